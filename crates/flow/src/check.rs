@@ -1,0 +1,343 @@
+//! Checks a flow before it starts, and settles what the document leaves open: how many instances,
+//! which queues, in which unit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use serde_json::Value;
+
+use crate::document::{Document, Edge, Node, Port, QueueKind};
+use crate::error::{Error, Result, unknown};
+use crate::module::Placed;
+use crate::ports::PortRef;
+use crate::spec::{ModuleSpec, Order, PortNames, Registry};
+
+/// The bytes a queue holds unless the flow says otherwise: a few batches for each side, few enough
+/// to stay in cache.
+pub const QUEUE_BYTES_MAX: usize = 8 << 20;
+
+/// A flow that can be started.
+pub struct Checked {
+    /// The flow's name.
+    pub name: String,
+    /// The modules, producers before consumers.
+    pub nodes: Vec<CheckedNode>,
+    /// The queues.
+    pub edges: Vec<CheckedEdge>,
+}
+
+/// A module of a checked flow.
+pub struct CheckedNode {
+    /// Its name in the flow.
+    pub id: String,
+    /// Its spec.
+    pub spec: &'static ModuleSpec,
+    /// The configured module.
+    pub placed: Arc<dyn Placed>,
+    /// Number of instances.
+    pub count: usize,
+    /// Whether the runs of its input are repeated on its outputs.
+    pub keeps_runs: bool,
+    /// Names of the inputs.
+    pub inputs: Vec<String>,
+    /// Names of the outputs.
+    pub outputs: Vec<String>,
+    /// Schemas of the outputs; the last one stands for all that follow (see `tee`).
+    schemas: Vec<SchemaRef>,
+    /// Whether its outputs come in runs.
+    pub ordered: bool,
+}
+
+impl CheckedNode {
+    /// The schema of an output.
+    pub fn schema(&self, output: usize) -> SchemaRef {
+        let last = self.schemas.len() - 1;
+        self.schemas[output.min(last)].clone()
+    }
+}
+
+/// A queue of a checked flow.
+pub struct CheckedEdge {
+    /// Producer (index into `nodes`) and output.
+    pub from: (usize, usize),
+    /// Consumer (index into `nodes`) and input.
+    pub to: (usize, usize),
+    /// What flows.
+    pub schema: SchemaRef,
+    /// Who gets a batch.
+    pub kind: QueueKind,
+    /// What is handed out at once.
+    pub unit: Unit,
+    /// The most bytes that wait in it.
+    pub bytes_max: usize,
+    /// Why it is so, for people.
+    pub why: String,
+}
+
+/// What a queue hands to one consumer at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A batch.
+    Batch,
+    /// A whole run, in order.
+    Run,
+}
+
+/// Checks a document whose variables are bound. `cores` is the number of instances a module gets
+/// when the document does not say.
+pub fn check(document: &Document, registry: &Registry, cores: usize) -> Result<Checked> {
+    let graph = Graph::new(document, registry)?;
+    let mut nodes: Vec<CheckedNode> = Vec::new();
+    let mut edges: Vec<CheckedEdge> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for node in graph.producers_first()? {
+        let place = |e: Error| e.at(format!("module {}", node.id));
+        let incoming = graph.incoming(node, &places, &nodes).map_err(place)?;
+        let (checked, inputs) = settle(&graph, node, incoming, &nodes, cores).map_err(place)?;
+        places.insert(&node.id, nodes.len());
+        nodes.push(checked);
+        edges.extend(inputs.into_iter().map(|mut edge| {
+            edge.to.0 = nodes.len() - 1;
+            edge
+        }));
+    }
+    Ok(Checked { name: document.name.clone(), nodes, edges })
+}
+
+/// The document with its names resolved.
+struct Graph<'a> {
+    document: &'a Document,
+    specs: BTreeMap<&'a str, &'static ModuleSpec>,
+}
+
+/// An attached input, seen from its consumer.
+struct Incoming<'a> {
+    edge: &'a Edge,
+    input: usize,
+    producer: usize,
+    output: usize,
+}
+
+impl<'a> Graph<'a> {
+    fn new(document: &'a Document, registry: &Registry) -> Result<Graph<'a>> {
+        if document.modules.is_empty() {
+            return Err(Error::usage("the flow has no modules").remedy("place one"));
+        }
+        let mut specs = BTreeMap::new();
+        for node in &document.modules {
+            let spec = registry.find(&node.module);
+            let spec = spec.map_err(|e| e.at(format!("module {}", node.id)))?;
+            if specs.insert(node.id.as_str(), spec).is_some() {
+                return Err(Error::usage(format!("two modules have the id `{}`", node.id)));
+            }
+        }
+        for edge in &document.queues {
+            for id in [&edge.from, &edge.to] {
+                if !specs.contains_key(id.as_str()) {
+                    return Err(unknown("module", id, specs.keys().copied()).at("queue"));
+                }
+            }
+        }
+        let graph = Graph { document, specs };
+        document.modules.iter().try_for_each(|node| graph.check_outputs(node))?;
+        Ok(graph)
+    }
+
+    fn names(&self, node: &Node, outputs: bool) -> Vec<String> {
+        let spec = self.specs[node.id.as_str()];
+        let end = |edge: &&Edge| if outputs { edge.from == node.id } else { edge.to == node.id };
+        let attached = self.document.queues.iter().filter(end).count();
+        if outputs { spec.outputs.names(attached) } else { spec.inputs.names(attached) }
+    }
+
+    /// Every output must go somewhere, and to one place only.
+    fn check_outputs(&self, node: &Node) -> Result<()> {
+        let names = self.names(node, true);
+        let place = |error: Error| error.at(format!("module {}", node.id));
+        let mut taken = vec![None; names.len()];
+        let mut next = 0;
+        for edge in self.document.queues.iter().filter(|edge| edge.from == node.id) {
+            let output = self.port(edge.output.as_ref(), &names, true, node, &mut next);
+            let output = output.map_err(place)?;
+            if let Some(other) = taken[output].replace(&edge.to) {
+                let message = format!("output `{}` is attached to `{other}` and to", names[output]);
+                let error = Error::usage(format!("{message} `{}`", edge.to));
+                return Err(place(error.remedy("place a `tee` between them")));
+            }
+        }
+        match taken.iter().position(Option::is_none) {
+            Some(free) => {
+                let message = format!("output `{}` goes nowhere", names[free]);
+                let remedy = "attach it to a module, for example `collect` or `save`";
+                Err(place(Error::usage(message).remedy(remedy)))
+            }
+            None if names.is_empty() && self.specs[node.id.as_str()].outputs == PortNames::Many => {
+                Err(place(Error::usage("no output is attached").remedy("attach at least one")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The position of an edge's port. Unnamed ports of a `Many` side are taken in order.
+    fn port(
+        &self,
+        port: Option<&Port>,
+        names: &[String],
+        output: bool,
+        node: &Node,
+        next: &mut usize,
+    ) -> Result<usize> {
+        let spec = self.specs[node.id.as_str()];
+        let side = if output { spec.outputs } else { spec.inputs };
+        match port {
+            Some(Port::Position(position)) => position.position(names),
+            Some(Port::Name(name)) => name.as_str().position(names),
+            None if side == PortNames::Many => {
+                *next += 1;
+                Ok(*next - 1)
+            }
+            None if names.is_empty() => {
+                let side = if output { "outputs" } else { "inputs" };
+                Err(Error::usage(format!("`{}` has no {side}", spec.name)))
+            }
+            None => Ok(0),
+        }
+    }
+
+    fn incoming(
+        &self,
+        node: &Node,
+        places: &BTreeMap<&str, usize>,
+        nodes: &[CheckedNode],
+    ) -> Result<Vec<Incoming<'a>>> {
+        let names = self.names(node, false);
+        let mut found: Vec<Option<Incoming>> = names.iter().map(|_| None).collect();
+        let mut next = 0;
+        for edge in self.document.queues.iter().filter(|edge| edge.to == node.id) {
+            let input = self.port(edge.input.as_ref(), &names, false, node, &mut next)?;
+            let producer = places[edge.from.as_str()];
+            let from = self.document.node(&edge.from).expect("checked in new");
+            let siblings = self.document.queues.iter().filter(|other| other.from == edge.from);
+            let mut nth = siblings.take_while(|other| !std::ptr::eq(*other, edge)).count();
+            let output =
+                self.port(edge.output.as_ref(), &nodes[producer].outputs, true, from, &mut nth)?;
+            if found[input].replace(Incoming { edge, input, producer, output }).is_some() {
+                let message = format!("input `{}` is attached twice", names[input]);
+                return Err(Error::usage(message).remedy("place a `union` before it"));
+            }
+        }
+        let missing = found.iter().position(Option::is_none);
+        if let Some(missing) = missing {
+            let message = format!("input `{}` is not attached", names[missing]);
+            let remedy = format!("flow.attach(…, {})", node.id);
+            return Err(Error::usage(message).remedy(remedy));
+        }
+        if found.is_empty() && self.specs[node.id.as_str()].inputs == PortNames::Many {
+            return Err(Error::usage("no input is attached").remedy("attach at least one"));
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Kahn's algorithm, stable in the order of placement; what is left over is a cycle.
+    fn producers_first(&self) -> Result<Vec<&'a Node>> {
+        let mut left: Vec<&Node> = self.document.modules.iter().collect();
+        let mut order: Vec<&Node> = Vec::new();
+        while !left.is_empty() {
+            let fed = |node: &&Node| {
+                let mut feeds = self.document.queues.iter().filter(|edge| edge.to == node.id);
+                feeds.all(|edge| order.iter().any(|done| done.id == edge.from))
+            };
+            let Some(next) = left.iter().position(fed) else {
+                let ids: Vec<_> = left.iter().map(|node| node.id.as_str()).collect();
+                let message = format!("the flow has a cycle through {}", ids.join(", "));
+                return Err(Error::usage(message).remedy("remove one of the queues between them"));
+            };
+            order.push(left.remove(next));
+        }
+        Ok(order)
+    }
+}
+
+fn settle(
+    graph: &Graph,
+    node: &Node,
+    incoming: Vec<Incoming>,
+    nodes: &[CheckedNode],
+    cores: usize,
+) -> Result<(CheckedNode, Vec<CheckedEdge>)> {
+    let spec = graph.specs[node.id.as_str()];
+    let placed = (spec.place)(Value::Object(node.config.clone()))?;
+    let schemas = incoming
+        .iter()
+        .map(|edge| nodes[edge.producer].schema(edge.output))
+        .collect::<Vec<_>>();
+    let output_schemas = placed.schemas(&schemas)?;
+    let count = instances(node, spec, placed.as_ref(), cores)?;
+    let edges: Vec<CheckedEdge> = incoming
+        .iter()
+        .zip(&schemas)
+        .map(|(edge, schema)| queue(edge, schema, &nodes[edge.producer], spec, count))
+        .collect::<Result<_>>()?;
+    let in_runs = !edges.is_empty() && edges.iter().all(|edge| edge.unit == Unit::Run);
+    let keeps_runs = in_runs && edges.len() == 1 && spec.order != Order::Any;
+    let checked = CheckedNode {
+        id: node.id.clone(),
+        spec,
+        count,
+        keeps_runs,
+        ordered: placed.is_ordered(in_runs, keeps_runs),
+        inputs: graph.names(node, false),
+        outputs: graph.names(node, true),
+        schemas: output_schemas,
+        placed,
+    };
+    Ok((checked, edges))
+}
+
+fn instances(node: &Node, spec: &ModuleSpec, placed: &dyn Placed, cores: usize) -> Result<usize> {
+    let possible = spec.parallel && spec.order != Order::Ordered;
+    match node.count {
+        Some(0) => Err(Error::usage("count is 0").remedy("give at least 1")),
+        Some(count) if count > 1 && !possible => {
+            let message = format!("`{}` cannot have {count} instances", spec.name);
+            Err(Error::usage(message).remedy("leave out count"))
+        }
+        Some(count) => Ok(count),
+        None if possible => Ok(placed.instances_max().unwrap_or(cores).clamp(1, cores.max(1))),
+        None => Ok(1),
+    }
+}
+
+fn queue(
+    incoming: &Incoming,
+    schema: &SchemaRef,
+    producer: &CheckedNode,
+    spec: &ModuleSpec,
+    count: usize,
+) -> Result<CheckedEdge> {
+    let kind = incoming.edge.queue.unwrap_or(QueueKind::Distributed);
+    if kind == QueueKind::Pairwise && producer.count != count {
+        let message = format!("a pairwise queue joins {} instances to {count}", producer.count);
+        return Err(Error::usage(message)
+            .at(format!("queue from {}", producer.id))
+            .remedy("give both modules the same count"));
+    }
+    // Dealing the runs of several producers out pair by pair leaves gaps in their numbers.
+    let ordered = producer.ordered && (kind != QueueKind::Pairwise || count == 1);
+    let (unit, why) = match (ordered, spec.order) {
+        (true, Order::Any) => (Unit::Batch, "needs no order"),
+        (true, Order::Keeps) => (Unit::Run, "keeps the order of the runs"),
+        (true, Order::Ordered) => (Unit::Run, "needs the whole stream in order"),
+        (false, _) => (Unit::Batch, "gets a stream that has no order"),
+    };
+    Ok(CheckedEdge {
+        from: (incoming.producer, incoming.output),
+        to: (0, incoming.input),
+        schema: schema.clone(),
+        kind,
+        unit,
+        bytes_max: incoming.edge.bytes_max.unwrap_or(QUEUE_BYTES_MAX).max(1),
+        why: format!("`{}` {why}", spec.name),
+    })
+}

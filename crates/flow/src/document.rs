@@ -1,0 +1,250 @@
+//! The flow document: one JSON truth that Python, Rust, the command line and the studio all read
+//! and write (River, 2.3.3: place, attach, go).
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result, unknown};
+
+/// The version this code writes. Older documents are read; newer ones are refused.
+pub const DOCUMENT_VERSION: u32 = 1;
+
+/// A flow: modules, the queues between them, and variables.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// Version of the format.
+    pub euphrates: u32,
+    /// What the flow is called.
+    pub name: String,
+    /// Values that are given when the flow is run. In a configuration, `{"$var": "name"}` stands
+    /// for the value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variables: BTreeMap<String, Variable>,
+    /// The modules, in the order they were placed.
+    pub modules: Vec<Node>,
+    /// The queues, in the order they were attached.
+    #[serde(default)]
+    pub queues: Vec<Edge>,
+    /// Where the studio has drawn things. Says nothing about the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Value>,
+}
+
+/// A variable of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    /// The value if none is given; without it, one must be given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doc: Option<String>,
+}
+
+/// A module placed in a flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// Its name in this flow.
+    pub id: String,
+    /// The name of its spec.
+    pub module: String,
+    /// Its configuration; see the module's schema.
+    #[serde(default)]
+    pub config: Map<String, Value>,
+    /// The number of instances; without it, the engine chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<usize>,
+}
+
+/// A queue between two modules.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Edge {
+    /// The producer's id.
+    pub from: String,
+    /// Which of its outputs, by name or position; the first by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Port>,
+    /// The consumer's id.
+    pub to: String,
+    /// Which of its inputs, by name or position; the first by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Port>,
+    /// Who gets a batch; chosen by the needs of the consumer if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueKind>,
+    /// The most bytes that wait in the queue (a single batch may exceed it).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_max: Option<usize>,
+}
+
+/// A port by name or position.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Port {
+    /// By position, from 0.
+    Position(usize),
+    /// By the name in the spec.
+    Name(String),
+}
+
+/// Who gets a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueKind {
+    /// Any consumer that has time.
+    Distributed,
+    /// Instance *i* of the producer feeds instance *i* of the consumer.
+    Pairwise,
+    /// Every consumer gets every batch.
+    Broadcast,
+}
+
+impl Document {
+    /// An empty flow.
+    pub fn new(name: impl Into<String>) -> Document {
+        Document {
+            euphrates: DOCUMENT_VERSION,
+            name: name.into(),
+            variables: BTreeMap::new(),
+            modules: vec![],
+            queues: vec![],
+            layout: None,
+        }
+    }
+
+    /// Reads a document, refusing what a newer version wrote.
+    pub fn from_json(text: &str) -> Result<Document> {
+        let value: Value = serde_json::from_str(text)
+            .map_err(|error| Error::usage(format!("the flow is not valid JSON: {error}")))?;
+        match value.get("euphrates").and_then(Value::as_u64) {
+            Some(version) if version > u64::from(DOCUMENT_VERSION) => {
+                let message = format!("the flow is of version {version}");
+                return Err(Error::usage(message)
+                    .remedy(format!("this program reads up to {DOCUMENT_VERSION}: upgrade it")));
+            }
+            Some(_) => {}
+            None => {
+                return Err(Error::usage("the JSON is not a flow: it has no `euphrates` version")
+                    .remedy("see the flow document's schema: `euphrates show --schema`"));
+            }
+        }
+        serde_json::from_value(value)
+            .map_err(|error| Error::usage(format!("the flow document is malformed: {error}")))
+    }
+
+    /// The document as JSON, two spaces deep.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a document is always JSON")
+    }
+
+    /// Places a module and returns its id: the name of its spec and a number.
+    pub fn place(&mut self, module: &str, config: Value, count: Option<usize>) -> String {
+        let mut numbers = 1..;
+        let id = numbers
+            .find_map(|n| {
+                let id = format!("{module}_{n}");
+                self.node(&id).is_none().then_some(id)
+            })
+            .expect("numbers do not end");
+        let config = match config {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        self.modules.push(Node { id: id.clone(), module: module.into(), config, count });
+        id
+    }
+
+    /// Attaches the first output of a module to the first input of another.
+    pub fn attach(&mut self, from: &str, to: &str) -> &mut Edge {
+        self.queues.push(Edge {
+            from: from.into(),
+            output: None,
+            to: to.into(),
+            input: None,
+            queue: None,
+            bytes_max: None,
+        });
+        self.queues.last_mut().expect("just pushed")
+    }
+
+    /// The module of this id.
+    pub fn node(&self, id: &str) -> Option<&Node> {
+        self.modules.iter().find(|node| node.id == id)
+    }
+
+    /// The document with every variable replaced by its value.
+    pub fn bind(&self, values: &BTreeMap<String, Value>) -> Result<Document> {
+        let names = || self.variables.keys().map(String::as_str);
+        if let Some(stranger) = values.keys().find(|name| !self.variables.contains_key(*name)) {
+            return Err(unknown("variable", stranger, names()));
+        }
+        let lookup = |name: &str| -> Result<Value> {
+            let variable =
+                self.variables.get(name).ok_or_else(|| unknown("variable", name, names()))?;
+            values.get(name).or(variable.default.as_ref()).cloned().ok_or_else(|| {
+                Error::usage(format!("variable `{name}` has no value"))
+                    .remedy(format!("give one: `-p {name}=…`, or go({name}=…)"))
+            })
+        };
+        let mut bound = self.clone();
+        for node in &mut bound.modules {
+            for value in node.config.values_mut() {
+                substitute(value, &lookup).map_err(|e| e.at(format!("module {}", node.id)))?;
+            }
+        }
+        Ok(bound)
+    }
+}
+
+fn substitute(value: &mut Value, lookup: &impl Fn(&str) -> Result<Value>) -> Result<()> {
+    if let Some(name) = variable_name(value) {
+        *value = lookup(name)?;
+        return Ok(());
+    }
+    match value {
+        Value::Object(map) => map.values_mut().try_for_each(|inner| substitute(inner, lookup)),
+        Value::Array(items) => items.iter_mut().try_for_each(|inner| substitute(inner, lookup)),
+        _ => Ok(()),
+    }
+}
+
+/// The name in `{"$var": name}`.
+pub fn variable_name(value: &Value) -> Option<&str> {
+    let map = value.as_object().filter(|map| map.len() == 1)?;
+    map.get("$var")?.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_variable_is_bound_deep_inside_a_configuration_or_named_when_missing() {
+        let mut document = Document::new("copy");
+        document.place("scan", json!({"path": {"$var": "from"}, "x": [{"$var": "from"}]}), None);
+        document.variables.insert("from".into(), Variable::default());
+        let values = BTreeMap::from([("from".to_string(), json!("a.csv"))]);
+        let bound = document.bind(&values).unwrap();
+        assert_eq!(bound.modules[0].config["path"], json!("a.csv"));
+        assert_eq!(bound.modules[0].config["x"], json!(["a.csv"]));
+        let missing = document.bind(&BTreeMap::new()).unwrap_err().to_string();
+        assert!(missing.contains("`from` has no value"), "{missing}");
+        let typo = BTreeMap::from([("form".to_string(), json!(1))]);
+        assert!(document.bind(&typo).unwrap_err().to_string().contains("did you mean `from`"));
+    }
+
+    #[test]
+    fn what_a_newer_version_wrote_is_refused() {
+        let error = Document::from_json(r#"{"euphrates": 99, "name": "x"}"#).unwrap_err();
+        assert!(error.to_string().contains("upgrade"), "{error}");
+        assert!(Document::from_json("{}").unwrap_err().to_string().contains("not a flow"));
+    }
+}

@@ -1,0 +1,225 @@
+//! One error type for the whole house: what went wrong, where, and what to do about it.
+
+use std::fmt;
+
+/// What kind of failure an error is; it decides the exit code and the Python exception.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The flow, an option or an expression is wrong; nothing has started.
+    Usage,
+    /// A module failed while the flow ran.
+    Failed,
+    /// Data on disk or on its way is not what was written.
+    Corrupt,
+    /// Disk, memory or another resource ran out, or an operating system call failed.
+    Resource,
+    /// The user, or the failure of another module, stopped the flow.
+    Interrupted,
+    /// Nobody reads this output any more. Not a failure: `?` carries it out of a module's `run`,
+    /// and the engine counts the instance as finished.
+    Closed,
+}
+
+impl Kind {
+    /// The exit code of the command line.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Kind::Closed => 0,
+            Kind::Failed => 1,
+            Kind::Usage => 2,
+            Kind::Corrupt => 3,
+            Kind::Resource => 4,
+            Kind::Interrupted => 130,
+        }
+    }
+}
+
+/// An error with its place and its remedy.
+///
+/// ```
+/// use euphrates_flow::Error;
+/// let error = Error::usage("no column `l_pric`").at("module filter_1").remedy("columns: l_price");
+/// assert_eq!(error.to_string(), "module filter_1: no column `l_pric`\n  remedy: columns: l_price");
+/// ```
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: Kind,
+    message: String,
+    places: Vec<String>,
+    remedy: Option<String>,
+}
+
+/// The result of almost everything.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of any kind.
+    pub fn new(kind: Kind, message: impl fmt::Display) -> Error {
+        Error(Box::new(Inner { kind, message: message.to_string(), places: vec![], remedy: None }))
+    }
+
+    /// The flow or a call is wrong.
+    pub fn usage(message: impl fmt::Display) -> Error {
+        Error::new(Kind::Usage, message)
+    }
+
+    /// A module failed.
+    pub fn failed(message: impl fmt::Display) -> Error {
+        Error::new(Kind::Failed, message)
+    }
+
+    /// Data is not what was written.
+    pub fn corrupt(message: impl fmt::Display) -> Error {
+        Error::new(Kind::Corrupt, message)
+    }
+
+    /// A resource ran out.
+    pub fn resource(message: impl fmt::Display) -> Error {
+        Error::new(Kind::Resource, message)
+    }
+
+    /// Somebody stopped the flow.
+    pub fn interrupted() -> Error {
+        Error::new(Kind::Interrupted, "the flow was interrupted")
+    }
+
+    /// Nobody reads this output any more.
+    pub fn closed() -> Error {
+        Error::new(Kind::Closed, "the consumers of this output have finished")
+    }
+
+    /// An operating system error, with what was being done to which path.
+    pub fn os(doing: impl fmt::Display, path: impl fmt::Debug, error: &std::io::Error) -> Error {
+        use std::io::ErrorKind::*;
+        let made = |kind, remedy: &str| {
+            let bare = Error::new(kind, format!("cannot {doing} {path:?}: {error}"));
+            if remedy.is_empty() { bare } else { bare.remedy(remedy) }
+        };
+        match error.kind() {
+            NotFound => made(Kind::Usage, "check the path"),
+            PermissionDenied => made(Kind::Usage, "check the owner and the mode of the path"),
+            IsADirectory | NotADirectory => made(Kind::Usage, "check the path"),
+            StorageFull | QuotaExceeded => {
+                made(Kind::Resource, "free space, or point the output and scratch elsewhere")
+            }
+            UnexpectedEof => made(Kind::Corrupt, "the file is shorter than it says it is"),
+            _ => made(Kind::Resource, ""),
+        }
+    }
+
+    /// Says where: `module sort_1`, `input left`, a path with a line. The outermost place is
+    /// added last and printed first.
+    pub fn at(mut self, place: impl fmt::Display) -> Error {
+        self.0.places.push(place.to_string());
+        self
+    }
+
+    /// Says what to do about it, unless something closer to the cause has said so already.
+    pub fn remedy(mut self, remedy: impl fmt::Display) -> Error {
+        self.0.remedy.get_or_insert_with(|| remedy.to_string());
+        self
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// What went wrong, without place and remedy.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Where it went wrong, outermost first.
+    pub fn places(&self) -> impl Iterator<Item = &str> {
+        self.0.places.iter().rev().map(String::as_str)
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> Option<&str> {
+        self.0.remedy.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for place in self.places() {
+            write!(f, "{place}: ")?;
+        }
+        f.write_str(&self.0.message)?;
+        match &self.0.remedy {
+            Some(remedy) => write!(f, "\n  remedy: {remedy}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<arrow::error::ArrowError> for Error {
+    fn from(error: arrow::error::ArrowError) -> Error {
+        use arrow::error::ArrowError::*;
+        match &error {
+            IpcError(_) | ParseError(_) | CDataInterface(_) => Error::corrupt(error),
+            IoError(_, inner) => Error::os("read or write", "a stream", inner),
+            MemoryError(_) => Error::resource(error),
+            _ => Error::failed(error),
+        }
+    }
+}
+
+/// The candidate nearest to what was written, if it is near enough to be worth suggesting.
+pub fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let worst = (word.chars().count() / 3).max(1) + 1;
+    let near = candidates.map(|candidate| (edits(word, candidate), candidate));
+    near.filter(|(distance, _)| *distance <= worst).min().map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance, case folded.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.to_lowercase().chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// An error for a name that does not exist, with the nearest one that does.
+pub fn unknown<'a>(
+    what: &str,
+    word: &str,
+    candidates: impl Iterator<Item = &'a str> + Clone,
+) -> Error {
+    let error = Error::usage(format!("no {what} named `{word}`"));
+    match did_you_mean(word, candidates.clone()) {
+        Some(near) => error.remedy(format!("did you mean `{near}`?")),
+        None => error.remedy(format!("known: {}", candidates.collect::<Vec<_>>().join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_near_name_is_suggested_and_a_far_one_is_not() {
+        let names = ["filter", "sort", "sample"];
+        assert_eq!(did_you_mean("filtr", names.into_iter()), Some("filter"));
+        assert_eq!(did_you_mean("SROT", names.into_iter()), Some("sort"));
+        assert_eq!(did_you_mean("parquet", names.into_iter()), None);
+    }
+}

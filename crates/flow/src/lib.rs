@@ -1,0 +1,19 @@
+//! What a flow is: modules, ports, queues, documents. Nothing here runs anything.
+
+pub mod batch;
+pub mod check;
+pub mod document;
+pub mod error;
+pub mod metrics;
+pub mod module;
+pub mod ports;
+pub mod setup;
+pub mod spec;
+
+pub use batch::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, batch_bytes, batch_rows, split_batch};
+pub use document::{Document, QueueKind};
+pub use error::{Error, Kind, Result};
+pub use module::{Module, Placed};
+pub use ports::{Parcel, Ports, RunIndex, Taken};
+pub use setup::{Cancel, Setup};
+pub use spec::{Effect, ModuleSpec, Order, PortNames, Registry};

@@ -1,0 +1,79 @@
+//! Modules: the unit of programming (River, 2.3.1).
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+
+use crate::error::Result;
+use crate::ports::Ports;
+use crate::setup::Setup;
+
+/// One running copy of a module: a thread of control with inputs and outputs.
+///
+/// ```ignore
+/// fn run(&mut self, ports: &mut Ports) -> Result<()> {
+///     while let Some(batch) = ports.get(0)? {
+///         ports.put(0, operate(batch)?)?;
+///     }
+///     Ok(())
+/// }
+/// ```
+pub trait Module: Send {
+    /// Runs to the end of the input. Blocking is allowed anywhere.
+    fn run(&mut self, ports: &mut Ports) -> Result<()>;
+}
+
+impl<F: FnMut(&mut Ports) -> Result<()> + Send> Module for F {
+    fn run(&mut self, ports: &mut Ports) -> Result<()> {
+        self(ports)
+    }
+}
+
+/// A module placed in a flow: configured and checked; what its instances share lives here.
+///
+/// Life: `schemas` and `is_ordered` while the flow is checked; `prepare` once before the start;
+/// `instance` once per instance; then, if all instances of the flow returned well, `settle` (all
+/// that can fail: flush, sync) and `commit` (all that makes the result visible); else `abandon`.
+pub trait Placed: Send + Sync {
+    /// The schema of each output, given the schema of each input. Checks everything that can be
+    /// checked without reading data.
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>>;
+
+    /// Whether the outputs come as numbered runs, given whether the inputs do. By default a module
+    /// that keeps runs passes them on, and any other module's output has no order.
+    fn is_ordered(&self, inputs_ordered: bool, keeps_runs: bool) -> bool {
+        inputs_ordered && keeps_runs
+    }
+
+    /// The number of instances that can be of use, for modules that know (files to read, say).
+    fn instances_max(&self) -> Option<usize> {
+        None
+    }
+
+    /// Opens what the instances share. Called once, before the first instance is made.
+    fn prepare(&self, setup: &Setup) -> Result<()> {
+        let _ = setup;
+        Ok(())
+    }
+
+    /// One instance.
+    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>>;
+
+    /// Makes what has been written durable, still invisible.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes what has been written visible, at once.
+    fn commit(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Removes whatever was staged. Called instead of, or after a failure of, `commit`.
+    fn abandon(&self) {}
+
+    /// What the module has to say in the report beyond its counters.
+    fn remark(&self) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,315 @@
+//! What a module sees of the world: inputs to get from, outputs to put to.
+//!
+//! Metrics, memory accounting, cancellation and the order of runs live here, so that no module
+//! ever counts, times or numbers anything (River, 2.3.1 and 2.3.2).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::record_batch::RecordBatch;
+
+use crate::batch::batch_bytes;
+use crate::error::{Error, Result, unknown};
+use crate::metrics::{InstanceMetrics, State};
+use crate::setup::Setup;
+
+/// The number of a run in its stream: dense, from 0.
+pub type RunIndex = u64;
+
+/// What travels on a queue: a batch, its size (counted once), and its run if it has one.
+#[derive(Clone, Debug)]
+pub struct Parcel {
+    /// The records.
+    pub batch: RecordBatch,
+    /// What it counts against the queue's bound.
+    pub bytes: usize,
+    /// The run it belongs to, if the stream is ordered.
+    pub run: Option<RunIndex>,
+}
+
+/// What a queue gives its consumer.
+#[derive(Debug)]
+pub enum Taken {
+    /// A batch.
+    Batch(Parcel),
+    /// All batches of this run have been taken. A run may be empty.
+    RunEnd(RunIndex),
+    /// Nothing now; only when asked not to wait.
+    Empty,
+    /// Nothing ever again.
+    End,
+}
+
+/// The consumer's end of a queue.
+pub trait Consumer: Send {
+    /// The next item; waits for one if `wait`.
+    fn take(&mut self, wait: bool) -> Result<Taken>;
+    /// Whether `take` would not wait. Registers the calling thread to be unparked when this may
+    /// have changed, if `register`; otherwise forgets it.
+    fn ready(&mut self, register: bool) -> bool;
+}
+
+/// The producer's end of a queue.
+pub trait Producer: Send {
+    /// Puts a batch, waiting for room if `wait`; gives it back if there was none.
+    fn put(&mut self, parcel: Parcel, wait: bool) -> Result<Option<Parcel>>;
+    /// Says that a run has begun: its batches will follow, from this producer alone.
+    fn begin_run(&mut self, run: RunIndex) -> Result<()>;
+    /// Says that no more batches of a run will follow.
+    fn end_run(&mut self, run: RunIndex) -> Result<()>;
+}
+
+/// A port, by position or by the name its spec gives it.
+pub trait PortRef: Copy {
+    /// The position among the names, if there is such a port.
+    fn position(self, names: &[String]) -> Result<usize>;
+}
+
+impl PortRef for usize {
+    fn position(self, names: &[String]) -> Result<usize> {
+        if self < names.len() {
+            return Ok(self);
+        }
+        Err(Error::usage(format!("port {self} of a module that has {}", names.len())))
+    }
+}
+
+impl PortRef for &str {
+    fn position(self, names: &[String]) -> Result<usize> {
+        names
+            .iter()
+            .position(|name| name == self)
+            .ok_or_else(|| unknown("port", self, names.iter().map(String::as_str)))
+    }
+}
+
+/// An input: its name in the spec and the queue behind it.
+pub struct Input {
+    /// Name in the module's spec.
+    pub name: String,
+    /// The queue.
+    pub queue: Box<dyn Consumer>,
+}
+
+/// An output: its name in the spec and the queue behind it.
+pub struct Output {
+    /// Name in the module's spec.
+    pub name: String,
+    /// The queue.
+    pub queue: Box<dyn Producer>,
+}
+
+/// The inputs and outputs of one instance.
+pub struct Ports {
+    inputs: Vec<Box<dyn Consumer>>,
+    input_names: Vec<String>,
+    outputs: Vec<Box<dyn Producer>>,
+    output_names: Vec<String>,
+    /// The run each output is in.
+    runs: Vec<Option<RunIndex>>,
+    /// Whether runs of the input are repeated on the outputs as they come.
+    keeps_runs: bool,
+    metrics: Arc<InstanceMetrics>,
+    setup: Arc<Setup>,
+}
+
+impl Ports {
+    /// Ports over queues. `keeps_runs` repeats the runs of the input on every output.
+    pub fn new(
+        inputs: Vec<Input>,
+        outputs: Vec<Output>,
+        keeps_runs: bool,
+        metrics: Arc<InstanceMetrics>,
+        setup: Arc<Setup>,
+    ) -> Ports {
+        let (input_names, inputs) = inputs.into_iter().map(|port| (port.name, port.queue)).unzip();
+        let (output_names, outputs): (Vec<_>, Vec<_>) =
+            outputs.into_iter().map(|port| (port.name, port.queue)).unzip();
+        let runs = vec![None; outputs.len()];
+        Ports { inputs, input_names, outputs, output_names, runs, keeps_runs, metrics, setup }
+    }
+
+    /// The next batch of an input, or `None` when there will be no more.
+    pub fn get(&mut self, input: impl PortRef) -> Result<Option<RecordBatch>> {
+        let input = input.position(&self.input_names)?;
+        loop {
+            match self.take(input, true)? {
+                Taken::Batch(parcel) => {
+                    self.follow(parcel.run)?;
+                    return Ok(Some(parcel.batch));
+                }
+                Taken::RunEnd(run) => self.follow_end(run)?,
+                Taken::Empty => {}
+                Taken::End => return Ok(None),
+            }
+        }
+    }
+
+    /// Like `get`, but does not wait: `Empty` when nothing is there now.
+    pub fn try_get(&mut self, input: impl PortRef) -> Result<Taken> {
+        let input = input.position(&self.input_names)?;
+        loop {
+            match self.take(input, false)? {
+                Taken::Batch(parcel) => {
+                    self.follow(parcel.run)?;
+                    return Ok(Taken::Batch(parcel));
+                }
+                Taken::RunEnd(run) => self.follow_end(run)?,
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// The next batch with the run it belongs to, or the end of a run: for modules that give an
+    /// order to what they write. `End` when there will be no more.
+    pub fn get_in_runs(&mut self, input: impl PortRef) -> Result<Taken> {
+        let input = input.position(&self.input_names)?;
+        self.take(input, true)
+    }
+
+    /// Waits until one of the inputs has something (or has ended) and names it; `None` if there
+    /// are no inputs. An input that has ended is ready for ever: leave it out once `get` said so.
+    pub fn select(&mut self, inputs: &[usize]) -> Result<Option<usize>> {
+        if inputs.is_empty() {
+            return Ok(None);
+        }
+        let began = Instant::now();
+        let _state = self.metrics.enter(State::Starved);
+        loop {
+            self.setup.cancel.check()?;
+            let ready = inputs.iter().copied().find(|&input| self.inputs[input].ready(true));
+            if let Some(input) = ready {
+                inputs.iter().for_each(|&other| {
+                    self.inputs[other].ready(false);
+                });
+                self.metrics.waited_get(began.elapsed());
+                return Ok(Some(input));
+            }
+            std::thread::park();
+        }
+    }
+
+    /// Puts a batch on an output; waits while the queue is full. Batches without rows are not
+    /// sent. Fails with `Closed` when nobody reads this output any more.
+    pub fn put(&mut self, output: impl PortRef, batch: RecordBatch) -> Result<()> {
+        let output = output.position(&self.output_names)?;
+        self.give(output, batch, true).map(|refused| debug_assert!(refused.is_none()))
+    }
+
+    /// Like `put`, but gives the batch back instead of waiting.
+    pub fn try_put(
+        &mut self,
+        output: impl PortRef,
+        batch: RecordBatch,
+    ) -> Result<Option<RecordBatch>> {
+        let output = output.position(&self.output_names)?;
+        self.give(output, batch, false)
+    }
+
+    /// Begins a run on an output: batches put until `end_run` stay together, in order, on their
+    /// way to one consumer. Runs of one stream are numbered from 0 without gaps.
+    pub fn begin_run(&mut self, output: impl PortRef, run: RunIndex) -> Result<()> {
+        let output = output.position(&self.output_names)?;
+        assert!(self.runs[output].is_none(), "begin_run before end_run of the run before");
+        self.outputs[output].begin_run(run)?;
+        self.runs[output] = Some(run);
+        Ok(())
+    }
+
+    /// Ends the run begun last on an output.
+    pub fn end_run(&mut self, output: impl PortRef) -> Result<()> {
+        let output = output.position(&self.output_names)?;
+        let run = self.runs[output].take().expect("end_run without begin_run");
+        self.outputs[output].end_run(run)
+    }
+
+    /// Number of inputs.
+    pub fn inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// What the instance may use: memory, scratch, cancellation.
+    pub fn setup(&self) -> &Arc<Setup> {
+        &self.setup
+    }
+
+    /// Fails when the flow has been cancelled; for loops that neither get nor put.
+    pub fn check(&self) -> Result<()> {
+        self.setup.cancel.check()
+    }
+
+    /// The instance's metrics: for modules that move bytes past the ports (files, pipes).
+    pub fn metrics(&self) -> &InstanceMetrics {
+        &self.metrics
+    }
+
+    fn take(&mut self, input: usize, wait: bool) -> Result<Taken> {
+        self.setup.cancel.check()?;
+        let taken = match self.inputs[input].take(false)? {
+            Taken::Empty if wait => {
+                let began = Instant::now();
+                let _state = self.metrics.enter(State::Starved);
+                let taken = self.inputs[input].take(true);
+                self.metrics.waited_get(began.elapsed());
+                taken?
+            }
+            taken => taken,
+        };
+        if let Taken::Batch(parcel) = &taken {
+            self.metrics.got(parcel.batch.num_rows(), parcel.bytes);
+        }
+        Ok(taken)
+    }
+
+    fn give(
+        &mut self,
+        output: usize,
+        batch: RecordBatch,
+        wait: bool,
+    ) -> Result<Option<RecordBatch>> {
+        self.setup.cancel.check()?;
+        if batch.num_rows() == 0 {
+            return Ok(None);
+        }
+        let (rows, bytes) = (batch.num_rows(), batch_bytes(&batch));
+        let parcel = Parcel { batch, bytes, run: self.runs[output] };
+        let refused = match self.outputs[output].put(parcel, false)? {
+            Some(parcel) if wait => {
+                let began = Instant::now();
+                let _state = self.metrics.enter(State::Blocked);
+                let refused = self.outputs[output].put(parcel, true);
+                self.metrics.waited_put(began.elapsed());
+                refused?
+            }
+            refused => refused,
+        };
+        if refused.is_none() {
+            self.metrics.put(rows, bytes);
+        }
+        Ok(refused.map(|parcel| parcel.batch))
+    }
+
+    /// A batch of `run` came in: what is put from now on belongs to the same run.
+    fn follow(&mut self, run: Option<RunIndex>) -> Result<()> {
+        let (true, Some(run)) = (self.keeps_runs, run) else { return Ok(()) };
+        for output in 0..self.outputs.len() {
+            if self.runs[output] != Some(run) {
+                self.begin_run(output, run)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn follow_end(&mut self, run: RunIndex) -> Result<()> {
+        if !self.keeps_runs {
+            return Ok(());
+        }
+        self.follow(Some(run))?;
+        (0..self.outputs.len()).try_for_each(|output| self.end_run(output))
+    }
+}

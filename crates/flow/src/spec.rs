@@ -1,0 +1,137 @@
+//! What a module says about itself; everything else that lists modules is derived from it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result, unknown};
+use crate::module::Placed;
+
+/// What a module needs of the order of its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Nothing: batches may come in any order, and the output has none.
+    Any,
+    /// Nothing, but what came in runs goes out in the same runs.
+    Keeps,
+    /// The whole stream in order, so there is one instance.
+    Ordered,
+}
+
+/// What may be done with a module when something fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The same input gives the same output: it may be run again.
+    Pure,
+    /// It changes the world beyond what the engine can stage and commit.
+    Effect,
+}
+
+/// The ports of a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortNames {
+    /// These.
+    Fixed(&'static [&'static str]),
+    /// As many as are attached, at least one: `0`, `1`, …
+    Many,
+}
+
+/// No ports on this side.
+pub const NONE: PortNames = PortNames::Fixed(&[]);
+/// One unnamed input.
+pub const IN: PortNames = PortNames::Fixed(&["in"]);
+/// One unnamed output.
+pub const OUT: PortNames = PortNames::Fixed(&["out"]);
+
+/// A module's description of itself. One per file in `modules/src/modules`.
+#[derive(Debug)]
+pub struct ModuleSpec {
+    /// The name in documents and on every screen.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// More than one line: units, errors, an example. Markdown.
+    pub detail: &'static str,
+    /// Names of the inputs.
+    pub inputs: PortNames,
+    /// Names of the outputs.
+    pub outputs: PortNames,
+    /// What it needs of order.
+    pub order: Order,
+    /// Whether it may be run again.
+    pub effect: Effect,
+    /// Whether more than one instance is possible.
+    pub parallel: bool,
+    /// Whether it can use a share of the memory budget.
+    pub wants_memory: bool,
+    /// JSON schema of the configuration; the required properties are positional in Python, in the
+    /// order they are declared.
+    pub config_schema: fn() -> Value,
+    /// Makes a placed module of a configuration.
+    pub place: fn(Value) -> Result<Arc<dyn Placed>>,
+}
+
+impl PortNames {
+    /// The names, given how many are attached.
+    pub fn names(self, attached: usize) -> Vec<String> {
+        match self {
+            PortNames::Fixed(names) => names.iter().map(|name| name.to_string()).collect(),
+            PortNames::Many => (0..attached).map(|port| port.to_string()).collect(),
+        }
+    }
+}
+
+/// The JSON schema of a configuration type.
+pub fn schema_of<C: schemars::JsonSchema>() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12()
+        .with(|settings| settings.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<C>().to_value()
+}
+
+/// A configuration, or an error that names the option and suggests the nearest.
+pub fn parse_config<C: serde::de::DeserializeOwned + schemars::JsonSchema>(
+    config: Value,
+) -> Result<C> {
+    serde_json::from_value(config.clone()).map_err(|error| {
+        let schema = schema_of::<C>();
+        let known = schema.get("properties").and_then(Value::as_object).cloned();
+        let known = known.unwrap_or_else(Map::new);
+        let given = config.as_object().into_iter().flat_map(|map| map.keys());
+        let mut strangers = given.filter(|key| !known.contains_key(*key));
+        match strangers.next() {
+            Some(stranger) => unknown("option", stranger, known.keys().map(String::as_str)),
+            None => Error::usage(error.to_string().split(" at line").next().unwrap_or_default()),
+        }
+    })
+}
+
+/// The modules a flow can be made of.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    specs: BTreeMap<&'static str, &'static ModuleSpec>,
+}
+
+impl Registry {
+    /// A registry of these modules.
+    pub fn new(specs: impl IntoIterator<Item = &'static ModuleSpec>) -> Registry {
+        Registry { specs: specs.into_iter().map(|spec| (spec.name, spec)).collect() }
+    }
+
+    /// This registry and more modules.
+    pub fn with(mut self, specs: impl IntoIterator<Item = &'static ModuleSpec>) -> Registry {
+        self.specs.extend(specs.into_iter().map(|spec| (spec.name, spec)));
+        self
+    }
+
+    /// The spec of this name, or an error with the nearest one.
+    pub fn find(&self, name: &str) -> Result<&'static ModuleSpec> {
+        let found = self.specs.get(name).copied();
+        found.ok_or_else(|| unknown("module", name, self.specs.keys().copied()))
+    }
+
+    /// All specs, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &'static ModuleSpec> {
+        self.specs.values().copied()
+    }
+}

@@ -1,0 +1,8 @@
+//! Every decision Euphrates makes, and nothing else.
+//!
+//! Each policy is a plain struct: facts come in through `on_*`, decisions go out through `pick`,
+//! `admit` and the like; time and randomness are arguments, and `check` asserts the invariants.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
