@@ -1,1 +1,3 @@
-//! io
+//! Bytes in and out of devices: disks, segments, collections, catalog, files of others.
+
+pub mod append;

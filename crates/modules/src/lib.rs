@@ -1,1 +1,14 @@
-//! modules
+//! The built-in modules, one file each in `modules/`; `build.rs` lists the folder.
+
+/// The modules, and the list of them.
+#[allow(missing_docs)]
+pub mod modules {
+    include!(concat!(env!("OUT_DIR"), "/modules.rs"));
+}
+
+pub use modules::MODULES;
+
+/// A registry of the built-in modules.
+pub fn registry() -> euphrates_flow::Registry {
+    euphrates_flow::Registry::new(MODULES.iter().copied())
+}

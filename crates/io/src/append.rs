@@ -1,0 +1,183 @@
+//! One file that several writers append to, in the order of their runs.
+//!
+//! A sorted stream is dealt out to several instances of a sink, run by run, so that encoding runs
+//! in parallel; the file must still be in order. Whoever has encoded a part of run *r* waits here
+//! until all runs before *r* are placed, is given an offset, and writes beside the others.
+//!
+//! Queues deal runs out strictly in order, so the owner of the run that is next never waits here:
+//! nobody can wait for ever.
+
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{Cancel, Error, Result, RunIndex};
+
+/// How often a waiting writer looks whether the flow was cancelled.
+const CANCEL_LOOK: Duration = Duration::from_millis(50);
+
+/// Where bytes of the file go. Staged: nothing is visible before `commit`.
+pub trait Target: Send + Sync {
+    /// Writes all parts, one behind the other, from `offset` on. Called from several threads, each
+    /// with a range of its own; the ranges have no gaps in the end.
+    fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()>;
+    /// Makes what was written durable, still invisible; `bytes` is the length of the whole.
+    fn settle(&self, bytes: u64) -> Result<()>;
+    /// Makes it visible at once.
+    fn commit(&self) -> Result<()>;
+    /// Removes it.
+    fn abandon(&self);
+}
+
+/// The place of an append in a stream of runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The run these bytes belong to.
+    pub run: RunIndex,
+    /// Whether they are the last of the run.
+    pub last: bool,
+}
+
+/// A file in the making.
+pub struct Appender {
+    target: Box<dyn Target>,
+    place: Mutex<Place>,
+    placed: Condvar,
+}
+
+#[derive(Default)]
+struct Place {
+    offset: u64,
+    next_run: RunIndex,
+    failed: bool,
+}
+
+impl Appender {
+    /// An empty file.
+    pub fn new(target: Box<dyn Target>) -> Appender {
+        Appender { target, place: Mutex::default(), placed: Condvar::new() }
+    }
+
+    /// Appends the parts and returns the offset they begin at. With a turn, waits until the runs
+    /// before it are complete; without, the next free place will do.
+    pub fn append(&self, turn: Option<Turn>, parts: &[Buffer], cancel: &Cancel) -> Result<u64> {
+        let bytes: usize = parts.iter().map(Buffer::len).sum();
+        let offset = {
+            let mut place = self.wait(turn.map(|turn| turn.run), cancel)?;
+            let offset = place.offset;
+            place.offset += bytes as u64;
+            if turn.is_some_and(|turn| turn.last) {
+                place.next_run += 1;
+            }
+            offset
+        };
+        self.placed.notify_all();
+        self.target.write_at(offset, parts).inspect_err(|_| self.fail())?;
+        Ok(offset)
+    }
+
+    /// Whether all runs before `run` are complete, so that `append` would not wait.
+    pub fn is_next(&self, run: RunIndex) -> bool {
+        self.lock().next_run == run
+    }
+
+    /// The bytes appended so far.
+    pub fn bytes(&self) -> u64 {
+        self.lock().offset
+    }
+
+    /// Where the bytes go, to settle, commit or abandon it.
+    pub fn target(&self) -> &dyn Target {
+        self.target.as_ref()
+    }
+
+    fn wait(&self, run: Option<RunIndex>, cancel: &Cancel) -> Result<MutexGuard<'_, Place>> {
+        let mut place = self.lock();
+        while run.is_some_and(|run| run != place.next_run) {
+            cancel.check()?;
+            if place.failed {
+                return Err(Error::interrupted());
+            }
+            let woken = self.placed.wait_timeout(place, CANCEL_LOOK);
+            place = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        Ok(place)
+    }
+
+    fn fail(&self) {
+        self.lock().failed = true;
+        self.placed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[derive(Default)]
+    struct Heap(Mutex<Vec<u8>>);
+
+    impl Target for Arc<Heap> {
+        fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+            let mut bytes = self.0.lock().unwrap();
+            let mut at = offset as usize;
+            for part in parts {
+                let end = at + part.len();
+                let length = bytes.len().max(end);
+                bytes.resize(length, 0);
+                bytes[at..end].copy_from_slice(part);
+                at = end;
+            }
+            Ok(())
+        }
+        fn settle(&self, _: u64) -> Result<()> {
+            Ok(())
+        }
+        fn commit(&self) -> Result<()> {
+            Ok(())
+        }
+        fn abandon(&self) {}
+    }
+
+    #[test]
+    fn runs_written_by_many_threads_stand_in_order() {
+        let heap = Arc::new(Heap::default());
+        let appender = Appender::new(Box::new(heap.clone()));
+        let cancel = Cancel::default();
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let (appender, cancel) = (&appender, &cancel);
+                scope.spawn(move || {
+                    for run in (thread..100).step_by(4) {
+                        let half = Buffer::from(vec![run as u8; run as usize % 7]);
+                        for last in [false, true] {
+                            let turn = Some(Turn { run, last });
+                            appender.append(turn, std::slice::from_ref(&half), cancel).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        let expected: Vec<u8> =
+            (0..100u64).flat_map(|run| vec![run as u8; run as usize % 7 * 2]).collect();
+        assert_eq!(*heap.0.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn a_writer_whose_turn_never_comes_ends_when_the_flow_is_cancelled() {
+        let appender = Appender::new(Box::new(Arc::new(Heap::default())));
+        let cancel = Cancel::default();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                appender.append(Some(Turn { run: 3, last: true }), &[], &cancel).unwrap_err()
+            });
+            cancel.cancel();
+            assert_eq!(waiting.join().unwrap().kind(), euphrates_flow::Kind::Interrupted);
+        });
+    }
+}
