@@ -1,1 +1,10 @@
-//! engine
+//! Runs a flow: master, worker, queues, memory, metrics, commit.
+
+pub mod machine;
+pub mod master;
+pub mod queue;
+pub mod report;
+mod worker;
+
+pub use master::{Options, Running, go, start};
+pub use report::Report;

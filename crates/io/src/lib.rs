@@ -1,3 +1,4 @@
 //! Bytes in and out of devices: disks, segments, collections, catalog, files of others.
 
 pub mod append;
+pub mod gensort;

@@ -6,3 +6,6 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+
+pub mod memory;
+pub mod queue;

@@ -1,0 +1,218 @@
+//! What a flow did, for people and for machines.
+
+use std::fmt;
+use std::time::Duration;
+
+use euphrates_flow::check::Checked;
+use euphrates_flow::metrics::{Counters, State};
+use serde::Serialize;
+
+use crate::worker::Worker;
+
+/// Where a running flow stands.
+#[derive(Clone, Debug, Serialize)]
+pub struct Progress {
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// The modules, producers before consumers.
+    pub modules: Vec<ModuleProgress>,
+}
+
+/// Where a module stands.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModuleProgress {
+    /// Its name in the flow.
+    pub id: String,
+    /// Number of instances.
+    pub count: usize,
+    /// What most of its instances are doing: `busy`, `starved`, `blocked`, `ended`.
+    pub state: &'static str,
+    /// Bytes waiting in its input queues, and their bound.
+    pub waiting_bytes: (usize, usize),
+    /// Sums over the instances.
+    #[serde(flatten)]
+    pub counters: Counters,
+}
+
+impl Progress {
+    pub(crate) fn read(flow: &Checked, worker: &Worker, elapsed: Duration) -> Progress {
+        let module = |node: usize| {
+            let metrics = &worker.instances[node].metrics;
+            let states: Vec<State> = metrics.iter().map(|metrics| metrics.state()).collect();
+            let most = |state: &State| states.iter().filter(|other| *other == state).count();
+            let state = states.iter().max_by_key(|state| most(state));
+            let inputs = flow.edges.iter().zip(&worker.queues);
+            let fills = inputs
+                .filter(|(edge, _)| edge.to.0 == node)
+                .flat_map(|(_, queues)| queues.iter().map(|queue| queue.fill()));
+            ModuleProgress {
+                id: flow.nodes[node].id.clone(),
+                count: metrics.len(),
+                state: state.map_or("ended", |state| state.word()),
+                waiting_bytes: fills.fold((0, 0), |sum, fill| (sum.0 + fill.0, sum.1 + fill.1)),
+                counters: sum(worker, node),
+            }
+        };
+        let modules = (0..flow.nodes.len()).map(module).collect();
+        Progress { seconds: elapsed.as_secs_f64(), modules }
+    }
+}
+
+fn sum(worker: &Worker, node: usize) -> Counters {
+    let mut sum = Counters::default();
+    worker.instances[node].metrics.iter().for_each(|metrics| sum.add(&metrics.read()));
+    sum
+}
+
+/// What a flow did.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The flow's name.
+    pub name: String,
+    /// Seconds from the start to the commit.
+    pub seconds: f64,
+    /// The modules, producers before consumers.
+    pub modules: Vec<ModuleReport>,
+    /// The module that kept the others waiting, if one did.
+    pub bottleneck: Option<String>,
+}
+
+/// What a module did.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModuleReport {
+    /// Its name in the flow.
+    pub id: String,
+    /// The name of its spec.
+    pub module: String,
+    /// Number of instances.
+    pub count: usize,
+    /// What it has to say itself.
+    pub remark: Option<String>,
+    /// Part of its time spent in its own code, from 0 to 1.
+    pub busy: f64,
+    /// Part of its time spent waiting for input.
+    pub starved: f64,
+    /// Part of its time spent waiting for room in its output.
+    pub blocked: f64,
+    /// Sums over the instances.
+    #[serde(flatten)]
+    pub counters: Counters,
+}
+
+impl Report {
+    pub(crate) fn new(flow: &Checked, worker: &Worker, seconds: f64) -> Report {
+        let module = |node: usize| {
+            let counters = sum(worker, node);
+            let part = |seconds: f64| (seconds / counters.life_seconds.max(1e-9)).min(1.0);
+            ModuleReport {
+                id: flow.nodes[node].id.clone(),
+                module: flow.nodes[node].spec.name.to_string(),
+                count: flow.nodes[node].count,
+                remark: flow.nodes[node].placed.remark(),
+                busy: part(counters.busy_seconds()),
+                starved: part(counters.starved_seconds),
+                blocked: part(counters.blocked_seconds),
+                counters,
+            }
+        };
+        let modules: Vec<ModuleReport> = (0..flow.nodes.len()).map(module).collect();
+        let busiest = modules.iter().max_by(|a, b| a.busy.total_cmp(&b.busy));
+        let bottleneck = busiest.filter(|module| module.busy >= 0.5).map(|module| module.id.clone());
+        Report { name: flow.name.clone(), seconds, modules, bottleneck }
+    }
+
+    /// The report as JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("numbers and strings are JSON")
+    }
+
+    /// What came into the flow: the rows and bytes of its sources.
+    pub fn read(&self) -> (u64, u64) {
+        let sources = self.modules.iter().filter(|m| m.counters.rows_in > 0);
+        sources.map(|m| (m.counters.rows_in, m.counters.bytes_in)).next().unwrap_or_default()
+    }
+}
+
+/// A page a person reads.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "flow `{}` finished in {}", self.name, seconds(self.seconds))?;
+        let (rows, bytes) = self.read();
+        if rows > 0 {
+            let rate = bytes_of(bytes as f64 / self.seconds.max(1e-9));
+            writeln!(f, "{} rows, {} in; {rate}/s", count(rows), bytes_of(bytes as f64))?;
+        }
+        let width = self.modules.iter().map(|m| m.id.len()).max().unwrap_or(0).max(6);
+        writeln!(
+            f,
+            "\n{:width$}  {:>2}  {:>13}  {:>10}  {:>5}  {:>7}  {:>7}",
+            "module", "×", "rows out", "bytes out", "busy", "starved", "blocked"
+        )?;
+        for module in &self.modules {
+            let Counters { rows_out, bytes_out, .. } = module.counters;
+            writeln!(
+                f,
+                "{:width$}  {:>2}  {:>13}  {:>10}  {:>4.0}%  {:>6.0}%  {:>6.0}%",
+                module.id,
+                module.count,
+                count(rows_out),
+                bytes_of(bytes_out as f64),
+                module.busy * 100.0,
+                module.starved * 100.0,
+                module.blocked * 100.0
+            )?;
+        }
+        for module in &self.modules {
+            if let Some(remark) = &module.remark {
+                writeln!(f, "{}: {remark}", module.id)?;
+            }
+        }
+        match &self.bottleneck {
+            Some(id) => write!(f, "\nbottleneck: {id}, the module that waited least for others"),
+            None => write!(f, "\nbottleneck: none; every module waited most of its time"),
+        }
+    }
+}
+
+/// `1.234 s`, `56.7 ms`.
+pub fn seconds(seconds: f64) -> String {
+    match seconds {
+        s if s < 0.1 => format!("{:.1} ms", s * 1e3),
+        s if s < 100.0 => format!("{s:.2} s"),
+        s => format!("{s:.0} s"),
+    }
+}
+
+/// `12.3 MB`, in powers of 1000.
+pub fn bytes_of(bytes: f64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let mut scaled = bytes;
+    let mut unit = 0;
+    while scaled >= 1000.0 && unit + 1 < units.len() {
+        scaled /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{scaled:.0} B") } else { format!("{scaled:.1} {}", units[unit]) }
+}
+
+/// `12,345,678`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let texts: Vec<&str> = groups.filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    texts.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(count(12), "12");
+        assert_eq!(bytes_of(1_500_000.0), "1.5 MB");
+        assert_eq!(bytes_of(999.0), "999 B");
+        assert_eq!(seconds(0.0021), "2.1 ms");
+    }
+}

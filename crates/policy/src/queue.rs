@@ -1,0 +1,256 @@
+//! A queue's decisions: who may put, and which run is dealt out next.
+//!
+//! A queue either hands out batches to whoever has time, or whole runs, strictly in the order of
+//! their numbers (River 2.3.2, the pull-based queue). Bounds are in bytes. Two rules keep runs from
+//! blocking each other for ever:
+//! - a run is dealt only after all runs before it have been dealt, so the lowest unfinished run
+//!   always has an owner, or is the next to get one;
+//! - a batch of a run somebody is waiting for is let in even when the queue is full, if none of
+//!   that run's batches is there already. The bound is exceeded by one batch a consumer at most.
+
+use alloc::collections::BTreeMap;
+
+/// What one queue holds, in numbers.
+#[derive(Clone, Debug)]
+pub struct QueuePolicy {
+    bytes_max: usize,
+    bytes: usize,
+    loose_bytes: usize,
+    runs: BTreeMap<u64, Run>,
+    deal_next: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    bytes: usize,
+    batches: usize,
+    ended: bool,
+    owned: bool,
+}
+
+impl QueuePolicy {
+    /// An empty queue that holds at most `bytes_max`, or one batch if that is larger.
+    pub fn new(bytes_max: usize) -> QueuePolicy {
+        QueuePolicy { bytes_max, bytes: 0, loose_bytes: 0, runs: BTreeMap::new(), deal_next: 0 }
+    }
+
+    /// Whether a batch of this size, in this run or in none, may be put now.
+    pub fn admit(&self, bytes: usize, run: Option<u64>) -> bool {
+        let room = self.bytes == 0 || self.bytes + bytes <= self.bytes_max;
+        room || run.is_some_and(|number| self.is_awaited(number))
+    }
+
+    fn is_awaited(&self, number: u64) -> bool {
+        let wanted = number <= self.deal_next;
+        wanted && self.runs.get(&number).is_none_or(|run| run.batches == 0)
+    }
+
+    /// A batch was put.
+    pub fn on_put(&mut self, bytes: usize, run: Option<u64>) {
+        self.bytes += bytes;
+        match run {
+            None => self.loose_bytes += bytes,
+            Some(number) => {
+                let run = self.runs.get_mut(&number).expect("a batch of a run that has not begun");
+                assert!(!run.ended, "a batch of run {number} after its end");
+                run.bytes += bytes;
+                run.batches += 1;
+            }
+        }
+        self.check();
+    }
+
+    /// A batch was taken.
+    pub fn on_take(&mut self, bytes: usize, run: Option<u64>) {
+        self.bytes -= bytes;
+        match run {
+            None => self.loose_bytes -= bytes,
+            Some(number) => {
+                let run = self.runs.get_mut(&number).expect("a batch of a run that is not here");
+                assert!(run.owned, "a batch of run {number} taken by no owner");
+                run.bytes -= bytes;
+                run.batches -= 1;
+            }
+        }
+        self.check();
+    }
+
+    /// A producer began a run.
+    pub fn on_begin(&mut self, number: u64) {
+        let fresh = self.runs.insert(number, Run::default()).is_none();
+        assert!(fresh && number >= self.deal_next, "run {number} began twice");
+    }
+
+    /// A producer ended a run.
+    pub fn on_end(&mut self, number: u64) {
+        self.runs.get_mut(&number).expect("the end of a run that has not begun").ended = true;
+    }
+
+    /// The next run, for a consumer that has none. It owns the run until `on_finished`.
+    pub fn deal(&mut self) -> Option<u64> {
+        let run = self.runs.get_mut(&self.deal_next)?;
+        run.owned = true;
+        self.deal_next += 1;
+        Some(self.deal_next - 1)
+    }
+
+    /// Whether `deal` would give a run.
+    pub fn can_deal(&self) -> bool {
+        self.runs.contains_key(&self.deal_next)
+    }
+
+    /// Whether all batches of an owned run have been taken and no more will come.
+    pub fn is_finished(&self, number: u64) -> bool {
+        self.runs.get(&number).is_some_and(|run| run.ended && run.batches == 0)
+    }
+
+    /// The owner of a run knows that it is finished.
+    pub fn on_finished(&mut self, number: u64) {
+        let run = self.runs.remove(&number).expect("a run finishes once");
+        assert!(run.owned && run.ended && run.batches == 0, "run {number} is not finished");
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The bound.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// The lowest run that is here though it can never be dealt, because one before it is missing.
+    pub fn stranded(&self) -> Option<u64> {
+        self.runs.keys().copied().find(|&number| number > self.deal_next)
+    }
+
+    fn check(&self) {
+        debug_assert_eq!(
+            self.bytes,
+            self.loose_bytes + self.runs.values().map(|run| run.bytes).sum::<usize>(),
+            "bytes of the runs and of the queue differ"
+        );
+        debug_assert!(
+            self.runs.iter().all(|(&number, run)| run.owned == (number < self.deal_next)),
+            "runs are dealt in order"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// Any interleaving of producers and consumers that obeys the policy ends, in order, within
+    /// the bound.
+    #[test]
+    fn every_schedule_ends_and_keeps_the_order_and_the_bound() {
+        for seed in 0..2000u64 {
+            let mut random = Lcg(seed);
+            let outcome = play(&mut random);
+            assert!(outcome.is_ok(), "seed {seed}: {outcome:?}");
+        }
+    }
+
+    struct Lcg(u64);
+    impl Lcg {
+        fn below(&mut self, n: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((self.0 >> 33) as usize) % n
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    struct Producer {
+        run: Option<u64>,
+        left: usize,
+    }
+
+    fn play(random: &mut Lcg) -> Result<(), &'static str> {
+        let runs = 1 + random.below(12) as u64;
+        let bytes_max = 1 + random.below(50);
+        let mut producers = std::vec![Producer { run: None, left: 0 }; 1 + random.below(4)];
+        let mut consumers: Vec<Option<u64>> = std::vec![None; 1 + random.below(4)];
+        let mut lanes: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        let (mut policy, mut next, mut dealt) = (QueuePolicy::new(bytes_max), 0, 0);
+        for _ in 0..100_000 {
+            let actors = producers.len() + consumers.len();
+            let actor = random.below(actors);
+            if actor < producers.len() {
+                produce(&mut producers[actor], &mut policy, &mut lanes, &mut next, runs, random);
+            } else {
+                let consumer = &mut consumers[actor - producers.len()];
+                consume(consumer, &mut policy, &mut lanes, &mut dealt)?;
+            }
+            let owners = 1 + consumers.len();
+            if policy.bytes() > bytes_max + owners * 20 {
+                return Err("bound exceeded");
+            }
+            let done = next == runs && producers.iter().all(|p| p.run.is_none());
+            if done && dealt == runs && consumers.iter().all(Option::is_none) {
+                return Ok(());
+            }
+        }
+        Err("no end")
+    }
+
+    fn produce(
+        producer: &mut Producer,
+        policy: &mut QueuePolicy,
+        lanes: &mut BTreeMap<u64, Vec<usize>>,
+        next: &mut u64,
+        runs: u64,
+        random: &mut Lcg,
+    ) {
+        match producer.run {
+            None if *next < runs => {
+                *producer = Producer { run: Some(*next), left: random.below(5) };
+                policy.on_begin(*next);
+                *next += 1;
+            }
+            None => {}
+            Some(run) if producer.left == 0 => {
+                policy.on_end(run);
+                producer.run = None;
+            }
+            Some(run) => {
+                let bytes = 1 + random.below(20);
+                if policy.admit(bytes, Some(run)) {
+                    policy.on_put(bytes, Some(run));
+                    lanes.entry(run).or_default().push(bytes);
+                    producer.left -= 1;
+                }
+            }
+        }
+    }
+
+    fn consume(
+        consumer: &mut Option<u64>,
+        policy: &mut QueuePolicy,
+        lanes: &mut BTreeMap<u64, Vec<usize>>,
+        dealt: &mut u64,
+    ) -> Result<(), &'static str> {
+        let Some(run) = *consumer else {
+            *consumer = policy.deal();
+            if let Some(run) = *consumer {
+                if run != *dealt {
+                    return Err("dealt out of order");
+                }
+                *dealt += 1;
+            }
+            return Ok(());
+        };
+        match lanes.get_mut(&run).filter(|lane| !lane.is_empty()) {
+            Some(lane) => policy.on_take(lane.remove(0), Some(run)),
+            None if policy.is_finished(run) => {
+                policy.on_finished(run);
+                *consumer = None;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
