@@ -11,7 +11,8 @@ pub fn cores() -> usize {
 /// Bytes of memory this process may use: the machine's, or its control group's if that is less.
 pub fn memory_bytes() -> u64 {
     let groups = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
-    let limits = groups.iter().filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok());
+    let limits =
+        groups.iter().filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok());
     let info = rustix::system::sysinfo();
     let machine = info.totalram as u64 * u64::from(info.mem_unit.max(1));
     limits.fold(machine, u64::min)

@@ -197,9 +197,7 @@ impl Consumer for QueueConsumer {
         let something = match (self.queue.unit, self.owned) {
             (Unit::Batch, _) => !state.loose.is_empty(),
             (Unit::Run, None) => state.policy.can_deal(),
-            (Unit::Run, Some(run)) => {
-                !state.runs[&run].is_empty() || state.policy.is_finished(run)
-            }
+            (Unit::Run, Some(run)) => !state.runs[&run].is_empty() || state.policy.is_finished(run),
         };
         let ready = something || state.producers == 0;
         if register && !ready {

@@ -1,10 +1,12 @@
 //! What a flow did, for people and for machines.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use euphrates_flow::check::Checked;
+use euphrates_flow::check::{Checked, CheckedNode};
 use euphrates_flow::metrics::{Counters, State};
+use euphrates_flow::module::Collected;
 use serde::Serialize;
 
 use crate::worker::Worker;
@@ -75,6 +77,9 @@ pub struct Report {
     pub modules: Vec<ModuleReport>,
     /// The module that kept the others waiting, if one did.
     pub bottleneck: Option<String>,
+    /// What `collect` modules kept, by their names in the flow.
+    #[serde(skip)]
+    pub collected: BTreeMap<String, Collected>,
 }
 
 /// What a module did.
@@ -117,8 +122,11 @@ impl Report {
         };
         let modules: Vec<ModuleReport> = (0..flow.nodes.len()).map(module).collect();
         let busiest = modules.iter().max_by(|a, b| a.busy.total_cmp(&b.busy));
-        let bottleneck = busiest.filter(|module| module.busy >= 0.5).map(|module| module.id.clone());
-        Report { name: flow.name.clone(), seconds, modules, bottleneck }
+        let bottleneck =
+            busiest.filter(|module| module.busy >= 0.5).map(|module| module.id.clone());
+        let kept = |node: &CheckedNode| Some((node.id.clone(), node.placed.collected()?));
+        let collected = flow.nodes.iter().filter_map(kept).collect();
+        Report { name: flow.name.clone(), seconds, modules, bottleneck, collected }
     }
 
     /// The report as JSON.

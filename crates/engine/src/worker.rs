@@ -8,7 +8,9 @@ use std::thread::{self, JoinHandle};
 use euphrates_flow::check::{Checked, CheckedEdge};
 use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::ports::{Consumer, Input, Output, Producer};
-use euphrates_flow::{Cancel, Error, Kind, Module, Parcel, Ports, QueueKind, Result, RunIndex, Setup};
+use euphrates_flow::{
+    Cancel, Error, Kind, Module, Parcel, Ports, QueueKind, Result, RunIndex, Setup,
+};
 
 use crate::queue::{LocalQueue, QueueProducer};
 
@@ -25,7 +27,6 @@ pub struct Instances {
     /// Counters, one an instance.
     pub metrics: Vec<Arc<InstanceMetrics>>,
 }
-
 
 /// Threads at work.
 pub struct Worker {

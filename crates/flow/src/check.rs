@@ -268,19 +268,22 @@ fn settle(
 ) -> Result<(CheckedNode, Vec<CheckedEdge>)> {
     let spec = graph.specs[node.id.as_str()];
     let placed = (spec.place)(Value::Object(node.config.clone()))?;
-    let schemas = incoming
-        .iter()
-        .map(|edge| nodes[edge.producer].schema(edge.output))
-        .collect::<Vec<_>>();
+    let schemas =
+        incoming.iter().map(|edge| nodes[edge.producer].schema(edge.output)).collect::<Vec<_>>();
     let output_schemas = placed.schemas(&schemas)?;
     let count = instances(node, spec, placed.as_ref(), cores)?;
+    let order = if placed.needs_runs() { Order::Keeps } else { spec.order };
     let edges: Vec<CheckedEdge> = incoming
         .iter()
         .zip(&schemas)
-        .map(|(edge, schema)| queue(edge, schema, &nodes[edge.producer], spec, count))
+        .map(|(edge, schema)| queue(edge, schema, &nodes[edge.producer], order, count))
         .collect::<Result<_>>()?;
     let in_runs = !edges.is_empty() && edges.iter().all(|edge| edge.unit == Unit::Run);
-    let keeps_runs = in_runs && edges.len() == 1 && spec.order != Order::Any;
+    if placed.needs_runs() && !in_runs {
+        let remedy = "read it as a stream: `scan(…, order=True)` or `read(…, order=True)`";
+        return Err(Error::usage("the input has no order to keep").remedy(remedy));
+    }
+    let keeps_runs = in_runs && edges.len() == 1 && order != Order::Any;
     let checked = CheckedNode {
         id: node.id.clone(),
         spec,
@@ -313,7 +316,7 @@ fn queue(
     incoming: &Incoming,
     schema: &SchemaRef,
     producer: &CheckedNode,
-    spec: &ModuleSpec,
+    order: Order,
     count: usize,
 ) -> Result<CheckedEdge> {
     let kind = incoming.edge.queue.unwrap_or(QueueKind::Distributed);
@@ -325,7 +328,7 @@ fn queue(
     }
     // Dealing the runs of several producers out pair by pair leaves gaps in their numbers.
     let ordered = producer.ordered && (kind != QueueKind::Pairwise || count == 1);
-    let (unit, why) = match (ordered, spec.order) {
+    let (unit, why) = match (ordered, order) {
         (true, Order::Any) => (Unit::Batch, "needs no order"),
         (true, Order::Keeps) => (Unit::Run, "keeps the order of the runs"),
         (true, Order::Ordered) => (Unit::Run, "needs the whole stream in order"),
@@ -338,6 +341,6 @@ fn queue(
         kind,
         unit,
         bytes_max: incoming.edge.bytes_max.unwrap_or(QUEUE_BYTES_MAX).max(1),
-        why: format!("`{}` {why}", spec.name),
+        why: format!("the consumer {why}"),
     })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
 
 use crate::error::Result;
 use crate::ports::Ports;
@@ -29,6 +30,15 @@ impl<F: FnMut(&mut Ports) -> Result<()> + Send> Module for F {
     }
 }
 
+/// Rows kept for the program that started the flow.
+#[derive(Clone, Debug)]
+pub struct Collected {
+    /// Their schema, also when there are none.
+    pub schema: SchemaRef,
+    /// The rows.
+    pub batches: Vec<RecordBatch>,
+}
+
 /// A module placed in a flow: configured and checked; what its instances share lives here.
 ///
 /// Life: `schemas` and `is_ordered` while the flow is checked; `prepare` once before the start;
@@ -43,6 +53,11 @@ pub trait Placed: Send + Sync {
     /// that keeps runs passes them on, and any other module's output has no order.
     fn is_ordered(&self, inputs_ordered: bool, keeps_runs: bool) -> bool {
         inputs_ordered && keeps_runs
+    }
+
+    /// Whether the input must be a stream of numbered runs, whatever the spec says of order.
+    fn needs_runs(&self) -> bool {
+        false
     }
 
     /// The number of instances that can be of use, for modules that know (files to read, say).
@@ -71,6 +86,11 @@ pub trait Placed: Send + Sync {
 
     /// Removes whatever was staged. Called instead of, or after a failure of, `commit`.
     fn abandon(&self) {}
+
+    /// What the module kept for the program that started the flow; taken once.
+    fn collected(&self) -> Option<Collected> {
+        None
+    }
 
     /// What the module has to say in the report beyond its counters.
     fn remark(&self) -> Option<String> {

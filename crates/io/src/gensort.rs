@@ -132,7 +132,7 @@ fn ascii(number: u128, random: u128, record: &mut [u8; RECORD_BYTES]) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let (mut high, mut low) = ((random >> 64) as u64, random as u64);
     let nibbles = low;
-    let mut printable = |word: &mut u64| {
+    let printable = |word: &mut u64| {
         let byte = 32 + (*word % 95) as u8;
         *word /= 95;
         byte

@@ -2,3 +2,4 @@
 
 pub mod append;
 pub mod gensort;
+pub mod scratch;

@@ -6,6 +6,8 @@ pub mod modules {
     include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 }
 
+pub mod parts;
+
 pub use modules::MODULES;
 
 /// A registry of the built-in modules.

@@ -9,3 +9,4 @@ extern crate alloc;
 
 pub mod memory;
 pub mod queue;
+pub mod sort;

@@ -1,0 +1,256 @@
+//! Makes data: the sort benchmark's records, the tables of TPC-H, integers.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, FixedSizeBinaryArray, Int64Array};
+use arrow::buffer::Buffer;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::spec::{self, NONE, OUT};
+use euphrates_flow::{
+    BATCH_BYTES_TARGET, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup,
+};
+use euphrates_io::gensort::{Form, Generator, KEY_BYTES, RECORD_BYTES};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tpchgen::generators as tpch;
+use tpchgen_arrow as tpch_arrow;
+
+use crate::parts::Parts;
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "generate",
+    summary: "Makes data: sort benchmark records, TPC-H tables, or integers.",
+    detail: "`records` have the columns `key` (10 bytes) and `payload` (90 bytes) and are those of \
+             gensort 1.5. The tables `lineitem`, `orders`, `customer`, `part`, `partsupp`, \
+             `supplier`, `nation` and `region` are those of TPC-H at `scale` (1 is about 1 GB in \
+             all). `integers` has one column `n`, from `first` upwards.",
+    inputs: NONE,
+    outputs: OUT,
+    order: Order::Any,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        let parts = config.parts()?;
+        Ok(Arc::new(Generate { config, parts, taken: Parts::default() }))
+    },
+};
+
+/// What to make, and how much of it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What to make.
+    pub what: What,
+    /// Number of rows, for `records` and `integers`.
+    pub rows: Option<u64>,
+    /// Scale factor, for the tables of TPC-H; 1 is about 1 GB in all.
+    pub scale: Option<f64>,
+    /// Number of the first record or integer.
+    #[serde(default)]
+    pub first: u64,
+    /// Printable records, as gensort `-a`.
+    #[serde(default)]
+    pub ascii: bool,
+    /// Records with skewed keys, as gensort `-s`.
+    #[serde(default)]
+    pub skewed: bool,
+    /// Give the output an order: it comes as a stream.
+    #[serde(default)]
+    pub order: bool,
+}
+
+/// What can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    /// The sort benchmark's 100-byte records.
+    Records,
+    /// 64-bit integers that rise by one.
+    Integers,
+    /// TPC-H `lineitem`.
+    Lineitem,
+    /// TPC-H `orders`.
+    Orders,
+    /// TPC-H `customer`.
+    Customer,
+    /// TPC-H `part`.
+    Part,
+    /// TPC-H `partsupp`.
+    Partsupp,
+    /// TPC-H `supplier`.
+    Supplier,
+    /// TPC-H `nation`.
+    Nation,
+    /// TPC-H `region`.
+    Region,
+}
+
+type Batches = Box<dyn Iterator<Item = Result<RecordBatch>>>;
+
+/// Rows of a part of `records` and `integers`.
+const PART_ROWS: u64 = 1 << 17;
+/// Rows of a batch of a TPC-H table.
+const TABLE_BATCH_ROWS: usize = 8192;
+
+impl Config {
+    fn is_table(&self) -> bool {
+        !matches!(self.what, What::Records | What::Integers)
+    }
+
+    /// Number of parts, each made by itself. A table is cut at about 100 MB of text.
+    fn parts(&self) -> Result<usize> {
+        match (self.is_table(), self.rows, self.scale) {
+            (false, Some(rows), None) => Ok(rows.div_ceil(PART_ROWS) as usize),
+            (false, None, _) => Err(Error::usage("`rows` is missing").remedy("say how many")),
+            (false, Some(_), Some(_)) => Err(Error::usage("`scale` is for TPC-H tables")),
+            (true, None, Some(scale)) if scale > 0.0 && scale <= 100_000.0 => {
+                let tiny = matches!(self.what, What::Nation | What::Region);
+                Ok(if tiny { 1 } else { (scale * 8.0).ceil() as usize })
+            }
+            (true, Some(_), _) => Err(Error::usage("`rows` is not for TPC-H tables")
+                .remedy("give `scale`; 1 is about 1 GB in all")),
+            (true, None, _) => Err(Error::usage("`scale` must be above 0 and at most 100,000")),
+        }
+    }
+}
+
+struct Generate {
+    config: Config,
+    parts: usize,
+    taken: Parts,
+}
+
+impl Placed for Generate {
+    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let schema = match self.config.what {
+            What::Records => records_schema(),
+            What::Integers => integers_schema(),
+            // The smallest part of the smallest table says what its columns are.
+            table => match table_part(table, 0.001, 1, 1).next() {
+                Some(batch) => batch?.schema(),
+                None => return Err(Error::failed("the table has no rows")),
+            },
+        };
+        Ok(vec![schema])
+    }
+
+    fn is_ordered(&self, _: bool, _: bool) -> bool {
+        self.config.order
+    }
+
+    fn instances_max(&self) -> Option<usize> {
+        Some(self.parts)
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        Ok(Box::new(move |ports: &mut Ports| {
+            let is_stream = self.config.order;
+            self.taken.run(ports, self.parts, is_stream, |part| self.config.part(part, self.parts))
+        }))
+    }
+}
+
+impl Config {
+    fn part(&self, part: usize, parts: usize) -> Result<Batches> {
+        let start = part as u64 * PART_ROWS;
+        let rows = self.rows.map_or(0, |rows| PART_ROWS.min(rows - start)) as usize;
+        let first = self.first + start;
+        match self.what {
+            What::Records => {
+                let form = Form { ascii: self.ascii, skewed: self.skewed };
+                Ok(Box::new(records(form, first, rows)))
+            }
+            What::Integers => Ok(Box::new(integers(first, rows))),
+            table => {
+                let scale = self.scale.unwrap_or_default();
+                let batches = table_part(table, scale, part as i32 + 1, parts as i32);
+                Ok(batches)
+            }
+        }
+    }
+}
+
+/// `key` and `payload` of gensort's records.
+pub fn records_schema() -> SchemaRef {
+    let bytes = |bytes: usize| DataType::FixedSizeBinary(bytes as i32);
+    Arc::new(Schema::new(vec![
+        Field::new("key", bytes(KEY_BYTES), false),
+        Field::new("payload", bytes(RECORD_BYTES - KEY_BYTES), false),
+    ]))
+}
+
+fn records(form: Form, first: u64, rows: usize) -> impl Iterator<Item = Result<RecordBatch>> {
+    let step = BATCH_BYTES_TARGET / RECORD_BYTES;
+    let mut generator = Generator::new(form, u128::from(first));
+    let mut record = [0; RECORD_BYTES];
+    (0..rows).step_by(step).map(move |start| {
+        let count = step.min(rows - start);
+        let mut keys = Vec::with_capacity(count * KEY_BYTES);
+        let mut payloads = Vec::with_capacity(count * (RECORD_BYTES - KEY_BYTES));
+        for _ in 0..count {
+            generator.fill(&mut record);
+            keys.extend_from_slice(&record[..KEY_BYTES]);
+            payloads.extend_from_slice(&record[KEY_BYTES..]);
+        }
+        let column = |width: usize, bytes: Vec<u8>| -> ArrayRef {
+            Arc::new(FixedSizeBinaryArray::new(width as i32, Buffer::from_vec(bytes), None))
+        };
+        let columns =
+            vec![column(KEY_BYTES, keys), column(RECORD_BYTES - KEY_BYTES, payloads)];
+        Ok(RecordBatch::try_new(records_schema(), columns)?)
+    })
+}
+
+fn integers_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]))
+}
+
+fn integers(first: u64, rows: usize) -> impl Iterator<Item = Result<RecordBatch>> {
+    let step = euphrates_flow::BATCH_ROWS_MAX;
+    (0..rows).step_by(step).map(move |start| {
+        let first = first as i64 + start as i64;
+        let column = Int64Array::from_iter_values(first..first + step.min(rows - start) as i64);
+        Ok(RecordBatch::try_new(integers_schema(), vec![Arc::new(column)])?)
+    })
+}
+
+fn table_part(table: What, scale: f64, part: i32, parts: i32) -> Batches {
+    macro_rules! table {
+        ($generator:ident, $arrow:ident) => {{
+            let generator = tpch::$generator::new(scale, part, parts);
+            let batches = tpch_arrow::$arrow::new(generator).with_batch_size(TABLE_BATCH_ROWS);
+            Box::new(batches.map(|batch| plain_text(batch?)))
+        }};
+    }
+    match table {
+        What::Lineitem => table!(LineItemGenerator, LineItemArrow),
+        What::Orders => table!(OrderGenerator, OrderArrow),
+        What::Customer => table!(CustomerGenerator, CustomerArrow),
+        What::Part => table!(PartGenerator, PartArrow),
+        What::Partsupp => table!(PartSuppGenerator, PartSuppArrow),
+        What::Supplier => table!(SupplierGenerator, SupplierArrow),
+        What::Nation => table!(NationGenerator, NationArrow),
+        What::Region => table!(RegionGenerator, RegionArrow),
+        What::Records | What::Integers => Box::new(std::iter::empty()),
+    }
+}
+
+/// Text as `Utf8`: every tool reads it, where views are still news to some.
+fn plain_text(batch: RecordBatch) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    let plain = |field: &Arc<Field>| match field.data_type() {
+        DataType::Utf8View => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8)),
+        _ => field.clone(),
+    };
+    let fields: Vec<_> = schema.fields().iter().map(plain).collect();
+    let columns = batch.columns().iter().zip(&fields);
+    let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+}

@@ -1,0 +1,42 @@
+//! Sources read by parts: whoever is free takes the next one, so a slow instance reads fewer.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Ports, Result, RunIndex, batch_bytes};
+
+/// Parts not yet taken by any instance.
+#[derive(Debug, Default)]
+pub struct Parts {
+    next: AtomicUsize,
+}
+
+impl Parts {
+    /// Takes parts until none is left, and puts what `read` makes of each on output 0; if the
+    /// source is a stream, part *i* goes out as run *i*.
+    pub fn run<I: Iterator<Item = Result<RecordBatch>>>(
+        &self,
+        ports: &mut Ports,
+        parts: usize,
+        is_stream: bool,
+        mut read: impl FnMut(usize) -> Result<I>,
+    ) -> Result<()> {
+        loop {
+            let part = self.next.fetch_add(1, Relaxed);
+            if part >= parts {
+                return Ok(());
+            }
+            if is_stream {
+                ports.begin_run(0, part as RunIndex)?;
+            }
+            for batch in read(part)? {
+                let batch = batch?;
+                ports.metrics().got(batch.num_rows(), batch_bytes(&batch));
+                ports.put(0, batch)?;
+            }
+            if is_stream {
+                ports.end_run(0)?;
+            }
+        }
+    }
+}
