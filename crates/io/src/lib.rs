@@ -1,3 +1,5 @@
 //! Bytes in and out of devices: disks, segments, collections, catalog, files of others.
 
 pub mod append;
+pub mod buffer;
+pub mod disk;

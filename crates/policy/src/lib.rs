@@ -6,3 +6,5 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+
+pub mod device;
