@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 pub use euphrates_policy::device::Mode;
-use euphrates_policy::device::{Facts, ReadPath, Way, write_way};
+use euphrates_policy::device::{Facts, Way};
 
 use crate::buffer::{PooledBuffer, pool};
 pub use file::DiskFile;
@@ -104,15 +104,15 @@ impl Disk {
         self.0.queue.submit(request, done);
     }
 
-    /// The path of the reads of one file, for [`Disk::read_now`] and [`Disk::read_at`].
-    pub fn read_path(&self, file: &DiskFile) -> Result<ReadPath> {
-        let bytes = file.bytes().map_err(|error| Error::os("look at", file.path(), &error))?;
-        Ok(ReadPath::new(self.facts(file, bytes)))
-    }
-
-    /// The way of the writes of a file that is expected to become `bytes` long; 0 if unknown.
-    pub fn write_way(&self, file: &DiskFile, bytes: u64) -> Way {
-        write_way(self.facts(file, bytes))
+    /// What decides the way to a file of this length: facts for `euphrates_policy::device`.
+    pub fn facts(&self, file: &DiskFile, file_bytes: u64) -> Facts {
+        Facts {
+            file_bytes,
+            memory_available_bytes: memory_available_bytes(),
+            mode: self.0.mode,
+            can_direct: self.0.mode != Mode::Buffered && file.align_bytes().is_some(),
+            is_limited: self.0.rate.is_some(),
+        }
     }
 
     /// This range from the page cache, if all of it is there; never waits for a device.
@@ -164,12 +164,6 @@ impl Disk {
         let buffer = gather(parts, 1)?;
         self.submit(Request { op, file: file.clone(), offset, buffer, way, tag: 0 }, &done);
         Ok(received(&completion).and_then(|completion| completion.done.map(drop)))
-    }
-
-    fn facts(&self, file: &DiskFile, file_bytes: u64) -> Facts {
-        let can_direct = self.0.mode != Mode::Buffered && file.align_bytes().is_some();
-        let memory_available_bytes = memory_available_bytes();
-        Facts { file_bytes, memory_available_bytes, mode: self.0.mode, can_direct }
     }
 }
 

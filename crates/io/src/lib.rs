@@ -3,3 +3,4 @@
 pub mod append;
 pub mod buffer;
 pub mod disk;
+pub mod segment;

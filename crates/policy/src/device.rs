@@ -38,13 +38,15 @@ pub struct Facts {
     pub mode: Mode,
     /// Whether the file can be read and written past the cache at all.
     pub can_direct: bool,
+    /// Whether the disk is held to a rate, which the cache must not get round.
+    pub is_limited: bool,
 }
 
 /// A file larger than this part of the available memory goes past the cache.
 const LARGE_PART: u64 = 4;
 /// After the cache has missed, this many requests go without asking it; doubled at every miss.
 const PATIENCE_FIRST: u32 = 16;
-const PATIENCE_MAX: u32 = 1024;
+const PATIENCE_MAX: u32 = 256;
 
 /// The way of the next request of one reader.
 #[derive(Clone, Debug)]
@@ -56,21 +58,30 @@ pub struct ReadPath {
 }
 
 impl ReadPath {
-    /// A reader that has read nothing yet.
+    /// A reader that begins with this file.
     pub fn new(facts: Facts) -> ReadPath {
-        let asks_cache = facts.mode != Mode::Direct || !facts.can_direct;
+        let asks_cache = asks_cache(facts);
         ReadPath { cold: cold_way(facts), asks_cache, skip: 0, patience: PATIENCE_FIRST }
+    }
+
+    /// The reader goes on with another file, which is likely to be as warm as the one before.
+    pub fn on_file(&mut self, facts: Facts) {
+        self.cold = cold_way(facts);
+        self.asks_cache = asks_cache(facts);
+        self.check();
+    }
+
+    /// Whether the next request will not ask the cache, so that it can be sent ahead.
+    pub fn is_cold(&self) -> bool {
+        !self.asks_cache || self.skip > 0
     }
 
     /// The way of the next request.
     pub fn next(&mut self) -> Way {
-        if !self.asks_cache {
-            return self.cold;
-        }
-        if self.skip == 0 {
+        if !self.is_cold() {
             return Way::Cached;
         }
-        self.skip -= 1;
+        self.skip = self.skip.saturating_sub(1);
         self.cold
     }
 
@@ -99,6 +110,10 @@ impl ReadPath {
 /// The way of all writes of a file.
 pub fn write_way(facts: Facts) -> Way {
     cold_way(facts)
+}
+
+fn asks_cache(facts: Facts) -> bool {
+    !facts.is_limited && (facts.mode != Mode::Direct || !facts.can_direct)
 }
 
 fn cold_way(facts: Facts) -> Way {
@@ -145,6 +160,7 @@ mod tests {
         memory_available_bytes: 16 << 30,
         mode: Mode::Auto,
         can_direct: true,
+        is_limited: false,
     };
     const LARGE: Facts = Facts { file_bytes: 5 << 30, ..SMALL };
 
@@ -191,6 +207,7 @@ mod tests {
         let direct = Facts { mode: Mode::Direct, ..SMALL };
         assert_eq!(ReadPath::new(direct).next(), Way::Direct);
         assert_eq!(ReadPath::new(Facts { can_direct: false, ..direct }).next(), Way::Cached);
+        assert_eq!(ReadPath::new(Facts { is_limited: true, ..SMALL }).next(), Way::Buffered);
     }
 
     #[test]
