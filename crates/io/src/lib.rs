@@ -3,3 +3,6 @@
 pub mod append;
 pub mod gensort;
 pub mod scratch;
+pub mod buffer;
+pub mod disk;
+pub mod segment;

@@ -10,3 +10,4 @@ extern crate alloc;
 pub mod memory;
 pub mod queue;
 pub mod sort;
+pub mod device;

@@ -1,0 +1,331 @@
+//! Disks: folders with a name, whose devices have a queue and threads of their own.
+//!
+//! A reader asks the page cache first, on its own thread; what is not there goes to the device
+//! queue, several requests at a time (`queue.rs`). Which way a request goes is decided in
+//! `euphrates_policy::device`.
+
+mod file;
+mod named;
+mod queue;
+
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{Error, Result};
+pub use euphrates_policy::device::Mode;
+use euphrates_policy::device::{Facts, Way};
+
+use crate::buffer::{PooledBuffer, pool};
+pub use file::DiskFile;
+pub use named::{NamedDisk, named_disk, named_disks, save_named_disks};
+use queue::Queue;
+pub use queue::{Completion, Op, Request, THREADS_MAX};
+
+/// A folder with a name on a device with a queue. Cloning shares it; the queue's threads end when
+/// the last disk on it is dropped.
+#[derive(Clone, Debug)]
+pub struct Disk(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    folder: PathBuf,
+    mode: Mode,
+    rate: Option<u64>,
+    queue: Arc<Queue>,
+}
+
+impl Disk {
+    /// A disk of this name in a folder, which is made if it is missing. Disks on one device share
+    /// its queue.
+    pub fn new(name: &str, folder: &Path, mode: Mode) -> Result<Disk> {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Error::os("make the folder", folder, &error))?;
+        let queue = queue_of(folder)?;
+        let (name, folder) = (name.to_string(), folder.to_path_buf());
+        Ok(Disk(Arc::new(Inner { name, folder, mode, rate: None, queue })))
+    }
+
+    /// The disk a path lies on, by the name of its device.
+    pub fn of(path: &Path) -> Result<Disk> {
+        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("/")) };
+        Disk::new(&format!("device-{}", device_of(folder)?), folder, Mode::Auto)
+    }
+
+    /// The same folder on a device of its own that does at most this many bytes per second; all
+    /// its requests go through its queue.
+    pub fn with_rate(&self, bytes_per_second: u64) -> Disk {
+        let Inner { name, folder, mode, .. } = &*self.0;
+        let queue = Arc::new(Queue::new(name, Some(bytes_per_second)));
+        let (name, folder, rate) = (name.clone(), folder.clone(), Some(bytes_per_second));
+        Disk(Arc::new(Inner { name, folder, mode: *mode, rate, queue }))
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.0.folder
+    }
+
+    /// The rate it is held to, in bytes per second.
+    pub fn rate(&self) -> Option<u64> {
+        self.0.rate
+    }
+
+    /// Opens an existing file, anywhere on the device.
+    pub fn open(&self, path: &Path) -> Result<Arc<DiskFile>> {
+        let file = DiskFile::open(path).map_err(|error| Error::os("open", path, &error))?;
+        Ok(Arc::new(file))
+    }
+
+    /// Makes a file and the folders above it; fails if there is one of this name.
+    pub fn create(&self, path: &Path) -> Result<Arc<DiskFile>> {
+        let made = DiskFile::create(path).or_else(|error| {
+            let (io::ErrorKind::NotFound, Some(parent)) = (error.kind(), path.parent()) else {
+                return Err(error);
+            };
+            std::fs::create_dir_all(parent)?;
+            DiskFile::create(path)
+        });
+        Ok(Arc::new(made.map_err(|error| Error::os("create", path, &error))?))
+    }
+
+    /// Hands a request to the device queue; its completion is sent to `done`, whatever happens.
+    pub fn submit(&self, request: Request, done: &Sender<Completion>) {
+        self.0.queue.submit(request, done);
+    }
+
+    /// What decides the way to a file of this length: facts for `euphrates_policy::device`.
+    pub fn facts(&self, file: &DiskFile, file_bytes: u64) -> Facts {
+        Facts {
+            file_bytes,
+            memory_available_bytes: memory_available_bytes(),
+            mode: self.0.mode,
+            can_direct: self.0.mode != Mode::Buffered && file.align_bytes().is_some(),
+            is_limited: self.0.rate.is_some(),
+        }
+    }
+
+    /// This range from the page cache, if all of it is there; never waits for a device.
+    pub fn read_cached(&self, file: &DiskFile, offset: u64, len: usize) -> Result<Option<Buffer>> {
+        if self.0.rate.is_some() {
+            return Ok(None);
+        }
+        let mut buffer = pool().take(len)?;
+        let all = file.read_cached(offset, &mut buffer);
+        Ok(all.then(|| buffer.into_arrow()))
+    }
+
+    /// Begins to read a range of a file through the device queue.
+    pub fn read_at(
+        &self,
+        file: &Arc<DiskFile>,
+        offset: u64,
+        len: usize,
+        way: Way,
+    ) -> Result<Pending> {
+        let align = if way == Way::Direct { file.align_bytes().unwrap_or(1) } else { 1 };
+        let lead = (offset % align as u64) as usize;
+        let buffer = pool().take((lead + len).next_multiple_of(align))?;
+        let (done, completion) = channel();
+        let (op, offset) = (Op::Read, offset - lead as u64);
+        self.submit(Request { op, file: file.clone(), offset, buffer, way, tag: 0 }, &done);
+        Ok(Pending { completion, file: file.clone(), lead, len })
+    }
+
+    /// Writes all parts, one behind the other, from `offset` on. On a disk that is held to a rate
+    /// they go through its queue.
+    pub fn write_at(&self, file: &Arc<DiskFile>, offset: u64, parts: &[Buffer]) -> Result<()> {
+        let bytes: usize = parts.iter().map(Buffer::len).sum();
+        let written = match self.0.rate {
+            None => file.write_parts(offset, parts),
+            Some(_) => self.write_queued(file, offset, parts)?,
+        };
+        written.map_err(|error| write_error(file, offset, bytes, &error))
+    }
+
+    fn write_queued(
+        &self,
+        file: &Arc<DiskFile>,
+        offset: u64,
+        parts: &[Buffer],
+    ) -> Result<io::Result<()>> {
+        let (done, completion) = channel();
+        let (op, way) = (Op::Write, Way::Buffered);
+        let buffer = gather(parts, 1)?;
+        self.submit(Request { op, file: file.clone(), offset, buffer, way, tag: 0 }, &done);
+        Ok(received(&completion).and_then(|completion| completion.done.map(drop)))
+    }
+}
+
+/// The parts in one buffer whose length is a multiple of `align`, zeros behind them.
+pub(crate) fn gather(parts: &[Buffer], align: usize) -> Result<PooledBuffer> {
+    let bytes: usize = parts.iter().map(Buffer::len).sum();
+    let mut buffer = pool().take(bytes.next_multiple_of(align))?;
+    let mut at = 0;
+    for part in parts {
+        buffer[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+    buffer[at..].fill(0);
+    Ok(buffer)
+}
+
+/// A read on its way.
+#[derive(Debug)]
+pub struct Pending {
+    completion: Receiver<Completion>,
+    file: Arc<DiskFile>,
+    lead: usize,
+    len: usize,
+}
+
+impl Pending {
+    /// The bytes. A file that ends before them is corrupt.
+    pub fn wait(self) -> Result<Buffer> {
+        let path = self.file.path();
+        let completion =
+            received(&self.completion).map_err(|error| Error::os("read", path, &error))?;
+        let read = completion.done.map_err(|error| Error::os("read", path, &error))?;
+        if read < self.lead + self.len {
+            let early = io::Error::from(io::ErrorKind::UnexpectedEof);
+            return Err(Error::os("read", path, &early));
+        }
+        Ok(completion.buffer.into_arrow().slice_with_length(self.lead, self.len))
+    }
+}
+
+fn received(completion: &Receiver<Completion>) -> io::Result<Completion> {
+    completion.recv().map_err(|_| io::Error::other("the device queue ended"))
+}
+
+fn write_error(file: &DiskFile, offset: u64, bytes: usize, error: &io::Error) -> Error {
+    Error::os(format!("write {bytes} bytes at {offset} of"), file.path(), error)
+        .remedy("free space, raise the limit, or point the output and scratch elsewhere")
+}
+
+/// The queue of the device a folder lies on; a device has one in a process.
+fn queue_of(folder: &Path) -> Result<Arc<Queue>> {
+    static QUEUES: OnceLock<Mutex<HashMap<u64, Weak<Queue>>>> = OnceLock::new();
+    let device = device_of(folder)?;
+    let mut queues =
+        QUEUES.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(queue) = queues.get(&device).and_then(Weak::upgrade) {
+        return Ok(queue);
+    }
+    let queue = Arc::new(Queue::new(&device.to_string(), None));
+    queues.insert(device, Arc::downgrade(&queue));
+    Ok(queue)
+}
+
+fn device_of(folder: &Path) -> Result<u64> {
+    let facts = std::fs::metadata(folder).map_err(|error| Error::os("look at", folder, &error))?;
+    Ok(facts.dev())
+}
+
+/// What could still be used, with the page cache counted as usable; without `/proc`, plenty.
+fn memory_available_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kibibytes.map_or(u64::MAX, |kibibytes| kibibytes << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn filled(folder: &Path, bytes: usize) -> (PathBuf, Vec<u8>) {
+        let content: Vec<u8> = (0..bytes).map(|at| (at * 31 % 251) as u8).collect();
+        let path = folder.join("file");
+        std::fs::write(&path, &content).unwrap();
+        (path, content)
+    }
+
+    #[test]
+    fn every_way_of_reading_gives_the_same_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, content) = filled(folder.path(), 300_001);
+        let disk = Disk::new("d", folder.path(), Mode::Direct).unwrap();
+        let file = disk.open(&path).unwrap();
+        for (offset, len) in [(0, 300_001), (1, 4096), (4095, 8193), (299_000, 1001), (64, 0)] {
+            let expected = &content[offset..offset + len];
+            for way in [Way::Direct, Way::Buffered] {
+                let read = disk.read_at(&file, offset as u64, len, way).unwrap().wait().unwrap();
+                assert_eq!(read.as_slice(), expected, "{way:?} {offset} {len}");
+            }
+            let cached = disk.read_cached(&file, offset as u64, len).unwrap();
+            assert!(cached.is_none_or(|cached| cached.as_slice() == expected));
+        }
+    }
+
+    #[test]
+    fn a_read_beyond_the_end_is_corrupt_and_names_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _) = filled(folder.path(), 5000);
+        let disk = Disk::new("d", folder.path(), Mode::Auto).unwrap();
+        let file = disk.open(&path).unwrap();
+        for way in [Way::Direct, Way::Buffered] {
+            let error = disk.read_at(&file, 4000, 1001, way).unwrap().wait().unwrap_err();
+            assert_eq!(error.kind(), euphrates_flow::Kind::Corrupt);
+            assert!(error.to_string().contains("file"), "{error}");
+        }
+        assert!(disk.read_cached(&file, 4000, 1001).unwrap().is_none());
+    }
+
+    #[test]
+    fn many_requests_complete_with_their_own_tags() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::new("d", folder.path(), Mode::Auto).unwrap();
+        let file = disk.create(&folder.path().join("deep/er/file")).unwrap();
+        let (done, completions) = channel();
+        for op in [Op::Write, Op::Read] {
+            for tag in 0..50u64 {
+                let mut buffer = pool().take(1000).unwrap();
+                if op == Op::Write {
+                    buffer.fill(tag as u8);
+                }
+                let (file, offset, way) = (file.clone(), tag * 1000, Way::Buffered);
+                disk.submit(Request { op, file, offset, buffer, way, tag }, &done);
+            }
+            for completion in completions.iter().take(50) {
+                assert_eq!(completion.done.unwrap(), 1000);
+                assert!(completion.buffer.iter().all(|byte| *byte == completion.tag as u8));
+            }
+        }
+    }
+
+    #[test]
+    fn disks_on_one_device_share_a_queue_and_a_limited_one_has_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = Disk::new("one", folder.path(), Mode::Auto).unwrap();
+        let two = Disk::of(&folder.path().join("nothing")).unwrap();
+        assert!(Arc::ptr_eq(&one.0.queue, &two.0.queue));
+        assert!(!Arc::ptr_eq(&one.0.queue, &one.with_rate(1).0.queue));
+    }
+
+    #[test]
+    fn a_limited_disk_is_no_faster_than_its_rate() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _) = filled(folder.path(), 100_000);
+        let disk = Disk::new("slow", folder.path(), Mode::Auto).unwrap().with_rate(1_000_000);
+        let file = disk.open(&path).unwrap();
+        let began = Instant::now();
+        let reads: Vec<Pending> = (0..6)
+            .map(|part| disk.read_at(&file, part * 10_000, 10_000, Way::Buffered).unwrap())
+            .collect();
+        reads.into_iter().for_each(|read| assert_eq!(read.wait().unwrap().len(), 10_000));
+        assert!(began.elapsed() >= Duration::from_millis(50));
+        assert!(disk.read_cached(&file, 0, 10).unwrap().is_none());
+    }
+}

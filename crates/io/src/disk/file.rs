@@ -1,0 +1,223 @@
+//! One file on a disk, open through the page cache and, where the file system can, past it.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use arrow::buffer::Buffer;
+use euphrates_policy::device::Way;
+use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::buffer::SLAB_ALIGN_BYTES;
+
+/// The most parts one system call takes.
+const PARTS_MAX: usize = 1024;
+
+/// An open file.
+#[derive(Debug)]
+pub struct DiskFile {
+    path: PathBuf,
+    buffered: File,
+    writable: bool,
+    direct: OnceLock<Option<Direct>>,
+    direct_failed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Direct {
+    file: File,
+    align_bytes: usize,
+}
+
+impl DiskFile {
+    /// Opens an existing file to be read.
+    pub(super) fn open(path: &Path) -> io::Result<DiskFile> {
+        Ok(DiskFile::over(path, File::open(path)?, false))
+    }
+
+    /// Makes a file; fails if there is one of this name.
+    pub(super) fn create(path: &Path) -> io::Result<DiskFile> {
+        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        Ok(DiskFile::over(path, file, true))
+    }
+
+    fn over(path: &Path, buffered: File, writable: bool) -> DiskFile {
+        let direct_failed = AtomicBool::new(false);
+        DiskFile { path: path.into(), buffered, writable, direct: OnceLock::new(), direct_failed }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length now.
+    pub fn bytes(&self) -> io::Result<u64> {
+        Ok(self.buffered.metadata()?.len())
+    }
+
+    /// What offsets and lengths of direct requests are multiples of; `None` if the file system
+    /// has no direct I/O for this file.
+    pub fn align_bytes(&self) -> Option<usize> {
+        if self.direct_failed.load(Relaxed) {
+            return None;
+        }
+        let direct = self.direct.get_or_init(|| Direct::open(&self.path, self.writable));
+        direct.as_ref().map(|direct| direct.align_bytes)
+    }
+
+    /// Reads what the cache has of this range, without waiting for a device; `false` if that is
+    /// not all of it.
+    pub fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let mut rest = [IoSliceMut::new(&mut buffer[filled..])];
+            let at = offset + filled as u64;
+            match rustix::io::preadv2(&self.buffered, &mut rest, at, ReadWriteFlags::NOWAIT) {
+                Ok(0) => return false,
+                Ok(read) => filled += read,
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Fills the buffer from `offset` on; less only if the file ends there.
+    pub fn read(&self, way: Way, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(direct) = self.direct_for(way) {
+            match read_fully(direct, offset, buffer, SLAB_ALIGN_BYTES) {
+                Err(error) if is_refusal(&error) => self.direct_failed.store(true, Relaxed),
+                other => return other,
+            }
+        }
+        read_fully(&self.buffered, offset, buffer, 1)
+    }
+
+    /// Writes all of `bytes` at `offset`.
+    pub fn write(&self, way: Way, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if let Some(direct) = self.direct_for(way) {
+            match write_fully(direct, offset, bytes) {
+                Err(error) if is_refusal(&error) => self.direct_failed.store(true, Relaxed),
+                other => return other,
+            }
+        }
+        write_fully(&self.buffered, offset, bytes)
+    }
+
+    /// Writes all parts, one behind the other, through the cache; nothing is copied before.
+    pub fn write_parts(&self, mut offset: u64, parts: &[Buffer]) -> io::Result<()> {
+        let parts: Vec<&[u8]> =
+            parts.iter().map(Buffer::as_slice).filter(|part| !part.is_empty()).collect();
+        for group in parts.chunks(PARTS_MAX) {
+            let mut slices: Vec<IoSlice> = group.iter().map(|part| IoSlice::new(part)).collect();
+            let mut rest = &mut slices[..];
+            while !rest.is_empty() {
+                match rustix::io::pwritev(&self.buffered, rest, offset) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(written) => {
+                        offset += written as u64;
+                        IoSlice::advance_slices(&mut rest, written);
+                    }
+                    Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reserves room up to `bytes` without changing the file's length; a file system that cannot
+    /// is none the worse.
+    pub fn reserve(&self, bytes: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(&self.buffered, FallocateFlags::KEEP_SIZE, 0, bytes) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Cuts or lengthens the file.
+    pub fn set_bytes(&self, bytes: u64) -> io::Result<()> {
+        self.buffered.set_len(bytes)
+    }
+
+    /// Returns when the device has everything.
+    pub fn sync(&self) -> io::Result<()> {
+        self.buffered.sync_data()
+    }
+
+    fn direct_for(&self, way: Way) -> Option<&File> {
+        if way != Way::Direct {
+            return None;
+        }
+        self.align_bytes()?;
+        self.direct.get()?.as_ref().map(|direct| &direct.file)
+    }
+}
+
+impl Direct {
+    /// Asks the file system for its alignment and opens the file past the cache.
+    fn open(path: &Path, writable: bool) -> Option<Direct> {
+        let flags = OFlags::DIRECT.bits() as i32;
+        let file =
+            File::options().read(true).write(writable).custom_flags(flags).open(path).ok()?;
+        let align_bytes =
+            match rustix::fs::statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
+                Ok(facts)
+                    if StatxFlags::from_bits_retain(facts.stx_mask)
+                        .contains(StatxFlags::DIOALIGN) =>
+                {
+                    let memory = facts.stx_dio_mem_align as usize;
+                    let offset = facts.stx_dio_offset_align as usize;
+                    // Zero means that there is none; more than a slab's alignment cannot be met.
+                    if memory == 0 || offset == 0 || memory > SLAB_ALIGN_BYTES {
+                        return None;
+                    }
+                    offset
+                }
+                _ => SLAB_ALIGN_BYTES,
+            };
+        Some(Direct { file, align_bytes: align_bytes.max(SLAB_ALIGN_BYTES) })
+    }
+}
+
+/// Whether the error says that this way is not possible, rather than that something broke.
+fn is_refusal(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    code == Some(Errno::INVAL.raw_os_error()) || code == Some(Errno::OPNOTSUPP.raw_os_error())
+}
+
+/// Reads to the end of the buffer or the file. A count that is not a multiple of `step` can only
+/// be the end of the file, and direct I/O could not go on from there.
+fn read_fully(file: &File, offset: u64, buffer: &mut [u8], step: usize) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if !filled.is_multiple_of(step) {
+            break;
+        }
+    }
+    Ok(filled)
+}
+
+fn write_fully(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match rustix::io::pwrite(file, &bytes[written..], offset + written as u64) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(more) => written += more,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

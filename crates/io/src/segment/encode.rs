@@ -1,0 +1,240 @@
+//! A batch as a block: the bytes of its IPC messages, shared with the batch and not copied.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, BinaryViewArray, RecordBatch, StringViewArray, new_empty_array,
+};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{DataType, Field, SchemaRef};
+use arrow::ipc::writer::{DictionaryTracker, IpcWriteOptions, StreamEncoder};
+use arrow::ipc::{self, CompressionType, FooterBuilder, MetadataVersion};
+use euphrates_flow::{Error, Result};
+
+use super::toc::{Block, EOS};
+
+/// How blocks are made smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Fast, about half.
+    Lz4,
+    /// Slower, smaller.
+    Zstd,
+}
+
+impl Compression {
+    /// `lz4` or `zstd`.
+    pub fn parse(word: &str) -> Result<Compression> {
+        match word {
+            "lz4" => Ok(Compression::Lz4),
+            "zstd" => Ok(Compression::Zstd),
+            other => Err(euphrates_flow::error::unknown(
+                "compression",
+                other,
+                ["lz4", "zstd"].into_iter(),
+            )),
+        }
+    }
+}
+
+/// A block before it has a place.
+#[derive(Clone, Debug)]
+pub struct EncodedBlock {
+    /// The bytes, in order.
+    pub parts: Vec<Buffer>,
+    /// What the table of contents will say, but for the offset.
+    pub block: Block,
+    /// Dictionary messages in front of the batch: where, metadata and body bytes.
+    pub(super) dictionaries: Vec<(u64, u32, u64)>,
+}
+
+/// Makes blocks of the batches of one schema. Each thread has its own.
+pub struct BlockEncoder {
+    schema: SchemaRef,
+    options: IpcWriteOptions,
+    /// Kept from block to block, unless blocks must carry their own dictionaries.
+    encoder: Option<StreamEncoder>,
+}
+
+impl BlockEncoder {
+    pub(super) fn new(schema: SchemaRef, compression: Option<Compression>) -> Result<BlockEncoder> {
+        let codec = compression.map(|compression| match compression {
+            Compression::Lz4 => CompressionType::LZ4_FRAME,
+            Compression::Zstd => CompressionType::ZSTD,
+        });
+        let options = IpcWriteOptions::default().try_with_compression(codec)?;
+        Ok(BlockEncoder { schema, options, encoder: None })
+    }
+
+    /// The block of a batch. Of a slice, only the slice is written.
+    pub fn encode(&mut self, batch: &RecordBatch) -> Result<EncodedBlock> {
+        if !Arc::ptr_eq(batch.schema_ref(), &self.schema)
+            && !same_types(batch.schema_ref(), &self.schema)
+        {
+            return Err(Error::failed(format!(
+                "a batch of another schema: {:?} instead of {:?}",
+                batch.schema_ref().fields(),
+                self.schema.fields()
+            )));
+        }
+        let compact = compact_views(batch)?;
+        let mut encoder = match self.encoder.take() {
+            Some(encoder) => encoder,
+            None => self.fresh_encoder()?,
+        };
+        let parts = encoder.encode(compact.as_ref().unwrap_or(batch))?;
+        if !self.schema.fields().iter().any(|field| has_dictionary(field)) {
+            self.encoder = Some(encoder);
+        }
+        encoded(parts, batch.num_rows())
+    }
+
+    /// An encoder that has said its schema already, so that it gives blocks and nothing else.
+    fn fresh_encoder(&self) -> Result<StreamEncoder> {
+        let options = self.options.clone();
+        let mut encoder = StreamEncoder::try_new_with_options(&self.schema, options)?;
+        let columns = self.schema.fields().iter().map(|field| new_empty_array(field.data_type()));
+        let count = arrow::array::RecordBatchOptions::new().with_row_count(Some(0));
+        let empty =
+            RecordBatch::try_new_with_options(self.schema.clone(), columns.collect(), &count)?;
+        encoder.encode(&empty)?;
+        Ok(encoder)
+    }
+}
+
+/// Whether data of one schema may be written under the other: names and types agree.
+fn same_types(one: &SchemaRef, other: &SchemaRef) -> bool {
+    let same = |(one, other): (&Arc<Field>, &Arc<Field>)| {
+        one.name() == other.name() && one.data_type() == other.data_type()
+    };
+    one.fields().len() == other.fields().len() && one.fields().iter().zip(other.fields()).all(same)
+}
+
+/// The batch with its string views gathered, where they use less than half of what they hold on
+/// to: an IPC message would carry all of it.
+fn compact_views(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
+    let compact = |column: &ArrayRef| -> Option<ArrayRef> {
+        match column.data_type() {
+            DataType::Utf8View => {
+                let views = column.as_any().downcast_ref::<StringViewArray>()?;
+                let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
+                let wasteful = held > 2 * views.total_buffer_bytes_used();
+                wasteful.then(|| Arc::new(views.gc()) as ArrayRef)
+            }
+            DataType::BinaryView => {
+                let views = column.as_any().downcast_ref::<BinaryViewArray>()?;
+                let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
+                let wasteful = held > 2 * views.total_buffer_bytes_used();
+                wasteful.then(|| Arc::new(views.gc()) as ArrayRef)
+            }
+            _ => None,
+        }
+    };
+    let gathered: Vec<Option<ArrayRef>> = batch.columns().iter().map(compact).collect();
+    if gathered.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let columns = gathered.into_iter().zip(batch.columns());
+    let columns = columns.map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect();
+    Ok(Some(RecordBatch::try_new(batch.schema(), columns)?))
+}
+
+/// Whether a field has a dictionary anywhere inside.
+pub(crate) fn has_dictionary(field: &Field) -> bool {
+    match field.data_type() {
+        DataType::Dictionary(..) => true,
+        DataType::List(inner)
+        | DataType::LargeList(inner)
+        | DataType::ListView(inner)
+        | DataType::LargeListView(inner)
+        | DataType::FixedSizeList(inner, _)
+        | DataType::Map(inner, _)
+        | DataType::RunEndEncoded(_, inner) => has_dictionary(inner),
+        DataType::Struct(fields) => fields.iter().any(|field| has_dictionary(field)),
+        DataType::Union(fields, _) => fields.iter().any(|(_, field)| has_dictionary(field)),
+        _ => false,
+    }
+}
+
+/// Finds the messages in the parts, and their checksum.
+fn encoded(parts: Vec<Buffer>, rows: usize) -> Result<EncodedBlock> {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    parts.iter().for_each(|part| digest.update(part));
+    let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
+    let mut dictionaries = vec![];
+    let mut at = 0;
+    let (batch_at, meta_bytes) = loop {
+        let (meta_bytes, body_bytes) = message_at(&parts, at)?;
+        let end = at + u64::from(meta_bytes) + body_bytes;
+        if end >= bytes {
+            break (at, meta_bytes);
+        }
+        dictionaries.push((at, meta_bytes, body_bytes));
+        at = end;
+    };
+    let batch_at = u32::try_from(batch_at)
+        .map_err(|_| Error::failed("dictionaries of more than 4 GiB in one batch"))?;
+    let crc = digest.finalize() as u32;
+    let block = Block { offset: 0, bytes, rows: rows as u64, batch_at, meta_bytes, crc };
+    Ok(EncodedBlock { parts, block, dictionaries })
+}
+
+/// Metadata (with prefix) and body length of the message that begins `at` bytes into the parts.
+/// Messages begin at the beginning of a part: prefix, then metadata.
+fn message_at(parts: &[Buffer], at: u64) -> Result<(u32, u64)> {
+    let mut skipped = 0;
+    for (index, part) in parts.iter().enumerate() {
+        if skipped < at {
+            skipped += part.len() as u64;
+            continue;
+        }
+        let length = part.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
+        let message = parts.get(index + 1).map(|metadata| ipc::root_as_message(metadata));
+        if let (true, Some(length), Some(Ok(message))) = (skipped == at, length, message) {
+            return Ok((length + 8, message.bodyLength() as u64));
+        }
+        break;
+    }
+    Err(Error::failed("the batch cannot be encoded: its messages have no beginning"))
+}
+
+/// What stands behind the last block: the end of the stream, and the footer with the place of
+/// every message.
+pub(super) fn footer(
+    schema: &SchemaRef,
+    blocks: &[Block],
+    dictionaries: &[(u64, u32, u64)],
+) -> Vec<u8> {
+    let place = |offset: u64, meta: u32, body: u64| {
+        ipc::Block::new(offset as i64, meta as i32, body as i64)
+    };
+    let batches: Vec<ipc::Block> = blocks
+        .iter()
+        .map(|block| {
+            let head = u64::from(block.batch_at);
+            let body = block.bytes - head - u64::from(block.meta_bytes);
+            place(block.offset + head, block.meta_bytes, body)
+        })
+        .collect();
+    let dictionaries: Vec<ipc::Block> =
+        dictionaries.iter().map(|(at, meta, body)| place(*at, *meta, *body)).collect();
+    let mut tracker = DictionaryTracker::new(false);
+    let mut encoder = ipc::convert::IpcSchemaEncoder::new().with_dictionary_tracker(&mut tracker);
+    // The builder's type belongs to a crate that Arrow does not show; this is the way to one.
+    let mut builder =
+        ipc::convert::IpcSchemaEncoder::new().schema_to_fb(&arrow::datatypes::Schema::empty());
+    builder.reset();
+    let schema = encoder.schema_to_fb_offset(&mut builder, schema);
+    let dictionaries = builder.create_vector(&dictionaries);
+    let batches = builder.create_vector(&batches);
+    let mut footer = FooterBuilder::new(&mut builder);
+    footer.add_version(MetadataVersion::V5);
+    footer.add_schema(schema);
+    footer.add_dictionaries(dictionaries);
+    footer.add_recordBatches(batches);
+    let root = footer.finish();
+    builder.finish(root, None);
+    let footer = builder.finished_data();
+    let length = (footer.len() as u32).to_le_bytes();
+    [&EOS[..], footer, &length, b"ARROW1"].concat()
+}

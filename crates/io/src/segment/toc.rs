@@ -1,0 +1,230 @@
+//! The table of contents beside a segment: what proves, block by block, that the bytes read are
+//! the bytes written.
+//!
+//! Arrow's format has no checksums: most flipped bits in an IPC file give wrong data silently. So
+//! every block's CRC-32C is kept here, and the table guards itself with its length and CRC.
+//!
+//! Layout, little endian: magic (8), version (4), CRC-32C of all that follows (4), length of the
+//! table (8), length of the segment (8), CRC-32C of the segment outside its blocks (4), length of
+//! the schema message (4), number of blocks (8), the schema message, the blocks (40 each).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::ipc::convert::try_schema_from_ipc_buffer;
+use arrow::ipc::writer::StreamEncoder;
+use euphrates_flow::{Error, Result};
+
+const MAGIC: &[u8; 8] = b"EUPHRTOC";
+const VERSION: u32 = 1;
+const HEAD_BYTES: usize = 48;
+const BLOCK_BYTES: usize = 40;
+/// The checksum guards what begins here.
+const GUARDED_FROM: usize = 16;
+/// The end-of-stream mark of an IPC stream.
+pub(super) const EOS: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+
+/// One batch in a segment: dictionaries if it has any, then the record batch message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// Its rows.
+    pub rows: u64,
+    /// Where its record batch message begins, from the block's own beginning.
+    pub batch_at: u32,
+    /// The length of that message's metadata, prefix and padding included.
+    pub meta_bytes: u32,
+    /// CRC-32C of its bytes.
+    pub crc: u32,
+}
+
+/// A table of contents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Toc {
+    /// The schema, as the file has it.
+    pub schema: SchemaRef,
+    /// The schema's IPC message.
+    pub schema_message: Vec<u8>,
+    /// The blocks, in the order they were written.
+    pub blocks: Vec<Block>,
+    /// The length of the segment's file.
+    pub segment_bytes: u64,
+    /// CRC-32C of what stands before the first block and behind the last.
+    pub rest_crc: u32,
+}
+
+impl Toc {
+    /// Rows of all blocks.
+    pub fn rows(&self) -> u64 {
+        self.blocks.iter().map(|block| block.rows).sum()
+    }
+
+    /// The table as it stands on disk.
+    pub fn encode(&self) -> Vec<u8> {
+        let bytes = HEAD_BYTES + self.schema_message.len() + self.blocks.len() * BLOCK_BYTES;
+        let mut out = Vec::with_capacity(bytes);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&(bytes as u64).to_le_bytes());
+        out.extend_from_slice(&self.segment_bytes.to_le_bytes());
+        out.extend_from_slice(&self.rest_crc.to_le_bytes());
+        out.extend_from_slice(&(self.schema_message.len() as u32).to_le_bytes());
+        out.extend_from_slice(&(self.blocks.len() as u64).to_le_bytes());
+        out.extend_from_slice(&self.schema_message);
+        for block in &self.blocks {
+            for field in [block.offset, block.bytes, block.rows] {
+                out.extend_from_slice(&field.to_le_bytes());
+            }
+            for field in [block.batch_at, block.meta_bytes, block.crc, 0] {
+                out.extend_from_slice(&field.to_le_bytes());
+            }
+        }
+        let crc = crc_fast::crc32_iscsi(&out[GUARDED_FROM..]);
+        out[GUARDED_FROM - 4..GUARDED_FROM].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// The table these bytes are, if they are whole and unchanged. Nothing is allocated beyond
+    /// their own size.
+    pub fn decode(bytes: &[u8]) -> Result<Toc> {
+        let mut head = Fields(bytes);
+        if head.take(8)? != MAGIC {
+            return Err(damaged("it does not begin as one"));
+        }
+        let version = head.u32()?;
+        let crc = head.u32()?;
+        let (length, segment_bytes) = (head.u64()?, head.u64()?);
+        let (rest_crc, schema_bytes, blocks) = (head.u32()?, head.u32()?, head.u64()?);
+        if length != bytes.len() as u64 {
+            return Err(damaged(format!("{} bytes of {length}", bytes.len())));
+        }
+        if crc_fast::crc32_iscsi(&bytes[GUARDED_FROM..]) != crc {
+            return Err(damaged("its checksum is wrong"));
+        }
+        if version != VERSION {
+            return Err(damaged(format!("version {version}, known is {VERSION}"))
+                .remedy("read it with the release that wrote it"));
+        }
+        let mut rest = head;
+        let schema_message = rest.take(schema_bytes as usize)?.to_vec();
+        let entries = rest.0;
+        if entries.len() as u64 != blocks.saturating_mul(BLOCK_BYTES as u64) {
+            return Err(damaged("its blocks do not fill it"));
+        }
+        let blocks = entries.chunks_exact(BLOCK_BYTES).map(Block::decode);
+        let blocks = blocks.collect::<Result<Vec<Block>>>()?;
+        let schema = schema_of_message(&schema_message)?;
+        let toc = Toc { schema, schema_message, blocks, segment_bytes, rest_crc };
+        toc.check().map(|()| toc)
+    }
+
+    /// Blocks stand one behind the other, within the file.
+    fn check(&self) -> Result<()> {
+        let mut end = 0;
+        for block in &self.blocks {
+            let fits = block.offset.checked_add(block.bytes);
+            let fits = fits.filter(|next| *next <= self.segment_bytes && block.offset >= end);
+            let meta = u64::from(block.batch_at) + u64::from(block.meta_bytes);
+            end = fits.filter(|_| meta <= block.bytes).ok_or_else(|| damaged("blocks overlap"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Block {
+    fn decode(bytes: &[u8]) -> Result<Block> {
+        let mut fields = Fields(bytes);
+        Ok(Block {
+            offset: fields.u64()?,
+            bytes: fields.u64()?,
+            rows: fields.u64()?,
+            batch_at: fields.u32()?,
+            meta_bytes: fields.u32()?,
+            crc: fields.u32()?,
+        })
+    }
+
+    /// Where it ends in the file.
+    pub fn end(&self) -> u64 {
+        self.offset + self.bytes
+    }
+}
+
+/// The IPC message of a schema, padded to 64 bytes.
+pub(super) fn message_of_schema(schema: &Schema) -> Result<Vec<u8>> {
+    let stream = StreamEncoder::try_new(schema)?.finish()?;
+    let mut message: Vec<u8> = stream.iter().flat_map(|part| part.iter().copied()).collect();
+    debug_assert!(message.ends_with(&EOS));
+    message.truncate(message.len() - EOS.len());
+    Ok(message)
+}
+
+/// The schema of a message, with the numbers of its dictionaries.
+pub(super) fn schema_of_message(message: &[u8]) -> Result<SchemaRef> {
+    let decoded = catch_unwind(AssertUnwindSafe(|| try_schema_from_ipc_buffer(message)));
+    match decoded {
+        Ok(Ok(schema)) => Ok(Arc::new(schema)),
+        Ok(Err(error)) => Err(damaged(error)),
+        Err(_) => Err(damaged("its schema cannot be decoded")),
+    }
+}
+
+fn damaged(why: impl std::fmt::Display) -> Error {
+    Error::corrupt(format!("the table of contents is damaged: {why}"))
+}
+
+/// Fixed fields, one behind the other.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes).ok_or_else(|| damaged("it is cut"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes")))
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::datatypes::{DataType, Field};
+
+    #[test]
+    fn a_table_comes_back_as_it_was_and_a_lying_one_does_not() {
+        let schema: SchemaRef = Arc::new(Schema::new(vec![
+            Field::new("key", DataType::FixedSizeBinary(10), false),
+            Field::new("names", DataType::new_list(DataType::Utf8View, true), true),
+        ]));
+        let schema_message = message_of_schema(&schema).unwrap();
+        assert!(schema_message.len().is_multiple_of(64));
+        let block = Block { offset: 64, bytes: 128, rows: 3, meta_bytes: 64, ..Block::default() };
+        let later = Block { offset: 192, ..block };
+        let blocks = vec![block, later];
+        let toc = Toc { schema, schema_message, blocks, segment_bytes: 320, rest_crc: 9 };
+        assert_eq!(Toc::decode(&toc.encode()).unwrap(), toc);
+        assert_eq!(toc.rows(), 6);
+        for wrong in [
+            Block { offset: 100, ..block },
+            Block { bytes: 129, ..later },
+            Block { offset: u64::MAX, ..later },
+            Block { meta_bytes: 129, ..later },
+        ] {
+            let lying = Toc { blocks: vec![block, wrong], ..toc.clone() };
+            let error = Toc::decode(&lying.encode()).unwrap_err();
+            assert_eq!(error.kind(), euphrates_flow::Kind::Corrupt);
+        }
+    }
+}

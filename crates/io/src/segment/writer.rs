@@ -1,0 +1,239 @@
+//! Writing a segment, by one writer or by several at once.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::{Cancel, Error, Result};
+
+use super::encode::footer;
+use super::toc::{Block, Toc, message_of_schema, schema_of_message};
+use super::{BlockEncoder, Compression, EncodedBlock, Segment, toc_path};
+use crate::append::{Appender, Target, Turn};
+use crate::disk::{Disk, DiskFile};
+
+/// What a file begins with: the magic, padded to 64 bytes.
+const HEAD: [u8; 64] = {
+    let mut head = [0; 64];
+    let magic = b"ARROW1";
+    let mut at = 0;
+    while at < magic.len() {
+        head[at] = magic[at];
+        at += 1;
+    }
+    head
+};
+
+/// How a segment is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentOptions {
+    /// How blocks are made smaller, if they are.
+    pub compression: Option<Compression>,
+    /// Whether it is only for this process: nothing is synced, the table of contents stays in
+    /// memory, and the file goes when the segment is dropped.
+    pub scratch: bool,
+}
+
+/// What became of an appended batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// Rows of the block.
+    pub rows: u64,
+    /// Its bytes in the file.
+    pub bytes: u64,
+}
+
+/// A segment in the making that several threads append to. Dropped unfinished, its file is
+/// removed.
+pub struct SharedSegment {
+    disk: Disk,
+    schema: SchemaRef,
+    schema_message: Vec<u8>,
+    options: SegmentOptions,
+    staged: Arc<Staged>,
+    appender: Appender,
+    placed: Mutex<PlacedBlocks>,
+    finished: bool,
+}
+
+#[derive(Default)]
+struct PlacedBlocks {
+    blocks: Vec<Block>,
+    dictionaries: Vec<(u64, u32, u64)>,
+}
+
+impl SharedSegment {
+    /// Makes the file; fails if there is one of this name.
+    pub fn create(
+        disk: &Disk,
+        path: &Path,
+        schema: &SchemaRef,
+        options: SegmentOptions,
+    ) -> Result<SharedSegment> {
+        let schema_message = message_of_schema(schema)?;
+        let schema = schema_of_message(&schema_message)?;
+        let file = disk.create(path)?;
+        let path = path.to_path_buf();
+        let staged = Arc::new(Staged { disk: disk.clone(), path, file });
+        let appender = Appender::new(Box::new(staged.clone()));
+        let segment = SharedSegment {
+            disk: disk.clone(),
+            schema,
+            schema_message,
+            options,
+            staged,
+            appender,
+            placed: Mutex::default(),
+            finished: false,
+        };
+        let head = [Buffer::from(&HEAD[..]), Buffer::from(&segment.schema_message[..])];
+        segment.appender.append(None, &head, &Cancel::default())?;
+        Ok(segment)
+    }
+
+    /// An encoder for one thread.
+    pub fn encoder(&self) -> Result<BlockEncoder> {
+        BlockEncoder::new(self.schema.clone(), self.options.compression)
+    }
+
+    /// Writes a block; with a turn, behind all blocks of the runs before it (see [`Appender`]).
+    pub fn append(
+        &self,
+        turn: Option<Turn>,
+        encoded: &EncodedBlock,
+        cancel: &Cancel,
+    ) -> Result<BlockInfo> {
+        let offset = self.appender.append(turn, &encoded.parts, cancel)?;
+        let block = Block { offset, ..encoded.block };
+        let mut placed = self.lock();
+        placed.blocks.push(block);
+        let dictionaries = encoded.dictionaries.iter();
+        placed
+            .dictionaries
+            .extend(dictionaries.map(|(at, meta, body)| (offset + at, *meta, *body)));
+        Ok(BlockInfo { rows: block.rows, bytes: block.bytes })
+    }
+
+    /// Says that no more blocks of this run will come.
+    pub fn end_run(&self, run: u64, cancel: &Cancel) -> Result<()> {
+        self.appender.append(Some(Turn { run, last: true }), &[], cancel).map(drop)
+    }
+
+    /// The bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.appender.bytes()
+    }
+
+    /// Writes the footer and the table of contents, and returns when the device has them (unless
+    /// it is scratch).
+    pub fn finish(mut self) -> Result<Segment> {
+        let PlacedBlocks { mut blocks, mut dictionaries } = std::mem::take(&mut *self.lock());
+        blocks.sort_unstable_by_key(|block| block.offset);
+        dictionaries.sort_unstable();
+        let footer = Buffer::from_vec(footer(&self.schema, &blocks, &dictionaries));
+        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+        [&HEAD[..], &self.schema_message, &footer].into_iter().for_each(|part| digest.update(part));
+        self.appender.append(None, &[footer], &Cancel::default())?;
+        let toc = Toc {
+            schema: self.schema.clone(),
+            schema_message: std::mem::take(&mut self.schema_message),
+            blocks,
+            segment_bytes: self.appender.bytes(),
+            rest_crc: digest.finalize() as u32,
+        };
+        if !self.options.scratch {
+            self.staged.settle(toc.segment_bytes)?;
+            write_synced(&toc_path(&self.staged.path), &toc.encode())?;
+        }
+        self.finished = true;
+        let path = self.staged.path.clone();
+        Ok(Segment::new(self.disk.clone(), path, toc, self.options.scratch))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PlacedBlocks> {
+        self.placed.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for SharedSegment {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.staged.abandon();
+        }
+    }
+}
+
+/// A segment in the making with one writer.
+pub struct SegmentWriter {
+    segment: SharedSegment,
+    encoder: BlockEncoder,
+    cancel: Cancel,
+}
+
+impl SegmentWriter {
+    /// Makes the file; fails if there is one of this name.
+    pub fn create(
+        disk: &Disk,
+        path: &Path,
+        schema: &SchemaRef,
+        options: SegmentOptions,
+    ) -> Result<SegmentWriter> {
+        let segment = SharedSegment::create(disk, path, schema, options)?;
+        let encoder = segment.encoder()?;
+        Ok(SegmentWriter { segment, encoder, cancel: Cancel::default() })
+    }
+
+    /// Writes a batch as one block.
+    pub fn append(&mut self, batch: &RecordBatch) -> Result<BlockInfo> {
+        let encoded = self.encoder.encode(batch)?;
+        self.segment.append(None, &encoded, &self.cancel)
+    }
+
+    /// The bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.segment.bytes()
+    }
+
+    /// See [`SharedSegment::finish`].
+    pub fn finish(self) -> Result<Segment> {
+        self.segment.finish()
+    }
+}
+
+/// The file of a segment in the making. Its folder makes it visible, not itself.
+struct Staged {
+    disk: Disk,
+    path: PathBuf,
+    file: Arc<DiskFile>,
+}
+
+impl Target for Arc<Staged> {
+    fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+        self.disk.write_at(&self.file, offset, parts)
+    }
+
+    fn settle(&self, _bytes: u64) -> Result<()> {
+        self.file.sync().map_err(|error| Error::os("sync", &self.path, &error))
+    }
+
+    fn commit(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn abandon(&self) {
+        // What cannot be removed now goes with the staging folder.
+        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(toc_path(&self.path));
+    }
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+    let write = || {
+        let mut file = std::fs::File::create(path)?;
+        std::io::Write::write_all(&mut file, bytes)?;
+        file.sync_all()
+    };
+    write().map_err(|error| Error::os(format!("write {} bytes of", bytes.len()), path, &error))
+}
