@@ -6,7 +6,9 @@ pub mod modules {
     include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 }
 
+pub mod order_by;
 pub mod parts;
+pub mod sort;
 
 pub use modules::MODULES;
 

@@ -7,7 +7,7 @@
 
 extern crate alloc;
 
+pub mod device;
 pub mod memory;
 pub mod queue;
 pub mod sort;
-pub mod device;

@@ -27,7 +27,8 @@ pub const BLOCK_BYTES: usize = 128 << 10;
 /// left over is read again by the neighbour: the range must be large beside the sum of those.
 pub fn disk_range_bytes(share_bytes: usize, runs: usize) -> usize {
     let worthwhile = runs * BLOCK_BYTES * 8;
-    worthwhile.clamp(RANGE_BYTES, (share_bytes / 5).max(RANGE_BYTES / 4))
+    let affordable = (share_bytes / 5).max(BLOCK_BYTES);
+    worthwhile.max(RANGE_BYTES).min(affordable)
 }
 
 /// Whether an instance must write what it holds to disk before it takes more: it needs room for a

@@ -1,0 +1,161 @@
+//! Rates of the inner loops, each beside its limit in the same run: `make bench` keeps the output.
+//!
+//! One JSON object a line, so that runs can be compared.
+
+#![allow(clippy::print_stdout)]
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::record_batch::RecordBatch;
+use euphrates_engine::{Options, Report, go};
+use euphrates_flow::{Document, batch_bytes};
+use euphrates_modules::registry;
+use euphrates_modules::sort::keys::{KeyColumn, KeyEncoder};
+use euphrates_modules::sort::ranges::Ranges;
+use euphrates_modules::sort::runs::MemoryRuns;
+use euphrates_policy::sort::RANGE_BYTES;
+use serde_json::{Value, json};
+
+fn main() {
+    let rounds = 5;
+    run_generation(4_000_000, rounds);
+    queue_hop(rounds);
+    // pass_through(rounds);
+    start_up(rounds * 20);
+}
+
+fn flow(steps: &[(&str, Value, usize)]) -> Report {
+    let mut document = Document::new("bench");
+    let place = |(module, config, count): &(&str, Value, usize)| {
+        document.place(module, config.clone(), Some(*count))
+    };
+    let ids: Vec<String> = steps.iter().map(place).collect();
+    ids.windows(2).for_each(|pair| {
+        document.attach(&pair[0], &pair[1]);
+    });
+    go(&document, &registry(), &Options::default()).expect("the flow runs")
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Sorting records that lie in memory on one core, beside copying them once.
+fn run_generation(rows: u64, rounds: usize) {
+    let what = json!({"what": "records", "rows": rows});
+    let report = flow(&[("generate", what, 2), ("collect", json!({}), 1)]);
+    let batches = &report.collected.values().next().expect("a collect").batches;
+    let schema = batches[0].schema();
+    let bytes: usize = batches.iter().map(batch_bytes).sum();
+    let (mut phases, mut copies) = (vec![], vec![]);
+    for _ in 0..rounds {
+        copies.push(bytes as f64 / copy(batches) / 1e6);
+        let key = KeyColumn { column: 0, descending: false, nulls_first: false };
+        let encoder = Arc::new(KeyEncoder::new(&schema, vec![key]).expect("a key"));
+        let began = cpu_seconds();
+        let mut runs = MemoryRuns::new(encoder.clone());
+        batches.iter().for_each(|batch| runs.push(batch.clone()).expect("a batch"));
+        let taken = cpu_seconds() - began;
+        runs.close_chunk();
+        let ranges = Ranges::new(encoder, schema.clone(), vec![runs], vec![], RANGE_BYTES);
+        let cut = cpu_seconds() - began;
+        let (mut merging, mut gathering) = (0.0, 0.0);
+        for range in 0..ranges.len() {
+            let start = cpu_seconds();
+            let merged = ranges.merge(range).expect("a range");
+            merging += cpu_seconds() - start;
+            let start = cpu_seconds();
+            let rows: usize = merged.batches().map(|batch| batch.expect("rows").num_rows()).sum();
+            gathering += cpu_seconds() - start;
+            assert!(rows > 0);
+        }
+        phases.push((cpu_seconds() - began, taken, cut - taken, merging, gathering));
+    }
+    let rate = |pick: fn(&(f64, f64, f64, f64, f64)) -> f64| {
+        let seconds = median(phases.iter().map(pick).collect());
+        (bytes as f64 / seconds / 1e6).round()
+    };
+    println!(
+        "{}",
+        json!({"bench": "run_generation", "rows": rows, "mb_per_s": rate(|p| p.0),
+               "extract_and_sort_mb_per_s": rate(|p| p.1), "merge_mb_per_s": rate(|p| p.3),
+               "gather_mb_per_s": rate(|p| p.4), "copy_mb_per_s": median(copies).round()})
+    );
+}
+
+/// Seconds of processor time this thread has used: other work on the machine does not count.
+fn cpu_seconds() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+}
+
+fn copy(batches: &[RecordBatch]) -> f64 {
+    let began = cpu_seconds();
+    for column in batches.iter().flat_map(|batch| batch.columns()) {
+        std::hint::black_box(column.to_data().buffers()[0].as_slice().to_vec());
+    }
+    cpu_seconds() - began
+}
+
+/// A queue between one producer and one consumer, with batches so small that only the hop counts.
+fn queue_hop(rounds: usize) {
+    use euphrates_engine::queue::LocalQueue;
+    use euphrates_flow::check::Unit;
+    use euphrates_flow::ports::{Consumer, Producer};
+    use euphrates_flow::{Cancel, Parcel, Taken};
+    let batches = 1_000_000;
+    let report =
+        flow(&[("generate", json!({"what": "integers", "rows": 1}), 1), ("collect", json!({}), 1)]);
+    let batch = report.collected.values().next().expect("a collect").batches[0].clone();
+    let hop = || {
+        let queue = LocalQueue::new(Unit::Batch, 64 << 10, 1, 1, Arc::new(Cancel::default()));
+        let (mut producer, mut consumer) = (queue.producer(), queue.consumer());
+        let batch = batch.clone();
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for _ in 0..batches {
+                    let parcel = Parcel { batch: batch.clone(), bytes: 8, run: None };
+                    producer.put(parcel, true).expect("room");
+                }
+            });
+            while !matches!(consumer.take(true).expect("a batch"), Taken::End) {}
+        });
+        began.elapsed().as_secs_f64() / f64::from(batches) * 1e9
+    };
+    let ns = median((0..rounds).map(|_| hop()).collect());
+    println!("{}", json!({"bench": "queue_hop", "ns_per_batch": ns.round()}));
+}
+
+/// Ten modules that pass batches on, beside none.
+fn pass_through(rounds: usize) {
+    let source = ("generate", json!({"what": "records", "rows": 10_000_000}), 1);
+    let sink = ("count", json!({}), 1);
+    let end = ("collect", json!({}), 1);
+    let seconds = |hops: usize| {
+        let mut steps = vec![source.clone()];
+        steps.extend((0..hops).map(|_| ("union", json!({}), 1)));
+        steps.extend([sink.clone(), end.clone()]);
+        flow(&steps).seconds
+    };
+    let (mut bare, mut long) = (vec![], vec![]);
+    for _ in 0..rounds {
+        bare.push(seconds(0));
+        long.push(seconds(10));
+    }
+    let ratio = median(bare) / median(long);
+    println!("{}", json!({"bench": "ten_pass_through", "throughput_kept": ratio}));
+}
+
+/// An embedded flow of two modules, from start to end.
+fn start_up(rounds: usize) {
+    let once = || {
+        let began = Instant::now();
+        flow(&[("generate", json!({"what": "integers", "rows": 1}), 1), ("collect", json!({}), 1)]);
+        began.elapsed().as_secs_f64() * 1e3
+    };
+    let ms = median((0..rounds).map(|_| once()).collect());
+    println!("{}", json!({"bench": "start_up", "ms": ms}));
+}

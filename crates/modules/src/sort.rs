@@ -1,0 +1,7 @@
+//! The sort's machinery: keys, runs, ranges, copying. The module itself is `modules/sort.rs`.
+
+pub mod gather;
+pub mod keys;
+pub mod ranges;
+pub mod runs;
+pub mod spill;

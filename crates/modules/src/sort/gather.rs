@@ -1,0 +1,279 @@
+//! Copies rows out of many batches, in a given order: the step that touches every byte.
+//!
+//! Rows come from random places, so what costs is waiting for memory: fixed-width columns are
+//! copied with the rows ahead prefetched. Columns with nulls and nested types go through arrow's
+//! `interleave`, which handles everything at a third of the speed.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, FixedSizeBinaryArray, make_array};
+use arrow::buffer::{Buffer, MutableBuffer};
+use arrow::compute::interleave;
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::Result;
+
+/// How many rows ahead are fetched: about the memory's latency over the time of one copy.
+const PREFETCH_ROWS: usize = 12;
+
+/// Where a row is: batch << 16 | row.
+pub type RowId = u32;
+
+/// Batches to copy rows from, prepared once for many gathers.
+pub struct Sources {
+    schema: SchemaRef,
+    columns: Vec<Source>,
+}
+
+/// A column of all batches.
+enum Source {
+    /// Values of one width, without nulls, one after the other.
+    Fixed { width: usize, data_type: DataType, parts: Vec<Part> },
+    /// Bytes with 32-bit offsets, without nulls.
+    Bytes { data_type: DataType, parts: Vec<(Buffer, Buffer)> },
+    /// Anything else.
+    Other(Vec<ArrayRef>),
+}
+
+/// The values of one batch, kept alive and looked at through a pointer.
+struct Part {
+    values: Buffer,
+}
+
+impl Sources {
+    /// Prepares these batches, all of the same schema.
+    pub fn new<'a>(
+        schema: SchemaRef,
+        batches: impl Iterator<Item = &'a RecordBatch> + Clone,
+    ) -> Sources {
+        let column = |index: usize| batches.clone().map(move |batch| batch.column(index));
+        let columns = (0..schema.fields().len())
+            .map(|index| Source::new(schema.field(index).data_type(), column(index)))
+            .collect();
+        Sources { schema, columns }
+    }
+
+    /// The rows with these numbers, in this order, as one batch.
+    pub fn gather(&self, ids: &[RowId]) -> Result<RecordBatch> {
+        let columns = self.columns.iter().map(|source| source.gather(ids));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = arrow::record_batch::RecordBatchOptions::new();
+        let options = options.with_row_count(Some(ids.len()));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+    }
+}
+
+impl Source {
+    fn new<'a>(data_type: &DataType, arrays: impl Iterator<Item = &'a ArrayRef> + Clone) -> Source {
+        let has_nulls = arrays.clone().any(|array| array.null_count() > 0);
+        let width = match data_type {
+            DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
+            DataType::Boolean => None,
+            other => other.primitive_width(),
+        };
+        let binary = matches!(data_type, DataType::Utf8 | DataType::Binary);
+        match width {
+            Some(width) if !has_nulls && width > 0 => {
+                let parts = arrays.map(|array| fixed_part(array, width)).collect();
+                Source::Fixed { width, data_type: data_type.clone(), parts }
+            }
+            None if !has_nulls && binary => Source::Bytes {
+                data_type: data_type.clone(),
+                parts: arrays.map(bytes_part).collect(),
+            },
+            _ => Source::Other(arrays.cloned().collect()),
+        }
+    }
+
+    fn gather(&self, ids: &[RowId]) -> Result<ArrayRef> {
+        match self {
+            Source::Fixed { width, data_type, parts } => {
+                Ok(fixed_array(data_type, ids.len(), gather_fixed(parts, *width, ids)))
+            }
+            Source::Bytes { data_type, parts } => gather_bytes(data_type, parts, ids),
+            Source::Other(arrays) => {
+                let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+                let split = |id: &RowId| ((id >> 16) as usize, (id & 0xffff) as usize);
+                let places: Vec<(usize, usize)> = ids.iter().map(split).collect();
+                Ok(interleave(&arrays, &places)?)
+            }
+        }
+    }
+}
+
+fn fixed_part(array: &ArrayRef, width: usize) -> Part {
+    let values = match array.as_any().downcast_ref::<FixedSizeBinaryArray>() {
+        Some(binary) => binary.values().clone(),
+        None => {
+            let data = array.to_data();
+            data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width)
+        }
+    };
+    Part { values }
+}
+
+fn bytes_part(array: &ArrayRef) -> (Buffer, Buffer) {
+    let data = array.to_data();
+    let offsets = data.buffers()[0].slice_with_length(data.offset() * 4, (data.len() + 1) * 4);
+    (offsets, data.buffers()[1].clone())
+}
+
+fn fixed_array(data_type: &DataType, rows: usize, values: Buffer) -> ArrayRef {
+    match data_type {
+        DataType::FixedSizeBinary(width) => {
+            Arc::new(FixedSizeBinaryArray::new(*width, values, None))
+        }
+        _ => {
+            let data = arrow::array::ArrayData::builder(data_type.clone());
+            let data = data.len(rows).add_buffer(values);
+            make_array(data.build().expect("one buffer of the right length"))
+        }
+    }
+}
+
+fn gather_fixed(parts: &[Part], width: usize, ids: &[RowId]) -> Buffer {
+    let values: Vec<&[u8]> = parts.iter().map(|part| part.values.as_slice()).collect();
+    // Widths known to the compiler become single moves.
+    match width {
+        1 => copy_rows::<1>(&values, ids),
+        2 => copy_rows::<2>(&values, ids),
+        4 => copy_rows::<4>(&values, ids),
+        8 => copy_rows::<8>(&values, ids),
+        10 => copy_rows::<10>(&values, ids),
+        16 => copy_rows::<16>(&values, ids),
+        90 => copy_rows::<90>(&values, ids),
+        100 => copy_rows::<100>(&values, ids),
+        _ => copy_wide_rows(&values, width, ids),
+    }
+}
+
+fn copy_rows<const WIDTH: usize>(values: &[&[u8]], ids: &[RowId]) -> Buffer {
+    let mut out = MutableBuffer::with_capacity(ids.len() * WIDTH);
+    for (place, id) in ids.iter().enumerate() {
+        if let Some(ahead) = ids.get(place + PREFETCH_ROWS) {
+            prefetch(values, *ahead, WIDTH);
+        }
+        let at = (id & 0xffff) as usize * WIDTH;
+        let row: &[u8; WIDTH] =
+            values[(id >> 16) as usize][at..at + WIDTH].try_into().expect("one width");
+        // SAFETY: the capacity holds `ids.len()` rows of this width.
+        unsafe { out.as_mut_ptr().add(place * WIDTH).cast::<[u8; WIDTH]>().write_unaligned(*row) };
+    }
+    // SAFETY: every row has been written.
+    unsafe { out.set_len(ids.len() * WIDTH) };
+    out.into()
+}
+
+fn copy_wide_rows(values: &[&[u8]], width: usize, ids: &[RowId]) -> Buffer {
+    let mut out = MutableBuffer::with_capacity(ids.len() * width);
+    for (place, id) in ids.iter().enumerate() {
+        if let Some(ahead) = ids.get(place + PREFETCH_ROWS) {
+            prefetch(values, *ahead, width);
+        }
+        let at = (id & 0xffff) as usize * width;
+        out.extend_from_slice(&values[(id >> 16) as usize][at..at + width]);
+    }
+    out.into()
+}
+
+fn gather_bytes(
+    data_type: &DataType,
+    parts: &[(Buffer, Buffer)],
+    ids: &[RowId],
+) -> Result<ArrayRef> {
+    let offsets: Vec<&[i32]> = parts.iter().map(|(offsets, _)| offsets.typed_data()).collect();
+    let values: Vec<&[u8]> = parts.iter().map(|(_, values)| values.as_slice()).collect();
+    let mut ends = Vec::with_capacity(ids.len() + 1);
+    let mut end = 0i32;
+    ends.push(end);
+    for id in ids {
+        let row = (id & 0xffff) as usize;
+        let offsets = offsets[(id >> 16) as usize];
+        end = end.checked_add(offsets[row + 1] - offsets[row]).ok_or_else(|| {
+            euphrates_flow::Error::failed("a batch would hold more than 2 GiB of text")
+        })?;
+        ends.push(end);
+    }
+    let mut out = MutableBuffer::with_capacity(end as usize);
+    for (place, id) in ids.iter().enumerate() {
+        if let Some(ahead) = ids.get(place + PREFETCH_ROWS) {
+            let part = (ahead >> 16) as usize;
+            let at = offsets[part][(ahead & 0xffff) as usize] as usize;
+            prefetch_at(values[part], at, 64);
+        }
+        let (part, row) = ((id >> 16) as usize, (id & 0xffff) as usize);
+        let offsets = offsets[part];
+        out.extend_from_slice(&values[part][offsets[row] as usize..offsets[row + 1] as usize]);
+    }
+    let data = arrow::array::ArrayData::builder(data_type.clone())
+        .len(ids.len())
+        .add_buffer(Buffer::from_vec(ends))
+        .add_buffer(out.into());
+    // SAFETY: the offsets rise and end at the length of the values; text was text in its source.
+    Ok(make_array(unsafe { data.build_unchecked() }))
+}
+
+fn prefetch(values: &[&[u8]], id: RowId, width: usize) {
+    prefetch_at(values[(id >> 16) as usize], (id & 0xffff) as usize * width, width);
+}
+
+/// Asks for the cache lines of `bytes[at..at + length]`.
+#[inline(always)]
+fn prefetch_at(bytes: &[u8], at: usize, length: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let mut line = at;
+        while line < (at + length).min(bytes.len()) {
+            // SAFETY: prefetching has no effect but on caches, and the address is within `bytes`.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().add(line).cast()) };
+            line += 64;
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (bytes, at, length);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int32Array, StringArray};
+    use arrow::datatypes::{Field, Schema};
+
+    #[test]
+    fn gathering_agrees_with_interleave_for_every_kind_of_column() {
+        let schema = Arc::new(Schema::new(vec![
+            Field::new("n", DataType::Int32, false),
+            Field::new("text", DataType::Utf8, false),
+            Field::new("maybe", DataType::Utf8, true),
+            Field::new("fixed", DataType::FixedSizeBinary(3), false),
+            Field::new("key", DataType::FixedSizeBinary(10), false),
+        ]));
+        let batch = |base: i32, rows: i32| {
+            let text = |n: i32| "x".repeat((n % 5) as usize) + &n.to_string();
+            let numbers = || base..base + rows;
+            let fixed = |width: usize| -> ArrayRef {
+                let bytes: Vec<u8> = numbers().flat_map(|n| vec![n as u8; width]).collect();
+                Arc::new(FixedSizeBinaryArray::new(width as i32, Buffer::from(bytes), None))
+            };
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(Int32Array::from_iter_values(numbers())),
+                Arc::new(StringArray::from_iter_values(numbers().map(text))),
+                Arc::new(StringArray::from_iter(numbers().map(|n| (n % 3 != 0).then(|| text(n))))),
+                fixed(3),
+                fixed(10),
+            ];
+            RecordBatch::try_new(schema.clone(), columns).unwrap().slice(3, rows as usize - 3)
+        };
+        let batches = [batch(0, 50), batch(100, 20), batch(200, 70)];
+        let ids: Vec<RowId> = (0..200u32).map(|n| ((n % 3) << 16) | (n * 7 % 17)).collect();
+        let gathered = Sources::new(schema.clone(), batches.iter()).gather(&ids).unwrap();
+        for (index, column) in gathered.columns().iter().enumerate() {
+            let arrays: Vec<&dyn Array> =
+                batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+            let places: Vec<_> =
+                ids.iter().map(|id| ((id >> 16) as usize, (id & 0xffff) as usize)).collect();
+            assert_eq!(column, &interleave(&arrays, &places).unwrap(), "column {index}");
+        }
+    }
+}

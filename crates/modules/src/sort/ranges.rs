@@ -1,0 +1,229 @@
+//! Cuts sorted runs into ranges, and merges a range.
+//!
+//! A range is small, so it is merged by sorting the keys of its slices again: the standard
+//! library's stable sort recognises the sorted slices and merges them in cache. The same code
+//! serves one pass and two: a run's slice comes from memory, or from a few blocks on disk.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use arrow::row::Rows;
+use euphrates_flow::{Result, batch_rows};
+use euphrates_policy::sort::{SAMPLE_ROWS, cut};
+
+use super::gather::{RowId, Sources};
+use super::keys::{KeyEncoder, OwnedKey};
+use super::runs::{Border, MemoryRuns, Presorted, sort_keys};
+use super::spill::DiskRun;
+
+/// All runs of a sort, cut into ranges.
+pub struct Ranges {
+    encoder: Arc<KeyEncoder>,
+    schema: SchemaRef,
+    /// Records of all runs in memory; the row numbers in `memory` count through them.
+    batches: Vec<RecordBatch>,
+    rows: Vec<Rows>,
+    memory: Vec<Slice>,
+    disk: Vec<DiskRun>,
+    /// Prepared once, when every range draws on memory alone.
+    sources: Option<Arc<Sources>>,
+    borders: Vec<Border>,
+    row_bytes: usize,
+}
+
+/// A sorted run in memory, and where each border falls in it.
+struct Slice {
+    keys: Vec<u128>,
+    /// How far its batches are from where its keys say.
+    offset: usize,
+    cuts: Vec<usize>,
+}
+
+/// A range, merged: its rows in order, not yet copied.
+pub struct Merged {
+    sources: Arc<Sources>,
+    ids: Vec<RowId>,
+    rows_per_batch: usize,
+}
+
+impl Ranges {
+    /// Cuts runs into ranges of about `range_bytes`. `schema` is that of the output: the first
+    /// columns of the runs.
+    pub fn new(
+        encoder: Arc<KeyEncoder>,
+        schema: SchemaRef,
+        stores: Vec<MemoryRuns>,
+        disk: Vec<DiskRun>,
+        range_bytes: usize,
+    ) -> Ranges {
+        let bytes: usize = stores.iter().map(MemoryRuns::bytes).sum::<usize>()
+            + disk.iter().map(DiskRun::bytes).sum::<usize>();
+        let rows_all: usize = stores.iter().map(MemoryRuns::len).sum::<usize>()
+            + disk.iter().map(DiskRun::rows).sum::<usize>();
+        let row_bytes = bytes.div_ceil(rows_all.max(1)).max(1);
+        let (mut batches, mut rows, mut memory) = (vec![], vec![], vec![]);
+        for mut store in stores {
+            let offset = batches.len();
+            let chunks = std::mem::take(&mut store.chunks).into_iter();
+            memory.extend(chunks.map(|keys| Slice { keys, offset, cuts: vec![] }));
+            batches.append(&mut store.batches);
+            rows.append(&mut store.rows);
+        }
+        let sources =
+            disk.is_empty().then(|| Sources::new(schema.clone(), batches.iter())).map(Arc::new);
+        let mut ranges = Ranges {
+            encoder,
+            schema,
+            batches,
+            rows,
+            memory,
+            disk,
+            sources,
+            borders: vec![],
+            row_bytes,
+        };
+        ranges.borders = ranges.find_borders(range_bytes / row_bytes);
+        for run in 0..ranges.memory.len() {
+            ranges.memory[run].cuts = ranges.cuts_of(run);
+        }
+        ranges
+    }
+
+    /// Number of ranges; at least one.
+    pub fn len(&self) -> usize {
+        self.borders.len() + 1
+    }
+
+    /// Samples all runs at regular steps, and picks borders among the samples.
+    fn find_borders(&self, rows_target: usize) -> Vec<Border> {
+        let mut samples: Vec<(Border, usize)> = Vec::new();
+        for (run, slice) in self.memory.iter().enumerate() {
+            for position in (0..slice.keys.len()).step_by(SAMPLE_ROWS) {
+                let key = self.encoder.own(slice.keys[position], |b| &self.rows[b + slice.offset]);
+                let rows = SAMPLE_ROWS.min(slice.keys.len() - position);
+                samples.push((Border { key, run, position }, rows));
+            }
+        }
+        for (index, disk) in self.disk.iter().enumerate() {
+            let run = self.memory.len() + index;
+            samples.extend(disk.blocks().iter().map(|block| {
+                let key = block.first.clone();
+                (Border { key, run, position: block.start }, block.rows)
+            }));
+        }
+        samples.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let cuts = cut(samples.iter().map(|(_, rows)| *rows), rows_target);
+        cuts.into_iter().map(|place| samples[place].0.clone()).collect()
+    }
+
+    fn cuts_of(&self, run: usize) -> Vec<usize> {
+        let slice = &self.memory[run];
+        let rows = |batch: usize| &self.rows[batch + slice.offset];
+        let place = |border: &Border| {
+            if border.run == run {
+                return border.position;
+            }
+            slice.keys.partition_point(|packed| {
+                let order = self.encoder.compare_owned(*packed, &border.key, rows);
+                falls_before(order, (run, 0), border)
+            })
+        };
+        self.borders.iter().map(place).collect()
+    }
+
+    /// Merges a range. Ranges are in order: all rows of one come before those of the next.
+    pub fn merge(&self, range: usize) -> Result<Merged> {
+        let mut keys = Vec::new();
+        for slice in &self.memory {
+            let start = range.checked_sub(1).map_or(0, |before| slice.cuts[before]);
+            let end = slice.cuts.get(range).copied().unwrap_or(slice.keys.len());
+            let part = slice.keys[start..end].iter();
+            keys.extend(part.map(|key| self.encoder.renumber(*key, slice.offset)));
+        }
+        let mut read = Read { batches: vec![], rows: vec![] };
+        self.read_range(range, &mut keys, &mut read)?;
+        let known = self.rows.len();
+        let rows = |batch: usize| match batch.checked_sub(known) {
+            None => &self.rows[batch],
+            Some(of_disk) => &read.rows[of_disk],
+        };
+        sort_keys(&self.encoder, &mut keys, &rows, Presorted::Runs);
+        let ids = keys.iter().map(|key| self.encoder.id(*key)).collect();
+        let sources = match &self.sources {
+            Some(sources) => sources.clone(),
+            None => {
+                let all = self.batches.iter().chain(&read.batches);
+                Arc::new(Sources::new(self.schema.clone(), all))
+            }
+        };
+        Ok(Merged { sources, ids, rows_per_batch: batch_rows(self.row_bytes) })
+    }
+
+    /// Reads the slices of a range that are on disk: their keys, with the batches they are in.
+    fn read_range(&self, range: usize, keys: &mut Vec<u128>, read: &mut Read) -> Result<()> {
+        let low = range.checked_sub(1).map(|before| &self.borders[before]);
+        let high = self.borders.get(range);
+        for (index, disk) in self.disk.iter().enumerate() {
+            let run = self.memory.len() + index;
+            let before = |border: &Border| {
+                disk.blocks().partition_point(|block| {
+                    let order = block.first.cmp(&border.key);
+                    falls_before(order, (run, block.start), border)
+                })
+            };
+            let first = low.map_or(0, |low| before(low).saturating_sub(1));
+            let end = high.map_or(disk.blocks().len(), before);
+            for block in disk.read(first..end.max(first)) {
+                let (start, batch) = block?;
+                let number = self.batches.len() + read.batches.len();
+                let encoded = self.encoder.encode(&batch, number)?;
+                let rows = |_| encoded.rows.as_ref().expect("keys that are not exact have rows");
+                let place = |border: &Border| {
+                    encoded.packed.partition_point(|packed| {
+                        let position = start + (packed & 0xffff) as usize;
+                        let order = self.encoder.compare_owned(*packed, &border.key, rows);
+                        falls_before(order, (run, position), border)
+                    })
+                };
+                let from = low.map_or(0, place);
+                let to = high.map_or(encoded.packed.len(), place);
+                keys.extend_from_slice(&encoded.packed[from..to.max(from)]);
+                read.batches.push(batch);
+                read.rows.extend(encoded.rows);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Blocks read for one range.
+struct Read {
+    batches: Vec<RecordBatch>,
+    rows: Vec<Rows>,
+}
+
+/// Whether a record whose key is in this `order` to the border's, at this place, falls before it.
+fn falls_before(order: Ordering, place: (usize, usize), border: &Border) -> bool {
+    order.then(place.cmp(&(border.run, border.position))) == Ordering::Less
+}
+
+impl Merged {
+    /// Copies the rows out, batch by batch.
+    pub fn batches(&self) -> impl Iterator<Item = Result<RecordBatch>> + '_ {
+        self.ids.chunks(self.rows_per_batch).map(|ids| self.sources.gather(ids))
+    }
+
+    /// The same in batches of about this many bytes.
+    pub fn with_batch_rows(mut self, rows: usize) -> Self {
+        self.rows_per_batch = rows.max(1);
+        self
+    }
+}
+
+/// The key of a batch's first row.
+pub fn first_key(encoder: &KeyEncoder, batch: &RecordBatch) -> Result<OwnedKey> {
+    let encoded = encoder.encode(&batch.slice(0, 1), 0)?;
+    Ok(encoder.own(encoded.packed[0], |_| encoded.rows.as_ref().expect("rows of a long key")))
+}
