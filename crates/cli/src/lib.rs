@@ -1,1 +1,95 @@
-//! cli
+//! The `euphrates` command, for the wheel and for `cargo install` alike.
+
+mod arguments;
+mod collections;
+mod copy;
+mod doctor;
+mod flows;
+mod gensort;
+mod progress;
+mod run;
+mod sort;
+mod style;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+
+use clap::Parser;
+use euphrates_flow::{Document, Error, Registry, Result};
+
+use arguments::{Arguments, Command};
+
+/// What the command line needs of the program it lives in.
+pub trait Host {
+    /// The modules flows can be made of.
+    fn registry(&self) -> Registry;
+    /// The flow a Python file builds.
+    fn flow_of_python(&self, path: &Path) -> Result<Document>;
+}
+
+/// The bare program: built-in modules, no Python.
+pub struct Bare;
+
+impl Host for Bare {
+    fn registry(&self) -> Registry {
+        euphrates_modules::registry()
+    }
+
+    fn flow_of_python(&self, path: &Path) -> Result<Document> {
+        Err(Error::usage(format!("{path:?} is a Python file, and this program has no Python"))
+            .remedy("install the wheel (`pip install euphrates`), or give the flow as JSON"))
+    }
+}
+
+/// Runs the command line and returns its exit code: 0 ok, 1 flow failed, 2 usage, 3 corrupt data,
+/// 4 resources, 130 interrupted.
+pub fn main(arguments: impl IntoIterator<Item = OsString>, host: &dyn Host) -> u8 {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help goes to standard output and is no failure.
+            let _ = error.print();
+            return if error.use_stderr() { 2 } else { 0 };
+        }
+    };
+    match dispatch(arguments, host) {
+        Ok(code) => code,
+        Err(error) => {
+            style::complain(&error);
+            error.kind().exit_code()
+        }
+    }
+}
+
+fn dispatch(arguments: Arguments, host: &dyn Host) -> Result<u8> {
+    let log = arguments.log;
+    match arguments.command {
+        Command::Sort(command) => sort::run(command, log, host),
+        Command::Gensort(command) => gensort::generate(command),
+        Command::Valsort(command) => gensort::validate(command),
+        Command::CopyIn(command) => copy::copy_in(command, log, host),
+        Command::CopyOut(command) => copy::copy_out(command, log, host),
+        Command::Ls(command) => collections::ls(command),
+        Command::Describe(command) => collections::describe(command),
+        Command::Verify(command) => collections::verify(command),
+        Command::Rm(command) => collections::rm(command),
+        Command::Run(command) => flows::run(command, log, host),
+        Command::Check(command) => flows::check(command, host),
+        Command::Show(command) => flows::show(command, host),
+        Command::Code(command) => flows::code(command, host),
+        Command::Modules(command) => flows::modules(command, host),
+        Command::Doctor => doctor::run(),
+    }
+}
+
+/// Writes to standard output; a reader that has gone away is no failure.
+fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::os("write to", "standard output", &error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -119,6 +119,11 @@ impl Document {
         }
     }
 
+    /// The JSON schema of documents.
+    pub fn json_schema() -> Value {
+        crate::spec::schema_of::<Document>()
+    }
+
     /// Reads a document, refusing what a newer version wrote.
     pub fn from_json(text: &str) -> Result<Document> {
         let value: Value = serde_json::from_str(text)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result, unknown};
 use crate::module::Placed;
@@ -70,6 +70,28 @@ pub struct ModuleSpec {
     pub config_schema: fn() -> Value,
     /// Makes a placed module of a configuration.
     pub place: fn(Value) -> Result<Arc<dyn Placed>>,
+}
+
+impl ModuleSpec {
+    /// Everything a tool needs to know of the module, as JSON.
+    pub fn to_json(&self) -> Value {
+        let ports = |names: PortNames| match names {
+            PortNames::Fixed(names) => json!(names),
+            PortNames::Many => json!("many"),
+        };
+        json!({
+            "name": self.name,
+            "summary": self.summary,
+            "detail": self.detail,
+            "inputs": ports(self.inputs),
+            "outputs": ports(self.outputs),
+            "order": format!("{:?}", self.order).to_lowercase(),
+            "effect": format!("{:?}", self.effect).to_lowercase(),
+            "parallel": self.parallel,
+            "wants_memory": self.wants_memory,
+            "config": (self.config_schema)(),
+        })
+    }
 }
 
 impl PortNames {

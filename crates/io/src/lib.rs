@@ -6,3 +6,4 @@ pub mod disk;
 pub mod gensort;
 pub mod scratch;
 pub mod segment;
+pub mod valsort;

@@ -1,0 +1,58 @@
+# The only front door. `make help` lists the doors.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+export CARGO_TERM_COLOR ?= auto
+
+# What the wheel is made of: it is built again when one of these is newer.
+SOURCES := $(shell find crates python/euphrates -name '*.rs' -o -name '*.py' -o -name '*.pyi') \
+           $(wildcard crates/*/Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
+
+.PHONY: help build demo test lint bench docs derive clean
+
+help:  ## List the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+build: $(VENV)/.built  ## Build the wheel and install it in .venv (leaves .venv/bin/euphrates)
+
+demo: build  ## Sort real data two ways, check both, and report
+	$(PY) examples/demo.py
+
+test: build $(VENV)/.test  ## Run all tests
+	cargo test --release --workspace
+	$(PY) -m pytest python/tests -q
+
+lint: build $(VENV)/.test  ## Check style, types, borders and derived files
+	cargo fmt --all --check
+	rustfmt --edition 2024 --check crates/modules/src/modules/*.rs
+	cargo clippy --release --workspace --all-targets -- -D warnings
+	$(PY) -m ruff check python examples bench
+	$(PY) -m ruff format --check python examples bench
+	$(PY) -m mypy
+	$(PY) -m pytest python/tests/test_tidy.py -q
+
+bench: build $(VENV)/.bench  ## Measure against the peers, and plot
+	cargo bench -p euphrates-modules --bench kernels
+	$(PY) bench/peers/sort.py
+
+docs: build $(VENV)/.docs  ## Build the manual into site/
+	$(PY) -m mkdocs build --strict
+
+derive: build  ## Write the derived files anew: stubs, reference pages
+	$(PY) -m euphrates._derive
+
+clean:  ## Remove everything that can be made again
+	rm -rf target $(VENV) site .cache
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q --disable-pip-version-check 'maturin>=1.16,<2'
+
+$(VENV)/.built: $(VENV)/bin/python $(SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
+	@touch $@
+
+# Each group of tools is installed once, and again when its list changes.
+$(VENV)/.%: $(VENV)/bin/python requirements/%.txt
+	$(PY) -m pip install -q --disable-pip-version-check -r requirements/$*.txt
+	@touch $@

@@ -1,0 +1,337 @@
+//! The words of the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Sort, shuffle and move data at the speed your machines have.
+#[derive(Debug, Parser)]
+#[command(name = "euphrates", version, max_term_width = 100, arg_required_else_help = true)]
+pub struct Arguments {
+    /// How progress and reports are told.
+    #[arg(long, global = true, value_enum, default_value_t = Log::Auto)]
+    pub log: Log,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// How progress and reports are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Log {
+    /// A live line on a terminal, plain lines elsewhere.
+    Auto,
+    /// Plain lines.
+    Plain,
+    /// One JSON object a line.
+    Json,
+    /// Nothing but errors.
+    Quiet,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Sort files or a collection into a file or a collection.
+    Sort(Sort),
+    /// Make the sort benchmark's records (as gensort 1.5).
+    Gensort(Gensort),
+    /// Check that the sort benchmark's records are in order (as valsort 1.5).
+    Valsort(Valsort),
+    /// Read standard input into a collection.
+    CopyIn(CopyIn),
+    /// Write a collection to standard output.
+    CopyOut(CopyOut),
+    /// List collections.
+    Ls(Ls),
+    /// Describe a collection: schema, segments, sizes.
+    Describe(Describe),
+    /// Read collections whole and check every block.
+    Verify(Verify),
+    /// Remove collections.
+    Rm(Rm),
+    /// Run a flow.
+    Run(Run),
+    /// Check a flow without running it, and explain how it would run.
+    Check(Check),
+    /// Show a flow as a picture or as its document.
+    Show(Show),
+    /// Print the code that builds a flow.
+    Code(Code),
+    /// List the modules flows are made of, or describe one.
+    Modules(Modules),
+    /// Look at this machine: versions, memory, disks.
+    Doctor,
+}
+
+/// How a flow may use the machine.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Resources {
+    /// The most memory to use, for example 512MiB or 4GB [default: 70 % of the machine's]
+    #[arg(long, value_parser = parse_bytes)]
+    pub memory: Option<usize>,
+    /// Instances of each module [default: one a core]
+    #[arg(long, short = 't')]
+    pub threads: Option<usize>,
+    /// Folder for what does not fit the memory; may be repeated, one for each disk
+    #[arg(long)]
+    pub scratch: Vec<PathBuf>,
+}
+
+/// `euphrates sort`
+#[derive(Debug, Args)]
+pub struct Sort {
+    /// Files, folders, globs, s3:// addresses, or one @collection; then the output, a file or a
+    /// @collection
+    #[arg(required = true, num_args = 2.., value_name = "INPUT... OUTPUT")]
+    pub paths: Vec<String>,
+    /// Columns to sort by, most significant first, for example "price desc, name"
+    /// [default: the key of records, the whole of text lines]
+    #[arg(long, short = 'k')]
+    pub by: Option<String>,
+    /// Keep the order of records with equal keys
+    #[arg(long)]
+    pub stable: bool,
+    /// Replace the output if it exists
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Format of the input files [default: by their extension]
+    #[arg(long)]
+    pub format: Option<String>,
+    /// Format of the output file [default: by its extension]
+    #[arg(long)]
+    pub output_format: Option<String>,
+    /// What the flow may use.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// `euphrates gensort`
+#[derive(Debug, Args)]
+pub struct Gensort {
+    /// Printable records
+    #[arg(short = 'a')]
+    pub ascii: bool,
+    /// Print the sum of the CRC-32 of every record to standard error
+    #[arg(short = 'c')]
+    pub checksum: bool,
+    /// Number of the first record
+    #[arg(short = 'b', default_value_t = 0, value_name = "N")]
+    pub begin: u128,
+    /// Skewed keys
+    #[arg(short = 's')]
+    pub skewed: bool,
+    /// Threads [default: one a core]
+    #[arg(short = 't', value_name = "N")]
+    pub threads: Option<usize>,
+    /// Number of records
+    pub records: u64,
+    /// File to write
+    pub file: String,
+}
+
+/// `euphrates valsort`
+#[derive(Debug, Args)]
+pub struct Valsort {
+    /// Ignore the case of printable keys
+    #[arg(short = 'i')]
+    pub ignore_case: bool,
+    /// Print nothing
+    #[arg(short = 'q')]
+    pub quiet: bool,
+    /// Also write a summary, to be checked with those of other parts by -s
+    #[arg(short = 'o', value_name = "SUMMARY_FILE")]
+    pub summary: Option<PathBuf>,
+    /// The file holds summaries, not records
+    #[arg(short = 's')]
+    pub summaries: bool,
+    /// Threads [default: one a core]
+    #[arg(short = 't', value_name = "N")]
+    pub threads: Option<usize>,
+    /// File to check
+    pub file: String,
+}
+
+/// `euphrates copy-in`
+#[derive(Debug, Args)]
+pub struct CopyIn {
+    /// Name of the collection
+    pub collection: String,
+    /// Format of standard input: arrow, csv, jsonl, records, lines
+    #[arg(long, default_value = "arrow")]
+    pub format: String,
+    /// Replace the collection if it exists
+    #[arg(long)]
+    pub overwrite: bool,
+    /// What the flow may use.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// `euphrates copy-out`
+#[derive(Debug, Args)]
+pub struct CopyOut {
+    /// Name of the collection
+    pub collection: String,
+    /// Format of standard output: arrow, csv, jsonl, records, lines
+    #[arg(long, default_value = "arrow")]
+    pub format: String,
+    /// What the flow may use.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// `euphrates ls`
+#[derive(Debug, Args)]
+pub struct Ls {
+    /// Only collections whose names begin so
+    pub prefix: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `euphrates describe`
+#[derive(Debug, Args)]
+pub struct Describe {
+    /// Name of the collection
+    pub collection: String,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `euphrates verify`
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Names of the collections
+    #[arg(required = true)]
+    pub collections: Vec<String>,
+}
+
+/// `euphrates rm`
+#[derive(Debug, Args)]
+pub struct Rm {
+    /// Names of the collections
+    #[arg(required = true)]
+    pub collections: Vec<String>,
+}
+
+/// `euphrates run`
+#[derive(Debug, Args)]
+pub struct Run {
+    /// A flow document (JSON), or a Python file that builds one
+    pub flow: PathBuf,
+    /// The value of a variable; JSON, or else text
+    #[arg(short = 'p', long = "param", value_name = "NAME=VALUE")]
+    pub params: Vec<String>,
+    /// What the flow may use.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// `euphrates check`
+#[derive(Debug, Args)]
+pub struct Check {
+    /// A flow document (JSON), or a Python file that builds one
+    pub flow: PathBuf,
+    /// The value of a variable; JSON, or else text
+    #[arg(short = 'p', long = "param", value_name = "NAME=VALUE")]
+    pub params: Vec<String>,
+}
+
+/// `euphrates show`
+#[derive(Debug, Args)]
+pub struct Show {
+    /// A flow document (JSON), or a Python file that builds one
+    #[arg(required_unless_present = "schema")]
+    pub flow: Option<PathBuf>,
+    /// As what
+    #[arg(long, value_enum, default_value_t = Picture::Mermaid)]
+    pub r#as: Picture,
+    /// Print the JSON schema of flow documents instead
+    #[arg(long)]
+    pub schema: bool,
+}
+
+/// How a flow is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Picture {
+    /// For Markdown.
+    Mermaid,
+    /// For Graphviz.
+    Dot,
+    /// A picture.
+    Svg,
+    /// The flow document.
+    Json,
+}
+
+/// `euphrates code`
+#[derive(Debug, Args)]
+pub struct Code {
+    /// A flow document (JSON), or a Python file that builds one
+    pub flow: PathBuf,
+    /// Language of the code
+    #[arg(long, value_enum, default_value_t = Language::Python)]
+    pub lang: Language,
+}
+
+/// Languages flows are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    /// Python.
+    Python,
+    /// Rust.
+    Rust,
+}
+
+/// `euphrates modules`
+#[derive(Debug, Args)]
+pub struct Modules {
+    /// The module to describe
+    pub module: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `512MiB`, `4GB`, `1.5g`, `1000000`.
+pub fn parse_bytes(text: &str) -> Result<usize, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.parse().map_err(|_| format!("`{text}` is not a size"))?;
+    let (shift, thousand) = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => (0, 1000.0),
+        "k" | "kb" => (1, 1000.0),
+        "m" | "mb" => (2, 1000.0),
+        "g" | "gb" => (3, 1000.0),
+        "t" | "tb" => (4, 1000.0),
+        "kib" => (1, 1024.0),
+        "mib" => (2, 1024.0),
+        "gib" => (3, 1024.0),
+        "tib" => (4, 1024.0),
+        _ => return Err(format!("`{unit}` is not a unit; try MiB or GB")),
+    };
+    Ok((number * f64::powi(thousand, shift)) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_in_both_kinds_of_units() {
+        assert_eq!(parse_bytes("1GiB"), Ok(1 << 30));
+        assert_eq!(parse_bytes("1.5 GB"), Ok(1_500_000_000));
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        assert!(parse_bytes("many").is_err());
+        assert!(parse_bytes("1 parsec").is_err());
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}

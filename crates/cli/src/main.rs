@@ -1,0 +1,5 @@
+//! `euphrates` without Python.
+
+fn main() -> std::process::ExitCode {
+    euphrates_cli::main(std::env::args_os(), &euphrates_cli::Bare).into()
+}

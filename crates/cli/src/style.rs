@@ -1,0 +1,28 @@
+//! How things look on a terminal.
+
+use std::io::{IsTerminal, Write};
+
+use euphrates_flow::Error;
+
+/// Prints an error: what, where, and what to do about it.
+pub fn complain(error: &Error) {
+    let mut err = std::io::stderr().lock();
+    let coloured = err.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let (red, bold, off) =
+        if coloured { ("\x1b[31;1m", "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
+    let mut text = format!("{red}error{off}: ");
+    for place in error.places() {
+        text += &format!("{bold}{place}{off}: ");
+    }
+    text += error.message();
+    if let Some(advice) = error.advice() {
+        text += &format!("\n  {bold}remedy{off}: {advice}");
+    }
+    // If standard error is gone, nobody is left to tell.
+    let _ = writeln!(err, "{text}");
+}
+
+/// Prints a line of progress or of a report, to standard error.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
