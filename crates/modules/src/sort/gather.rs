@@ -7,14 +7,15 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, FixedSizeBinaryArray, make_array};
-use arrow::buffer::{Buffer, MutableBuffer};
+use arrow::buffer::Buffer;
 use arrow::compute::interleave;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
+use euphrates_io::buffer::pool;
 
 /// How many rows ahead are fetched: about the memory's latency over the time of one copy.
-const PREFETCH_ROWS: usize = 12;
+const PREFETCH_ROWS: usize = 16;
 
 /// Where a row is: batch << 16 | row.
 pub type RowId = u32;
@@ -88,7 +89,7 @@ impl Source {
     fn gather(&self, ids: &[RowId]) -> Result<ArrayRef> {
         match self {
             Source::Fixed { width, data_type, parts } => {
-                Ok(fixed_array(data_type, ids.len(), gather_fixed(parts, *width, ids)))
+                Ok(fixed_array(data_type, ids.len(), gather_fixed(parts, *width, ids)?))
             }
             Source::Bytes { data_type, parts } => gather_bytes(data_type, parts, ids),
             Source::Other(arrays) => {
@@ -131,49 +132,43 @@ fn fixed_array(data_type: &DataType, rows: usize, values: Buffer) -> ArrayRef {
     }
 }
 
-fn gather_fixed(parts: &[Part], width: usize, ids: &[RowId]) -> Buffer {
+fn gather_fixed(parts: &[Part], width: usize, ids: &[RowId]) -> Result<Buffer> {
     let values: Vec<&[u8]> = parts.iter().map(|part| part.values.as_slice()).collect();
-    // Widths known to the compiler become single moves.
+    let mut out = pool().take(ids.len() * width)?;
+    // Widths known to the compiler become a few moves.
     match width {
-        1 => copy_rows::<1>(&values, ids),
-        2 => copy_rows::<2>(&values, ids),
-        4 => copy_rows::<4>(&values, ids),
-        8 => copy_rows::<8>(&values, ids),
-        10 => copy_rows::<10>(&values, ids),
-        16 => copy_rows::<16>(&values, ids),
-        90 => copy_rows::<90>(&values, ids),
-        100 => copy_rows::<100>(&values, ids),
-        _ => copy_wide_rows(&values, width, ids),
+        1 => copy_rows::<1>(&values, ids, &mut out),
+        2 => copy_rows::<2>(&values, ids, &mut out),
+        4 => copy_rows::<4>(&values, ids, &mut out),
+        8 => copy_rows::<8>(&values, ids, &mut out),
+        10 => copy_rows::<10>(&values, ids, &mut out),
+        16 => copy_rows::<16>(&values, ids, &mut out),
+        90 => copy_rows::<90>(&values, ids, &mut out),
+        100 => copy_rows::<100>(&values, ids, &mut out),
+        _ => copy_wide_rows(&values, width, ids, &mut out),
     }
+    Ok(out.into_arrow())
 }
 
-fn copy_rows<const WIDTH: usize>(values: &[&[u8]], ids: &[RowId]) -> Buffer {
-    let mut out = MutableBuffer::with_capacity(ids.len() * WIDTH);
-    for (place, id) in ids.iter().enumerate() {
+fn copy_rows<const WIDTH: usize>(values: &[&[u8]], ids: &[RowId], out: &mut [u8]) {
+    for (place, (id, out)) in ids.iter().zip(out.as_chunks_mut::<WIDTH>().0).enumerate() {
         if let Some(ahead) = ids.get(place + PREFETCH_ROWS) {
             prefetch(values, *ahead, WIDTH);
         }
         let at = (id & 0xffff) as usize * WIDTH;
-        let row: &[u8; WIDTH] =
-            values[(id >> 16) as usize][at..at + WIDTH].try_into().expect("one width");
-        // SAFETY: the capacity holds `ids.len()` rows of this width.
-        unsafe { out.as_mut_ptr().add(place * WIDTH).cast::<[u8; WIDTH]>().write_unaligned(*row) };
+        let row = &values[(id >> 16) as usize][at..at + WIDTH];
+        *out = row.try_into().expect("one width");
     }
-    // SAFETY: every row has been written.
-    unsafe { out.set_len(ids.len() * WIDTH) };
-    out.into()
 }
 
-fn copy_wide_rows(values: &[&[u8]], width: usize, ids: &[RowId]) -> Buffer {
-    let mut out = MutableBuffer::with_capacity(ids.len() * width);
-    for (place, id) in ids.iter().enumerate() {
+fn copy_wide_rows(values: &[&[u8]], width: usize, ids: &[RowId], out: &mut [u8]) {
+    for (place, (id, out)) in ids.iter().zip(out.chunks_exact_mut(width)).enumerate() {
         if let Some(ahead) = ids.get(place + PREFETCH_ROWS) {
             prefetch(values, *ahead, width);
         }
         let at = (id & 0xffff) as usize * width;
-        out.extend_from_slice(&values[(id >> 16) as usize][at..at + width]);
+        out.copy_from_slice(&values[(id >> 16) as usize][at..at + width]);
     }
-    out.into()
 }
 
 fn gather_bytes(
@@ -194,7 +189,8 @@ fn gather_bytes(
         })?;
         ends.push(end);
     }
-    let mut out = MutableBuffer::with_capacity(end as usize);
+    let mut out = pool().take(end as usize)?;
+    let mut at = 0;
     for (place, id) in ids.iter().enumerate() {
         if let Some(ahead) = ids.get(place + PREFETCH_ROWS) {
             let part = (ahead >> 16) as usize;
@@ -203,12 +199,14 @@ fn gather_bytes(
         }
         let (part, row) = ((id >> 16) as usize, (id & 0xffff) as usize);
         let offsets = offsets[part];
-        out.extend_from_slice(&values[part][offsets[row] as usize..offsets[row + 1] as usize]);
+        let bytes = &values[part][offsets[row] as usize..offsets[row + 1] as usize];
+        out[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
     }
     let data = arrow::array::ArrayData::builder(data_type.clone())
         .len(ids.len())
         .add_buffer(Buffer::from_vec(ends))
-        .add_buffer(out.into());
+        .add_buffer(out.into_arrow());
     // SAFETY: the offsets rise and end at the length of the values; text was text in its source.
     Ok(make_array(unsafe { data.build_unchecked() }))
 }
