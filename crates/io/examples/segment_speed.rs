@@ -9,8 +9,10 @@ use std::time::Instant;
 use arrow::array::{ArrayRef, FixedSizeBinaryArray, Int64Array, RecordBatch, StringArray};
 use arrow::buffer::Buffer;
 use euphrates_flow::Result;
-use euphrates_io::disk::{Disk, Mode};
+use euphrates_io::buffer::pool;
+use euphrates_io::disk::{Completion, Disk, Mode, Op, Request};
 use euphrates_io::segment::{ReadOptions, Segment, SegmentOptions, SegmentWriter};
+use euphrates_policy::device::Way;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -19,6 +21,7 @@ fn main() -> Result<()> {
         arguments.get(at).and_then(|word| word.parse().ok()).unwrap_or(default)
     };
     let (bytes, rows) = (number(2, 2048) << 20, number(3, 10_000));
+    write_raw(folder, bytes)?;
     for (name, batch) in [("gensort", gensort(rows)), ("mixed", mixed(rows))] {
         for mode in [Mode::Buffered, Mode::Direct] {
             let disk = Disk::new("speed", folder, mode)?;
@@ -40,20 +43,13 @@ fn measure(name: &str, disk: &Disk, mode: Mode, batch: &RecordBatch, bytes: usiz
     drop(writer.finish()?);
     say(&format!("{name} {mode:?} write and sync"), bytes, began);
     let segment = Arc::new(Segment::open(disk, &path)?);
-    for turn in ["cold", "again"] {
-        if turn == "cold" {
-            forget(&path);
-        }
-        for request_bytes_max in [1 << 20, 4 << 20] {
-            let began = Instant::now();
-            let options = ReadOptions { request_bytes_max, ..ReadOptions::default() };
-            let rows: usize = read(&segment, 0..segment.blocks().len(), options)?;
-            assert_eq!(rows as u64, segment.rows());
-            say(&format!("{name} {mode:?} read {turn} by {request_bytes_max}"), bytes, began);
-            if turn == "cold" {
-                forget(&path);
-            }
-        }
+    for request_bytes_max in [256 << 10, 1 << 20, 4 << 20, 8 << 20] {
+        forget(&path);
+        let began = Instant::now();
+        let options = ReadOptions { request_bytes_max, ..ReadOptions::default() };
+        let rows: usize = read(&segment, 0..segment.blocks().len(), options)?;
+        assert_eq!(rows as u64, segment.rows());
+        say(&format!("{name} {mode:?} read cold by {request_bytes_max}"), bytes, began);
     }
     let warm = Disk::new("speed", disk.folder(), Mode::Buffered)?;
     let segment = Arc::new(Segment::open(&warm, &path)?);
@@ -72,6 +68,36 @@ fn measure(name: &str, disk: &Disk, mode: Mode, batch: &RecordBatch, bytes: usiz
     say(&format!("{name} read warm, 2 threads"), bytes, began);
     let _ = std::fs::remove_file(&path);
     let _ = std::fs::remove_file(path.with_extension("arrow.toc"));
+    Ok(())
+}
+
+/// The device alone: 4 MiB requests, four at a time, through the cache and past it.
+fn write_raw(folder: &Path, bytes: usize) -> Result<()> {
+    let disk = Disk::new("raw", folder, Mode::Auto)?;
+    let path = folder.join("raw");
+    for (way, reserve) in [(Way::Buffered, false), (Way::Direct, false), (Way::Direct, true)] {
+        let file = disk.create(&path)?;
+        let began = Instant::now();
+        if reserve {
+            file.reserve(bytes as u64).expect("room");
+        }
+        let (done, completions) = std::sync::mpsc::channel::<Completion>();
+        let source = vec![7u8; 4 << 20];
+        for tag in 0..(bytes >> 22) as u64 {
+            if tag >= 4 {
+                completions.recv().expect("a completion").done.expect("written");
+            }
+            let mut buffer = pool().take(4 << 20)?;
+            buffer.copy_from_slice(&source);
+            let (op, file, offset) = (Op::Write, file.clone(), tag << 22);
+            disk.submit(Request { op, file, offset, buffer, way, tag }, &done);
+        }
+        completions.iter().take(4).for_each(|end| assert_eq!(end.done.expect("written"), 4 << 20));
+        say(&format!("raw {way:?} write, reserved {reserve}"), bytes, began);
+        file.sync().expect("a sync");
+        say(&format!("raw {way:?} write and sync, reserved {reserve}"), bytes, began);
+        let _ = std::fs::remove_file(&path);
+    }
     Ok(())
 }
 

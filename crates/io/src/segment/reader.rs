@@ -15,11 +15,14 @@ use euphrates_policy::device::{ReadPath, Way};
 use super::{Block, Segment, has_dictionary};
 use crate::disk::{DiskFile, Pending, THREADS_MAX};
 
+/// What is taken from the page cache at once: it stays in the processor's cache until it is used.
+const CACHED_BYTES_MAX: usize = 1 << 20;
+
 /// How blocks are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadOptions {
     /// Adjacent blocks are read together up to this many bytes; a larger block is read alone. The
-    /// batches of one request share its memory.
+    /// batches of one request share its memory. From the cache, requests are smaller.
     pub request_bytes_max: usize,
     /// Requests under way at once when the device has to be waited for.
     pub requests_max: usize,
@@ -29,7 +32,7 @@ pub struct ReadOptions {
 
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
-        ReadOptions { request_bytes_max: 1 << 20, requests_max: THREADS_MAX, columns: None }
+        ReadOptions { request_bytes_max: 4 << 20, requests_max: THREADS_MAX, columns: None }
     }
 }
 
@@ -177,11 +180,12 @@ impl Reader {
             let open = self.open(&claim)?;
             self.current = Some((claim, open));
         }
+        let wanted = self.options.request_bytes_max;
+        let bytes_max = if self.is_cold() { wanted } else { wanted.min(CACHED_BYTES_MAX) };
         let (claim, open) = self.current.as_mut().expect("just set");
         let blocks = &open.segment.blocks()[claim.blocks.clone()];
         let start = blocks[0].offset;
-        let fits =
-            |block: &&Block| (block.end() - start) as usize <= self.options.request_bytes_max;
+        let fits = |block: &&Block| (block.end() - start) as usize <= bytes_max;
         let count = blocks.iter().take_while(fits).count().max(1);
         let first = claim.blocks.start;
         claim.blocks.start += count;
