@@ -1,0 +1,130 @@
+"""The borders of ARCHITECTURE.md, held by a test. Reads files; runs nothing of ours."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Which crates a crate may use. An arrow more is a decision: say why in ARCHITECTURE.md.
+ARROWS = {
+    "policy": set(),
+    "flow": set(),
+    "io": {"policy", "flow"},
+    "engine": {"policy", "flow", "io"},
+    "modules": {"policy", "flow", "io"},
+    "cli": {"engine", "modules", "flow", "io"},
+    "py": {"cli", "engine", "modules", "flow", "io"},
+}
+LINES_MAX = 500
+COLUMNS_MAX = 100
+# Words that must not stand in the project, and what to do instead.
+BANNED = {
+    r"\bTODO\b|\bFIXME\b|\bXXX\b": "finish it, or write it down in the docs as a limit",
+    r"\bunimplemented!|\btodo!": "finish it",
+    r"/home/\w|/work/\w": "no path of a machine",
+}
+
+
+def tracked(*suffixes: str) -> list[Path]:
+    command = ["git", "ls-files", "-co", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    paths = [ROOT / line for line in listed.splitlines()]
+    return [path for path in paths if path.suffix in suffixes and path.exists()]
+
+
+def code() -> list[Path]:
+    return tracked(".rs", ".py", ".pyi")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def is_derived(path: Path) -> bool:
+    return path.suffix == ".pyi"
+
+
+@pytest.mark.parametrize("crate", sorted(path.name for path in (ROOT / "crates").iterdir()))
+def test_crates_depend_only_along_the_arrows(crate: str) -> None:
+    manifest = tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text())
+    dependencies = manifest.get("dependencies", {})
+    used = {name.removeprefix("euphrates-") for name in dependencies if "euphrates-" in name}
+    assert crate in ARROWS, f"{crate} is a new crate: give it its arrows here, and say why"
+    assert used <= ARROWS[crate], f"{crate} must not use {used - ARROWS[crate]}"
+
+
+def test_policy_has_no_dependencies_and_no_standard_library() -> None:
+    manifest = tomllib.loads((ROOT / "crates/policy/Cargo.toml").read_text())
+    assert not manifest.get("dependencies")
+    assert "#![no_std]" in (ROOT / "crates/policy/src/lib.rs").read_text()
+
+
+@pytest.mark.parametrize(
+    ("word", "home"),
+    [
+        (r"\bpyo3\b|\bPyO3\b", "crates/py"),
+        (r"\bdatafusion_", "crates/modules/src/expression"),
+        (r"\bclap::", "crates/cli"),
+    ],
+)
+def test_what_only_one_place_may_know(word: str, home: str) -> None:
+    strangers = [
+        name_of(path)
+        for path in tracked(".rs")
+        if not name_of(path).startswith(home) and re.search(word, path.read_text())
+    ]
+    assert not strangers, f"{word} belongs in {home}"
+
+
+def test_files_are_short_and_narrow() -> None:
+    long, wide = [], []
+    for path in code():
+        lines = path.read_text().splitlines()
+        if len(lines) > LINES_MAX and not is_derived(path):
+            long.append(f"{name_of(path)}: {len(lines)} lines")
+        wide += [
+            f"{name_of(path)}:{number}"
+            for number, line in enumerate(lines, 1)
+            if len(line) > COLUMNS_MAX and "http" not in line and not is_derived(path)
+        ]
+    assert not long, f"look for the missing idea: {long}"
+    assert not wide, wide
+
+
+def test_rust_files_say_why_they_exist() -> None:
+    silent = [name_of(path) for path in tracked(".rs") if not path.read_text().startswith("//!")]
+    assert not silent
+
+
+@pytest.mark.parametrize("banned", sorted(BANNED))
+def test_banned_words(banned: str) -> None:
+    found = []
+    for path in tracked(".rs", ".py", ".pyi", ".md", ".toml", ".json", ".sh"):
+        if path == Path(__file__):
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if re.search(banned, line):
+                found.append(f"{name_of(path)}:{number}")
+    assert not found, f"{BANNED[banned]}: {found}"
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    broken = []
+    for path in tracked(".md"):
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text()):
+            if "://" not in target and not (path.parent / target).exists():
+                broken.append(f"{name_of(path)} -> {target}")
+    assert not broken
+
+
+def test_architecture_names_only_files_that_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = re.findall(r"`((?:crates|python|bench|docs|examples|requirements)/[\w./-]+)`", text)
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert named and not missing, missing
