@@ -15,10 +15,8 @@ use crate::{Host, print, run as drive};
 /// `euphrates run`
 pub fn run(command: Run, log: Log, host: &dyn Host) -> Result<u8> {
     let document = load(&command.flow, host)?;
-    let options = Options {
-        variables: variables(&command.params)?,
-        ..drive::options(&command.resources)
-    };
+    let options =
+        Options { variables: variables(&command.params)?, ..drive::options(&command.resources) };
     drive::run(&document, &host.registry(), &options, log)?;
     Ok(0)
 }
@@ -103,8 +101,8 @@ fn load(path: &Path, host: &dyn Host) -> Result<Document> {
     if path.extension().is_some_and(|extension| extension == "py") {
         return host.flow_of_python(path);
     }
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Error::os("read the flow", path, &error))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| Error::os("read the flow", path, &error))?;
     Document::from_json(&text).map_err(|error| error.at(path.display()))
 }
 
@@ -129,7 +127,8 @@ pub fn explain(flow: &Checked) -> String {
     for edge in &flow.edges {
         let unit = if edge.unit == Unit::Run { "whole runs" } else { "batches" };
         let (from, to) = (&flow.nodes[edge.from.0].id, &flow.nodes[edge.to.0].id);
-        text += &format!("  {from} → {to}: {:?} queue of {unit}, because {}\n", edge.kind, edge.why);
+        text +=
+            &format!("  {from} → {to}: {:?} queue of {unit}, because {}\n", edge.kind, edge.why);
     }
     text
 }

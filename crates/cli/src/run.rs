@@ -15,7 +15,12 @@ use crate::progress::Teller;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Runs a flow to its end and tells about it on standard error.
-pub fn run(document: &Document, registry: &Registry, options: &Options, log: Log) -> Result<Report> {
+pub fn run(
+    document: &Document,
+    registry: &Registry,
+    options: &Options,
+    log: Log,
+) -> Result<Report> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let handlers: Vec<_> = [SIGINT, SIGTERM]
         .into_iter()

@@ -14,6 +14,8 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 use euphrates_io::buffer::pool;
 
+use super::keys::{KeyEncoder, Recovery};
+
 /// How many rows ahead are fetched: about the memory's latency over the time of one copy.
 const PREFETCH_ROWS: usize = 16;
 
@@ -22,12 +24,15 @@ pub type RowId = u32;
 
 /// Batches to copy rows from, prepared once for many gathers.
 pub struct Sources {
+    encoder: Arc<KeyEncoder>,
     schema: SchemaRef,
     columns: Vec<Source>,
 }
 
 /// A column of all batches.
 enum Source {
+    /// The values stand in the sort keys.
+    Keys { data_type: DataType, recovery: Recovery },
     /// Values of one width, without nulls, one after the other.
     Fixed { width: usize, data_type: DataType, parts: Vec<Part> },
     /// Bytes with 32-bit offsets, without nulls.
@@ -42,21 +47,28 @@ struct Part {
 }
 
 impl Sources {
-    /// Prepares these batches, all of the same schema.
+    /// Prepares these batches, whose schema begins with `schema`.
     pub fn new<'a>(
+        encoder: &Arc<KeyEncoder>,
         schema: SchemaRef,
         batches: impl Iterator<Item = &'a RecordBatch> + Clone,
     ) -> Sources {
         let column = |index: usize| batches.clone().map(move |batch| batch.column(index));
-        let columns = (0..schema.fields().len())
-            .map(|index| Source::new(schema.field(index).data_type(), column(index)))
-            .collect();
-        Sources { schema, columns }
+        let source = |index: usize| {
+            let data_type = schema.field(index).data_type();
+            match encoder.recovers(&schema, index) {
+                Some(recovery) => Source::Keys { data_type: data_type.clone(), recovery },
+                None => Source::new(data_type, column(index)),
+            }
+        };
+        let columns = (0..schema.fields().len()).map(source).collect();
+        Sources { encoder: encoder.clone(), schema, columns }
     }
 
-    /// The rows with these numbers, in this order, as one batch.
-    pub fn gather(&self, ids: &[RowId]) -> Result<RecordBatch> {
-        let columns = self.columns.iter().map(|source| source.gather(ids));
+    /// The rows of these keys, in this order, as one batch.
+    pub fn gather(&self, keys: &[u128]) -> Result<RecordBatch> {
+        let ids: Vec<RowId> = keys.iter().map(|key| self.encoder.id(*key)).collect();
+        let columns = self.columns.iter().map(|source| source.gather(&ids, keys));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = arrow::record_batch::RecordBatchOptions::new();
         let options = options.with_row_count(Some(ids.len()));
@@ -86,8 +98,13 @@ impl Source {
         }
     }
 
-    fn gather(&self, ids: &[RowId]) -> Result<ArrayRef> {
+    fn gather(&self, ids: &[RowId], keys: &[u128]) -> Result<ArrayRef> {
         match self {
+            Source::Keys { data_type, recovery } => {
+                let mut out = pool().take(keys.len() * recovery.width)?;
+                recovery.write(keys, &mut out);
+                Ok(fixed_array(data_type, keys.len(), out.into_arrow()))
+            }
             Source::Fixed { width, data_type, parts } => {
                 Ok(fixed_array(data_type, ids.len(), gather_fixed(parts, *width, ids)?))
             }
@@ -234,6 +251,7 @@ fn prefetch_at(bytes: &[u8], at: usize, length: usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys::KeyColumn;
     use super::*;
     use arrow::array::{Int32Array, StringArray};
     use arrow::datatypes::{Field, Schema};
@@ -264,8 +282,15 @@ mod tests {
             RecordBatch::try_new(schema.clone(), columns).unwrap().slice(3, rows as usize - 3)
         };
         let batches = [batch(0, 50), batch(100, 20), batch(200, 70)];
+        let key = KeyColumn { column: 4, descending: true, nulls_first: false };
+        let encoder = Arc::new(KeyEncoder::new(&schema, vec![key]).unwrap());
+        let encode = |(number, batch)| encoder.encode(batch, number).unwrap().packed;
+        let keys: Vec<Vec<u128>> = batches.iter().enumerate().map(encode).collect();
         let ids: Vec<RowId> = (0..200u32).map(|n| ((n % 3) << 16) | (n * 7 % 17)).collect();
-        let gathered = Sources::new(schema.clone(), batches.iter()).gather(&ids).unwrap();
+        let key_of = |id: &RowId| keys[(id >> 16) as usize][(id & 0xffff) as usize];
+        let wanted: Vec<u128> = ids.iter().map(key_of).collect();
+        let sources = Sources::new(&encoder, schema.clone(), batches.iter());
+        let gathered = sources.gather(&wanted).unwrap();
         for (index, column) in gathered.columns().iter().enumerate() {
             let arrays: Vec<&dyn Array> =
                 batches.iter().map(|batch| batch.column(index).as_ref()).collect();

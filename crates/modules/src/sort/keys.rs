@@ -34,6 +34,8 @@ pub struct KeyEncoder {
     id_bits: u32,
     /// Present if keys are not exact.
     converter: Option<RowConverter>,
+    /// Bits of each column's values, if they have one width.
+    bits: Vec<Option<u32>>,
     nullable: Vec<bool>,
 }
 
@@ -54,13 +56,43 @@ pub struct OwnedKey {
     pub whole: Box<[u8]>,
 }
 
+/// Where in a key the bytes of a column are.
+#[derive(Clone, Copy, Debug)]
+pub struct Recovery {
+    shift: u32,
+    flip: u128,
+    /// Bytes of a value.
+    pub width: usize,
+}
+
+impl Recovery {
+    /// Writes the column's values for these keys; `out` holds `width` bytes for each.
+    pub fn write(self, keys: &[u128], out: &mut [u8]) {
+        // The width of the sort benchmark's keys, known to the compiler.
+        if self.width == 10 {
+            return self.write_all::<10>(keys, out.as_chunks_mut().0);
+        }
+        for (key, out) in keys.iter().zip(out.chunks_exact_mut(self.width)) {
+            let bytes = ((key >> self.shift) ^ self.flip).to_be_bytes();
+            out.copy_from_slice(&bytes[16 - self.width..]);
+        }
+    }
+
+    fn write_all<const WIDTH: usize>(self, keys: &[u128], out: &mut [[u8; WIDTH]]) {
+        for (key, out) in keys.iter().zip(out) {
+            let bytes = ((key >> self.shift) ^ self.flip).to_be_bytes();
+            *out = bytes[16 - WIDTH..].try_into().expect("one width");
+        }
+    }
+}
+
 impl KeyEncoder {
     /// An encoder of these columns.
     pub fn new(schema: &Schema, columns: Vec<KeyColumn>) -> Result<KeyEncoder> {
         let fields = || columns.iter().map(|key| schema.field(key.column));
         let nullable: Vec<bool> = fields().map(|field| field.is_nullable()).collect();
-        let bits = fields().map(|field| key_bits(field.data_type()));
-        let value_bits: Option<u32> = bits.sum();
+        let bits: Vec<_> = fields().map(|field| key_bits(field.data_type())).collect();
+        let value_bits: Option<u32> = bits.iter().copied().sum();
         let null_bits = nullable.iter().filter(|nullable| **nullable).count() as u32;
         let exact = value_bits.map(|bits| bits + null_bits).filter(|b| *b + ID_BITS_MIN <= 128);
         let converter = match exact {
@@ -68,7 +100,7 @@ impl KeyEncoder {
             None => Some(converter(schema, &columns)?),
         };
         let id_bits = exact.map_or(ID_BITS_MAX, |bits| (128 - bits).min(ID_BITS_MAX));
-        Ok(KeyEncoder { columns, id_bits, converter, nullable })
+        Ok(KeyEncoder { columns, id_bits, converter, bits, nullable })
     }
 
     /// How many batches the row numbers can tell apart.
@@ -107,6 +139,20 @@ impl KeyEncoder {
             *packed = (*packed << self.id_bits) | base | row as u128;
         }
         Ok(EncodedKeys { packed, rows })
+    }
+
+    /// How a column's values can be read off the keys themselves, which spares the walk to the
+    /// rows: for fixed-width bytes in exact keys, without nulls.
+    pub fn recovers(&self, schema: &Schema, column: usize) -> Option<Recovery> {
+        let place = self.columns.iter().position(|key| key.column == column)?;
+        let below = self.bits[place + 1..].iter().zip(&self.nullable[place + 1..]);
+        let shift: Option<u32> = below.map(|(bits, null)| Some((*bits)? + u32::from(*null))).sum();
+        let DataType::FixedSizeBinary(width) = schema.field(column).data_type() else {
+            return None;
+        };
+        let usable = self.is_exact() && !self.nullable[place];
+        let flip = if self.columns[place].descending { mask(*width as u32 * 8) } else { 0 };
+        usable.then_some(Recovery { shift: shift? + self.id_bits, flip, width: *width as usize })
     }
 
     /// The number of the row: batch << 16 | row.

@@ -13,7 +13,7 @@ use arrow::row::Rows;
 use euphrates_flow::{Result, batch_rows};
 use euphrates_policy::sort::{SAMPLE_ROWS, cut};
 
-use super::gather::{RowId, Sources};
+use super::gather::Sources;
 use super::keys::{KeyEncoder, OwnedKey};
 use super::runs::{Border, MemoryRuns, Presorted, sort_keys};
 use super::spill::DiskRun;
@@ -44,7 +44,7 @@ struct Slice {
 /// A range, merged: its rows in order, not yet copied.
 pub struct Merged {
     sources: Arc<Sources>,
-    ids: Vec<RowId>,
+    keys: Vec<u128>,
     rows_per_batch: usize,
 }
 
@@ -71,8 +71,10 @@ impl Ranges {
             batches.append(&mut store.batches);
             rows.append(&mut store.rows);
         }
-        let sources =
-            disk.is_empty().then(|| Sources::new(schema.clone(), batches.iter())).map(Arc::new);
+        let sources = disk
+            .is_empty()
+            .then(|| Sources::new(&encoder, schema.clone(), batches.iter()))
+            .map(Arc::new);
         let mut ranges = Ranges {
             encoder,
             schema,
@@ -150,15 +152,14 @@ impl Ranges {
             Some(of_disk) => &read.rows[of_disk],
         };
         sort_keys(&self.encoder, &mut keys, &rows, Presorted::Runs);
-        let ids = keys.iter().map(|key| self.encoder.id(*key)).collect();
         let sources = match &self.sources {
             Some(sources) => sources.clone(),
             None => {
                 let all = self.batches.iter().chain(&read.batches);
-                Arc::new(Sources::new(self.schema.clone(), all))
+                Arc::new(Sources::new(&self.encoder, self.schema.clone(), all))
             }
         };
-        Ok(Merged { sources, ids, rows_per_batch: batch_rows(self.row_bytes) })
+        Ok(Merged { sources, keys, rows_per_batch: batch_rows(self.row_bytes) })
     }
 
     /// Reads the slices of a range that are on disk: their keys, with the batches they are in.
@@ -212,7 +213,7 @@ fn falls_before(order: Ordering, place: (usize, usize), border: &Border) -> bool
 impl Merged {
     /// Copies the rows out, batch by batch.
     pub fn batches(&self) -> impl Iterator<Item = Result<RecordBatch>> + '_ {
-        self.ids.chunks(self.rows_per_batch).map(|ids| self.sources.gather(ids))
+        self.keys.chunks(self.rows_per_batch).map(|keys| self.sources.gather(keys))
     }
 
     /// The same in batches of about this many bytes.

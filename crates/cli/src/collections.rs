@@ -1,0 +1,1 @@
+//! `ls`, `describe`, `verify`, `rm`: collections and their catalog.
