@@ -1,9 +1,14 @@
 //! Bytes in and out of devices: disks, segments, collections, catalog, files of others.
 
 pub mod append;
+pub mod blob;
 pub mod buffer;
 pub mod disk;
+pub mod foreign;
 pub mod gensort;
+pub mod location;
+pub mod output;
+pub mod remote;
 pub mod scratch;
 pub mod segment;
 pub mod valsort;

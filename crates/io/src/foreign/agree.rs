@@ -1,0 +1,112 @@
+//! The schema of several files read as one.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Fields, Schema};
+use euphrates_flow::{Error, Result};
+
+/// Same columns, same types; for formats that know their types.
+pub fn exactly(one: &Schema, other: &Schema) -> Result<Schema> {
+    merge(one, other, &|a, b| (a == b).then(|| a.clone()))
+}
+
+/// Same columns; types inferred from samples are widened to hold both.
+pub fn widening(one: &Schema, other: &Schema) -> Result<Schema> {
+    merge(one, other, &widened)
+}
+
+/// All columns of both, types widened; for formats whose records may leave columns out.
+pub fn union(one: &Schema, other: &Schema) -> Result<Schema> {
+    let fields = union_fields(one.fields(), other.fields());
+    fields
+        .map(Schema::new)
+        .ok_or_else(|| Error::usage("a column has types that do not go together"))
+}
+
+/// The type that holds the values of both, if there is one.
+pub fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
+    use DataType::*;
+    match (a, b) {
+        (a, b) if a == b => Some(a.clone()),
+        (Null, other) | (other, Null) => Some(other.clone()),
+        (Int64, Float64) | (Float64, Int64) => Some(Float64),
+        (Date32, Timestamp(unit, zone)) | (Timestamp(unit, zone), Date32) => {
+            Some(Timestamp(*unit, zone.clone()))
+        }
+        (Timestamp(one, zone), Timestamp(other, _)) => {
+            Some(Timestamp(*one.max(other), zone.clone()))
+        }
+        (List(a), List(b)) => {
+            let inner = widened(a.data_type(), b.data_type())?;
+            Some(List(Arc::new(Field::new(a.name(), inner, true))))
+        }
+        (Struct(a), Struct(b)) => union_fields(a, b).map(Struct),
+        (a, b) if !a.is_nested() && !b.is_nested() => Some(Utf8),
+        _ => None,
+    }
+}
+
+/// The schema with every `Null` type in it replaced by a string: a column of which a sample has no
+/// value must be able to hold one.
+pub fn concrete(schema: &Schema) -> Schema {
+    Schema::new(schema.fields().iter().map(concrete_field).collect::<Vec<_>>())
+}
+
+fn concrete_field(field: &Arc<Field>) -> Arc<Field> {
+    let data_type = concrete_type(field.data_type());
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
+}
+
+fn concrete_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Null => DataType::Utf8,
+        DataType::List(field) => DataType::List(concrete_field(field)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(concrete_field).collect()),
+        other => other.clone(),
+    }
+}
+
+fn union_fields(one: &Fields, other: &Fields) -> Option<Fields> {
+    let mut fields: Vec<Arc<Field>> = one.to_vec();
+    for field in other {
+        match fields.iter_mut().find(|known| known.name() == field.name()) {
+            None => fields.push(Arc::new(field.as_ref().clone().with_nullable(true))),
+            Some(known) => {
+                let both = widened(known.data_type(), field.data_type())?;
+                *known = Arc::new(Field::new(known.name(), both, true));
+            }
+        }
+    }
+    Some(fields.into())
+}
+
+fn merge(
+    one: &Schema,
+    other: &Schema,
+    both: &dyn Fn(&DataType, &DataType) -> Option<DataType>,
+) -> Result<Schema> {
+    for field in other.fields() {
+        if one.field_with_name(field.name()).is_err() {
+            return Err(differs(field.name(), "is not in the first file"));
+        }
+    }
+    let merged = one.fields().iter().map(|field| {
+        let name = field.name();
+        let Ok(twin) = other.field_with_name(name) else {
+            return Err(differs(name, "is missing, and is in the first file"));
+        };
+        let Some(data_type) = both(field.data_type(), twin.data_type()) else {
+            let how =
+                format!("is {}, and {} in the first file", twin.data_type(), field.data_type());
+            return Err(differs(name, &how));
+        };
+        let is_nullable = field.is_nullable() || twin.is_nullable();
+        Ok(field.as_ref().clone().with_data_type(data_type).with_nullable(is_nullable))
+    });
+    Ok(Schema::new(merged.collect::<Result<Vec<Field>>>()?))
+}
+
+fn differs(column: &str, how: &str) -> Error {
+    Error::usage(format!("column `{column}` {how}"))
+        .remedy("read the files apart, or give the columns they have in common")
+}

@@ -1,0 +1,122 @@
+//! Checks Arrow IPC metadata before Arrow decodes it.
+//!
+//! The decoder trusts lengths: a flipped bit in one makes it ask for petabytes, and the process is
+//! aborted. Here every offset and length is held against the bytes there are.
+
+use arrow::ipc::{
+    Block, CompressionType, Message as IpcMessage, MetadataVersion, RecordBatch, Schema,
+    root_as_footer, root_as_message,
+};
+use euphrates_flow::{Error, Result};
+
+/// A message whose flatbuffer is sound.
+pub type Message<'a> = IpcMessage<'a>;
+
+/// What a footer says.
+pub struct Footer<'a> {
+    /// The schema.
+    pub schema: Schema<'a>,
+    /// The version of all messages.
+    pub version: MetadataVersion,
+    /// Where dictionaries are; within the file.
+    pub dictionaries: Vec<Block>,
+    /// Where batches are; within the file.
+    pub batches: Vec<Block>,
+}
+
+/// The footer, of a file whose blocks end before the offset `end`.
+pub fn footer(bytes: &[u8], end: u64) -> Result<Footer<'_>> {
+    let footer = root_as_footer(bytes).map_err(|error| wrong(format!("footer: {error}")))?;
+    let schema = footer.schema().ok_or_else(|| wrong("the footer has no schema"))?;
+    if !schema.endianness().equals_to_target_endianness() {
+        return Err(Error::usage("the bytes of this file are in the other order")
+            .remedy("write it on a machine with the same byte order"));
+    }
+    let batches = within(footer.recordBatches().into_iter().flatten(), end)?;
+    let dictionaries = within(footer.dictionaries().into_iter().flatten(), end)?;
+    Ok(Footer { schema, version: footer.version(), dictionaries, batches })
+}
+
+/// The blocks, if they all end before the offset `end`.
+fn within<'a>(blocks: impl Iterator<Item = &'a Block>, end: u64) -> Result<Vec<Block>> {
+    let is_within = |block: &Block| {
+        let offset = u64::try_from(block.offset()).ok()?;
+        let metadata = u64::try_from(block.metaDataLength()).ok()?;
+        let body = u64::try_from(block.bodyLength()).ok()?;
+        let until = offset.checked_add(metadata)?.checked_add(body)?;
+        (metadata >= 8 && until <= end).then_some(())
+    };
+    blocks
+        .map(|block| is_within(block).map(|()| *block))
+        .collect::<Option<_>>()
+        .ok_or_else(|| wrong("a block lies outside the file"))
+}
+
+/// The message in the first `metadata` bytes, behind its prefix.
+pub fn message(bytes: &[u8], metadata: usize) -> Result<Message<'_>> {
+    let metadata = bytes.get(..metadata).filter(|metadata| metadata.len() >= 8);
+    let metadata = metadata.ok_or_else(|| wrong("a message is cut short"))?;
+    let skip = if metadata[..4] == [0xff; 4] { 8 } else { 4 };
+    root_as_message(&metadata[skip..]).map_err(|error| wrong(format!("message: {error}")))
+}
+
+/// Checks the batch of a record batch or dictionary message against its body.
+pub fn check_batch(message: &Message, body: &[u8]) -> Result<()> {
+    if usize::try_from(message.bodyLength()) != Ok(body.len()) {
+        return Err(wrong("a message and the footer disagree about its length"));
+    }
+    let batch = message.header_as_record_batch();
+    let batch = batch.or_else(|| message.header_as_dictionary_batch()?.data());
+    match batch {
+        Some(batch) => check_buffers(&batch, body),
+        None => Err(wrong("a message is no batch")),
+    }
+}
+
+fn check_buffers(batch: &RecordBatch, body: &[u8]) -> Result<()> {
+    if !(0..=i32::MAX.into()).contains(&batch.length()) {
+        return Err(wrong("a batch has an impossible number of rows"));
+    }
+    for node in batch.nodes().into_iter().flatten() {
+        let possible = 0 <= node.null_count() && node.null_count() <= node.length();
+        if !possible || node.length() > i32::MAX.into() {
+            return Err(wrong("a column has an impossible number of rows"));
+        }
+    }
+    let buffers = batch.buffers().map_or(0, |buffers| buffers.len()) as i64;
+    let variadic: Vec<i64> = batch.variadicBufferCounts().into_iter().flatten().collect();
+    if variadic.iter().any(|count| !(0..=buffers).contains(count)) {
+        return Err(wrong("a column has an impossible number of buffers"));
+    }
+    let codec = batch.compression().map(|compression| compression.codec());
+    for buffer in batch.buffers().into_iter().flatten() {
+        let range =
+            usize::try_from(buffer.offset()).ok().zip(usize::try_from(buffer.length()).ok());
+        let bytes = range.and_then(|(from, length)| body.get(from..from.checked_add(length)?));
+        let bytes = bytes.ok_or_else(|| wrong("a buffer lies outside its batch"))?;
+        if let (Some(codec), false) = (codec, bytes.is_empty()) {
+            check_compressed(codec, bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// The length a compressed buffer says it has must be one its bytes can expand to.
+fn check_compressed(codec: CompressionType, bytes: &[u8]) -> Result<()> {
+    let Some((length, packed)) = bytes.split_first_chunk::<8>() else {
+        return Err(wrong("a compressed buffer is cut short"));
+    };
+    // The most a byte of each can stand for: a match length byte of LZ4; a zstd block of 128 KiB
+    // takes four bytes at least.
+    let expansion = if codec == CompressionType::LZ4_FRAME { 255 } else { 32 << 10 };
+    let most = packed.len().saturating_mul(expansion);
+    match i64::from_le_bytes(*length) {
+        -1 => Ok(()),
+        length if usize::try_from(length).is_ok_and(|length| length <= most) => Ok(()),
+        _ => Err(wrong("a compressed buffer has an impossible length")),
+    }
+}
+
+fn wrong(what: impl std::fmt::Display) -> Error {
+    Error::corrupt(format!("damaged Arrow IPC: {what}"))
+}

@@ -1,0 +1,194 @@
+//! Where CSV records end when quoted fields may hold line ends.
+//!
+//! Whether a line end counts depends on every quote before it, so a range cannot tell by itself.
+//! But it can tell what it does to each state it may be entered in; these transitions, taken in
+//! order, give the state at any cut. Splits are read in order, so each reader finds those of the
+//! splits before its own ready, and the file is read once; a reader that does not computes them.
+
+use std::sync::{Mutex, MutexGuard};
+
+use bytes::Bytes;
+use euphrates_flow::Result;
+use memchr::{memchr, memchr2};
+
+/// Where in a record a byte stands, as far as quotes go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// Outside quotes.
+    #[default]
+    Out,
+    /// Within a quoted field.
+    Quoted,
+    /// Behind a quote that ends the field, unless another quote follows.
+    Closed,
+}
+
+const STATES: [State; 3] = [State::Out, State::Quoted, State::Closed];
+
+/// How a format quotes.
+#[derive(Clone, Copy, Debug)]
+pub struct Quoting {
+    /// The byte between fields.
+    pub delimiter: u8,
+}
+
+impl Quoting {
+    /// The state behind `bytes`, entered in `state` with `before` as the byte before them.
+    pub fn advance(self, mut state: State, before: u8, bytes: &[u8]) -> State {
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let found = match state {
+                State::Closed => Some(0),
+                _ => memchr(b'"', rest),
+            };
+            let Some(found) = found else { break };
+            (state, at) = self.step(state, before, bytes, at + found);
+        }
+        state
+    }
+
+    /// The index behind the first line end that ends a record, or the state behind `bytes`.
+    pub fn record_end(self, mut state: State, before: u8, bytes: &[u8]) -> Result<usize, State> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let found = match state {
+                State::Closed => Some(0),
+                State::Quoted => memchr(b'"', rest),
+                State::Out => memchr2(b'"', b'\n', rest),
+            };
+            let Some(found) = found else { break };
+            if state == State::Out && rest[found] == b'\n' {
+                return Ok(at + found + 1);
+            }
+            (state, at) = self.step(state, before, bytes, at + found);
+        }
+        Err(state)
+    }
+
+    /// Goes over the byte at `at`: a quote, or any byte behind one that closed.
+    fn step(self, state: State, before: u8, bytes: &[u8], at: usize) -> (State, usize) {
+        match state {
+            State::Quoted => (State::Closed, at + 1),
+            State::Closed if bytes[at] == b'"' => (State::Quoted, at + 1),
+            State::Closed => (State::Out, at),
+            State::Out => {
+                let previous = if at == 0 { before } else { bytes[at - 1] };
+                let begins = previous == self.delimiter || matches!(previous, b'\n' | b'\r');
+                (if begins { State::Quoted } else { State::Out }, at + 1)
+            }
+        }
+    }
+}
+
+/// The states at the cuts of a file.
+pub struct Cuts {
+    quoting: Quoting,
+    /// What each split does to each state it may be entered in. The lock is held while the split
+    /// is read, so that whoever needs its transition waits instead of reading it again.
+    transitions: Vec<Mutex<Option<[State; 3]>>>,
+    /// The states before the first splits, as far as they are known.
+    states: Mutex<Vec<State>>,
+}
+
+impl Cuts {
+    /// Nothing is known yet.
+    pub fn new(quoting: Quoting, splits: usize) -> Cuts {
+        let transitions = (0..splits).map(|_| Mutex::default()).collect();
+        Cuts { quoting, transitions, states: Mutex::new(vec![State::Out]) }
+    }
+
+    /// How the file quotes.
+    pub fn quoting(&self) -> Quoting {
+        self.quoting
+    }
+
+    /// Reads a split with `read` (the byte before it, and its bytes) and notes what it does.
+    pub fn note(&self, split: usize, read: &Reader) -> Result<(u8, Bytes)> {
+        let mut noted = lock(&self.transitions[split]);
+        let (before, bytes) = read(split)?;
+        if noted.is_none() {
+            *noted = Some(STATES.map(|state| self.quoting.advance(state, before, &bytes)));
+        }
+        Ok((before, bytes))
+    }
+
+    /// The state before the first byte of a split; or behind the file, for the number of splits.
+    pub fn state_before(&self, split: usize, read: &Reader) -> Result<State> {
+        let mut states = lock(&self.states);
+        while states.len() <= split {
+            let last = states.len() - 1;
+            let noted = *lock(&self.transitions[last]);
+            let transition = match noted {
+                Some(transition) => transition,
+                None => {
+                    self.note(last, read)?;
+                    lock(&self.transitions[last]).expect("just noted")
+                }
+            };
+            let entered = states[last];
+            states.push(transition[entered as usize]);
+        }
+        Ok(states[split])
+    }
+}
+
+/// Reads a split: the byte before it, and its bytes.
+pub type Reader<'a> = dyn Fn(usize) -> Result<(u8, Bytes)> + 'a;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const COMMA: Quoting = Quoting { delimiter: b',' };
+
+    #[test]
+    fn line_ends_within_quotes_do_not_end_a_record() {
+        let cases: [(&str, usize); 8] = [
+            ("a,b\nc", 4),
+            ("\"a\nb\"\nc", 6),
+            ("\"a\"\"\nb\",x\nc", 10),
+            ("a,\"\"\nc", 5),
+            // A quote within an unquoted field is a character like any other.
+            ("5\" pipe\nc", 8),
+            ("a \"b\nc", 5),
+            ("\"a\"b\"c\nd", 7),
+            ("x,\"\n\",y\nz", 8),
+        ];
+        for (text, expected) in cases {
+            let found = COMMA.record_end(State::Out, b'\n', text.as_bytes());
+            assert_eq!(found, Ok(expected), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn states_at_cuts_are_those_of_one_pass(
+            text in proptest::collection::vec(prop_oneof![Just(b'"'), Just(b','), Just(b'\n'),
+                Just(b'a')], 0..60),
+            step in 1usize..7,
+            ask_last_first: bool,
+        ) {
+            let splits = text.len().div_ceil(step);
+            let cuts = Cuts::new(COMMA, splits);
+            let read = |split: usize| {
+                let begin = split * step;
+                let before = if begin == 0 { b'\n' } else { text[begin - 1] };
+                Ok((before, Bytes::copy_from_slice(&text[begin..text.len().min(begin + step)])))
+            };
+            let order: Vec<usize> =
+                if ask_last_first { (0..=splits).rev().collect() } else { (0..=splits).collect() };
+            for split in order {
+                let end = text.len().min(split * step);
+                let expected = COMMA.advance(State::Out, b'\n', &text[..end]);
+                prop_assert_eq!(cuts.state_before(split, &read).unwrap(), expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Many files of one format, read as one table in splits.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::error::unknown;
+use euphrates_flow::{Error, Result};
+
+use super::agree::concrete;
+use super::{Batches, FORMATS, Format, Opened, ReadOptions, format_named, format_of};
+use crate::location::{FileRef, find};
+
+/// How many remote files are looked at together.
+const OPENED_TOGETHER: usize = 16;
+
+/// A table in files. Holds no file descriptors and no data beyond footers.
+pub struct Dataset {
+    schema: SchemaRef,
+    files: Vec<(String, Arc<dyn Opened>)>,
+    splits: Vec<Split>,
+}
+
+/// A part of the table that is read by one reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Split {
+    file: usize,
+    index: usize,
+}
+
+impl Dataset {
+    /// Finds and opens the files. Errors name the file, and the column if one is at fault.
+    pub fn open(paths: &[String], options: &ReadOptions) -> Result<Dataset> {
+        let (files, format) = files_and_format(paths, options)?;
+        options.check(format)?;
+        let opened = open_all(&files, format, options)?;
+        let schema = schema_of_all(&files, &opened, format, options)?;
+        let splits = (0..opened.len())
+            .flat_map(|file| (0..opened[file].splits()).map(move |index| Split { file, index }))
+            .collect();
+        let names = files.into_iter().map(|file| file.name);
+        Ok(Dataset { schema, files: names.zip(opened).collect(), splits })
+    }
+
+    /// The schema of every batch.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How many splits there are: file by file, each from front to back.
+    pub fn splits(&self) -> usize {
+        self.splits.len()
+    }
+
+    /// Reads a split. May be called from several threads, for the same split as well.
+    pub fn read(&self, split: usize) -> Result<Batches> {
+        let Split { file, index } = self.splits[split];
+        let (name, opened) = &self.files[file];
+        let name = name.clone();
+        let batches = opened.clone().read(index, &self.schema).map_err(|error| at(error, &name))?;
+        Ok(Box::new(batches.map(move |batch| batch.map_err(|error| at(error, &name)))))
+    }
+
+    /// All batches in order, for small things and tests.
+    pub fn read_all(&self) -> Result<Vec<RecordBatch>> {
+        let mut all = vec![];
+        for split in 0..self.splits() {
+            for batch in self.read(split)? {
+                all.push(batch?);
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Names the file, unless the error has done so already.
+fn at(error: Error, file: &str) -> Error {
+    if error.places().any(|place| place.starts_with(file)) { error } else { error.at(file) }
+}
+
+fn files_and_format(
+    paths: &[String],
+    options: &ReadOptions,
+) -> Result<(Vec<FileRef>, &'static dyn Format)> {
+    if let Some(name) = &options.format {
+        let format = format_named(name)?;
+        return Ok((find(paths, format.extensions())?, format));
+    }
+    let known: Vec<&str> = FORMATS.iter().flat_map(|format| format.extensions()).copied().collect();
+    let files = find(paths, &known)?;
+    let format = format_of(&files[0].name, None)?;
+    for file in &files[1..] {
+        let other = format_of(&file.name, None)?;
+        if other.name() != format.name() {
+            let message = format!(
+                "{} is {}, and {} is {}",
+                file.name,
+                other.name(),
+                files[0].name,
+                format.name()
+            );
+            return Err(Error::usage(message).remedy("read them apart, or give format="));
+        }
+    }
+    Ok((files, format))
+}
+
+/// Opens all files; remote ones several at a time, because each costs a round trip.
+fn open_all(
+    files: &[FileRef],
+    format: &'static dyn Format,
+    options: &ReadOptions,
+) -> Result<Vec<Arc<dyn Opened>>> {
+    let open = |file: &FileRef| {
+        let blob = file.open()?;
+        format.open(file, blob, options).map_err(|error| at(error, &file.name))
+    };
+    if files.iter().all(FileRef::is_local) {
+        return files.iter().map(open).collect();
+    }
+    let mut opened = Vec::with_capacity(files.len());
+    for together in files.chunks(OPENED_TOGETHER) {
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = together.iter().map(|file| scope.spawn(|| open(file))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        opened.extend(results.into_iter().collect::<Result<Vec<_>>>()?);
+    }
+    Ok(opened)
+}
+
+fn schema_of_all(
+    files: &[FileRef],
+    opened: &[Arc<dyn Opened>],
+    format: &dyn Format,
+    options: &ReadOptions,
+) -> Result<SchemaRef> {
+    let mut common: Option<Schema> = None;
+    for (file, opened) in files.iter().zip(opened) {
+        check_names(opened.schema()).map_err(|error| at(error, &file.name))?;
+        let schema = wanted_of(opened.schema(), options.columns.as_deref());
+        common = Some(match common {
+            None => schema,
+            Some(common) => format.agree(&common, &schema).map_err(|error| {
+                error.at(format!("{} (first file: {})", file.name, files[0].name))
+            })?,
+        });
+    }
+    let mut schema = common.expect("there is a file");
+    if let Some(columns) = &options.columns {
+        let names = opened[0].schema().fields().iter().map(|field| field.name().as_str());
+        schema = wanted(&schema, columns, names).map_err(|error| at(error, &files[0].name))?;
+    }
+    Ok(Arc::new(if format.infers() { concrete(&schema) } else { schema }))
+}
+
+fn check_names(schema: &Schema) -> Result<()> {
+    let mut seen = HashSet::new();
+    match schema.fields().iter().find(|field| !seen.insert(field.name())) {
+        None => Ok(()),
+        Some(twice) => Err(Error::usage(format!("two columns are named `{}`", twice.name()))
+            .remedy("rename one of them")),
+    }
+}
+
+/// The columns that are wanted, as far as the file has them, without the metadata of the file.
+fn wanted_of(schema: &Schema, columns: Option<&[String]>) -> Schema {
+    let is_wanted = |name: &String| columns.is_none_or(|columns| columns.contains(name));
+    let fields = schema.fields().iter().filter(|field| is_wanted(field.name()));
+    Schema::new(fields.cloned().collect::<Vec<_>>())
+}
+
+/// The wanted columns in the wanted order.
+fn wanted<'a>(
+    schema: &Schema,
+    columns: &[String],
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> Result<Schema> {
+    let mut seen = HashSet::new();
+    let fields = columns.iter().map(|name| {
+        if !seen.insert(name) {
+            return Err(
+                Error::usage(format!("column `{name}` is asked for twice")).remedy("name it once")
+            );
+        }
+        schema.field_with_name(name).cloned().map_err(|_| unknown("column", name, known.clone()))
+    });
+    Ok(Schema::new(fields.collect::<Result<Vec<_>>>()?))
+}

@@ -1,0 +1,171 @@
+//! JSON lines: one object per line. A field that is absent is null.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::json::reader::{Decoder, infer_json_schema};
+use arrow::json::writer::LineDelimited;
+use arrow::json::{ReaderBuilder, WriterBuilder};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Error, Result, batch_rows};
+
+use super::options::type_named;
+use super::rows::{RowDecoder, RowFormat, Rows};
+use super::text::Text;
+use super::{
+    Batches, Chunk, Encoder, Format, Opened, ReadOptions, WriteOptions, Writer, agree, guarded,
+};
+use crate::blob::Blob;
+use crate::location::FileRef;
+
+/// The format.
+pub struct JsonLines;
+
+/// Records looked at to infer types, within the sample.
+const SAMPLE_RECORDS: usize = 4096;
+
+impl Format for JsonLines {
+    fn name(&self) -> &'static str {
+        "json_lines"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["jsonl", "ndjson", "json"]
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &["types"]
+    }
+
+    fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
+        let text = Text::new(file, &blob);
+        let sample = text.sample(&blob)?;
+        let inferred =
+            guarded(|| Ok(infer_json_schema(Cursor::new(&sample), Some(SAMPLE_RECORDS))))?;
+        let (schema, records) = inferred.map_err(|error| {
+            Error::corrupt(error).remedy("every line must be one JSON object of the same fields")
+        })?;
+        let rows = batch_rows(sample.len() / records.max(1));
+        let schema = Arc::new(with_types(schema, options)?);
+        Ok(Arc::new(File { text: Arc::new(text), schema, rows }))
+    }
+
+    fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
+        agree::union(one, other)
+    }
+
+    fn infers(&self) -> bool {
+        true
+    }
+
+    fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
+        // The encoder knows which types it can write.
+        let mut encoder = JsonEncoder { bytes: vec![] };
+        encoder.push(&RecordBatch::new_empty(schema.clone())).map_err(|error| {
+            Error::usage(error.message()).remedy("save as parquet, or leave the column out")
+        })?;
+        Ok(Arc::new(JsonWriter))
+    }
+}
+
+/// The schema with the types the user gave; a column no record of the sample has may be among them.
+fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
+    let mut fields: Vec<Field> =
+        schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+    for (name, data_type) in options.types.iter().flatten() {
+        let given = Field::new(name, type_named(data_type)?, true);
+        match fields.iter_mut().find(|field| field.name() == name) {
+            Some(field) => *field = given,
+            None => fields.push(given),
+        }
+    }
+    Ok(Schema::new(fields))
+}
+
+struct File {
+    text: Arc<Text>,
+    schema: SchemaRef,
+    /// Rows of a batch.
+    rows: usize,
+}
+
+impl Opened for File {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn splits(&self) -> usize {
+        self.text.splits()
+    }
+
+    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
+        // A field the schema does not have would be lost without a word, unless it was left out
+        // on purpose.
+        let is_whole =
+            self.schema.fields().iter().all(|field| schema.field_with_name(field.name()).is_ok());
+        let format = JsonRows { schema: schema.clone(), is_whole };
+        let range = self.text.range(split)?;
+        Ok(Box::new(Rows::new(format, self.text.clone(), range, schema.clone(), self.rows)?))
+    }
+}
+
+struct JsonRows {
+    schema: SchemaRef,
+    is_whole: bool,
+}
+
+impl RowFormat for JsonRows {
+    type Decoder = Decoder;
+
+    fn decoder(&self, rows: usize, _: u64) -> Result<Decoder> {
+        let builder = ReaderBuilder::new(self.schema.clone())
+            .with_batch_size(rows)
+            .with_strict_mode(self.is_whole);
+        Ok(builder.build_decoder()?)
+    }
+
+    fn remedy(&self) -> &'static str {
+        "correct the line, or give types={\"field\": \"string\"} for what the first records lack"
+    }
+}
+
+impl RowDecoder for Decoder {
+    fn decode(&mut self, bytes: &[u8]) -> Result<usize, ArrowError> {
+        Decoder::decode(self, bytes)
+    }
+
+    fn flush(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        Decoder::flush(self)
+    }
+}
+
+struct JsonWriter;
+
+impl Writer for JsonWriter {
+    fn encoder(&self) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(JsonEncoder { bytes: vec![] }))
+    }
+}
+
+struct JsonEncoder {
+    bytes: Vec<u8>,
+}
+
+impl Encoder for JsonEncoder {
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let builder = WriterBuilder::new().with_explicit_nulls(true);
+        let mut writer = builder.build::<_, LineDelimited>(&mut self.bytes);
+        writer.write(batch)?;
+        Ok(writer.finish()?)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn finish(&mut self) -> Result<Chunk> {
+        Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
+    }
+}

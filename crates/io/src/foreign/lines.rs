@@ -1,0 +1,201 @@
+//! Text as it is: one column `line` of bytes, a row for each line, for sorting and counting.
+//!
+//! A line ends with `\n`, which is not part of it; a `\r` before it is. The last line need not end.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
+use euphrates_flow::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, Error, Result};
+use memchr::{memchr, memchr_iter};
+
+use super::text::Text;
+use super::{Batches, Chunk, Encoder, Format, Opened, ReadOptions, WriteOptions, Writer};
+use crate::blob::Blob;
+use crate::location::FileRef;
+
+/// The format.
+pub struct Lines;
+
+impl Format for Lines {
+    fn name(&self) -> &'static str {
+        "lines"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["txt", "log"]
+    }
+
+    fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
+        let schema = Schema::new(vec![Field::new("line", DataType::Binary, false)]);
+        Ok(Arc::new(File { text: Text::new(file, &blob), schema: Arc::new(schema) }))
+    }
+
+    fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
+        use DataType::{Binary, LargeBinary, LargeUtf8, Utf8};
+        match schema.fields().as_ref() {
+            [field] if matches!(field.data_type(), Binary | Utf8 | LargeBinary | LargeUtf8) => {
+                Ok(Arc::new(LinesWriter))
+            }
+            _ => Err(Error::usage("lines are written of one column of strings or bytes")
+                .remedy("select one column, or save as csv")),
+        }
+    }
+}
+
+struct File {
+    text: Text,
+    schema: SchemaRef,
+}
+
+impl Opened for File {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn splits(&self) -> usize {
+        self.text.splits()
+    }
+
+    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
+        let schema = schema.clone();
+        let parts = self.text.range(split)?.parts.into_iter();
+        Ok(Box::new(LineBatches { schema, parts, part: Bytes::new(), carried: vec![] }))
+    }
+}
+
+/// Cuts parts into batches of lines.
+struct LineBatches {
+    schema: SchemaRef,
+    parts: std::vec::IntoIter<Bytes>,
+    part: Bytes,
+    /// The beginning of a line that lies across two parts.
+    carried: Vec<u8>,
+}
+
+impl Iterator for LineBatches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        let mut values: Vec<u8> = vec![];
+        let mut offsets: Vec<i32> = vec![0];
+        while values.len() < BATCH_BYTES_TARGET && offsets.len() <= BATCH_ROWS_MAX {
+            if self.part.is_empty() {
+                match self.parts.next() {
+                    Some(part) => self.part = part,
+                    None if self.carried.is_empty() => break,
+                    None => {
+                        values.append(&mut self.carried);
+                        offsets.push(values.len() as i32);
+                    }
+                }
+                continue;
+            }
+            if !self.carried.is_empty() {
+                let end = memchr(b'\n', &self.part);
+                let rest = self.part.split_to(end.map_or(self.part.len(), |end| end + 1));
+                self.carried.extend_from_slice(&rest[..end.unwrap_or(rest.len())]);
+                if end.is_some() {
+                    values.append(&mut self.carried);
+                    offsets.push(values.len() as i32);
+                }
+                continue;
+            }
+            self.take_lines(&mut values, &mut offsets);
+        }
+        (offsets.len() > 1).then(|| self.batch(values, offsets))
+    }
+}
+
+impl LineBatches {
+    /// Moves lines from the part to the batch until one of them is at its end.
+    fn take_lines(&mut self, values: &mut Vec<u8>, offsets: &mut Vec<i32>) {
+        values.reserve(self.part.len().min(BATCH_BYTES_TARGET));
+        let mut begin = 0;
+        for end in memchr_iter(b'\n', &self.part) {
+            values.extend_from_slice(&self.part[begin..end]);
+            offsets.push(values.len() as i32);
+            begin = end + 1;
+            if values.len() >= BATCH_BYTES_TARGET || offsets.len() > BATCH_ROWS_MAX {
+                drop(self.part.split_to(begin));
+                return;
+            }
+        }
+        self.carried.extend_from_slice(&self.part[begin..]);
+        self.part.clear();
+    }
+
+    fn batch(&self, values: Vec<u8>, offsets: Vec<i32>) -> Result<RecordBatch> {
+        // A line is shorter than a gigabyte (`text`), and a batch ends with the line that fills
+        // it, so offsets fit.
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let rows = offsets.len() - 1;
+        let column: ArrayRef = Arc::new(BinaryArray::new(offsets, Buffer::from_vec(values), None));
+        let columns = if self.schema.fields().is_empty() { vec![] } else { vec![column] };
+        let options = arrow::record_batch::RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+    }
+}
+
+struct LinesWriter;
+
+impl Writer for LinesWriter {
+    fn encoder(&self) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(LinesEncoder { bytes: vec![] }))
+    }
+}
+
+struct LinesEncoder {
+    bytes: Vec<u8>,
+}
+
+impl LinesEncoder {
+    fn push_lines<'a>(&mut self, lines: impl Iterator<Item = Option<&'a [u8]>>) -> Result<()> {
+        for line in lines {
+            let wrong = |what| {
+                Err(Error::failed(format!("{what} cannot be written as a line"))
+                    .remedy("filter it out, or save as csv"))
+            };
+            match line {
+                None => return wrong("a null"),
+                Some(line) if memchr(b'\n', line).is_some() => {
+                    return wrong("a line end in a value");
+                }
+                Some(line) => {
+                    self.bytes.extend_from_slice(line);
+                    self.bytes.push(b'\n');
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Encoder for LinesEncoder {
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let column = batch.column(0);
+        match column.data_type() {
+            DataType::Binary => self.push_lines(column.as_binary::<i32>().iter()),
+            DataType::LargeBinary => self.push_lines(column.as_binary::<i64>().iter()),
+            DataType::Utf8 => {
+                let strings = column.as_string::<i32>().iter();
+                self.push_lines(strings.map(|line| line.map(str::as_bytes)))
+            }
+            _ => {
+                let strings = column.as_string::<i64>().iter();
+                self.push_lines(strings.map(|line| line.map(str::as_bytes)))
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn finish(&mut self) -> Result<Chunk> {
+        Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
+    }
+}

@@ -1,0 +1,165 @@
+//! Files of others: what they are, how they are read in splits and written in chunks.
+//!
+//! A format is one file here and one line in `FORMATS`. Reading is by splits, so that a queue can
+//! balance it; writing is by chunks that are encoded apart from each other and appended in order.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use arrow::buffer::Buffer;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::error::unknown;
+use euphrates_flow::{Error, Result};
+
+use crate::blob::Blob;
+use crate::location::FileRef;
+
+pub mod dataset;
+pub mod options;
+
+mod agree;
+mod arrow_ipc;
+mod arrow_ipc_check;
+mod csv;
+mod csv_quotes;
+mod json_lines;
+mod lines;
+mod parquet;
+mod records;
+mod rows;
+mod text;
+
+pub use dataset::Dataset;
+pub use options::{Compression, ReadOptions, WriteOptions};
+
+/// All formats. The first one that has a file's extension reads it.
+pub static FORMATS: &[&dyn Format] = &[
+    &parquet::Parquet,
+    &csv::Csv,
+    &json_lines::JsonLines,
+    &arrow_ipc::ArrowIpc,
+    &records::Records,
+    &lines::Lines,
+];
+
+/// The batches of a split, in order, of about a megabyte each.
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// What an encoder has to tell the footer about a chunk; each format has its own.
+pub type Note = Box<dyn Any + Send>;
+
+/// A file format.
+pub trait Format: Sync {
+    /// Its name in configurations.
+    fn name(&self) -> &'static str;
+
+    /// The extensions it is known by, in lower case, without the dot.
+    fn extensions(&self) -> &'static [&'static str];
+
+    /// The options it understands beyond those every format does.
+    fn options(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Reads what is needed to know schema and splits of a file. `file` is how to open it again.
+    fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>>;
+
+    /// The schema of two files read as one, or an error that says where they differ. Columns are
+    /// matched by name.
+    fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
+        agree::exactly(one, other)
+    }
+
+    /// Whether it has no types of its own, and infers them from a sample.
+    fn infers(&self) -> bool {
+        false
+    }
+
+    /// A writer of files with this schema; a usage error if the format cannot hold it.
+    fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>>;
+}
+
+/// A file whose schema and splits are known. It holds no file descriptor.
+pub trait Opened: Send + Sync {
+    /// The columns, in the order of the file.
+    fn schema(&self) -> &SchemaRef;
+
+    /// How many splits it has.
+    fn splits(&self) -> usize;
+
+    /// The batches of a split, with exactly this schema: columns of the file by name, with types
+    /// all files of the data set agree on.
+    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches>;
+}
+
+/// Makes the bytes of one file.
+pub trait Writer: Send + Sync {
+    /// What the file begins with.
+    fn header(&self) -> Result<Vec<Buffer>> {
+        Ok(vec![])
+    }
+
+    /// Something that encodes batches independently of other encoders.
+    fn encoder(&self) -> Result<Box<dyn Encoder>>;
+
+    /// What the file ends with, given where each chunk begins and what was noted about it, in the
+    /// order of the file.
+    fn footer(&self, chunks: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
+        let _ = chunks;
+        Ok(vec![])
+    }
+}
+
+/// Encodes batches to chunks of a file.
+pub trait Encoder: Send {
+    /// Encodes a batch behind what was pushed before.
+    fn push(&mut self, batch: &RecordBatch) -> Result<()>;
+
+    /// About how many bytes have been encoded since the last `finish`.
+    fn bytes(&self) -> usize;
+
+    /// The chunk of what was pushed; the encoder is empty afterwards.
+    fn finish(&mut self) -> Result<Chunk>;
+}
+
+/// A part of a file that is whole in itself.
+pub struct Chunk {
+    /// Its bytes, one part behind the other.
+    pub parts: Vec<Buffer>,
+    /// What the footer needs to know of it.
+    pub note: Note,
+}
+
+impl Chunk {
+    /// A chunk the footer need not know of.
+    fn bytes(bytes: Vec<u8>) -> Chunk {
+        Chunk { parts: vec![Buffer::from_vec(bytes)], note: Box::new(()) }
+    }
+}
+
+/// The format of this name.
+pub fn format_named(name: &str) -> Result<&'static dyn Format> {
+    let found = FORMATS.iter().copied().find(|format| format.name() == name);
+    found.ok_or_else(|| unknown("format", name, FORMATS.iter().map(|format| format.name())))
+}
+
+/// The format a path's extension stands for, or the one named.
+pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format> {
+    if let Some(name) = named {
+        return format_named(name);
+    }
+    let extension = crate::location::extension_of(path).unwrap_or_default();
+    let known = |format: &&'static dyn Format| format.extensions().contains(&extension.as_str());
+    FORMATS.iter().copied().find(known).ok_or_else(|| {
+        let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
+        Error::usage(format!("the format of {path} cannot be told from its name"))
+            .remedy(format!("give format= one of {}", names.join(", ")))
+    })
+}
+
+/// Runs a decoder of untrusted bytes: a panic in it means that the bytes are not what they claim.
+fn guarded<T>(decode: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode))
+        .unwrap_or_else(|_| Err(Error::corrupt("the file is damaged: its decoder gave up")))
+}

@@ -1,0 +1,139 @@
+//! What can be said about a file beyond its path: one set of options for all formats, of which
+//! each understands some.
+
+use std::collections::BTreeMap;
+
+use arrow::datatypes::{DataType, TimeUnit};
+use euphrates_flow::error::unknown;
+use euphrates_flow::{Error, Result};
+
+use super::Format;
+
+/// How files are to be read.
+#[derive(Clone, Debug, Default)]
+pub struct ReadOptions {
+    /// The format's name; told from the extension if absent.
+    pub format: Option<String>,
+    /// The columns to read, in this order; all if absent.
+    pub columns: Option<Vec<String>>,
+    /// CSV: the character between fields.
+    pub delimiter: Option<char>,
+    /// CSV: whether the first line names the columns.
+    pub header: Option<bool>,
+    /// CSV and JSON lines: types of columns by name, instead of those inferred from a sample.
+    pub types: Option<BTreeMap<String, String>>,
+}
+
+/// How a file is to be written.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Parquet and Arrow IPC: how pages or buffers are compressed.
+    pub compression: Option<Compression>,
+    /// CSV: the character between fields.
+    pub delimiter: Option<char>,
+    /// CSV: whether the first line names the columns.
+    pub header: Option<bool>,
+}
+
+/// A way to compress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4.
+    Lz4,
+    /// Zstandard, level 1.
+    Zstd,
+    /// Snappy.
+    Snappy,
+}
+
+impl Compression {
+    const NAMES: [(&str, Compression); 4] = [
+        ("none", Compression::None),
+        ("lz4", Compression::Lz4),
+        ("zstd", Compression::Zstd),
+        ("snappy", Compression::Snappy),
+    ];
+
+    /// The compression of this name: `none`, `lz4`, `zstd`, `snappy`.
+    pub fn named(name: &str) -> Result<Compression> {
+        let found = Compression::NAMES.iter().find(|(known, _)| *known == name);
+        let names = Compression::NAMES.iter().map(|(known, _)| *known);
+        found.map(|(_, found)| *found).ok_or_else(|| unknown("compression", name, names))
+    }
+}
+
+impl ReadOptions {
+    /// Fails if an option is given that the format does not have.
+    pub fn check(&self, format: &dyn Format) -> Result<()> {
+        let given = [
+            ("delimiter", self.delimiter.is_some()),
+            ("header", self.header.is_some()),
+            ("types", self.types.is_some()),
+        ];
+        check_given(&given, format)
+    }
+}
+
+impl WriteOptions {
+    /// Fails if an option is given that the format does not have.
+    pub fn check(&self, format: &dyn Format) -> Result<()> {
+        let given = [
+            ("compression", self.compression.is_some_and(|some| some != Compression::None)),
+            ("delimiter", self.delimiter.is_some()),
+            ("header", self.header.is_some()),
+        ];
+        check_given(&given, format)
+    }
+}
+
+fn check_given(given: &[(&str, bool)], format: &dyn Format) -> Result<()> {
+    let stranger = given.iter().find(|(name, is)| *is && !format.options().contains(name));
+    match stranger {
+        None => Ok(()),
+        Some((name, _)) => {
+            let error = Error::usage(format!("{} has no option `{name}`", format.name()));
+            Err(error.remedy("leave it out"))
+        }
+    }
+}
+
+/// A character that fits one byte, as the CSV code wants it.
+pub(super) fn delimiter_byte(delimiter: Option<char>) -> Result<u8> {
+    let delimiter = delimiter.unwrap_or(',');
+    let usable = delimiter.is_ascii() && !matches!(delimiter, '"' | '\n' | '\r');
+    if usable {
+        return Ok(delimiter as u8);
+    }
+    Err(Error::usage(format!("{delimiter:?} cannot stand between fields"))
+        .remedy("use one ASCII character, not a quote or a line end"))
+}
+
+/// The type of this name: `int64`, `string`, `date`, `timestamp` (microseconds), or any type as
+/// Arrow writes it, like `Decimal128(15, 2)`.
+pub fn type_named(name: &str) -> Result<DataType> {
+    let short = match name.trim().to_lowercase().as_str() {
+        "bool" | "boolean" => DataType::Boolean,
+        "int8" => DataType::Int8,
+        "int16" => DataType::Int16,
+        "int32" | "int" => DataType::Int32,
+        "int64" | "bigint" => DataType::Int64,
+        "uint8" => DataType::UInt8,
+        "uint16" => DataType::UInt16,
+        "uint32" => DataType::UInt32,
+        "uint64" => DataType::UInt64,
+        "float32" | "float" => DataType::Float32,
+        "float64" | "double" => DataType::Float64,
+        "string" | "utf8" | "text" | "varchar" => DataType::Utf8,
+        "date" | "date32" => DataType::Date32,
+        "timestamp" => DataType::Timestamp(TimeUnit::Microsecond, None),
+        _ => {
+            return name.parse().map_err(|_| {
+                Error::usage(format!("no type named `{name}`"))
+                    .remedy("like int64, float64, string, bool, date, timestamp, Decimal128(15, 2)")
+            });
+        }
+    };
+    Ok(short)
+}

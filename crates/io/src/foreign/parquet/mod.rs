@@ -1,0 +1,193 @@
+//! Parquet: a split is a row group, and so is a chunk.
+//!
+//! The `parquet` crate reads and writes whatever is in pages; headers and bytes of pages are
+//! handled here, so that lengths are checked before anything is allocated, so that pages carry
+//! checksums and have them verified (the crate writes none), and so that fixed-size columns, as in
+//! sorting, are moved without being copied.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatchOptions;
+use euphrates_flow::{Error, Result};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+
+use super::{Batches, Format, Opened, ReadOptions, WriteOptions, Writer, guarded};
+use crate::blob::Blob;
+use crate::location::FileRef;
+
+mod column;
+mod fixed;
+mod read;
+mod thrift;
+mod write;
+
+/// The format.
+pub struct Parquet;
+
+const MAGIC: &[u8; 4] = b"PAR1";
+
+/// What is read of the end of a file at first: most footers are smaller.
+const END_BYTES: u64 = 64 << 10;
+
+impl Format for Parquet {
+    fn name(&self) -> &'static str {
+        "parquet"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["parquet", "pq"]
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &["compression"]
+    }
+
+    fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
+        let metadata = guarded(|| read_metadata(&blob))?;
+        let schema = metadata.schema().clone();
+        Ok(Arc::new(File { file: file.clone(), bytes: blob.bytes(), metadata, schema }))
+    }
+
+    fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
+        Ok(Arc::new(write::ParquetWriter::new(schema, options)?))
+    }
+}
+
+/// A file whose footer has been read.
+struct File {
+    file: FileRef,
+    bytes: u64,
+    metadata: ArrowReaderMetadata,
+    schema: SchemaRef,
+}
+
+impl Opened for File {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn splits(&self) -> usize {
+        self.metadata.metadata().num_row_groups()
+    }
+
+    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
+        let blob = self.file.open()?;
+        if blob.bytes() != self.bytes {
+            let message = "the file changed between being opened and being read";
+            return Err(Error::corrupt(message).remedy("run again"));
+        }
+        let group = read::RowGroup::new(&self.metadata, split, Arc::new(blob));
+        guarded(|| group.read(&self.schema, schema))
+    }
+}
+
+/// Reads and checks the footer.
+fn read_metadata(blob: &Blob) -> Result<ArrowReaderMetadata> {
+    let cut = || Error::corrupt("the end is missing: this Parquet file is cut short, or is none");
+    let from = blob.bytes().saturating_sub(END_BYTES);
+    let mut end = blob.read_at(from, (blob.bytes() - from) as usize)?;
+    let tail = end.len().checked_sub(8).ok_or_else(cut)?;
+    if &end[tail + 4..] == b"PARE" {
+        return Err(Error::usage("the file is encrypted").remedy("decrypt it first"));
+    }
+    if &end[tail + 4..] != MAGIC {
+        return Err(cut());
+    }
+    let length = u32::from_le_bytes(end[tail..tail + 4].try_into().expect("four bytes"));
+    let offset = (blob.bytes() - 8).checked_sub(length.into()).ok_or_else(cut)?;
+    if offset < from {
+        end = blob.read_at(offset, length as usize + 8)?;
+    }
+    let footer = &end[end.len() - 8 - length as usize..end.len() - 8];
+    if thrift::struct_bytes(footer).is_none() {
+        return Err(Error::corrupt("the footer is damaged"));
+    }
+    let metadata = ParquetMetaDataReader::decode_metadata(footer).map_err(damaged)?;
+    check_metadata(&metadata, offset)?;
+    let options = ArrowReaderOptions::new();
+    match ArrowReaderMetadata::try_new(Arc::new(metadata), options) {
+        Ok(metadata) => Ok(metadata),
+        Err(error) => Err(damaged(error)),
+    }
+}
+
+/// Column chunks lie between the magic and the footer, and row counts agree.
+fn check_metadata(metadata: &ParquetMetaData, footer: u64) -> Result<()> {
+    let wrong = |what: &str| Err(Error::corrupt(format!("the footer is damaged: {what}")));
+    let mut rows: i64 = 0;
+    for group in metadata.row_groups() {
+        let sum = (group.num_rows() >= 0).then(|| rows.checked_add(group.num_rows())).flatten();
+        let Some(sum) = sum else { return wrong("an impossible number of rows") };
+        rows = sum;
+        for column in group.columns() {
+            let sizes = [
+                Some(column.data_page_offset()),
+                column.dictionary_page_offset(),
+                Some(column.compressed_size()),
+                Some(column.uncompressed_size()),
+                Some(column.num_values()),
+            ];
+            if sizes.into_iter().flatten().any(|size| size < 0) {
+                return wrong("a column has a negative length");
+            }
+            let (begin, length) = column.byte_range();
+            if begin.checked_add(length).is_none_or(|end| end > footer) {
+                return wrong("a column lies outside the file");
+            }
+            if column.column_descr().max_rep_level() == 0 && column.num_values() != group.num_rows()
+            {
+                return wrong("a column and its row group disagree about the number of rows");
+            }
+            if column.file_path().is_some() {
+                let error = Error::usage("the columns of this file are in other files");
+                return Err(error.remedy("write it as one file"));
+            }
+        }
+    }
+    match rows == metadata.file_metadata().num_rows() {
+        true => Ok(()),
+        false => wrong("the row groups do not add up to the number of rows"),
+    }
+}
+
+/// The average size of a row of a row group in memory, as far as the footer tells.
+fn row_bytes(group: &RowGroupMetaData, roots: &[usize]) -> usize {
+    /// Strings in dictionaries are larger in memory than in the file.
+    const STRING_BYTES: i64 = 24;
+    let descr = group.schema_descr();
+    let wanted = |leaf: &usize| roots.contains(&descr.get_column_root_idx(*leaf));
+    let sizes = (0..group.num_columns()).filter(wanted).map(|leaf| {
+        let column = group.column(leaf);
+        let least = match column.column_type() {
+            parquet::basic::Type::BYTE_ARRAY => STRING_BYTES,
+            parquet::basic::Type::FIXED_LEN_BYTE_ARRAY => {
+                column.column_descr().type_length().into()
+            }
+            _ => 8,
+        };
+        (column.uncompressed_size() / group.num_rows().max(1)).max(least)
+    });
+    sizes.sum::<i64>().max(1) as usize
+}
+
+fn root_indices(file: &Schema, wanted: &Schema) -> Result<Vec<usize>> {
+    wanted.fields().iter().map(|field| Ok(file.index_of(field.name())?)).collect()
+}
+
+fn rows_only(rows: usize) -> RecordBatchOptions {
+    RecordBatchOptions::new().with_row_count(Some(rows))
+}
+
+fn damaged(error: ParquetError) -> Error {
+    match error {
+        ParquetError::External(error) if error.is::<Error>() => {
+            *error.downcast::<Error>().expect("just asked")
+        }
+        ParquetError::NYI(what) => Error::usage(format!("not supported in Parquet files: {what}"))
+            .remedy("write the file with common encodings"),
+        error => Error::corrupt(error),
+    }
+}

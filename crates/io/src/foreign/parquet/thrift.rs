@@ -1,0 +1,307 @@
+//! As much of Thrift's compact protocol as page headers need, and the check that a structure is
+//! sound: every length in it is one its bytes can hold.
+
+/// Structures nested deeper than this are an attack.
+const DEPTH_MAX: usize = 64;
+
+/// Types of the compact protocol.
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
+const BYTE: u8 = 3;
+const I32: u8 = 5;
+const I64: u8 = 6;
+const DOUBLE: u8 = 7;
+const BINARY: u8 = 8;
+const LIST: u8 = 9;
+const SET: u8 = 10;
+const MAP: u8 = 11;
+const STRUCT: u8 = 12;
+
+/// What stands in front of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageHeader {
+    /// 0 is a data page, 2 a dictionary, 3 a data page of version 2.
+    pub kind: i32,
+    /// The bytes of the page before compression.
+    pub unpacked_bytes: i32,
+    /// The bytes of the page in the file.
+    pub bytes: i32,
+    /// CRC-32 of these bytes.
+    pub crc: Option<u32>,
+    /// The values in the page, nulls included.
+    pub values: i32,
+    /// 0 is plain.
+    pub encoding: i32,
+    /// Version 2: the bytes of the levels in front of the values.
+    pub levels_bytes: i32,
+    /// The bytes of the header itself.
+    pub header_bytes: usize,
+}
+
+/// A data page's kind.
+pub const DATA_PAGE: i32 = 0;
+/// A dictionary's kind.
+pub const DICTIONARY_PAGE: i32 = 2;
+/// A data page of version 2.
+pub const DATA_PAGE_V2: i32 = 3;
+
+impl PageHeader {
+    /// The header at the beginning of `bytes`; `None` if it is damaged or not all there.
+    pub fn parse(bytes: &[u8]) -> Option<PageHeader> {
+        let mut header = PageHeader::default();
+        let mut input = Input { bytes, at: 0 };
+        let mut seen = 0;
+        input.fields(|input, id, kind| {
+            let target = match (id, kind) {
+                (1, I32) => &mut header.kind,
+                (2, I32) => &mut header.unpacked_bytes,
+                (3, I32) => &mut header.bytes,
+                (4, I32) => {
+                    header.crc = Some(input.i32()? as u32);
+                    return Some(());
+                }
+                (5 | 7 | 8, STRUCT) => return header.inner(input, id),
+                _ => return input.skip(kind, DEPTH_MAX),
+            };
+            *target = input.i32()?;
+            seen += 1;
+            Some(())
+        })?;
+        header.header_bytes = input.at;
+        let is_whole = seen == 3 && header.bytes >= 0 && header.unpacked_bytes >= 0;
+        (is_whole && header.values >= 0).then_some(header)
+    }
+
+    /// The part of the header that depends on the kind of the page.
+    fn inner(&mut self, input: &mut Input, page: i16) -> Option<()> {
+        let is_v2 = page == 8;
+        input.fields(|input, id, kind| match (id, kind) {
+            (1, I32) => {
+                self.values = input.i32()?;
+                Some(())
+            }
+            (2, I32) if !is_v2 => {
+                self.encoding = input.i32()?;
+                Some(())
+            }
+            (4, I32) if is_v2 => {
+                self.encoding = input.i32()?;
+                Some(())
+            }
+            (5 | 6, I32) if is_v2 => {
+                self.levels_bytes = self.levels_bytes.checked_add(input.i32()?)?;
+                Some(())
+            }
+            _ => input.skip(kind, DEPTH_MAX),
+        })
+    }
+
+    /// A header of a plain data page of version 1.
+    pub fn plain(values: usize, bytes: usize, crc: u32) -> Vec<u8> {
+        const PLAIN: i32 = 0;
+        const RLE: i32 = 3;
+        let bytes = bytes as i32;
+        let mut out = Vec::with_capacity(40);
+        for value in [DATA_PAGE, bytes, bytes, crc as i32] {
+            put_field(&mut out, I32);
+            put_i32(&mut out, value);
+        }
+        put_field(&mut out, STRUCT);
+        for value in [values as i32, PLAIN, RLE, RLE] {
+            put_field(&mut out, I32);
+            put_i32(&mut out, value);
+        }
+        out.extend([0, 0]);
+        out
+    }
+}
+
+/// The header with a checksum, which it must not have yet.
+pub fn with_crc(header: &[u8], crc: u32) -> Option<Vec<u8>> {
+    let mut input = Input { bytes: header, at: 0 };
+    for _ in 0..3 {
+        (input.byte()? == 1 << 4 | I32).then_some(())?;
+        input.i32()?;
+    }
+    let head = input.at;
+    let next = input.byte()?;
+    // The next field counts from the checksum now, which is one field nearer.
+    (next >> 4 > 1).then_some(())?;
+    let mut out = header[..head].to_vec();
+    put_field(&mut out, I32);
+    put_i32(&mut out, crc as i32);
+    out.push(next - (1 << 4));
+    out.extend_from_slice(&header[input.at..]);
+    Some(out)
+}
+
+/// The length of the structure at the beginning of `bytes`, or `None` if it is not sound.
+pub fn struct_bytes(bytes: &[u8]) -> Option<usize> {
+    let mut input = Input { bytes, at: 0 };
+    input.skip(STRUCT, DEPTH_MAX)?;
+    Some(input.at)
+}
+
+/// A field whose number is one more than that of the field before.
+fn put_field(out: &mut Vec<u8>, kind: u8) {
+    out.push(1 << 4 | kind);
+}
+
+fn put_i32(out: &mut Vec<u8>, value: i32) {
+    put_varint(out, ((value << 1) ^ (value >> 31)) as u32);
+}
+
+/// An unsigned number, seven bits at a time, the lowest first.
+pub fn put_varint(out: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+struct Input<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Input<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn i64(&mut self) -> Option<i64> {
+        let value = self.varint()?;
+        Some((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    fn i32(&mut self) -> Option<i32> {
+        self.i64()?.try_into().ok()
+    }
+
+    fn jump(&mut self, bytes: u64) -> Option<()> {
+        let at = self.at.checked_add(usize::try_from(bytes).ok()?)?;
+        (at <= self.bytes.len()).then(|| self.at = at)
+    }
+
+    /// Calls `each` with number and type of every field of a structure.
+    fn fields(&mut self, mut each: impl FnMut(&mut Self, i16, u8) -> Option<()>) -> Option<()> {
+        let mut id: i16 = 0;
+        loop {
+            let byte = self.byte()?;
+            if byte == 0 {
+                return Some(());
+            }
+            id = match byte >> 4 {
+                0 => self.i64()?.try_into().ok()?,
+                delta => id.checked_add(delta.into())?,
+            };
+            each(self, id, byte & 0xf)?;
+        }
+    }
+
+    fn skip(&mut self, kind: u8, depth: usize) -> Option<()> {
+        let depth = depth.checked_sub(1)?;
+        match kind {
+            TRUE | FALSE => Some(()),
+            BYTE => self.jump(1),
+            4..=I64 => self.varint().map(drop),
+            DOUBLE => self.jump(8),
+            BINARY => {
+                let bytes = self.varint()?;
+                self.jump(bytes)
+            }
+            LIST | SET => {
+                let byte = self.byte()?;
+                let size = match byte >> 4 {
+                    15 => self.varint()?,
+                    size => size.into(),
+                };
+                self.elements(size, &[byte & 0xf], depth)
+            }
+            MAP => {
+                let size = self.varint()?;
+                let kinds = if size > 0 { self.byte()? } else { 0 };
+                self.elements(size, &[kinds >> 4, kinds & 0xf], depth)
+            }
+            STRUCT => self.fields(|input, _, kind| input.skip(kind, depth)),
+            _ => None,
+        }
+    }
+
+    fn elements(&mut self, size: u64, kinds: &[u8], depth: usize) -> Option<()> {
+        // Every element takes a byte at least.
+        (size <= (self.bytes.len() - self.at) as u64).then_some(())?;
+        for _ in 0..size {
+            for &kind in kinds {
+                match kind {
+                    TRUE | FALSE => self.jump(1)?,
+                    kind => self.skip(kind, depth)?,
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_survives_and_takes_a_checksum() {
+        for (values, bytes, crc) in [(1, 0, 0), (11_650, 1 << 20, u32::MAX), (7, 90, 0x8000_0000)] {
+            let header = PageHeader::plain(values, bytes, crc);
+            let parsed = PageHeader::parse(&header).unwrap();
+            let expected = PageHeader {
+                kind: DATA_PAGE,
+                unpacked_bytes: bytes as i32,
+                bytes: bytes as i32,
+                crc: Some(crc),
+                values: values as i32,
+                header_bytes: header.len(),
+                ..PageHeader::default()
+            };
+            assert_eq!(parsed, expected);
+            assert_eq!(struct_bytes(&header), Some(header.len()));
+            assert_eq!(with_crc(&header, 1), None, "it has one");
+            // Without the checksum, as the crate writes it: field 5 follows field 3.
+            let mut bare = vec![];
+            for value in [DATA_PAGE, bytes as i32, bytes as i32] {
+                put_field(&mut bare, I32);
+                put_i32(&mut bare, value);
+            }
+            bare.push(2 << 4 | STRUCT);
+            let inner = header.iter().rposition(|byte| *byte == (1 << 4 | STRUCT)).unwrap() + 1;
+            bare.extend_from_slice(&header[inner..]);
+            assert_eq!(with_crc(&bare, crc).unwrap(), header);
+        }
+    }
+
+    #[test]
+    fn damage_is_noticed_and_costs_nothing() {
+        let header = PageHeader::plain(5, 500, 77);
+        for end in 0..header.len() {
+            assert_eq!(PageHeader::parse(&header[..end]), None);
+        }
+        // A list of 2^40 structures in ten bytes.
+        let list = [1 << 4 | LIST, 0xf0 | STRUCT, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 0, 0];
+        assert_eq!(struct_bytes(&list), None);
+        let deep = [1 << 4 | STRUCT; 1000];
+        assert_eq!(struct_bytes(&deep), None);
+    }
+}

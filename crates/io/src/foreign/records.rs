@@ -1,0 +1,169 @@
+//! The records of the sort benchmarks: 100 bytes each, a key of 10 and a payload of 90, with
+//! nothing between them (gensort, valsort).
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use bytes::Bytes;
+use euphrates_flow::{Error, Result, batch_rows};
+
+use super::{Batches, Chunk, Encoder, Format, Opened, ReadOptions, WriteOptions, Writer};
+use crate::blob::Blob;
+use crate::location::FileRef;
+
+/// The bytes of a key, of a payload, and of a record.
+const KEY_BYTES: usize = 10;
+const PAYLOAD_BYTES: usize = 90;
+const RECORD_BYTES: usize = KEY_BYTES + PAYLOAD_BYTES;
+
+/// The size of a split, a multiple of the record.
+const SPLIT_BYTES: u64 = (16 << 20) / RECORD_BYTES as u64 * RECORD_BYTES as u64;
+
+/// The format.
+pub struct Records;
+
+impl Format for Records {
+    fn name(&self) -> &'static str {
+        "records"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["records", "dat", "gensort"]
+    }
+
+    fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
+        if !blob.bytes().is_multiple_of(RECORD_BYTES as u64) {
+            let message = format!("{} bytes are no whole number of 100-byte records", blob.bytes());
+            return Err(Error::corrupt(message).remedy("it is cut short, or of another format"));
+        }
+        let fields = vec![
+            Field::new("key", DataType::FixedSizeBinary(KEY_BYTES as i32), false),
+            Field::new("payload", DataType::FixedSizeBinary(PAYLOAD_BYTES as i32), false),
+        ];
+        let schema = Arc::new(Schema::new(fields));
+        Ok(Arc::new(File { file: file.clone(), bytes: blob.bytes(), schema }))
+    }
+
+    fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
+        let width = |field: &Arc<Field>| match field.data_type() {
+            DataType::FixedSizeBinary(width) => Some(*width as usize),
+            _ => None,
+        };
+        let widths: Option<Vec<usize>> = schema.fields().iter().map(width).collect();
+        match widths {
+            Some(widths) if widths.iter().sum::<usize>() == RECORD_BYTES => {
+                Ok(Arc::new(RecordsWriter { widths }))
+            }
+            _ => Err(Error::usage("records are written of fixed-size binary columns of 100 bytes")
+                .remedy("like key: FixedSizeBinary(10), payload: FixedSizeBinary(90)")),
+        }
+    }
+}
+
+struct File {
+    file: FileRef,
+    bytes: u64,
+    schema: SchemaRef,
+}
+
+impl Opened for File {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn splits(&self) -> usize {
+        self.bytes.div_ceil(SPLIT_BYTES) as usize
+    }
+
+    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
+        let blob = self.file.open()?;
+        let begin = split as u64 * SPLIT_BYTES;
+        let end = (begin + SPLIT_BYTES).min(self.bytes);
+        let step = (batch_rows(RECORD_BYTES) * RECORD_BYTES) as u64;
+        let schema = schema.clone();
+        // One request for all where each costs a round trip, one per batch where it does not.
+        let all = if blob.is_remote() { Some(read(&blob, begin, end)?) } else { None };
+        Ok(Box::new((begin..end).step_by(step as usize).map(move |from| {
+            let to = (from + step).min(end);
+            let bytes = match &all {
+                Some(all) => all.slice((from - begin) as usize..(to - begin) as usize),
+                None => read(&blob, from, to)?,
+            };
+            batch_of(&bytes, &schema)
+        })))
+    }
+}
+
+fn read(blob: &Blob, begin: u64, end: u64) -> Result<Bytes> {
+    blob.read_at(begin, (end - begin) as usize)
+}
+
+fn batch_of(bytes: &[u8], schema: &SchemaRef) -> Result<RecordBatch> {
+    let rows = bytes.len() / RECORD_BYTES;
+    let columns = schema.fields().iter().map(|field| -> Result<ArrayRef> {
+        let (at, width) = match field.name().as_str() {
+            "key" => (0, KEY_BYTES),
+            _ => (KEY_BYTES, PAYLOAD_BYTES),
+        };
+        let mut values = Vec::with_capacity(rows * width);
+        let records = bytes.chunks_exact(RECORD_BYTES);
+        records.for_each(|record| values.extend_from_slice(&record[at..at + width]));
+        let values = Buffer::from_vec(values);
+        Ok(Arc::new(FixedSizeBinaryArray::try_new(width as i32, values, None)?))
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+}
+
+struct RecordsWriter {
+    widths: Vec<usize>,
+}
+
+impl Writer for RecordsWriter {
+    fn encoder(&self) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(RecordsEncoder { widths: self.widths.clone(), bytes: vec![] }))
+    }
+}
+
+struct RecordsEncoder {
+    widths: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Encoder for RecordsEncoder {
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        if let Some(column) = batch.columns().iter().position(|column| column.null_count() > 0) {
+            let name = batch.schema_ref().field(column).name().clone();
+            return Err(Error::failed(format!(
+                "column `{name}` has nulls, which records cannot hold"
+            ))
+            .remedy("filter them out"));
+        }
+        let columns: Vec<&FixedSizeBinaryArray> =
+            batch.columns().iter().map(|column| column.as_fixed_size_binary()).collect();
+        self.bytes.reserve(batch.num_rows() * RECORD_BYTES);
+        let mut values: Vec<_> = columns
+            .iter()
+            .zip(&self.widths)
+            .map(|(column, width)| column.value_data()[..].chunks_exact((*width).max(1)))
+            .collect();
+        for _ in 0..batch.num_rows() {
+            for values in &mut values {
+                self.bytes.extend_from_slice(values.next().unwrap_or_default());
+            }
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn finish(&mut self) -> Result<Chunk> {
+        Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
+    }
+}

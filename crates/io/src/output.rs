@@ -1,0 +1,376 @@
+//! A file in the making, as `append` writes it: staged, then made visible at once.
+//!
+//! Locally a hidden file beside the target, renamed at the commit. In an object store an upload in
+//! parts, completed at the commit. Until then whoever looks sees what was there before.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use arrow::buffer::Buffer;
+use bytes::Bytes;
+use euphrates_flow::{Error, Result};
+use object_store::MultipartId;
+use object_store::multipart::PartId;
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
+
+use crate::append::Target;
+use crate::location::{Destination, destination};
+use crate::remote::Object;
+
+/// What a local file is staged as: hidden, so that readers of the folder pass it over.
+const STAGED_SUFFIX: &str = "part";
+
+/// Checks that a file may be written at `path`; touches nothing.
+pub fn check(path: &str, overwrite: bool) -> Result<()> {
+    match destination(path)? {
+        Destination::Local(path) => check_local(&path, overwrite).map(drop),
+        Destination::Remote(object) => check_remote(&object, overwrite),
+    }
+}
+
+/// Stages a file for `path`. `run_id` keeps it apart from what others stage for the same path.
+pub fn create(path: &str, overwrite: bool, run_id: &str) -> Result<Box<dyn Target>> {
+    match destination(path)? {
+        Destination::Local(path) => Ok(Box::new(StagedFile::create(&path, overwrite, run_id)?)),
+        Destination::Remote(object) => {
+            check_remote(&object, overwrite)?;
+            Ok(Box::new(Upload { object, overwrite, state: Mutex::default() }))
+        }
+    }
+}
+
+fn exists_already(name: &str) -> Error {
+    Error::usage(format!("{name} exists already")).remedy("choose another name, or overwrite=True")
+}
+
+/// A local file beside its target.
+struct StagedFile {
+    file: File,
+    staged: PathBuf,
+    target: PathBuf,
+    overwrite: bool,
+}
+
+impl StagedFile {
+    fn create(path: &Path, overwrite: bool, run_id: &str) -> Result<StagedFile> {
+        let target = check_local(path, overwrite)?;
+        let name = target.file_name().expect("checked").to_string_lossy();
+        let staged = target.with_file_name(format!(".{name}.{run_id}.{STAGED_SUFFIX}"));
+        let created = File::options().write(true).create_new(true).open(&staged);
+        let file = created.map_err(|error| Error::os("create", &staged, &error))?;
+        if let Ok(old) = fs::metadata(&target) {
+            // Who may read the old file may read the new one.
+            let _ = file.set_permissions(old.permissions());
+        }
+        Ok(StagedFile { file, staged, target, overwrite })
+    }
+}
+
+impl Target for StagedFile {
+    fn write_at(&self, mut offset: u64, parts: &[Buffer]) -> Result<()> {
+        const SLICES_MAX: usize = 1024;
+        let mut slices: Vec<IoSlice> =
+            parts.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part)).collect();
+        let mut rest = &mut slices[..];
+        while !rest.is_empty() {
+            let now = rest.len().min(SLICES_MAX);
+            match rustix::io::pwritev(&self.file, &rest[..now], offset) {
+                Ok(0) => {
+                    let error = io::ErrorKind::WriteZero.into();
+                    return Err(Error::os("write", &self.staged, &error));
+                }
+                Ok(written) => {
+                    offset += written as u64;
+                    IoSlice::advance_slices(&mut rest, written);
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Error::os("write", &self.staged, &errno.into())),
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&self, bytes: u64) -> Result<()> {
+        let failed = |error: io::Error| Error::os("write", &self.staged, &error);
+        let length = self.file.metadata().map_err(failed)?.len();
+        if length != bytes {
+            let message = format!("{length} bytes are on disk where {bytes} were written");
+            return Err(Error::corrupt(message).at(self.staged.display()));
+        }
+        self.file.sync_all().map_err(failed)
+    }
+
+    fn commit(&self) -> Result<()> {
+        let renamed = match self.overwrite {
+            true => rustix::fs::renameat(CWD, &self.staged, CWD, &self.target),
+            false => rename_new(&self.staged, &self.target),
+        };
+        match renamed {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Err(exists_already(&self.target.display().to_string())),
+            Err(errno) => return Err(Error::os("rename to", &self.target, &errno.into())),
+        }
+        let folder = folder_of(&self.target);
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| Error::os("sync", folder, &error))
+    }
+
+    fn abandon(&self) {
+        // After a commit the staged name is gone, and removing it changes nothing.
+        let _ = fs::remove_file(&self.staged);
+    }
+}
+
+/// Renames unless the target exists, also where the file system cannot do so in one call.
+fn rename_new(from: &Path, to: &Path) -> rustix::io::Result<()> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            rustix::fs::link(from, to)?;
+            rustix::fs::unlink(from)
+        }
+        result => result,
+    }
+}
+
+/// The file to write, with links followed; an error if it must not be written.
+fn check_local(path: &Path, overwrite: bool) -> Result<PathBuf> {
+    let name = path.display().to_string();
+    let target = match fs::canonicalize(path) {
+        Ok(target) => target,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if path.file_name().is_none() || name.ends_with('/') {
+                return Err(Error::usage(format!("{name:?} names no file")).remedy("add a name"));
+            }
+            let folder = folder_of(path);
+            return match folder.is_dir() {
+                true => Ok(path.to_path_buf()),
+                false => Err(Error::usage(format!("there is no folder {folder:?}"))
+                    .remedy("create it, or check the path")),
+            };
+        }
+        Err(error) => return Err(Error::os("write", path, &error)),
+    };
+    let meta = fs::metadata(&target).map_err(|error| Error::os("write", path, &error))?;
+    if meta.is_dir() {
+        return Err(Error::usage(format!("{name} is a folder")).remedy("name a file in it"));
+    }
+    if !meta.is_file() {
+        let error = Error::usage(format!("{name} is no regular file, and would be replaced"));
+        return Err(error.remedy("name a file"));
+    }
+    if !overwrite { Err(exists_already(&name)) } else { Ok(target) }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn check_remote(object: &Object, overwrite: bool) -> Result<()> {
+    if !overwrite && object.bytes()?.is_some() {
+        return Err(exists_already(&object.name()));
+    }
+    Ok(())
+}
+
+/// An object uploaded in parts. What is smaller than one part is put whole at the commit.
+struct Upload {
+    object: Object,
+    overwrite: bool,
+    state: Mutex<UploadState>,
+}
+
+#[derive(Default)]
+struct UploadState {
+    /// What came before its turn, by offset.
+    early: BTreeMap<u64, Vec<Bytes>>,
+    /// Up to where everything has come.
+    contiguous: u64,
+    /// What has come in turn but does not fill a part yet.
+    tail: Vec<Bytes>,
+    tail_bytes: usize,
+    upload: Option<MultipartId>,
+    /// The parts, by number; `None` while one is on its way.
+    parts: Vec<Option<PartId>>,
+}
+
+/// The size of an upload's part. Grows, so that the 10,000 parts S3 allows hold 880 GB while
+/// small objects do not wait for large parts.
+fn part_bytes(index: usize) -> usize {
+    (16 << 20) * (1 + index / 1000)
+}
+
+impl Upload {
+    fn lock(&self) -> MutexGuard<'_, UploadState> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Uploads the tail as the next part; the lock is not held meanwhile.
+    fn send_tail(&self, mut state: MutexGuard<'_, UploadState>) -> Result<()> {
+        let upload = match &state.upload {
+            Some(upload) => upload.clone(),
+            None => state.upload.insert(self.object.begin()?).clone(),
+        };
+        let index = state.parts.len();
+        state.parts.push(None);
+        let tail = std::mem::take(&mut state.tail);
+        state.tail_bytes = 0;
+        drop(state);
+        let part = self.object.put_part(&upload, index, tail)?;
+        self.lock().parts[index] = Some(part);
+        Ok(())
+    }
+}
+
+impl Target for Upload {
+    fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+        let bytes = |part: &Buffer| Bytes::from_owner(Owned(part.clone()));
+        let parts: Vec<Bytes> = parts.iter().filter(|part| !part.is_empty()).map(bytes).collect();
+        let mut state = self.lock();
+        if !parts.is_empty() {
+            state.early.insert(offset, parts);
+        }
+        loop {
+            let at = state.contiguous;
+            let Some(parts) = state.early.remove(&at) else { return Ok(()) };
+            let bytes: usize = parts.iter().map(Bytes::len).sum();
+            state.contiguous += bytes as u64;
+            state.tail_bytes += bytes;
+            state.tail.extend(parts);
+            if state.tail_bytes >= part_bytes(state.parts.len()) {
+                self.send_tail(state)?;
+                state = self.lock();
+            }
+        }
+    }
+
+    fn settle(&self, bytes: u64) -> Result<()> {
+        let state = self.lock();
+        if state.contiguous != bytes {
+            let message = format!("{} bytes came of {bytes}", state.contiguous);
+            return Err(Error::corrupt(message).at(self.object.name()));
+        }
+        match state.upload.is_some() && state.tail_bytes > 0 {
+            true => self.send_tail(state),
+            false => Ok(()),
+        }
+    }
+
+    fn commit(&self) -> Result<()> {
+        let mut state = self.lock();
+        let Some(upload) = state.upload.clone() else {
+            return self.object.put(std::mem::take(&mut state.tail), !self.overwrite);
+        };
+        check_remote(&self.object, self.overwrite)?;
+        let parts: Option<Vec<PartId>> = std::mem::take(&mut state.parts).into_iter().collect();
+        let parts = parts.ok_or_else(|| {
+            Error::failed("a part of the upload is missing").at(self.object.name())
+        })?;
+        self.object.complete(&upload, parts)?;
+        state.upload = None;
+        Ok(())
+    }
+
+    fn abandon(&self) {
+        if let Some(upload) = self.lock().upload.take() {
+            // What cannot be aborted is removed by the bucket's own rule for unfinished uploads.
+            let _ = self.object.abort(&upload);
+        }
+    }
+}
+
+/// Lets `Bytes` own a buffer.
+struct Owned(Buffer);
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use euphrates_flow::Kind;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn write(target: &dyn Target, text: &str) -> Result<()> {
+        let (left, right) = text.as_bytes().split_at(text.len() / 2);
+        target.write_at(left.len() as u64, &[Buffer::from(right), Buffer::from(b"")])?;
+        target.write_at(0, &[Buffer::from(left)])?;
+        target.settle(text.len() as u64)
+    }
+
+    #[test]
+    fn a_file_appears_whole_at_the_commit_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.txt").display().to_string();
+        let staged = create(&path, false, "run1").unwrap();
+        write(staged.as_ref(), "hello, world").unwrap();
+        assert_eq!(names(folder.path()), [".out.txt.run1.part"]);
+        staged.abandon();
+        assert_eq!(names(folder.path()), Vec::<String>::new());
+
+        let staged = create(&path, false, "run2").unwrap();
+        write(staged.as_ref(), "hello, world").unwrap();
+        staged.commit().unwrap();
+        staged.abandon();
+        assert_eq!(names(folder.path()), ["out.txt"]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "hello, world");
+    }
+
+    #[test]
+    fn an_existing_file_is_replaced_only_if_asked_for_and_only_at_the_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out").display().to_string();
+        let late = create(&path, false, "run").unwrap();
+        write(late.as_ref(), "late").unwrap();
+        fs::write(&path, "old").unwrap();
+        assert_eq!(late.commit().unwrap_err().kind(), Kind::Usage);
+        late.abandon();
+        assert_eq!(check(&path, false).unwrap_err().kind(), Kind::Usage);
+        check(&path, true).unwrap();
+        let staged = create(&path, true, "run").unwrap();
+        write(staged.as_ref(), "new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        staged.commit().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    #[test]
+    fn what_cannot_be_a_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().display();
+        for path in [format!("{root}"), format!("{root}/none/x"), "/dev/null".into(), "x/".into()] {
+            let error = check(&path, true).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage, "{path}");
+            assert!(error.advice().is_some(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_link_stays_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let staged = create(&link.display().to_string(), true, "run").unwrap();
+        write(staged.as_ref(), "new").unwrap();
+        staged.commit().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&real).unwrap(), "new");
+    }
+}

@@ -1,0 +1,221 @@
+//! Writes a file for others: Parquet, CSV, JSON lines, Arrow IPC, benchmark records, text.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::metrics::State;
+use euphrates_flow::spec::{self, IN, NONE};
+use euphrates_flow::{
+    Cancel, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex, Setup, Taken,
+};
+use euphrates_io::append::{Appender, Turn};
+use euphrates_io::foreign::{self, Chunk, Encoder, Note, WriteOptions, Writer};
+use euphrates_io::output;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "save",
+    summary: "Writes one file: Parquet, CSV, JSON lines, Arrow IPC, records, lines.",
+    detail: "The file appears when the flow has ended well, whole and at once; until then, and if \
+             the flow fails, what was there before stays. Several instances encode in parallel; an \
+             ordered stream is written in order.",
+    inputs: IN,
+    outputs: NONE,
+    order: Order::Keeps,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config = spec::parse_config::<Config>(config)?;
+        Ok(Arc::new(Save { config, schema: Mutex::default(), file: Mutex::default() }))
+    },
+};
+
+/// Where and how to write.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// A file, or the URL of an object (`s3://bucket/key`, `gs://`, `az://`).
+    pub path: String,
+    /// `parquet`, `csv`, `json_lines`, `arrow_ipc`, `records` or `lines`; told from the extension
+    /// if absent.
+    #[serde(default)]
+    pub format: Option<String>,
+    /// Replace an existing file.
+    #[serde(default)]
+    pub overwrite: bool,
+    /// Parquet (`none`, `snappy`, `lz4`, `zstd`) and Arrow IPC (`none`, `lz4`, `zstd`).
+    #[serde(default)]
+    pub compression: Option<String>,
+    /// Bytes that are encoded together: a row group of Parquet. Each instance holds so many.
+    #[serde(default = "row_group_bytes")]
+    pub row_group_bytes: usize,
+    /// CSV: the character between fields; a comma if absent, a tab for `.tsv`.
+    #[serde(default)]
+    pub delimiter: Option<char>,
+    /// CSV: whether the first line names the columns; it does if absent.
+    #[serde(default)]
+    pub header: Option<bool>,
+}
+
+fn row_group_bytes() -> usize {
+    32 << 20
+}
+
+struct Save {
+    config: Config,
+    /// What comes in, once the flow has been checked.
+    schema: Mutex<Option<SchemaRef>>,
+    /// The file in the making.
+    file: Mutex<Option<Arc<File>>>,
+}
+
+/// The file in the making, shared by the instances.
+struct File {
+    appender: Appender,
+    writer: Arc<dyn Writer>,
+    /// Where each chunk begins, and what the footer needs to know of it.
+    notes: Mutex<Vec<(u64, Note)>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Save {
+    fn writer(&self, schema: &SchemaRef) -> Result<Arc<dyn Writer>> {
+        let config = &self.config;
+        let format = foreign::format_of(&config.path, config.format.as_deref())?;
+        let options = WriteOptions {
+            compression: config.compression.as_deref().map(foreign::Compression::named).transpose()?,
+            delimiter: config.delimiter.or(config.path.ends_with(".tsv").then_some('\t')),
+            header: config.header,
+        };
+        options.check(format)?;
+        format.writer(schema, &options)
+    }
+
+    fn file(&self) -> Option<Arc<File>> {
+        lock(&self.file).clone()
+    }
+}
+
+impl Placed for Save {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let Some(schema) = inputs.first() else {
+            return Err(Error::usage("nothing is attached to `save`").remedy("attach a module"));
+        };
+        output::check(&self.config.path, self.config.overwrite)?;
+        self.writer(schema)?;
+        *lock(&self.schema) = Some(schema.clone());
+        Ok(vec![])
+    }
+
+    fn prepare(&self, setup: &Setup) -> Result<()> {
+        let schema = lock(&self.schema).clone().expect("checked before it is prepared");
+        let writer = self.writer(&schema)?;
+        let target = output::create(&self.config.path, self.config.overwrite, &setup.run_id)?;
+        let appender = Appender::new(target);
+        let file = Arc::new(File { appender, writer, notes: Mutex::default() });
+        *lock(&self.file) = Some(file.clone());
+        file.appender.append(None, &file.writer.header()?, &setup.cancel).map(drop)
+    }
+
+    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
+        let file = self.file().expect("prepared before an instance is made");
+        let chunk_bytes = self.config.row_group_bytes.max(1);
+        let encoder = file.writer.encoder()?;
+        let cancel = setup.cancel.clone();
+        Ok(Box::new(Instance { file, encoder, chunk_bytes, cancel, rows: 0 }))
+    }
+
+    fn settle(&self) -> Result<()> {
+        let Some(file) = self.file() else { return Ok(()) };
+        let mut notes = std::mem::take(&mut *lock(&file.notes));
+        notes.sort_by_key(|(offset, _)| *offset);
+        let footer = file.writer.footer(notes)?;
+        file.appender.append(None, &footer, &Cancel::default())?;
+        file.appender.target().settle(file.appender.bytes())
+    }
+
+    fn commit(&self) -> Result<()> {
+        self.file().map_or(Ok(()), |file| file.appender.target().commit())
+    }
+
+    fn abandon(&self) {
+        if let Some(file) = self.file() {
+            file.appender.target().abandon();
+        }
+    }
+
+    fn remark(&self) -> Option<String> {
+        let bytes = self.file()?.appender.bytes();
+        Some(format!("{bytes} bytes in {}", self.config.path))
+    }
+}
+
+struct Instance {
+    file: Arc<File>,
+    encoder: Box<dyn Encoder>,
+    chunk_bytes: usize,
+    cancel: Arc<Cancel>,
+    /// Rows in the encoder.
+    rows: usize,
+}
+
+impl Module for Instance {
+    fn run(&mut self, ports: &mut Ports) -> Result<()> {
+        // The run of what is in the encoder.
+        let mut run = None;
+        loop {
+            match ports.get_in_runs(0)? {
+                Taken::Batch(parcel) => {
+                    if parcel.run != run {
+                        self.flush(run, false, ports)?;
+                        run = parcel.run;
+                    }
+                    self.rows += parcel.batch.num_rows();
+                    self.encoder.push(&parcel.batch)?;
+                    if self.encoder.bytes() >= self.chunk_bytes {
+                        self.flush(run, false, ports)?;
+                    }
+                }
+                Taken::RunEnd(ended) => {
+                    if run != Some(ended) {
+                        self.flush(run, false, ports)?;
+                    }
+                    self.flush(Some(ended), true, ports)?;
+                    run = None;
+                }
+                Taken::Empty => {}
+                Taken::End => return self.flush(run, false, ports),
+            }
+        }
+    }
+}
+
+impl Instance {
+    /// Appends what is in the encoder at the turn of its run.
+    fn flush(&mut self, run: Option<RunIndex>, last: bool, ports: &Ports) -> Result<()> {
+        if self.rows == 0 && !last {
+            return Ok(());
+        }
+        let chunk = match self.rows {
+            0 => None,
+            _ => Some(self.encoder.finish()?),
+        };
+        let turn = run.map(|run| Turn { run, last });
+        let waits = run.is_some_and(|run| !self.file.appender.is_next(run));
+        let _state = waits.then(|| ports.metrics().enter(State::Blocked));
+        let Some(Chunk { parts, note }) = chunk else {
+            return self.file.appender.append(turn, &[], &self.cancel).map(drop);
+        };
+        let offset = self.file.appender.append(turn, &parts, &self.cancel)?;
+        lock(&self.file.notes).push((offset, note));
+        ports.metrics().put(std::mem::take(&mut self.rows), parts.iter().map(|p| p.len()).sum());
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! Reads files of others: Parquet, CSV, JSON lines, Arrow IPC, benchmark records, text.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::spec::{self, NONE, OUT};
+use euphrates_flow::{
+    Effect, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex, Setup, batch_bytes,
+};
+use euphrates_io::foreign::{Dataset, ReadOptions};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "scan",
+    summary: "Reads files: Parquet, CSV, JSON lines, Arrow IPC, records, lines.",
+    detail: "The files must have the same columns. They are read in splits (row groups, or ranges \
+             of 16 MiB), and each instance takes the next split when it has finished one.",
+    inputs: NONE,
+    outputs: OUT,
+    order: Order::Any,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config = spec::parse_config::<Config>(config)?;
+        Ok(Arc::new(Scan { config, dataset: Mutex::default(), next: AtomicUsize::new(0) }))
+    },
+};
+
+/// What to read.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// A file, a pattern (`data/*.parquet`, `**`), a folder, a URL (`s3://bucket/key`, `gs://`,
+    /// `az://`), or a list of them.
+    pub path: Paths,
+    /// `parquet`, `csv`, `json_lines`, `arrow_ipc`, `records` (100 bytes, as gensort makes them) or
+    /// `lines`; told from the extension if absent.
+    #[serde(default)]
+    pub format: Option<String>,
+    /// The columns to read, in this order; all if absent.
+    #[serde(default)]
+    pub columns: Option<Vec<String>>,
+    /// Keep the order of the records: file by file, each from front to back.
+    #[serde(default)]
+    pub order: bool,
+    /// CSV: the character between fields; a comma if absent, a tab for `.tsv`.
+    #[serde(default)]
+    pub delimiter: Option<char>,
+    /// CSV: whether the first line names the columns; it does if absent.
+    #[serde(default)]
+    pub header: Option<bool>,
+    /// CSV and JSON lines: types of columns, like `{"zip": "string"}`; the others are inferred from
+    /// the first records.
+    #[serde(default)]
+    pub types: Option<BTreeMap<String, String>>,
+}
+
+/// One path or several.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Paths {
+    /// One.
+    One(String),
+    /// Several, read as one table.
+    Several(Vec<String>),
+}
+
+struct Scan {
+    config: Config,
+    dataset: Mutex<Option<Arc<Dataset>>>,
+    /// The split the next idle instance takes.
+    next: AtomicUsize,
+}
+
+impl Scan {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Dataset>>> {
+        self.dataset.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The data set, opened by the first who asks.
+    fn dataset(&self) -> Result<Arc<Dataset>> {
+        let mut opened = self.lock();
+        if let Some(dataset) = &*opened {
+            return Ok(dataset.clone());
+        }
+        let paths = match &self.config.path {
+            Paths::One(path) => vec![path.clone()],
+            Paths::Several(paths) => paths.clone(),
+        };
+        let options = ReadOptions {
+            format: self.config.format.clone(),
+            columns: self.config.columns.clone(),
+            delimiter: self.config.delimiter,
+            header: self.config.header,
+            types: self.config.types.clone(),
+        };
+        Ok(opened.insert(Arc::new(Dataset::open(&paths, &options)?)).clone())
+    }
+
+    fn run(&self, dataset: &Dataset, ports: &mut Ports) -> Result<()> {
+        loop {
+            let split = self.next.fetch_add(1, Relaxed);
+            if split >= dataset.splits() {
+                return Ok(());
+            }
+            if self.config.order {
+                ports.begin_run(0, split as RunIndex)?;
+            }
+            for batch in dataset.read(split)? {
+                let batch = batch?;
+                ports.metrics().got(batch.num_rows(), batch_bytes(&batch));
+                ports.put(0, batch)?;
+            }
+            if self.config.order {
+                ports.end_run(0)?;
+            }
+        }
+    }
+}
+
+impl Placed for Scan {
+    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        Ok(vec![self.dataset()?.schema().clone()])
+    }
+
+    fn is_ordered(&self, _: bool, _: bool) -> bool {
+        self.config.order
+    }
+
+    fn instances_max(&self) -> Option<usize> {
+        self.lock().as_ref().map(|dataset| dataset.splits().max(1))
+    }
+
+    fn prepare(&self, _: &Setup) -> Result<()> {
+        self.next.store(0, Relaxed);
+        self.dataset().map(drop)
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        let dataset = self.dataset()?;
+        Ok(Box::new(move |ports: &mut Ports| self.run(&dataset, ports)))
+    }
+}
