@@ -1,0 +1,15 @@
+"""Feeds a flow through an unmodified program, here `tr`, by its standard input and output."""
+
+import euphrates as eu
+
+words = eu.from_arrow({"line": ["the fast case", "made common"]})
+
+flow = eu.Flow("shout")
+flow.chain(
+    words,
+    eu.exec(["tr", "a-z", "A-Z"], input="lines", output="lines"),
+    eu.sort(["line"]),
+    eu.collect(),
+)
+for row in flow.go().collected().to_pylist():
+    print(row["line"])
