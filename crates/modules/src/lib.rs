@@ -6,9 +6,14 @@ pub mod modules {
     include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 }
 
+pub mod expression;
 pub mod order_by;
 pub mod parts;
 pub mod sort;
+pub mod stepwise;
+
+#[cfg(test)]
+mod testing;
 
 pub use modules::MODULES;
 

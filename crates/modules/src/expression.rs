@@ -1,0 +1,233 @@
+//! SQL expressions over batches: what `filter`, `project` and their like are told in.
+//!
+//! `sqlparser` gives the syntax tree, `expression/translate.rs` gives it types, and DataFusion's
+//! physical expressions compute it. Invariant: DataFusion is named here and nowhere else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::compute::prep_null_mask_filter;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion_common::DFSchema;
+use datafusion_physical_expr::PhysicalExpr;
+use euphrates_flow::{Error, Kind, Result};
+use sqlparser::ast::{ExcludeSelectItem, Ident, SelectItem, WildcardAdditionalOptions};
+
+mod calls;
+mod source;
+mod special;
+mod translate;
+mod typed;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+use translate::{Translator, column_named, unsupported};
+use typed::{Typed, physical, told};
+
+/// An expression over the columns of one schema.
+#[derive(Debug)]
+pub struct Expression {
+    physical: Arc<dyn PhysicalExpr>,
+    /// The columns it reads; what is computed sees no others.
+    columns: Vec<usize>,
+    data_type: DataType,
+    nullable: bool,
+    text: String,
+}
+
+impl Expression {
+    /// Reads an expression. Whatever is wrong with it is a usage error that says where.
+    pub fn parse(text: &str, schema: &Schema) -> Result<Expression> {
+        guarded(|| {
+            let ast = source::parse_expression(text)?;
+            Expression::new(Translator::new(text, schema)?.translate(&ast)?, text, schema)
+        })
+    }
+
+    /// Reads an expression that must be true or false.
+    pub fn parse_condition(text: &str, schema: &Schema) -> Result<Expression> {
+        guarded(|| {
+            let ast = source::parse_expression(text)?;
+            let typed = Translator::new(text, schema)?.translate(&ast)?;
+            Expression::new(typed.boolean("a condition")?, text, schema)
+        })
+    }
+
+    fn new(typed: Typed, text: &str, schema: &Schema) -> Result<Expression> {
+        let used = typed.expr.column_refs();
+        let mut columns: Vec<usize> =
+            used.iter().map(|column| Ok(schema.index_of(&column.name)?)).collect::<Result<_>>()?;
+        columns.sort_unstable();
+        let seen = Arc::new(schema.project(&columns)?);
+        let named = DFSchema::try_from(seen.clone()).map_err(|e| told(&e, Kind::Usage))?;
+        let physical = physical(&typed.expr, &named)?;
+        let data_type = physical.data_type(&seen).map_err(|e| told(&e, Kind::Usage))?;
+        let nullable = physical.nullable(&seen).map_err(|e| told(&e, Kind::Usage))?;
+        Ok(Expression { physical, columns, data_type, nullable, text: text.to_string() })
+    }
+
+    /// The type of its values.
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// Whether a value may be null.
+    pub fn nullable(&self) -> bool {
+        self.nullable
+    }
+
+    /// The positions of the columns it reads, in ascending order.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// Its values, one a row. What is wrong with a value (an overflow, a division by zero, text
+    /// that is no number) fails.
+    pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+        let seen = batch.project(&self.columns)?;
+        let value = self.physical.evaluate(&seen);
+        let array = value.and_then(|value| value.into_array(batch.num_rows()));
+        array.map_err(|error| told(&error, Kind::Failed).at(format!("`{}`", self.text)))
+    }
+
+    /// The rows for which the condition is true; null counts as false.
+    pub fn matches(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let array = self.evaluate(batch)?;
+        let Some(matches) = array.as_boolean_opt() else {
+            return Err(Error::usage(format!("`{}` is not true or false", self.text)));
+        };
+        Ok(match matches.null_count() {
+            0 => matches.clone(),
+            _ => prep_null_mask_filter(matches),
+        })
+    }
+}
+
+/// The columns of a batch and what is computed of them, under names.
+#[derive(Debug)]
+pub struct Projection {
+    schema: SchemaRef,
+    items: Vec<Item>,
+}
+
+#[derive(Debug)]
+enum Item {
+    /// A column as it is; nothing is copied.
+    Column(usize),
+    Computed(Expression),
+}
+
+impl Projection {
+    /// The schema of what comes out.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The columns of a batch.
+    pub fn evaluate(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let columns = self.items.iter().map(|item| match item {
+            Item::Column(at) => Ok(batch.column(*at).clone()),
+            Item::Computed(expression) => expression.evaluate(batch),
+        });
+        let columns = columns.collect::<Result<_>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+    }
+}
+
+/// Reads a list of columns: names, `*`, `* EXCLUDE (a, b)`, and expressions with `AS name`. Each
+/// item may hold several, with commas between; one that is the name of a column is that column,
+/// however it is written.
+pub fn parse_projection<S: AsRef<str>>(items: &[S], schema: &Schema) -> Result<Projection> {
+    guarded(|| {
+        let mut chosen: Vec<(FieldRef, Item)> = vec![];
+        for text in items.iter().map(AsRef::as_ref) {
+            match schema.index_of(text) {
+                Ok(at) => chosen.push((schema.fields()[at].clone(), Item::Column(at))),
+                Err(_) => parse_items(text, schema, &mut chosen)?,
+            }
+        }
+        let mut names = std::collections::HashSet::new();
+        if let Some((field, _)) = chosen.iter().find(|(field, _)| !names.insert(field.name())) {
+            let message = format!("two columns are named `{}`", field.name());
+            return Err(Error::usage(message).remedy("name one of them with AS, or EXCLUDE it"));
+        }
+        let (fields, items): (Vec<FieldRef>, Vec<Item>) = chosen.into_iter().unzip();
+        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+        Ok(Projection { schema, items })
+    })
+}
+
+fn parse_items(text: &str, schema: &Schema, chosen: &mut Vec<(FieldRef, Item)>) -> Result<()> {
+    let translator = Translator::new(text, schema)?;
+    let column = |at: usize| (schema.fields()[at].clone(), Item::Column(at));
+    for item in source::parse_items(text)? {
+        let (ast, alias) = match item {
+            SelectItem::Wildcard(options) => {
+                let left_out = left_out(&options, schema, text)?;
+                let kept = (0..schema.fields().len()).filter(|at| !left_out.contains(at));
+                chosen.extend(kept.map(column));
+                continue;
+            }
+            SelectItem::UnnamedExpr(ast) => (ast, None),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.value)),
+            other => return Err(unsupported(format!("`{other}`"))),
+        };
+        if let sqlparser::ast::Expr::Identifier(name) = &ast {
+            let at = column_named(schema, name, text)?;
+            let field = schema.field(at);
+            let name = alias.unwrap_or_else(|| field.name().clone());
+            chosen.push((Arc::new(field.clone().with_name(name)), Item::Column(at)));
+            continue;
+        }
+        let name = alias.unwrap_or_else(|| ast.to_string());
+        let typed = translator.translate(&ast)?;
+        let expression = Expression::new(typed, &ast.to_string(), schema)?;
+        let field = Field::new(name, expression.data_type.clone(), expression.nullable);
+        chosen.push((Arc::new(field), Item::Computed(expression)));
+    }
+    Ok(())
+}
+
+/// The columns `*` is told to leave out.
+fn left_out(
+    options: &WildcardAdditionalOptions,
+    schema: &Schema,
+    text: &str,
+) -> Result<Vec<usize>> {
+    let other = options.opt_ilike.is_some()
+        || options.opt_replace.is_some()
+        || options.opt_rename.is_some()
+        || options.opt_alias.is_some();
+    if other {
+        return Err(unsupported(format!("`*{options}`")).remedy("use `* EXCLUDE (…)`"));
+    }
+    let mut names: Vec<Ident> = vec![];
+    let excluded = match &options.opt_exclude {
+        None => vec![],
+        Some(ExcludeSelectItem::Single(name)) => vec![name],
+        Some(ExcludeSelectItem::Multiple(names)) => names.iter().collect(),
+    };
+    for name in excluded {
+        match name.0.as_slice() {
+            [part] => names.extend(part.as_ident().cloned()),
+            _ => return Err(unsupported(format!("`{name}`"))),
+        }
+    }
+    if let Some(except) = &options.opt_except {
+        names.push(except.first_element.clone());
+        names.extend(except.additional_elements.iter().cloned());
+    }
+    names.iter().map(|name| column_named(schema, name, text)).collect()
+}
+
+/// A panic in the libraries that read an expression is an error, not the end of the program.
+fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        Err(Error::usage("the expression cannot be worked out").remedy("simplify it"))
+    })
+}

@@ -1,0 +1,129 @@
+//! Function calls: which function a name means, what it takes, and what it comes to.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion_common::DFSchemaRef;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion_expr::type_coercion::functions::fields_with_udf;
+use datafusion_expr::{Expr, ExprSchemable, ReturnFieldArgs, ScalarUDF};
+use euphrates_flow::error::did_you_mean;
+use euphrates_flow::{Error, Kind, Result};
+
+use super::typed::{Typed, told};
+use super::types::in_words;
+
+/// Every function, by each of its names.
+static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
+    let functions = datafusion_functions::all_default_functions();
+    let named = functions.into_iter().flat_map(|function| {
+        let names = [function.name().to_lowercase()].into_iter();
+        let names = names.chain(function.aliases().iter().map(|name| name.to_lowercase()));
+        names.map(|name| (name, function.clone())).collect::<Vec<_>>()
+    });
+    named.collect()
+});
+
+/// What people know from SQL that needs more than one row.
+const AGGREGATES: [&str; 7] = ["sum", "avg", "mean", "count", "min", "max", "stddev"];
+
+/// A function replaces itself by something simpler at most this often.
+const ROUNDS_MAX: usize = 8;
+
+/// The names of all functions, sorted.
+#[cfg(test)]
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<_> = FUNCTIONS.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    names
+}
+
+/// A call of the function of this name; upper and lower case are the same.
+pub fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed> {
+    let function = find(name)?;
+    let texts: Vec<&str> = args.iter().map(|arg| arg.text.as_str()).collect();
+    let text = format!("{name}({})", texts.join(", "));
+    let field = |data_type: &DataType| -> FieldRef {
+        Arc::new(Field::new("argument", data_type.clone(), true))
+    };
+    let given: Vec<FieldRef> = args.iter().map(|arg| field(&arg.data_type)).collect();
+    let wanted = fields_with_udf(&given, function.as_ref());
+    let wanted = wanted.map_err(|_| does_not_take(name, &function, &args))?;
+    let args: Vec<Typed> =
+        args.into_iter().zip(&wanted).map(|(arg, field)| arg.cast(field.data_type())).collect();
+    let fields: Vec<FieldRef> = args.iter().map(|arg| field(&arg.data_type)).collect();
+    let scalars: Vec<_> = args.iter().map(Typed::value).collect();
+    let returns = ReturnFieldArgs { arg_fields: &fields, scalar_arguments: &scalars };
+    let returns = function.return_field_from_args(returns);
+    let returns = returns.map_err(|error| told(&error, Kind::Usage).at(format!("`{text}`")))?;
+    let data_type = returns.data_type().clone();
+    let args = args.into_iter().map(|arg| arg.expr).collect();
+    let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, args));
+    let (expr, changed) = simplified(call, schema)?;
+    let data_type = match changed {
+        true => expr.get_type(schema).map_err(|error| told(&error, Kind::Usage))?,
+        false => data_type,
+    };
+    Ok(Typed::new(expr, data_type, text))
+}
+
+fn find(name: &str) -> Result<Arc<ScalarUDF>> {
+    let lower = name.to_lowercase();
+    if let Some(function) = FUNCTIONS.get(&lower) {
+        return Ok(function.clone());
+    }
+    let error = Error::usage(format!("no function named `{name}`"));
+    if AGGREGATES.contains(&lower.as_str()) {
+        return Err(error.remedy("an expression sees one row; it cannot aggregate several"));
+    }
+    let mut names: Vec<_> = FUNCTIONS.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    Err(match did_you_mean(&lower, names.into_iter()) {
+        Some(near) => error.remedy(format!("did you mean `{near}`?")),
+        None => error.remedy("see the list of functions in the manual"),
+    })
+}
+
+fn does_not_take(name: &str, function: &ScalarUDF, args: &[Typed]) -> Error {
+    let types: Vec<_> = args.iter().map(|arg| in_words(&arg.data_type)).collect();
+    let message = match types.is_empty() {
+        true => format!("`{name}` needs arguments"),
+        false => format!("`{name}` does not take ({})", types.join("; ")),
+    };
+    let error = Error::usage(message);
+    match function.documentation() {
+        Some(documentation) => error.remedy(format!("as {}", documentation.syntax_example)),
+        None => error,
+    }
+}
+
+/// Some functions exist only as something else: `coalesce` is a CASE, `now()` a literal.
+fn simplified(call: Expr, schema: &DFSchemaRef) -> Result<(Expr, bool)> {
+    let context = SimplifyContext::builder().with_schema(schema.clone()).with_current_time();
+    let context = context.build();
+    let mut expr = call;
+    let mut changed = false;
+    for _ in 0..ROUNDS_MAX {
+        let round = expr.transform_up(|node| match node {
+            Expr::ScalarFunction(ScalarFunction { func, args }) => {
+                Ok(match func.simplify(args, &context)? {
+                    ExprSimplifyResult::Simplified(expr) => Transformed::yes(expr),
+                    ExprSimplifyResult::Original(args) => {
+                        Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args }))
+                    }
+                })
+            }
+            other => Ok(Transformed::no(other)),
+        });
+        let round = round.map_err(|error| told(&error, Kind::Usage))?;
+        expr = round.data;
+        if !round.transformed {
+            break;
+        }
+        changed = true;
+    }
+    Ok((expr, changed))
+}

@@ -1,0 +1,364 @@
+//! Expressions as a table: what is written, and what comes out.
+
+use arrow::array::*;
+use arrow::datatypes::{Fields, Int32Type, TimeUnit};
+use arrow::util::display::array_value_to_string;
+use proptest::prelude::*;
+
+use super::*;
+
+/// Three rows of columns of all kinds; the last row is mostly null.
+fn sample() -> RecordBatch {
+    let decimal = Decimal128Array::from(vec![Some(1050), Some(-25), None]);
+    let decimal = decimal.with_precision_and_scale(15, 2).unwrap();
+    let inner: ArrayRef = Arc::new(Int64Array::from(vec![7, 8, 9]));
+    let fields = Fields::from(vec![Field::new("inner", DataType::Int64, true)]);
+    let dictionary: DictionaryArray<Int32Type> = vec![Some("AIR"), Some("SHIP"), None]
+        .into_iter()
+        .collect();
+    let stamps = TimestampMicrosecondArray::from(vec![Some(0), Some(86_400_000_001), None]);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("a", Arc::new(Int64Array::from(vec![Some(1), Some(2), None]))),
+        ("b", Arc::new(Float64Array::from(vec![Some(0.5), Some(-2.0), None]))),
+        ("small", Arc::new(Int8Array::from(vec![Some(100), Some(-128), None]))),
+        ("s", Arc::new(StringArray::from(vec![Some("Apple"), Some("böse %"), None]))),
+        ("v", Arc::new(StringViewArray::from(vec![Some("x"), Some("y"), None]))),
+        ("mode", Arc::new(dictionary)),
+        ("price", Arc::new(decimal)),
+        ("day", Arc::new(Date32Array::from(vec![Some(8766), Some(10000), None]))),
+        ("at", Arc::new(stamps)),
+        ("yes", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]))),
+        ("Mixed Case", Arc::new(Int32Array::from(vec![1, 2, 3]))),
+        ("st", Arc::new(StructArray::new(fields, vec![inner], None))),
+        ("key", Arc::new(BinaryArray::from(vec![Some(b"ab" as &[u8]), Some(b"\xff"), None]))),
+    ];
+    RecordBatch::try_from_iter_with_nullable(
+        columns.into_iter().map(|(name, column)| (name, column, true)),
+    )
+    .unwrap()
+}
+
+fn shown(text: &str) -> String {
+    let batch = sample();
+    let expression = match Expression::parse(text, batch.schema_ref()) {
+        Ok(expression) => expression,
+        Err(error) => return format!("{error}"),
+    };
+    match expression.evaluate(&batch) {
+        Ok(array) => {
+            assert_eq!(array.data_type(), expression.data_type(), "{text}");
+            assert!(expression.nullable() || array.null_count() == 0, "{text}");
+            let value = |row| match array.is_null(row) {
+                true => "-".to_string(),
+                false => array_value_to_string(&array, row).unwrap(),
+            };
+            (0..3).map(value).collect::<Vec<_>>().join("|")
+        }
+        Err(error) => format!("{error}"),
+    }
+}
+
+#[test]
+fn expressions_come_to_what_sql_says() {
+    for (text, expected) in [
+        // Columns and literals.
+        ("a", "1|2|-"),
+        ("A", "1|2|-"),
+        ("\"Mixed Case\"", "1|2|3"),
+        ("\"mixed case\"", "1|2|3"),
+        ("1", "1|1|1"),
+        ("18446744073709551615", "18446744073709551615|18446744073709551615|18446744073709551615"),
+        ("-9223372036854775808", "-9223372036854775808|-9223372036854775808|-9223372036854775808"),
+        ("'it''s'", "it's|it's|it's"),
+        ("X'0aFF' = X'0AFF'", "true|true|true"),
+        ("null", "-|-|-"),
+        ("DATE '1994-01-01' = day", "true|false|-"),
+        ("TIMESTAMP '1970-01-02 00:00:00.000001' = at", "false|true|-"),
+        ("st.inner + 1", "8|9|10"),
+        ("st['inner']", "7|8|9"),
+        // Arithmetic.
+        ("a + 1", "2|3|-"),
+        ("-a", "-1|-2|-"),
+        ("a * b", "0.5|-4.0|-"),
+        ("a / 2", "0|1|-"),
+        ("7 % 4", "3|3|3"),
+        ("a - -1", "2|3|-"),
+        ("price * (1 - 0.05)", "9.9750|-0.2375|-"),
+        ("price + 1", "11.50|0.75|-"),
+        ("price / 2", "5.250000|-0.125000|-"),
+        ("small + 100", "200|-28|-"),
+        ("a + a", "2|4|-"),
+        ("day + INTERVAL '1' YEAR", "1995-01-01|1998-05-19|-"),
+        ("day + INTERVAL '1 month 2 days'", "1994-02-03|1997-06-20|-"),
+        ("day - DATE '1994-01-01'", "0|1234|-"),
+        // Comparison.
+        ("a > 1", "false|true|-"),
+        ("a > 1.5", "false|true|-"),
+        ("price > 10", "true|false|-"),
+        ("price > 10.499", "true|false|-"),
+        ("price = 10.5", "true|false|-"),
+        ("small < 1000", "true|true|-"),
+        ("s = 'Apple'", "true|false|-"),
+        ("v <> 'x'", "false|true|-"),
+        ("mode = 'AIR'", "true|false|-"),
+        ("key = 'ab'", "true|false|-"),
+        ("day >= '1994-01-02'", "false|true|-"),
+        ("day > '1994-01-01 00:00:01'", "false|true|-"),
+        ("at > day", "false|false|-"),
+        ("'2' = a", "false|true|-"),
+        ("a = null", "-|-|-"),
+        ("a is distinct from 1", "false|true|true"),
+        ("a is not distinct from null", "false|false|true"),
+        // Logic.
+        ("a = 1 and yes", "true|false|-"),
+        ("a = 1 or yes or a = 2", "true|true|-"),
+        ("not yes", "false|true|-"),
+        ("a is null", "false|false|true"),
+        ("a is not null", "true|true|false"),
+        ("yes is true", "true|false|false"),
+        ("yes is not true", "false|true|true"),
+        ("yes is false", "false|true|false"),
+        ("yes is unknown", "false|false|true"),
+        ("a in (1, 3)", "true|false|-"),
+        ("a not in (1, 3)", "false|true|-"),
+        ("a in (3, null)", "-|-|-"),
+        ("s in ('Apple', 'x')", "true|false|-"),
+        ("mode in ('AIR', 'RAIL')", "true|false|-"),
+        ("price in (10.5, 3)", "true|false|-"),
+        ("day in ('1994-01-01')", "true|false|-"),
+        ("a + 1 in (a, 2)", "true|false|-"),
+        ("a between 2 and 3", "false|true|-"),
+        ("a not between 2 and 3", "true|false|-"),
+        ("price between 0.05 and 10.50", "true|false|-"),
+        ("s like 'A%e'", "true|false|-"),
+        ("s not like 'A%e'", "false|true|-"),
+        ("s like '% \\%'", "false|true|-"),
+        ("s ilike 'a%'", "true|false|-"),
+        ("v like 'x'", "true|false|-"),
+        ("mode like 'A%'", "true|false|-"),
+        ("s ~ 'p+'", "true|false|-"),
+        // CASE, casts and functions with a syntax.
+        ("case when a = 1 then 'one' when a = 2 then s end", "one|böse %|-"),
+        ("case a when 1 then 10 else 0.5 end", "10.0|0.5|0.5"),
+        ("case when a = 1 then null else 2 end", "-|2|2"),
+        ("cast(a as double)", "1.0|2.0|-"),
+        ("a::text || s", "1Apple|2böse %|-"),
+        ("s || a", "Apple1|böse %2|-"),
+        ("cast(price as decimal(10, 1))", "10.5|-0.3|-"),
+        ("try_cast(s as int)", "-|-|-"),
+        ("cast(day as timestamp) = TIMESTAMP '1994-01-01 00:00:00'", "true|false|-"),
+        ("extract(year from day)", "1994|1997|-"),
+        ("date_part('month', day)", "1|5|-"),
+        ("date_trunc('year', at)", "1970-01-01T00:00:00|1970-01-01T00:00:00|-"),
+        ("substring(s from 2 for 3)", "ppl|öse|-"),
+        ("substr(s, 2)", "pple|öse %|-"),
+        ("trim('  x ')", "x|x|x"),
+        ("trim(leading 'A' from s)", "pple|böse %|-"),
+        ("position('p' in s)", "2|0|-"),
+        ("upper(s)", "APPLE|BÖSE %|-"),
+        ("LENGTH(s)", "5|6|-"),
+        ("coalesce(a, 0)", "1|2|0"),
+        ("nullif(a, 1)", "-|2|-"),
+        ("abs(b)", "0.5|2.0|-"),
+        ("round(b * 3)", "2.0|-6.0|-"),
+        ("ceil(b)", "1.0|-2.0|-"),
+        ("floor(b)", "0.0|-2.0|-"),
+        ("concat(s, '-', a)", "Apple-1|böse %-2|-"),
+        ("regexp_replace(s, 'p+', 'P')", "aPle|böse %|-"),
+        ("now() > TIMESTAMP '2020-01-01 00:00:00'", "true|true|true"),
+        ("current_date > day", "true|true|-"),
+        ("greatest(a, 2)", "2|2|2"),
+        ("starts_with(s, 'A')", "true|false|-"),
+        ("case when a = 2 then 1 / (a - 2) else 0 end = 0 or true", "`"),
+    ] {
+        let shown = shown(text);
+        match text {
+            _ if expected == "`" => assert!(shown.contains("Divide by zero"), "{text}: {shown}"),
+            "concat(s, '-', a)" => assert_eq!(shown, "Apple-1|böse %-2|-", "{text}"),
+            "regexp_replace(s, 'p+', 'P')" => assert_eq!(shown, "APle|böse %|-", "{text}"),
+            _ => assert_eq!(shown, expected, "{text}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_in_words() {
+    for (text, parts) in [
+        ("q > 1", &["no column named `q`", "columns: a, b"] as &[&str]),
+        ("prise > 1", &["no column named `prise`", "did you mean `price`?"]),
+        ("s = \"Apple pie\"", &["no column named", "'single quotes'"]),
+        ("lenght(s)", &["no function named `lenght`", "did you mean `length`?"]),
+        ("sum(a)", &["no function named `sum`", "one row"]),
+        ("a >", &["expected an expression", "^"]),
+        ("a > 1 b", &["not expected here", "          ^"]),
+        ("a = 'x'", &["`'x'` (text) does not read as a whole number"]),
+        ("s > 3", &["cannot compare `s` (text) with `3` (a whole number)", "CAST"]),
+        ("day = yes", &["cannot compare `day` (a date) with `yes` (true or false)"]),
+        ("s + 1", &["+ needs numbers, but `s` (text) is none"]),
+        ("a and yes", &["must be true or false, but `a` is a whole number"]),
+        ("a like 'x'", &["LIKE needs text, but `a` is a whole number"]),
+        ("not a", &["must be true or false"]),
+        ("upper()", &["`upper`"]),
+        ("sqrt(yes)", &["`sqrt` does not take (true or false)", "as sqrt("]),
+        ("cast(yes as date)", &["`yes` (true or false) cannot be made a date"]),
+        ("cast(a as nonsense)", &["no type named `nonsense`"]),
+        ("cast(a as decimal(50, 2))", &["DECIMAL(50, 2) is not possible"]),
+        ("DATE '1994-13-01'", &["'1994-13-01' does not read as a date"]),
+        ("INTERVAL '3'", &["does not read as an interval"]),
+        ("INTERVAL 'x' DAY", &["does not read as an interval"]),
+        ("(select 1)", &["not supported"]),
+        ("st.outer", &["no field `outer`", "fields: inner"]),
+        ("a.b", &["`a` (a whole number) has no fields"]),
+        ("case when a then 1 end", &["must be true or false"]),
+        ("a -> 1", &["not supported"]),
+        ("s like 'x' escape '!'", &["backslash"]),
+        ("$1 = 2", &["$1"]),
+        // Only the data shows these.
+        ("a / 0", &["`a / 0`", "ivide by zero"]),
+        ("a + 9223372036854775807", &["verflow"]),
+        ("cast(s as int)", &["Apple"]),
+    ] {
+        let shown = shown(text);
+        for part in parts {
+            assert!(shown.contains(part), "{text}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn a_condition_must_be_true_or_false() {
+    let batch = sample();
+    let error = Expression::parse_condition("a + 1", batch.schema_ref()).unwrap_err();
+    assert!(error.to_string().contains("a condition must be true or false"), "{error}");
+    let condition = Expression::parse_condition("a = 2 or yes", batch.schema_ref()).unwrap();
+    assert_eq!(condition.columns(), [0, 9]);
+    let matches = condition.matches(&batch).unwrap();
+    assert_eq!(matches, BooleanArray::from(vec![true, true, false]));
+}
+
+#[test]
+fn projections_name_copy_and_compute() {
+    let batch = sample().project(&[0, 1, 10]).unwrap();
+    for (items, names) in [
+        (&["*"] as &[&str], "a,b,Mixed Case"),
+        (&["b, a"], "b,a"),
+        (&["Mixed Case", "A as x"], "Mixed Case,x"),
+        (&["b*2 as c, *"], "c,a,b,Mixed Case"),
+        (&["* exclude (a)", "a+1"], "b,Mixed Case,a + 1"),
+        (&["* except (a, b)"], "Mixed Case"),
+        (&["1 as one"], "one"),
+    ] {
+        let projection = parse_projection(items, batch.schema_ref()).unwrap();
+        let out = projection.evaluate(&batch).unwrap();
+        let schema = out.schema();
+        let found: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        assert_eq!(found.join(","), names);
+        assert_eq!((out.num_rows(), &schema), (3, projection.schema()));
+    }
+    for (items, wrong) in [
+        (&["*", "a"] as &[&str], "two columns are named `a`"),
+        (&["x"], "no column named `x`"),
+        (&["* exclude (x)"], "no column named `x`"),
+        (&["a as"], "expected"),
+        (&["st.*"], "not supported"),
+    ] {
+        let error = parse_projection(items, batch.schema_ref()).unwrap_err();
+        assert!(error.to_string().contains(wrong), "{items:?}: {error}");
+    }
+}
+
+#[test]
+fn columns_of_the_same_name_elsewhere_do_no_harm() {
+    let one: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let fields = ["x", "x", "y"].map(|name| Field::new(name, DataType::Int64, false));
+    let schema = Arc::new(Schema::new(fields.to_vec()));
+    let batch = RecordBatch::try_new(schema, vec![one.clone(), one.clone(), one]).unwrap();
+    let sum = Expression::parse("y + 1", batch.schema_ref()).unwrap();
+    assert_eq!(sum.evaluate(&batch).unwrap().as_ref(), &Int64Array::from(vec![2]));
+    let error = Expression::parse("x + 1", batch.schema_ref()).unwrap_err();
+    assert!(error.to_string().contains("could be any of"), "{error}");
+}
+
+#[test]
+fn constants_are_computed_once_and_literals_meet_columns() {
+    let batch = sample();
+    for (text, parts) in [
+        ("day < DATE '1994-01-01' + INTERVAL '1' YEAR", "day@0 < 1995-01-01"),
+        ("price > 10", "price@0 > Some(1000),15,2"),
+        ("small < 100", "small@0 < 100"),
+        ("s = upper('x')", "s@0 = X"),
+    ] {
+        let expression = Expression::parse(text, batch.schema_ref()).unwrap();
+        assert_eq!(expression.physical.to_string(), parts, "{text}");
+    }
+}
+
+/// A flat schema, so that a stamp of another unit is met too.
+#[test]
+fn long_lists_and_long_chains_are_read() {
+    let list: Vec<String> = (0..5000).map(|n| n.to_string()).collect();
+    assert_eq!(shown(&format!("a in ({})", list.join(","))), "true|true|-");
+    let chain: Vec<String> = (0..1000).map(|n| format!("a = {n}")).collect();
+    assert_eq!(shown(&chain.join(" or ")), "true|true|-");
+    assert_eq!(shown(&format!("a{}", " + 1".repeat(90))), "91|92|-");
+    let deep = shown(&format!("a{}", " + 1".repeat(1000)));
+    assert!(deep.contains("nested too deeply"), "{deep}");
+    let calls = format!("{}s{}", "lower(".repeat(20), ")".repeat(20));
+    assert_eq!(shown(&calls), "apple|böse %|-");
+    let nanos = DataType::Timestamp(TimeUnit::Nanosecond, None);
+    let expression = Expression::parse("TIMESTAMP '2020-01-01 00:00:00.123456789'", sample().schema_ref());
+    assert_eq!(*expression.unwrap().data_type(), nanos);
+}
+
+#[test]
+fn every_function_is_there_or_says_why_not() {
+    let batch = sample();
+    for name in calls::names() {
+        for args in ["", "a", "s", "b, 2", "s, 'x'", "s, 1, 2", "day", "'year', day", "st"] {
+            let text = format!("{name}({args})");
+            if let Ok(expression) = Expression::parse(&text, batch.schema_ref()) {
+                // It may fail; it must not panic.
+                let _ = expression.evaluate(&batch);
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn hostile_text_is_an_error_at_worst(text in "\\PC{0,60}") {
+        let _ = shown(&text);
+    }
+
+    #[test]
+    fn mixed_up_words_are_an_error_at_worst(
+        words in proptest::collection::vec(proptest::sample::select(WORDS), 0..16),
+    ) {
+        let _ = shown(&words.join(" "));
+    }
+
+    #[test]
+    fn conditions_agree_with_a_plain_loop(
+        rows in proptest::collection::vec(proptest::option::of(-5i64..5), 1..40),
+        low in -5i64..5,
+        list in proptest::collection::vec(-5i64..5, 1..4),
+    ) {
+        let column: ArrayRef = Arc::new(Int64Array::from(rows.clone()));
+        let batch = RecordBatch::try_from_iter_with_nullable([("n", column, true)]).unwrap();
+        let words: Vec<_> = list.iter().map(i64::to_string).collect();
+        let text = format!("n >= {low} and not n in ({}) or n * 2 = 4", words.join(","));
+        let condition = Expression::parse_condition(&text, batch.schema_ref()).unwrap();
+        let expected = |n: &Option<i64>| n.is_some_and(|n| n >= low && !list.contains(&n) || n == 2);
+        let expected: BooleanArray = rows.iter().map(|n| Some(expected(n))).collect();
+        prop_assert_eq!(condition.matches(&batch).unwrap(), expected, "{}", text);
+    }
+}
+
+const WORDS: &[&str] = &[
+    "a", "b", "s", "price", "day", "yes", "st", "mode", "key", "1", "-1", "0", "0.5", "'x'", "'1'",
+    "null", "true", "(", ")", ",", "+", "-", "*", "/", "%", "||", "=", "<>", "<", ">=", "and",
+    "or", "not", "is", "in", "between", "like", "ilike", "case", "when", "then", "else", "end",
+    "cast", "as", "int", "date", "::", "interval", "'1'", "year", "extract", "from", "lower",
+    "coalesce", "substring", "trim", "position", "now()", ".", "[", "]", "~", "distinct", "*",
+    "$", "\"", "exists", "select", "timestamp", "at time zone", "'UTC'", "array", "struct", "->",
+];

@@ -1,0 +1,453 @@
+//! From the syntax tree to a typed expression.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, IntervalUnit, Schema, TimeUnit};
+use datafusion_common::{Column, DFSchema, DFSchemaRef, ScalarValue};
+use datafusion_expr::expr::InList;
+use datafusion_expr::type_coercion::other::{
+    get_coerce_type_for_case_expression, get_coerce_type_for_case_when, get_coerce_type_for_list,
+};
+use datafusion_expr::type_coercion::binary::like_coercion;
+use datafusion_expr::{Case, Expr, Like, Operator};
+use euphrates_flow::error::did_you_mean;
+use euphrates_flow::{Error, Kind, Result};
+use sqlparser::ast::{self, BinaryOperator, Expr as Ast, Ident, UnaryOperator};
+
+use super::source::located;
+use super::typed::{Typed, comparable, join, told};
+use super::types::{Family, in_words, type_of};
+use super::{calls, special};
+
+/// A tree deeper than this is refused: what computes it is recursive.
+const DEPTH_MAX: usize = 100;
+
+/// Names in a list of columns that is shown.
+const SHOWN_COLUMNS: usize = 40;
+
+/// What an expression is translated against.
+pub struct Translator<'a> {
+    text: &'a str,
+    columns: &'a Schema,
+    schema: DFSchemaRef,
+}
+
+/// A column by its position.
+pub fn column_named(columns: &Schema, name: &Ident, text: &str) -> Result<usize> {
+    let wrong = |message: String| located(text, message, name.span.start);
+    let fields = || columns.fields().iter().map(|field| field.name().as_str());
+    let matching = |same: &dyn Fn(&str) -> bool| -> Vec<usize> {
+        fields().enumerate().filter(|(_, field)| same(field)).map(|(at, _)| at).collect()
+    };
+    let mut found = matching(&|field| field == name.value);
+    if found.is_empty() {
+        let lower = name.value.to_lowercase();
+        found = matching(&|field| field.to_lowercase() == lower);
+    }
+    match found.as_slice() {
+        [one] => Ok(*one),
+        [] => {
+            let error = wrong(format!("no column named `{}`", name.value));
+            Err(match did_you_mean(&name.value, fields()) {
+                Some(near) => error.remedy(format!("did you mean `{near}`?")),
+                None if name.quote_style == Some('"') => {
+                    error.remedy("text stands in 'single quotes'")
+                }
+                None => {
+                    let mut known: Vec<_> = fields().take(SHOWN_COLUMNS).collect();
+                    known.extend((columns.fields().len() > SHOWN_COLUMNS).then_some("…"));
+                    error.remedy(format!("columns: {}", known.join(", ")))
+                }
+            })
+        }
+        several => {
+            let names: Vec<_> = several.iter().map(|at| columns.field(*at).name()).collect();
+            let message = format!("`{}` could be any of {names:?}", name.value);
+            Err(wrong(message).remedy("write the column as it is written in the schema"))
+        }
+    }
+}
+
+impl<'a> Translator<'a> {
+    /// A translator of parts of `text` over these columns.
+    pub fn new(text: &'a str, columns: &'a Schema) -> Result<Translator<'a>> {
+        // Of columns with the same name none can be meant; the first keeps the positions simple.
+        let mut seen = std::collections::HashSet::new();
+        let unique = columns.fields().iter().filter(|field| seen.insert(field.name().clone()));
+        let schema = DFSchema::from_unqualified_fields(
+            unique.cloned().collect(),
+            std::collections::HashMap::new(),
+        );
+        let schema = schema.map_err(|error| told(&error, Kind::Usage))?;
+        Ok(Translator { text, columns, schema: Arc::new(schema) })
+    }
+
+    /// The expression.
+    pub fn translate(&self, ast: &Ast) -> Result<Typed> {
+        self.expr(ast, 0)
+    }
+
+    /// A part of the expression.
+    pub(super) fn expr(&self, ast: &Ast, depth: usize) -> Result<Typed> {
+        if depth > DEPTH_MAX {
+            return Err(Error::usage("the expression is nested too deeply").remedy("simplify it"));
+        }
+        let depth = depth + 1;
+        match ast {
+            Ast::Nested(inner) => {
+                let inner = self.expr(inner, depth)?;
+                let text = format!("({})", inner.text);
+                Ok(Typed { text, ..inner })
+            }
+            Ast::Identifier(name) => self.column(name),
+            Ast::CompoundIdentifier(names) => self.path(names),
+            Ast::Value(value) => special::literal(&value.value, ""),
+            Ast::BinaryOp { left, op, right } => self.binary(ast, left, op, right, depth),
+            Ast::UnaryOp { op, expr } => self.unary(*op, expr, depth),
+            Ast::Between { expr, negated, low, high } => {
+                self.between([expr, low, high], *negated, depth)
+            }
+            Ast::InList { expr, list, negated } => self.in_list(expr, list, *negated, depth),
+            Ast::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref(), depth)
+            }
+            Ast::IsDistinctFrom(left, right) => {
+                join(self.expr(left, depth)?, Operator::IsDistinctFrom, self.expr(right, depth)?)
+            }
+            Ast::IsNotDistinctFrom(left, right) => {
+                join(self.expr(left, depth)?, Operator::IsNotDistinctFrom, self.expr(right, depth)?)
+            }
+            other => match self.test(other, depth)? {
+                Some(test) => Ok(test),
+                None => self.special(other, depth),
+            },
+        }
+    }
+
+    fn column(&self, name: &Ident) -> Result<Typed> {
+        let field = self.columns.field(column_named(self.columns, name, self.text)?);
+        let expr = Expr::Column(Column::new_unqualified(field.name()));
+        Ok(Typed { expr, data_type: field.data_type().clone(), text: name.to_string() })
+    }
+
+    /// `a.b`: the field `b` of the struct `a`, unless a column is called just so.
+    fn path(&self, names: &[Ident]) -> Result<Typed> {
+        let whole = names.iter().map(|name| name.value.as_str()).collect::<Vec<_>>().join(".");
+        if self.columns.fields().iter().any(|field| *field.name() == whole) {
+            return self.column(&Ident::new(whole));
+        }
+        let Some((first, fields)) = names.split_first() else {
+            return Err(Error::usage("a name is missing"));
+        };
+        fields.iter().try_fold(self.column(first)?, |from, field| self.field(from, &field.value))
+    }
+
+    pub(super) fn field(&self, from: Typed, name: &str) -> Result<Typed> {
+        match &from.data_type {
+            DataType::Struct(fields) if fields.iter().any(|field| field.name() == name) => {
+                let name = Typed::literal(ScalarValue::from(name), format!("'{name}'"));
+                calls::call("get_field", vec![from, name], &self.schema)
+            }
+            DataType::Struct(fields) => {
+                let names: Vec<_> = fields.iter().map(|field| field.name().as_str()).collect();
+                let error = Error::usage(format!("`{}` has no field `{name}`", from.text));
+                Err(error.remedy(format!("fields: {}", names.join(", "))))
+            }
+            _ => Err(Error::usage(format!("{} has no fields", from.described()))
+                .remedy("quote a name that has a point in it")),
+        }
+    }
+
+    /// A call of a function by name.
+    pub(super) fn call(&self, name: &str, args: Vec<Typed>) -> Result<Typed> {
+        calls::call(name, args, &self.schema)
+    }
+
+    fn binary(
+        &self,
+        ast: &Ast,
+        left: &Ast,
+        op: &BinaryOperator,
+        right: &Ast,
+        depth: usize,
+    ) -> Result<Typed> {
+        let operator = match op {
+            BinaryOperator::And | BinaryOperator::Or => return self.chain(ast, op, depth),
+            BinaryOperator::StringConcat => {
+                let (left, right) = (self.expr(left, depth)?, self.expr(right, depth)?);
+                return special::concatenate(left, right);
+            }
+            BinaryOperator::Plus => Operator::Plus,
+            BinaryOperator::Minus => Operator::Minus,
+            BinaryOperator::Multiply => Operator::Multiply,
+            BinaryOperator::Divide => Operator::Divide,
+            BinaryOperator::Modulo => Operator::Modulo,
+            BinaryOperator::Eq => Operator::Eq,
+            BinaryOperator::NotEq => Operator::NotEq,
+            BinaryOperator::Lt => Operator::Lt,
+            BinaryOperator::LtEq => Operator::LtEq,
+            BinaryOperator::Gt => Operator::Gt,
+            BinaryOperator::GtEq => Operator::GtEq,
+            BinaryOperator::PGRegexMatch => Operator::RegexMatch,
+            BinaryOperator::PGRegexIMatch => Operator::RegexIMatch,
+            BinaryOperator::PGRegexNotMatch => Operator::RegexNotMatch,
+            BinaryOperator::PGRegexNotIMatch => Operator::RegexNotIMatch,
+            BinaryOperator::BitwiseAnd => Operator::BitwiseAnd,
+            BinaryOperator::BitwiseOr => Operator::BitwiseOr,
+            other => return Err(unsupported(format!("the operator {other}"))),
+        };
+        join(self.expr(left, depth)?, operator, self.expr(right, depth)?)
+    }
+
+    /// `a AND b AND c AND d` as a balanced tree, so that a long one is not a deep one.
+    fn chain(&self, ast: &Ast, op: &BinaryOperator, depth: usize) -> Result<Typed> {
+        let mut terms = vec![];
+        let mut rest = ast;
+        while let Ast::BinaryOp { left, op: same, right } = rest
+            && same == op
+        {
+            terms.push(right.as_ref());
+            rest = left;
+        }
+        terms.push(rest);
+        let terms = terms.into_iter().rev().map(|term| self.expr(term, depth));
+        let mut terms = terms.collect::<Result<Vec<_>>>()?;
+        let operator = if *op == BinaryOperator::And { Operator::And } else { Operator::Or };
+        while terms.len() > 1 {
+            let mut pairs = terms.into_iter();
+            let mut joined = vec![];
+            while let Some(left) = pairs.next() {
+                joined.push(match pairs.next() {
+                    Some(right) => join(left, operator, right)?,
+                    None => left,
+                });
+            }
+            terms = joined;
+        }
+        terms.pop().ok_or_else(|| Error::usage("nothing to join"))
+    }
+
+    fn unary(&self, op: UnaryOperator, of: &Ast, depth: usize) -> Result<Typed> {
+        if let (UnaryOperator::Minus, Ast::Value(value)) = (op, of)
+            && matches!(value.value, ast::Value::Number(..))
+        {
+            return special::literal(&value.value, "-");
+        }
+        let inner = self.expr(of, depth)?;
+        let text = format!("{op}{}", inner.text);
+        match op {
+            UnaryOperator::Not | UnaryOperator::BangNot => {
+                let inner = inner.boolean("what NOT is said of")?;
+                Ok(Typed::new(Expr::Not(Box::new(inner.expr)), DataType::Boolean, text))
+            }
+            UnaryOperator::Plus if inner.family() == Family::Number => Ok(inner),
+            // Taken from zero, so that the smallest integer is an error and not itself.
+            UnaryOperator::Minus if inner.data_type.is_integer() => {
+                let zero = ScalarValue::new_zero(&inner.data_type);
+                let zero = zero.map_err(|error| told(&error, Kind::Usage))?;
+                join(Typed::literal(zero, "0"), Operator::Minus, inner)
+            }
+            UnaryOperator::Minus
+                if matches!(inner.family(), Family::Number | Family::Interval | Family::Null) =>
+            {
+                let data_type = inner.data_type.clone();
+                Ok(Typed::new(Expr::Negative(Box::new(inner.expr)), data_type, text))
+            }
+            UnaryOperator::Minus | UnaryOperator::Plus => {
+                Err(Error::usage(format!("{op} needs a number, but {} is none", inner.described())))
+            }
+            other => Err(unsupported(format!("the operator {other}"))),
+        }
+    }
+
+    fn between(&self, [of, low, high]: [&Ast; 3], negated: bool, depth: usize) -> Result<Typed> {
+        let of = self.expr(of, depth)?;
+        let low = join(of.clone(), Operator::GtEq, self.expr(low, depth)?)?;
+        let high = join(of, Operator::LtEq, self.expr(high, depth)?)?;
+        Ok(negate(join(low, Operator::And, high)?, negated))
+    }
+
+    fn in_list(&self, of: &Ast, list: &[Ast], negated: bool, depth: usize) -> Result<Typed> {
+        let of = self.expr(of, depth)?;
+        let text = format!("{} IN (…)", of.text);
+        let list = list.iter().map(|item| Ok(comparable(of.clone(), self.expr(item, depth)?)?.1));
+        let list = list.collect::<Result<Vec<_>>>()?;
+        let types: Vec<DataType> = list.iter().map(|item| item.data_type.clone()).collect();
+        let Some(common) = get_coerce_type_for_list(&of.data_type, &types) else {
+            return Err(Error::usage(format!("the list of {text} has no common type"))
+                .remedy("convert its items with CAST(… AS …)"));
+        };
+        // Where all have one type, that is it: a dictionary need not be unpacked.
+        let same = types.iter().all(|item| *item == of.data_type);
+        let common = if same { of.data_type.clone() } else { common };
+        let list = list.into_iter().map(|item| item.cast(&common).expr).collect();
+        let of = Box::new(of.cast(&common).expr);
+        let test = Expr::InList(InList { expr: of, list, negated });
+        Ok(Typed::new(test, DataType::Boolean, text))
+    }
+
+    fn case(
+        &self,
+        operand: Option<&Ast>,
+        conditions: &[ast::CaseWhen],
+        otherwise: Option<&Ast>,
+        depth: usize,
+    ) -> Result<Typed> {
+        let operand = operand.map(|operand| self.expr(operand, depth)).transpose()?;
+        let mut whens = vec![];
+        let mut thens = vec![];
+        for part in conditions {
+            let when = self.expr(&part.condition, depth)?;
+            whens.push(match &operand {
+                Some(operand) => comparable(operand.clone(), when)?.1,
+                None => when.boolean("what stands behind WHEN")?,
+            });
+            thens.push(self.expr(&part.result, depth)?);
+        }
+        let otherwise = otherwise.map(|otherwise| self.expr(otherwise, depth)).transpose()?;
+        let types = |of: &[Typed]| of.iter().map(|one| one.data_type.clone()).collect::<Vec<_>>();
+        let last = otherwise.as_ref().map(|otherwise| &otherwise.data_type);
+        let data_type = get_coerce_type_for_case_expression(&types(&thens), last);
+        let Some(data_type) = data_type else {
+            let results: Vec<_> = thens.iter().chain(&otherwise).map(Typed::described).collect();
+            return Err(Error::usage("the results of CASE have no common type")
+                .remedy(format!("convert some of {} with CAST(… AS …)", results.join(", "))));
+        };
+        let compared = match &operand {
+            Some(operand) => get_coerce_type_for_case_when(&types(&whens), &operand.data_type),
+            None => Some(DataType::Boolean),
+        };
+        let Some(compared) = compared else {
+            return Err(Error::usage("what stands behind WHEN has no common type"));
+        };
+        let whens = whens.into_iter().map(|when| Box::new(when.cast(&compared).expr));
+        let thens = thens.into_iter().map(|then| Box::new(then.cast(&data_type).expr));
+        let case = Case {
+            expr: operand.map(|operand| Box::new(operand.cast(&compared).expr)),
+            when_then_expr: whens.zip(thens).collect(),
+            else_expr: otherwise.map(|otherwise| Box::new(otherwise.cast(&data_type).expr)),
+        };
+        Ok(Typed::new(Expr::Case(case), data_type, "CASE … END"))
+    }
+
+    /// `IS …` and `LIKE`.
+    fn test(&self, ast: &Ast, depth: usize) -> Result<Option<Typed>> {
+        type Make = fn(Box<Expr>) -> Expr;
+        let (of, make): (&Ast, Make) = match ast {
+            Ast::IsNull(of) => (of, Expr::IsNull),
+            Ast::IsNotNull(of) => (of, Expr::IsNotNull),
+            Ast::IsTrue(of) => (of, Expr::IsTrue),
+            Ast::IsNotTrue(of) => (of, Expr::IsNotTrue),
+            Ast::IsFalse(of) => (of, Expr::IsFalse),
+            Ast::IsNotFalse(of) => (of, Expr::IsNotFalse),
+            Ast::IsUnknown(of) => (of, Expr::IsUnknown),
+            Ast::IsNotUnknown(of) => (of, Expr::IsNotUnknown),
+            Ast::Like { negated, any: false, expr, pattern, escape_char } => {
+                let like = self.like([expr, pattern], escape_char.as_ref(), false, depth)?;
+                return Ok(Some(negate(like, *negated)));
+            }
+            Ast::ILike { negated, any: false, expr, pattern, escape_char } => {
+                let like = self.like([expr, pattern], escape_char.as_ref(), true, depth)?;
+                return Ok(Some(negate(like, *negated)));
+            }
+            _ => return Ok(None),
+        };
+        let of = self.expr(of, depth)?;
+        let of = match ast {
+            Ast::IsNull(_) | Ast::IsNotNull(_) => of,
+            _ => of.boolean("what IS TRUE or IS FALSE is said of")?,
+        };
+        let text = format!("{} IS …", of.text);
+        Ok(Some(Typed::new(make(Box::new(of.expr)), DataType::Boolean, text)))
+    }
+
+    fn like(
+        &self,
+        [of, pattern]: [&Ast; 2],
+        escape: Option<&ast::ValueWithSpan>,
+        case_insensitive: bool,
+        depth: usize,
+    ) -> Result<Typed> {
+        let is_backslash = |value: &ast::Value| {
+            matches!(value, ast::Value::SingleQuotedString(text) if text == "\\")
+        };
+        if escape.is_some_and(|escape| !is_backslash(&escape.value)) {
+            return Err(Error::usage("LIKE can only be escaped by a backslash")
+                .remedy("leave ESCAPE out, and write \\% and \\_"));
+        }
+        let (of, pattern) = (self.expr(of, depth)?, self.expr(pattern, depth)?);
+        let text = format!("{} LIKE {}", of.text, pattern.text);
+        for side in [&of, &pattern] {
+            if !matches!(side.family(), Family::Text | Family::Null) {
+                let is = in_words(&side.data_type);
+                let message = format!("LIKE needs text, but `{}` is {is}", side.text);
+                return Err(Error::usage(message).remedy("convert it with CAST(… AS TEXT)"));
+            }
+        }
+        let Some(common) = like_coercion(&of.data_type, &pattern.data_type) else {
+            return Err(Error::usage(format!("the sides of {text} have no common type")));
+        };
+        let (of, pattern) = (of.cast(&common), pattern.cast(&common));
+        let (of, pattern) = (Box::new(of.expr), Box::new(pattern.expr));
+        let like = Like::new(false, of, pattern, None, case_insensitive);
+        Ok(Typed::new(Expr::Like(like), DataType::Boolean, text))
+    }
+
+    /// What has a syntax of its own: casts, EXTRACT, SUBSTRING, functions and their like.
+    fn special(&self, ast: &Ast, depth: usize) -> Result<Typed> {
+        match ast {
+            Ast::Cast { kind, expr, data_type, format: None, array: false } => {
+                let tries = matches!(kind, ast::CastKind::TryCast | ast::CastKind::SafeCast);
+                self.expr(expr, depth)?.cast_as_told(type_of(data_type)?, tries)
+            }
+            Ast::TypedString(typed) => special::typed_string(typed),
+            Ast::Interval(interval) => special::interval(interval),
+            Ast::Function(function) => {
+                let args = special::arguments(function)?;
+                let args = args.into_iter().map(|arg| self.expr(arg, depth));
+                self.call(&special::function_name(function)?, args.collect::<Result<_>>()?)
+            }
+            Ast::AtTimeZone { timestamp, time_zone } => {
+                let zone = self.expr(time_zone, depth)?;
+                let Some(Some(zone)) = zone.value().and_then(ScalarValue::try_as_str) else {
+                    return Err(Error::usage("AT TIME ZONE needs the name of a zone in quotes"));
+                };
+                let to = DataType::Timestamp(TimeUnit::Microsecond, Some(zone.into()));
+                self.expr(timestamp, depth)?.cast_as_told(to, false)
+            }
+            other => {
+                let Some((name, args)) = special::as_call(other)? else {
+                    return Err(unsupported(format!("`{}`", special::brief(other))));
+                };
+                let args = args.into_iter().map(|arg| match arg {
+                    special::Arg::Ast(ast) => self.expr(ast, depth),
+                    special::Arg::Text(text) => {
+                        Ok(Typed::literal(ScalarValue::from(text.as_str()), format!("'{text}'")))
+                    }
+                    special::Arg::Field(from, name) => self.field(self.expr(from, depth)?, &name),
+                });
+                let args = args.collect::<Result<Vec<_>>>()?;
+                match (name, args) {
+                    ("", mut args) => args.pop().ok_or_else(|| unsupported("this".into())),
+                    (name, args) => self.call(name, args),
+                }
+            }
+        }
+    }
+}
+
+fn negate(of: Typed, negated: bool) -> Typed {
+    if !negated {
+        return of;
+    }
+    let text = format!("NOT {}", of.text);
+    Typed::new(Expr::Not(Box::new(of.expr)), DataType::Boolean, text)
+}
+
+/// An error for what SQL has and this has not.
+pub(super) fn unsupported(what: String) -> Error {
+    Error::usage(format!("{what} is not supported in expressions"))
+}
+
+/// The type of intervals here.
+pub(super) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);

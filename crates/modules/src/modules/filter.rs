@@ -1,0 +1,168 @@
+//! Keeps the rows for which a condition is true.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use arrow::array::BooleanArray;
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::spec::{self, IN, OUT};
+use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::expression::Expression;
+use crate::stepwise::{Gathered, Step, stepwise};
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "filter",
+    summary: "Keeps the rows for which a condition is true.",
+    detail: "The condition is SQL, like `l_quantity > 30 and l_shipmode in ('AIR', 'RAIL')`. A row \
+             for which it is null is left out. Arithmetic that overflows, and a division by zero, \
+             fail.",
+    inputs: IN,
+    outputs: OUT,
+    order: Order::Keeps,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        Ok(Arc::new(Filter { config, condition: Mutex::new(None) }))
+    },
+};
+
+/// Which rows to keep.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// A condition in SQL.
+    #[serde(rename = "where")]
+    pub condition: String,
+}
+
+struct Filter {
+    config: Config,
+    condition: Mutex<Option<Arc<Expression>>>,
+}
+
+impl Placed for Filter {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let condition = Expression::parse_condition(&self.config.condition, &inputs[0]);
+        let condition = condition.map_err(|error| error.at("where"))?;
+        *self.condition.lock().unwrap_or_else(|e| e.into_inner()) = Some(Arc::new(condition));
+        Ok(vec![inputs[0].clone()])
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        let condition = self.condition.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let condition = condition.expect("schemas comes before instance");
+        Ok(Box::new(move |ports: &mut Ports| {
+            let mut gathered = Gathered::default();
+            stepwise(ports, |ports, step| {
+                match step {
+                    Step::Batch(batch, _) => {
+                        let kept = kept(batch, |batch| condition.matches(batch))?;
+                        gathered.put(ports, kept)?;
+                    }
+                    Step::End => gathered.flush(ports)?,
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+        }))
+    }
+}
+
+/// The matching rows; copied only if some match and some do not.
+fn kept(
+    batch: RecordBatch,
+    matches: impl FnOnce(&RecordBatch) -> Result<BooleanArray>,
+) -> Result<RecordBatch> {
+    let matches = matches(&batch)?;
+    match matches.true_count() {
+        0 => Ok(batch.slice(0, 0)),
+        all if all == batch.num_rows() => Ok(batch),
+        _ => Ok(filter_record_batch(&batch, &matches)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, Item, check, integers, rows};
+    use arrow::array::AsArray;
+    use arrow::datatypes::Int64Type;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn rows_for_which_the_condition_is_true_are_kept() {
+        for (condition, expected) in [
+            ("n > 3", vec![4, 5, 6]),
+            ("n < 0", vec![]),
+            ("true", vec![1, 2, 3, 4, 5, 6]),
+            ("n in (2, 5) and n <> 5", vec![2]),
+            ("null", vec![]),
+        ] {
+            let input = [integers([1, 2, 3]), integers([4, 5, 6])];
+            check(&MODULE, json!({"where": condition}), &input, &integers(expected));
+        }
+    }
+
+    #[test]
+    fn a_wrong_condition_is_told_before_the_start() {
+        let input = [integers([1])];
+        let bench = Bench::new(&MODULE, json!({"where": "m > 3"}));
+        let (_, outcome) = bench.input(input[0].schema(), &input).run();
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.starts_with("where: no column named `m`"), "{error}");
+    }
+
+    #[test]
+    fn runs_keep_their_rows_and_empty_runs_stay() {
+        let runs = [vec![integers([1, 5]), integers([6])], vec![integers([2])], vec![]];
+        let bench = Bench::new(&MODULE, json!({"where": "n > 4"}));
+        let (outputs, outcome) = bench.stream(runs[0][0].schema(), &runs).run();
+        outcome.unwrap();
+        let expected = [
+            Item::Begin(0),
+            Item::Batch(integers([5, 6])),
+            Item::End(0),
+            Item::Begin(1),
+            Item::End(1),
+            Item::Begin(2),
+            Item::End(2),
+        ];
+        assert_eq!(outputs[0], expected);
+    }
+
+    #[test]
+    fn a_batch_that_passes_whole_is_not_copied() {
+        let batch = integers(0..200_000);
+        let bench = Bench::new(&MODULE, json!({"where": "n >= 0"}));
+        let (outputs, _) = bench.input(batch.schema(), std::slice::from_ref(&batch)).run();
+        let [Item::Batch(out)] = outputs[0].as_slice() else { panic!("{:?}", outputs[0].len()) };
+        let start = |batch: &RecordBatch| {
+            batch.column(0).as_primitive::<Int64Type>().values().as_ptr()
+        };
+        assert_eq!(start(out), start(&batch));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_or_made_up(
+            batches in proptest::collection::vec(proptest::collection::vec(-9i64..9, 0..50), 1..8),
+            least in -9i64..9,
+        ) {
+            let input: Vec<_> = batches.iter().map(|batch| integers(batch.clone())).collect();
+            let config = json!({"where": format!("n >= {least}")});
+            let (outputs, outcome) = Bench::new(&MODULE, config).input(input[0].schema(), &input).run();
+            outcome.unwrap();
+            let expected = integers(batches.into_iter().flatten().filter(|n| *n >= least));
+            prop_assert_eq!(rows(&outputs[0], input[0].schema()), expected);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Passes on the first rows, and lets whatever produces them stop.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::spec::{self, IN, OUT};
+use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::stepwise::{Step, stepwise};
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "limit",
+    summary: "Passes on the first rows and ends.",
+    detail: "Of a stream these are its first rows; of anything else, whichever come first. What \
+             comes before it stops as soon as there are enough.",
+    inputs: IN,
+    outputs: OUT,
+    order: Order::Ordered,
+    effect: Effect::Pure,
+    parallel: false,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| Ok(Arc::new(Limit { config: spec::parse_config(config)? })),
+};
+
+/// How many rows.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Number of rows to pass on.
+    pub rows: u64,
+    /// Number of rows to leave out before them.
+    #[serde(default)]
+    pub offset: u64,
+}
+
+struct Limit {
+    config: Config,
+}
+
+impl Placed for Limit {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        Ok(inputs.to_vec())
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        Ok(Box::new(move |ports: &mut Ports| {
+            let mut skip = self.config.offset;
+            let mut left = self.config.rows;
+            if left == 0 {
+                return Ok(());
+            }
+            stepwise(ports, |ports, step| {
+                if let Step::Batch(batch, _) = step {
+                    let chosen = cut(&batch, &mut skip, &mut left);
+                    ports.put(0, chosen)?;
+                }
+                Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })
+        }))
+    }
+}
+
+/// The rows of a batch behind those to `skip`, at most `left`; both are counted down.
+fn cut(batch: &RecordBatch, skip: &mut u64, left: &mut u64) -> RecordBatch {
+    let rows = batch.num_rows();
+    let start = rows.min(usize::try_from(*skip).unwrap_or(usize::MAX));
+    let count = (rows - start).min(usize::try_from(*left).unwrap_or(usize::MAX));
+    *skip -= start as u64;
+    *left -= count as u64;
+    batch.slice(start, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, Item, check, integers};
+    use serde_json::json;
+
+    #[test]
+    fn the_first_rows_behind_the_offset_pass() {
+        let input = [integers(0..3), integers(3..6), integers(6..9)];
+        for (rows, offset, expected) in
+            [(4, 0, 0..4), (3, 2, 2..5), (0, 0, 0..0), (100, 7, 7..9), (1, 100, 0..0)]
+        {
+            let config = json!({"rows": rows, "offset": offset});
+            check(&MODULE, config, &input, &integers(expected));
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_cut_short_is_ended() {
+        let runs = [vec![integers(0..3)], vec![integers(3..6), integers(6..9)]];
+        let bench = Bench::new(&MODULE, json!({"rows": 1, "offset": 4}));
+        let (outputs, outcome) = bench.stream(runs[0][0].schema(), &runs).run();
+        outcome.unwrap();
+        let batch = Item::Batch(integers([4]));
+        let expected = [Item::Begin(0), Item::End(0), Item::Begin(1), batch, Item::End(1)];
+        assert_eq!(outputs[0], expected);
+    }
+}

@@ -1,0 +1,108 @@
+//! Chooses, computes and names columns.
+
+use std::sync::{Arc, Mutex};
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::spec::{self, IN, OUT};
+use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::expression::{Projection, parse_projection};
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "project",
+    summary: "Chooses, computes and names columns.",
+    detail: "Each item is a column's name, `*`, `* exclude (a, b)`, or an SQL expression with a \
+             name: `l_extendedprice * (1 - l_discount) as revenue`. The columns come out in this \
+             order. Arithmetic that overflows, and a division by zero, fail.",
+    inputs: IN,
+    outputs: OUT,
+    order: Order::Keeps,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        if config.columns.is_empty() {
+            return Err(Error::usage("`columns` is empty").remedy("name at least one"));
+        }
+        Ok(Arc::new(Project { config, projection: Mutex::new(None) }))
+    },
+};
+
+/// Which columns.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Names of columns, `*`, and expressions like `a + b as sum`.
+    pub columns: Vec<String>,
+}
+
+struct Project {
+    config: Config,
+    projection: Mutex<Option<Arc<Projection>>>,
+}
+
+impl Placed for Project {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let projection = parse_projection(&self.config.columns, &inputs[0]);
+        let projection = Arc::new(projection.map_err(|error| error.at("columns"))?);
+        let schema = projection.schema().clone();
+        *self.projection.lock().unwrap_or_else(|e| e.into_inner()) = Some(projection);
+        Ok(vec![schema])
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        let projection = self.projection.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let projection = projection.expect("schemas comes before instance");
+        Ok(Box::new(move |ports: &mut Ports| {
+            while let Some(batch) = ports.get(0)? {
+                ports.put(0, projection.evaluate(&batch)?)?;
+            }
+            Ok(())
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, Item, check, integers};
+    use arrow::array::{ArrayRef, Int64Array};
+    use arrow::record_batch::RecordBatch;
+    use serde_json::json;
+
+    #[test]
+    fn columns_are_computed_and_named() {
+        let column = |values: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(values)) };
+        let expected = RecordBatch::try_from_iter([
+            ("twice", column(vec![2, 4, 6])),
+            ("n", column(vec![1, 2, 3])),
+        ]);
+        let input = [integers([1, 2]), integers([3])];
+        check(&MODULE, json!({"columns": ["n*2 as twice", "*"]}), &input, &expected.unwrap());
+    }
+
+    #[test]
+    fn the_runs_of_the_input_are_passed_on() {
+        let runs = [vec![], vec![integers([1])]];
+        let bench = Bench::new(&MODULE, json!({"columns": ["n"]}));
+        let (outputs, outcome) = bench.stream(integers([]).schema(), &runs).run();
+        outcome.unwrap();
+        let batch = Item::Batch(integers([1]));
+        let expected = [Item::Begin(0), Item::End(0), Item::Begin(1), batch, Item::End(1)];
+        assert_eq!(outputs[0], expected);
+    }
+
+    #[test]
+    fn a_fault_in_a_value_names_the_expression() {
+        let input = [integers([1, 0])];
+        let bench = Bench::new(&MODULE, json!({"columns": ["10 / n as q"]}));
+        let (_, outcome) = bench.input(input[0].schema(), &input).run();
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("`10 / n`") && error.contains("ivide by zero"), "{error}");
+    }
+}

@@ -1,0 +1,338 @@
+//! Picks rows at random: a fraction of them, or so many.
+//!
+//! Every row has a key, a hash of the seed, its run (or instance) and its number there. A fraction
+//! is the rows with keys below a bound; so many rows are those with the smallest keys. So several
+//! instances need not know of each other, and of a stream the same rows are picked every time.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use arrow::array::{BooleanArray, UInt32Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{concat_batches, filter_record_batch, take_record_batch};
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::spec::{self, IN, OUT};
+use euphrates_flow::{
+    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex, Setup,
+    Taken, split_batch,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::stepwise::{Gathered, Step, stepwise};
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "sample",
+    summary: "Picks rows at random: a fraction of them, or so many.",
+    detail: "With `fraction`, every row passes with this probability, and the order of a stream is \
+             kept. With `rows`, so many are picked, all with the same probability, and come when \
+             the input has ended; they are held in memory. The same seed picks the same rows of a \
+             stream.",
+    inputs: IN,
+    outputs: OUT,
+    order: Order::Keeps,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        Ok(Arc::new(Sample { choice: config.choice()?, seed: config.seed, kept: Mutex::default() }))
+    },
+};
+
+/// How many rows: give `fraction` or `rows`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The probability of a row to be picked, from 0 to 1.
+    pub fraction: Option<f64>,
+    /// The number of rows to pick; all, if there are fewer.
+    pub rows: Option<usize>,
+    /// Another seed picks other rows.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Choice {
+    Fraction(f64),
+    Rows(usize),
+}
+
+impl Config {
+    fn choice(&self) -> Result<Choice> {
+        match (self.fraction, self.rows) {
+            (Some(fraction), None) if (0.0..=1.0).contains(&fraction) => {
+                Ok(Choice::Fraction(fraction))
+            }
+            (Some(fraction), None) => Err(Error::usage(format!("`fraction` is {fraction}"))
+                .remedy("give a number from 0 to 1, like 0.01")),
+            (None, Some(rows)) => Ok(Choice::Rows(rows)),
+            _ => Err(Error::usage("give either `fraction` or `rows`")),
+        }
+    }
+}
+
+struct Sample {
+    choice: Choice,
+    seed: u64,
+    /// What the instances that have ended have kept, and how many those are.
+    kept: Mutex<(Reservoir, usize)>,
+}
+
+impl Placed for Sample {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        Ok(inputs.to_vec())
+    }
+
+    fn is_ordered(&self, inputs_ordered: bool, keeps_runs: bool) -> bool {
+        inputs_ordered && keeps_runs && matches!(self.choice, Choice::Fraction(_))
+    }
+
+    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
+        let keys = Keys::new(self.seed, setup.instance);
+        let instances = setup.instances;
+        Ok(match self.choice {
+            Choice::Fraction(fraction) => {
+                Box::new(move |ports: &mut Ports| pick_fraction(ports, keys.clone(), fraction))
+            }
+            Choice::Rows(rows) => Box::new(move |ports: &mut Ports| {
+                self.pick_rows(ports, keys.clone(), rows, instances)
+            }),
+        })
+    }
+}
+
+fn pick_fraction(ports: &mut Ports, mut keys: Keys, fraction: f64) -> Result<()> {
+    let bound = (fraction * 2f64.powi(64)) as u128;
+    let mut gathered = Gathered::default();
+    stepwise(ports, |ports, step| {
+        match step {
+            Step::Batch(batch, run) => {
+                keys.enter(run);
+                let pick = |_| u128::from(keys.next()) < bound;
+                let picks = BooleanBuffer::collect_bool(batch.num_rows(), pick);
+                let picked = filter_record_batch(&batch, &BooleanArray::new(picks, None))?;
+                gathered.put(ports, picked)?;
+            }
+            Step::End => gathered.flush(ports)?,
+        }
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+impl Sample {
+    fn pick_rows(
+        &self,
+        ports: &mut Ports,
+        mut keys: Keys,
+        rows: usize,
+        instances: usize,
+    ) -> Result<()> {
+        let mut kept = Reservoir::default();
+        loop {
+            match ports.get_in_runs(0)? {
+                Taken::Batch(parcel) => {
+                    keys.enter(parcel.run);
+                    kept.offer(&parcel.batch, &mut keys, rows)?;
+                }
+                Taken::RunEnd(_) | Taken::Empty => {}
+                Taken::End => break,
+            }
+        }
+        kept.shrink(rows)?;
+        // The last instance to end speaks for all.
+        let all = {
+            let mut all = self.kept.lock().unwrap_or_else(|e| e.into_inner());
+            all.0.keys.append(&mut kept.keys);
+            all.0.batches.append(&mut kept.batches);
+            all.1 += 1;
+            (all.1 == instances).then(|| std::mem::take(&mut all.0))
+        };
+        let Some(mut all) = all else { return Ok(()) };
+        all.shrink(rows)?;
+        let mut batches = all.batches.into_iter().flat_map(split_batch);
+        batches.try_for_each(|batch| ports.put(0, batch))
+    }
+}
+
+/// Rows with their keys, of which the smallest will be kept.
+#[derive(Default)]
+struct Reservoir {
+    keys: Vec<u64>,
+    batches: Vec<RecordBatch>,
+    /// Keys from here on are not among the smallest; once as many rows as wanted have been seen.
+    bound: Option<u64>,
+}
+
+impl Reservoir {
+    /// Takes the rows that may be among the `wanted` ones.
+    fn offer(&mut self, batch: &RecordBatch, keys: &mut Keys, wanted: usize) -> Result<()> {
+        let before = self.keys.len();
+        let mut rows: Vec<u32> = vec![];
+        for row in 0..batch.num_rows() {
+            let key = keys.next();
+            if self.bound.is_none_or(|bound| key < bound) {
+                self.keys.push(key);
+                rows.push(row as u32);
+            }
+        }
+        if self.keys.len() == before {
+            return Ok(());
+        }
+        self.batches.push(take_record_batch(batch, &UInt32Array::from(rows))?);
+        // Often enough to bound the memory, seldom enough to cost nothing.
+        if self.keys.len() < wanted.saturating_mul(2).max(1024) && self.batches.len() < 4096 {
+            return Ok(());
+        }
+        self.shrink(wanted)
+    }
+
+    /// Keeps the rows with the smallest keys.
+    fn shrink(&mut self, wanted: usize) -> Result<()> {
+        let Some(first) = self.batches.first() else { return Ok(()) };
+        let whole = concat_batches(first.schema_ref(), &self.batches)?;
+        let mut rows: Vec<u32> = (0..whole.num_rows() as u32).collect();
+        if rows.len() > wanted {
+            rows.select_nth_unstable_by_key(wanted, |row| self.keys[*row as usize]);
+            self.bound = Some(self.keys[rows[wanted] as usize]);
+            rows.truncate(wanted);
+            rows.sort_unstable();
+        }
+        self.keys = rows.iter().map(|row| self.keys[*row as usize]).collect();
+        self.batches = vec![take_record_batch(&whole, &UInt32Array::from(rows))?];
+        Ok(())
+    }
+}
+
+/// Keys of rows, in the order of their run; loose batches are one run for each instance.
+#[derive(Clone)]
+struct Keys {
+    seed: u64,
+    run: Option<RunIndex>,
+    state: u64,
+}
+
+impl Keys {
+    fn new(seed: u64, instance: usize) -> Keys {
+        let state = mix(mix(seed) ^ mix(!(instance as u64)));
+        Keys { seed, run: None, state }
+    }
+
+    /// The rows that follow are of this run.
+    fn enter(&mut self, run: Option<RunIndex>) {
+        if let Some(run) = run.filter(|_| run != self.run) {
+            self.run = Some(run);
+            self.state = mix(mix(self.seed) ^ run);
+        }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.state)
+    }
+}
+
+/// The finalizer of splitmix64.
+fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, Item, integers, rows};
+    use arrow::array::AsArray;
+    use arrow::datatypes::Int64Type;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn sampled(config: Value, input: &[RecordBatch]) -> Vec<i64> {
+        let (outputs, outcome) = Bench::new(&MODULE, config).input(input[0].schema(), input).run();
+        outcome.unwrap();
+        let all = rows(&outputs[0], input[0].schema());
+        all.column(0).as_primitive::<Int64Type>().values().to_vec()
+    }
+
+    #[test]
+    fn a_fraction_of_the_rows_passes_in_order() {
+        let input: Vec<_> = (0..100).map(|at| integers(at * 1000..(at + 1) * 1000)).collect();
+        for (fraction, seed) in [(0.01, 1), (0.5, 2), (0.9, 3)] {
+            let picked = sampled(json!({"fraction": fraction, "seed": seed}), &input);
+            let expected = 100_000.0 * fraction;
+            let sigma = (expected * (1.0 - fraction)).sqrt();
+            let off = (picked.len() as f64 - expected).abs();
+            assert!(off < 5.0 * sigma, "{fraction}: {} rows", picked.len());
+            assert!(picked.is_sorted());
+            assert_eq!(picked, sampled(json!({"fraction": fraction, "seed": seed}), &input));
+        }
+        assert_eq!(sampled(json!({"fraction": 0.0}), &input).len(), 0);
+        assert_eq!(sampled(json!({"fraction": 1.0}), &input).len(), 100_000);
+        let other = |seed| sampled(json!({"fraction": 0.5, "seed": seed}), &input);
+        assert_ne!(other(1), other(2));
+    }
+
+    #[test]
+    fn what_is_picked_of_a_stream_hangs_on_its_runs_alone() {
+        let whole = [vec![integers(0..50), integers(50..100)], vec![integers(100..200)]];
+        let apart = [whole[0].clone(), vec![integers(100..101), integers(101..200)]];
+        let picked = |runs: &[Vec<RecordBatch>]| {
+            let bench = Bench::new(&MODULE, json!({"fraction": 0.3}));
+            let (outputs, outcome) = bench.stream(integers([]).schema(), runs).run();
+            outcome.unwrap();
+            let ends = outputs[0].iter().filter(|item| matches!(item, Item::End(_)));
+            assert_eq!(ends.count(), 2);
+            rows(&outputs[0], integers([]).schema())
+        };
+        assert_eq!(picked(&whole), picked(&apart));
+    }
+
+    #[test]
+    fn every_row_is_picked_as_often_as_any_other() {
+        let input: Vec<_> = (0..50).map(|at| integers(at * 10..(at + 1) * 10)).collect();
+        let mut times = vec![0; 500];
+        for seed in 0..1000 {
+            let picked = sampled(json!({"rows": 50, "seed": seed}), &input);
+            assert_eq!(picked.len(), 50);
+            picked.iter().for_each(|row| times[*row as usize] += 1);
+        }
+        // 100 times each are expected, with a standard deviation of 9.5.
+        assert!(times.iter().all(|times| (50..150).contains(times)), "{times:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn so_many_rows_are_picked_once_each(
+            batches in proptest::collection::vec(1i64..3000, 1..12),
+            wanted in 0usize..4000,
+            seed: u64,
+        ) {
+            let mut first = 0;
+            let input: Vec<_> = batches
+                .iter()
+                .map(|rows| {
+                    first += rows;
+                    integers(first - rows..first)
+                })
+                .collect();
+            let mut picked = sampled(json!({"rows": wanted, "seed": seed}), &input);
+            prop_assert_eq!(picked.len(), wanted.min(first as usize));
+            picked.sort_unstable();
+            picked.dedup();
+            prop_assert_eq!(picked.len(), wanted.min(first as usize));
+            prop_assert!(picked.iter().all(|row| (0..first).contains(row)));
+        }
+    }
+
+    #[test]
+    fn one_of_the_two_ways_must_be_chosen() {
+        for config in [json!({}), json!({"rows": 1, "fraction": 0.5}), json!({"fraction": 1.5})] {
+            assert!((MODULE.place)(config).is_err());
+        }
+    }
+}

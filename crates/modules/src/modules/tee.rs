@@ -1,0 +1,120 @@
+//! Gives every batch to each of its outputs.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::spec::{self, IN};
+use euphrates_flow::{
+    Effect, Error, Kind, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup, Taken,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "tee",
+    summary: "Gives every row to each of its outputs.",
+    detail: "As many outputs as are attached; nothing is copied. It goes at the pace of the \
+             slowest of them; one whose consumer has had enough is left out from then on. Do not \
+             lead two of its outputs to a module that reads one of them to its end first.",
+    inputs: IN,
+    outputs: PortNames::Many,
+    order: Order::Keeps,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        spec::parse_config::<Config>(config)?;
+        Ok(Arc::new(Tee))
+    },
+};
+
+/// Nothing to configure.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {}
+
+struct Tee;
+
+impl Placed for Tee {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        Ok(inputs.to_vec())
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        Ok(Box::new(|ports: &mut Ports| {
+            let mut open: Vec<usize> = (0..ports.outputs()).collect();
+            let mut current = None;
+            loop {
+                match ports.get_in_runs(0)? {
+                    Taken::Batch(parcel) => {
+                        if let (None, Some(run)) = (current, parcel.run) {
+                            each(&mut open, |output| ports.begin_run(output, run))?;
+                            current = parcel.run;
+                        }
+                        each(&mut open, |output| ports.put(output, parcel.batch.clone()))?;
+                    }
+                    Taken::RunEnd(run) => {
+                        if current.take().is_none() {
+                            each(&mut open, |output| ports.begin_run(output, run))?;
+                        }
+                        each(&mut open, |output| ports.end_run(output))?;
+                    }
+                    Taken::Empty => {}
+                    Taken::End => return Ok(()),
+                }
+            }
+        }))
+    }
+}
+
+/// Does something for every output; those that are closed are left out for ever. When none is left,
+/// so is the module.
+fn each(open: &mut Vec<usize>, mut act: impl FnMut(usize) -> Result<()>) -> Result<()> {
+    let mut failure = None;
+    open.retain(|output| match act(*output) {
+        Ok(()) => true,
+        Err(error) if error.kind() == Kind::Closed => false,
+        Err(error) => {
+            failure.get_or_insert(error);
+            true
+        }
+    });
+    match failure {
+        Some(error) => Err(error),
+        None if open.is_empty() => Err(Error::closed()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, Item, integers, rows};
+    use serde_json::json;
+
+    #[test]
+    fn every_output_gets_every_row() {
+        let input = [integers(0..3), integers(3..6)];
+        let bench = Bench::new(&MODULE, json!({})).input(input[0].schema(), &input);
+        let (outputs, outcome) = bench.run();
+        outcome.unwrap();
+        assert_eq!(outputs.len(), 2);
+        for output in &outputs {
+            assert_eq!(rows(output, input[0].schema()), integers(0..6));
+        }
+    }
+
+    #[test]
+    fn an_output_that_closes_does_not_stop_the_others() {
+        let runs = [vec![integers([0]), integers([1])], vec![integers([2])], vec![]];
+        let bench = Bench::new(&MODULE, json!({})).stream(integers([]).schema(), &runs);
+        let (outputs, outcome) = bench.leaves(0, 1).run();
+        outcome.unwrap();
+        assert_eq!(outputs[0], [Item::Begin(0), Item::Batch(integers([0]))]);
+        let runs = [Item::Begin(0), Item::End(0), Item::Begin(1), Item::End(1)];
+        assert!(runs.iter().all(|item| outputs[1].contains(item)), "{:?}", outputs[1]);
+        assert_eq!(rows(&outputs[1], integers([]).schema()), integers(0..3));
+    }
+}

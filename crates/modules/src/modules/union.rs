@@ -1,0 +1,155 @@
+//! Makes one of several inputs.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::spec::{self, OUT};
+use euphrates_flow::{
+    Effect, Error, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup, Taken,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "union",
+    summary: "Passes on the rows of all its inputs.",
+    detail: "As many inputs as are attached, with the same columns in the same order. Rows are \
+             taken from whichever input has some; duplicates are kept, and no order is.",
+    inputs: PortNames::Many,
+    outputs: OUT,
+    order: Order::Any,
+    effect: Effect::Pure,
+    parallel: false,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        spec::parse_config::<Config>(config)?;
+        Ok(Arc::new(Union))
+    },
+};
+
+/// Nothing to configure.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {}
+
+struct Union;
+
+impl Placed for Union {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        Ok(vec![Arc::new(agreed(inputs)?)])
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        Ok(Box::new(|ports: &mut Ports| {
+            let mut live: Vec<usize> = (0..ports.inputs()).collect();
+            while let Some(input) = ports.select(&live)? {
+                match ports.try_get(input)? {
+                    Taken::Batch(parcel) => ports.put(0, parcel.batch)?,
+                    Taken::End => live.retain(|other| *other != input),
+                    Taken::Empty | Taken::RunEnd(_) => {}
+                }
+                // `select` names the first that is ready: let each be first in its turn.
+                if !live.is_empty() {
+                    live.rotate_left(1);
+                }
+            }
+            Ok(())
+        }))
+    }
+}
+
+/// The columns of all inputs, nullable if they are so in one of them.
+fn agreed(inputs: &[SchemaRef]) -> Result<Schema> {
+    let (first, others) = inputs.split_first().ok_or_else(|| Error::usage("no input"))?;
+    let mut fields: Vec<_> = first.fields().iter().map(|field| field.as_ref().clone()).collect();
+    for (number, other) in others.iter().enumerate() {
+        if let Some(difference) = difference(first, other) {
+            return Err(Error::usage(format!("inputs 0 and {} differ: {difference}", number + 1))
+                .remedy("place a `project` before one of them"));
+        }
+        for (field, other) in fields.iter_mut().zip(other.fields()) {
+            *field = field.clone().with_nullable(field.is_nullable() || other.is_nullable());
+        }
+    }
+    Ok(Schema::new(fields))
+}
+
+/// The columns in which two schemas differ, in words.
+fn difference(one: &Schema, other: &Schema) -> Option<String> {
+    let all = one.fields().len().max(other.fields().len());
+    let pairs = (0..all).map(|at| (one.fields().get(at), other.fields().get(at)));
+    let differences = pairs.filter_map(|(one, other)| match (one, other) {
+        (Some(one), Some(other)) if one.name() != other.name() => {
+            Some(format!("`{}` is `{}`", one.name(), other.name()))
+        }
+        (Some(one), Some(other)) if one.data_type() != other.data_type() => {
+            Some(format!("`{}` is {}, and {}", one.name(), one.data_type(), other.data_type()))
+        }
+        (Some(_), Some(_)) | (None, None) => None,
+        (Some(one), None) => Some(format!("`{}` is missing in the second", one.name())),
+        (None, Some(other)) => Some(format!("`{}` is missing in the first", other.name())),
+    });
+    let differences: Vec<_> = differences.collect();
+    (!differences.is_empty()).then(|| differences.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, integers, rows};
+    use arrow::array::{ArrayRef, AsArray, Int64Array, StringArray};
+    use arrow::datatypes::Int64Type;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn union(inputs: &[Vec<RecordBatch>]) -> (Vec<i64>, Result<()>) {
+        let bench = Bench::new(&MODULE, json!({}));
+        let schema = |batches: &[RecordBatch]| match batches.first() {
+            Some(batch) => batch.schema(),
+            None => integers([]).schema(),
+        };
+        let bench = inputs.iter().fold(bench, |bench, batches| bench.input(schema(batches), batches));
+        let (outputs, outcome) = bench.run();
+        let all = outputs.first().map(|output| rows(output, integers([]).schema()));
+        let all = all.map(|all| all.column(0).as_primitive::<Int64Type>().values().to_vec());
+        (all.unwrap_or_default(), outcome)
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_under_many_inputs(
+            inputs in proptest::collection::vec(
+                proptest::collection::vec(proptest::collection::vec(0i64..99, 1..5), 0..6), 1..9),
+        ) {
+            let batches: Vec<Vec<_>> = inputs
+                .iter()
+                .map(|batches| batches.iter().map(|rows| integers(rows.clone())).collect())
+                .collect();
+            let (mut all, outcome) = union(&batches);
+            outcome.unwrap();
+            let mut expected: Vec<i64> = inputs.into_iter().flatten().flatten().collect();
+            all.sort_unstable();
+            expected.sort_unstable();
+            prop_assert_eq!(all, expected);
+        }
+    }
+
+    #[test]
+    fn inputs_that_differ_are_told_apart() {
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
+        let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        for (columns, expected) in [
+            (vec![("n", text)], "`n` is Int64, and Utf8"),
+            (vec![("m", number.clone())], "`n` is `m`"),
+            (vec![("n", number.clone()), ("o", number)], "`o` is missing in the first"),
+        ] {
+            let other = RecordBatch::try_from_iter(columns).unwrap();
+            let (_, outcome) = union(&[vec![integers([1])], vec![other]]);
+            let error = outcome.unwrap_err().to_string();
+            assert!(error.contains("inputs 0 and 1 differ") && error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Runs one module over queues in memory, so that a test says: this went in, that came out.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::metrics::InstanceMetrics;
+use euphrates_flow::ports::{Consumer, Input, Output, Producer};
+use euphrates_flow::{
+    Cancel, Error, Kind, ModuleSpec, Parcel, Ports, Result, RunIndex, Setup, Taken, batch_bytes,
+};
+use serde_json::Value;
+
+/// What a module is given on one input, or what it gave on one output.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// A batch.
+    Batch(RecordBatch),
+    /// A run began; on inputs it is implied.
+    Begin(RunIndex),
+    /// A run ended.
+    End(RunIndex),
+}
+
+/// One module about to be run by itself.
+pub struct Bench {
+    spec: &'static ModuleSpec,
+    config: Value,
+    schemas: Vec<SchemaRef>,
+    inputs: Vec<VecDeque<Taken>>,
+    outputs: usize,
+    keeps_runs: bool,
+    /// Per output, after how many batches its consumer leaves.
+    leaves: Vec<Option<usize>>,
+    instance: (usize, usize),
+}
+
+impl Bench {
+    /// A module with this configuration.
+    pub fn new(spec: &'static ModuleSpec, config: Value) -> Bench {
+        let outputs = spec.outputs.names(2).len();
+        Bench {
+            spec,
+            config,
+            schemas: vec![],
+            inputs: vec![],
+            outputs,
+            keeps_runs: false,
+            leaves: vec![None; outputs],
+            instance: (0, 1),
+        }
+    }
+
+    /// One more input, of loose batches.
+    pub fn input(mut self, schema: SchemaRef, batches: &[RecordBatch]) -> Bench {
+        self.inputs.push(batches.iter().map(|batch| taken(batch, None)).collect());
+        self.schemas.push(schema);
+        self
+    }
+
+    /// One more input, of runs.
+    pub fn stream(mut self, schema: SchemaRef, runs: &[Vec<RecordBatch>]) -> Bench {
+        let mut items = VecDeque::new();
+        for (run, batches) in runs.iter().enumerate() {
+            items.extend(batches.iter().map(|batch| taken(batch, Some(run as RunIndex))));
+            items.push_back(Taken::RunEnd(run as RunIndex));
+        }
+        self.inputs.push(items);
+        self.schemas.push(schema);
+        self.keeps_runs = self.spec.order != euphrates_flow::Order::Any;
+        self
+    }
+
+    /// The consumer of an output leaves after so many batches.
+    pub fn leaves(mut self, output: usize, batches: usize) -> Bench {
+        self.leaves[output] = Some(batches);
+        self
+    }
+
+    /// Runs it; what came out of each output, and how `run` ended.
+    pub fn run(self) -> (Vec<Vec<Item>>, Result<()>) {
+        let placed = (self.spec.place)(self.config).unwrap();
+        let outcome = placed.schemas(&self.schemas);
+        if let Err(error) = outcome {
+            return (vec![], Err(error));
+        }
+        let setup = Arc::new(Setup {
+            instance: self.instance.0,
+            instances: self.instance.1,
+            memory_bytes: 1 << 30,
+            scratch: vec![std::env::temp_dir()],
+            home: std::env::temp_dir(),
+            run_id: "test".into(),
+            cancel: Arc::new(Cancel::default()),
+        });
+        let name = |(port, queue): (usize, VecDeque<Taken>)| Input {
+            name: port.to_string(),
+            queue: Box::new(Given(queue)),
+        };
+        let inputs = self.inputs.into_iter().enumerate().map(name).collect();
+        let logs: Vec<Log> = (0..self.outputs).map(|_| Log::default()).collect();
+        let ends = logs.iter().zip(&self.leaves).enumerate().map(|(port, (log, leaves))| Output {
+            name: port.to_string(),
+            queue: Box::new(Kept { log: log.clone(), left: *leaves }),
+        });
+        let metrics = Arc::new(InstanceMetrics::default());
+        let mut ports = Ports::new(inputs, ends.collect(), self.keeps_runs, metrics, setup.clone());
+        let outcome = placed.instance(&setup).and_then(|mut module| module.run(&mut ports));
+        let outcome = match outcome {
+            Err(error) if error.kind() == Kind::Closed => Ok(()),
+            other => other,
+        };
+        (logs.iter().map(|log| log.lock().unwrap().clone()).collect(), outcome)
+    }
+}
+
+/// Runs a module with one input and one output and compares all rows, in order.
+pub fn check(
+    spec: &'static ModuleSpec,
+    config: Value,
+    input: &[RecordBatch],
+    expected: &RecordBatch,
+) {
+    let (outputs, outcome) = Bench::new(spec, config).input(input[0].schema(), input).run();
+    outcome.unwrap();
+    assert_eq!(&rows(&outputs[0], expected.schema()), expected);
+}
+
+/// The rows of an output as one batch.
+pub fn rows(items: &[Item], schema: SchemaRef) -> RecordBatch {
+    let batch = |item: &Item| match item {
+        Item::Batch(batch) => Some(batch.clone()),
+        _ => None,
+    };
+    let batches: Vec<_> = items.iter().filter_map(batch).collect();
+    concat_batches(&schema, &batches).unwrap()
+}
+
+fn taken(batch: &RecordBatch, run: Option<RunIndex>) -> Taken {
+    Taken::Batch(Parcel { batch: batch.clone(), bytes: batch_bytes(batch), run })
+}
+
+struct Given(VecDeque<Taken>);
+
+impl Consumer for Given {
+    fn take(&mut self, _: bool) -> Result<Taken> {
+        Ok(self.0.pop_front().unwrap_or(Taken::End))
+    }
+
+    fn ready(&mut self, _: bool) -> bool {
+        true
+    }
+}
+
+type Log = Arc<Mutex<Vec<Item>>>;
+
+struct Kept {
+    log: Log,
+    /// Batches taken before the consumer leaves.
+    left: Option<usize>,
+}
+
+impl Producer for Kept {
+    fn put(&mut self, parcel: Parcel, _: bool) -> Result<Option<Parcel>> {
+        match &mut self.left {
+            Some(0) => return Err(Error::closed()),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        self.log.lock().unwrap().push(Item::Batch(parcel.batch));
+        Ok(None)
+    }
+
+    fn begin_run(&mut self, run: RunIndex) -> Result<()> {
+        if self.left == Some(0) {
+            return Err(Error::closed());
+        }
+        self.log.lock().unwrap().push(Item::Begin(run));
+        Ok(())
+    }
+
+    fn end_run(&mut self, run: RunIndex) -> Result<()> {
+        self.log.lock().unwrap().push(Item::End(run));
+        Ok(())
+    }
+}
+
+/// A batch with one column `n` of these integers.
+pub fn integers(values: impl IntoIterator<Item = i64>) -> RecordBatch {
+    let column: arrow::array::ArrayRef =
+        Arc::new(arrow::array::Int64Array::from_iter_values(values));
+    RecordBatch::try_from_iter([("n", column)]).unwrap()
+}
