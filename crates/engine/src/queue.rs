@@ -93,6 +93,11 @@ impl QueueProducer {
 
     fn try_put(&self, mut parcel: Parcel, register: bool) -> Result<Option<Parcel>> {
         let run = if self.queue.unit == Unit::Run { parcel.run } else { None };
+        if run.is_none() && self.queue.unit == Unit::Run {
+            // Nobody would ever be dealt it.
+            return Err(Error::failed("a batch of an ordered stream was put outside of its runs")
+                .remedy("put it between begin_run and end_run, or declare the order `any`"));
+        }
         parcel.run = run;
         let mut state = self.queue.lock();
         if state.consumers == 0 {

@@ -11,7 +11,7 @@ use crate::document::{Document, Edge, Node, Port, QueueKind};
 use crate::error::{Error, Result, unknown};
 use crate::module::Placed;
 use crate::ports::PortRef;
-use crate::spec::{ModuleSpec, Order, PortNames, Registry};
+use crate::spec::{ModuleSpec, Order, PortNames, Registry, Shape};
 
 /// The bytes a queue holds unless the flow says otherwise: a few batches for each side, few enough
 /// to stay in cache.
@@ -108,7 +108,44 @@ pub fn check(document: &Document, registry: &Registry, cores: usize) -> Result<C
 /// The document with its names resolved.
 struct Graph<'a> {
     document: &'a Document,
-    specs: BTreeMap<&'a str, &'static ModuleSpec>,
+    members: BTreeMap<&'a str, Member>,
+}
+
+/// A module of the graph, configured.
+struct Member {
+    spec: &'static ModuleSpec,
+    placed: Arc<dyn Placed>,
+    shape: Option<Shape>,
+}
+
+impl Member {
+    fn new(node: &Node, registry: &Registry) -> Result<Member> {
+        let spec = registry.find(&node.module)?;
+        let placed = (spec.place)(Value::Object(node.config.clone()))?;
+        let shape = placed.shape();
+        Ok(Member { spec, placed, shape })
+    }
+
+    fn names(&self, outputs: bool, attached: usize) -> Vec<String> {
+        match &self.shape {
+            Some(shape) if outputs => shape.outputs.clone(),
+            Some(shape) => shape.inputs.clone(),
+            None => self.side(outputs).names(attached),
+        }
+    }
+
+    fn side(&self, outputs: bool) -> PortNames {
+        if outputs { self.spec.outputs } else { self.spec.inputs }
+    }
+
+    fn order(&self) -> Order {
+        self.shape.as_ref().map_or(self.spec.order, |shape| shape.order)
+    }
+
+    fn is_parallel(&self) -> bool {
+        let parallel = self.shape.as_ref().map_or(self.spec.parallel, |shape| shape.parallel);
+        parallel && self.order() != Order::Ordered
+    }
 }
 
 /// An attached input, seen from its consumer.
@@ -124,31 +161,30 @@ impl<'a> Graph<'a> {
         if document.modules.is_empty() {
             return Err(Error::usage("the flow has no modules").remedy("place one"));
         }
-        let mut specs = BTreeMap::new();
+        let mut members = BTreeMap::new();
         for node in &document.modules {
-            let spec = registry.find(&node.module);
-            let spec = spec.map_err(|e| e.at(format!("module {}", node.id)))?;
-            if specs.insert(node.id.as_str(), spec).is_some() {
+            let member = Member::new(node, registry);
+            let member = member.map_err(|e| e.at(format!("module {}", node.id)))?;
+            if members.insert(node.id.as_str(), member).is_some() {
                 return Err(Error::usage(format!("two modules have the id `{}`", node.id)));
             }
         }
         for edge in &document.queues {
             for id in [&edge.from, &edge.to] {
-                if !specs.contains_key(id.as_str()) {
-                    return Err(unknown("module", id, specs.keys().copied()).at("queue"));
+                if !members.contains_key(id.as_str()) {
+                    return Err(unknown("module", id, members.keys().copied()).at("queue"));
                 }
             }
         }
-        let graph = Graph { document, specs };
+        let graph = Graph { document, members };
         document.modules.iter().try_for_each(|node| graph.check_outputs(node))?;
         Ok(graph)
     }
 
     fn names(&self, node: &Node, outputs: bool) -> Vec<String> {
-        let spec = self.specs[node.id.as_str()];
         let end = |edge: &&Edge| if outputs { edge.from == node.id } else { edge.to == node.id };
         let attached = self.document.queues.iter().filter(end).count();
-        if outputs { spec.outputs.names(attached) } else { spec.inputs.names(attached) }
+        self.members[node.id.as_str()].names(outputs, attached)
     }
 
     /// Every output must go somewhere, and to one place only.
@@ -172,11 +208,15 @@ impl<'a> Graph<'a> {
                 let remedy = "attach it to a module, for example `collect` or `save`";
                 Err(place(Error::usage(message).remedy(remedy)))
             }
-            None if names.is_empty() && self.specs[node.id.as_str()].outputs == PortNames::Many => {
+            None if names.is_empty() && self.is_many(node, true) => {
                 Err(place(Error::usage("no output is attached").remedy("attach at least one")))
             }
             None => Ok(()),
         }
+    }
+
+    fn is_many(&self, node: &Node, outputs: bool) -> bool {
+        self.members[node.id.as_str()].side(outputs) == PortNames::Many
     }
 
     /// The position of an edge's port. Unnamed ports of a `Many` side are taken in order.
@@ -188,18 +228,16 @@ impl<'a> Graph<'a> {
         node: &Node,
         next: &mut usize,
     ) -> Result<usize> {
-        let spec = self.specs[node.id.as_str()];
-        let side = if output { spec.outputs } else { spec.inputs };
         match port {
             Some(Port::Position(position)) => position.position(names),
             Some(Port::Name(name)) => name.as_str().position(names),
-            None if side == PortNames::Many => {
+            None if self.is_many(node, output) => {
                 *next += 1;
                 Ok(*next - 1)
             }
             None if names.is_empty() => {
                 let side = if output { "outputs" } else { "inputs" };
-                Err(Error::usage(format!("`{}` has no {side}", spec.name)))
+                Err(Error::usage(format!("`{}` has no {side}", node.module)))
             }
             None => Ok(0),
         }
@@ -233,7 +271,7 @@ impl<'a> Graph<'a> {
             let remedy = format!("flow.attach(…, {})", node.id);
             return Err(Error::usage(message).remedy(remedy));
         }
-        if found.is_empty() && self.specs[node.id.as_str()].inputs == PortNames::Many {
+        if found.is_empty() && self.is_many(node, false) {
             return Err(Error::usage("no input is attached").remedy("attach at least one"));
         }
         Ok(found.into_iter().flatten().collect())
@@ -266,13 +304,13 @@ fn settle(
     nodes: &[CheckedNode],
     cores: usize,
 ) -> Result<(CheckedNode, Vec<CheckedEdge>)> {
-    let spec = graph.specs[node.id.as_str()];
-    let placed = (spec.place)(Value::Object(node.config.clone()))?;
+    let member = &graph.members[node.id.as_str()];
+    let placed = member.placed.clone();
     let schemas =
         incoming.iter().map(|edge| nodes[edge.producer].schema(edge.output)).collect::<Vec<_>>();
     let output_schemas = placed.schemas(&schemas)?;
-    let count = instances(node, spec, placed.as_ref(), cores)?;
-    let order = if placed.needs_runs() { Order::Keeps } else { spec.order };
+    let count = instances(node, member, cores)?;
+    let order = if placed.needs_runs() { Order::Keeps } else { member.order() };
     let edges: Vec<CheckedEdge> = incoming
         .iter()
         .zip(&schemas)
@@ -286,7 +324,7 @@ fn settle(
     let keeps_runs = in_runs && edges.len() == 1 && order != Order::Any;
     let checked = CheckedNode {
         id: node.id.clone(),
-        spec,
+        spec: member.spec,
         count,
         keeps_runs,
         ordered: placed.is_ordered(in_runs, keeps_runs),
@@ -298,16 +336,19 @@ fn settle(
     Ok((checked, edges))
 }
 
-fn instances(node: &Node, spec: &ModuleSpec, placed: &dyn Placed, cores: usize) -> Result<usize> {
-    let possible = spec.parallel && spec.order != Order::Ordered;
+fn instances(node: &Node, member: &Member, cores: usize) -> Result<usize> {
+    let possible = member.is_parallel();
     match node.count {
         Some(0) => Err(Error::usage("count is 0").remedy("give at least 1")),
         Some(count) if count > 1 && !possible => {
-            let message = format!("`{}` cannot have {count} instances", spec.name);
+            let message = format!("`{}` cannot have {count} instances", node.module);
             Err(Error::usage(message).remedy("leave out count"))
         }
         Some(count) => Ok(count),
-        None if possible => Ok(placed.instances_max().unwrap_or(cores).clamp(1, cores.max(1))),
+        None if possible => {
+            let useful = member.placed.instances_max().unwrap_or(cores);
+            Ok(useful.clamp(1, cores.max(1)))
+        }
         None => Ok(1),
     }
 }

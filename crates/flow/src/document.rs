@@ -106,6 +106,17 @@ pub enum QueueKind {
     Broadcast,
 }
 
+impl QueueKind {
+    /// The word in documents and on every screen.
+    pub fn word(self) -> &'static str {
+        match self {
+            QueueKind::Distributed => "distributed",
+            QueueKind::Pairwise => "pairwise",
+            QueueKind::Broadcast => "broadcast",
+        }
+    }
+}
+
 impl Document {
     /// An empty flow.
     pub fn new(name: impl Into<String>) -> Document {
@@ -151,19 +162,31 @@ impl Document {
 
     /// Places a module and returns its id: the name of its spec and a number.
     pub fn place(&mut self, module: &str, config: Value, count: Option<usize>) -> String {
-        let mut numbers = 1..;
-        let id = numbers
-            .find_map(|n| {
-                let id = format!("{module}_{n}");
-                self.node(&id).is_none().then_some(id)
-            })
-            .expect("numbers do not end");
+        let id = self.next_id(module);
+        self.place_as(&id, module, config, count)
+    }
+
+    /// Places a module under an id of the caller's choice, which no other module may have, and
+    /// returns it.
+    pub fn place_as(
+        &mut self,
+        id: &str,
+        module: &str,
+        config: Value,
+        count: Option<usize>,
+    ) -> String {
         let config = match config {
             Value::Object(map) => map,
             _ => Map::new(),
         };
-        self.modules.push(Node { id: id.clone(), module: module.into(), config, count });
-        id
+        self.modules.push(Node { id: id.into(), module: module.into(), config, count });
+        id.into()
+    }
+
+    /// The id `place` would give a module now.
+    pub fn next_id(&self, module: &str) -> String {
+        let mut ids = (1..).map(|n| format!("{module}_{n}"));
+        ids.find(|id| self.node(id).is_none()).expect("numbers do not end")
     }
 
     /// Attaches the first output of a module to the first input of another.

@@ -2,7 +2,9 @@
 
 pub mod batch;
 pub mod check;
+pub mod code;
 pub mod document;
+pub mod draw;
 pub mod error;
 pub mod metrics;
 pub mod module;
@@ -16,4 +18,4 @@ pub use error::{Error, Kind, Result};
 pub use module::{Module, Placed};
 pub use ports::{Parcel, Ports, RunIndex, Taken};
 pub use setup::{Cancel, Setup};
-pub use spec::{Effect, ModuleSpec, Order, PortNames, Registry};
+pub use spec::{Effect, ModuleSpec, Order, PortNames, Registry, Shape};

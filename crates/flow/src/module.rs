@@ -8,6 +8,7 @@ use arrow::record_batch::RecordBatch;
 use crate::error::Result;
 use crate::ports::Ports;
 use crate::setup::Setup;
+use crate::spec::Shape;
 
 /// One running copy of a module: a thread of control with inputs and outputs.
 ///
@@ -48,6 +49,11 @@ pub trait Placed: Send + Sync {
     /// The schema of each output, given the schema of each input. Checks everything that can be
     /// checked without reading data.
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>>;
+
+    /// Ports and order, for modules whose configuration decides them rather than their spec.
+    fn shape(&self) -> Option<Shape> {
+        None
+    }
 
     /// Whether the outputs come as numbered runs, given whether the inputs do. By default a module
     /// that keeps runs passes them on, and any other module's output has no order.

@@ -35,6 +35,21 @@ pub enum PortNames {
     Fixed(&'static [&'static str]),
     /// As many as are attached, at least one: `0`, `1`, …
     Many,
+    /// Those the configuration asks for: see `Placed::shape`.
+    Configured,
+}
+
+/// Ports and order of a module whose configuration decides them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Names of the inputs.
+    pub inputs: Vec<String>,
+    /// Names of the outputs.
+    pub outputs: Vec<String>,
+    /// What it needs of order.
+    pub order: Order,
+    /// Whether more than one instance is possible.
+    pub parallel: bool,
 }
 
 /// No ports on this side.
@@ -100,6 +115,7 @@ impl PortNames {
         match self {
             PortNames::Fixed(names) => names.iter().map(|name| name.to_string()).collect(),
             PortNames::Many => (0..attached).map(|port| port.to_string()).collect(),
+            PortNames::Configured => vec![],
         }
     }
 }
