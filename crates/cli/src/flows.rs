@@ -6,7 +6,9 @@ use std::path::Path;
 use euphrates_engine::Options;
 use euphrates_engine::master::prepare;
 use euphrates_flow::check::{Checked, Unit};
-use euphrates_flow::{Document, Error, ModuleSpec, Result, code as write_code, draw};
+use euphrates_flow::code::{self, code as write_code};
+use euphrates_flow::draw::{self, draw};
+use euphrates_flow::{Document, Error, ModuleSpec, Result};
 use serde_json::{Value, json};
 
 use crate::arguments::{Check, Code, Language, Log, Modules, Picture, Run, Show};
@@ -39,9 +41,9 @@ pub fn show(command: Show, host: &dyn Host) -> Result<u8> {
     };
     let document = load(&flow, host)?;
     let text = match command.r#as {
-        Picture::Mermaid => draw::mermaid(&document),
-        Picture::Dot => draw::dot(&document),
-        Picture::Svg => draw::svg(&document),
+        Picture::Mermaid => draw(&document, draw::Format::Mermaid),
+        Picture::Dot => draw(&document, draw::Format::Dot),
+        Picture::Svg => draw(&document, draw::Format::Svg),
         Picture::Json => document.to_json(),
     };
     print(&format!("{}\n", text.trim_end()))?;
@@ -51,11 +53,11 @@ pub fn show(command: Show, host: &dyn Host) -> Result<u8> {
 /// `euphrates code`
 pub fn code(command: Code, host: &dyn Host) -> Result<u8> {
     let document = load(&command.flow, host)?;
-    let registry = host.registry();
-    let text = match command.lang {
-        Language::Python => write_code::python(&document, &registry)?,
-        Language::Rust => write_code::rust(&document)?,
+    let language = match command.lang {
+        Language::Python => code::Language::Python,
+        Language::Rust => code::Language::Rust,
     };
+    let text = write_code(&document, &host.registry(), language)?;
     print(&format!("{}\n", text.trim_end()))?;
     Ok(0)
 }

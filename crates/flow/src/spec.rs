@@ -93,6 +93,7 @@ impl ModuleSpec {
         let ports = |names: PortNames| match names {
             PortNames::Fixed(names) => json!(names),
             PortNames::Many => json!("many"),
+            PortNames::Configured => json!("configured"),
         };
         json!({
             "name": self.name,

@@ -26,10 +26,7 @@ pub fn parse_items(text: &str) -> Result<Vec<SelectItem>> {
     parse(text, |parser| parser.parse_comma_separated(|parser| parser.parse_select_item()))
 }
 
-fn parse<T>(
-    text: &str,
-    grammar: impl FnOnce(&mut Parser) -> Result<T, ParserError>,
-) -> Result<T> {
+fn parse<T>(text: &str, grammar: impl FnOnce(&mut Parser) -> Result<T, ParserError>) -> Result<T> {
     let dialect = GenericDialect {};
     let tokens = tokens(text, &dialect)?;
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);

@@ -13,9 +13,8 @@ fn sample() -> RecordBatch {
     let decimal = decimal.with_precision_and_scale(15, 2).unwrap();
     let inner: ArrayRef = Arc::new(Int64Array::from(vec![7, 8, 9]));
     let fields = Fields::from(vec![Field::new("inner", DataType::Int64, true)]);
-    let dictionary: DictionaryArray<Int32Type> = vec![Some("AIR"), Some("SHIP"), None]
-        .into_iter()
-        .collect();
+    let dictionary: DictionaryArray<Int32Type> =
+        vec![Some("AIR"), Some("SHIP"), None].into_iter().collect();
     let stamps = TimestampMicrosecondArray::from(vec![Some(0), Some(86_400_000_001), None]);
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("a", Arc::new(Int64Array::from(vec![Some(1), Some(2), None]))),
@@ -306,7 +305,8 @@ fn long_lists_and_long_chains_are_read() {
     let calls = format!("{}s{}", "lower(".repeat(20), ")".repeat(20));
     assert_eq!(shown(&calls), "apple|böse %|-");
     let nanos = DataType::Timestamp(TimeUnit::Nanosecond, None);
-    let expression = Expression::parse("TIMESTAMP '2020-01-01 00:00:00.123456789'", sample().schema_ref());
+    let expression =
+        Expression::parse("TIMESTAMP '2020-01-01 00:00:00.123456789'", sample().schema_ref());
     assert_eq!(*expression.unwrap().data_type(), nanos);
 }
 
@@ -355,10 +355,79 @@ proptest! {
 }
 
 const WORDS: &[&str] = &[
-    "a", "b", "s", "price", "day", "yes", "st", "mode", "key", "1", "-1", "0", "0.5", "'x'", "'1'",
-    "null", "true", "(", ")", ",", "+", "-", "*", "/", "%", "||", "=", "<>", "<", ">=", "and",
-    "or", "not", "is", "in", "between", "like", "ilike", "case", "when", "then", "else", "end",
-    "cast", "as", "int", "date", "::", "interval", "'1'", "year", "extract", "from", "lower",
-    "coalesce", "substring", "trim", "position", "now()", ".", "[", "]", "~", "distinct", "*",
-    "$", "\"", "exists", "select", "timestamp", "at time zone", "'UTC'", "array", "struct", "->",
+    "a",
+    "b",
+    "s",
+    "price",
+    "day",
+    "yes",
+    "st",
+    "mode",
+    "key",
+    "1",
+    "-1",
+    "0",
+    "0.5",
+    "'x'",
+    "'1'",
+    "null",
+    "true",
+    "(",
+    ")",
+    ",",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "||",
+    "=",
+    "<>",
+    "<",
+    ">=",
+    "and",
+    "or",
+    "not",
+    "is",
+    "in",
+    "between",
+    "like",
+    "ilike",
+    "case",
+    "when",
+    "then",
+    "else",
+    "end",
+    "cast",
+    "as",
+    "int",
+    "date",
+    "::",
+    "interval",
+    "'1'",
+    "year",
+    "extract",
+    "from",
+    "lower",
+    "coalesce",
+    "substring",
+    "trim",
+    "position",
+    "now()",
+    ".",
+    "[",
+    "]",
+    "~",
+    "distinct",
+    "*",
+    "$",
+    "\"",
+    "exists",
+    "select",
+    "timestamp",
+    "at time zone",
+    "'UTC'",
+    "array",
+    "struct",
+    "->",
 ];

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, IntervalUnit, Schema, TimeUnit};
 use datafusion_common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion_expr::expr::InList;
+use datafusion_expr::type_coercion::binary::like_coercion;
 use datafusion_expr::type_coercion::other::{
     get_coerce_type_for_case_expression, get_coerce_type_for_case_when, get_coerce_type_for_list,
 };
-use datafusion_expr::type_coercion::binary::like_coercion;
 use datafusion_expr::{Case, Expr, Like, Operator};
 use euphrates_flow::error::did_you_mean;
 use euphrates_flow::{Error, Kind, Result};
@@ -368,9 +368,7 @@ impl<'a> Translator<'a> {
         case_insensitive: bool,
         depth: usize,
     ) -> Result<Typed> {
-        let is_backslash = |value: &ast::Value| {
-            matches!(value, ast::Value::SingleQuotedString(text) if text == "\\")
-        };
+        let is_backslash = |value: &ast::Value| matches!(value, ast::Value::SingleQuotedString(text) if text == "\\");
         if escape.is_some_and(|escape| !is_backslash(&escape.value)) {
             return Err(Error::usage("LIKE can only be escaped by a backslash")
                 .remedy("leave ESCAPE out, and write \\% and \\_"));

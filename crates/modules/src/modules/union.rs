@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
-use arrow::record_batch::RecordBatch;
 use euphrates_flow::spec::{self, OUT};
 use euphrates_flow::{
     Effect, Error, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup, Taken,
