@@ -23,6 +23,7 @@ pub(crate) use encode::has_dictionary;
 pub use encode::{BlockEncoder, Compression, EncodedBlock};
 pub use reader::{Claim, ReadBlock, ReadOptions, Reader};
 pub use toc::{Block, Toc};
+pub(crate) use toc::{message_of_schema, schema_of_message};
 pub use verify::Damage;
 pub use writer::{BlockInfo, SegmentOptions, SegmentWriter, SharedSegment};
 

@@ -156,7 +156,7 @@ impl Block {
 }
 
 /// The IPC message of a schema, padded to 64 bytes.
-pub(super) fn message_of_schema(schema: &Schema) -> Result<Vec<u8>> {
+pub(crate) fn message_of_schema(schema: &Schema) -> Result<Vec<u8>> {
     let stream = StreamEncoder::try_new(schema)?.finish()?;
     let mut message: Vec<u8> = stream.iter().flat_map(|part| part.iter().copied()).collect();
     debug_assert!(message.ends_with(&EOS));
@@ -165,7 +165,7 @@ pub(super) fn message_of_schema(schema: &Schema) -> Result<Vec<u8>> {
 }
 
 /// The schema of a message, with the numbers of its dictionaries.
-pub(super) fn schema_of_message(message: &[u8]) -> Result<SchemaRef> {
+pub(crate) fn schema_of_message(message: &[u8]) -> Result<SchemaRef> {
     let decoded = catch_unwind(AssertUnwindSafe(|| try_schema_from_ipc_buffer(message)));
     match decoded {
         Ok(Ok(schema)) => Ok(Arc::new(schema)),

@@ -1,0 +1,181 @@
+//! Least and greatest values of columns whose type makes them cheap to learn.
+
+use std::collections::BTreeMap;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::{max, min};
+use arrow::datatypes::*;
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value};
+
+/// What is known of a column's values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ColumnStatistics {
+    /// The least, as a number; of dates and times, that of their unit since 1970.
+    pub min: Value,
+    /// The greatest.
+    pub max: Value,
+    /// Rows without a value.
+    pub nulls: u64,
+}
+
+/// Statistics in the making.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    /// By column; `None` where there are no values to compare, or none that are cheap.
+    columns: Vec<Option<Extremes>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Extremes {
+    range: Option<(Scalar, Scalar)>,
+    nulls: u64,
+}
+
+/// Every number that is compared fits one of these.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Scalar {
+    Int(i128),
+    Float(f64),
+}
+
+impl Statistics {
+    /// Takes a batch into account.
+    pub fn add(&mut self, batch: &RecordBatch) {
+        let first = self.columns.is_empty();
+        for (index, column) in batch.columns().iter().enumerate() {
+            let found = extremes(column);
+            match self.columns.get_mut(index) {
+                Some(known) => *known = known.zip(found).map(|(known, new)| known.with(new)),
+                None if first => self.columns.push(found),
+                None => {}
+            }
+        }
+    }
+
+    /// Takes all that another has seen into account.
+    pub fn merge(&mut self, other: &Statistics) {
+        if self.columns.is_empty() {
+            self.columns.clone_from(&other.columns);
+            return;
+        }
+        for (known, new) in self.columns.iter_mut().zip(&other.columns) {
+            *known = known.zip(*new).map(|(known, new)| known.with(new));
+        }
+    }
+
+    /// What is known, by column name.
+    pub fn finish(&self, schema: &Schema) -> BTreeMap<String, ColumnStatistics> {
+        let named = schema.fields().iter().zip(&self.columns);
+        let known = named.filter_map(|(field, extremes)| {
+            let Extremes { range, nulls } = (*extremes)?;
+            let (min, max) = range?;
+            let (min, max) = (min.to_json()?, max.to_json()?);
+            Some((field.name().clone(), ColumnStatistics { min, max, nulls }))
+        });
+        known.collect()
+    }
+}
+
+impl Extremes {
+    fn with(self, other: Extremes) -> Extremes {
+        let range = match (self.range, other.range) {
+            (Some((low, high)), Some((less, more))) => {
+                Some((if less < low { less } else { low }, if more > high { more } else { high }))
+            }
+            (one, two) => one.or(two),
+        };
+        Extremes { range, nulls: self.nulls + other.nulls }
+    }
+}
+
+impl Scalar {
+    fn to_json(self) -> Option<Value> {
+        match self {
+            Scalar::Int(int) => i64::try_from(int)
+                .map(Value::from)
+                .or_else(|_| u64::try_from(int).map(Value::from))
+                .ok(),
+            Scalar::Float(float) => Number::from_f64(float).map(Value::Number),
+        }
+    }
+}
+
+/// One pass over a column of numbers, dates or times; other types are not looked at.
+fn extremes(column: &ArrayRef) -> Option<Extremes> {
+    macro_rules! of {
+        ($($data_type:pat => $arrow:ty, $scalar:ident, $wide:ty;)*) => {
+            match column.data_type() {
+                $($data_type => {
+                    let array = column.as_primitive::<$arrow>();
+                    let wide = |value| Scalar::$scalar(<$wide>::from(value));
+                    min(array).zip(max(array)).map(|(low, high)| (wide(low), wide(high)))
+                })*
+                _ => return None,
+            }
+        };
+    }
+    let range = of! {
+        DataType::Int8 => Int8Type, Int, i128;
+        DataType::Int16 => Int16Type, Int, i128;
+        DataType::Int32 => Int32Type, Int, i128;
+        DataType::Int64 => Int64Type, Int, i128;
+        DataType::UInt8 => UInt8Type, Int, i128;
+        DataType::UInt16 => UInt16Type, Int, i128;
+        DataType::UInt32 => UInt32Type, Int, i128;
+        DataType::UInt64 => UInt64Type, Int, i128;
+        DataType::Float32 => Float32Type, Float, f64;
+        DataType::Float64 => Float64Type, Float, f64;
+        DataType::Date32 => Date32Type, Int, i128;
+        DataType::Date64 => Date64Type, Int, i128;
+        DataType::Timestamp(TimeUnit::Second, _) => TimestampSecondType, Int, i128;
+        DataType::Timestamp(TimeUnit::Millisecond, _) => TimestampMillisecondType, Int, i128;
+        DataType::Timestamp(TimeUnit::Microsecond, _) => TimestampMicrosecondType, Int, i128;
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => TimestampNanosecondType, Int, i128;
+    };
+    Some(Extremes { range, nulls: column.null_count() as u64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Float64Array, Int32Array, StringArray, UInt64Array};
+    use serde_json::json;
+    use std::sync::Arc;
+
+    fn batch(ints: Vec<Option<i32>>, floats: Vec<f64>, large: u64) -> RecordBatch {
+        let rows = ints.len();
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("int", Arc::new(Int32Array::from(ints))),
+            ("float", Arc::new(Float64Array::from(floats))),
+            ("large", Arc::new(UInt64Array::from(vec![large; rows]))),
+            ("text", Arc::new(StringArray::from(vec!["t"; rows]))),
+        ];
+        RecordBatch::try_from_iter(columns).unwrap()
+    }
+
+    #[test]
+    fn batches_and_parts_add_up() {
+        let batches = [
+            batch(vec![Some(3), None], vec![0.5, 1.5], 7),
+            batch(vec![None, None], vec![-0.5, 0.0], u64::MAX),
+            batch(vec![Some(-3)], vec![f64::INFINITY], 0),
+        ];
+        let schema = batches[0].schema();
+        let (mut one, mut other) = (Statistics::default(), Statistics::default());
+        one.add(&batches[0]);
+        one.add(&batches[1]);
+        other.add(&batches[2]);
+        let mut all = Statistics::default();
+        all.merge(&one);
+        all.merge(&other);
+        let known = all.finish(&schema);
+        let int = ColumnStatistics { min: json!(-3), max: json!(3), nulls: 3 };
+        assert_eq!(known["int"], int);
+        assert_eq!(known["large"].max, json!(u64::MAX));
+        assert!(!known.contains_key("text"));
+        assert!(!known.contains_key("float"), "infinity is no JSON number");
+        assert!(Statistics::default().finish(&schema).is_empty());
+    }
+}
