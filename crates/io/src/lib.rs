@@ -4,6 +4,7 @@ pub mod append;
 pub mod blob;
 pub mod buffer;
 pub mod catalog;
+pub mod collection;
 pub mod disk;
 pub mod foreign;
 pub mod gensort;

@@ -5,6 +5,7 @@
 //! the dead from those of the living, and removes them.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -21,10 +22,20 @@ pub struct Scratch {
 }
 
 /// A folder in use.
-struct Held {
-    folder: PathBuf,
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) folder: PathBuf,
     lock_path: PathBuf,
     _lock: File,
+}
+
+impl Held {
+    /// Removes the folder, then the lock. What cannot be removed now is reclaimed by the next
+    /// start.
+    pub(crate) fn remove(self) {
+        let _ = fs::remove_dir_all(&self.folder);
+        let _ = fs::remove_file(&self.lock_path);
+    }
 }
 
 impl Scratch {
@@ -43,6 +54,7 @@ impl Scratch {
         let mut held = self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if held.is_empty() {
             for (number, parent) in self.parents.iter().enumerate() {
+                reclaim(parent);
                 held.push(hold(parent, &format!("{}-{number:x}", self.name()))?);
             }
         }
@@ -60,45 +72,61 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let held = self.held.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for held in held.drain(..) {
-            // What cannot be removed now is reclaimed by the next start.
-            let _ = fs::remove_dir_all(&held.folder);
-            let _ = fs::remove_file(&held.lock_path);
-        }
+        held.drain(..).for_each(Held::remove);
     }
 }
 
 /// Makes a folder whose owner is alive: the lock first, so that there is never a folder without.
-fn hold(parent: &Path, name: &str) -> Result<Held> {
-    let made = |path: &Path, error| Error::os("make the scratch folder", path, &error);
+pub(crate) fn hold(parent: &Path, name: &str) -> Result<Held> {
+    let made = |path: &Path, error| Error::os("make the folder", path, &error);
     fs::create_dir_all(parent).map_err(|error| made(parent, error))?;
-    reclaim(parent);
     let lock_path = parent.join(format!("{name}.lock"));
-    let lock = File::create(&lock_path).map_err(|error| made(&lock_path, error))?;
-    flock(&lock, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|error| made(&lock_path, error.into()))?;
+    let lock = lock_file(&lock_path).map_err(|error| made(&lock_path, error))?;
     let folder = parent.join(name);
     fs::create_dir(&folder).map_err(|error| made(&folder, error))?;
     Ok(Held { folder, lock_path, _lock: lock })
 }
 
+/// The lock, held. Whoever reclaims may have seen the file before it was, and removed it.
+fn lock_file(path: &Path) -> std::io::Result<File> {
+    loop {
+        let lock = File::create(path)?;
+        flock(&lock, FlockOperation::LockExclusive)?;
+        let still_there = fs::metadata(path).is_ok_and(|now| {
+            lock.metadata().is_ok_and(|held| (held.dev(), held.ino()) == (now.dev(), now.ino()))
+        });
+        if still_there {
+            return Ok(lock);
+        }
+    }
+}
+
 /// Removes what processes that no longer live have left in a scratch folder. Returns how many
 /// folders went.
 pub fn reclaim(parent: &Path) -> usize {
+    reclaim_after(parent, |_| Ok(()))
+}
+
+/// The same, where something is to be done for each folder before it goes; if that fails, it stays.
+pub(crate) fn reclaim_after(parent: &Path, before: impl Fn(&Path) -> Result<()>) -> usize {
     let Ok(entries) = fs::read_dir(parent) else { return 0 };
     let locks = entries.flatten().map(|entry| entry.path());
     let locks = locks.filter(|path| path.extension().is_some_and(|extension| extension == "lock"));
-    locks.filter(|path| reclaim_one(path).is_ok()).count()
+    locks.filter(|path| reclaim_one(path, &before).unwrap_or(false)).count()
 }
 
-fn reclaim_one(lock_path: &Path) -> std::io::Result<()> {
+fn reclaim_one(lock_path: &Path, before: impl Fn(&Path) -> Result<()>) -> std::io::Result<bool> {
     let lock = File::open(lock_path)?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
     let folder = lock_path.with_extension("");
+    if before(&folder).is_err() {
+        return Ok(false);
+    }
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
-    fs::remove_file(lock_path)
+    fs::remove_file(lock_path)?;
+    Ok(true)
 }
 
 #[cfg(test)]

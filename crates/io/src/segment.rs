@@ -111,7 +111,7 @@ impl Segment {
     }
 
     /// The file, opened unless somebody has it open.
-    fn file(&self) -> Result<Arc<DiskFile>> {
+    pub(crate) fn file(&self) -> Result<Arc<DiskFile>> {
         let mut known = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(file) = known.upgrade() {
             return Ok(file);

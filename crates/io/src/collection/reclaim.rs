@@ -1,0 +1,73 @@
+//! Reclaiming what processes that were killed have left on disks.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use euphrates_flow::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{Catalog, Life};
+use crate::disk::{Disk, named_disk, named_disks};
+use crate::scratch::reclaim_after;
+
+/// The folder of a disk in which collections are made. No slug begins with a dot.
+pub(super) const STAGING: &str = ".staging";
+const NOTE: &str = "commit.json";
+
+/// What a commit is about to do, written into its staging folder before it does.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Note {
+    /// The home whose catalog will show the collection.
+    pub home: PathBuf,
+    /// Its name.
+    pub name: String,
+    /// Where its segments will be, from the disk's folder on.
+    pub place: String,
+}
+
+impl Note {
+    pub(super) fn write(&self, staging: &Path) -> Result<()> {
+        let path = staging.join(NOTE);
+        let text = serde_json::to_vec(self)
+            .map_err(|error| Error::usage(format!("{}: {error}", self.home.display())))?;
+        File::create(&path)
+            .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
+            .map_err(|error| Error::os("write", &path, &error))
+    }
+
+    /// The note of a staging folder, if its owner got as far as that.
+    fn read(staging: &Path) -> Option<Note> {
+        serde_json::from_slice(&fs::read(staging.join(NOTE)).ok()?).ok()
+    }
+}
+
+/// Removes what processes that no longer live have left in the making on the home's disks.
+/// Returns how many attempts went.
+pub fn reclaim(home: &Path) -> Result<usize> {
+    let catalog = Catalog::of(home)?;
+    let mut reclaimed = 0;
+    for disk in named_disks(home)? {
+        reclaimed += reclaim_disk(home, &named_disk(home, Some(&disk.name))?, &catalog);
+    }
+    Ok(reclaimed)
+}
+
+/// The same for one disk. A disk may serve several homes: once an attempt has come as far as to
+/// say whose it is, only its own home may tell whether it was committed.
+pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize {
+    reclaim_after(&disk.folder().join(STAGING), |staging| {
+        let Some(note) = Note::read(staging) else { return Ok(()) };
+        if note.home != home {
+            return Err(Error::usage("it belongs to another home"));
+        }
+        let shown = catalog.newest(&note.name)?.is_some_and(|newest| {
+            let mut paths = newest.segments.iter().map(|segment| Path::new(&segment.path));
+            newest.life == Life::Live && paths.any(|path| path.starts_with(&note.place))
+        });
+        if !shown {
+            let _ = fs::remove_dir_all(disk.folder().join(&note.place));
+        }
+        Ok(())
+    })
+}
