@@ -1,1 +1,100 @@
 //! `ls`, `describe`, `verify`, `rm`: collections and their catalog.
+
+use euphrates_engine::machine;
+use euphrates_engine::report::{bytes_of, count};
+use euphrates_flow::{Kind, Result};
+use euphrates_io::catalog::{Catalog, Manifest};
+use euphrates_io::collection::{self, Verified};
+use serde_json::json;
+
+use crate::arguments::{Describe, Ls, Rm, Verify};
+use crate::print;
+use crate::style::{complain, say};
+
+/// `euphrates ls`
+pub fn ls(command: Ls) -> Result<u8> {
+    let mut found = Catalog::of(&machine::home())?.list()?;
+    let prefix = command.prefix.unwrap_or_default();
+    found.retain(|manifest| manifest.name.starts_with(&prefix));
+    if command.json {
+        print(&(json!(found).to_string() + "\n"))?;
+        return Ok(0);
+    }
+    let width = found.iter().map(|manifest| manifest.name.len()).max().unwrap_or(0).max(4);
+    for Manifest { name, rows, bytes, ordered, .. } in &found {
+        let order = if *ordered { "stream" } else { "unordered" };
+        let (rows, bytes) = (count(*rows), bytes_of(*bytes as f64));
+        print(&format!("{name:width$}  {rows:>15} rows  {bytes:>10}  {order}\n"))?;
+    }
+    Ok(0)
+}
+
+/// `euphrates describe`
+pub fn describe(command: Describe) -> Result<u8> {
+    let manifest = Catalog::of(&machine::home())?.describe(&command.collection)?;
+    match command.json {
+        true => print(&(json!(manifest).to_string() + "\n"))?,
+        false => print(&page(&manifest))?,
+    }
+    Ok(0)
+}
+
+fn page(manifest: &Manifest) -> String {
+    let order = match (manifest.ordered, manifest.sort_keys.is_empty()) {
+        (true, false) => format!("a stream, sorted by {}", manifest.sort_keys.join(", ")),
+        (true, true) => "a stream".to_string(),
+        (false, _) => "unordered".to_string(),
+    };
+    let (rows, bytes) = (count(manifest.rows), bytes_of(manifest.bytes as f64));
+    let mut text = format!("{}: {rows} rows, {bytes}, {order}\n", manifest.name);
+    text += &format!("version {}, made by run {}\n\ncolumns\n", manifest.version, manifest.run_id);
+    let width = manifest.columns.iter().map(|column| column.name.len()).max().unwrap_or(0);
+    for column in &manifest.columns {
+        text += &format!("  {:width$}  {}", column.name, column.data_type);
+        if let Some(known) = manifest.statistics.get(&column.name) {
+            text += &format!("  from {} to {}, {} nulls", known.min, known.max, known.nulls);
+        }
+        text += "\n";
+    }
+    text += "\nsegments\n";
+    for segment in &manifest.segments {
+        let (rows, bytes) = (count(segment.rows), bytes_of(segment.bytes as f64));
+        let (disk, blocks, path) = (&segment.disk, segment.blocks, &segment.path);
+        text += &format!("  disk {disk}: {rows} rows, {bytes}, {blocks} blocks, {path}\n");
+    }
+    text
+}
+
+/// `euphrates verify`: exit code 3 if anything is not as it was written.
+pub fn verify(command: Verify) -> Result<u8> {
+    let mut worst = 0;
+    for name in &command.collections {
+        match collection::verify(&machine::home(), name) {
+            Ok(verified) if verified.damages.is_empty() => say(&sound(name, &verified)),
+            Ok(verified) => {
+                say(&format!("{name}: DAMAGED, {} places", verified.damages.len()));
+                verified.damages.iter().for_each(|damage| say(&format!("  {damage}")));
+                worst = worst.max(Kind::Corrupt.exit_code());
+            }
+            Err(error) => {
+                complain(&error);
+                worst = worst.max(error.kind().exit_code());
+            }
+        }
+    }
+    Ok(worst)
+}
+
+fn sound(name: &str, verified: &Verified) -> String {
+    let Verified { segments, blocks_good, bytes, .. } = verified;
+    let bytes = bytes_of(*bytes as f64);
+    format!("{name}: sound; {blocks_good} blocks in {segments} segments, {bytes}")
+}
+
+/// `euphrates rm`
+pub fn rm(command: Rm) -> Result<u8> {
+    let home = machine::home();
+    let names = command.collections.iter();
+    names.map(|name| collection::remove(&home, name, &machine::run_id())).collect::<Result<()>>()?;
+    Ok(0)
+}

@@ -70,9 +70,10 @@ fn dispatch(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Valsort(command) => gensort::validate(command),
         Command::CopyIn(command) => copy::copy_in(command, log, host),
         Command::CopyOut(command) => copy::copy_out(command, log, host),
-        Command::Ls(_) | Command::Describe(_) | Command::Verify(_) | Command::Rm(_) => {
-            Err(Error::usage("collections arrive with the catalog"))
-        }
+        Command::Ls(command) => collections::ls(command),
+        Command::Describe(command) => collections::describe(command),
+        Command::Verify(command) => collections::verify(command),
+        Command::Rm(command) => collections::rm(command),
         Command::Run(command) => flows::run(command, log, host),
         Command::Check(command) => flows::check(command, host),
         Command::Show(command) => flows::show(command, host),
