@@ -6,6 +6,7 @@
 
 mod file;
 mod named;
+mod past_cache;
 mod queue;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 pub use euphrates_policy::device::Mode;
 use euphrates_policy::device::{Facts, Way};
+use past_cache::write_past_cache;
 
 use crate::buffer::{PooledBuffer, pool};
 pub use file::DiskFile;
@@ -53,7 +55,12 @@ impl Disk {
 
     /// The disk a path lies on, by the name of its device.
     pub fn of(path: &Path) -> Result<Disk> {
-        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("/")) };
+        let parent = match path.parent() {
+            Some(here) if here.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => Path::new("/"),
+        };
+        let folder = if path.is_dir() { path } else { parent };
         Disk::new(&format!("device-{}", device_of(folder)?), folder, Mode::Auto)
     }
 
@@ -142,12 +149,13 @@ impl Disk {
         Ok(Pending { completion, file: file.clone(), lead, len })
     }
 
-    /// Writes all parts, one behind the other, from `offset` on. On a disk that is held to a rate
-    /// they go through its queue.
+    /// Writes all parts, one behind the other, from `offset` on: past the page cache, unless the
+    /// user said otherwise. On a disk that is held to a rate they go through its queue.
     pub fn write_at(&self, file: &Arc<DiskFile>, offset: u64, parts: &[Buffer]) -> Result<()> {
         let bytes: usize = parts.iter().map(Buffer::len).sum();
         let written = match self.0.rate {
-            None => file.write_parts(offset, parts),
+            None if self.0.mode == Mode::Buffered => file.write_parts(offset, parts),
+            None => write_past_cache(file, offset, parts)?,
             Some(_) => self.write_queued(file, offset, parts)?,
         };
         written.map_err(|error| write_error(file, offset, bytes, &error))

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, IoSlice};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::buffer::Buffer;
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
 use crate::append::Target;
+use crate::disk::{Disk, DiskFile};
 use crate::location::{Destination, destination};
 use crate::remote::Object;
 
@@ -49,7 +50,8 @@ fn exists_already(name: &str) -> Error {
 
 /// A local file beside its target.
 struct StagedFile {
-    file: File,
+    disk: Disk,
+    file: Arc<DiskFile>,
     staged: PathBuf,
     target: PathBuf,
     overwrite: bool,
@@ -60,48 +62,29 @@ impl StagedFile {
         let target = check_local(path, overwrite)?;
         let name = target.file_name().expect("checked").to_string_lossy();
         let staged = target.with_file_name(format!(".{name}.{run_id}.{STAGED_SUFFIX}"));
-        let created = File::options().write(true).create_new(true).open(&staged);
-        let file = created.map_err(|error| Error::os("create", &staged, &error))?;
+        let disk = Disk::of(&staged)?;
+        let file = disk.create(&staged)?;
         if let Ok(old) = fs::metadata(&target) {
             // Who may read the old file may read the new one.
-            let _ = file.set_permissions(old.permissions());
+            let _ = fs::set_permissions(&staged, old.permissions());
         }
-        Ok(StagedFile { file, staged, target, overwrite })
+        Ok(StagedFile { disk, file, staged, target, overwrite })
     }
 }
 
 impl Target for StagedFile {
-    fn write_at(&self, mut offset: u64, parts: &[Buffer]) -> Result<()> {
-        const SLICES_MAX: usize = 1024;
-        let mut slices: Vec<IoSlice> =
-            parts.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part)).collect();
-        let mut rest = &mut slices[..];
-        while !rest.is_empty() {
-            let now = rest.len().min(SLICES_MAX);
-            match rustix::io::pwritev(&self.file, &rest[..now], offset) {
-                Ok(0) => {
-                    let error = io::ErrorKind::WriteZero.into();
-                    return Err(Error::os("write", &self.staged, &error));
-                }
-                Ok(written) => {
-                    offset += written as u64;
-                    IoSlice::advance_slices(&mut rest, written);
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(Error::os("write", &self.staged, &errno.into())),
-            }
-        }
-        Ok(())
+    fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+        self.disk.write_at(&self.file, offset, parts)
     }
 
     fn settle(&self, bytes: u64) -> Result<()> {
         let failed = |error: io::Error| Error::os("write", &self.staged, &error);
-        let length = self.file.metadata().map_err(failed)?.len();
+        let length = self.file.bytes().map_err(failed)?;
         if length != bytes {
             let message = format!("{length} bytes are on disk where {bytes} were written");
             return Err(Error::corrupt(message).at(self.staged.display()));
         }
-        self.file.sync_all().map_err(failed)
+        self.file.sync().map_err(failed)
     }
 
     fn commit(&self) -> Result<()> {
