@@ -6,12 +6,14 @@
 use std::fs::File;
 use std::path::Path;
 
+use arrow::buffer::Buffer;
 use bytes::Bytes;
 use euphrates_flow::{Error, Result};
 use rustix::buffer::spare_capacity;
 use rustix::fs::Advice;
 use rustix::io::Errno;
 
+use crate::buffer::{SLAB_BYTES_MAX, SLAB_BYTES_MIN, pool};
 use crate::remote::Object;
 
 /// An opened file; reads may be made from several threads at once.
@@ -82,21 +84,48 @@ impl Blob {
     }
 
     fn read_local(&self, file: &File, offset: u64, bytes: usize) -> Result<Bytes> {
+        // A slab has been used before and costs no page faults; but what is read may be kept for
+        // long, so it must not keep much more than itself.
+        let slab = bytes.next_power_of_two();
+        if (SLAB_BYTES_MIN..=SLAB_BYTES_MAX).contains(&slab) && slab - bytes <= slab / 8 {
+            let mut buffer = pool().take(bytes)?;
+            let mut read = 0;
+            while read < bytes {
+                let at = offset + read as u64;
+                read += self.progress(rustix::io::pread(file, &mut buffer[read..], at))?;
+            }
+            return Ok(Bytes::from_owner(Owned(buffer.into_arrow())));
+        }
         let mut read = Vec::with_capacity(bytes);
         while read.len() < bytes {
             let at = offset + read.len() as u64;
-            match rustix::io::pread(file, spare_capacity(&mut read), at) {
-                Ok(0) => {
-                    let error = Error::corrupt("the file became shorter while it was read");
-                    return Err(error.at(&self.name));
-                }
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(Error::os("read", &self.name, &errno.into())),
-            }
+            self.progress(rustix::io::pread(file, spare_capacity(&mut read), at))?;
         }
         // The allocator may have given more room than asked for, and `pread` may have filled it.
         read.truncate(bytes);
         Ok(Bytes::from(read))
+    }
+
+    /// How far a read got, which may be no way at all if a signal came.
+    fn progress(&self, read: rustix::io::Result<usize>) -> Result<usize> {
+        match read {
+            Ok(0) => {
+                let error = Error::corrupt("the file became shorter while it was read");
+                Err(error.at(&self.name))
+            }
+            Ok(bytes) => Ok(bytes),
+            Err(Errno::INTR) => Ok(0),
+            Err(errno) => Err(Error::os("read", &self.name, &errno.into())),
+        }
+    }
+}
+
+/// Lets `Bytes` own a buffer.
+pub(crate) struct Owned(pub Buffer);
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 

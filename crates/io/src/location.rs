@@ -116,6 +116,13 @@ fn split_url(path: &str) -> Result<Option<(&str, &str, &str)>> {
     Ok(Some((scheme, bucket, key)))
 }
 
+/// A star stands for no separator, and for no dot at the beginning of a name.
+const MATCH: glob::MatchOptions = glob::MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: true,
+};
+
 fn find_local(path: &str, extensions: &[&str]) -> Result<Vec<FileRef>> {
     let plain = Path::new(path);
     if plain.is_dir() {
@@ -128,7 +135,7 @@ fn find_local(path: &str, extensions: &[&str]) -> Result<Vec<FileRef>> {
     if plain.exists() || !is_pattern(path) {
         return Ok(vec![FileRef::local(plain)]);
     }
-    let paths = glob::glob(path).map_err(|error| wrong_pattern(path, &error))?;
+    let paths = glob::glob_with(path, MATCH).map_err(|error| wrong_pattern(path, &error))?;
     let mut found = vec![];
     for entry in paths {
         let entry = entry.map_err(|error| Error::os("list", error.path(), error.error()))?;
@@ -169,12 +176,11 @@ fn find_remote(
 ) -> Result<Vec<FileRef>> {
     if is_pattern(key) {
         let pattern = glob::Pattern::new(key).map_err(|error| wrong_pattern(path, &error))?;
-        let options = glob::MatchOptions { require_literal_separator: true, ..Default::default() };
         let literal = &key[..key.find(is_pattern_char).unwrap_or(0)];
         let folder = literal.rfind('/').map_or("", |end| &literal[..end]);
         let listed = store.list(folder)?.into_iter();
         let found: Vec<FileRef> = listed
-            .filter(|(object, _)| pattern.matches_with(object.key(), options))
+            .filter(|(object, _)| pattern.matches_with(object.key(), MATCH))
             .map(FileRef::remote)
             .collect();
         return match found.is_empty() {

@@ -18,6 +18,7 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
 use crate::append::Target;
+use crate::blob::Owned;
 use crate::disk::{Disk, DiskFile};
 use crate::location::{Destination, destination};
 use crate::remote::Object;
@@ -265,15 +266,6 @@ impl Target for Upload {
             // What cannot be aborted is removed by the bucket's own rule for unfinished uploads.
             let _ = self.object.abort(&upload);
         }
-    }
-}
-
-/// Lets `Bytes` own a buffer.
-struct Owned(Buffer);
-
-impl AsRef<[u8]> for Owned {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
     }
 }
 

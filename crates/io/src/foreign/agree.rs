@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Fields, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
 use euphrates_flow::{Error, Result};
 
 /// Same columns, same types; for formats that know their types.
@@ -17,10 +17,9 @@ pub fn widening(one: &Schema, other: &Schema) -> Result<Schema> {
 
 /// All columns of both, types widened; for formats whose records may leave columns out.
 pub fn union(one: &Schema, other: &Schema) -> Result<Schema> {
-    let fields = union_fields(one.fields(), other.fields());
-    fields
+    union_fields(one.fields(), other.fields())
         .map(Schema::new)
-        .ok_or_else(|| Error::usage("a column has types that do not go together"))
+        .map_err(|(field, first)| different_types(field.name(), field.data_type(), &first))
 }
 
 /// The type that holds the values of both, if there is one.
@@ -40,7 +39,7 @@ pub fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
             let inner = widened(a.data_type(), b.data_type())?;
             Some(List(Arc::new(Field::new(a.name(), inner, true))))
         }
-        (Struct(a), Struct(b)) => union_fields(a, b).map(Struct),
+        (Struct(a), Struct(b)) => union_fields(a, b).ok().map(Struct),
         (a, b) if !a.is_nested() && !b.is_nested() => Some(Utf8),
         _ => None,
     }
@@ -66,18 +65,20 @@ fn concrete_type(data_type: &DataType) -> DataType {
     }
 }
 
-fn union_fields(one: &Fields, other: &Fields) -> Option<Fields> {
+/// The fields of both, or one of `other` and the type it has in `one`, which do not go together.
+fn union_fields(one: &Fields, other: &Fields) -> Result<Fields, (FieldRef, DataType)> {
     let mut fields: Vec<Arc<Field>> = one.to_vec();
     for field in other {
         match fields.iter_mut().find(|known| known.name() == field.name()) {
             None => fields.push(Arc::new(field.as_ref().clone().with_nullable(true))),
             Some(known) => {
-                let both = widened(known.data_type(), field.data_type())?;
+                let both = widened(known.data_type(), field.data_type())
+                    .ok_or_else(|| (field.clone(), known.data_type().clone()))?;
                 *known = Arc::new(Field::new(known.name(), both, true));
             }
         }
     }
-    Some(fields.into())
+    Ok(fields.into())
 }
 
 fn merge(
@@ -96,14 +97,16 @@ fn merge(
             return Err(differs(name, "is missing, and is in the first file"));
         };
         let Some(data_type) = both(field.data_type(), twin.data_type()) else {
-            let how =
-                format!("is {}, and {} in the first file", twin.data_type(), field.data_type());
-            return Err(differs(name, &how));
+            return Err(different_types(name, twin.data_type(), field.data_type()));
         };
         let is_nullable = field.is_nullable() || twin.is_nullable();
         Ok(field.as_ref().clone().with_data_type(data_type).with_nullable(is_nullable))
     });
     Ok(Schema::new(merged.collect::<Result<Vec<Field>>>()?))
+}
+
+fn different_types(column: &str, data_type: &DataType, first: &DataType) -> Error {
+    differs(column, &format!("is {data_type}, and {first} in the first file"))
 }
 
 fn differs(column: &str, how: &str) -> Error {

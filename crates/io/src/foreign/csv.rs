@@ -16,9 +16,10 @@ use euphrates_flow::{Error, Result, batch_rows};
 
 use super::options::{delimiter_byte, type_named};
 use super::rows::{RowDecoder, RowFormat, Rows};
-use super::text::Text;
+use super::text::{Text, line_bytes};
 use super::{
     Batches, Chunk, Encoder, Format, Opened, ReadOptions, WriteOptions, Writer, agree, guarded,
+    some_column,
 };
 use crate::blob::Blob;
 use crate::location::FileRef;
@@ -53,13 +54,12 @@ impl Format for Csv {
                 .with_truncated_rows(true)
                 .infer_schema(Cursor::new(&sample), Some(SAMPLE_RECORDS)))
         })?;
-        let (schema, records) = inferred.map_err(|error| {
+        let (schema, _) = inferred.map_err(|error| {
             Error::corrupt(error).remedy("check delimiter and header, and that it is UTF-8 text")
         })?;
         let schema = with_types(schema, options)?;
-        // A row cannot be shorter than its delimiters; a header may be all there is.
-        let row_bytes = sample.len() / records.max(1);
-        let rows = batch_rows(row_bytes.max(schema.fields().len()));
+        // A row cannot be shorter than its delimiters.
+        let rows = batch_rows(line_bytes(&sample).max(schema.fields().len()));
         Ok(Arc::new(File { text: Arc::new(text), dialect, schema: Arc::new(schema), rows }))
     }
 
@@ -72,6 +72,7 @@ impl Format for Csv {
     }
 
     fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
+        some_column(schema, self)?;
         if let Some(field) = schema.fields().iter().find(|field| field.data_type().is_nested()) {
             let what = format!("column `{}` is {}", field.name(), field.data_type());
             return Err(Error::usage(format!("{what}, which CSV cannot hold"))

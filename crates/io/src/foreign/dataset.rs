@@ -138,6 +138,10 @@ fn schema_of_all(
 ) -> Result<SchemaRef> {
     let mut common: Option<Schema> = None;
     for (file, opened) in files.iter().zip(opened) {
+        if format.infers() && opened.schema().fields().is_empty() && common.is_some() {
+            // An empty file agrees with any other.
+            continue;
+        }
         check_names(opened.schema()).map_err(|error| at(error, &file.name))?;
         let schema = wanted_of(opened.schema(), options.columns.as_deref());
         common = Some(match common {
@@ -151,6 +155,10 @@ fn schema_of_all(
     if let Some(columns) = &options.columns {
         let names = opened[0].schema().fields().iter().map(|field| field.name().as_str());
         schema = wanted(&schema, columns, names).map_err(|error| at(error, &files[0].name))?;
+    }
+    if format.infers() && opened.iter().all(|opened| opened.schema().fields().is_empty()) {
+        let error = Error::usage("there is nothing in it to tell the columns from");
+        return Err(error.at(&files[0].name).remedy("give files with at least a header or record"));
     }
     Ok(Arc::new(if format.infers() { concrete(&schema) } else { schema }))
 }

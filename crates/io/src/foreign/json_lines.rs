@@ -13,9 +13,10 @@ use euphrates_flow::{Error, Result, batch_rows};
 
 use super::options::type_named;
 use super::rows::{RowDecoder, RowFormat, Rows};
-use super::text::Text;
+use super::text::{Text, line_bytes};
 use super::{
     Batches, Chunk, Encoder, Format, Opened, ReadOptions, WriteOptions, Writer, agree, guarded,
+    some_column,
 };
 use crate::blob::Blob;
 use crate::location::FileRef;
@@ -44,10 +45,8 @@ impl Format for JsonLines {
         let sample = text.sample(&blob)?;
         let inferred =
             guarded(|| Ok(infer_json_schema(Cursor::new(&sample), Some(SAMPLE_RECORDS))))?;
-        let (schema, records) = inferred.map_err(|error| {
-            Error::corrupt(error).remedy("every line must be one JSON object of the same fields")
-        })?;
-        let rows = batch_rows(sample.len() / records.max(1));
+        let (schema, _) = inferred.map_err(|error| explain(&error, &sample))?;
+        let rows = batch_rows(line_bytes(&sample));
         let schema = Arc::new(with_types(schema, options)?);
         Ok(Arc::new(File { text: Arc::new(text), schema, rows }))
     }
@@ -61,6 +60,7 @@ impl Format for JsonLines {
     }
 
     fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
+        some_column(schema, self)?;
         // The encoder knows which types it can write.
         let mut encoder = JsonEncoder { bytes: vec![] };
         encoder.push(&RecordBatch::new_empty(schema.clone())).map_err(|error| {
@@ -68,6 +68,22 @@ impl Format for JsonLines {
         })?;
         Ok(Arc::new(JsonWriter))
     }
+}
+
+/// Finds the line that is no record.
+fn explain(error: &ArrowError, sample: &[u8]) -> Error {
+    let is_wrong = |line: &[u8]| {
+        infer_json_schema(Cursor::new(line), None).err().map(|error| error.to_string())
+    };
+    let mut lines = sample.split(|byte| *byte == b'\n').map(is_wrong).enumerate();
+    let error = match lines.find_map(|(index, wrong)| Some((index, wrong?))) {
+        Some((index, wrong)) => {
+            let wrong = wrong.split(" at line ").next().unwrap_or_default().to_string();
+            Error::corrupt(wrong).at(format!("line {}", index + 1))
+        }
+        None => Error::corrupt(error),
+    };
+    error.remedy("every line must be one JSON object, with fields of the same types")
 }
 
 /// The schema with the types the user gave; a column no record of the sample has may be among them.

@@ -158,6 +158,15 @@ pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format>
     })
 }
 
+/// Fails if there is no column: such a file would hold nothing but a number of rows.
+fn some_column(schema: &arrow::datatypes::Schema, format: &dyn Format) -> Result<()> {
+    match schema.fields().is_empty() {
+        false => Ok(()),
+        true => Err(Error::usage(format!("a {} file needs a column", format.name()))
+            .remedy("select at least one")),
+    }
+}
+
 /// Runs a decoder of untrusted bytes: a panic in it means that the bytes are not what they claim.
 fn guarded<T>(decode: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode))

@@ -12,6 +12,7 @@ use euphrates_flow::{Error, Result, batch_rows};
 
 use super::{Batches, Chunk, Encoder, Format, Opened, ReadOptions, WriteOptions, Writer};
 use crate::blob::Blob;
+use crate::buffer::pool;
 use crate::location::FileRef;
 
 /// The bytes of a key, of a payload, and of a record.
@@ -108,10 +109,12 @@ fn batch_of(bytes: &[u8], schema: &SchemaRef) -> Result<RecordBatch> {
             "key" => (0, KEY_BYTES),
             _ => (KEY_BYTES, PAYLOAD_BYTES),
         };
-        let mut values = Vec::with_capacity(rows * width);
+        let mut values = pool().take(rows * width)?;
         let records = bytes.chunks_exact(RECORD_BYTES);
-        records.for_each(|record| values.extend_from_slice(&record[at..at + width]));
-        let values = Buffer::from_vec(values);
+        for (value, record) in values.chunks_exact_mut(width).zip(records) {
+            value.copy_from_slice(&record[at..at + width]);
+        }
+        let values = values.into_arrow();
         Ok(Arc::new(FixedSizeBinaryArray::try_new(width as i32, values, None)?))
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
@@ -125,45 +128,51 @@ struct RecordsWriter {
 
 impl Writer for RecordsWriter {
     fn encoder(&self) -> Result<Box<dyn Encoder>> {
-        Ok(Box::new(RecordsEncoder { widths: self.widths.clone(), bytes: vec![] }))
+        Ok(Box::new(RecordsEncoder { widths: self.widths.clone(), parts: vec![], bytes: 0 }))
     }
 }
 
 struct RecordsEncoder {
     widths: Vec<usize>,
-    bytes: Vec<u8>,
+    parts: Vec<Buffer>,
+    bytes: usize,
+}
+
+impl RecordsEncoder {
+    fn encode(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut part = pool().take(batch.num_rows() * RECORD_BYTES)?;
+        let mut at = 0;
+        for (column, &width) in batch.columns().iter().zip(&self.widths) {
+            let values = column.as_fixed_size_binary().value_data().chunks_exact(width.max(1));
+            for (record, value) in part.chunks_exact_mut(RECORD_BYTES).zip(values) {
+                record[at..at + width].copy_from_slice(value);
+            }
+            at += width;
+        }
+        self.bytes += part.len();
+        self.parts.push(part.into_arrow());
+        Ok(())
+    }
 }
 
 impl Encoder for RecordsEncoder {
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         if let Some(column) = batch.columns().iter().position(|column| column.null_count() > 0) {
             let name = batch.schema_ref().field(column).name().clone();
-            return Err(Error::failed(format!(
-                "column `{name}` has nulls, which records cannot hold"
-            ))
-            .remedy("filter them out"));
+            let error = Error::failed(format!("`{name}` has nulls, which records cannot hold"));
+            return Err(error.remedy("filter them out"));
         }
-        let columns: Vec<&FixedSizeBinaryArray> =
-            batch.columns().iter().map(|column| column.as_fixed_size_binary()).collect();
-        self.bytes.reserve(batch.num_rows() * RECORD_BYTES);
-        let mut values: Vec<_> = columns
-            .iter()
-            .zip(&self.widths)
-            .map(|(column, width)| column.value_data()[..].chunks_exact((*width).max(1)))
-            .collect();
-        for _ in 0..batch.num_rows() {
-            for values in &mut values {
-                self.bytes.extend_from_slice(values.next().unwrap_or_default());
-            }
-        }
-        Ok(())
+        let step = batch_rows(RECORD_BYTES);
+        let mut starts = (0..batch.num_rows()).step_by(step);
+        starts.try_for_each(|at| self.encode(&batch.slice(at, step.min(batch.num_rows() - at))))
     }
 
     fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.bytes
     }
 
     fn finish(&mut self) -> Result<Chunk> {
-        Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
+        self.bytes = 0;
+        Ok(Chunk { parts: std::mem::take(&mut self.parts), note: Box::new(()) })
     }
 }

@@ -172,6 +172,11 @@ impl Text {
     }
 }
 
+/// The average length of the lines of a sample in bytes.
+pub fn line_bytes(sample: &[u8]) -> usize {
+    sample.len() / memchr::memchr_iter(b'\n', sample).count().max(1)
+}
+
 fn longer(bytes: u64) -> Result<u64> {
     match bytes < RECORD_BYTES_MAX {
         true => Ok(bytes * 4),

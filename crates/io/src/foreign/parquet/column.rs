@@ -72,16 +72,6 @@ impl Column {
         Column { blob, begin, end: begin + length, expansion, window_bytes, state }
     }
 
-    /// Where the chunk begins in the file.
-    pub fn begin(&self) -> u64 {
-        self.begin
-    }
-
-    /// Where it ends.
-    pub fn end(&self) -> u64 {
-        self.end
-    }
-
     /// The header of the page at an offset; its length and the page's are sound.
     pub fn header(&self, offset: u64) -> Result<PageHeader> {
         let mut state = self.lock();

@@ -14,7 +14,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 
-use super::{Batches, Format, Opened, ReadOptions, WriteOptions, Writer, guarded};
+use super::{Batches, Format, Opened, ReadOptions, WriteOptions, Writer, guarded, some_column};
 use crate::blob::Blob;
 use crate::location::FileRef;
 
@@ -52,6 +52,7 @@ impl Format for Parquet {
     }
 
     fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
+        some_column(schema, self)?;
         Ok(Arc::new(write::ParquetWriter::new(schema, options)?))
     }
 }

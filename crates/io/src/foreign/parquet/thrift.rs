@@ -42,8 +42,6 @@ pub struct PageHeader {
 pub const DATA_PAGE: i32 = 0;
 /// A dictionary's kind.
 pub const DICTIONARY_PAGE: i32 = 2;
-/// A data page of version 2.
-pub const DATA_PAGE_V2: i32 = 3;
 
 impl PageHeader {
     /// The header at the beginning of `bytes`; `None` if it is damaged or not all there.

@@ -52,9 +52,6 @@ impl ParquetWriter {
             Error::usage(format!("Parquet cannot hold this: {error}"))
                 .remedy("cast the column, or leave it out")
         };
-        if schema.fields().is_empty() {
-            return Err(Error::usage("a Parquet file needs a column").remedy("select one"));
-        }
         let descr = ArrowSchemaConverter::new().convert(schema).map_err(unfit)?;
         let mut properties = WriterProperties::builder()
             .set_compression(codec)
