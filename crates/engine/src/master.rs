@@ -38,6 +38,10 @@ impl Options {
         self.cores.unwrap_or_else(machine::cores).max(1)
     }
 
+    fn home(&self) -> PathBuf {
+        self.home.clone().unwrap_or_else(machine::home)
+    }
+
     /// The memory budget in bytes.
     pub fn budget(&self) -> usize {
         self.memory_bytes.unwrap_or_else(|| memory::default_budget(machine::memory_bytes()))
@@ -46,7 +50,7 @@ impl Options {
 
 /// Binds the variables and checks the flow without starting it.
 pub fn prepare(document: &Document, registry: &Registry, options: &Options) -> Result<Checked> {
-    check(&document.bind(&options.variables)?, registry, options.cores())
+    check(&document.bind(&options.variables)?, registry, options.cores(), &options.home())
 }
 
 /// Checks, starts and waits (River's `Go`).
@@ -71,7 +75,7 @@ fn resources(flow: &Checked, options: &Options) -> Resources {
     let hungry = flow.nodes.iter().filter(|node| node.spec.wants_memory);
     let hungry_instances = hungry.map(|node| node.count).sum();
     let queue_bytes = flow.edges.iter().map(|edge| edge.bytes_max).sum();
-    let home = options.home.clone().unwrap_or_else(machine::home);
+    let home = options.home();
     let scratch = match options.scratch.is_empty() {
         true => machine::scratch(&home),
         false => options.scratch.clone(),

@@ -2,6 +2,7 @@
 //! which queues, in which unit.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -85,14 +86,20 @@ pub enum Unit {
 }
 
 /// Checks a document whose variables are bound. `cores` is the number of instances a module gets
-/// when the document does not say.
-pub fn check(document: &Document, registry: &Registry, cores: usize) -> Result<Checked> {
+/// when the document does not say; `home` is where collections live.
+pub fn check(
+    document: &Document,
+    registry: &Registry,
+    cores: usize,
+    home: &Path,
+) -> Result<Checked> {
     let graph = Graph::new(document, registry)?;
     let mut nodes: Vec<CheckedNode> = Vec::new();
     let mut edges: Vec<CheckedEdge> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for node in graph.producers_first()? {
         let place = |e: Error| e.at(format!("module {}", node.id));
+        graph.members[node.id.as_str()].placed.at_home(home);
         let incoming = graph.incoming(node, &places, &nodes).map_err(place)?;
         let (checked, inputs) = settle(&graph, node, incoming, &nodes, cores).map_err(place)?;
         places.insert(&node.id, nodes.len());

@@ -1,5 +1,6 @@
 //! Modules: the unit of programming (River, 2.3.1).
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -42,10 +43,15 @@ pub struct Collected {
 
 /// A module placed in a flow: configured and checked; what its instances share lives here.
 ///
-/// Life: `schemas` and `is_ordered` while the flow is checked; `prepare` once before the start;
+/// Life: `at_home`, `schemas` and `is_ordered` while the flow is checked; `prepare` once before the start;
 /// `instance` once per instance; then, if all instances of the flow returned well, `settle` (all
 /// that can fail: flush, sync) and `commit` (all that makes the result visible); else `abandon`.
 pub trait Placed: Send + Sync {
+    /// Where collections and their catalog live, told before anything is asked.
+    fn at_home(&self, home: &Path) {
+        let _ = home;
+    }
+
     /// The schema of each output, given the schema of each input. Checks everything that can be
     /// checked without reading data.
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>>;

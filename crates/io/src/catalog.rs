@@ -19,8 +19,9 @@ use futures::TryStreamExt as _;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
-use tokio::runtime::Runtime;
 
+use crate::location::split_url;
+use crate::remote::{self, Store};
 pub use manifest::{Column, Layout, Life, Manifest, SegmentEntry};
 pub use statistics::{ColumnStatistics, Statistics};
 
@@ -33,10 +34,9 @@ pub struct Catalog(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    store: Box<dyn ObjectStore>,
+    store: Arc<dyn ObjectStore>,
     prefix: Path,
-    /// A local catalog does its I/O on the caller's thread; others need a reactor.
-    runtime: Option<Runtime>,
+    /// A local catalog, whose I/O is done on the caller's thread, and which can be synced.
     folder: Option<PathBuf>,
 }
 
@@ -50,25 +50,14 @@ impl Catalog {
         }
     }
 
-    /// The catalog at a URL, or in a folder. Credentials come from the environment.
+    /// The catalog in a folder, or at a URL; credentials come from the environment.
     pub fn open(place: &str) -> Result<Catalog> {
-        if !place.contains("://") {
-            return Catalog::local(FilePath::new(place));
+        match split_url(place)? {
+            None => Catalog::local(FilePath::new(place.trim_start_matches("file://"))),
+            Some((scheme, bucket, key)) => {
+                Ok(Catalog::over(Store::open(scheme, bucket)?.objects(), Path::from(key)))
+            }
         }
-        let wrong = |error: &dyn std::fmt::Display| {
-            Error::usage(format!("the catalog {place}: {error}"))
-                .remedy("give a folder, or a URL such as s3://bucket/folder")
-        };
-        let url = place.parse().map_err(|error| wrong(&error))?;
-        let options = std::env::vars().map(|(name, value)| (name.to_lowercase(), value));
-        let opened = object_store::parse_url_opts(&url, options);
-        let (store, prefix) = opened.map_err(|error| wrong(&error))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .map_err(|error| Error::resource(format!("cannot start a runtime: {error}")))?;
-        Ok(Catalog(Arc::new(Inner { store, prefix, runtime: Some(runtime), folder: None })))
     }
 
     /// The catalog in a folder, which is made if it is missing.
@@ -76,12 +65,12 @@ impl Catalog {
         std::fs::create_dir_all(folder)
             .map_err(|error| Error::os("make the catalog", folder, &error))?;
         let store = LocalFileSystem::new_with_prefix(folder).map_err(|error| failed(&error))?;
-        Ok(Catalog(Arc::new(Inner {
-            store: Box::new(store),
-            prefix: Path::default(),
-            runtime: None,
-            folder: Some(folder.to_path_buf()),
-        })))
+        let (store, prefix, folder) = (Arc::new(store), Path::default(), folder.to_path_buf());
+        Ok(Catalog(Arc::new(Inner { store, prefix, folder: Some(folder) })))
+    }
+
+    fn over(store: Arc<dyn ObjectStore>, prefix: Path) -> Catalog {
+        Catalog(Arc::new(Inner { store, prefix, folder: None }))
     }
 
     /// The newest version of a collection, also if that says that it was removed; `None` if there
@@ -188,9 +177,9 @@ impl Catalog {
     }
 
     fn wait<T>(&self, future: impl Future<Output = T>) -> T {
-        match &self.0.runtime {
-            Some(runtime) => runtime.block_on(future),
-            None => futures::executor::block_on(future),
+        match &self.0.folder {
+            Some(_) => futures::executor::block_on(future),
+            None => remote::wait(future),
         }
     }
 }
@@ -235,7 +224,7 @@ mod tests {
     use arrow::datatypes::{DataType, Field, Schema};
     use euphrates_flow::Kind;
 
-    pub(crate) fn manifest(name: &str, version: u64, life: Life) -> Manifest {
+    fn manifest(name: &str, version: u64, life: Life) -> Manifest {
         let mut manifest = Manifest {
             name: name.into(),
             version,
@@ -261,7 +250,8 @@ mod tests {
     fn catalogs() -> Vec<(Option<tempfile::TempDir>, Catalog)> {
         let folder = tempfile::tempdir().unwrap();
         let local = Catalog::local(folder.path()).unwrap();
-        vec![(Some(folder), local), (None, Catalog::open("memory:///pre/fix").unwrap())]
+        let memory = Arc::new(object_store::memory::InMemory::new());
+        vec![(Some(folder), local), (None, Catalog::over(memory, Path::from("pre/fix")))]
     }
 
     #[test]

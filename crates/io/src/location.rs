@@ -99,7 +99,7 @@ fn local_path(path: &str) -> &str {
 }
 
 /// Scheme, bucket and key of a URL of an object store; `None` for a local path.
-fn split_url(path: &str) -> Result<Option<(&str, &str, &str)>> {
+pub(crate) fn split_url(path: &str) -> Result<Option<(&str, &str, &str)>> {
     let Some((scheme, rest)) = path.split_once("://") else { return Ok(None) };
     if scheme == "file" {
         return Ok(None);

@@ -70,6 +70,11 @@ impl Store {
         Ok(Arc::new(Store { base, objects, uploads }))
     }
 
+    /// The objects, for those who need more than one at a time.
+    pub(crate) fn objects(&self) -> Arc<dyn ObjectStore> {
+        self.objects.clone()
+    }
+
     /// The object of this key.
     pub fn object(self: &Arc<Store>, key: &str) -> Result<Object> {
         let parsed = Path::parse(key.trim_matches('/')).map_err(|error| {
@@ -165,7 +170,7 @@ impl Object {
 }
 
 /// Waits for something remote, on the runtime, which the first call starts.
-fn wait<F: Future>(future: F) -> F::Output {
+pub(crate) fn wait<F: Future>(future: F) -> F::Output {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| {
         tokio::runtime::Builder::new_multi_thread()

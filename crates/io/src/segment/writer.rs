@@ -121,6 +121,11 @@ impl SharedSegment {
         self.appender.append(Some(Turn { run, last: true }), &[], cancel).map(drop)
     }
 
+    /// Whether all runs before this one are complete, so that `append` would not wait.
+    pub fn is_next(&self, run: u64) -> bool {
+        self.appender.is_next(run)
+    }
+
     /// The bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.appender.bytes()

@@ -1,0 +1,138 @@
+//! Reads a collection (River, 2.2): unordered by whoever is free, or as a stream.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::error::unknown;
+use euphrates_flow::spec::{self, NONE, OUT};
+use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use euphrates_io::collection::{Claims, Collection};
+use euphrates_io::segment::ReadOptions;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "read",
+    summary: "Reads a collection.",
+    detail: "Each instance takes the next blocks when it has finished some, so a slow one reads \
+             fewer. With `order`, the records come as a stream, in the order written. Every block \
+             is compared with its checksum before it is used.",
+    inputs: NONE,
+    outputs: OUT,
+    order: Order::Any,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config = spec::parse_config::<Config>(config)?;
+        Ok(Arc::new(Read { config, home: Mutex::default(), source: Mutex::default() }))
+    },
+};
+
+/// What to read.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The collection's name.
+    pub collection: String,
+    /// The columns to read, in this order; all if absent.
+    #[serde(default)]
+    pub columns: Option<Vec<String>>,
+    /// Keep the order in which the records were written.
+    #[serde(default)]
+    pub order: bool,
+}
+
+struct Read {
+    config: Config,
+    home: Mutex<Option<PathBuf>>,
+    /// The collection, from the check on.
+    source: Mutex<Option<Arc<Source>>>,
+}
+
+struct Source {
+    collection: Collection,
+    columns: Option<Vec<usize>>,
+    claims: Arc<Claims>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Read {
+    fn source(&self) -> Option<Arc<Source>> {
+        lock(&self.source).clone()
+    }
+
+    fn open(&self) -> Result<Source> {
+        let home = lock(&self.home).clone();
+        let home = home.ok_or_else(|| Error::usage("the home of collections is not known"))?;
+        let collection = Collection::open(&home, &self.config.collection)?;
+        let fields = collection.schema().fields();
+        let position = |name: &String| {
+            let found = fields.iter().position(|field| field.name() == name);
+            found.ok_or_else(|| unknown("column", name, fields.iter().map(|f| f.name().as_str())))
+        };
+        let columns = self.config.columns.as_ref();
+        let columns = columns.map(|names| names.iter().map(position).collect::<Result<_>>());
+        let columns = columns.transpose()?;
+        let claims = collection.claims(self.config.order);
+        Ok(Source { collection, columns, claims })
+    }
+}
+
+impl Placed for Read {
+    fn at_home(&self, home: &Path) {
+        *lock(&self.home) = Some(home.to_path_buf());
+    }
+
+    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let source = self.open()?;
+        let schema = source.collection.schema();
+        let schema = match &source.columns {
+            Some(columns) => Arc::new(schema.project(columns)?),
+            None => schema.clone(),
+        };
+        *lock(&self.source) = Some(Arc::new(source));
+        Ok(vec![schema])
+    }
+
+    fn is_ordered(&self, _: bool, _: bool) -> bool {
+        self.config.order
+    }
+
+    fn instances_max(&self) -> Option<usize> {
+        let source = self.source()?;
+        Some(source.collection.segments().iter().map(|segment| segment.blocks().len()).sum())
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        let source = self.source().expect("checked before an instance is made");
+        let is_stream = self.config.order;
+        Ok(Box::new(move |ports: &mut Ports| source.read(ports, is_stream)))
+    }
+}
+
+impl Source {
+    fn read(&self, ports: &mut Ports, is_stream: bool) -> Result<()> {
+        let columns = self.columns.clone();
+        let mut reader = self.claims.reader(ReadOptions { columns, ..ReadOptions::default() });
+        let mut begun = None;
+        while let Some(block) = reader.next_block()? {
+            if is_stream && begun != Some(block.run) {
+                ports.begin_run(0, block.run)?;
+                begun = Some(block.run);
+            }
+            ports.metrics().got(block.batch.num_rows(), block.bytes as usize);
+            ports.put(0, block.batch)?;
+            if is_stream && block.last {
+                ports.end_run(0)?;
+            }
+        }
+        Ok(())
+    }
+}
