@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_fraction_of_the_rows_passes_in_order() {
         let input: Vec<_> = (0..100).map(|at| integers(at * 1000..(at + 1) * 1000)).collect();
-        for (fraction, seed) in [(0.01, 1), (0.5, 2), (0.9, 3)] {
+        for (fraction, seed) in [(0.01f64, 1), (0.5, 2), (0.9, 3)] {
             let picked = sampled(json!({"fraction": fraction, "seed": seed}), &input);
             let expected = 100_000.0 * fraction;
             let sigma = (expected * (1.0 - fraction)).sqrt();
