@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Every slab begins at a multiple of this, which suits direct I/O on every device known.
 pub const SLAB_ALIGN_BYTES: usize = 4096;
@@ -21,7 +21,6 @@ pub const SLAB_BYTES_MAX: usize = 8 << 20;
 /// What the process's pool keeps at most while nobody uses it.
 pub const HELD_BYTES_MAX: usize = 128 << 20;
 
-const HUGE_PAGE_BYTES: usize = 2 << 20;
 const CLASSES: usize = (SLAB_BYTES_MAX / SLAB_BYTES_MIN).ilog2() as usize + 1;
 
 /// The pool of the process: it stands for the process's memory.
@@ -184,38 +183,19 @@ unsafe impl Send for Slab {}
 unsafe impl Sync for Slab {}
 
 impl Slab {
-    /// Maps fresh zero pages, at a huge page's boundary if it is as large as one.
+    /// Maps fresh zero pages. Plain ones: huge pages were measured slower wherever memory has to
+    /// come from a hypervisor, because the kernel hands out untouched ones and clears each whole.
     fn map(bytes: usize) -> Result<Slab> {
-        let huge = bytes >= HUGE_PAGE_BYTES && bytes.is_multiple_of(HUGE_PAGE_BYTES);
-        let spare = if huge { HUGE_PAGE_BYTES } else { 0 };
-        let out_of_memory = |error: rustix::io::Errno| {
-            Error::resource(format!("cannot map {bytes} bytes of memory: {error}"))
-                .remedy("lower the memory budget, or end other programs")
-        };
-        let whole = bytes.checked_add(spare).ok_or(rustix::io::Errno::NOMEM);
-        let whole = whole.map_err(out_of_memory)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new private mapping at an address the system chooses touches nothing else.
         let mapped =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), whole, protection, MapFlags::PRIVATE) };
-        let mapped = mapped.map_err(out_of_memory)?.cast::<u8>();
-        let lead = if huge { mapped.align_offset(HUGE_PAGE_BYTES) } else { 0 };
-        // SAFETY: `lead` and `bytes` lie within the mapping just made; the ends that are cut off
-        // have never been used. Advice that is refused changes nothing.
-        let start = unsafe {
-            let start = mapped.add(lead);
-            if huge {
-                if lead > 0 {
-                    let _ = munmap(mapped.cast(), lead);
-                }
-                if spare > lead {
-                    let _ = munmap(start.add(bytes).cast(), spare - lead);
-                }
-                let _ = madvise(start.cast(), bytes, Advice::LinuxHugepage);
-            }
-            start
-        };
-        Ok(Slab { start: NonNull::new(start).expect("a mapping is never at zero"), bytes })
+            unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) };
+        let mapped = mapped.map_err(|error| {
+            Error::resource(format!("cannot map {bytes} bytes of memory: {error}"))
+                .remedy("lower the memory budget, or end other programs")
+        })?;
+        let start = NonNull::new(mapped.cast()).expect("a mapping is never at zero");
+        Ok(Slab { start, bytes })
     }
 }
 

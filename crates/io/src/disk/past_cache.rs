@@ -19,7 +19,7 @@ use crate::buffer::{PooledBuffer, pool};
 /// Bytes of one request.
 const REQUEST_BYTES: usize = 4 << 20;
 /// Smaller writes go through the cache: they are edges and footers.
-const DIRECT_BYTES_MIN: usize = 1 << 20;
+const DIRECT_BYTES_MIN: usize = 256 << 10;
 
 /// Writes all parts, one behind the other, from `offset` on.
 pub fn write_past_cache(file: &DiskFile, offset: u64, parts: &[Buffer]) -> Result<io::Result<()>> {

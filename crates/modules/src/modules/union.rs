@@ -101,6 +101,7 @@ mod tests {
     use crate::testing::{Bench, integers, rows};
     use arrow::array::{ArrayRef, AsArray, Int64Array, StringArray};
     use arrow::datatypes::Int64Type;
+    use arrow::record_batch::RecordBatch;
     use proptest::prelude::*;
     use serde_json::json;
 
