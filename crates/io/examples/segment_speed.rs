@@ -75,12 +75,9 @@ fn measure(name: &str, disk: &Disk, mode: Mode, batch: &RecordBatch, bytes: usiz
 fn write_raw(folder: &Path, bytes: usize) -> Result<()> {
     let disk = Disk::new("raw", folder, Mode::Auto)?;
     let path = folder.join("raw");
-    for (way, reserve) in [(Way::Buffered, false), (Way::Direct, false), (Way::Direct, true)] {
+    for way in [Way::Buffered, Way::Direct] {
         let file = disk.create(&path)?;
         let began = Instant::now();
-        if reserve {
-            file.reserve(bytes as u64).expect("room");
-        }
         let (done, completions) = std::sync::mpsc::channel::<Completion>();
         let source = vec![7u8; 4 << 20];
         for tag in 0..(bytes >> 22) as u64 {
@@ -93,9 +90,9 @@ fn write_raw(folder: &Path, bytes: usize) -> Result<()> {
             disk.submit(Request { op, file, offset, buffer, way, tag }, &done);
         }
         completions.iter().take(4).for_each(|end| assert_eq!(end.done.expect("written"), 4 << 20));
-        say(&format!("raw {way:?} write, reserved {reserve}"), bytes, began);
+        say(&format!("raw {way:?} write"), bytes, began);
         file.sync().expect("a sync");
-        say(&format!("raw {way:?} write and sync, reserved {reserve}"), bytes, began);
+        say(&format!("raw {way:?} write and sync"), bytes, began);
         let _ = std::fs::remove_file(&path);
     }
     Ok(())

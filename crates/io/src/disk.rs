@@ -4,6 +4,7 @@
 //! queue, several requests at a time (`queue.rs`). Which way a request goes is decided in
 //! `euphrates_policy::device`.
 
+mod behind;
 mod file;
 mod named;
 mod past_cache;
@@ -23,6 +24,7 @@ use euphrates_policy::device::{Facts, Way};
 use past_cache::write_past_cache;
 
 use crate::buffer::{PooledBuffer, pool};
+pub use behind::WriteBehind;
 pub use file::DiskFile;
 pub use named::{NamedDisk, named_disk, named_disks, save_named_disks};
 use queue::Queue;
@@ -169,22 +171,20 @@ impl Disk {
     ) -> Result<io::Result<()>> {
         let (done, completion) = channel();
         let (op, way) = (Op::Write, Way::Buffered);
-        let buffer = gather(parts, 1)?;
+        let buffer = gather(parts)?;
         self.submit(Request { op, file: file.clone(), offset, buffer, way, tag: 0 }, &done);
         Ok(received(&completion).and_then(|completion| completion.done.map(drop)))
     }
 }
 
-/// The parts in one buffer whose length is a multiple of `align`, zeros behind them.
-pub(crate) fn gather(parts: &[Buffer], align: usize) -> Result<PooledBuffer> {
-    let bytes: usize = parts.iter().map(Buffer::len).sum();
-    let mut buffer = pool().take(bytes.next_multiple_of(align))?;
+/// The parts in one buffer.
+fn gather(parts: &[Buffer]) -> Result<PooledBuffer> {
+    let mut buffer = pool().take(parts.iter().map(Buffer::len).sum())?;
     let mut at = 0;
     for part in parts {
         buffer[at..at + part.len()].copy_from_slice(part);
         at += part.len();
     }
-    buffer[at..].fill(0);
     Ok(buffer)
 }
 

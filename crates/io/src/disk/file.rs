@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arrow::buffer::Buffer;
 use euphrates_policy::device::Way;
-use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::buffer::SLAB_ALIGN_BYTES;
@@ -133,20 +133,6 @@ impl DiskFile {
             }
         }
         Ok(())
-    }
-
-    /// Reserves room up to `bytes` without changing the file's length; a file system that cannot
-    /// is none the worse.
-    pub fn reserve(&self, bytes: u64) -> io::Result<()> {
-        match rustix::fs::fallocate(&self.buffered, FallocateFlags::KEEP_SIZE, 0, bytes) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Cuts or lengthens the file.
-    pub fn set_bytes(&self, bytes: u64) -> io::Result<()> {
-        self.buffered.set_len(bytes)
     }
 
     /// Returns when the device has everything.

@@ -1,6 +1,6 @@
 //! A batch as a block: the bytes of its IPC messages, shared with the batch and not copied.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
     Array, ArrayRef, BinaryViewArray, RecordBatch, StringViewArray, new_empty_array,
@@ -36,6 +36,11 @@ impl Compression {
         }
     }
 }
+
+/// What the offset and length of every block that is not small are multiples of.
+pub(super) const BLOCK_ALIGN_BYTES: usize = 4096;
+/// The smallest block that is padded.
+const ALIGNED_BYTES_MIN: usize = 64 << 10;
 
 /// A block before it has a place.
 #[derive(Clone, Debug)]
@@ -86,7 +91,7 @@ impl BlockEncoder {
         if !self.schema.fields().iter().any(|field| has_dictionary(field)) {
             self.encoder = Some(encoder);
         }
-        encoded(parts, batch.num_rows())
+        encoded(aligned(parts), batch.num_rows())
     }
 
     /// An encoder that has said its schema already, so that it gives blocks and nothing else.
@@ -100,6 +105,30 @@ impl BlockEncoder {
         encoder.encode(&empty)?;
         Ok(encoder)
     }
+}
+
+/// The message's parts with its metadata padded, so that the whole is a multiple of
+/// [`BLOCK_ALIGN_BYTES`]: then blocks can be written and read past the page cache by themselves.
+/// Small blocks are left alone. The last message is the one that is padded.
+fn aligned(parts: Vec<Buffer>) -> Vec<Buffer> {
+    let bytes: usize = parts.iter().map(Buffer::len).sum();
+    if bytes < ALIGNED_BYTES_MIN {
+        return parts;
+    }
+    pad_message(parts, bytes.next_multiple_of(BLOCK_ALIGN_BYTES) - bytes)
+}
+
+/// The parts with `padding` more bytes behind the metadata of their last message.
+pub(super) fn pad_message(mut parts: Vec<Buffer>, padding: usize) -> Vec<Buffer> {
+    const PREFIX: usize = 8;
+    static ZEROS: LazyLock<Buffer> = LazyLock::new(|| Buffer::from(&[0; BLOCK_ALIGN_BYTES][..]));
+    let is_prefix = |part: &Buffer| part.len() == PREFIX && part[..4] == EOS[..4];
+    let Some(at) = parts.iter().rposition(is_prefix).filter(|_| padding > 0) else { return parts };
+    let metadata = u32::from_le_bytes(parts[at][4..].try_into().expect("four bytes"));
+    let longer = (metadata + padding as u32).to_le_bytes();
+    parts[at] = Buffer::from([&EOS[..4], &longer].concat());
+    parts.insert(at + 2, ZEROS.slice_with_length(0, padding));
+    parts
 }
 
 /// Whether data of one schema may be written under the other: names and types agree.

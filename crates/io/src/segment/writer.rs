@@ -7,12 +7,13 @@ use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Cancel, Error, Result};
+use euphrates_policy::device::{Facts, Way, write_way};
 
-use super::encode::footer;
+use super::encode::{BLOCK_ALIGN_BYTES, footer, pad_message};
 use super::toc::{Block, Toc, message_of_schema, schema_of_message};
 use super::{BlockEncoder, Compression, EncodedBlock, Segment, toc_path};
 use crate::append::{Appender, Target, Turn};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, WriteBehind};
 
 /// What a file begins with: the magic, padded to 64 bytes.
 const HEAD: [u8; 64] = {
@@ -76,7 +77,8 @@ impl SharedSegment {
         let schema = schema_of_message(&schema_message)?;
         let file = disk.create(path)?;
         let path = path.to_path_buf();
-        let staged = Arc::new(Staged { disk: disk.clone(), path, file });
+        let (facts, behind) = (disk.facts(&file, 0), WriteBehind::new(disk, &file));
+        let staged = Arc::new(Staged { disk: disk.clone(), path, file, facts, behind });
         let appender = Appender::new(Box::new(staged.clone()));
         let segment = SharedSegment {
             disk: disk.clone(),
@@ -88,9 +90,18 @@ impl SharedSegment {
             placed: Mutex::default(),
             finished: false,
         };
-        let head = [Buffer::from(&HEAD[..]), Buffer::from(&segment.schema_message[..])];
-        segment.appender.append(None, &head, &Cancel::default())?;
+        segment.appender.append(None, &[segment.head()], &Cancel::default())?;
         Ok(segment)
+    }
+
+    /// What stands before the first block, which begins at a page's boundary.
+    fn head(&self) -> Buffer {
+        let (prefix, metadata) = self.schema_message.split_at(8);
+        let bytes = HEAD.len() + self.schema_message.len();
+        let padding = bytes.next_multiple_of(BLOCK_ALIGN_BYTES) - bytes;
+        let message = pad_message(vec![prefix.into(), metadata.into()], padding);
+        let parts = message.iter().map(Buffer::as_slice);
+        Buffer::from_vec([&HEAD[..]].into_iter().chain(parts).collect::<Vec<_>>().concat())
     }
 
     /// An encoder for one thread.
@@ -139,7 +150,7 @@ impl SharedSegment {
         dictionaries.sort_unstable();
         let footer = Buffer::from_vec(footer(&self.schema, &blocks, &dictionaries));
         let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-        [&HEAD[..], &self.schema_message, &footer].into_iter().for_each(|part| digest.update(part));
+        [self.head(), footer.clone()].iter().for_each(|part| digest.update(part));
         self.appender.append(None, &[footer], &Cancel::default())?;
         let toc = Toc {
             schema: self.schema.clone(),
@@ -148,6 +159,7 @@ impl SharedSegment {
             segment_bytes: self.appender.bytes(),
             rest_crc: digest.finalize() as u32,
         };
+        self.staged.behind.wait()?;
         if !self.options.scratch {
             self.staged.settle(toc.segment_bytes)?;
             write_synced(&toc_path(&self.staged.path), &toc.encode())?;
@@ -212,10 +224,19 @@ struct Staged {
     disk: Disk,
     path: PathBuf,
     file: Arc<DiskFile>,
+    /// When it was created; it grows.
+    facts: Facts,
+    behind: WriteBehind,
 }
 
 impl Target for Arc<Staged> {
     fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+        let bytes: usize = parts.iter().map(Buffer::len).sum();
+        let file_bytes = offset + bytes as u64;
+        let is_aligned = [offset, file_bytes].iter().all(|at| at % BLOCK_ALIGN_BYTES as u64 == 0);
+        if is_aligned && write_way(Facts { file_bytes, ..self.facts }) == Way::Direct {
+            return self.behind.write(offset, parts);
+        }
         self.disk.write_at(&self.file, offset, parts)
     }
 
