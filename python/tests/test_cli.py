@@ -1,0 +1,192 @@
+"""The command line, as a user runs it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+EUPHRATES = str(Path(sys.executable).with_name("euphrates"))
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    def runner(*arguments: object, code: int = 0, **options) -> subprocess.CompletedProcess:
+        environment = {**os.environ, "EUPHRATES_HOME": str(tmp_path / "home")}
+        command = [EUPHRATES, *(str(argument) for argument in arguments)]
+        options = {"text": True, "timeout": 120, **options}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, **options
+        )
+        assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done
+
+    return runner
+
+
+@pytest.mark.parametrize(
+    ("options", "records", "checksum"),
+    [
+        ([], 5000, "9b91b450ebc"),
+        (["-a"], 5000, "9cd3d5adb67"),
+        (["-s"], 5000, "9af2661b1da"),
+        (["-a", "-s"], 5000, "9bda2a78512"),
+        (["-b2000"], 1000, "1f3bc308515"),
+    ],
+)
+def test_gensort_makes_the_published_records(run, options, records, checksum) -> None:
+    assert run("gensort", "-c", *options, records, "x").stderr.strip() == checksum
+
+
+def test_gensort_takes_the_file_options_of_version_1_5(run, tmp_path: Path) -> None:
+    run("gensort", "-t2", 100, "x,buf")
+    assert (tmp_path / "x").stat().st_size == 10_000
+
+
+def test_sorting_records_and_checking_them(run, tmp_path: Path) -> None:
+    run("gensort", 100_000, "in.dat")
+    unsorted = run("valsort", "in.dat", code=1).stderr
+    assert unsorted.startswith("First unordered record is record 1\n")
+    assert "ERROR - there are 49878 unordered records" in unsorted or "ERROR" in unsorted
+    run("sort", "in.dat", "out.dat", "--memory", "16MiB")
+    told = run("valsort", "out.dat").stderr.splitlines()
+    assert told[0] == "Records: 100000"
+    assert told[1] == run("valsort", "in.dat", code=1).stderr.splitlines()[2]
+    assert told[2:] == ["Duplicate keys: 0", "SUCCESS - all records are in order"]
+    assert run("valsort", "-q", "out.dat").stderr == ""
+
+
+def test_summaries_of_parts_add_up(run, tmp_path: Path) -> None:
+    run("gensort", 2000, "in.dat")
+    run("sort", "in.dat", "out.dat")
+    whole = (tmp_path / "out.dat").read_bytes()
+    (tmp_path / "a").write_bytes(whole[:70_000])
+    (tmp_path / "b").write_bytes(whole[70_000:])
+    run("valsort", "-o", "a.sum", "a")
+    run("valsort", "-o", "b.sum", "b")
+    sums = (tmp_path / "a.sum").read_bytes() + (tmp_path / "b.sum").read_bytes()
+    assert len(sums) == 2 * 280
+    (tmp_path / "all.sum").write_bytes(sums)
+    assert run("valsort", "-s", "all.sum").stderr == run("valsort", "out.dat").stderr
+
+
+def test_text_lines_are_sorted_as_gnu_sort_does(run, tmp_path: Path) -> None:
+    lines = [hashlib.md5(str(n).encode()).hexdigest()[: n % 30] for n in range(20_000)]
+    (tmp_path / "in.txt").write_text("\n".join(lines) + "\n")
+    run("sort", "in.txt", "out.txt")
+    expected = subprocess.run(
+        ["sort", "in.txt"], cwd=tmp_path, env={"LC_ALL": "C"}, capture_output=True, check=True
+    ).stdout
+    assert (tmp_path / "out.txt").read_bytes() == expected
+
+
+def test_an_output_that_exists_is_refused_and_left_alone(run, tmp_path: Path) -> None:
+    run("gensort", 100, "in.dat")
+    (tmp_path / "out.dat").write_text("precious")
+    refused = run("sort", "in.dat", "out.dat", code=2).stderr
+    assert "exists already" in refused and "remedy" in refused
+    assert (tmp_path / "out.dat").read_text() == "precious"
+    run("sort", "in.dat", "out.dat", "--overwrite")
+    assert (tmp_path / "out.dat").stat().st_size == 10_000
+
+
+def test_usage_errors_say_what_to_do(run) -> None:
+    assert "--by" in run("sort", "x.parquet", "y.parquet", code=2).stderr
+    assert "cannot read" in run("sort", "no.parquet", "y.parquet", "--by", "a", code=2).stderr
+    run("sorte", code=2)
+
+
+def test_collections_from_copy_in_to_rm(run, tmp_path: Path) -> None:
+    data = "".join(f"{n},{'x' * (n % 7)}\n" for n in range(5000))
+    run("copy-in", "in.1", "--format", "csv", input="n,text\n" + data)
+    run("sort", "@in.1", "@out.1", "--by", "n desc")
+    listed = json.loads(run("ls", "--json").stdout)
+    assert [(one["name"], one["rows"]) for one in listed] == [("in.1", 5000), ("out.1", 5000)]
+    assert "5,000 rows" in run("describe", "out.1").stdout
+    assert "sound" in run("verify", "in.1", "out.1").stderr
+    lines = run("copy-out", "out.1", "--format", "jsonl").stdout.splitlines()
+    assert [json.loads(line)["n"] for line in lines] == list(range(4999, -1, -1))
+    run("rm", "in.1", "out.1")
+    assert run("ls").stdout == ""
+    run("describe", "in.1", code=2)
+
+
+def test_a_damaged_collection_is_told_with_exit_code_3(run, tmp_path: Path) -> None:
+    run("copy-in", "in.1", "--format", "lines", input="some\ntext\n" * 1000)
+    (segment,) = (path for path in (tmp_path / "home").rglob("*.arrow"))
+    damaged = bytearray(segment.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    segment.write_bytes(damaged)
+    assert "DAMAGED" in run("verify", "in.1", code=3).stderr
+    run("copy-out", "in.1", "--format", "lines", code=3)
+
+
+FLOW = {
+    "euphrates": 1,
+    "name": "numbers",
+    "variables": {"rows": {"default": 10}},
+    "modules": [
+        {"id": "a", "module": "generate", "config": {"what": "integers", "rows": {"$var": "rows"}}},
+        {"id": "b", "module": "sort", "config": {"by": ["n desc"]}},
+        {"id": "c", "module": "copy_out", "config": {"format": "csv"}},
+    ],
+    "queues": [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}],
+}
+
+
+def test_a_flow_document_is_run_checked_shown_and_written_as_code(run, tmp_path: Path) -> None:
+    (tmp_path / "flow.json").write_text(json.dumps(FLOW))
+    assert run("run", "flow.json", "-p", "rows=3").stdout.split() == ["n", "2", "1", "0"]
+    assert "sound" in run("check", "flow.json").stdout
+    for form, word in [("mermaid", "flowchart"), ("dot", "digraph"), ("svg", "<svg")]:
+        assert word in run("show", "flow.json", "--as", form).stdout
+    assert json.loads(run("show", "--schema").stdout)["properties"]["modules"]
+    (tmp_path / "flow.py").write_text(run("code", "flow.json").stdout)
+    again = json.loads(run("show", "flow.py", "--as", "json").stdout)
+    assert again["modules"] == FLOW["modules"] and again["queues"] == FLOW["queues"]
+    assert run("run", "flow.py", "-p", "rows=2").stdout.split() == ["n", "1", "0"]
+    assert "no variable named `row`" in run("run", "flow.json", "-p", "row=2", code=2).stderr
+
+
+def test_modules_and_doctor(run) -> None:
+    assert "sort" in run("modules").stdout
+    assert "by (required)" in run("modules", "sort").stdout
+    assert "did you mean `filter`" in run("modules", "filtre", code=2).stderr
+    assert "memory" in run("doctor").stdout
+
+
+def test_progress_and_report_as_json_lines(run) -> None:
+    run("gensort", 200_000, "in.dat")
+    told = run("--log", "json", "sort", "in.dat", "out.dat").stderr.splitlines()
+    events = [json.loads(line) for line in told]
+    assert events[-1]["event"] == "report"
+    assert events[-1]["report"]["modules"][0]["rows_out"] == 200_000
+
+
+def test_ctrl_c_ends_within_two_seconds_and_leaves_nothing(tmp_path: Path) -> None:
+    environment = {**os.environ, "EUPHRATES_HOME": str(tmp_path / "home")}
+    endless = {**FLOW, "variables": {}, "modules": [
+        {"id": "a", "module": "generate", "config": {"what": "records", "rows": 10**11}},
+        {"id": "b", "module": "sort", "config": {"by": ["key"]}},
+        {"id": "c", "module": "save", "config": {"path": str(tmp_path / "out.dat")}},
+    ]}  # fmt: skip
+    (tmp_path / "flow.json").write_text(json.dumps(endless))
+    process = subprocess.Popen(
+        [EUPHRATES, "run", "flow.json", "--memory", "64MiB"],
+        cwd=tmp_path, env=environment, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not list((tmp_path / "home").rglob("run-*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["flow.json", "home"]
+    assert not list((tmp_path / "home" / "scratch").iterdir())

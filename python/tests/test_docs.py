@@ -1,0 +1,68 @@
+"""The examples and every code block of README and manual run as they stand."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        text = page.read_text()
+        for number, match in enumerate(re.finditer(rf"```{language}\n(.*?)```", text, re.DOTALL)):
+            found.append((f"{page.name}-{number}", match[1]))
+    return found
+
+
+def environment(folder: Path) -> dict[str, str]:
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "EUPHRATES_HOME": str(folder / "home"), "PATH": path}
+
+
+def run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(
+        command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("name", "code"), blocks("python"), ids=lambda value: value[:24])
+def test_python_blocks_run(name: str, code: str, tmp_path: Path) -> None:
+    run([sys.executable, "-c", code], tmp_path)
+
+
+@pytest.mark.parametrize(("name", "script"), blocks("sh"), ids=lambda value: value[:24])
+def test_shell_blocks_run(name: str, script: str, tmp_path: Path) -> None:
+    if "make " in script:
+        targets = re.findall(r"^make (\w+)", script, re.MULTILINE)
+        makefile = (ROOT / "Makefile").read_text()
+        assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+        return
+    run(["bash", "-ec", script], tmp_path)
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("[0-9]*.py")), ids=lambda p: p.name)
+def test_examples_run_and_are_short(example: Path, tmp_path: Path) -> None:
+    assert len(example.read_text().splitlines()) < 45
+    assert run([sys.executable, str(example)], tmp_path)
+
+
+def test_commands_in_the_manual_exist() -> None:
+    helped = subprocess.run([BIN / "euphrates", "--help"], capture_output=True, text=True).stdout
+    known = set(re.findall(r"^  ([a-z-]+) ", helped, re.MULTILINE))
+    for page in PAGES:
+        for line in re.findall(r"^euphrates (.*)$", page.read_text(), re.MULTILINE):
+            word = shlex.split(line, comments=True)[0]
+            assert word in known or word == "COMMAND", f"{page.name}: euphrates {word}"
