@@ -1,0 +1,237 @@
+"""Bad input and bad luck: a clear error, nothing lost, nothing half visible."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import euphrates as eu
+
+EUPHRATES = str(Path(sys.executable).with_name("euphrates"))
+
+
+def flow_file(path: Path, *modules: dict) -> Path:
+    named = [{"id": f"m{number}", **module} for number, module in enumerate(modules)]
+    queues = [
+        {"from": one["id"], "to": other["id"]}
+        for one, other in zip(named, named[1:], strict=False)
+    ]
+    document = {"euphrates": 1, "name": "test", "modules": named, "queues": queues}
+    path.write_text(json.dumps(document))
+    return path
+
+
+def wait_for(happened, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
+
+
+def sort_rows(source, target, **options) -> eu.Report:
+    flow = eu.Flow("sort")
+    flow.chain(source, eu.sort(["n"]), target)
+    return flow.go(**options)
+
+
+ENDLESS = {"module": "generate", "config": {"what": "records", "rows": 10**11}}
+SORT = {"module": "sort", "config": {"by": ["key"]}}
+
+
+@pytest.mark.parametrize("sink", ["file", "collection"])
+def test_kill_9_leaves_no_output_and_the_next_start_cleans_up(sink: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    save = {"module": "save", "config": {"path": str(tmp_path / "out.dat")}}
+    write = {"module": "write", "config": {"collection": "out"}}
+    target = save if sink == "file" else write
+    document = flow_file(tmp_path / "flow.json", ENDLESS, SORT, target)
+    process = subprocess.Popen([EUPHRATES, "run", str(document), "--memory", "64MiB"])
+    wait_for(lambda: any(home.rglob("run-*")))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "out.dat").exists()
+    assert any(home.rglob("run-*"))
+    listed = subprocess.run([EUPHRATES, "ls"], capture_output=True, text=True, check=True)
+    assert listed.stdout == ""
+    again = flow_file(
+        tmp_path / "again.json",
+        {"module": "generate", "config": {"what": "records", "rows": 400_000}},
+        SORT,
+        {"module": "write", "config": {"collection": "out"}},
+    )
+    subprocess.run([EUPHRATES, "run", str(again), "--memory", "32MiB"], check=True)
+    assert not list((home / "scratch").iterdir())
+    listed = subprocess.run([EUPHRATES, "ls"], capture_output=True, text=True, check=True)
+    assert "400,000 rows" in listed.stdout
+
+
+def in_small_disk(folder: Path, command: list[str], megabytes: int) -> subprocess.CompletedProcess:
+    """Runs a command where `folder` is a disk of so many megabytes."""
+    folder.mkdir(exist_ok=True)
+    script = f"mount -t tmpfs -o size={megabytes}m tmpfs {folder} && " + (
+        '"$@"; code=$?; ls -A ' + str(folder) + "; exit $code"
+    )
+    return subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script, "sh", *command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_a_full_disk_during_output_is_a_resource_error_and_leaves_nothing(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    document = flow_file(
+        tmp_path / "flow.json",
+        {"module": "generate", "config": {"what": "records", "rows": 100_000}},
+        {"module": "save", "config": {"path": str(small / "out.dat")}},
+    )
+    done = in_small_disk(small, [EUPHRATES, "run", str(document)], 4)
+    assert done.returncode == 4, done.stderr
+    assert "No space left" in done.stderr and "remedy" in done.stderr and "small" in done.stderr
+    assert done.stdout.strip() == "", "nothing is left on the disk"
+
+
+def test_a_full_disk_during_spill_is_a_resource_error(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    document = flow_file(
+        tmp_path / "flow.json",
+        {"module": "generate", "config": {"what": "records", "rows": 1_000_000}},
+        SORT,
+        {"module": "save", "config": {"path": str(tmp_path / "out.dat")}},
+    )
+    command = [EUPHRATES, "run", str(document), "--memory", "32MiB", "--scratch", str(small)]
+    done = in_small_disk(small, command, 8)
+    assert done.returncode == 4, done.stderr
+    assert "No space left" in done.stderr and "small" in done.stderr
+    assert done.stdout.strip() == ""
+    assert not (tmp_path / "out.dat").exists()
+
+
+def test_the_old_output_survives_a_failed_run(tmp_path: Path) -> None:
+    old = pa.table({"n": [1, 2, 3]})
+    pa.parquet.write_table(old, tmp_path / "out.parquet")
+
+    def fails(batch: eu.Batch) -> eu.Batch:
+        raise ValueError("no luck")
+
+    flow = eu.Flow("fails")
+    flow.chain(
+        eu.generate("integers", rows=10),
+        eu.map(fails, schema=pa.schema({"n": pa.int64()})),
+        eu.save(tmp_path / "out.parquet", overwrite=True),
+    )
+    with pytest.raises(eu.FlowError, match="no luck"):
+        flow.go()
+    assert pa.parquet.read_table(tmp_path / "out.parquet") == old
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name != "home") == ["out.parquet"]
+
+
+def test_a_file_may_be_sorted_onto_itself(tmp_path: Path) -> None:
+    path = tmp_path / "same.parquet"
+    pa.parquet.write_table(pa.table({"n": [3, 1, 2]}), path)
+    sort_rows(eu.scan(path), eu.save(path, overwrite=True))
+    assert pa.parquet.read_table(path)["n"].to_pylist() == [1, 2, 3]
+
+
+def test_two_writers_of_one_collection_one_wins_and_the_other_is_told() -> None:
+    flows = []
+    for _ in range(2):
+        flow = eu.Flow("write")
+        flow.chain(eu.generate("integers", rows=1000), eu.write("contested"))
+        flows.append(flow.start())
+    outcomes = []
+    for running in flows:
+        try:
+            running.wait()
+            outcomes.append("won")
+        except eu.UsageError as error:
+            outcomes.append("lost")
+            assert "contested" in str(error)
+    assert sorted(outcomes) == ["lost", "won"]
+
+
+def test_mixed_schemas_name_the_file_and_the_column(tmp_path: Path) -> None:
+    pa.parquet.write_table(pa.table({"n": [1], "m": [1]}), tmp_path / "a.parquet")
+    pa.parquet.write_table(pa.table({"n": [1], "m": ["x"]}), tmp_path / "b.parquet")
+    with pytest.raises(eu.UsageError) as caught:
+        sort_rows(eu.scan(tmp_path / "*.parquet"), eu.collect())
+    assert "b.parquet" in str(caught.value) and "`m`" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind", "words"),
+    [
+        ("missing.csv", None, eu.UsageError, ["missing.csv"]),
+        ("empty.csv", b"", eu.UsageError, ["empty.csv"]),
+        ("empty.parquet", b"", eu.CorruptError, ["empty.parquet"]),
+        ("short.dat", b"x" * 150, eu.CorruptError, ["short.dat", "100"]),
+        ("bad.csv", b"n,m\n" + b"1,2\n" * 5000 + b"3\n", eu.EuphratesError, ["bad.csv", "5002"]),
+        ("bad.jsonl", b'{"n": 1}\n' * 5000 + b"{oops\n", eu.EuphratesError, ["bad.jsonl", "5001"]),
+        ("nothing-*.csv", None, eu.UsageError, ["nothing-*.csv"]),
+    ],
+)
+def test_bad_files_are_named(name: str, content, kind, words, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    flow = eu.Flow("read")
+    with pytest.raises(kind) as caught:
+        flow.chain(eu.scan(tmp_path / name), eu.collect())
+        flow.go()
+    for word in words:
+        assert word in str(caught.value), str(caught.value)
+
+
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "folder.csv"
+    path.mkdir()
+    (path / "x.txt").write_text("x")
+    flow = eu.Flow("read")
+    flow.chain(eu.scan(path, format="csv"), eu.collect())
+    with pytest.raises(eu.UsageError, match=r"folder\.csv"):
+        flow.go()
+
+
+def test_no_rows_stay_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "head.csv").write_text("n,m\n")
+    sort_rows(eu.scan(tmp_path / "head.csv"), eu.save(tmp_path / "out.parquet"))
+    assert pa.parquet.read_table(tmp_path / "out.parquet").num_rows == 0
+
+
+def test_unknown_names_get_a_suggestion() -> None:
+    with pytest.raises(AttributeError):
+        eu.filtr("n > 1")
+    flow = eu.Flow("typo")
+    flow.chain(eu.generate("integers", rows=3), eu.sort(["nn"]), eu.collect())
+    with pytest.raises(eu.UsageError, match="`n`"):
+        flow.go()
+    document = json.dumps({
+        "euphrates": 1, "name": "x", "modules": [{"id": "a", "module": "filtre"}],
+    })  # fmt: skip
+    with pytest.raises(eu.UsageError, match="did you mean `filter`"):
+        eu.Flow.from_json(document).check()
+
+
+def test_memory_stays_within_its_budget(tmp_path: Path) -> None:
+    budget = 160 << 20
+    document = flow_file(
+        tmp_path / "flow.json",
+        {"module": "generate", "config": {"what": "records", "rows": 4_000_000}},
+        SORT,
+        {"module": "save", "config": {"path": str(tmp_path / "out.dat")}},
+    )
+    process = subprocess.Popen([EUPHRATES, "run", str(document), "--memory", str(budget)])
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    assert usage.ru_maxrss * 1024 <= budget * 1.1
