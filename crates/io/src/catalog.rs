@@ -93,7 +93,7 @@ impl Catalog {
             Some(manifest) if manifest.life == Life::Live => Ok(manifest),
             _ => {
                 let names = self.names().unwrap_or_default();
-                Err(unknown("collection", name, names.iter().map(|(name, _)| name.as_str())))
+                Err(unknown("collection", name, names.keys().map(String::as_str)))
             }
         }
     }

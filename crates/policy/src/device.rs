@@ -78,7 +78,7 @@ impl ReadPath {
     }
 
     /// The way of the next request.
-    pub fn next(&mut self) -> Way {
+    pub fn next_way(&mut self) -> Way {
         if !self.is_cold() {
             return Way::Cached;
         }
@@ -185,7 +185,7 @@ mod tests {
     fn a_warm_file_is_read_from_the_cache_to_its_end() {
         let mut path = ReadPath::new(LARGE);
         for _ in 0..100 {
-            assert_eq!(path.next(), Way::Cached);
+            assert_eq!(path.next_way(), Way::Cached);
             path.on_cache(true);
         }
     }
@@ -195,20 +195,21 @@ mod tests {
         let mut path = ReadPath::new(LARGE);
         let mut asked = 0;
         for _ in 0..10_000 {
-            if path.next() == Way::Cached {
+            if path.next_way() == Way::Cached {
                 asked += 1;
                 path.on_cache(false);
             }
         }
-        assert!((2..=20).contains(&asked), "{asked}");
+        let asked_max = 10_000 / PATIENCE_MAX + 6;
+        assert!((2..=asked_max).contains(&asked), "{asked}");
     }
 
     #[test]
     fn direct_never_asks_the_cache_unless_it_has_to_use_it() {
         let direct = Facts { mode: Mode::Direct, ..SMALL };
-        assert_eq!(ReadPath::new(direct).next(), Way::Direct);
-        assert_eq!(ReadPath::new(Facts { can_direct: false, ..direct }).next(), Way::Cached);
-        assert_eq!(ReadPath::new(Facts { is_limited: true, ..SMALL }).next(), Way::Buffered);
+        assert_eq!(ReadPath::new(direct).next_way(), Way::Direct);
+        assert_eq!(ReadPath::new(Facts { can_direct: false, ..direct }).next_way(), Way::Cached);
+        assert_eq!(ReadPath::new(Facts { is_limited: true, ..SMALL }).next_way(), Way::Buffered);
     }
 
     #[test]

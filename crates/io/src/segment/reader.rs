@@ -158,7 +158,7 @@ impl Reader {
         let path = self.path.as_mut().expect("set with the first chunk");
         let disk = chunk.open.segment.disk();
         let len = chunk.bytes();
-        let mut way = path.next();
+        let mut way = path.next_way();
         if way == Way::Cached && self.pending.is_empty() {
             let cached = disk.read_cached(&chunk.open.file, chunk.start, len)?;
             path.on_cache(cached.is_some());

@@ -204,7 +204,9 @@ impl Instance {
                 }
                 Taken::RunEnd(ended) => {
                     writer.flush(Some(ended), ports)?;
-                    let _state = writer.waits(Some(ended)).then(|| ports.metrics().enter(State::Blocked));
+                    run = None;
+                    let waits = writer.waits(Some(ended));
+                    let _state = waits.then(|| ports.metrics().enter(State::Blocked));
                     segment.end_run(ended, &self.cancel)?;
                 }
                 Taken::Empty => {}
