@@ -223,6 +223,22 @@ impl Ports {
         self.outputs[output].end_run(run)
     }
 
+    /// Takes the inputs away, for a module that gets in one thread and puts in another. Neither
+    /// half repeats the runs of the input; the other thread must have itself woken by `Cancel`.
+    pub fn take_inputs(&mut self) -> Ports {
+        self.keeps_runs = false;
+        Ports {
+            inputs: std::mem::take(&mut self.inputs),
+            input_names: std::mem::take(&mut self.input_names),
+            outputs: vec![],
+            output_names: vec![],
+            runs: vec![],
+            keeps_runs: false,
+            metrics: self.metrics.clone(),
+            setup: self.setup.clone(),
+        }
+    }
+
     /// Number of inputs.
     pub fn inputs(&self) -> usize {
         self.inputs.len()

@@ -34,7 +34,7 @@ pub struct Bench {
     keeps_runs: bool,
     /// Per output, after how many batches its consumer leaves.
     leaves: Vec<Option<usize>>,
-    instance: (usize, usize),
+    cancel: Arc<Cancel>,
 }
 
 impl Bench {
@@ -49,7 +49,7 @@ impl Bench {
             outputs,
             keeps_runs: false,
             leaves: vec![None; outputs],
-            instance: (0, 1),
+            cancel: Arc::default(),
         }
     }
 
@@ -79,6 +79,11 @@ impl Bench {
         self
     }
 
+    /// What stops it.
+    pub fn cancel(&self) -> Arc<Cancel> {
+        self.cancel.clone()
+    }
+
     /// Runs it; what came out of each output, and how `run` ended.
     pub fn run(self) -> (Vec<Vec<Item>>, Result<()>) {
         let placed = (self.spec.place)(self.config).unwrap();
@@ -87,13 +92,13 @@ impl Bench {
             return (vec![], Err(error));
         }
         let setup = Arc::new(Setup {
-            instance: self.instance.0,
-            instances: self.instance.1,
+            instance: 0,
+            instances: 1,
             memory_bytes: 1 << 30,
             scratch: vec![std::env::temp_dir()],
             home: std::env::temp_dir(),
             run_id: "test".into(),
-            cancel: Arc::new(Cancel::default()),
+            cancel: self.cancel.clone(),
         });
         let name = |(port, queue): (usize, VecDeque<Taken>)| Input {
             name: port.to_string(),

@@ -21,8 +21,8 @@ use euphrates_flow::{Error, Result, split_batch};
 use super::arrow_ipc_check::{check_batch, footer, message};
 use super::text::SPLIT_BYTES;
 use super::{
-    Batches, Chunk, Compression, Encoder, Format, Note, Opened, ReadOptions, WriteOptions, Writer,
-    guarded,
+    Batches, Chunk, Compression, Encoder, Format, Input, Note, Opened, ReadOptions, Stream,
+    WriteOptions, Writer, arrow_ipc_stream, guarded,
 };
 use crate::blob::Blob;
 use crate::location::FileRef;
@@ -32,13 +32,13 @@ pub struct ArrowIpc;
 
 /// What a file begins and ends with, and how it begins on an 8-byte border.
 const MAGIC: &[u8; 6] = b"ARROW1";
-const HEAD: &[u8; 8] = b"ARROW1\0\0";
+pub(super) const HEAD: &[u8; 8] = b"ARROW1\0\0";
 
 /// Bytes behind the footer: its length and the magic.
 const TAIL_BYTES: u64 = 10;
 
 /// Marks the end of the batches, in front of the footer.
-const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+pub(super) const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 impl Format for ArrowIpc {
     fn name(&self) -> &'static str {
@@ -63,6 +63,20 @@ impl Format for ArrowIpc {
             return guarded(|| Ok(Arc::new(IpcFile::open(file, &blob)?) as Arc<dyn Opened>));
         }
         guarded(|| Ok(Arc::new(IpcStream::open(file, &blob)?) as Arc<dyn Opened>))
+    }
+
+    fn read_stream(
+        &self,
+        input: Input,
+        columns: Option<SchemaRef>,
+        _: &ReadOptions,
+    ) -> Result<Stream> {
+        arrow_ipc_stream::read(input, columns)
+    }
+
+    fn stream_writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
+        let file = self.writer(schema, options)?;
+        Ok(Arc::new(arrow_ipc_stream::StreamOf { file }))
     }
 
     fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -176,18 +190,26 @@ struct IpcStream {
 
 impl IpcStream {
     fn open(file: &FileRef, blob: &Blob) -> Result<IpcStream> {
-        let strange = || Error::corrupt("this is no Arrow IPC file or stream");
         let Some((bytes, metadata)) = next_message(blob, 0)? else { return Err(strange()) };
-        let message = message(&bytes, metadata)?;
-        let Some(schema) = message.header_as_schema() else { return Err(strange()) };
-        if !schema.endianness().equals_to_target_endianness() {
-            return Err(Error::usage("the bytes of this stream are in the other order")
-                .remedy("write it on a machine with the same byte order"));
-        }
-        let schema_ref = Arc::new(fb_to_schema(schema));
-        let (version, offset) = (message.version(), bytes.len() as u64);
-        Ok(IpcStream { file: file.clone(), schema: schema_ref, version, offset })
+        let (schema, version) = schema_of(&bytes, metadata)?;
+        let offset = bytes.len() as u64;
+        Ok(IpcStream { file: file.clone(), schema, version, offset })
     }
+}
+
+pub(super) fn strange() -> Error {
+    Error::corrupt("this is no Arrow IPC file or stream")
+}
+
+/// What the first message of a stream says.
+pub(super) fn schema_of(bytes: &[u8], metadata: usize) -> Result<(SchemaRef, MetadataVersion)> {
+    let message = message(bytes, metadata)?;
+    let Some(schema) = message.header_as_schema() else { return Err(strange()) };
+    if !schema.endianness().equals_to_target_endianness() {
+        return Err(Error::usage("the bytes of this stream are in the other order")
+            .remedy("write it on a machine with the same byte order"));
+    }
+    Ok((Arc::new(guarded(|| Ok(fb_to_schema(schema)))?), message.version()))
 }
 
 impl Opened for IpcStream {
@@ -206,21 +228,9 @@ impl Opened for IpcStream {
         let mut offset = self.offset;
         let mut next = move || -> Result<Option<RecordBatch>> {
             while let Some((bytes, metadata)) = next_message(&blob, offset)? {
-                let message = message(&bytes, metadata)?;
-                check_batch(&message, &bytes[metadata..])?;
-                let kind = message.header_type();
-                let block =
-                    Block::new(offset as i64, metadata as i32, (bytes.len() - metadata) as i64);
                 offset += bytes.len() as u64;
-                let bytes = Buffer::from(bytes);
-                if kind == MessageHeader::DictionaryBatch {
-                    guarded(|| decoder.read_dictionary(&block, &bytes).map_err(damaged))?;
-                } else {
-                    let batch =
-                        guarded(|| decoder.read_record_batch(&block, &bytes).map_err(damaged))?;
-                    if let Some(batch) = batch {
-                        return conform(&batch, &schema).map(Some);
-                    }
+                if let Some(batch) = decode(&mut decoder, bytes, metadata)? {
+                    return conform(&batch, &schema).map(Some);
                 }
             }
             Ok(None)
@@ -233,6 +243,25 @@ impl Opened for IpcStream {
         });
         Ok(Box::new(batches.flat_map(cut)))
     }
+}
+
+/// The batch of a message, if it has one: it may be a dictionary.
+pub(super) fn decode(
+    decoder: &mut FileDecoder,
+    bytes: Bytes,
+    metadata: usize,
+) -> Result<Option<RecordBatch>> {
+    let message = message(&bytes, metadata)?;
+    check_batch(&message, &bytes[metadata..])?;
+    let kind = message.header_type();
+    // Where the message stands in its file does not matter any more.
+    let block = Block::new(0, metadata as i32, (bytes.len() - metadata) as i64);
+    let bytes = Buffer::from(bytes);
+    if kind == MessageHeader::DictionaryBatch {
+        guarded(|| decoder.read_dictionary(&block, &bytes).map_err(damaged))?;
+        return Ok(None);
+    }
+    guarded(|| decoder.read_record_batch(&block, &bytes).map_err(damaged))
 }
 
 /// The message at an offset, and the length of its metadata with prefix; `None` at the end.
@@ -259,20 +288,26 @@ fn next_message(blob: &Blob, offset: u64) -> Result<Option<(Bytes, usize)>> {
     Ok(Some((blob.read_at(offset, whole as usize)?, metadata)))
 }
 
-fn decoder(file: &SchemaRef, version: MetadataVersion, wanted: &Schema) -> Result<FileDecoder> {
+pub(super) fn decoder(
+    file: &SchemaRef,
+    version: MetadataVersion,
+    wanted: &Schema,
+) -> Result<FileDecoder> {
     let columns = wanted.fields().iter().map(|field| Ok(file.index_of(field.name())?));
     let decoder = FileDecoder::new(file.clone(), version);
     Ok(decoder.with_projection(columns.collect::<Result<_>>()?))
 }
 
 /// The batch with the schema all files agree on.
-fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+pub(super) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let columns = batch.columns().to_vec();
     RecordBatch::try_new_with_options(schema.clone(), columns, &options).map_err(damaged)
 }
 
-fn cut(batch: Result<RecordBatch>) -> Box<dyn Iterator<Item = Result<RecordBatch>> + Send> {
+pub(super) fn cut(
+    batch: Result<RecordBatch>,
+) -> Box<dyn Iterator<Item = Result<RecordBatch>> + Send> {
     match batch {
         Ok(batch) if batch.num_rows() == 0 => Box::new(std::iter::empty()),
         Ok(batch) => Box::new(split_batch(batch).map(Ok)),

@@ -3,7 +3,7 @@
 //! Types are inferred from the first records. An empty field is a null; CSV cannot tell an empty
 //! string from it.
 
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 use std::sync::Arc;
 
 use arrow::csv::reader::{Decoder, Format as CsvFormat};
@@ -18,8 +18,8 @@ use super::options::{delimiter_byte, type_named};
 use super::rows::{RowDecoder, RowFormat, Rows};
 use super::text::{Text, line_bytes};
 use super::{
-    Batches, Chunk, Encoder, Format, Opened, ReadOptions, WriteOptions, Writer, agree, guarded,
-    some_column,
+    Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
+    agree, guarded, some_column, stream,
 };
 use crate::blob::Blob;
 use crate::location::FileRef;
@@ -47,16 +47,7 @@ impl Format for Csv {
         let dialect = Dialect::new(&file.name, options.delimiter, options.header)?;
         let text = Text::with_quotes(file, &blob, dialect.delimiter);
         let sample = text.sample(&blob)?;
-        let format =
-            CsvFormat::default().with_delimiter(dialect.delimiter).with_header(dialect.header);
-        let inferred = guarded(|| {
-            Ok(format
-                .with_truncated_rows(true)
-                .infer_schema(Cursor::new(&sample), Some(SAMPLE_RECORDS)))
-        })?;
-        let (schema, _) = inferred.map_err(|error| {
-            Error::corrupt(error).remedy("check delimiter and header, and that it is UTF-8 text")
-        })?;
+        let schema = infer(dialect, &sample)?;
         let schema = with_types(schema, options)?;
         // A row cannot be shorter than its delimiters.
         let rows = batch_rows(line_bytes(&sample).max(schema.fields().len()));
@@ -69,6 +60,33 @@ impl Format for Csv {
 
     fn infers(&self) -> bool {
         true
+    }
+
+    fn read_stream(
+        &self,
+        mut input: Input,
+        columns: Option<SchemaRef>,
+        options: &ReadOptions,
+    ) -> Result<Stream> {
+        let dialect = Dialect::new("", options.delimiter, options.header)?;
+        let head = match (&columns, dialect.header) {
+            (Some(_), false) => vec![],
+            (Some(_), true) => stream::line(&mut input)?,
+            (None, _) => stream::sample(&mut input)?,
+        };
+        let inferred = infer(dialect, &head[..stream::whole_lines(&head)])?;
+        let schema = match columns {
+            Some(columns) if head.is_empty() || same_names(&columns, &inferred) => columns,
+            Some(columns) => return Err(stream::differ(&columns, &inferred)),
+            None => Arc::new(with_types(inferred, options)?),
+        };
+        let row_bytes = line_bytes(&head).max(schema.fields().len());
+        let reader = ReaderBuilder::new(schema.clone())
+            .with_delimiter(dialect.delimiter)
+            .with_header(dialect.header)
+            .with_batch_size(batch_rows(row_bytes))
+            .build_buffered(Cursor::new(head).chain(input))?;
+        Ok(Stream::new(schema, reader))
     }
 
     fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -96,6 +114,24 @@ impl Dialect {
         let delimiter = delimiter_byte(delimiter.or(is_tsv.then_some('\t')))?;
         Ok(Dialect { delimiter, header: header.unwrap_or(true) })
     }
+}
+
+/// The columns of a sample.
+fn infer(dialect: Dialect, sample: &[u8]) -> Result<Schema> {
+    let format = CsvFormat::default().with_delimiter(dialect.delimiter).with_header(dialect.header);
+    let inferred = guarded(|| {
+        Ok(format.with_truncated_rows(true).infer_schema(Cursor::new(sample), Some(SAMPLE_RECORDS)))
+    })?;
+    inferred.map(|(schema, _)| schema).map_err(|error| {
+        Error::corrupt(error).remedy("check delimiter and header, and that it is UTF-8 text")
+    })
+}
+
+fn same_names(one: &Schema, other: &Schema) -> bool {
+    let names = |schema: &Schema| -> Vec<String> {
+        schema.fields().iter().map(|field| field.name().clone()).collect()
+    };
+    names(one) == names(other)
 }
 
 /// The schema with the types the user gave.

@@ -1,6 +1,6 @@
 //! JSON lines: one object per line. A field that is absent is null.
 
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -15,8 +15,8 @@ use super::options::type_named;
 use super::rows::{RowDecoder, RowFormat, Rows};
 use super::text::{Text, line_bytes};
 use super::{
-    Batches, Chunk, Encoder, Format, Opened, ReadOptions, WriteOptions, Writer, agree, guarded,
-    some_column,
+    Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
+    agree, guarded, some_column, stream,
 };
 use crate::blob::Blob;
 use crate::location::FileRef;
@@ -26,6 +26,9 @@ pub struct JsonLines;
 
 /// Records looked at to infer types, within the sample.
 const SAMPLE_RECORDS: usize = 4096;
+
+/// Rows of a batch where there is no sample.
+const STREAM_ROWS: usize = 8192;
 
 impl Format for JsonLines {
     fn name(&self) -> &'static str {
@@ -43,9 +46,7 @@ impl Format for JsonLines {
     fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
         let text = Text::new(file, &blob);
         let sample = text.sample(&blob)?;
-        let inferred =
-            guarded(|| Ok(infer_json_schema(Cursor::new(&sample), Some(SAMPLE_RECORDS))))?;
-        let (schema, _) = inferred.map_err(|error| explain(&error, &sample))?;
+        let schema = infer(&sample)?;
         let rows = batch_rows(line_bytes(&sample));
         let schema = Arc::new(with_types(schema, options)?);
         Ok(Arc::new(File { text: Arc::new(text), schema, rows }))
@@ -59,6 +60,28 @@ impl Format for JsonLines {
         true
     }
 
+    fn read_stream(
+        &self,
+        mut input: Input,
+        columns: Option<SchemaRef>,
+        options: &ReadOptions,
+    ) -> Result<Stream> {
+        let (schema, rows, head) = match columns {
+            Some(columns) => (columns, STREAM_ROWS, vec![]),
+            None => {
+                let head = stream::sample(&mut input)?;
+                let schema = infer(&head[..stream::whole_lines(&head)])?;
+                let rows = batch_rows(line_bytes(&head));
+                (Arc::new(with_types(schema, options)?), rows, head)
+            }
+        };
+        let reader = ReaderBuilder::new(schema.clone())
+            .with_batch_size(rows)
+            .with_strict_mode(true)
+            .build(Cursor::new(head).chain(input))?;
+        Ok(Stream::new(schema, reader))
+    }
+
     fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
         some_column(schema, self)?;
         // The encoder knows which types it can write.
@@ -68,6 +91,12 @@ impl Format for JsonLines {
         })?;
         Ok(Arc::new(JsonWriter))
     }
+}
+
+/// The columns of a sample.
+fn infer(sample: &[u8]) -> Result<Schema> {
+    let inferred = guarded(|| Ok(infer_json_schema(Cursor::new(sample), Some(SAMPLE_RECORDS))))?;
+    inferred.map(|(schema, _)| schema).map_err(|error| explain(&error, sample))
 }
 
 /// Finds the line that is no record.

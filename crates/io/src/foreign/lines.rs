@@ -13,7 +13,10 @@ use euphrates_flow::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, Error, Result};
 use memchr::{memchr, memchr_iter};
 
 use super::text::Text;
-use super::{Batches, Chunk, Encoder, Format, Opened, ReadOptions, WriteOptions, Writer};
+use super::{
+    Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
+    stream,
+};
 use crate::blob::Blob;
 use crate::location::FileRef;
 
@@ -30,8 +33,28 @@ impl Format for Lines {
     }
 
     fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
-        let schema = Schema::new(vec![Field::new("line", DataType::Binary, false)]);
-        Ok(Arc::new(File { text: Text::new(file, &blob), schema: Arc::new(schema) }))
+        Ok(Arc::new(File { text: Text::new(file, &blob), schema: schema() }))
+    }
+
+    fn read_stream(
+        &self,
+        input: Input,
+        columns: Option<SchemaRef>,
+        _: &ReadOptions,
+    ) -> Result<Stream> {
+        let schema = stream::fixed(schema(), columns)?;
+        let of = schema.clone();
+        let batches = stream::pieces(input).flat_map(move |piece| -> Batches {
+            let schema = of.clone();
+            match piece {
+                Ok(piece) => {
+                    let parts = vec![piece].into_iter();
+                    Box::new(LineBatches { schema, parts, part: Bytes::new(), carried: vec![] })
+                }
+                Err(error) => Box::new(std::iter::once(Err(error))),
+            }
+        });
+        Ok(Stream { schema, batches: Box::new(batches) })
     }
 
     fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -44,6 +67,10 @@ impl Format for Lines {
                 .remedy("select one column, or save as csv")),
         }
     }
+}
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("line", DataType::Binary, false)]))
 }
 
 struct File {

@@ -17,10 +17,12 @@ use crate::location::FileRef;
 
 pub mod dataset;
 pub mod options;
+pub mod stream;
 
 mod agree;
 mod arrow_ipc;
 mod arrow_ipc_check;
+mod arrow_ipc_stream;
 mod csv;
 mod csv_quotes;
 mod json_lines;
@@ -32,6 +34,7 @@ mod text;
 
 pub use dataset::Dataset;
 pub use options::{Compression, ReadOptions, WriteOptions};
+pub use stream::{Input, Sink, Stream};
 
 /// All formats. The first one that has a file's extension reads it.
 pub static FORMATS: &[&dyn Format] = &[
@@ -78,6 +81,24 @@ pub trait Format: Sync {
 
     /// A writer of files with this schema; a usage error if the format cannot hold it.
     fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>>;
+
+    /// Reads what can be read only once, from front to back. Fails if it does not have the
+    /// `columns`; without them it may have to wait for a sample.
+    fn read_stream(
+        &self,
+        input: Input,
+        columns: Option<SchemaRef>,
+        options: &ReadOptions,
+    ) -> Result<Stream> {
+        let _ = (input, columns, options);
+        Err(Error::usage(format!("{} cannot be read from a pipe", self.name()))
+            .remedy("save it to a file, and `scan` that"))
+    }
+
+    /// A writer to what can be written only once, from front to back.
+    fn stream_writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
+        self.writer(schema, options)
+    }
 }
 
 /// A file whose schema and splits are known. It holds no file descriptor.

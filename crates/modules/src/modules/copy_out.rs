@@ -1,0 +1,149 @@
+//! Gives the rows to another program: standard output, or a named pipe.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::spec::{self, IN, NONE};
+use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use euphrates_io::foreign::{Sink, WriteOptions};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "copy_out",
+    summary: "Writes to standard output, or a named pipe.",
+    detail: "Formats are `arrow_ipc` (as a stream), `csv`, `json_lines`, `records`, `lines` and \
+             `parquet`. A stream keeps its order. Every batch goes out as it comes. When the \
+             reader has had enough, the flow ends well. What has gone out cannot be taken back \
+             if the flow fails; `save` writes files that appear whole or not at all.",
+    inputs: IN,
+    outputs: NONE,
+    order: Order::Ordered,
+    effect: Effect::Effect,
+    parallel: false,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config = spec::parse_config(config)?;
+        Ok(Arc::new(CopyOut { config, schema: Mutex::default() }))
+    },
+};
+
+/// What to write, and how.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// `arrow_ipc`, `csv`, `json_lines`, `records`, `lines` or `parquet`.
+    pub format: String,
+    /// A named pipe or a device; standard output if absent.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// CSV: the character between fields; a comma if absent.
+    #[serde(default)]
+    pub delimiter: Option<char>,
+    /// CSV: whether the first line names the columns; it does if absent.
+    #[serde(default)]
+    pub header: Option<bool>,
+}
+
+impl Config {
+    fn options(&self) -> WriteOptions {
+        WriteOptions { delimiter: self.delimiter, header: self.header, ..WriteOptions::default() }
+    }
+
+    fn open(&self) -> Result<Box<dyn Write + Send>> {
+        let Some(path) = &self.path else { return Ok(Box::new(std::io::stdout())) };
+        let file = File::options().write(true).open(path);
+        let file = file.map_err(|error| Error::os("write", path, &error))?;
+        let about = file.metadata().map_err(|error| Error::os("look at", path, &error))?;
+        if about.is_file() {
+            let error = Error::usage(format!("{path} is a file, not a pipe or a device"));
+            return Err(error.remedy("use `save`, which writes files whole or not at all"));
+        }
+        Ok(Box::new(file))
+    }
+}
+
+struct CopyOut {
+    config: Config,
+    schema: Mutex<Option<SchemaRef>>,
+}
+
+impl Placed for CopyOut {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        // Whatever the format cannot hold is found out here.
+        Sink::open(&self.config.format, std::io::sink(), &inputs[0], &self.config.options())?;
+        *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(inputs[0].clone());
+        Ok(vec![])
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        let schema = self.schema.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let schema = schema.expect("schemas comes before instance");
+        Ok(Box::new(move |ports: &mut Ports| {
+            let out = self.config.open()?;
+            let mut sink = Sink::open(&self.config.format, out, &schema, &self.config.options())?;
+            while let Some(batch) = ports.get(0)? {
+                sink.write(&batch)?;
+                ports.metrics().put(batch.num_rows(), euphrates_flow::batch_bytes(&batch));
+            }
+            sink.finish()
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, integers};
+    use serde_json::{Value, json};
+    use std::io::Read;
+    use std::path::PathBuf;
+
+    fn pipe() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        (folder, path)
+    }
+
+    fn run(config: Value) -> Result<()> {
+        let input: Vec<_> = (0..100).map(|at| integers(at * 1000..(at + 1) * 1000)).collect();
+        Bench::new(&MODULE, config).input(input[0].schema(), &input).run().1
+    }
+
+    #[test]
+    fn rows_go_out_in_order() {
+        let (_folder, path) = pipe();
+        let reader = std::thread::spawn({
+            let path = path.clone();
+            move || std::fs::read_to_string(path).unwrap()
+        });
+        run(json!({"format": "csv", "path": path, "header": false})).unwrap();
+        let expected: Vec<_> = (0..100_000).map(|n| n.to_string()).collect();
+        assert!(reader.join().unwrap().lines().eq(expected));
+    }
+
+    #[test]
+    fn a_reader_that_leaves_ends_the_flow_well() {
+        let (_folder, path) = pipe();
+        let reader = std::thread::spawn({
+            let path = path.clone();
+            move || File::open(path).unwrap().read_exact(&mut [0; 10]).unwrap()
+        });
+        run(json!({"format": "json_lines", "path": path})).unwrap();
+        reader.join().unwrap();
+    }
+
+    #[test]
+    fn a_file_is_left_to_save() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = run(json!({"format": "csv", "path": file.path()})).unwrap_err().to_string();
+        assert!(error.contains("use `save`"), "{error}");
+        let error = run(json!({"format": "records"})).unwrap_err().to_string();
+        assert!(error.contains("100 bytes"), "{error}");
+    }
+}

@@ -1,0 +1,320 @@
+//! Feeds the rows to a program of others and reads what it makes of them (River's copy-out and
+//! copy-in: unmodified sequential programs as modules).
+
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::spec::{self, IN, OUT};
+use euphrates_flow::{
+    Cancel, Effect, Error, Kind, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Taken,
+};
+use euphrates_io::foreign::{ReadOptions, Sink, Stream, WriteOptions};
+use euphrates_io::process::{Killer, Program};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::pipes::{Columns, put_all};
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "exec",
+    summary: "Runs a program: rows go in on its standard input, and come out on its output.",
+    detail: "`exec(\"grep -v foo\", input=\"lines\")`. The program is any that reads and writes \
+             `csv`, `json_lines`, `arrow_ipc` (as a stream), `records` or `lines`. One copy of it \
+             runs; with `count`, as many as that, each with a part of the rows. If it exits with \
+             another status than 0, or is killed, the flow fails with the last lines it wrote to \
+             its standard error. A program that does not read all its input is well. It is killed \
+             when the flow is stopped, with all it has started.",
+    inputs: IN,
+    outputs: OUT,
+    order: Order::Keeps,
+    effect: Effect::Effect,
+    parallel: true,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        config.words()?;
+        Ok(Arc::new(Exec { config, schemas: Mutex::default() }))
+    },
+};
+
+/// What to run, and how it speaks.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// A program and its arguments, or one string for the shell.
+    pub command: Line,
+    /// How the rows are written for it: `csv`, `json_lines`, `arrow_ipc`, `records` or `lines`.
+    #[serde(default = "csv")]
+    pub input: String,
+    /// How what it writes is read; as the input if absent.
+    #[serde(default)]
+    pub output: Option<String>,
+    /// Names and types of what it writes, like `{"id": "int64"}`; as the input if absent. `records`
+    /// and `lines` know theirs.
+    #[serde(default)]
+    pub columns: Option<Columns>,
+    /// Keep the order in which it writes.
+    #[serde(default)]
+    pub order: bool,
+    /// CSV: the character between fields, in and out; a comma if absent.
+    #[serde(default)]
+    pub delimiter: Option<char>,
+    /// CSV: whether the first line names the columns, in and out; it does if absent.
+    #[serde(default)]
+    pub header: Option<bool>,
+}
+
+fn csv() -> String {
+    "csv".into()
+}
+
+/// A command.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Line {
+    /// For the shell.
+    Shell(String),
+    /// A program and its arguments, as they are.
+    Words(Vec<String>),
+}
+
+impl Config {
+    fn words(&self) -> Result<Vec<String>> {
+        let empty = || Error::usage("`command` is empty").remedy("name a program");
+        match &self.command {
+            Line::Shell(line) if line.trim().is_empty() => Err(empty()),
+            Line::Shell(line) => Ok(["sh", "-c", line].map(String::from).to_vec()),
+            Line::Words(words) if words.is_empty() => Err(empty()),
+            Line::Words(words) => Ok(words.clone()),
+        }
+    }
+
+    fn output(&self) -> &str {
+        self.output.as_deref().unwrap_or(&self.input)
+    }
+
+    /// The options, as far as a format has them.
+    fn read_options(&self) -> ReadOptions {
+        let is_csv = self.output() == "csv";
+        ReadOptions {
+            delimiter: self.delimiter.filter(|_| is_csv),
+            header: self.header.filter(|_| is_csv),
+            ..ReadOptions::default()
+        }
+    }
+
+    fn write_options(&self) -> WriteOptions {
+        let is_csv = self.input == "csv";
+        WriteOptions {
+            delimiter: self.delimiter.filter(|_| is_csv),
+            header: self.header.filter(|_| is_csv),
+            ..WriteOptions::default()
+        }
+    }
+
+    /// The columns that come out: those the format knows, those told, or those that go in.
+    fn columns(&self, input: &SchemaRef) -> Result<SchemaRef> {
+        if matches!(self.output(), "records" | "lines") {
+            let known = Stream::open(self.output(), std::io::empty(), None, &self.read_options());
+            return Ok(known?.schema);
+        }
+        match &self.columns {
+            Some(columns) => columns.schema(),
+            None => Ok(input.clone()),
+        }
+    }
+}
+
+struct Exec {
+    config: Config,
+    /// What goes in and what comes out.
+    schemas: Mutex<Option<(SchemaRef, SchemaRef)>>,
+}
+
+impl Placed for Exec {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let config = &self.config;
+        let input = inputs[0].clone();
+        // Whatever the formats cannot hold or read is found out here.
+        Sink::open(&config.input, std::io::sink(), &input, &config.write_options())
+            .map_err(|error| error.at("input"))?;
+        let output = config.columns(&input).map_err(|error| error.at("output"))?;
+        euphrates_io::foreign::format_named(config.output()).map_err(|e| e.at("output"))?;
+        *self.schemas.lock().unwrap_or_else(|e| e.into_inner()) = Some((input, output.clone()));
+        Ok(vec![output])
+    }
+
+    fn is_ordered(&self, _: bool, _: bool) -> bool {
+        self.config.order
+    }
+
+    fn instances_max(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
+        if self.config.order && setup.instances > 1 {
+            let message = format!("{} programs have no common order", setup.instances);
+            return Err(Error::usage(message).remedy("leave out `order`, or `count`"));
+        }
+        let schemas = self.schemas.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let (input, output) = schemas.expect("schemas comes before instance");
+        Ok(Box::new(move |ports: &mut Ports| self.run(ports, &input, &output)))
+    }
+}
+
+impl Exec {
+    fn run(&self, ports: &mut Ports, input: &SchemaRef, output: &SchemaRef) -> Result<()> {
+        let mut feed = ports.take_inputs();
+        let cancel = ports.setup().cancel.clone();
+        let (program, stdin, stdout) = Program::start(&self.config.words()?)?;
+        let killer = program.killer();
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let watcher = scope.spawn(|| watch(&cancel, &done, &killer));
+            let feeder = scope.spawn(|| {
+                // The queue of the input wakes this thread; so must the end of the flow.
+                cancel.wake_me();
+                let fed = self.feed(&mut feed, stdin, input);
+                // Who produces for it learns at once that nobody takes any more.
+                drop(feed);
+                fed
+            });
+            let read = self.read(ports, stdout, output);
+            if read.is_err() {
+                killer.kill();
+            }
+            let ended = program.finish();
+            let fed = feeder.join();
+            done.store(true, SeqCst);
+            watcher.thread().unpark();
+            cancel.check()?;
+            let fed = fed.unwrap_or_else(|_| Err(Error::failed("the feeding thread panicked")));
+            read.and(ended).and(match fed {
+                // It had enough.
+                Err(error) if error.kind() == Kind::Closed => Ok(()),
+                fed => fed,
+            })
+        })
+    }
+
+    fn feed(&self, ports: &mut Ports, stdin: ChildStdin, schema: &SchemaRef) -> Result<()> {
+        let options = self.config.write_options();
+        let mut sink = Sink::open(&self.config.input, stdin, schema, &options)?;
+        loop {
+            match ports.get_in_runs(0)? {
+                Taken::Batch(parcel) => sink.write(&parcel.batch)?,
+                Taken::RunEnd(_) | Taken::Empty => {}
+                Taken::End => return sink.finish(),
+            }
+        }
+    }
+
+    fn read(&self, ports: &mut Ports, stdout: ChildStdout, schema: &SchemaRef) -> Result<()> {
+        let options = self.config.read_options();
+        let stream =
+            Stream::open(self.config.output(), stdout, Some(schema.clone()), &options);
+        let stream = stream.map_err(|error| error.at("the program's output"))?;
+        put_all(ports, stream, self.config.order, false)
+    }
+}
+
+/// Kills the program when the flow is stopped.
+fn watch(cancel: &Cancel, done: &AtomicBool, killer: &Killer) {
+    cancel.wake_me();
+    while !done.load(SeqCst) {
+        if cancel.is_cancelled() {
+            return killer.kill();
+        }
+        thread::park();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, integers, rows};
+    use arrow::array::{AsArray, RecordBatch};
+    use arrow::datatypes::Int64Type;
+    use serde_json::{Value, json};
+
+    fn run(config: Value, input: &[RecordBatch]) -> Result<Vec<i64>> {
+        let bench = Bench::new(&MODULE, config).input(input[0].schema(), input);
+        let (outputs, outcome) = bench.run();
+        outcome?;
+        let all = rows(&outputs[0], input[0].schema());
+        Ok(all.column(0).as_primitive::<Int64Type>().values().to_vec())
+    }
+
+    #[test]
+    fn rows_pass_through_a_program_in_every_format() {
+        let input: Vec<_> = (0..50).map(|at| integers(at * 4000..(at + 1) * 4000)).collect();
+        let all: Vec<i64> = (0..200_000).collect();
+        for format in ["csv", "json_lines", "arrow_ipc"] {
+            let config = json!({"command": ["cat"], "input": format, "order": true});
+            assert_eq!(run(config, &input).unwrap(), all, "{format}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_reads_all_before_it_writes_does_not_block() {
+        let input: Vec<_> = (0..50).map(|at| integers(at * 4000..(at + 1) * 4000)).collect();
+        let config = json!({"command": "sort -rn", "header": false});
+        let all: Vec<i64> = (0..200_000).rev().collect();
+        assert_eq!(run(config, &input).unwrap(), all);
+        // And one that writes far more than it reads.
+        let config = json!({"command": "yes 7 | head -n 300000; cat > /dev/null", "header": false});
+        assert_eq!(run(config, &input).unwrap().len(), 300_000);
+    }
+
+    #[test]
+    fn a_program_that_has_enough_is_well() {
+        let input: Vec<_> = (0..500).map(|at| integers(at * 4000..(at + 1) * 4000)).collect();
+        let config = json!({"command": "head -n 3", "header": false});
+        assert_eq!(run(config, &input).unwrap(), [0, 1, 2]);
+        assert_eq!(run(json!({"command": ["true"]}), &input).unwrap(), [0i64; 0]);
+    }
+
+    #[test]
+    fn a_program_that_fails_fails_the_flow_with_its_words() {
+        let input = [integers(0..10)];
+        for (command, expected) in [
+            ("cat; echo all wrong >&2; exit 7", "exited with status 7\n    all wrong"),
+            ("kill -9 $$", "was killed by signal 9"),
+            ("echo other; cat", "other columns"),
+            ("exec no-such-program", "not found"),
+        ] {
+            let error = run(json!({"command": command}), &input).unwrap_err().to_string();
+            assert!(error.contains(expected), "{command}: {error}");
+        }
+        let error = run(json!({"command": ["no-such-program"]}), &input).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+    }
+
+    #[test]
+    fn what_it_writes_may_have_other_columns() {
+        let input = [integers(0..10)];
+        let config = json!({"command": "wc -l", "header": false, "columns": {"lines": "int64"}});
+        let bench = Bench::new(&MODULE, config).input(input[0].schema(), &input);
+        let (outputs, outcome) = bench.run();
+        outcome.unwrap();
+        let crate::testing::Item::Batch(batch) = &outputs[0][0] else { panic!() };
+        assert_eq!(batch.schema().field(0).name(), "lines");
+        assert_eq!(batch.column(0).as_primitive::<Int64Type>().value(0), 10);
+    }
+
+    #[test]
+    fn a_stopped_flow_kills_the_program() {
+        let bench = Bench::new(&MODULE, json!({"command": "sleep 1000 & sleep 1000"}));
+        let bench = bench.input(integers([]).schema(), &[integers(0..10)]);
+        let cancel = bench.cancel();
+        let flow = thread::spawn(move || bench.run().1.unwrap_err().kind());
+        cancel.cancel();
+        assert_eq!(flow.join().unwrap(), Kind::Interrupted);
+    }
+}
