@@ -198,7 +198,11 @@ fn gather_bytes(
     let mut ends = Vec::with_capacity(ids.len() + 1);
     let mut end = 0i32;
     ends.push(end);
-    for id in ids {
+    for (place, id) in ids.iter().enumerate() {
+        if let Some(ahead) = ids.get(place + PREFETCH_ROWS) {
+            let offsets = offsets[(ahead >> 16) as usize];
+            prefetch_at(as_bytes(offsets), (ahead & 0xffff) as usize * 4, 8);
+        }
         let row = (id & 0xffff) as usize;
         let offsets = offsets[(id >> 16) as usize];
         end = end.checked_add(offsets[row + 1] - offsets[row]).ok_or_else(|| {
@@ -230,6 +234,11 @@ fn gather_bytes(
 
 fn prefetch(values: &[&[u8]], id: RowId, width: usize) {
     prefetch_at(values[(id >> 16) as usize], (id & 0xffff) as usize * width, width);
+}
+
+fn as_bytes(offsets: &[i32]) -> &[u8] {
+    // SAFETY: integers are bytes, four times as many.
+    unsafe { std::slice::from_raw_parts(offsets.as_ptr().cast(), size_of_val(offsets)) }
 }
 
 /// Asks for the cache lines of `bytes[at..at + length]`.
