@@ -95,6 +95,8 @@ fn sound(name: &str, verified: &Verified) -> String {
 pub fn rm(command: Rm) -> Result<u8> {
     let home = machine::home();
     let names = command.collections.iter();
-    names.map(|name| collection::remove(&home, name, &machine::run_id())).collect::<Result<()>>()?;
+    names
+        .map(|name| collection::remove(&home, name, &machine::run_id()))
+        .collect::<Result<()>>()?;
     Ok(0)
 }

@@ -9,30 +9,44 @@ mod python;
 mod rust;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 
 use crate::document::{Document, Node};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unknown};
 use crate::spec::Registry;
 
-/// A Python script that makes this document and runs it. Modules the registry does not know are
-/// written out in full. Fails if two modules have the same id.
-pub fn python(document: &Document, registry: &Registry) -> Result<String> {
-    check_ids(document)?;
-    Ok(python::write(document, registry))
+/// What the code is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// A script that imports `euphrates`.
+    Python,
+    /// A program on the crates.
+    Rust,
 }
 
-/// A Rust program that makes this document and runs it. Fails if two modules have the same id.
-pub fn rust(document: &Document) -> Result<String> {
-    check_ids(document)?;
-    Ok(rust::write(document))
-}
+impl FromStr for Language {
+    type Err = Error;
 
-fn check_ids(document: &Document) -> Result<()> {
-    let mut ids = BTreeSet::new();
-    match document.modules.iter().find(|node| !ids.insert(&node.id)) {
-        Some(twice) => Err(Error::usage(format!("two modules have the id `{}`", twice.id))),
-        None => Ok(()),
+    fn from_str(name: &str) -> Result<Language> {
+        match name {
+            "python" | "py" => Ok(Language::Python),
+            "rust" | "rs" => Ok(Language::Rust),
+            _ => Err(unknown("language", name, ["python", "rust"].into_iter())),
+        }
     }
+}
+
+/// The program that makes this document. Modules the registry does not know are written out in
+/// full. Fails if two modules have the same id.
+pub fn code(document: &Document, registry: &Registry, language: Language) -> Result<String> {
+    let mut ids = BTreeSet::new();
+    if let Some(twice) = document.modules.iter().find(|node| !ids.insert(&node.id)) {
+        return Err(Error::usage(format!("two modules have the id `{}`", twice.id)));
+    }
+    Ok(match language {
+        Language::Python => python::write(document, registry),
+        Language::Rust => rust::write(document),
+    })
 }
 
 /// A local name for every module: its id where that can be a name, else a number.

@@ -4,18 +4,47 @@
 mod layout;
 mod svg;
 
+use std::str::FromStr;
+
 use serde_json::Value;
 
 use crate::document::{Document, Edge, Node, Port, variable_name};
+use crate::error::{Error, Result, unknown};
 
-/// A picture that needs nothing but itself, light or dark as its reader prefers. Queues to or from
-/// modules that do not exist are left out, here and in the other pictures.
-pub fn svg(document: &Document) -> String {
-    svg::draw(document)
+/// What a picture is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A picture that needs nothing but itself, light or dark as its reader prefers.
+    Svg,
+    /// A Mermaid flowchart.
+    Mermaid,
+    /// Graphviz.
+    Dot,
 }
 
-/// A Mermaid flowchart.
-pub fn mermaid(document: &Document) -> String {
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Format> {
+        match name {
+            "svg" => Ok(Format::Svg),
+            "mermaid" => Ok(Format::Mermaid),
+            "dot" => Ok(Format::Dot),
+            _ => Err(unknown("format", name, ["svg", "mermaid", "dot"].into_iter())),
+        }
+    }
+}
+
+/// A picture of the flow. Queues to or from modules that do not exist are left out.
+pub fn draw(document: &Document, format: Format) -> String {
+    match format {
+        Format::Svg => svg::draw(document),
+        Format::Mermaid => mermaid(document),
+        Format::Dot => dot(document),
+    }
+}
+
+fn mermaid(document: &Document) -> String {
     let mut text = String::from("flowchart LR\n");
     for (number, node) in document.modules.iter().enumerate() {
         let lines: Vec<String> = lines(node).iter().map(|line| mermaid_text(line)).collect();
@@ -37,8 +66,7 @@ fn mermaid_text(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
-/// A graph for Graphviz.
-pub fn dot(document: &Document) -> String {
+fn dot(document: &Document) -> String {
     let mut text = format!("digraph {} {{\n", dot_text(&document.name));
     text += "  rankdir=LR;\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n";
     text += "  edge [fontname=\"sans-serif\", fontsize=10];\n";
@@ -162,22 +190,22 @@ mod tests {
 
     #[test]
     fn no_text_of_a_document_becomes_syntax() {
-        let svg = svg(&hostile());
+        let svg = draw(&hostile(), Format::Svg);
         assert!(!svg.contains("<script") && !svg.contains('\0'), "{svg}");
         assert!(!svg.contains("&amp;amp;amp;") && svg.contains("&amp;amp;"), "{svg}");
-        let mermaid = mermaid(&hostile());
+        let mermaid = draw(&hostile(), Format::Mermaid);
         assert!(!mermaid.contains("<script") && !mermaid.contains('`'), "{mermaid}");
         let quotes = mermaid.matches('"').count();
         assert_eq!(quotes, 2 + 2 + 2, "{mermaid}");
-        let dot = dot(&hostile());
+        let dot = draw(&hostile(), Format::Dot);
         assert_eq!(dot.matches("->").count(), 3, "{dot}");
         assert!(dot.contains(r#"\"]; <script>"#), "{dot}");
     }
 
     #[test]
     fn an_empty_flow_can_be_drawn() {
-        for draw in [svg, mermaid, dot] {
-            assert!(!draw(&Document::new("empty")).is_empty());
+        for format in [Format::Svg, Format::Mermaid, Format::Dot] {
+            assert!(!draw(&Document::new("empty"), format).is_empty());
         }
     }
 }

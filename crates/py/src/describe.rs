@@ -2,7 +2,9 @@
 
 use euphrates_engine::master::prepare;
 use euphrates_flow::check::{Checked, CheckedEdge, CheckedNode, Unit};
-use euphrates_flow::{Document, Error, Result, code as write_code, draw as picture};
+use euphrates_flow::code::code as write_code;
+use euphrates_flow::draw::draw as picture;
+use euphrates_flow::{Document, Result};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -71,43 +73,19 @@ fn explained(flow: &Checked) -> Value {
 /// A flow as a program in `python` or `rust`.
 #[pyfunction]
 pub fn code(py: Python<'_>, document: &str, language: &str) -> PyResult<String> {
-    let write = || -> Result<String> {
-        let document = Document::from_json(document)?;
-        match language {
-            "python" => write_code::python(&document, &registry()),
-            "rust" => write_code::rust(&document),
-            other => {
-                let known = ["python", "rust"].into_iter();
-                Err(euphrates_flow::error::unknown("language", other, known))
-            }
-        }
-    };
+    let write = || write_code(&Document::from_json(document)?, &registry(), language.parse()?);
     write().or_raise(py)
 }
 
 /// A flow as a picture: `svg`, `mermaid` or `dot`.
 #[pyfunction]
 pub fn draw(py: Python<'_>, document: &str, format: &str) -> PyResult<String> {
-    let draw = || -> Result<String> {
-        let document = Document::from_json(document)?;
-        match format {
-            "svg" => Ok(picture::svg(&document)),
-            "mermaid" => Ok(picture::mermaid(&document)),
-            "dot" => Ok(picture::dot(&document)),
-            other => {
-                let known = ["svg", "mermaid", "dot"].into_iter();
-                Err(euphrates_flow::error::unknown("format", other, known))
-            }
-        }
-    };
-    draw().or_raise(py)
+    let picture = || Ok(picture(&Document::from_json(document)?, format.parse()?));
+    picture().or_raise(py)
 }
 
 /// A flow document as this version writes it; refuses what is not one.
 #[pyfunction]
 pub fn normalize(py: Python<'_>, document: &str) -> PyResult<String> {
-    Document::from_json(document)
-        .map(|document| document.to_json())
-        .map_err(Error::from)
-        .or_raise(py)
+    Document::from_json(document).map(|document| document.to_json()).or_raise(py)
 }

@@ -16,6 +16,7 @@ mod schema;
 mod tables;
 mod user_code;
 mod values;
+mod values_of;
 
 use pyo3::prelude::*;
 
@@ -34,6 +35,9 @@ fn _euphrates(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(describe::code, module)?)?;
     module.add_function(wrap_pyfunction!(describe::draw, module)?)?;
     module.add_function(wrap_pyfunction!(describe::normalize, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::table, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::table_of, module)?)?;
+    module.add_function(wrap_pyfunction!(schema::schema, module)?)?;
     module.add_function(wrap_pyfunction!(schema::schema_words, module)?)?;
     module.add_function(wrap_pyfunction!(cli::cli_main, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))

@@ -1,5 +1,6 @@
 //! Ports in Python: what `run(self, ports)` of a module class is given.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 
@@ -11,10 +12,10 @@ use euphrates_flow::{Error, Ports, Result, Taken};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString};
 
-use crate::arrow_c::{export_schema, export_stream, import, type_name};
+use crate::arrow_c::{Given, export_schema, export_stream, import, type_name};
 use crate::errors::OrRaise;
 use crate::lease::Lease;
-use crate::schema::conform;
+use crate::schema::{Schema, conform};
 use crate::tables::Batch;
 use crate::user_code::outside;
 
@@ -67,12 +68,13 @@ impl PyPorts {
     fn give(&self, py: Python<'_>, data: &Bound<'_, PyAny>, output: usize) -> PyResult<()> {
         let given = import(data)?.ok_or_else(|| not_arrow("put was given", data)).or_raise(py)?;
         let promised = &self.about.output_schemas[output];
-        self.with(py, |ports| {
-            given.each(|batch| {
-                let batch = conform(batch, promised).map_err(|e| e.at("put"))?;
-                euphrates_flow::split_batch(batch).try_for_each(|part| ports.put(output, part))
-            })
-        })
+        // Not one use of the ports but one for each batch: what is given may pull from an input.
+        let put = |part| self.lease.with(|ports| ports.put(output, part));
+        let send = |batch| {
+            let batch = conform(batch, promised).map_err(|e| e.at("put"))?;
+            euphrates_flow::split_batch(batch).try_for_each(put)
+        };
+        outside(py, self.lease.flow(), || given.each(send)).or_raise(py)
     }
 }
 
@@ -99,33 +101,39 @@ impl PyPorts {
                 Ok(Some(Bound::new(py, Batch { batch: parcel.batch })?.into_any()))
             }
             Taken::End => Ok(None),
-            _ => py.import("euphrates.module")?.getattr("EMPTY").map(Some),
+            _ => py.import("euphrates._module")?.getattr("EMPTY").map(Some),
         }
     }
 
-    /// Puts rows on an output: anything that speaks Arrow, batch by batch. Waits while the queue is
-    /// full.
-    #[pyo3(signature = (data, output=None))]
+    /// Puts rows on an output: `put(batch)` or `put("name", batch)`. Takes anything that speaks
+    /// Arrow, batch by batch. Waits while the queue is full.
+    #[pyo3(signature = (output_or_data, data=None))]
     fn put(
         &self,
         py: Python<'_>,
-        data: Bound<'_, PyAny>,
-        output: Option<Bound<'_, PyAny>>,
+        output_or_data: Bound<'_, PyAny>,
+        data: Option<Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let output = self.output(py, output.as_ref())?;
+        let (output, data) = match data {
+            Some(data) => (self.output(py, Some(&output_or_data))?, data),
+            None => (self.output(py, None)?, output_or_data),
+        };
         self.give(py, &data, output)
     }
 
     /// Puts one batch if there is room for it, and says whether there was.
-    #[pyo3(signature = (batch, output=None))]
+    #[pyo3(signature = (output_or_batch, batch=None))]
     fn try_put(
         &self,
         py: Python<'_>,
-        batch: Bound<'_, PyAny>,
-        output: Option<Bound<'_, PyAny>>,
+        output_or_batch: Bound<'_, PyAny>,
+        batch: Option<Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
-        let output = self.output(py, output.as_ref())?;
-        let Some(crate::arrow_c::Given::Batch(rows)) = import(&batch)? else {
+        let (output, batch) = match batch {
+            Some(batch) => (self.output(py, Some(&output_or_batch))?, batch),
+            None => (self.output(py, None)?, output_or_batch),
+        };
+        let Some(Given::Batch(rows)) = import(&batch)? else {
             return Err(not_arrow("try_put was given", &batch)
                 .remedy("give one record batch; `put` takes tables and streams"))
             .or_raise(py);
@@ -157,16 +165,20 @@ impl PyPorts {
         Ok(chosen.map(|chosen| inputs[chosen].clone()))
     }
 
-    /// Begins a run on an output: what is put until `end_run` stays together and in order. Runs of
-    /// one output are numbered from 0 without gaps, over all instances.
-    #[pyo3(signature = (run, output=None))]
+    /// Begins a run on an output, `begin_run(3)` or `begin_run("name", 3)`: what is put until
+    /// `end_run` stays together and in order. Runs of one output are numbered from 0 without gaps,
+    /// over all instances.
+    #[pyo3(signature = (output_or_run, run=None))]
     fn begin_run(
         &self,
         py: Python<'_>,
-        run: u64,
-        output: Option<Bound<'_, PyAny>>,
+        output_or_run: Bound<'_, PyAny>,
+        run: Option<u64>,
     ) -> PyResult<()> {
-        let output = self.output(py, output.as_ref())?;
+        let (output, run) = match run {
+            Some(run) => (self.output(py, Some(&output_or_run))?, run),
+            None => (self.output(py, None)?, output_or_run.extract()?),
+        };
         if self.in_run[output].swap(true, SeqCst) {
             return Err(Error::usage("begin_run before the run before has ended")).or_raise(py);
         }
@@ -190,6 +202,13 @@ impl PyPorts {
         let input = self.input(py, input.as_ref())?;
         let schema = self.about.input_schemas[input].clone();
         Ok(InputStream { lease: self.lease.clone(), input, schema, reader: Arc::default() })
+    }
+
+    /// The schema of an input.
+    #[pyo3(signature = (input=None))]
+    fn schema(&self, py: Python<'_>, input: Option<Bound<'_, PyAny>>) -> PyResult<Schema> {
+        let input = self.input(py, input.as_ref())?;
+        Ok(Schema { schema: self.about.input_schemas[input].clone() })
     }
 
     /// Raises when the flow has been stopped; for loops that neither get nor put.
@@ -349,10 +368,13 @@ impl Iterator for Pulled {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        // A panic must not unwind into C.
+        let pulled = catch_unwind(AssertUnwindSafe(|| self.pull()));
+        let pulled = pulled.unwrap_or_else(|_| Err(Error::failed("panicked while it was read")));
         // The text goes through C, where a zero ends it.
         let told =
             |error: Error| ArrowError::ExternalError(error.to_string().replace('\0', " ").into());
-        self.pull().map_err(told).transpose()
+        pulled.map_err(told).transpose()
     }
 }
 

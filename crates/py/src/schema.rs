@@ -57,6 +57,16 @@ impl Schema {
     }
 }
 
+/// A schema of types by name.
+#[pyfunction]
+pub fn schema(py: Python<'_>, columns: Bound<'_, PyDict>) -> PyResult<Schema> {
+    let mut words = Map::new();
+    for (name, kind) in columns {
+        words.insert(name.extract()?, kind.str()?.extract::<String>()?.into());
+    }
+    Ok(Schema { schema: parse(&words).or_raise(py)? })
+}
+
 /// A schema as a configuration holds it: `{"name": "type"}`, from anything that has a schema.
 #[pyfunction]
 pub fn schema_words<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {

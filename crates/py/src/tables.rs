@@ -11,8 +11,9 @@ use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
 use crate::arrow_c::{export_batch, export_schema, export_stream};
 use crate::errors::OrRaise;
-use crate::schema::{Schema, words};
+use crate::schema::{Schema, conform, words};
 use crate::values::column;
+use crate::values_of::array_of;
 
 /// A batch of rows: what flows between modules.
 #[pyclass(frozen, module = "euphrates", name = "Batch")]
@@ -135,6 +136,12 @@ macro_rules! table_methods {
                 Ok(columns)
             }
 
+            /// The rows as Python values, a dict for each row.
+            fn to_pylist<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                let rows = slf.py().import("euphrates._rows")?;
+                rows.call_method1("rows", (slf.get().to_pydict(slf.py())?, slf.get().num_rows()))
+            }
+
             $($own)*
         }
     };
@@ -193,6 +200,31 @@ table_methods!(Table {
         slf.py().import("euphrates.report")?.call_method1("table_html", (slf,))
     }
 });
+
+/// A table of Python values: a list for each column.
+#[pyfunction]
+pub fn table_of(columns: &Bound<'_, PyDict>) -> PyResult<Table> {
+    let py = columns.py();
+    let mut arrays = Vec::new();
+    for (name, values) in columns {
+        let name: String = name.extract()?;
+        let place = |error: Error| error.at(format!("column `{name}`"));
+        arrays.push((name.clone(), array_of(&values)?.map_err(place).or_raise(py)?));
+    }
+    let batch = RecordBatch::try_from_iter_with_nullable(
+        arrays.into_iter().map(|(name, array)| (name, array, true)),
+    );
+    let batch = batch.map_err(|error| Error::usage(error.to_string())).or_raise(py)?;
+    Ok(Table { schema: batch.schema(), batches: vec![batch] })
+}
+
+/// A table of batches, which must have the schema.
+#[pyfunction]
+pub fn table(batches: Vec<Bound<'_, Batch>>, schema: &Bound<'_, Schema>) -> PyResult<Table> {
+    let (py, schema) = (schema.py(), schema.get().schema.clone());
+    let batches = batches.iter().map(|batch| conform(batch.get().batch.clone(), &schema));
+    Ok(Table { batches: batches.collect::<Result<_, Error>>().or_raise(py)?, schema })
+}
 
 impl Batch {
     fn parts(&self) -> &[RecordBatch] {

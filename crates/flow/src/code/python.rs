@@ -187,7 +187,7 @@ pub fn string(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code;
+    use crate::code::{Language, code};
     use serde_json::json;
 
     #[test]
@@ -211,13 +211,13 @@ mod tests {
         document.place("scan", json!({}), None);
         document.place_as("import", "scan", json!({"a": null}), Some(2));
         document.attach("scan_1", "import");
-        let text = code::python(&document, &Registry::default()).unwrap();
+        let text = code(&document, &Registry::default(), Language::Python).unwrap();
         assert!(text.contains("scan_1 = flow.place(eu.module(\"scan\"))\n"), "{text}");
         let strange =
             r#"module_1 = flow.place(eu.module("scan", {"a": None}), count=2, id="import")"#;
         assert!(text.contains(strange), "{text}");
         assert!(text.contains("flow.attach(scan_1, module_1)\n"), "{text}");
         document.modules[0].id = "import".into();
-        assert!(code::python(&document, &Registry::default()).is_err());
+        assert!(code(&document, &Registry::default(), Language::Python).is_err());
     }
 }

@@ -84,7 +84,7 @@ impl PythonClass {
         kwargs: &Value,
     ) -> Result<Self> {
         let described = call(py, CHECKING, || {
-            let describe = py.import("euphrates.module")?.getattr("described")?;
+            let describe = py.import("euphrates._module")?.getattr("described")?;
             let arguments = (class, python_of(py, args)?, python_of(py, kwargs)?);
             describe.call1(arguments)?.extract::<Described>()
         })?;
@@ -111,7 +111,7 @@ impl PythonClass {
         let returned = call(py, CHECKING, || {
             let schema = |schema: &SchemaRef| Schema { schema: schema.clone() };
             let inputs: Vec<Schema> = inputs.iter().map(schema).collect();
-            let ask = py.import("euphrates.module")?.getattr("promised")?;
+            let ask = py.import("euphrates._module")?.getattr("promised")?;
             let arguments = (self.make.bind(py).call0()?, inputs, &self.shape.outputs);
             ask.call1(arguments)?.extract::<Vec<Bound<'_, PyAny>>>()
         })?;

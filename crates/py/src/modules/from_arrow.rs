@@ -87,39 +87,34 @@ impl Source {
 impl FromArrow {
     fn open(&self, py: Python<'_>) -> Result<Source> {
         let mut data = self.data.bind(py).clone();
-        let speaks = |data: &Bound<'_, PyAny>| {
-            data.hasattr("__arrow_c_stream__").unwrap_or(false)
-                || data.hasattr("__arrow_c_array__").unwrap_or(false)
-        };
-        if !speaks(&data) && data.is_callable() {
+        let is_made = !speaks(&data) && data.is_callable();
+        if is_made {
             data = call(py, CHECKING, || data.call0())?;
         }
         if let Some(given) = call(py, CHECKING, || import(&data))? {
             return Ok(Source::One(given));
         }
-        let Ok(iterator) = data.try_iter() else {
+        let Ok(mut iterator) = data.try_iter() else {
             return Err(not_arrow("`data` is", &data));
         };
-        let schema = match &self.schema {
-            Some(schema) => schema.clone(),
-            None if data.hasattr("__next__").unwrap_or(false) => {
-                return Err(Error::usage("an iterator does not say what its columns are")
-                    .remedy("say it (schema=…), or give a function that returns the iterator"));
-            }
-            None => self.first_schema(py, &data)?,
-        };
-        Ok(Source::Several(iterator.unbind(), schema))
-    }
-
-    /// The schema of the first of several; asking it leaves `data` as it was.
-    fn first_schema(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<SchemaRef> {
-        let first = call(py, CHECKING, || data.try_iter()?.next().transpose())?;
-        let Some(first) = first else {
+        if let Some(schema) = &self.schema {
+            return Ok(Source::Several(iterator.unbind(), schema.clone()));
+        }
+        if data.is(&iterator) && !is_made {
+            return Err(Error::usage("an iterator does not say what its columns are")
+                .remedy("say it (schema=…), or give a function that returns the iterator"));
+        }
+        let Some(first) = call(py, CHECKING, || iterator.next().transpose())? else {
             return Err(Error::usage("the list is empty, so its columns are not known")
                 .remedy("say what they are: schema=…"));
         };
         let schema = call(py, CHECKING, || import_schema(&first))?;
-        schema.ok_or_else(|| not_arrow("the list holds", &first))
+        let schema = schema.ok_or_else(|| not_arrow("the list holds", &first))?;
+        let whole = call(py, CHECKING, || {
+            let chain = py.import("itertools")?.getattr("chain")?;
+            chain.call1(((first,), iterator))?.try_iter()
+        });
+        Ok(Source::Several(whole?.unbind(), schema))
     }
 
     fn run(&self, ports: &mut Ports) -> Result<()> {
@@ -153,6 +148,12 @@ impl FromArrow {
             }),
         }
     }
+}
+
+fn speaks(data: &Bound<'_, PyAny>) -> bool {
+    ["__arrow_c_stream__", "__arrow_c_array__"]
+        .iter()
+        .any(|method| data.hasattr(*method).unwrap_or(false))
 }
 
 fn next(
