@@ -1,0 +1,91 @@
+//! What can be said of modules and flows without running them.
+
+use euphrates_engine::master::prepare;
+use euphrates_flow::check::{Checked, CheckedEdge, CheckedNode, Unit};
+use euphrates_flow::code::code as write_code;
+use euphrates_flow::draw::draw as picture;
+use euphrates_flow::{Document, Result};
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+use crate::errors::{OrRaise, raised};
+use crate::registry;
+use crate::running::RunOptions;
+use crate::schema::words;
+use crate::user_code::{CHECKING, take_cause};
+
+/// Every module's description of itself, as JSON.
+#[pyfunction]
+pub fn specs() -> String {
+    let specs: Vec<Value> = registry().iter().map(|spec| spec.to_json()).collect();
+    Value::from(specs).to_string()
+}
+
+/// Checks a flow, and says what it would be: JSON.
+#[pyfunction]
+pub fn check(py: Python<'_>, document: &str, options: &str) -> PyResult<String> {
+    let checked = py.detach(|| -> Result<String> {
+        let options = RunOptions::parse(options)?;
+        let checked = prepare(&Document::from_json(document)?, &registry(), &options)?;
+        Ok(explained(&checked).to_string())
+    });
+    checked.map_err(|error| raised(py, &error, take_cause(CHECKING)))
+}
+
+fn explained(flow: &Checked) -> Value {
+    let module = |node: &CheckedNode| {
+        let outputs = node
+            .outputs
+            .iter()
+            .enumerate()
+            .map(|(output, name)| json!({"name": name, "schema": words(&node.schema(output))}));
+        json!({
+            "id": node.id,
+            "module": node.spec.name,
+            "count": node.count,
+            "inputs": node.inputs,
+            "outputs": outputs.collect::<Vec<_>>(),
+            "ordered": node.ordered,
+            "wants_memory": node.spec.wants_memory,
+        })
+    };
+    let queue = |edge: &CheckedEdge| {
+        let (from, to) = (&flow.nodes[edge.from.0], &flow.nodes[edge.to.0]);
+        json!({
+            "from": from.id,
+            "output": from.outputs[edge.from.1],
+            "to": to.id,
+            "input": to.inputs[edge.to.1],
+            "queue": edge.kind.word(),
+            "unit": if edge.unit == Unit::Run { "run" } else { "batch" },
+            "bytes_max": edge.bytes_max,
+            "schema": words(&edge.schema),
+            "why": edge.why,
+        })
+    };
+    json!({
+        "name": flow.name,
+        "modules": flow.nodes.iter().map(module).collect::<Vec<_>>(),
+        "queues": flow.edges.iter().map(queue).collect::<Vec<_>>(),
+    })
+}
+
+/// A flow as a program in `python` or `rust`.
+#[pyfunction]
+pub fn code(py: Python<'_>, document: &str, language: &str) -> PyResult<String> {
+    let write = || write_code(&Document::from_json(document)?, &registry(), language.parse()?);
+    write().or_raise(py)
+}
+
+/// A flow as a picture: `svg`, `mermaid` or `dot`.
+#[pyfunction]
+pub fn draw(py: Python<'_>, document: &str, format: &str) -> PyResult<String> {
+    let picture = || Ok(picture(&Document::from_json(document)?, format.parse()?));
+    picture().or_raise(py)
+}
+
+/// A flow document as this version writes it; refuses what is not one.
+#[pyfunction]
+pub fn normalize(py: Python<'_>, document: &str) -> PyResult<String> {
+    Document::from_json(document).map(|document| document.to_json()).or_raise(py)
+}

@@ -1,0 +1,79 @@
+//! An instance's ports, lent to Python for as long as the instance runs.
+//!
+//! A Python object can outlive the call it was given to, and can be used from any thread; the ports
+//! can do neither. A lease stands between: it ends when the instance does, and lets one thread in
+//! at a time.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, ThreadId};
+
+use euphrates_flow::{Cancel, Error, Ports, Result};
+
+use crate::user_code::{FlowKey, key};
+
+/// Ports on loan. Everything here may wait and is to be called detached.
+pub struct Lease {
+    ports: Mutex<Option<Lent>>,
+    cancel: Arc<Cancel>,
+    /// The instance's own thread, which the engine wakes when the flow is stopped.
+    home: ThreadId,
+}
+
+struct Lent(NonNull<Ports>);
+
+// SAFETY: `Ports` may be used by any thread, one at a time, which the lease's lock sees to.
+unsafe impl Send for Lent {}
+
+thread_local! {
+    /// The flow that wakes this thread when it is stopped, if the thread is not an instance's own.
+    static WOKEN_BY: Cell<FlowKey> = const { Cell::new(0) };
+}
+
+impl Lease {
+    /// Lends the ports while `act` runs. Afterwards nobody has them.
+    pub fn lend<R>(ports: &mut Ports, act: impl FnOnce(&Arc<Lease>) -> R) -> R {
+        let cancel = ports.setup().cancel.clone();
+        let lent = Mutex::new(Some(Lent(NonNull::from(ports))));
+        let lease = Arc::new(Lease { ports: lent, cancel, home: thread::current().id() });
+        let _ends = Ends(&lease);
+        act(&lease)
+    }
+
+    /// Uses the ports; fails once the instance has ended.
+    pub fn with<R>(&self, act: impl FnOnce(&mut Ports) -> Result<R>) -> Result<R> {
+        self.be_woken();
+        match &mut *self.lock() {
+            // SAFETY: the ports outlive the loan, and the lock keeps others out.
+            Some(Lent(ports)) => act(unsafe { ports.as_mut() }),
+            None => Err(Error::usage("the ports were used after `run` had returned")
+                .remedy("use ports only inside `run`, and join threads that do")),
+        }
+    }
+
+    /// The flow it belongs to.
+    pub fn flow(&self) -> FlowKey {
+        key(&self.cancel)
+    }
+
+    /// The end of a flow must reach threads that wait at its queues.
+    fn be_woken(&self) {
+        if thread::current().id() != self.home && WOKEN_BY.replace(self.flow()) != self.flow() {
+            self.cancel.wake_me();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Lent>> {
+        self.ports.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Ends the loan, also when its user panics.
+struct Ends<'a>(&'a Lease);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.lock().take();
+    }
+}

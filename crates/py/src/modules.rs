@@ -1,0 +1,56 @@
+//! Modules that run Python. What runs is named in the configuration: by an import path, so that
+//! the flow is a document like any other, or by a handle to an object of this process.
+
+mod class;
+mod from_arrow;
+mod map;
+mod sql;
+
+use euphrates_flow::{Error, ModuleSpec, Result};
+use pyo3::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::user_code::{CHECKING, call};
+
+/// All of them.
+pub static MODULES: &[&ModuleSpec] =
+    &[&class::MODULE, &from_arrow::MODULE, &map::MODULE, &sql::MODULE];
+
+/// A Python object, by where it is.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Reference {
+    /// `package.module:name`, to be imported.
+    Import(String),
+    /// An object of this process, which cannot be saved with the flow.
+    Live {
+        /// Its number.
+        #[serde(rename = "$live")]
+        live: u64,
+    },
+}
+
+impl Reference {
+    /// The object.
+    fn resolve(&self, py: Python<'_>) -> Result<Py<PyAny>> {
+        call(py, CHECKING, || {
+            let references = py.import("euphrates._references")?;
+            match self {
+                Reference::Import(path) => references.call_method1("imported", (path,)),
+                Reference::Live { live } => references.call_method1("held", (*live,)),
+            }
+            .map(Bound::unbind)
+        })
+    }
+}
+
+/// Runs with the interpreter, which may be on its way out while threads of a flow still run.
+fn attached<R>(act: impl FnOnce(Python<'_>) -> Result<R>) -> Result<R> {
+    Python::try_attach(act).unwrap_or_else(|| Err(Error::interrupted()))
+}
+
+/// A configuration's value as a Python object.
+fn python_of<'py>(py: Python<'py>, value: &serde_json::Value) -> PyResult<Bound<'py, PyAny>> {
+    py.import("json")?.call_method1("loads", (value.to_string(),))
+}

@@ -1,0 +1,181 @@
+//! Runs a module written in Python: a class with ports of its own.
+
+use std::sync::{Arc, Mutex};
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::spec::{self, PortNames};
+use euphrates_flow::{
+    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Shape,
+};
+use pyo3::prelude::*;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map as JsonMap, Value};
+
+use super::{Reference, attached, python_of};
+use crate::arrow_c::{import_schema, type_name};
+use crate::lease::Lease;
+use crate::ports::{About, PyPorts};
+use crate::schema::Schema;
+use crate::user_code::{CHECKING, call, key};
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "python",
+    summary: "Runs a module written in Python: a subclass of `euphrates.Module`.",
+    detail: "The class declares `inputs`, `outputs` and `order`, says what comes out in \
+             `schemas(self, inputs)`, and works in `run(self, ports)`. Every instance has an \
+             object of its own and runs in a thread of its own. Usually placed as an object: \
+             `flow.place(MyModule(3))`.",
+    inputs: PortNames::Configured,
+    outputs: PortNames::Configured,
+    order: Order::Any,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: true,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        Ok(Arc::new(PythonClass::new(&config)?))
+    },
+};
+
+/// Which class, and what its objects are made of.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The class, or where it can be imported from: `package.module:Name`.
+    #[schemars(extend("x-python" = "type[Any] | str"))]
+    pub module: Reference,
+    /// Arguments of its constructor, by position.
+    #[serde(default)]
+    pub args: Option<Vec<Value>>,
+    /// Arguments of its constructor, by name.
+    #[serde(default)]
+    pub kwargs: Option<JsonMap<String, Value>>,
+}
+
+/// A module whose instances are Python objects.
+pub struct PythonClass {
+    /// Called without arguments, makes an object.
+    make: Py<PyAny>,
+    shape: Shape,
+    /// Whether it begins and ends runs itself.
+    streams: bool,
+    /// Inputs and outputs; known once the flow is checked.
+    schemas: Mutex<Option<(Vec<SchemaRef>, Vec<SchemaRef>)>>,
+}
+
+impl PythonClass {
+    fn new(config: &Config) -> Result<PythonClass> {
+        let (args, kwargs) = (config.args.clone(), config.kwargs.clone());
+        attached(|py| {
+            let class = config.module.resolve(py)?;
+            let args = Value::from(args.unwrap_or_default());
+            PythonClass::of_class(py, class, &args, &Value::from(kwargs.unwrap_or_default()))
+        })
+    }
+
+    /// A module of a class and its constructor's arguments.
+    pub fn of_class(
+        py: Python<'_>,
+        class: Py<PyAny>,
+        args: &Value,
+        kwargs: &Value,
+    ) -> Result<Self> {
+        let described = call(py, CHECKING, || {
+            let describe = py.import("euphrates._module")?.getattr("described")?;
+            let arguments = (class, python_of(py, args)?, python_of(py, kwargs)?);
+            describe.call1(arguments)?.extract::<Described>()
+        })?;
+        let order = match described.order.as_str() {
+            "any" => Order::Any,
+            "keeps" => Order::Keeps,
+            "ordered" => Order::Ordered,
+            other => {
+                let known = ["any", "keeps", "ordered"].into_iter();
+                return Err(euphrates_flow::error::unknown("order", other, known));
+            }
+        };
+        let shape = Shape {
+            inputs: described.inputs,
+            outputs: described.outputs,
+            order,
+            parallel: described.parallel,
+        };
+        let (make, streams) = (described.make, described.streams);
+        Ok(PythonClass { make, shape, streams, schemas: Mutex::default() })
+    }
+
+    fn ask_schemas(&self, py: Python<'_>, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let returned = call(py, CHECKING, || {
+            let schema = |schema: &SchemaRef| Schema { schema: schema.clone() };
+            let inputs: Vec<Schema> = inputs.iter().map(schema).collect();
+            let ask = py.import("euphrates._module")?.getattr("promised")?;
+            let arguments = (self.make.bind(py).call0()?, inputs, &self.shape.outputs);
+            ask.call1(arguments)?.extract::<Vec<Bound<'_, PyAny>>>()
+        })?;
+        let schema = |object: &Bound<'_, PyAny>| {
+            call(py, CHECKING, || import_schema(object))?.ok_or_else(|| {
+                let message = format!("`schemas` returned {}, not a schema", type_name(object));
+                Error::usage(message).remedy("return one of `inputs`, or a pyarrow schema")
+            })
+        };
+        returned.iter().map(schema).collect()
+    }
+
+    fn run(&self, ports: &mut Ports, about: About) -> Result<()> {
+        let flow = key(&ports.setup().cancel);
+        let run = |lease: &Arc<Lease>| {
+            attached(|py| {
+                let ports = PyPorts::new(lease.clone(), about);
+                call(py, flow, || {
+                    self.make.bind(py).call0()?.call_method1("run", (ports,)).map(drop)
+                })
+            })
+        };
+        // Outside of the interpreter: the end of the loan waits for whoever uses the ports.
+        Lease::lend(ports, run)
+    }
+}
+
+/// What Python says of a class.
+#[derive(FromPyObject)]
+struct Described {
+    make: Py<PyAny>,
+    inputs: Vec<String>,
+    outputs: Vec<String>,
+    order: String,
+    parallel: bool,
+    streams: bool,
+}
+
+impl Placed for PythonClass {
+    fn shape(&self) -> Option<Shape> {
+        Some(self.shape.clone())
+    }
+
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let outputs = attached(|py| self.ask_schemas(py, inputs))?;
+        let mut schemas = self.schemas.lock().unwrap_or_else(|e| e.into_inner());
+        *schemas = Some((inputs.to_vec(), outputs.clone()));
+        Ok(outputs)
+    }
+
+    fn is_ordered(&self, inputs_ordered: bool, keeps_runs: bool) -> bool {
+        self.streams || inputs_ordered && keeps_runs
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        let schemas = self.schemas.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let (input_schemas, output_schemas) =
+            schemas.ok_or_else(|| Error::usage("the flow has not been checked"))?;
+        let about = About {
+            inputs: self.shape.inputs.clone(),
+            input_schemas,
+            outputs: self.shape.outputs.clone(),
+            output_schemas,
+        };
+        Ok(Box::new(move |ports: &mut Ports| self.run(ports, about.clone())))
+    }
+}

@@ -1,0 +1,184 @@
+//! Brings a table of this process into a flow.
+
+use std::sync::{Arc, Mutex};
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::spec::{self, NONE, OUT};
+use euphrates_flow::{
+    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, batch_bytes,
+    split_batch,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyIterator;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{Reference, attached};
+use crate::arrow_c::{Given, import, import_schema};
+use crate::ports::not_arrow;
+use crate::schema::{conform, parse};
+use crate::user_code::{CHECKING, FlowKey, call, key};
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "from_arrow",
+    summary: "Brings in a table: pyarrow, Polars, pandas, DuckDB, anything that speaks Arrow.",
+    detail: "The rows are not copied, and a stream is read only as fast as the flow takes it. A \
+             list or an iterator of tables is one table; a function that returns any of these is \
+             called when the flow is checked.",
+    inputs: NONE,
+    outputs: OUT,
+    order: Order::Any,
+    effect: Effect::Pure,
+    parallel: false,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        let schema = config.schema.as_ref().map(parse).transpose()?;
+        let data = attached(|py| config.data.resolve(py))?;
+        let order = config.order;
+        Ok(Arc::new(FromArrow { data, schema, order, source: Mutex::default() }))
+    },
+};
+
+/// What to bring in.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The table, or where it can be imported from: `package.module:name`.
+    #[schemars(extend("x-python" = "Any"))]
+    pub data: Reference,
+    /// Keep the order of the rows: they come as a stream.
+    #[serde(default)]
+    pub order: bool,
+    /// The columns of an iterator's tables: a schema, or types by name like `{"id": "int64"}`.
+    #[serde(default)]
+    #[schemars(extend("x-python" = "SchemaLike"))]
+    pub schema: Option<Map<String, Value>>,
+}
+
+struct FromArrow {
+    data: Py<PyAny>,
+    schema: Option<SchemaRef>,
+    order: bool,
+    /// Opened when the flow is checked, because only an open stream tells its schema.
+    source: Mutex<Option<Source>>,
+}
+
+enum Source {
+    /// One object.
+    One(Given),
+    /// Several, from Python's iterator, of this schema.
+    Several(Py<PyIterator>, SchemaRef),
+}
+
+impl Source {
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Source::One(given) => given.schema(),
+            Source::Several(_, schema) => schema.clone(),
+        }
+    }
+}
+
+impl FromArrow {
+    fn open(&self, py: Python<'_>) -> Result<Source> {
+        let mut data = self.data.bind(py).clone();
+        let is_made = !speaks(&data) && data.is_callable();
+        if is_made {
+            data = call(py, CHECKING, || data.call0())?;
+        }
+        if let Some(given) = call(py, CHECKING, || import(&data))? {
+            return Ok(Source::One(given));
+        }
+        let Ok(mut iterator) = data.try_iter() else {
+            return Err(not_arrow("`data` is", &data));
+        };
+        if let Some(schema) = &self.schema {
+            return Ok(Source::Several(iterator.unbind(), schema.clone()));
+        }
+        if data.is(&iterator) && !is_made {
+            return Err(Error::usage("an iterator does not say what its columns are")
+                .remedy("say it (schema=…), or give a function that returns the iterator"));
+        }
+        let Some(first) = call(py, CHECKING, || iterator.next().transpose())? else {
+            return Err(Error::usage("the list is empty, so its columns are not known")
+                .remedy("say what they are: schema=…"));
+        };
+        let schema = call(py, CHECKING, || import_schema(&first))?;
+        let schema = schema.ok_or_else(|| not_arrow("the list holds", &first))?;
+        let whole = call(py, CHECKING, || {
+            let chain = py.import("itertools")?.getattr("chain")?;
+            chain.call1(((first,), iterator))?.try_iter()
+        });
+        Ok(Source::Several(whole?.unbind(), schema))
+    }
+
+    fn run(&self, ports: &mut Ports) -> Result<()> {
+        let source = self.source.lock().unwrap_or_else(|e| e.into_inner()).take();
+        let source = source.ok_or_else(|| Error::usage("the flow has not been checked"))?;
+        let schema = source.schema();
+        let mut runs = 0;
+        let mut send = |batch: RecordBatch, ports: &mut Ports| -> Result<()> {
+            for part in split_batch(conform(batch, &schema)?) {
+                ports.metrics().got(part.num_rows(), batch_bytes(&part));
+                if self.order {
+                    ports.begin_run(0, runs)?;
+                    runs += 1;
+                }
+                ports.put(0, part)?;
+                if self.order {
+                    ports.end_run(0)?;
+                }
+            }
+            Ok(())
+        };
+        let flow = key(&ports.setup().cancel);
+        match source {
+            Source::One(given) => given.each(|batch| send(batch, ports)),
+            Source::Several(iterator, _) => attached(|py| {
+                let mut iterator = iterator.into_bound(py);
+                while let Some(given) = next(py, flow, &mut iterator)? {
+                    py.detach(|| given.each(|batch| send(batch, ports)))?;
+                }
+                Ok(())
+            }),
+        }
+    }
+}
+
+fn speaks(data: &Bound<'_, PyAny>) -> bool {
+    ["__arrow_c_stream__", "__arrow_c_array__"]
+        .iter()
+        .any(|method| data.hasattr(*method).unwrap_or(false))
+}
+
+fn next(
+    py: Python<'_>,
+    flow: FlowKey,
+    iterator: &mut Bound<'_, PyIterator>,
+) -> Result<Option<Given>> {
+    let Some(item) = call(py, flow, || iterator.next().transpose())? else { return Ok(None) };
+    let given = call(py, flow, || import(&item))?;
+    given.map(Some).ok_or_else(|| not_arrow("the iterator gave", &item))
+}
+
+impl Placed for FromArrow {
+    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let source = attached(|py| self.open(py))?;
+        let schema = source.schema();
+        *self.source.lock().unwrap_or_else(|e| e.into_inner()) = Some(source);
+        Ok(vec![schema])
+    }
+
+    fn is_ordered(&self, _: bool, _: bool) -> bool {
+        self.order
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        Ok(Box::new(move |ports: &mut Ports| self.run(ports)))
+    }
+}

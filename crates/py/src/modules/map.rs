@@ -1,0 +1,146 @@
+//! Gives every batch to a Python function.
+
+use std::sync::{Arc, Mutex};
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::spec::{self, IN, OUT};
+use euphrates_flow::{
+    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, split_batch,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map as JsonMap, Value};
+
+use super::{Reference, attached, python_of};
+use crate::arrow_c::{Given, import};
+use crate::ports::not_arrow;
+use crate::schema::{conform, parse};
+use crate::tables::Batch;
+use crate::user_code::{CHECKING, FlowKey, call, key};
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "map",
+    summary: "Gives every batch to a Python function, and sends on what it returns.",
+    detail: "The function gets a `Batch` of about 1 MiB, which pyarrow, Polars, pandas and DuckDB \
+             understand (`batch.to_polars()`, …), and returns anything that speaks Arrow, with \
+             any number of rows, or `None` to send nothing. Several instances call it at the same \
+             time from different threads; Python runs one of them at a time, except inside \
+             libraries that release the GIL, as those four do. Without `schema`, the function is \
+             called once with an empty batch when the flow is checked, and what it returns says \
+             what the columns are.",
+    inputs: IN,
+    outputs: OUT,
+    order: Order::Keeps,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        let schema = config.schema.as_ref().map(parse).transpose()?;
+        let function = attached(|py| config.function.resolve(py))?;
+        let arguments = config.arguments.unwrap_or_default();
+        Ok(Arc::new(Map { function, arguments, schema: Mutex::new(schema) }))
+    },
+};
+
+/// What to call.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The function, or where it can be imported from: `package.module:name`.
+    #[schemars(extend("x-python" = "Callable[..., Any] | str"))]
+    pub function: Reference,
+    /// The columns it returns: a schema, or types by name like `{"id": "int64"}`. Inferred from an
+    /// empty batch if absent.
+    #[serde(default)]
+    #[schemars(extend("x-python" = "SchemaLike"))]
+    pub schema: Option<JsonMap<String, Value>>,
+    /// More arguments for every call, by name.
+    #[serde(default)]
+    pub arguments: Option<JsonMap<String, Value>>,
+}
+
+struct Map {
+    function: Py<PyAny>,
+    arguments: JsonMap<String, Value>,
+    /// What it returns; known once the flow is checked.
+    schema: Mutex<Option<SchemaRef>>,
+}
+
+impl Map {
+    /// What the function makes of a batch; `None` for nothing.
+    fn apply(&self, py: Python<'_>, flow: FlowKey, batch: RecordBatch) -> Result<Option<Given>> {
+        let returned = call(py, flow, || {
+            let arguments = match self.arguments.is_empty() {
+                true => None,
+                false => {
+                    let arguments = python_of(py, &Value::from(self.arguments.clone()))?;
+                    Some(arguments.cast_into::<PyDict>()?)
+                }
+            };
+            self.function.bind(py).call((Batch { batch },), arguments.as_ref())
+        })?;
+        if returned.is_none() {
+            return Ok(None);
+        }
+        let given = call(py, flow, || import(&returned))?;
+        given.map(Some).ok_or_else(|| not_arrow("the function returned", &returned))
+    }
+
+    fn infer(&self, input: &SchemaRef) -> Result<SchemaRef> {
+        let empty = RecordBatch::new_empty(input.clone());
+        let returned = attached(|py| self.apply(py, CHECKING, empty));
+        let returned = returned.map_err(|error| {
+            error
+                .at("called with an empty batch, to see what it returns")
+                .remedy("make it accept a batch without rows, or say what it returns: schema=…")
+        })?;
+        match returned {
+            Some(given) => Ok(given.schema()),
+            None => Err(Error::usage("the function returned None for an empty batch")
+                .remedy("say what it returns: schema=…")),
+        }
+    }
+
+    fn run(&self, ports: &mut Ports, promised: &SchemaRef) -> Result<()> {
+        let flow = key(&ports.setup().cancel);
+        let mut rows = 0;
+        attached(|py| {
+            // The thread stays known to Python until the end, so that what user code keeps by
+            // thread is kept.
+            while let Some(batch) = py.detach(|| ports.get(0))? {
+                let first = rows;
+                rows += batch.num_rows();
+                let place = |e: Error| e.at(format!("rows {first} to {} of its input", rows - 1));
+                let Some(given) = self.apply(py, flow, batch).map_err(place)? else { continue };
+                py.detach(|| {
+                    given.each(|batch| {
+                        let batch = conform(batch, promised).map_err(place)?;
+                        split_batch(batch).try_for_each(|part| ports.put(0, part))
+                    })
+                })?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Placed for Map {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let known = self.schema.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let schema = known.map_or_else(|| self.infer(&inputs[0]), Ok)?;
+        *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(schema.clone());
+        Ok(vec![schema])
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        let promised = self.schema.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let promised = promised.ok_or_else(|| Error::usage("the flow has not been checked"))?;
+        Ok(Box::new(move |ports: &mut Ports| self.run(ports, &promised)))
+    }
+}

@@ -1,0 +1,61 @@
+//! Runs a query of DuckDB's or Polars' over what flows in.
+
+use std::sync::Arc;
+
+use euphrates_flow::spec::{self, OUT, PortNames};
+use euphrates_flow::{Effect, ModuleSpec, Order};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::attached;
+use super::class::PythonClass;
+use crate::user_code::{CHECKING, call};
+use pyo3::prelude::*;
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "sql",
+    summary: "Runs an SQL query over its input, with DuckDB or Polars.",
+    detail: "The input is a table named `input`: \
+             `eu.sql(\"select city, sum(price) from input group by city\")`. DuckDB reads it as it \
+             flows in and keeps within this module's share of the memory. With `per_batch`, the \
+             query is run on every batch by itself, by several instances at the same time, and \
+             the order is kept: for queries that look at one row at a time. Polars holds the \
+             whole input in memory.",
+    inputs: PortNames::Configured,
+    outputs: OUT,
+    order: Order::Any,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: true,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        let kwargs = serde_json::to_value(&config).unwrap_or_default();
+        attached(|py| {
+            let class = call(py, CHECKING, || {
+                py.import("euphrates._sql")?.getattr("Sql").map(Bound::unbind)
+            })?;
+            let args = serde_json::Value::Array(vec![]);
+            Ok(Arc::new(PythonClass::of_class(py, class, &args, &kwargs)?) as _)
+        })
+    },
+};
+
+/// What to ask.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The query; it gives one table.
+    pub query: String,
+    /// Run it on every batch by itself, in parallel.
+    #[serde(default)]
+    pub per_batch: bool,
+    /// `duckdb` or `polars`; the first of them that is installed if absent.
+    #[serde(default)]
+    pub engine: Option<String>,
+    /// Names of the inputs, each a table of the query; `input` alone if absent. Several are copied
+    /// into tables before the query runs.
+    #[serde(default)]
+    pub inputs: Option<Vec<String>>,
+}

@@ -1,0 +1,385 @@
+//! Ports in Python: what `run(self, ports)` of a module class is given.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
+
+use arrow::array::RecordBatchReader;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Error, Ports, Result, Taken};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyString};
+
+use crate::arrow_c::{Given, export_schema, export_stream, import, type_name};
+use crate::errors::OrRaise;
+use crate::lease::Lease;
+use crate::schema::{Schema, conform};
+use crate::tables::Batch;
+use crate::user_code::outside;
+
+/// The inputs and outputs of one instance.
+#[pyclass(frozen, module = "euphrates", name = "Ports")]
+pub struct PyPorts {
+    lease: Arc<Lease>,
+    about: About,
+    /// Per output, whether it is in a run: `begin_run` twice is the user's mistake, not ours.
+    in_run: Vec<AtomicBool>,
+}
+
+/// What does not change while the instance runs.
+#[derive(Clone)]
+pub struct About {
+    /// Names of the inputs.
+    pub inputs: Vec<String>,
+    /// Schemas of the inputs.
+    pub input_schemas: Vec<SchemaRef>,
+    /// Names of the outputs.
+    pub outputs: Vec<String>,
+    /// Schemas of the outputs, as the module has promised them.
+    pub output_schemas: Vec<SchemaRef>,
+}
+
+impl PyPorts {
+    /// Ports for Python.
+    pub fn new(lease: Arc<Lease>, about: About) -> PyPorts {
+        let in_run = about.outputs.iter().map(|_| AtomicBool::new(false)).collect();
+        PyPorts { lease, about, in_run }
+    }
+
+    /// Uses the ports, outside of user code and without the GIL.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        act: impl FnOnce(&mut Ports) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        outside(py, self.lease.flow(), || self.lease.with(act)).or_raise(py)
+    }
+
+    fn input(&self, py: Python<'_>, port: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
+        position(&self.about.inputs, "input", port).or_raise(py)
+    }
+
+    fn output(&self, py: Python<'_>, port: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
+        position(&self.about.outputs, "output", port).or_raise(py)
+    }
+
+    fn give(&self, py: Python<'_>, data: &Bound<'_, PyAny>, output: usize) -> PyResult<()> {
+        let given = import(data)?.ok_or_else(|| not_arrow("put was given", data)).or_raise(py)?;
+        let promised = &self.about.output_schemas[output];
+        // Not one use of the ports but one for each batch: what is given may pull from an input.
+        let put = |part| self.lease.with(|ports| ports.put(output, part));
+        let send = |batch| {
+            let batch = conform(batch, promised).map_err(|e| e.at("put"))?;
+            euphrates_flow::split_batch(batch).try_for_each(put)
+        };
+        outside(py, self.lease.flow(), || given.each(send)).or_raise(py)
+    }
+}
+
+#[pymethods]
+impl PyPorts {
+    /// The next batch of an input; `None` when there will be no more.
+    #[pyo3(signature = (input=None))]
+    fn get(&self, py: Python<'_>, input: Option<Bound<'_, PyAny>>) -> PyResult<Option<Batch>> {
+        let input = self.input(py, input.as_ref())?;
+        let batch = self.with(py, |ports| ports.get(input))?;
+        Ok(batch.map(|batch| Batch { batch }))
+    }
+
+    /// Like `get`, but does not wait: `EMPTY` if nothing is there now.
+    #[pyo3(signature = (input=None))]
+    fn try_get<'py>(
+        &self,
+        py: Python<'py>,
+        input: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let input = self.input(py, input.as_ref())?;
+        match self.with(py, |ports| ports.try_get(input))? {
+            Taken::Batch(parcel) => {
+                Ok(Some(Bound::new(py, Batch { batch: parcel.batch })?.into_any()))
+            }
+            Taken::End => Ok(None),
+            _ => py.import("euphrates._module")?.getattr("EMPTY").map(Some),
+        }
+    }
+
+    /// Puts rows on an output: `put(batch)` or `put("name", batch)`. Takes anything that speaks
+    /// Arrow, batch by batch. Waits while the queue is full.
+    #[pyo3(signature = (output_or_data, data=None))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        output_or_data: Bound<'_, PyAny>,
+        data: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let (output, data) = match data {
+            Some(data) => (self.output(py, Some(&output_or_data))?, data),
+            None => (self.output(py, None)?, output_or_data),
+        };
+        self.give(py, &data, output)
+    }
+
+    /// Puts one batch if there is room for it, and says whether there was.
+    #[pyo3(signature = (output_or_batch, batch=None))]
+    fn try_put(
+        &self,
+        py: Python<'_>,
+        output_or_batch: Bound<'_, PyAny>,
+        batch: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
+        let (output, batch) = match batch {
+            Some(batch) => (self.output(py, Some(&output_or_batch))?, batch),
+            None => (self.output(py, None)?, output_or_batch),
+        };
+        let Some(Given::Batch(rows)) = import(&batch)? else {
+            return Err(not_arrow("try_put was given", &batch)
+                .remedy("give one record batch; `put` takes tables and streams"))
+            .or_raise(py);
+        };
+        let promised = &self.about.output_schemas[output];
+        let rows = conform(rows, promised).map_err(|e| e.at("try_put")).or_raise(py)?;
+        self.with(py, |ports| Ok(ports.try_put(output, rows)?.is_none()))
+    }
+
+    /// Waits until one of the inputs has something, or has ended, and returns it; all inputs if
+    /// none is named. An input that has ended is always ready: leave it out.
+    #[pyo3(signature = (inputs=None))]
+    fn select<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: Option<Vec<Bound<'py, PyAny>>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let inputs = match inputs {
+            Some(inputs) => inputs,
+            None => {
+                let names = self.about.inputs.iter();
+                names.map(|name| PyString::new(py, name).into_any()).collect()
+            }
+        };
+        let positions: Vec<usize> =
+            inputs.iter().map(|input| self.input(py, Some(input))).collect::<PyResult<_>>()?;
+        let ready = self.with(py, |ports| ports.select(&positions))?;
+        let chosen = positions.iter().position(|position| Some(*position) == ready);
+        Ok(chosen.map(|chosen| inputs[chosen].clone()))
+    }
+
+    /// Begins a run on an output, `begin_run(3)` or `begin_run("name", 3)`: what is put until
+    /// `end_run` stays together and in order. Runs of one output are numbered from 0 without gaps,
+    /// over all instances.
+    #[pyo3(signature = (output_or_run, run=None))]
+    fn begin_run(
+        &self,
+        py: Python<'_>,
+        output_or_run: Bound<'_, PyAny>,
+        run: Option<u64>,
+    ) -> PyResult<()> {
+        let (output, run) = match run {
+            Some(run) => (self.output(py, Some(&output_or_run))?, run),
+            None => (self.output(py, None)?, output_or_run.extract()?),
+        };
+        if self.in_run[output].swap(true, SeqCst) {
+            return Err(Error::usage("begin_run before the run before has ended")).or_raise(py);
+        }
+        self.with(py, |ports| ports.begin_run(output, run))
+    }
+
+    /// Ends the run begun last on an output.
+    #[pyo3(signature = (output=None))]
+    fn end_run(&self, py: Python<'_>, output: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+        let output = self.output(py, output.as_ref())?;
+        if !self.in_run[output].swap(false, SeqCst) {
+            return Err(Error::usage("end_run without begin_run")).or_raise(py);
+        }
+        self.with(py, |ports| ports.end_run(output))
+    }
+
+    /// An input as an Arrow stream for a library to pull from, while `run` runs. Its rows can be
+    /// read once.
+    #[pyo3(signature = (input=None))]
+    fn stream(&self, py: Python<'_>, input: Option<Bound<'_, PyAny>>) -> PyResult<InputStream> {
+        let input = self.input(py, input.as_ref())?;
+        let schema = self.about.input_schemas[input].clone();
+        Ok(InputStream { lease: self.lease.clone(), input, schema, reader: Arc::default() })
+    }
+
+    /// The schema of an input.
+    #[pyo3(signature = (input=None))]
+    fn schema(&self, py: Python<'_>, input: Option<Bound<'_, PyAny>>) -> PyResult<Schema> {
+        let input = self.input(py, input.as_ref())?;
+        Ok(Schema { schema: self.about.input_schemas[input].clone() })
+    }
+
+    /// Raises when the flow has been stopped; for loops that neither get nor put.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |ports| ports.check())
+    }
+
+    /// Counts rows and bytes that a source brought in from outside the flow.
+    fn count_in(&self, py: Python<'_>, rows: usize, bytes: usize) -> PyResult<()> {
+        self.with(py, |ports| {
+            ports.metrics().got(rows, bytes);
+            Ok(())
+        })
+    }
+
+    /// Which instance of its module this is, from 0.
+    #[getter]
+    fn instance(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |ports| Ok(ports.setup().instance))
+    }
+
+    /// How many instances the module has.
+    #[getter]
+    fn instances(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |ports| Ok(ports.setup().instances))
+    }
+
+    /// Bytes of memory this instance may use beyond a few batches.
+    #[getter]
+    fn memory_bytes(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |ports| Ok(ports.setup().memory_bytes))
+    }
+
+    /// Folders for what does not fit the memory.
+    #[getter]
+    fn scratch(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let folders = self.with(py, |ports| Ok(ports.setup().scratch.clone()))?;
+        Ok(folders.iter().map(|folder| folder.to_string_lossy().into_owned()).collect())
+    }
+
+    /// Names of the inputs.
+    #[getter]
+    fn inputs(&self) -> Vec<String> {
+        self.about.inputs.clone()
+    }
+
+    /// Names of the outputs.
+    #[getter]
+    fn outputs(&self) -> Vec<String> {
+        self.about.outputs.clone()
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    /// The batches of the first input, one after the other.
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        self.get(py, None)
+    }
+}
+
+/// The position of a port, given its name or position; the first by default.
+fn position(names: &[String], what: &str, port: Option<&Bound<'_, PyAny>>) -> Result<usize> {
+    let known = || names.iter().map(String::as_str);
+    let Some(port) = port else {
+        return match names.is_empty() {
+            true => Err(Error::usage(format!("the module has no {what}s"))
+                .remedy(format!("declare them in its class: {what}s = (\"a\", \"b\")"))),
+            false => Ok(0),
+        };
+    };
+    if let Ok(position) = port.extract::<usize>() {
+        return match position < names.len() {
+            true => Ok(position),
+            false => Err(Error::usage(format!("no {what} {position}: there are {}", names.len()))),
+        };
+    }
+    let name = port.extract::<String>().map_err(|_| {
+        Error::usage(format!("an {what} has a name or a position, not {}", type_name(port)))
+    })?;
+    let found = names.iter().position(|other| *other == name);
+    found.ok_or_else(|| euphrates_flow::error::unknown(what, &name, known()))
+}
+
+/// The error for something that should have been rows.
+pub fn not_arrow(who: &str, object: &Bound<'_, PyAny>) -> Error {
+    Error::failed(format!("{who} {}, which holds no Arrow data", type_name(object)))
+        .remedy("give a pyarrow, Polars, pandas or DuckDB table, or a batch")
+}
+
+/// An input as a stream of Arrow's, for libraries that pull.
+///
+/// Libraries open a stream only to see its schema, so it is not the opening that counts: the first
+/// that pulls gets the rows, and any other that pulls an error rather than nothing.
+#[pyclass(frozen, module = "euphrates", name = "InputStream")]
+pub struct InputStream {
+    lease: Arc<Lease>,
+    input: usize,
+    schema: SchemaRef,
+    reader: Arc<AtomicU8>,
+}
+
+#[pymethods]
+impl InputStream {
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let pulled = Pulled {
+            lease: self.lease.clone(),
+            input: self.input,
+            schema: self.schema.clone(),
+            taken: self.reader.clone(),
+            mine: false,
+        };
+        export_stream(py, Box::new(pulled))
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        export_schema(py, &self.schema)
+    }
+}
+
+struct Pulled {
+    lease: Arc<Lease>,
+    input: usize,
+    schema: SchemaRef,
+    taken: Arc<AtomicU8>,
+    mine: bool,
+}
+
+impl Pulled {
+    fn pull(&mut self) -> Result<Option<RecordBatch>> {
+        if !self.mine && self.taken.swap(1, SeqCst) == 1 {
+            return Err(Error::usage("the input was read twice, but it flows by only once")
+                .remedy("copy it into a table first"));
+        }
+        self.mine = true;
+        let (lease, input) = (self.lease.clone(), self.input);
+        let get = move || lease.with(|ports| ports.get(input));
+        // Whoever pulls may hold the GIL, which the modules we wait for may need.
+        let mut get = Some(get);
+        let got = Python::try_attach(|py| get.take().map(|get| py.detach(get)));
+        match (got.flatten(), get) {
+            (Some(got), _) => got,
+            (None, Some(get)) => get(),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+impl Iterator for Pulled {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // A panic must not unwind into C.
+        let pulled = catch_unwind(AssertUnwindSafe(|| self.pull()));
+        let pulled = pulled.unwrap_or_else(|_| Err(Error::failed("panicked while it was read")));
+        // The text goes through C, where a zero ends it.
+        let told =
+            |error: Error| ArrowError::ExternalError(error.to_string().replace('\0', " ").into());
+        pulled.map_err(told).transpose()
+    }
+}
+
+impl RecordBatchReader for Pulled {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

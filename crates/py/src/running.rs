@@ -1,0 +1,209 @@
+//! A flow that has been started from Python.
+//!
+//! A thread of its own waits for it and ends it, so that its output appears as soon as it is
+//! complete, and so that asking for progress never waits for whoever waits for the end.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use euphrates_engine::{Options, Report};
+use euphrates_flow::{Cancel, Document, Error, Result};
+use pyo3::prelude::*;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::errors::{OrRaise, raised};
+use crate::registry;
+use crate::tables::Table;
+use crate::user_code::{CHECKING, interrupt, key, take_cause};
+
+/// How often Python's signals are looked at, and progress is taken.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How a flow is run, as Python says it.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunOptions {
+    memory_bytes: Option<usize>,
+    cores: Option<usize>,
+    home: Option<PathBuf>,
+    scratch: Vec<PathBuf>,
+    variables: Map<String, Value>,
+}
+
+impl RunOptions {
+    /// The engine's options.
+    pub fn parse(json: &str) -> Result<Options> {
+        let given: RunOptions = serde_json::from_str(json)
+            .map_err(|error| Error::usage(format!("the options are malformed: {error}")))?;
+        Ok(Options {
+            memory_bytes: given.memory_bytes,
+            cores: given.cores,
+            home: given.home,
+            scratch: given.scratch,
+            variables: given.variables.into_iter().collect(),
+        })
+    }
+}
+
+/// Checks and starts a flow; does not wait for it.
+#[pyfunction]
+pub fn start(py: Python<'_>, document: &str, options: &str) -> PyResult<Running> {
+    let started = py.detach(|| -> Result<Running> {
+        let options = RunOptions::parse(options)?;
+        let document = Document::from_json(document)?;
+        let running = euphrates_engine::start(&document, &registry(), &options)?;
+        let shared = Arc::new(Shared {
+            cancel: running.canceller(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let conducted = shared.clone();
+        std::thread::Builder::new()
+            .name("euphrates".into())
+            .spawn(move || conduct(running, &conducted))
+            .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
+        Ok(Running { shared })
+    });
+    started.map_err(|error| raised(py, &error, take_cause(CHECKING)))
+}
+
+/// Waits for the flow and ends it.
+fn conduct(mut running: euphrates_engine::Running, shared: &Shared) {
+    loop {
+        let ended = running.wait_for(LOOK);
+        shared.lock().progress = serde_json::to_string(&running.progress()).unwrap_or_default();
+        if ended {
+            break;
+        }
+    }
+    let outcome = catch_unwind(AssertUnwindSafe(|| running.finish()));
+    let outcome = outcome.unwrap_or_else(|_| Err(Error::failed("a module panicked at its end")));
+    if shared.cancel.is_cancelled() {
+        // Whoever has been left behind need not go on for ever.
+        Python::try_attach(|py| interrupt(py, key(&shared.cancel)));
+    }
+    shared.lock().outcome = Some(Outcome::Here(Box::new(outcome)));
+    shared.changed.notify_all();
+}
+
+struct Shared {
+    cancel: Arc<Cancel>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// JSON.
+    progress: String,
+    outcome: Option<Outcome>,
+}
+
+enum Outcome {
+    Here(Box<Result<Report>>),
+    Taken,
+}
+
+impl Shared {
+    /// Held for moments only.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Waits at most this long; `true` when the flow has ended.
+    fn wait(&self, time: Duration) -> bool {
+        let waiting = |state: &mut State| state.outcome.is_none();
+        let waited = self.changed.wait_timeout_while(self.lock(), time, waiting);
+        waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0.outcome.is_some()
+    }
+}
+
+/// A flow that has been started. When the last reference to it goes, it is cancelled.
+#[pyclass(frozen, module = "euphrates._euphrates")]
+pub struct Running {
+    shared: Arc<Shared>,
+}
+
+#[pymethods]
+impl Running {
+    /// Where every module stands, as JSON, not older than a tenth of a second; empty at first.
+    fn progress(&self, py: Python<'_>) -> String {
+        py.detach(|| self.shared.lock().progress.clone())
+    }
+
+    /// Waits for the end, at most this many seconds; says whether it has come. Python's signals
+    /// are handled meanwhile: what a handler raises comes out of here, and the flow goes on.
+    #[pyo3(signature = (timeout=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        self.watch(py, timeout, |py| py.check_signals())
+    }
+
+    /// Stops the flow: no output will appear.
+    fn cancel(&self, py: Python<'_>) {
+        self.shared.cancel.cancel();
+        interrupt(py, key(&self.shared.cancel));
+    }
+
+    /// Stops the flow and waits for its end, at most this many seconds, whatever signals come.
+    fn stop(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
+        self.cancel(py);
+        self.watch(py, Some(timeout), |_| Ok(()))
+    }
+
+    /// The report of a flow that has ended, as JSON and as text, and what it collected, by module.
+    /// Can be called once.
+    fn finish(&self, py: Python<'_>) -> PyResult<(String, String, Vec<(String, Table)>)> {
+        self.watch(py, None, |_| Ok(()))?;
+        let outcome = self.shared.lock().outcome.replace(Outcome::Taken);
+        let cause = take_cause(key(&self.shared.cancel));
+        match outcome {
+            Some(Outcome::Here(result)) => match *result {
+                Ok(report) => {
+                    let page = (report.to_json(), report.to_string());
+                    let table = |(id, kept): (String, euphrates_flow::module::Collected)| {
+                        (id, Table { schema: kept.schema, batches: kept.batches })
+                    };
+                    Ok((page.0, page.1, report.collected.into_iter().map(table).collect()))
+                }
+                Err(error) => Err(raised(py, &error, cause)),
+            },
+            _ => Err(Error::usage("the report has already been taken")).or_raise(py),
+        }
+    }
+}
+
+impl Running {
+    fn watch(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        look: impl Fn(Python<'_>) -> PyResult<()>,
+    ) -> PyResult<bool> {
+        let forever = Duration::from_secs(1 << 32);
+        let time = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok());
+        let deadline = Instant::now() + time.unwrap_or(forever);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if py.detach(|| self.shared.wait(left.min(LOOK))) {
+                return Ok(true);
+            }
+            look(py)?;
+            if self.shared.cancel.is_cancelled() {
+                // Once is not enough: user code may swallow it, or enter after it.
+                interrupt(py, key(&self.shared.cancel));
+            }
+            if left.is_zero() {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shared.cancel.cancel();
+    }
+}

@@ -1,0 +1,149 @@
+//! Who is inside user code, for which flow: so that a flow that is stopped can break out of
+//! endless loops, and so that an exception is not lost on its way to whoever started the flow.
+
+use std::collections::BTreeMap;
+use std::ffi::c_long;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use euphrates_flow::{Cancel, Kind, Result};
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+
+use crate::errors::told;
+
+/// A flow, as the address of the switch that stops it.
+pub type FlowKey = usize;
+
+/// The key of all flows that are only being checked.
+pub const CHECKING: FlowKey = 0;
+
+#[derive(Default)]
+struct Flow {
+    /// Threads inside user code, as Python counts threads.
+    threads: Vec<u64>,
+    /// The first exception that user code raised.
+    cause: Option<PyErr>,
+}
+
+static FLOWS: Mutex<BTreeMap<FlowKey, Flow>> = Mutex::new(BTreeMap::new());
+
+/// Held for moments only, and nothing that could release the GIL is done meanwhile.
+fn flows() -> MutexGuard<'static, BTreeMap<FlowKey, Flow>> {
+    FLOWS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The key of the flow that this switch stops.
+pub fn key(cancel: &Arc<Cancel>) -> FlowKey {
+    Arc::as_ptr(cancel) as usize
+}
+
+/// Calls user code. An exception becomes an error, and is kept as its cause.
+pub fn call<'py, T>(
+    py: Python<'py>,
+    flow: FlowKey,
+    code: impl FnOnce() -> PyResult<T>,
+) -> Result<T> {
+    let outcome = {
+        let _inside = Inside::enter(py, flow);
+        code()
+    };
+    outcome.map_err(|exception| {
+        let error = told(py, &exception);
+        // While a flow runs, being stopped is an effect, not a cause.
+        if flow == CHECKING || !matches!(error.kind(), Kind::Closed | Kind::Interrupted) {
+            keep(flow, exception);
+        }
+        error
+    })
+}
+
+/// Marks this thread as being outside of user code while `engine` runs, detached.
+pub fn outside<T: Send>(py: Python<'_>, flow: FlowKey, engine: impl FnOnce() -> T + Send) -> T {
+    let thread = this_thread();
+    let was_inside = remove(flow, thread);
+    let value = py.detach(engine);
+    if was_inside {
+        flows().entry(flow).or_default().threads.push(thread);
+    }
+    value
+}
+
+/// Keeps the first exception of a flow.
+fn keep(flow: FlowKey, exception: PyErr) {
+    let late = {
+        let mut flows = flows();
+        let cause = &mut flows.entry(flow).or_default().cause;
+        match cause {
+            // What a check raised is stale once another check raises.
+            Some(_) if flow != CHECKING => Some(exception),
+            cause => cause.replace(exception),
+        }
+    };
+    drop(late);
+}
+
+/// Forgets a flow, and gives the exception that user code raised in it, if any.
+pub fn take_cause(flow: FlowKey) -> Option<PyErr> {
+    let mut flows = flows();
+    let cause = flows.get_mut(&flow).and_then(|flow| flow.cause.take());
+    if flows.get(&flow).is_some_and(|flow| flow.threads.is_empty()) {
+        flows.remove(&flow);
+    }
+    cause
+}
+
+/// Raises `KeyboardInterrupt` in every thread that is inside the flow's user code. A thread that
+/// waits in C code notices when it comes back from there.
+pub fn interrupt(py: Python<'_>, flow: FlowKey) {
+    let threads = flows().get(&flow).map(|flow| flow.threads.clone()).unwrap_or_default();
+    let exception = py.get_type::<PyKeyboardInterrupt>();
+    for thread in threads {
+        // SAFETY: attached; the exception is a class; a thread that does not exist is not found.
+        unsafe { pyo3::ffi::PyThreadState_SetAsyncExc(thread as c_long, exception.as_ptr()) };
+    }
+}
+
+/// From entering user code to leaving it.
+struct Inside {
+    flow: FlowKey,
+    thread: u64,
+}
+
+impl Inside {
+    fn enter(_attached: Python<'_>, flow: FlowKey) -> Inside {
+        let thread = this_thread();
+        flows().entry(flow).or_default().threads.push(thread);
+        Inside { flow, thread }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        if remove(self.flow, self.thread) && self.flow != CHECKING {
+            // An interrupt that came too late must not hit what this thread does next.
+            // SAFETY: `Inside` lives only while the thread is attached.
+            unsafe {
+                pyo3::ffi::PyThreadState_SetAsyncExc(self.thread as c_long, std::ptr::null_mut())
+            };
+        }
+    }
+}
+
+fn remove(flow: FlowKey, thread: u64) -> bool {
+    let mut flows = flows();
+    let Some(entry) = flows.get_mut(&flow) else { return false };
+    let found = entry.threads.iter().position(|other| *other == thread);
+    if let Some(found) = found {
+        entry.threads.swap_remove(found);
+    }
+    if entry.threads.is_empty() && entry.cause.is_none() {
+        flows.remove(&flow);
+    }
+    found.is_some()
+}
+
+/// This thread, as Python counts threads.
+fn this_thread() -> u64 {
+    // SAFETY: asks the operating system only.
+    unsafe { pyo3::ffi::PyThread_get_thread_ident() as u64 }
+}

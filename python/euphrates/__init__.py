@@ -1,0 +1,57 @@
+"""Euphrates: dataflow at the speed the machines have.
+
+```python
+import euphrates as eu
+
+flow = eu.Flow("sort")
+flow.chain(eu.scan("in.parquet"), eu.sort(["price desc"]), eu.save("out.parquet"))
+print(flow.go())
+```
+"""
+
+from __future__ import annotations
+
+from . import modules as _modules
+from ._config import Var, var
+from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
+from ._module import EMPTY, Module
+from ._progress import ModuleProgress, Progress
+from .errors import (
+    CorruptError,
+    EuphratesError,
+    FlowError,
+    Interrupted,
+    ResourceError,
+    UsageError,
+)
+from .flow import Explanation, Flow, Placed, Running
+from .modules import *  # noqa: F403 - a function for every module there is
+from .report import ModuleReport, Report
+
+__all__ = [
+    "EMPTY",
+    "Batch",
+    "CorruptError",
+    "EuphratesError",
+    "Explanation",
+    "Flow",
+    "FlowError",
+    "Interrupted",
+    "Module",
+    "ModuleProgress",
+    "ModuleReport",
+    "Placed",
+    "Ports",
+    "Progress",
+    "Report",
+    "ResourceError",
+    "Running",
+    "Schema",
+    "Table",
+    "UsageError",
+    "Var",
+    "__version__",
+    "schema",
+    "var",
+]
+__all__ += _modules.__all__

@@ -1,0 +1,20 @@
+"""The `euphrates` command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from . import _euphrates
+
+
+def main() -> None:
+    """Runs the command line and ends the program with its exit code."""
+    # The command line hears Ctrl-C itself.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    code = _euphrates.cli_main(sys.argv)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Python functions that do not return would keep the program from ending.
+    os._exit(code)

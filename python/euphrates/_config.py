@@ -1,0 +1,123 @@
+"""Configurations: what Python programs write, as the JSON that a flow document holds."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from . import _euphrates
+from ._references import Held, import_path
+from .errors import UsageError
+
+
+class Var:
+    """A value that is given when the flow is run: `eu.var("path", default="a.csv")`."""
+
+    def __init__(self, name: str, *, default: Any = None, doc: str | None = None) -> None:
+        self.name = name
+        self.default = default
+        self.doc = doc
+
+    def __repr__(self) -> str:
+        return f"eu.var({self.name!r})"
+
+
+var = Var
+
+
+class Gathered:
+    """What a configuration needs of the flow it is placed in."""
+
+    def __init__(self) -> None:
+        self.held: list[Held] = []
+        self.variables: list[Var] = []
+
+    def hold(self, target: Any) -> Any:
+        """A reference to an object."""
+        path = import_path(target) if callable(target) else None
+        if path is not None:
+            return path
+        entry = Held(target)
+        self.held.append(entry)
+        return entry.json
+
+    def data(self, value: Any) -> Any:
+        """A reference to a table: columns written as lists are one, too."""
+        if isinstance(value, Var | str) or _is_reference(value):
+            return self.json(value)
+        if isinstance(value, Mapping):
+            value = _euphrates.table_of(dict(value))
+        return self.hold(value)
+
+    def json(self, value: Any) -> Any:
+        """A value as JSON; what JSON cannot hold becomes a reference."""
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, Var):
+            self.variables.append(value)
+            return {"$var": value.name}
+        if isinstance(value, enum.Enum):
+            return self.json(value.value)
+        if isinstance(value, str):
+            return _text(str(value))
+        if isinstance(value, int):
+            return _integer(int(value))
+        if isinstance(value, float):
+            return _float(float(value))
+        if isinstance(value, os.PathLike):
+            return _text(os.fspath(value))
+        if isinstance(value, Mapping):
+            return {_key(key): self.json(member) for key, member in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.json(member) for member in value]
+        if isinstance(value, datetime.date):
+            return value.isoformat()
+        return self._other(value)
+
+    def _other(self, value: Any) -> Any:
+        speaks = {name for name in ("schema", "stream", "array") if _has(value, name)}
+        if speaks == {"schema"}:
+            return _euphrates.schema_words(value)
+        if not speaks and not callable(value) and hasattr(value, "item"):
+            return self.json(value.item())  # a number of NumPy's
+        return self.hold(value)
+
+
+def _has(value: Any, name: str) -> bool:
+    return hasattr(value, f"__arrow_c_{name}__")
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) in ({"$live"}, {"$var"})
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise UsageError(f"a key is {key!r}, which is not text", remedy="use strings as keys")
+    return _text(key)
+
+
+def _text(text: Any) -> str:
+    if not isinstance(text, str):
+        raise UsageError(f"{text!r} is not text", remedy="decode it first")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{text!r} is not valid Unicode") from error
+    return text
+
+
+def _integer(number: int) -> int:
+    if not -(2**63) <= number < 2**64:
+        raise UsageError(f"{number} does not fit 64 bits")
+    return number
+
+
+def _float(number: float) -> float:
+    if not math.isfinite(number):
+        raise UsageError(f"{number} cannot be written in a flow document")
+    return number

@@ -1,0 +1,165 @@
+"""Writes what is derived from the modules' own descriptions: the stub for type checkers, and the
+reference page. `python -m euphrates._derive` in the project's folder; `--check` only looks.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from .modules import SPECS, doc_of, options_of, parameter_name, required_of
+
+STUB = Path("python/euphrates/modules.pyi")
+PAGE = Path("docs/modules.md")
+
+_STUB_HEAD = '''\
+# Derived from the modules by `make derive`; not to be edited.
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Signature
+from os import PathLike
+from typing import Any, Literal, TypeAlias
+
+from ._config import Gathered, Var
+
+SchemaLike: TypeAlias = Any
+"""A schema that speaks Arrow, or types by name like `{"id": "int64"}`."""
+
+class ModuleCall:
+    name: str
+    config: dict[str, Any]
+    gathered: Gathered
+    def __init__(
+        self, name: str, config: dict[str, Any], gathered: Gathered | None = None
+    ) -> None: ...
+
+SPECS: dict[str, dict[str, Any]]
+
+def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall: ...
+def parameter_name(option: str) -> str: ...
+def options_of(spec: dict[str, Any]) -> dict[str, dict[str, Any]]: ...
+def required_of(spec: dict[str, Any]) -> list[str]: ...
+def signature_of(spec: dict[str, Any]) -> Signature: ...
+def doc_of(spec: dict[str, Any]) -> str: ...
+def function_of(spec: dict[str, Any]) -> Callable[..., ModuleCall]: ...
+'''
+_PAGE_HEAD = """\
+# Modules
+
+What flows can be made of. In Python each is a function, `eu.scan("data.csv")`; what is required can be
+given by position. `euphrates modules NAME` prints the same. Sizes are in bytes and times in seconds
+unless a name says otherwise.
+"""
+_WIDTH = 92
+
+
+def stub() -> str:
+    """The stub: a function for every module."""
+    names = ["ModuleCall", "module", *map(parameter_name, SPECS)]
+    listed = "".join(f'    "{name}",\n' for name in names)
+    functions = "\n".join(_function(spec) for spec in SPECS.values())
+    return f"{_STUB_HEAD}\n{functions}\n__all__ = [\n{listed}]\n"
+
+
+def _function(spec: dict[str, Any]) -> str:
+    required = required_of(spec)
+    options = options_of(spec)
+    parameters = [f"{parameter_name(name)}: {type_of(options[name])}" for name in required]
+    optional = [name for name in options if name not in required]
+    if optional:
+        parameters.append("*")
+    for name in optional:
+        schema = options[name]
+        default = repr(schema.get("default"))
+        given = type_of(schema)
+        given = given if "None" in given.split(" | ") or default != "None" else f"{given} | None"
+        parameters.append(f"{parameter_name(name)}: {given} = {default}")
+    lines = "".join(f"    {parameter},\n" for parameter in parameters)
+    doc = doc_of(spec).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    written = textwrap.indent(f'"""{doc}\n"""', "    ", lambda line: bool(line.strip()))
+    head = f"def {parameter_name(spec['name'])}(\n{lines}) -> ModuleCall:\n"
+    head = head if parameters else f"def {parameter_name(spec['name'])}() -> ModuleCall:\n"
+    return f"{head}{written}\n"
+
+
+def type_of(schema: dict[str, Any]) -> str:
+    """What may be given for an option: its type in Python, or a variable of the flow."""
+    own = schema.get("x-python")
+    kinds = [own] if isinstance(own, str) else _kinds(schema)
+    return " | ".join(dict.fromkeys([*kinds, "Var"]))
+
+
+def _kinds(schema: dict[str, Any]) -> list[str]:
+    for word in ("anyOf", "oneOf"):
+        if word in schema:
+            return [kind for member in schema[word] for kind in _kinds(member)]
+    if "const" in schema:
+        return [f"Literal[{schema['const']!r}]"]
+    if "enum" in schema:
+        return [f"Literal[{', '.join(repr(value) for value in schema['enum'])}]"]
+    kinds = schema.get("type", "any")
+    return [_kind(kind, schema) for kind in (kinds if isinstance(kinds, list) else [kinds])]
+
+
+def _kind(kind: str, schema: dict[str, Any]) -> str:
+    if kind == "array":
+        members = schema.get("items", {})
+        inner = " | ".join(_kinds(members)) if isinstance(members, dict) and members else "Any"
+        return f"Sequence[{inner}]"
+    if kind == "object":
+        members = schema.get("additionalProperties", True)
+        inner = " | ".join(_kinds(members)) if isinstance(members, dict) and members else "Any"
+        return f"Mapping[str, {inner}]"
+    simple = {"integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+    return "str | PathLike[str]" if kind == "string" else simple.get(kind, "Any")
+
+
+def page() -> str:
+    """The reference page."""
+    return _PAGE_HEAD + "".join(_section(spec) for spec in SPECS.values())
+
+
+def _section(spec: dict[str, Any]) -> str:
+    required = required_of(spec)
+    options = [
+        f"- **`{name}`**{' (required)' if name in required else ''}: "
+        + " ".join(schema.get("description", "").split())
+        for name, schema in options_of(spec).items()
+    ]
+    facts = [
+        f"inputs: {_ports(spec['inputs'])}",
+        f"outputs: {_ports(spec['outputs'])}",
+        f"order: {spec['order']}",
+        "instances: " + ("many" if spec["parallel"] else "one"),
+    ]
+    parts = [f"\n## {spec['name']}", spec["summary"], spec["detail"], "; ".join(facts) + "."]
+    wrapped = [textwrap.fill(part, _WIDTH) if not part.startswith("\n") else part for part in parts]
+    listed = [textwrap.fill(option, _WIDTH, subsequent_indent="  ") for option in options]
+    return "\n\n".join([part for part in wrapped if part] + ["\n".join(listed)] * bool(listed)) + "\n"
+
+
+def _ports(names: Any) -> str:
+    if names == "many":
+        return "as many as are attached"
+    if names == "configured":
+        return "as configured"
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def main() -> None:
+    """Writes the derived files, or says which are stale."""
+    stale = []
+    for path, text in ((STUB, stub()), (PAGE, page())):
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(str(path))
+        if "--check" not in sys.argv:
+            path.write_text(text, encoding="utf-8")
+    if stale:
+        print("stale:" if "--check" in sys.argv else "written:", *stale)
+    sys.exit(1 if stale and "--check" in sys.argv else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Modules written in Python: a class with ports of its own."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from . import _euphrates
+from ._euphrates import Ports, Schema
+from .errors import UsageError
+
+
+class Empty(enum.Enum):
+    """The type of `EMPTY`."""
+
+    EMPTY = "EMPTY"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "euphrates.EMPTY"
+
+
+EMPTY = Empty.EMPTY
+"""What `ports.try_get` gives when nothing is there now."""
+
+
+class Module:
+    """A module of one's own: `flow.place(MyModule(3))`.
+
+    An object is only a description. Every instance of the module gets an object of its own, made
+    with the same arguments, and calls its `run` in a thread of its own; blocking is fine.
+
+    ```python
+    class EveryNth(eu.Module):
+        def __init__(self, n):
+            self.n = n
+
+        def run(self, ports):
+            for number, batch in enumerate(ports):
+                if number % self.n == 0:
+                    ports.put(batch)
+    ```
+    """
+
+    inputs: Sequence[str] = ("in",)
+    """Names of the inputs; `()` for a source."""
+    outputs: Sequence[str] = ("out",)
+    """Names of the outputs; `()` for a sink."""
+    order: str = "any"
+    """What it needs of the order of its input: `any` (nothing; the output has no order), `keeps`
+    (nothing, but what came in runs goes out in the same runs) or `ordered` (the whole stream in
+    order, so there is one instance)."""
+    parallel: bool = True
+    """Whether more than one instance is possible."""
+    streams: bool = False
+    """Whether it gives its outputs an order itself, with `begin_run` and `end_run`."""
+
+    _arguments: ClassVar[tuple[tuple[Any, ...], dict[str, Any]]] = ((), {})
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Module:
+        made = super().__new__(cls)
+        # What `__init__` is given, so that every instance can be given the same.
+        made.__dict__["_arguments"] = (args, kwargs)
+        return made
+
+    def schemas(self, inputs: list[Schema]) -> Any:
+        """The schemas of the outputs, in order, given those of the inputs: pyarrow schemas, types by
+        name like `{"id": "int64"}`, or `inputs` themselves. By default, every output has the schema
+        of the first input. Checks what can be checked without reading data.
+        """
+        if not inputs and self.outputs:
+            raise UsageError(
+                f"`{type(self).__qualname__}` does not say what it makes",
+                remedy="define schemas(self, inputs)",
+            )
+        return [inputs[0] for _ in self.outputs]
+
+    def run(self, ports: Ports) -> None:
+        """Runs to the end of the input."""
+        raise NotImplementedError(f"`{type(self).__qualname__}` has no run(self, ports)")
+
+
+def described(
+    make: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+) -> SimpleNamespace:
+    """What the engine needs to know of a class and the arguments of its constructor."""
+    bound = functools.partial(make, *args, **kwargs)
+    module = bound()
+    if not isinstance(module, Module):
+        raise UsageError(
+            f"`{getattr(make, '__qualname__', make)}` makes a {type(module).__name__}, not a module",
+            remedy="derive the class from euphrates.Module",
+        )
+    return SimpleNamespace(
+        make=bound,
+        inputs=_names(module, "inputs"),
+        outputs=_names(module, "outputs"),
+        order=module.order,
+        parallel=module.parallel,
+        streams=module.streams,
+    )
+
+
+def _names(module: Module, side: str) -> list[str]:
+    names = getattr(module, side)
+    if isinstance(names, str):
+        names = [names]
+    names = list(names)
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise UsageError(
+            f"`{side}` of `{type(module).__qualname__}` are {names!r}",
+            remedy="give each a name of its own",
+        )
+    return names
+
+
+def promised(module: Module, inputs: list[Schema], outputs: list[str]) -> list[Any]:
+    """The schemas of the outputs as objects that speak Arrow."""
+    given = module.schemas(inputs)
+    if given is None:
+        given = []
+    elif isinstance(given, Mapping) and outputs and set(given) == set(outputs):
+        given = [given[name] for name in outputs]
+    elif isinstance(given, Mapping) or hasattr(given, "__arrow_c_schema__"):
+        given = [given]
+    given = [_euphrates.schema(dict(one)) if isinstance(one, Mapping) else one for one in given]
+    if len(given) != len(outputs):
+        raise UsageError(
+            f"`schemas` of `{type(module).__qualname__}` returned {len(given)} schemas "
+            f"for {len(outputs)} outputs",
+            remedy="return one for each output, in order",
+        )
+    return given

@@ -1,0 +1,121 @@
+"""Where a running flow stands, and a line on the terminal that says so."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
+
+from ._numbers import bytes_text, count_text, seconds_text
+
+_LINE_SECONDS = 10.0
+"""How often a line is written where there is no terminal."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ModuleProgress:
+    """Where a module stands; the numbers are sums over its instances."""
+
+    id: str
+    count: int
+    """The number of instances."""
+    state: str
+    """What most instances do: `waiting`, `busy`, `starved`, `blocked` or `ended`."""
+    waiting_bytes: tuple[int, int]
+    """Bytes in its input queues, and their bound."""
+    rows_in: int
+    bytes_in: int
+    rows_out: int
+    bytes_out: int
+    spilled_bytes: int
+    """Bytes written to scratch because they did not fit the memory."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """Where a flow stands."""
+
+    seconds: float
+    """Since the start."""
+    modules: list[ModuleProgress]
+    """Producers before consumers."""
+
+    @classmethod
+    def of_json(cls, text: str) -> Progress:
+        """What the engine says; nothing at first."""
+        if not text:
+            return cls(0.0, [])
+        data = json.loads(text)
+        return cls(data["seconds"], [_module(module) for module in data["modules"]])
+
+    def __str__(self) -> str:
+        rows = max((module.rows_in for module in self.modules), default=0)
+        size = max((module.bytes_in for module in self.modules), default=0)
+        rate = bytes_text(size / max(self.seconds, 1e-9))
+        head = f"{seconds_text(self.seconds)}  {count_text(rows)} rows  {rate}/s"
+        return "  ".join([head, *(f"{module.id} {module.state}" for module in self.modules)])
+
+
+def _module(data: dict[str, Any]) -> ModuleProgress:
+    names = [field.name for field in dataclasses.fields(ModuleProgress)]
+    chosen = {name: data.get(name, 0) for name in names}
+    return ModuleProgress(**{**chosen, "waiting_bytes": tuple(data["waiting_bytes"])})
+
+
+@contextlib.contextmanager
+def watcher(progress: Any, name: str) -> Iterator[Callable[[Progress], object] | None]:
+    """What to call with the progress of a flow while it runs, if anything."""
+    if callable(progress):
+        yield progress
+    elif progress is False or (progress is None and not sys.stderr.isatty()):
+        yield None
+    elif sys.stderr.isatty():
+        line = _Line(sys.stderr, name)
+        try:
+            yield line.tell
+        finally:
+            line.clear()
+    else:
+        yield _plain(sys.stderr, name)
+
+
+class _Line:
+    """One line that is written over and over, and gone at the end."""
+
+    def __init__(self, stream: TextIO, name: str) -> None:
+        self.stream = stream
+        self.name = name
+        self.shown = False
+
+    def tell(self, progress: Progress) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        text = f"{_printable(self.name)}  {progress}"[:width]
+        self.stream.write(f"\r{text}\x1b[K")
+        self.stream.flush()
+        self.shown = True
+
+    def clear(self) -> None:
+        if self.shown:
+            self.stream.write("\r\x1b[K")
+            self.stream.flush()
+
+
+def _plain(stream: TextIO, name: str) -> Callable[[Progress], object]:
+    last = time.monotonic()
+
+    def tell(progress: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _LINE_SECONDS:
+            last = time.monotonic()
+            print(f"{_printable(name)}  {progress}", file=stream, flush=True)
+
+    return tell
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)

@@ -1,0 +1,13 @@
+"""Rows of a table, from its columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def rows(columns: dict[str, list[Any]], count: int) -> list[dict[str, Any]]:
+    """A dict for each row."""
+    names = list(columns)
+    if not names:
+        return [{} for _ in range(count)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]

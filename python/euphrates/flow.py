@@ -1,0 +1,502 @@
+"""Flows: place, attach, go."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import re
+import runpy
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from . import _euphrates
+from ._config import Gathered, Var
+from ._module import Module
+from ._progress import Progress, watcher
+from ._references import Held
+from .errors import UsageError
+from .modules import SPECS, ModuleCall
+from .report import Report
+
+Port: TypeAlias = str | int
+"""A port, by its name or its position."""
+Queue: TypeAlias = Literal["distributed", "pairwise", "broadcast"]
+"""Who gets a batch: anyone, instance i of instance i, everyone."""
+Placeable: TypeAlias = "ModuleCall | Module | Callable[..., Any]"
+"""A configured module, an object of a module class, or a function over batches."""
+ProgressOption: TypeAlias = "bool | Callable[[Progress], object] | None"
+"""A line on a terminal if there is one (`None`), always (`True`), never, or a function to call."""
+
+_GRACE_SECONDS = 2.0
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+class Placed:
+    """A module in a flow. `a >> b` attaches, `a["name"]` chooses a port."""
+
+    def __init__(self, flow: Flow, id: str) -> None:
+        self.flow = flow
+        self.id = id
+
+    def __rshift__(self, other: Placed | PortOf | Placeable) -> Placed:
+        return self.flow._joined(self, None, other)
+
+    def __getitem__(self, port: Port) -> PortOf:
+        return PortOf(self, port)
+
+    def __repr__(self) -> str:
+        return f"<{self.id} in {self.flow.name!r}>"
+
+
+class PortOf:
+    """A port of a module in a flow: an output left of `>>`, an input right of it."""
+
+    def __init__(self, placed: Placed, port: Port) -> None:
+        self.placed = placed
+        self.port = port
+
+    def __rshift__(self, other: Placed | PortOf | Placeable) -> Placed:
+        return self.placed.flow._joined(self.placed, self.port, other)
+
+
+class Explanation:
+    """What a flow would be if it were started."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        """Everything, as JSON would have it: `modules` and `queues`."""
+
+    def __str__(self) -> str:
+        lines = [f"flow `{self.data['name']}`", ""]
+        width = max(len(module["id"]) for module in self.data["modules"])
+        for module in self.data["modules"]:
+            summary = SPECS.get(module["module"], {}).get("summary", "")
+            lines.append(f"{module['id']:{width}}  ×{module['count']:<3} {summary}")
+        if self.data["queues"]:
+            lines.append("")
+        for queue in self.data["queues"]:
+            unit = "whole runs" if queue["unit"] == "run" else "batches"
+            size = f"{queue['bytes_max'] / 2**20:.3g} MiB"
+            lines.append(
+                f"{queue['from']} → {queue['to']}: {queue['queue']}, {unit}, at most {size}; "
+                f"{queue['why']}"
+            )
+            lines.append(f"    {queue['schema']}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+class Flow:
+    """A graph of modules and queues.
+
+    ```python
+    flow = eu.Flow("copy")
+    source = flow.place(eu.scan("in.parquet"))
+    target = flow.place(eu.save("out.parquet"))
+    flow.attach(source, target)
+    report = flow.go()
+    ```
+    """
+
+    def __init__(self, name: str = "flow") -> None:
+        self._document: dict[str, Any] = {"euphrates": 1, "name": name, "modules": [], "queues": []}
+        self._held: dict[int, Held] = {}
+
+    # Building
+
+    def place(
+        self, module: Placeable, *, count: int | None = None, id: str | None = None
+    ) -> Placed:
+        """Places a module and returns its handle.
+
+        `count` is the number of instances; by default as many as are of use, up to one a core.
+        `id` is its name in the flow; by default the module's name and a number.
+        """
+        call = _call(module)
+        ids = {node["id"] for node in self._document["modules"]}
+        if id is None:
+            id = self._next_id(call.name)
+        elif id in ids:
+            raise UsageError(f"two modules have the id `{id}`", remedy="choose another")
+        node: dict[str, Any] = {"id": id, "module": call.name, "config": call.config}
+        if count is not None:
+            node["count"] = count
+        for variable in call.gathered.variables:
+            self._declare(variable)
+        self._held.update((held.number, held) for held in call.gathered.held)
+        self._document["modules"].append(node)
+        return Placed(self, id)
+
+    def attach(
+        self,
+        a: Placed | str,
+        b: Placed | str,
+        *,
+        queue: Queue | None = None,
+        output: Port | None = None,
+        input: Port | None = None,
+        bytes_max: int | str | None = None,
+    ) -> Placed:
+        """Puts a queue between two modules and returns the second.
+
+        `output` and `input` are ports by name or position, the first by default. `queue` says who
+        gets a batch: by default any instance that has time. `bytes_max` bounds what waits in it.
+        """
+        edge: dict[str, Any] = {"from": self._id(a), "to": self._id(b)}
+        given = {"output": output, "input": input, "queue": queue}
+        edge.update((key, value) for key, value in given.items() if value is not None)
+        if bytes_max is not None:
+            edge["bytes_max"] = size(bytes_max)
+        self._document["queues"].append(edge)
+        return Placed(self, edge["to"])
+
+    def chain(self, *modules: Placed | Placeable) -> Placed:
+        """Places what is not placed yet, attaches each to the next, and returns the last."""
+        if not modules:
+            raise UsageError("a chain has no modules", remedy="give at least one")
+        placed = [self._placed(module) for module in modules]
+        for a, b in zip(placed, placed[1:], strict=False):
+            self.attach(a, b)
+        return placed[-1]
+
+    def variable(self, name: str, *, default: Any = None, doc: str | None = None) -> Var:
+        """Declares a variable; `eu.var` in a configuration does so, too."""
+        variable = Var(name, default=default, doc=doc)
+        self._declare(variable)
+        return variable
+
+    # Running
+
+    def go(
+        self,
+        *,
+        memory: int | str | None = None,
+        cores: int | None = None,
+        home: str | os.PathLike[str] | None = None,
+        scratch: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+        progress: ProgressOption = None,
+        variables: Mapping[str, Any] | None = None,
+        **more_variables: Any,
+    ) -> Report:
+        """Runs the flow and returns the report. Output appears as a whole, or not at all.
+
+        `memory` is the budget in bytes (`"1GiB"`), 70 % of the machine's by default. `cores` is
+        the number of instances of a module that does not say; one a core by default. `home` is
+        where collections live, `scratch` where goes what does not fit the memory. All other
+        arguments, and `variables`, are values of the flow's variables.
+        """
+        options = _options(memory, cores, home, scratch, {**(variables or {}), **more_variables})
+        with watcher(progress, self.name) as tell:
+            return Running(_euphrates.start(self._json(), options), self)._go(tell)
+
+    def start(
+        self,
+        *,
+        memory: int | str | None = None,
+        cores: int | None = None,
+        home: str | os.PathLike[str] | None = None,
+        scratch: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+        variables: Mapping[str, Any] | None = None,
+        **more_variables: Any,
+    ) -> Running:
+        """Starts the flow and does not wait for it; the arguments are those of `go`."""
+        options = _options(memory, cores, home, scratch, {**(variables or {}), **more_variables})
+        return Running(_euphrates.start(self._json(), options), self)
+
+    def check(self, **variables: Any) -> None:
+        """Checks the flow without starting it: schemas, ports, orders, cycles, options. Python
+        functions that do not say what they return are called with an empty batch.
+        """
+        self.explain(**variables)
+
+    def explain(self, **variables: Any) -> Explanation:
+        """Checks the flow, and says how many instances and which queues it would have, and why."""
+        options = _options(None, None, None, (), variables)
+        return Explanation(json.loads(_euphrates.check(self._json(), options)))
+
+    # Documents, code, pictures
+
+    @property
+    def name(self) -> str:
+        """What the flow is called."""
+        return str(self._document["name"])
+
+    @property
+    def layout(self) -> Any:
+        """Where an editor has drawn things; says nothing about the program."""
+        return self._document.get("layout")
+
+    @layout.setter
+    def layout(self, layout: Any) -> None:
+        self._document["layout"] = layout
+
+    def to_json(self) -> str:
+        """The flow as a document. Fails if it holds Python objects that cannot be imported."""
+        for node in self._document["modules"]:
+            for number in _live(node["config"]):
+                raise UsageError(
+                    f"the flow holds {self._held.get(number, 'a Python object')!s}, "
+                    "which lives in this process only",
+                    place=f"module {node['id']}",
+                    remedy="define it at the top of a module that can be imported",
+                )
+        return _euphrates.normalize(self._json())
+
+    @classmethod
+    def from_json(cls, text: str) -> Flow:
+        """The flow of a document."""
+        flow = cls()
+        flow._document = json.loads(_euphrates.normalize(text))
+        return flow
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the document to a file, at once or not at all."""
+        text = self.to_json() + "\n"
+        path = os.fspath(path)
+        staged = f"{path}.{os.getpid()}.tmp"
+        try:
+            with open(staged, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(staged, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(staged)
+            raise UsageError(f"cannot write {path!r}: {error.strerror}") from error
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Flow:
+        """The flow of a document in a file."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                return cls.from_json(file.read())
+        except OSError as error:
+            raise UsageError(f"cannot read {os.fspath(path)!r}: {error.strerror}") from error
+
+    def code(self, language: Literal["python", "rust"] = "python") -> str:
+        """The program that makes this flow."""
+        return _euphrates.code(self.to_json(), language)
+
+    def draw(self, format: Literal["svg", "mermaid", "dot"] = "svg") -> str:
+        """A picture of the flow."""
+        return _euphrates.draw(self._json(), format)
+
+    def _repr_svg_(self) -> str:
+        return self.draw()
+
+    def _repr_html_(self) -> str:
+        return self.draw()
+
+    def __repr__(self) -> str:
+        ids = " ".join(node["id"] for node in self._document["modules"])
+        return f"<flow {self.name!r}: {ids or 'no modules'}>"
+
+    # Inside
+
+    def _json(self) -> str:
+        return json.dumps(self._document, ensure_ascii=False, allow_nan=False)
+
+    def _next_id(self, module: str) -> str:
+        ids = {node["id"] for node in self._document["modules"]}
+        number = 1
+        while f"{module}_{number}" in ids:
+            number += 1
+        return f"{module}_{number}"
+
+    def _id(self, module: Placed | str) -> str:
+        if isinstance(module, str):
+            return module
+        if isinstance(module, Placed):
+            if module.flow is not self:
+                raise UsageError(
+                    f"`{module.id}` was placed in another flow", remedy="place it in this one"
+                )
+            return module.id
+        raise UsageError(
+            f"{module!r} is not placed", remedy="flow.place(…) it first, or use flow.chain(…)"
+        )
+
+    def _placed(self, module: Placed | Placeable) -> Placed:
+        return module if isinstance(module, Placed) else self.place(module)
+
+    def _joined(self, a: Placed, output: Port | None, b: Placed | PortOf | Placeable) -> Placed:
+        target = b.placed if isinstance(b, PortOf) else b
+        port = b.port if isinstance(b, PortOf) else None
+        return self.attach(a, self._placed(target), output=output, input=port)
+
+    def _declare(self, variable: Var) -> None:
+        variables = self._document.setdefault("variables", {})
+        entry = variables.setdefault(variable.name, {})
+        for key, value in (("default", variable.default), ("doc", variable.doc)):
+            if value is None:
+                continue
+            value = Gathered().json(value)
+            if entry.setdefault(key, value) != value:
+                raise UsageError(
+                    f"variable `{variable.name}` has two values for {key}",
+                    remedy="declare it once, and use eu.var(name) elsewhere",
+                )
+
+
+class Running:
+    """A flow that has been started. It is cancelled when the last reference to it goes."""
+
+    def __init__(self, native: _euphrates.Running, flow: Flow) -> None:
+        self._native = native
+        # What its modules refer to lives as long as they run.
+        self._held = list(flow._held.values())
+        _running.add(self)
+
+    def progress(self) -> Progress:
+        """Where every module stands."""
+        return Progress.of_json(self._native.progress())
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits for the end, at most `timeout` seconds; says whether it has come."""
+        return self._native.wait(timeout)
+
+    def cancel(self) -> None:
+        """Stops the flow; `finish` will raise `Interrupted`, and no output will appear."""
+        self._native.cancel()
+
+    def finish(self) -> Report:
+        """Waits for the end, and returns the report. Can be called once."""
+        return self._go(None)
+
+    def _go(self, tell: Callable[[Progress], object] | None) -> Report:
+        try:
+            while not self._native.wait(None if tell is None else 0.1):
+                if tell is not None:
+                    tell(self.progress())
+        except BaseException:
+            self._native.stop(_GRACE_SECONDS)
+            raise
+        return Report(*self._native.finish())
+
+
+_running: weakref.WeakSet[Running] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """The end of the program is the end of its flows, too."""
+    for running in list(_running):
+        running.cancel()
+    for running in list(_running):
+        running._native.stop(_GRACE_SECONDS)
+
+
+def size(size: int | str) -> int:
+    """A number of bytes: `1000`, `"64MB"`, `"1.5GiB"`."""
+    if isinstance(size, int):
+        number = size
+    else:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", size.lower())
+        if match is None or (match[3] and not match[2]):
+            raise UsageError(f"{size!r} is no size", remedy='write "512MB", "1GiB" or a number')
+        units = _BINARY_UNITS if match[3] else _UNITS
+        number = int(float(match[1]) * units[match[2]])
+    if not 0 < number < 2**63:
+        raise UsageError(f"{size!r} is no size", remedy="give more than nothing")
+    return number
+
+
+def document_of_file(path: str | os.PathLike[str]) -> str:
+    """The document of the flow that a Python file leaves behind: in the variable `flow`, or the only
+    one there is.
+    """
+    names = runpy.run_path(os.fspath(path), run_name="__euphrates__")
+    flows = {name: value for name, value in names.items() if isinstance(value, Flow)}
+    chosen = flows.get("flow") or (next(iter(flows.values())) if len(flows) == 1 else None)
+    if chosen is None:
+        what = "several flows" if flows else "no flow"
+        raise UsageError(f"the file leaves {what} behind", remedy="name the flow `flow`")
+    _kept.append((chosen, names))
+    return chosen._json()
+
+
+_kept: list[object] = []
+"""What the command line runs lives as long as the program."""
+
+
+def _call(module: Placeable) -> ModuleCall:
+    if isinstance(module, ModuleCall):
+        return module
+    gathered = Gathered()
+    if isinstance(module, Module):
+        args, kwargs = module._arguments
+        try:
+            config: dict[str, Any] = {"module": gathered.hold(type(module))}
+            if args:
+                config["args"] = _strict([*args])
+            if kwargs:
+                config["kwargs"] = _strict(kwargs)
+        except UsageError:
+            # Arguments that JSON cannot hold stay in this process.
+            gathered = Gathered()
+            held = functools.partial(type(module), *args, **kwargs)
+            config = {"module": gathered.hold(held)}
+        return ModuleCall("python", config, gathered)
+    if isinstance(module, type) and issubclass(module, Module):
+        return ModuleCall("python", {"module": gathered.hold(module)}, gathered)
+    if callable(module):
+        return ModuleCall("map", {"function": gathered.hold(module)}, gathered)
+    raise UsageError(
+        f"{module!r} is not a module",
+        remedy="place eu.scan(…) and the like, an object of an eu.Module, or a function",
+    )
+
+
+def _strict(value: Any) -> Any:
+    """A value as JSON that gives the same value back."""
+    if value is None or isinstance(value, bool | str | int | float):
+        return Gathered().json(value)
+    if isinstance(value, list):
+        return [_strict(member) for member in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _strict(member) for key, member in value.items()}
+    raise UsageError(f"{value!r} is not JSON")
+
+
+def _live(value: Any) -> list[int]:
+    """The numbers of the objects of this process that a configuration refers to."""
+    if isinstance(value, Mapping):
+        if set(value) == {"$live"}:
+            return [value["$live"]]
+        return [number for member in value.values() for number in _live(member)]
+    if isinstance(value, list):
+        return [number for member in value for number in _live(member)]
+    return []
+
+
+def _options(
+    memory: int | str | None,
+    cores: int | None,
+    home: str | os.PathLike[str] | None,
+    scratch: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    variables: dict[str, Any],
+) -> str:
+    folders = [scratch] if isinstance(scratch, str | os.PathLike) else scratch
+    given = Gathered()
+    options: dict[str, Any] = {
+        "scratch": [os.fspath(folder) for folder in folders],
+        "variables": given.json(variables),
+    }
+    if given.held or given.variables:
+        raise UsageError(
+            "a variable's value is not JSON", remedy="give numbers, text, lists and dicts"
+        )
+    if memory is not None:
+        options["memory_bytes"] = size(memory)
+    if cores is not None:
+        if cores < 1:
+            raise UsageError(f"cores is {cores}", remedy="give at least 1")
+        options["cores"] = cores
+    if home is not None:
+        options["home"] = os.fspath(home)
+    return json.dumps(options)

@@ -1,0 +1,125 @@
+"""A function for every module, made of what the module says about itself."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import keyword
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from . import _euphrates
+from ._config import Gathered
+
+
+class ModuleCall:
+    """A module and its configuration, to be placed in a flow."""
+
+    def __init__(self, name: str, config: dict[str, Any], gathered: Gathered | None = None) -> None:
+        self.name = name
+        self.config = config
+        self.gathered = gathered or Gathered()
+
+    def __repr__(self) -> str:
+        options = "".join(f", {key}={value!r}" for key, value in self.config.items())
+        return f"<module {self.name}{options}>"
+
+
+def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall:
+    """Any module by its name, with its configuration as it stands in a flow document.
+
+    What the functions of this package cannot say (a module of a newer version, say), this can.
+    """
+    gathered = Gathered()
+    return ModuleCall(name, gathered.json(config or {}), gathered)
+
+
+SPECS: dict[str, dict[str, Any]] = {spec["name"]: spec for spec in json.loads(_euphrates.specs())}
+"""What every module says about itself."""
+
+
+def parameter_name(option: str) -> str:
+    """An option's name as Python spells it: a keyword gets an underscore."""
+    return f"{option}_" if keyword.iskeyword(option) else option
+
+
+def options_of(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The schemas of a module's options, by name, in their order."""
+    options: dict[str, dict[str, Any]] = spec["config"].get("properties", {})
+    return options
+
+
+def required_of(spec: dict[str, Any]) -> list[str]:
+    """The options that must be given, in their order."""
+    needed = spec["config"].get("required", [])
+    return [name for name in options_of(spec) if name in needed]
+
+
+def signature_of(spec: dict[str, Any]) -> inspect.Signature:
+    """The signature of a module's function: what is required may be given by position."""
+    required = required_of(spec)
+    parameters = [
+        inspect.Parameter(parameter_name(name), inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        for name in required
+    ]
+    for name, schema in options_of(spec).items():
+        if name not in required:
+            parameters.append(
+                inspect.Parameter(
+                    parameter_name(name),
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=schema.get("default"),
+                )
+            )
+    return inspect.Signature(parameters, return_annotation=ModuleCall)
+
+
+def doc_of(spec: dict[str, Any]) -> str:
+    """The documentation of a module's function."""
+    parts = [spec["summary"], textwrap.fill(spec["detail"], 92)] if spec["detail"] else [spec["summary"]]
+    lines = []
+    for name, schema in options_of(spec).items():
+        words = " ".join(schema.get("description", "").split())
+        text = textwrap.fill(words, 92, initial_indent="    ", subsequent_indent="    ")
+        lines.append(f"{parameter_name(name)}\n{text}")
+    if lines:
+        parts.append("Options:\n\n" + "\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def function_of(spec: dict[str, Any]) -> Callable[..., ModuleCall]:
+    """The function that configures a module."""
+    signature = signature_of(spec)
+    options = {parameter_name(name): (name, schema) for name, schema in options_of(spec).items()}
+    required = required_of(spec)
+
+    def configured(*args: Any, **kwargs: Any) -> ModuleCall:
+        bound = signature.bind(*args, **kwargs)
+        gathered = Gathered()
+        config = {}
+        for parameter, value in bound.arguments.items():
+            name, schema = options[parameter]
+            if value is None and name not in required:
+                continue
+            is_data = schema.get("x-python") == "Any"
+            config[name] = gathered.data(value) if is_data else gathered.json(value)
+        return ModuleCall(spec["name"], config, gathered)
+
+    configured.__name__ = configured.__qualname__ = parameter_name(spec["name"])
+    configured.__module__ = "euphrates"
+    configured.__doc__ = doc_of(spec)
+    configured.__signature__ = signature  # type: ignore[attr-defined]
+    return configured
+
+
+_functions = {parameter_name(name): function_of(spec) for name, spec in SPECS.items()}
+__all__ = ["ModuleCall", "module", *_functions]
+
+
+def __getattr__(name: str) -> Callable[..., ModuleCall]:
+    # Not among this file's globals: some modules are called like functions of Python's.
+    try:
+        return _functions[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

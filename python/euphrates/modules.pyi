@@ -1,0 +1,369 @@
+# Derived from the modules by `make derive`; not to be edited.
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Signature
+from os import PathLike
+from typing import Any, Literal, TypeAlias
+
+from ._config import Gathered, Var
+
+SchemaLike: TypeAlias = Any
+"""A schema that speaks Arrow, or types by name like `{"id": "int64"}`."""
+
+class ModuleCall:
+    name: str
+    config: dict[str, Any]
+    gathered: Gathered
+    def __init__(
+        self, name: str, config: dict[str, Any], gathered: Gathered | None = None
+    ) -> None: ...
+
+SPECS: dict[str, dict[str, Any]]
+
+def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall: ...
+def parameter_name(option: str) -> str: ...
+def options_of(spec: dict[str, Any]) -> dict[str, dict[str, Any]]: ...
+def required_of(spec: dict[str, Any]) -> list[str]: ...
+def signature_of(spec: dict[str, Any]) -> Signature: ...
+def doc_of(spec: dict[str, Any]) -> str: ...
+def function_of(spec: dict[str, Any]) -> Callable[..., ModuleCall]: ...
+
+def collect() -> ModuleCall:
+    """Keeps the rows in memory, for the program that started the flow.
+
+    `report.collected()` gives them to anything that reads Arrow, without copying. The order of
+    a stream is kept.
+    """
+
+def count() -> ModuleCall:
+    """Counts the rows of its input.
+
+    Output: one row with one column `count` (int64).
+    """
+
+def filter(
+    where: str | PathLike[str] | Var,
+) -> ModuleCall:
+    """Keeps the rows for which a condition is true.
+
+    The condition is SQL, like `l_quantity > 30 and l_shipmode in ('AIR', 'RAIL')`. A row for
+    which it is null is left out. Arithmetic that overflows, and a division by zero, fail.
+
+    Options:
+
+    where
+        A condition in SQL.
+    """
+
+def from_arrow(
+    data: Any | Var,
+    *,
+    order: bool | Var = False,
+    schema: SchemaLike | Var | None = None,
+) -> ModuleCall:
+    """Brings in a table: pyarrow, Polars, pandas, DuckDB, anything that speaks Arrow.
+
+    The rows are not copied, and a stream is read only as fast as the flow takes it. A list or
+    an iterator of tables is one table; a function that returns any of these is called when the
+    flow is checked.
+
+    Options:
+
+    data
+        The table, or where it can be imported from: `package.module:name`.
+    order
+        Keep the order of the rows: they come as a stream.
+    schema
+        The columns of an iterator's tables: a schema, or types by name like `{"id": "int64"}`.
+    """
+
+def generate(
+    what: Literal['records'] | Literal['integers'] | Literal['lineitem'] | Literal['orders'] | Literal['customer'] | Literal['part'] | Literal['partsupp'] | Literal['supplier'] | Literal['nation'] | Literal['region'] | Var,
+    *,
+    rows: int | None | Var = None,
+    scale: float | None | Var = None,
+    first: int | Var = 0,
+    ascii: bool | Var = False,
+    skewed: bool | Var = False,
+    order: bool | Var = False,
+) -> ModuleCall:
+    """Makes data: sort benchmark records, TPC-H tables, or integers.
+
+    `records` have the columns `key` (10 bytes) and `payload` (90 bytes) and are those of
+    gensort 1.5. The tables `lineitem`, `orders`, `customer`, `part`, `partsupp`, `supplier`,
+    `nation` and `region` are those of TPC-H at `scale` (1 is about 1 GB in all). `integers` has
+    one column `n`, from `first` upwards.
+
+    Options:
+
+    what
+        What to make.
+    rows
+        Number of rows, for `records` and `integers`.
+    scale
+        Scale factor, for the tables of TPC-H; 1 is about 1 GB in all.
+    first
+        Number of the first record or integer.
+    ascii
+        Printable records, as gensort `-a`.
+    skewed
+        Records with skewed keys, as gensort `-s`.
+    order
+        Give the output an order: it comes as a stream.
+    """
+
+def limit(
+    rows: int | Var,
+    *,
+    offset: int | Var = 0,
+) -> ModuleCall:
+    """Passes on the first rows and ends.
+
+    Of a stream these are its first rows; of anything else, whichever come first. What comes
+    before it stops as soon as there are enough.
+
+    Options:
+
+    rows
+        Number of rows to pass on.
+    offset
+        Number of rows to leave out before them.
+    """
+
+def map(
+    function: Callable[..., Any] | str | Var,
+    *,
+    schema: SchemaLike | Var | None = None,
+    arguments: Mapping[str, Any] | None | Var = None,
+) -> ModuleCall:
+    """Gives every batch to a Python function, and sends on what it returns.
+
+    The function gets a `Batch` of about 1 MiB, which pyarrow, Polars, pandas and DuckDB
+    understand (`batch.to_polars()`, …), and returns anything that speaks Arrow, with any number
+    of rows, or `None` to send nothing. Several instances call it at the same time from
+    different threads; Python runs one of them at a time, except inside libraries that release
+    the GIL, as those four do. Without `schema`, the function is called once with an empty batch
+    when the flow is checked, and what it returns says what the columns are.
+
+    Options:
+
+    function
+        The function, or where it can be imported from: `package.module:name`.
+    schema
+        The columns it returns: a schema, or types by name like `{"id": "int64"}`. Inferred from
+        an empty batch if absent.
+    arguments
+        More arguments for every call, by name.
+    """
+
+def project(
+    columns: Sequence[str | PathLike[str]] | Var,
+) -> ModuleCall:
+    """Chooses, computes and names columns.
+
+    Each item is a column's name, `*`, `* exclude (a, b)`, or an SQL expression with a name:
+    `l_extendedprice * (1 - l_discount) as revenue`. The columns come out in this order.
+    Arithmetic that overflows, and a division by zero, fail.
+
+    Options:
+
+    columns
+        Names of columns, `*`, and expressions like `a + b as sum`.
+    """
+
+def python(
+    module: type[Any] | str | Var,
+    *,
+    args: Sequence[Any] | None | Var = None,
+    kwargs: Mapping[str, Any] | None | Var = None,
+) -> ModuleCall:
+    """Runs a module written in Python: a subclass of `euphrates.Module`.
+
+    The class declares `inputs`, `outputs` and `order`, says what comes out in `schemas(self,
+    inputs)`, and works in `run(self, ports)`. Every instance has an object of its own and runs
+    in a thread of its own. Usually placed as an object: `flow.place(MyModule(3))`.
+
+    Options:
+
+    module
+        The class, or where it can be imported from: `package.module:Name`.
+    args
+        Arguments of its constructor, by position.
+    kwargs
+        Arguments of its constructor, by name.
+    """
+
+def sample(
+    *,
+    fraction: float | None | Var = None,
+    rows: int | None | Var = None,
+    seed: int | Var = 0,
+) -> ModuleCall:
+    """Picks rows at random: a fraction of them, or so many.
+
+    With `fraction`, every row passes with this probability, and the order of a stream is kept.
+    With `rows`, so many are picked, all with the same probability, and come when the input has
+    ended; they are held in memory. The same seed picks the same rows of a stream.
+
+    Options:
+
+    fraction
+        The probability of a row to be picked, from 0 to 1.
+    rows
+        The number of rows to pick; all, if there are fewer.
+    seed
+        Another seed picks other rows.
+    """
+
+def save(
+    path: str | PathLike[str] | Var,
+    *,
+    format: str | PathLike[str] | None | Var = None,
+    overwrite: bool | Var = False,
+    compression: str | PathLike[str] | None | Var = None,
+    row_group_bytes: int | Var = 33554432,
+    delimiter: str | PathLike[str] | None | Var = None,
+    header: bool | None | Var = None,
+) -> ModuleCall:
+    """Writes one file: Parquet, CSV, JSON lines, Arrow IPC, records, lines.
+
+    The file appears when the flow has ended well, whole and at once; until then, and if the
+    flow fails, what was there before stays. Several instances encode in parallel; an ordered
+    stream is written in order.
+
+    Options:
+
+    path
+        A file, or the URL of an object (`s3://bucket/key`, `gs://`, `az://`).
+    format
+        `parquet`, `csv`, `json_lines`, `arrow_ipc`, `records` or `lines`; told from the
+        extension if absent.
+    overwrite
+        Replace an existing file.
+    compression
+        Parquet (`none`, `snappy`, `lz4`, `zstd`) and Arrow IPC (`none`, `lz4`, `zstd`).
+    row_group_bytes
+        Bytes that are encoded together: a row group of Parquet. Each instance holds so many.
+    delimiter
+        CSV: the character between fields; a comma if absent, a tab for `.tsv`.
+    header
+        CSV: whether the first line names the columns; it does if absent.
+    """
+
+def scan(
+    path: str | PathLike[str] | Sequence[str | PathLike[str]] | Var,
+    *,
+    format: str | PathLike[str] | None | Var = None,
+    columns: Sequence[str | PathLike[str]] | None | Var = None,
+    order: bool | Var = False,
+    delimiter: str | PathLike[str] | None | Var = None,
+    header: bool | None | Var = None,
+    types: Mapping[str, str | PathLike[str]] | None | Var = None,
+) -> ModuleCall:
+    """Reads files: Parquet, CSV, JSON lines, Arrow IPC, records, lines.
+
+    The files must have the same columns. They are read in splits (row groups, or ranges of 16
+    MiB), and each instance takes the next split when it has finished one.
+
+    Options:
+
+    path
+        A file, a pattern (`data/*.parquet`, `**`), a folder, a URL (`s3://bucket/key`, `gs://`,
+        `az://`), or a list of them.
+    format
+        `parquet`, `csv`, `json_lines`, `arrow_ipc`, `records` (100 bytes, as gensort makes
+        them) or `lines`; told from the extension if absent.
+    columns
+        The columns to read, in this order; all if absent.
+    order
+        Keep the order of the records: file by file, each from front to back.
+    delimiter
+        CSV: the character between fields; a comma if absent, a tab for `.tsv`.
+    header
+        CSV: whether the first line names the columns; it does if absent.
+    types
+        CSV and JSON lines: types of columns, like `{"zip": "string"}`; the others are inferred
+        from the first records.
+    """
+
+def sort(
+    by: Sequence[str | PathLike[str] | Mapping[str, Any]] | Var,
+    *,
+    stable: bool | Var = False,
+) -> ModuleCall:
+    """Sorts its input by one or more columns, spilling to disk what does not fit.
+
+    Each key is a column name, `"price desc"`, `"name asc nulls first"`, or an object with
+    `column`, `descending`, `nulls_first`. Nulls come last unless asked for first. The output is
+    a stream of runs in order: `save` and `write` keep it.
+
+    Options:
+
+    by
+        The columns, most significant first.
+    stable
+        Keep the input's order among records with equal keys. The input must be a stream.
+    """
+
+def sql(
+    query: str | PathLike[str] | Var,
+    *,
+    per_batch: bool | Var = False,
+    engine: str | PathLike[str] | None | Var = None,
+    inputs: Sequence[str | PathLike[str]] | None | Var = None,
+) -> ModuleCall:
+    """Runs an SQL query over its input, with DuckDB or Polars.
+
+    The input is a table named `input`: `eu.sql("select city, sum(price) from input group by
+    city")`. DuckDB reads it as it flows in and keeps within this module's share of the memory.
+    With `per_batch`, the query is run on every batch by itself, by several instances at the
+    same time, and the order is kept: for queries that look at one row at a time. Polars holds
+    the whole input in memory.
+
+    Options:
+
+    query
+        The query; it gives one table.
+    per_batch
+        Run it on every batch by itself, in parallel.
+    engine
+        `duckdb` or `polars`; the first of them that is installed if absent.
+    inputs
+        Names of the inputs, each a table of the query; `input` alone if absent. Several are
+        copied into tables before the query runs.
+    """
+
+def tee() -> ModuleCall:
+    """Gives every row to each of its outputs.
+
+    As many outputs as are attached; nothing is copied. It goes at the pace of the slowest of
+    them; one whose consumer has had enough is left out from then on. Do not lead two of its
+    outputs to a module that reads one of them to its end first.
+    """
+
+def union() -> ModuleCall:
+    """Passes on the rows of all its inputs.
+
+    As many inputs as are attached, with the same columns in the same order. Rows are taken from
+    whichever input has some; duplicates are kept, and no order is.
+    """
+
+__all__ = [
+    "ModuleCall",
+    "module",
+    "collect",
+    "count",
+    "filter",
+    "from_arrow",
+    "generate",
+    "limit",
+    "map",
+    "project",
+    "python",
+    "sample",
+    "save",
+    "scan",
+    "sort",
+    "sql",
+    "tee",
+    "union",
+]

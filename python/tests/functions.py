@@ -1,0 +1,124 @@
+"""Functions and modules that flows can import."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import euphrates as eu
+
+
+def same(batch: eu.Batch) -> eu.Batch:
+    return batch
+
+
+def doubled(batch: eu.Batch, factor: int = 2) -> pa.RecordBatch:
+    n = batch.to_pyarrow().column("n")
+    return pa.record_batch({"n": pc.multiply(n, factor)})
+
+
+def raising(batch: eu.Batch) -> eu.Batch:
+    if len(batch):
+        raise ValueError("seven is right out")
+    return batch
+
+
+def spinning(batch: eu.Batch) -> eu.Batch:
+    while len(batch):
+        try:
+            pass
+        except Exception:
+            continue
+    return batch
+
+
+def sleeping(batch: eu.Batch) -> eu.Batch:
+    if len(batch):
+        time.sleep(1000)
+    return batch
+
+
+class Split(eu.Module):
+    """Even rows here, odd ones there; by turns of batches."""
+
+    inputs = ("in",)
+    outputs = ("even", "odd")
+
+    def __init__(self, first: int = 0) -> None:
+        self.first = first
+
+    def schemas(self, inputs: list[eu.Schema]) -> Any:
+        return {"even": inputs[0], "odd": inputs[0]}
+
+    def run(self, ports: eu.Ports) -> None:
+        turn = self.first
+        while (batch := ports.get("in")) is not None:
+            ports.put(self.outputs[turn % 2], batch)
+            turn += 1
+
+
+class Numbers(eu.Module):
+    """A source of runs."""
+
+    inputs = ()
+    streams = True
+
+    def __init__(self, runs: int, *, rows: int) -> None:
+        self.runs = runs
+        self.rows = rows
+
+    def schemas(self, inputs: list[eu.Schema]) -> Any:
+        return {"n": "int64"}
+
+    def run(self, ports: eu.Ports) -> None:
+        for run in range(ports.instance, self.runs, ports.instances):
+            ports.begin_run(run)
+            first = run * self.rows
+            ports.put(pa.table({"n": range(first, first + self.rows)}))
+            ports.end_run()
+
+
+class Last(eu.Module):
+    """A sink that remembers."""
+
+    outputs = ()
+    order = "ordered"
+    seen: list[int] = []
+    lock = threading.Lock()
+
+    def run(self, ports: eu.Ports) -> None:
+        for batch in ports:
+            with self.lock:
+                self.seen.extend(batch.to_pydict()["n"])
+
+
+class Paired(eu.Module):
+    """Two inputs, side by side, whichever comes first."""
+
+    inputs = ("left", "right")
+
+    def schemas(self, inputs: list[eu.Schema]) -> Any:
+        return {"side": "string", "rows": "int64"}
+
+    def run(self, ports: eu.Ports) -> None:
+        rows = dict.fromkeys(self.inputs, 0)
+        left = list(self.inputs)
+        while left:
+            name = ports.select(left)
+            assert name is not None
+            batch = ports.get(name)
+            if batch is None:
+                left.remove(name)
+            else:
+                rows[name] += len(batch)
+        ports.put(pa.table({"side": list(rows), "rows": list(rows.values())}))
+
+
+def duckdb_doubled(batch: eu.Batch) -> Any:
+    import duckdb
+
+    return duckdb.connect().execute("select n * 2 as n from batch").to_arrow_table()

@@ -1,0 +1,99 @@
+"""Ctrl-C, whatever Python code is doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SCRIPT = """
+import sys, threading
+import euphrates as eu
+import functions
+
+flow = eu.Flow("long")
+flow.chain(
+    eu.generate("records", rows=10**12),
+    {module},
+    eu.save(sys.argv[1]),
+)
+threading.Timer(0.5, lambda: print("ready", flush=True)).start()
+try:
+    flow.go()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    raise
+"""
+SCHEMA = "schema={'key': 'FixedSizeBinary(10) not null', 'payload': 'FixedSizeBinary(90) not null'}"
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "eu.sort(['key'])",
+        f"eu.map(functions.spinning, {SCHEMA})",
+        f"eu.map(functions.sleeping, {SCHEMA})",
+        "eu.sql('select * from input')",
+    ],
+    ids=["rust", "spinning", "sleeping", "sql"],
+)
+def test_ctrl_c_ends_a_flow_within_two_seconds(
+    module: str, signals: int, tmp_path: Path
+) -> None:
+    output = tmp_path / "out" / "records.parquet"
+    output.parent.mkdir()
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    program = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(module=module), str(output)],
+        cwd=HERE,
+        env={**os.environ, "EUPHRATES_SCRATCH": str(scratch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdout is not None
+    try:
+        assert program.stdout.readline() == "ready\n"
+        asked = time.monotonic()
+        for _ in range(signals):
+            program.send_signal(signal.SIGINT)
+        said, complaint = program.communicate(timeout=20)
+        took = time.monotonic() - asked
+    finally:
+        program.kill()
+    assert said == "interrupted\n", complaint
+    assert "KeyboardInterrupt" in complaint
+    assert program.returncode == -signal.SIGINT
+    assert took < 2.0
+    assert list(output.parent.iterdir()) == []
+
+
+def test_a_program_that_ends_takes_its_flows_along(tmp_path: Path) -> None:
+    script = """
+import euphrates as eu, functions, sys
+flow = eu.Flow()
+flow.chain(eu.generate("records", rows=10**12), eu.save(sys.argv[1]))
+running = flow.start()
+running.wait(0.3)
+print("over", flush=True)
+"""
+    output = tmp_path / "out"
+    output.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(output / "records.parquet")],
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "over\n", "")
+    assert list(output.iterdir()) == []
