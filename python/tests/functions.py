@@ -121,4 +121,4 @@ class Paired(eu.Module):
 def duckdb_doubled(batch: eu.Batch) -> Any:
     import duckdb
 
-    return duckdb.connect().execute("select n * 2 as n from batch").to_arrow_table()
+    return duckdb.connect().sql("select n * 2 as n from batch")

@@ -73,7 +73,8 @@ class CountedStream:
         self.error = c.create_string_buffer(b"the well is dry")
         self.values = (c.c_int64 * rows)()
         # What C refers to must stay where it is.
-        self.kept: list[Any] = [
+        self.kept: list[Any] = []
+        self.callbacks = [
             _RELEASE(self._nothing),
             _RELEASE(self._release_batch),
             _RELEASE(self._release_child),
@@ -87,16 +88,16 @@ class CountedStream:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         self.opened += 1
         self.next = 0
-        nothing, _, _, release, get_schema, get_next, get_error, destroy = self.kept
+        nothing, _, _, release, get_schema, get_next, get_error, destroy = self.callbacks
         stream = _Stream(get_schema, get_next, get_error, release, None)
         self.kept.append(stream)
         return _new(c.addressof(stream), _NAME, destroy)
 
     def _get_schema(self, _: int, out: Any) -> int:
-        child = _Schema(b"l", b"n", None, 2, 0, None, None, self.kept[0], None)
+        child = _Schema(b"l", b"n", None, 2, 0, None, None, self.callbacks[0], None)
         children = (c.POINTER(_Schema) * 1)(c.pointer(child))
         self.kept += [child, children]
-        out[0] = _Schema(b"+s", b"", None, 0, 1, children, None, self.kept[0], None)
+        out[0] = _Schema(b"+s", b"", None, 0, 1, children, None, self.callbacks[0], None)
         return 0
 
     def _get_next(self, _: int, out: Any) -> int:
@@ -108,11 +109,11 @@ class CountedStream:
         self.next += 1
         self.given += 1
         buffers = (c.c_void_p * 2)(None, c.addressof(self.values))
-        child = _Array(self.rows, 0, 0, 2, 0, buffers, None, None, self.kept[2], None)
+        child = _Array(self.rows, 0, 0, 2, 0, buffers, None, None, self.callbacks[2], None)
         children = (c.POINTER(_Array) * 1)(c.pointer(child))
         outer = (c.c_void_p * 1)(None)
         self.kept += [buffers, child, children, outer]
-        out[0] = _Array(self.rows, 0, 0, 1, 1, outer, children, None, self.kept[1], None)
+        out[0] = _Array(self.rows, 0, 0, 1, 1, outer, children, None, self.callbacks[1], None)
         return 0
 
     def _get_error(self, _: int) -> int:
