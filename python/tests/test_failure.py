@@ -153,7 +153,7 @@ def test_two_writers_of_one_collection_one_wins_and_the_other_is_told() -> None:
     outcomes = []
     for running in flows:
         try:
-            running.wait()
+            running.finish()
             outcomes.append("won")
         except eu.UsageError as error:
             outcomes.append("lost")

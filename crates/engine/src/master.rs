@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use euphrates_flow::check::{Checked, check};
 use euphrates_flow::{Cancel, Document, Error, Kind, Registry, Result, Setup};
+use euphrates_io::buffer::pool;
 use euphrates_policy::memory;
 use serde_json::Value;
 
@@ -64,6 +65,7 @@ pub fn start(document: &Document, registry: &Registry, options: &Options) -> Res
     let flow = prepare(document, registry, options)?;
     let resources = resources(&flow, options);
     let cancel = resources.setup.cancel.clone();
+    pool().keep_at_most(memory::slabs_bytes_max(options.budget()));
     let worker = worker::start(&flow, &resources).inspect_err(|_| {
         cancel.cancel();
         flow.nodes.iter().for_each(|node| node.placed.abandon());
@@ -84,6 +86,7 @@ fn resources(flow: &Checked, options: &Options) -> Resources {
         instance: 0,
         instances: 1,
         memory_bytes: 0,
+        budget_bytes: options.budget(),
         scratch,
         home,
         run_id: machine::run_id(),

@@ -18,6 +18,8 @@ pub struct Setup {
     /// The bytes this instance may hold beyond a few batches; only modules whose spec asks for
     /// memory get a share worth having.
     pub memory_bytes: usize,
+    /// The memory budget of the whole flow in bytes.
+    pub budget_bytes: usize,
     /// Folders for what does not fit the memory, each on a disk of its own; removed after the run.
     pub scratch: Vec<PathBuf>,
     /// Where collections and their catalog live.

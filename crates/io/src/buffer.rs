@@ -6,6 +6,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use arrow::buffer::Buffer;
@@ -35,7 +36,7 @@ pub struct Pool(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    held_bytes_max: usize,
+    held_bytes_max: AtomicUsize,
     free: Mutex<Free>,
 }
 
@@ -48,7 +49,7 @@ struct Free {
 impl Pool {
     /// A pool that keeps at most `held_bytes_max` bytes of free slabs.
     pub fn new(held_bytes_max: usize) -> Pool {
-        Pool(Arc::new(Shared { held_bytes_max, free: Mutex::default() }))
+        Pool(Arc::new(Shared { held_bytes_max: held_bytes_max.into(), free: Mutex::default() }))
     }
 
     /// A buffer of `len` bytes with any content, aligned to [`SLAB_ALIGN_BYTES`]. Fails with
@@ -64,6 +65,14 @@ impl Pool {
             }
         };
         Ok(PooledBuffer { home: Some(Home { slab: Some(slab), pool: self.0.clone() }), len })
+    }
+
+    /// Keeps at most this many bytes of free slabs from now on.
+    pub fn keep_at_most(&self, held_bytes_max: usize) {
+        self.0.held_bytes_max.store(held_bytes_max, Relaxed);
+        if self.held_bytes() > held_bytes_max {
+            self.trim();
+        }
     }
 
     /// Bytes of free slabs now.
@@ -86,7 +95,7 @@ impl Shared {
     fn recycle(&self, slab: Slab) {
         let Some(class) = class_of(slab.bytes) else { return };
         let mut free = self.lock();
-        if free.held_bytes + slab.bytes <= self.held_bytes_max {
+        if free.held_bytes + slab.bytes <= self.held_bytes_max.load(Relaxed) {
             free.held_bytes += slab.bytes;
             free.classes[class].push(slab);
         }

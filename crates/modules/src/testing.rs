@@ -95,6 +95,7 @@ impl Bench {
             instance: 0,
             instances: 1,
             memory_bytes: 1 << 30,
+            budget_bytes: 4 << 30,
             scratch: vec![std::env::temp_dir()],
             home: std::env::temp_dir(),
             run_id: "test".into(),

@@ -1,14 +1,25 @@
 //! Who may hold how much of the memory budget.
 
-/// What a process needs before it has read a byte: code, stacks, allocator.
+/// What a process needs before it has read a byte: code, stacks, allocator, an interpreter.
 pub const BASE_BYTES: usize = 48 << 20;
 
-/// The share of the budget for each of the instances that can use memory. Queues are bounded apart
-/// and come off the top, up to half of the budget; nobody gets less than `SHARE_BYTES_MIN`.
+/// The share of the budget for each of the instances that can use memory. Queues, used slabs and
+/// what sinks encode are bounded apart and come off the top, up to half of the budget; nobody gets
+/// less than `SHARE_BYTES_MIN`.
 pub fn share(budget: usize, queue_bytes: usize, hungry_instances: usize) -> usize {
-    let fixed = (BASE_BYTES + queue_bytes).min(budget / 2);
-    let share = (budget - fixed) / hungry_instances.max(1);
+    let apart = BASE_BYTES + queue_bytes + slabs_bytes_max(budget) + budget / 8;
+    let share = (budget - apart.min(budget / 2)) / hungry_instances.max(1);
     share.max(SHARE_BYTES_MIN)
+}
+
+/// What is kept of slabs that nobody uses at the moment.
+pub fn slabs_bytes_max(budget: usize) -> usize {
+    (budget / 16).clamp(2 << 20, 128 << 20)
+}
+
+/// What one of a sink's instances encodes before it writes; it holds it twice while it does.
+pub fn chunk_bytes_max(budget: usize, instances: usize) -> usize {
+    (budget / 16 / instances.max(1)).max(1 << 20)
 }
 
 /// The least an instance gets: below this nothing that spills makes progress worth the name.

@@ -159,9 +159,11 @@ impl Chunk {
     }
 }
 
-/// The format of this name.
+/// The format of this name, or of this extension.
 pub fn format_named(name: &str) -> Result<&'static dyn Format> {
-    let found = FORMATS.iter().copied().find(|format| format.name() == name);
+    let called =
+        |format: &&'static dyn Format| format.name() == name || format.extensions().contains(&name);
+    let found = FORMATS.iter().copied().find(called);
     found.ok_or_else(|| unknown("format", name, FORMATS.iter().map(|format| format.name())))
 }
 

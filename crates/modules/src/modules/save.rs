@@ -11,6 +11,7 @@ use euphrates_flow::{
 use euphrates_io::append::{Appender, Turn};
 use euphrates_io::foreign::{self, Chunk, Encoder, Note, WriteOptions, Writer};
 use euphrates_io::output;
+use euphrates_policy::memory::chunk_bytes_max;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -126,7 +127,8 @@ impl Placed for Save {
 
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let file = self.file().expect("prepared before an instance is made");
-        let chunk_bytes = self.config.row_group_bytes.max(1);
+        let affordable = chunk_bytes_max(setup.budget_bytes, setup.instances);
+        let chunk_bytes = self.config.row_group_bytes.clamp(1, affordable);
         let encoder = file.writer.encoder()?;
         let cancel = setup.cancel.clone();
         Ok(Box::new(Instance { file, encoder, chunk_bytes, cancel, rows: 0 }))
