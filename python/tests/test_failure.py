@@ -155,7 +155,7 @@ def test_two_writers_of_one_collection_one_wins_and_the_other_is_told() -> None:
         try:
             running.finish()
             outcomes.append("won")
-        except eu.UsageError as error:
+        except eu.EuphratesError as error:
             outcomes.append("lost")
             assert "contested" in str(error)
     assert sorted(outcomes) == ["lost", "won"]
