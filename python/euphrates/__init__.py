@@ -24,9 +24,10 @@ from .errors import (
     ResourceError,
     UsageError,
 )
-from .flow import Explanation, Flow, Placed, Running
+from .flow import Explanation, Flow, Placed
 from .modules import *  # noqa: F403 - a function for every module there is
 from .report import ModuleReport, Report
+from .running import Running
 
 __all__ = [
     "EMPTY",

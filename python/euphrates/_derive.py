@@ -47,9 +47,9 @@ def function_of(spec: dict[str, Any]) -> Callable[..., ModuleCall]: ...
 _PAGE_HEAD = """\
 # Modules
 
-What flows can be made of. In Python each is a function, `eu.scan("data.csv")`; what is required can be
-given by position. `euphrates modules NAME` prints the same. Sizes are in bytes and times in seconds
-unless a name says otherwise.
+What flows can be made of. In Python each is a function, `eu.scan("data.csv")`; what is required
+can be given by position. `euphrates modules NAME` prints the same. Sizes are in bytes and times in
+seconds unless a name says otherwise.
 """
 _WIDTH = 92
 
@@ -136,7 +136,9 @@ def _section(spec: dict[str, Any]) -> str:
     parts = [f"\n## {spec['name']}", spec["summary"], spec["detail"], "; ".join(facts) + "."]
     wrapped = [textwrap.fill(part, _WIDTH) if not part.startswith("\n") else part for part in parts]
     listed = [textwrap.fill(option, _WIDTH, subsequent_indent="  ") for option in options]
-    return "\n\n".join([part for part in wrapped if part] + ["\n".join(listed)] * bool(listed)) + "\n"
+    return (
+        "\n\n".join([part for part in wrapped if part] + ["\n".join(listed)] * bool(listed)) + "\n"
+    )
 
 
 def _ports(names: Any) -> str:

@@ -69,9 +69,9 @@ class Module:
         return made
 
     def schemas(self, inputs: list[Schema]) -> Any:
-        """The schemas of the outputs, in order, given those of the inputs: pyarrow schemas, types by
-        name like `{"id": "int64"}`, or `inputs` themselves. By default, every output has the schema
-        of the first input. Checks what can be checked without reading data.
+        """The schemas of the outputs, in order, given those of the inputs: pyarrow schemas, types
+        by name like `{"id": "int64"}`, or `inputs` themselves. By default, every output has the
+        schema of the first input. Checks what can be checked without reading data.
         """
         if not inputs and self.outputs:
             raise UsageError(
@@ -85,15 +85,13 @@ class Module:
         raise NotImplementedError(f"`{type(self).__qualname__}` has no run(self, ports)")
 
 
-def described(
-    make: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
-) -> SimpleNamespace:
+def described(make: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> SimpleNamespace:
     """What the engine needs to know of a class and the arguments of its constructor."""
     bound = functools.partial(make, *args, **kwargs)
     module = bound()
     if not isinstance(module, Module):
         raise UsageError(
-            f"`{getattr(make, '__qualname__', make)}` makes a {type(module).__name__}, not a module",
+            f"`{getattr(make, '__qualname__', make)}` makes {type(module).__name__}, not a module",
             remedy="derive the class from euphrates.Module",
         )
     return SimpleNamespace(

@@ -39,7 +39,8 @@ class Sql(Module):
         if self.engine == "polars":
             return [polars_query(empty, self.query)]
         connection = connect(threads=1)
-        register(connection, empty)
+        for name, rows in empty.items():
+            connection.register(name, rows)
         return [connection.sql(self.query)]
 
     def run(self, ports: Ports) -> None:
@@ -53,11 +54,10 @@ class Sql(Module):
     def _each(self, ports: Ports) -> None:
         connection = connect(threads=1) if self.engine == "duckdb" else None
         for batch in ports:
-            tables = {self.inputs[0]: batch}
             if connection is None:
-                ports.put(polars_query(tables, self.query))
+                ports.put(polars_query({self.inputs[0]: batch}, self.query))
             else:
-                register(connection, tables)
+                connection.register(self.inputs[0], batch)
                 ports.put(connection.sql(self.query))
                 connection.unregister(self.inputs[0])
 
@@ -102,6 +102,7 @@ def connect(memory_bytes: int = 0, scratch: Sequence[str] = (), threads: int | N
     connection = importlib.import_module("duckdb").connect()
     # Rows come in no order unless the query orders them, so none has to be kept.
     connection.execute("set preserve_insertion_order = false")
+    connection.execute("set enable_progress_bar = false")
     if threads is not None:
         connection.execute(f"set threads = {threads}")
     if memory_bytes:
@@ -110,12 +111,6 @@ def connect(memory_bytes: int = 0, scratch: Sequence[str] = (), threads: int | N
         folder = f"{scratch[0]}/duckdb".replace("'", "''")
         connection.execute(f"set temp_directory = '{folder}'")
     return connection
-
-
-def register(connection: Any, tables: dict[str, Any]) -> None:
-    """Makes tables known by their names."""
-    for name, table in tables.items():
-        connection.register(name, table)
 
 
 def scans(connection: Any, query: str) -> int:
@@ -139,7 +134,7 @@ def each(ports: Ports, inputs: Sequence[str]) -> Iterator[tuple[str, Batch]]:
     """The batches of several inputs, as they come."""
     left = list(inputs)
     while left:
-        name = ports.select(left)
+        name = ports.select(left) or left[0]
         batch = ports.get(name)
         if batch is None:
             left.remove(name)

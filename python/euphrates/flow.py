@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import json
 import os
-import re
 import runpy
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from . import _euphrates
 from ._config import Gathered, Var
 from ._module import Module
+from ._options import Folder, options_json, size
 from ._progress import Progress, watcher
 from ._references import Held
 from .errors import UsageError
 from .modules import SPECS, ModuleCall
 from .report import Report
+from .running import Running
 
 Port: TypeAlias = str | int
 """A port, by its name or its position."""
@@ -30,10 +29,6 @@ Placeable: TypeAlias = "ModuleCall | Module | Callable[..., Any]"
 """A configured module, an object of a module class, or a function over batches."""
 ProgressOption: TypeAlias = "bool | Callable[[Progress], object] | None"
 """A line on a terminal if there is one (`None`), always (`True`), never, or a function to call."""
-
-_GRACE_SECONDS = 2.0
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 class Placed:
@@ -178,8 +173,8 @@ class Flow:
         *,
         memory: int | str | None = None,
         cores: int | None = None,
-        home: str | os.PathLike[str] | None = None,
-        scratch: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+        home: Folder | None = None,
+        scratch: Folder | Sequence[Folder] = (),
         progress: ProgressOption = None,
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
@@ -191,23 +186,27 @@ class Flow:
         where collections live, `scratch` where goes what does not fit the memory. All other
         arguments, and `variables`, are values of the flow's variables.
         """
-        options = _options(memory, cores, home, scratch, {**(variables or {}), **more_variables})
+        options = options_json(
+            memory, cores, home, scratch, {**(variables or {}), **more_variables}
+        )
         with watcher(progress, self.name) as tell:
-            return Running(_euphrates.start(self._json(), options), self)._go(tell)
+            return self._started(options)._go(tell)
 
     def start(
         self,
         *,
         memory: int | str | None = None,
         cores: int | None = None,
-        home: str | os.PathLike[str] | None = None,
-        scratch: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+        home: Folder | None = None,
+        scratch: Folder | Sequence[Folder] = (),
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Running:
         """Starts the flow and does not wait for it; the arguments are those of `go`."""
-        options = _options(memory, cores, home, scratch, {**(variables or {}), **more_variables})
-        return Running(_euphrates.start(self._json(), options), self)
+        options = options_json(
+            memory, cores, home, scratch, {**(variables or {}), **more_variables}
+        )
+        return self._started(options)
 
     def check(self, **variables: Any) -> None:
         """Checks the flow without starting it: schemas, ports, orders, cycles, options. Python
@@ -217,7 +216,7 @@ class Flow:
 
     def explain(self, **variables: Any) -> Explanation:
         """Checks the flow, and says how many instances and which queues it would have, and why."""
-        options = _options(None, None, None, (), variables)
+        options = options_json(None, None, None, (), variables)
         return Explanation(json.loads(_euphrates.check(self._json(), options)))
 
     # Documents, code, pictures
@@ -301,6 +300,9 @@ class Flow:
     def _json(self) -> str:
         return json.dumps(self._document, ensure_ascii=False, allow_nan=False)
 
+    def _started(self, options: str) -> Running:
+        return Running(_euphrates.start(self._json(), options), list(self._held.values()))
+
     def _next_id(self, module: str) -> str:
         ids = {node["id"] for node in self._document["modules"]}
         number = 1
@@ -343,72 +345,9 @@ class Flow:
                 )
 
 
-class Running:
-    """A flow that has been started. It is cancelled when the last reference to it goes."""
-
-    def __init__(self, native: _euphrates.Running, flow: Flow) -> None:
-        self._native = native
-        # What its modules refer to lives as long as they run.
-        self._held = list(flow._held.values())
-        _running.add(self)
-
-    def progress(self) -> Progress:
-        """Where every module stands."""
-        return Progress.of_json(self._native.progress())
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Waits for the end, at most `timeout` seconds; says whether it has come."""
-        return self._native.wait(timeout)
-
-    def cancel(self) -> None:
-        """Stops the flow; `finish` will raise `Interrupted`, and no output will appear."""
-        self._native.cancel()
-
-    def finish(self) -> Report:
-        """Waits for the end, and returns the report. Can be called once."""
-        return self._go(None)
-
-    def _go(self, tell: Callable[[Progress], object] | None) -> Report:
-        try:
-            while not self._native.wait(None if tell is None else 0.1):
-                if tell is not None:
-                    tell(self.progress())
-        except BaseException:
-            self._native.stop(_GRACE_SECONDS)
-            raise
-        return Report(*self._native.finish())
-
-
-_running: weakref.WeakSet[Running] = weakref.WeakSet()
-
-
-@atexit.register
-def _stop_all() -> None:
-    """The end of the program is the end of its flows, too."""
-    for running in list(_running):
-        running.cancel()
-    for running in list(_running):
-        running._native.stop(_GRACE_SECONDS)
-
-
-def size(size: int | str) -> int:
-    """A number of bytes: `1000`, `"64MB"`, `"1.5GiB"`."""
-    if isinstance(size, int):
-        number = size
-    else:
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", size.lower())
-        if match is None or (match[3] and not match[2]):
-            raise UsageError(f"{size!r} is no size", remedy='write "512MB", "1GiB" or a number')
-        units = _BINARY_UNITS if match[3] else _UNITS
-        number = int(float(match[1]) * units[match[2]])
-    if not 0 < number < 2**63:
-        raise UsageError(f"{size!r} is no size", remedy="give more than nothing")
-    return number
-
-
 def document_of_file(path: str | os.PathLike[str]) -> str:
-    """The document of the flow that a Python file leaves behind: in the variable `flow`, or the only
-    one there is.
+    """The document of the flow that a Python file leaves behind: in the variable `flow`, or the
+    only one there is.
     """
     names = runpy.run_path(os.fspath(path), run_name="__euphrates__")
     flows = {name: value for name, value in names.items() if isinstance(value, Flow)}
@@ -472,31 +411,3 @@ def _live(value: Any) -> list[int]:
     if isinstance(value, list):
         return [number for member in value for number in _live(member)]
     return []
-
-
-def _options(
-    memory: int | str | None,
-    cores: int | None,
-    home: str | os.PathLike[str] | None,
-    scratch: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    variables: dict[str, Any],
-) -> str:
-    folders = [scratch] if isinstance(scratch, str | os.PathLike) else scratch
-    given = Gathered()
-    options: dict[str, Any] = {
-        "scratch": [os.fspath(folder) for folder in folders],
-        "variables": given.json(variables),
-    }
-    if given.held or given.variables:
-        raise UsageError(
-            "a variable's value is not JSON", remedy="give numbers, text, lists and dicts"
-        )
-    if memory is not None:
-        options["memory_bytes"] = size(memory)
-    if cores is not None:
-        if cores < 1:
-            raise UsageError(f"cores is {cores}", remedy="give at least 1")
-        options["cores"] = cores
-    if home is not None:
-        options["home"] = os.fspath(home)
-    return json.dumps(options)

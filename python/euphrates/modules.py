@@ -77,7 +77,11 @@ def signature_of(spec: dict[str, Any]) -> inspect.Signature:
 
 def doc_of(spec: dict[str, Any]) -> str:
     """The documentation of a module's function."""
-    parts = [spec["summary"], textwrap.fill(spec["detail"], 92)] if spec["detail"] else [spec["summary"]]
+    parts = (
+        [spec["summary"], textwrap.fill(spec["detail"], 92)]
+        if spec["detail"]
+        else [spec["summary"]]
+    )
     lines = []
     for name, schema in options_of(spec).items():
         words = " ".join(schema.get("description", "").split())

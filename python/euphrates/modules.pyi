@@ -26,7 +26,6 @@ def required_of(spec: dict[str, Any]) -> list[str]: ...
 def signature_of(spec: dict[str, Any]) -> Signature: ...
 def doc_of(spec: dict[str, Any]) -> str: ...
 def function_of(spec: dict[str, Any]) -> Callable[..., ModuleCall]: ...
-
 def collect() -> ModuleCall:
     """Keeps the rows in memory, for the program that started the flow.
 
@@ -34,10 +33,106 @@ def collect() -> ModuleCall:
     a stream is kept.
     """
 
+def copy_in(
+    format: str | PathLike[str] | Var,
+    *,
+    path: str | PathLike[str] | Var | None = None,
+    columns: Mapping[str, Any] | Var | None = None,
+    order: bool | Var = False,
+    delimiter: str | PathLike[str] | Var | None = None,
+    header: bool | Var | None = None,
+) -> ModuleCall:
+    """Reads standard input, or a named pipe.
+
+    Formats are `arrow_ipc` (as a stream), `csv`, `json_lines`, `records` and `lines`. Types of
+    CSV and JSON lines are inferred from the first 256 KiB, which are read when the flow is
+    checked, unless `columns` names them. Files that can be read in parts are better read by
+    `scan`.
+
+    Options:
+
+    format
+        `arrow_ipc`, `csv`, `json_lines`, `records` or `lines`.
+    path
+        A named pipe or a file; standard input if absent.
+    columns
+        Names and types of the columns, in the order they come: `{"id": "int64"}`.
+    order
+        Keep the order of the rows.
+    delimiter
+        CSV: the character between fields; a comma if absent.
+    header
+        CSV: whether the first line names the columns; it does if absent.
+    """
+
+def copy_out(
+    format: str | PathLike[str] | Var,
+    *,
+    path: str | PathLike[str] | Var | None = None,
+    delimiter: str | PathLike[str] | Var | None = None,
+    header: bool | Var | None = None,
+) -> ModuleCall:
+    """Writes to standard output, or a named pipe.
+
+    Formats are `arrow_ipc` (as a stream), `csv`, `json_lines`, `records`, `lines` and
+    `parquet`. A stream keeps its order. Every batch goes out as it comes. When the reader has
+    had enough, the flow ends well. What has gone out cannot be taken back if the flow fails;
+    `save` writes files that appear whole or not at all.
+
+    Options:
+
+    format
+        `arrow_ipc`, `csv`, `json_lines`, `records`, `lines` or `parquet`.
+    path
+        A named pipe or a device; standard output if absent.
+    delimiter
+        CSV: the character between fields; a comma if absent.
+    header
+        CSV: whether the first line names the columns; it does if absent.
+    """
+
 def count() -> ModuleCall:
     """Counts the rows of its input.
 
     Output: one row with one column `count` (int64).
+    """
+
+def exec(
+    command: str | PathLike[str] | Sequence[str | PathLike[str]] | Var,
+    *,
+    input: str | PathLike[str] | Var = "csv",
+    output: str | PathLike[str] | Var | None = None,
+    columns: Mapping[str, Any] | Var | None = None,
+    order: bool | Var = False,
+    delimiter: str | PathLike[str] | Var | None = None,
+    header: bool | Var | None = None,
+) -> ModuleCall:
+    """Runs a program: rows go in on its standard input, and come out on its output.
+
+    `exec("grep -v foo", input="lines")`. The program is any that reads and writes `csv`,
+    `json_lines`, `arrow_ipc` (as a stream), `records` or `lines`. One copy of it runs; with
+    `count`, as many as that, each with a part of the rows. If it exits with another status than
+    0, or is killed, the flow fails with the last lines it wrote to its standard error. A
+    program that does not read all its input is well. It is killed when the flow is stopped,
+    with all it has started.
+
+    Options:
+
+    command
+        A program and its arguments, or one string for the shell.
+    input
+        How the rows are written for it: `csv`, `json_lines`, `arrow_ipc`, `records` or `lines`.
+    output
+        How what it writes is read; as the input if absent.
+    columns
+        Names and types of what it writes, like `{"id": "int64"}`; as the input if absent.
+        `records` and `lines` know theirs.
+    order
+        Keep the order in which it writes.
+    delimiter
+        CSV: the character between fields, in and out; a comma if absent.
+    header
+        CSV: whether the first line names the columns, in and out; it does if absent.
     """
 
 def filter(
@@ -77,10 +172,20 @@ def from_arrow(
     """
 
 def generate(
-    what: Literal['records'] | Literal['integers'] | Literal['lineitem'] | Literal['orders'] | Literal['customer'] | Literal['part'] | Literal['partsupp'] | Literal['supplier'] | Literal['nation'] | Literal['region'] | Var,
+    what: Literal["records"]
+    | Literal["integers"]
+    | Literal["lineitem"]
+    | Literal["orders"]
+    | Literal["customer"]
+    | Literal["part"]
+    | Literal["partsupp"]
+    | Literal["supplier"]
+    | Literal["nation"]
+    | Literal["region"]
+    | Var,
     *,
-    rows: int | None | Var = None,
-    scale: float | None | Var = None,
+    rows: int | Var | None = None,
+    scale: float | Var | None = None,
     first: int | Var = 0,
     ascii: bool | Var = False,
     skewed: bool | Var = False,
@@ -133,7 +238,7 @@ def map(
     function: Callable[..., Any] | str | Var,
     *,
     schema: SchemaLike | Var | None = None,
-    arguments: Mapping[str, Any] | None | Var = None,
+    arguments: Mapping[str, Any] | Var | None = None,
 ) -> ModuleCall:
     """Gives every batch to a Python function, and sends on what it returns.
 
@@ -173,8 +278,8 @@ def project(
 def python(
     module: type[Any] | str | Var,
     *,
-    args: Sequence[Any] | None | Var = None,
-    kwargs: Mapping[str, Any] | None | Var = None,
+    args: Sequence[Any] | Var | None = None,
+    kwargs: Mapping[str, Any] | Var | None = None,
 ) -> ModuleCall:
     """Runs a module written in Python: a subclass of `euphrates.Module`.
 
@@ -192,10 +297,32 @@ def python(
         Arguments of its constructor, by name.
     """
 
+def read(
+    collection: str | PathLike[str] | Var,
+    *,
+    columns: Sequence[str | PathLike[str]] | Var | None = None,
+    order: bool | Var = False,
+) -> ModuleCall:
+    """Reads a collection.
+
+    Each instance takes the next blocks when it has finished some, so a slow one reads fewer.
+    With `order`, the records come as a stream, in the order written. Every block is compared
+    with its checksum before it is used.
+
+    Options:
+
+    collection
+        The collection's name.
+    columns
+        The columns to read, in this order; all if absent.
+    order
+        Keep the order in which the records were written.
+    """
+
 def sample(
     *,
-    fraction: float | None | Var = None,
-    rows: int | None | Var = None,
+    fraction: float | Var | None = None,
+    rows: int | Var | None = None,
     seed: int | Var = 0,
 ) -> ModuleCall:
     """Picks rows at random: a fraction of them, or so many.
@@ -217,12 +344,12 @@ def sample(
 def save(
     path: str | PathLike[str] | Var,
     *,
-    format: str | PathLike[str] | None | Var = None,
+    format: str | PathLike[str] | Var | None = None,
     overwrite: bool | Var = False,
-    compression: str | PathLike[str] | None | Var = None,
+    compression: str | PathLike[str] | Var | None = None,
     row_group_bytes: int | Var = 33554432,
-    delimiter: str | PathLike[str] | None | Var = None,
-    header: bool | None | Var = None,
+    delimiter: str | PathLike[str] | Var | None = None,
+    header: bool | Var | None = None,
 ) -> ModuleCall:
     """Writes one file: Parquet, CSV, JSON lines, Arrow IPC, records, lines.
 
@@ -252,12 +379,12 @@ def save(
 def scan(
     path: str | PathLike[str] | Sequence[str | PathLike[str]] | Var,
     *,
-    format: str | PathLike[str] | None | Var = None,
-    columns: Sequence[str | PathLike[str]] | None | Var = None,
+    format: str | PathLike[str] | Var | None = None,
+    columns: Sequence[str | PathLike[str]] | Var | None = None,
     order: bool | Var = False,
-    delimiter: str | PathLike[str] | None | Var = None,
-    header: bool | None | Var = None,
-    types: Mapping[str, str | PathLike[str]] | None | Var = None,
+    delimiter: str | PathLike[str] | Var | None = None,
+    header: bool | Var | None = None,
+    types: Mapping[str, str | PathLike[str]] | Var | None = None,
 ) -> ModuleCall:
     """Reads files: Parquet, CSV, JSON lines, Arrow IPC, records, lines.
 
@@ -308,8 +435,8 @@ def sql(
     query: str | PathLike[str] | Var,
     *,
     per_batch: bool | Var = False,
-    engine: str | PathLike[str] | None | Var = None,
-    inputs: Sequence[str | PathLike[str]] | None | Var = None,
+    engine: str | PathLike[str] | Var | None = None,
+    inputs: Sequence[str | PathLike[str]] | Var | None = None,
 ) -> ModuleCall:
     """Runs an SQL query over its input, with DuckDB or Polars.
 
@@ -347,18 +474,47 @@ def union() -> ModuleCall:
     whichever input has some; duplicates are kept, and no order is.
     """
 
+def write(
+    collection: str | PathLike[str] | Var,
+    *,
+    overwrite: bool | Var = False,
+    disk: str | PathLike[str] | Var | None = None,
+    compression: str | PathLike[str] | Var | None = None,
+) -> ModuleCall:
+    """Writes a collection.
+
+    The collection appears when the flow has ended well, whole and at once; until then, and if
+    the flow fails, what was there before stays. An ordered stream is written in order, by
+    several instances at once.
+
+    Options:
+
+    collection
+        The collection's name: letters, digits, `_`, `-` and `.`, with `/` between folders.
+    overwrite
+        Replace an existing collection.
+    disk
+        The disk to write to, of those in `disks.json`; the home folder's if absent.
+    compression
+        `none`, `lz4` or `zstd`; `none` if absent.
+    """
+
 __all__ = [
     "ModuleCall",
-    "module",
     "collect",
+    "copy_in",
+    "copy_out",
     "count",
+    "exec",
     "filter",
     "from_arrow",
     "generate",
     "limit",
     "map",
+    "module",
     "project",
     "python",
+    "read",
     "sample",
     "save",
     "scan",
@@ -366,4 +522,5 @@ __all__ = [
     "sql",
     "tee",
     "union",
+    "write",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -87,7 +87,7 @@ class Last(eu.Module):
 
     outputs = ()
     order = "ordered"
-    seen: list[int] = []
+    seen: ClassVar[list[int]] = []
     lock = threading.Lock()
 
     def run(self, ports: eu.Ports) -> None:

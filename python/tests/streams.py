@@ -88,7 +88,7 @@ class CountedStream:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         self.opened += 1
         self.next = 0
-        nothing, _, _, release, get_schema, get_next, get_error, destroy = self.callbacks
+        _, _, _, release, get_schema, get_next, get_error, destroy = self.callbacks
         stream = _Stream(get_schema, get_next, get_error, release, None)
         self.kept.append(stream)
         return _new(c.addressof(stream), _NAME, destroy)

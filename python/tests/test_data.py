@@ -12,9 +12,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from streams import CountedStream
 
 import euphrates as eu
+from streams import CountedStream
 
 COLUMNS = {"n": [1, 2, 3], "s": ["a", None, "ç"], "f": [0.5, None, 2.0]}
 

@@ -158,7 +158,7 @@ def test_explain_says_what_would_run() -> None:
     [(1000, 1000), ("64MB", 64_000_000), ("1GiB", 1 << 30), ("1.5 kb", 1500), ("12", 12)],
 )
 def test_sizes(text: int | str, size: int) -> None:
-    from euphrates.flow import size as parsed
+    from euphrates._options import size as parsed
 
     assert parsed(text) == size
 

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import functions
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
 import euphrates as eu
+import functions
 
 Run = Callable[..., eu.Table]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from functions import Last, Numbers, Paired, Split
 
 import euphrates as eu
+from functions import Last, Numbers, Paired, Split
 
 Run = Callable[..., eu.Table]
 

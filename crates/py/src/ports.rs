@@ -351,16 +351,36 @@ impl Pulled {
                 .remedy("copy it into a table first"));
         }
         self.mine = true;
-        let (lease, input) = (self.lease.clone(), self.input);
-        let get = move || lease.with(|ports| ports.get(input));
-        // Whoever pulls may hold the GIL, which the modules we wait for may need.
-        let mut get = Some(get);
-        let got = Python::try_attach(|py| get.take().map(|get| py.detach(get)));
-        match (got.flatten(), get) {
-            (Some(got), _) => got,
-            (None, Some(get)) => get(),
-            (None, None) => Ok(None),
+        let input = self.input;
+        without_gil(|| self.lease.with(|ports| ports.get(input)))
+    }
+}
+
+/// Runs without the GIL, which the caller may hold: the modules we wait for may need it.
+///
+/// We are called by C code that may have released the GIL behind PyO3's back, so PyO3's own count
+/// of who is attached says nothing here.
+fn without_gil<T>(act: impl FnOnce() -> T) -> T {
+    use pyo3::ffi;
+    // SAFETY: `Ensure` works in any state of this thread; what it does is undone in order, also
+    // when `act` panics, because then the caller turns the panic into an error only after `Undo`.
+    unsafe {
+        if ffi::Py_IsInitialized() == 0 {
+            return act();
         }
+        struct Undo(ffi::PyGILState_STATE, *mut ffi::PyThreadState);
+        impl Drop for Undo {
+            fn drop(&mut self) {
+                // SAFETY: the mirror image of what `without_gil` did.
+                unsafe {
+                    ffi::PyEval_RestoreThread(self.1);
+                    ffi::PyGILState_Release(self.0);
+                }
+            }
+        }
+        let before = ffi::PyGILState_Ensure();
+        let _undo = Undo(before, ffi::PyEval_SaveThread());
+        act()
     }
 }
 

@@ -1,0 +1,61 @@
+"""How a flow is run: sizes, folders and variables, as the engine wants them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from ._config import Gathered
+from .errors import UsageError
+
+Folder: TypeAlias = "str | os.PathLike[str]"
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def options_json(
+    memory: int | str | None,
+    cores: int | None,
+    home: Folder | None,
+    scratch: Folder | Sequence[Folder],
+    variables: dict[str, Any],
+) -> str:
+    """The options of a run, as JSON."""
+    folders = [scratch] if isinstance(scratch, str | os.PathLike) else scratch
+    given = Gathered()
+    options: dict[str, Any] = {
+        "scratch": [os.fspath(folder) for folder in folders],
+        "variables": given.json(variables),
+    }
+    if given.held or given.variables:
+        raise UsageError(
+            "a variable's value is not JSON", remedy="give numbers, text, lists and dicts"
+        )
+    if memory is not None:
+        options["memory_bytes"] = size(memory)
+    if cores is not None:
+        if cores < 1:
+            raise UsageError(f"cores is {cores}", remedy="give at least 1")
+        options["cores"] = cores
+    if home is not None:
+        options["home"] = os.fspath(home)
+    return json.dumps(options)
+
+
+def size(size: int | str) -> int:
+    """A number of bytes: `1000`, `"64MB"`, `"1.5GiB"`."""
+    if isinstance(size, int):
+        number = size
+    else:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", size.lower())
+        if match is None or (match[3] and not match[2]):
+            raise UsageError(f"{size!r} is no size", remedy='write "512MB", "1GiB" or a number')
+        units = _BINARY_UNITS if match[3] else _UNITS
+        number = int(float(match[1]) * units[match[2]])
+    if not 0 < number < 2**63:
+        raise UsageError(f"{size!r} is no size", remedy="give more than nothing")
+    return number
