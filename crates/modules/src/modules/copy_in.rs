@@ -120,15 +120,12 @@ mod tests {
             let path = path.clone();
             move || std::fs::write(path, "n\n1\n2\n3\n").unwrap()
         });
-        for (config, path) in [(json!({"format": "csv", "order": true}), &path)] {
-            let mut config = config;
-            config["path"] = json!(path);
-            let (outputs, outcome) = Bench::new(&MODULE, config).run();
-            outcome.unwrap();
-            assert_eq!(outputs[0].first(), Some(&Item::Begin(0)));
-            let all = rows(&outputs[0], outputs_schema(&outputs[0]));
-            assert_eq!(all.columns(), integers([1, 2, 3]).columns());
-        }
+        let config = json!({"format": "csv", "order": true, "path": path});
+        let (outputs, outcome) = Bench::new(&MODULE, config).run();
+        outcome.unwrap();
+        assert_eq!(outputs[0].first(), Some(&Item::Begin(0)));
+        let all = rows(&outputs[0], outputs_schema(&outputs[0]));
+        assert_eq!(all.columns(), integers([1, 2, 3]).columns());
         writer.join().unwrap();
     }
 
