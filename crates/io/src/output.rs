@@ -336,6 +336,52 @@ mod tests {
         }
     }
 
+    fn upload(object: &Object, overwrite: bool) -> Upload {
+        Upload { object: object.clone(), overwrite, state: Mutex::default() }
+    }
+
+    #[test]
+    fn an_object_appears_whole_at_the_commit_whatever_its_size_and_the_order_of_its_pieces() {
+        let store = crate::remote::Store::in_memory();
+        for (name, piece_bytes, pieces) in [("small", 7, 6), ("large", 3 << 20, 15)] {
+            let object = store.object(name).unwrap();
+            let target = upload(&object, false);
+            // 2, 1, 0, 5, 4, 3, …
+            let order = (0..pieces).map(|at| at / 3 * 3 + 2 - at % 3);
+            for piece in order {
+                let bytes = Buffer::from_vec(vec![piece as u8; piece_bytes]);
+                target.write_at((piece * piece_bytes) as u64, &[bytes]).unwrap();
+            }
+            let bytes = (pieces * piece_bytes) as u64;
+            assert_eq!(target.settle(bytes + 1).unwrap_err().kind(), Kind::Corrupt);
+            target.settle(bytes).unwrap();
+            assert_eq!(object.bytes().unwrap(), None, "nothing is visible before the commit");
+            target.commit().unwrap();
+            target.abandon();
+            assert_eq!(object.bytes().unwrap(), Some(bytes));
+            let read = object.read(0, bytes as usize).unwrap();
+            assert!(read.iter().enumerate().all(|(at, byte)| *byte == (at / piece_bytes) as u8));
+
+            let late = upload(&object, false);
+            write(&late, "other").unwrap();
+            assert_eq!(late.commit().unwrap_err().kind(), Kind::Usage);
+            let replacing = upload(&object, true);
+            write(&replacing, "other").unwrap();
+            replacing.commit().unwrap();
+            assert_eq!(object.bytes().unwrap(), Some(5));
+        }
+    }
+
+    #[test]
+    fn an_abandoned_upload_leaves_nothing() {
+        let store = crate::remote::Store::in_memory();
+        let object = store.object("gone").unwrap();
+        let target = upload(&object, false);
+        target.write_at(0, &[Buffer::from_vec(vec![0; 20 << 20])]).unwrap();
+        target.abandon();
+        assert_eq!(store.list("").unwrap().len(), 0);
+    }
+
     #[test]
     fn a_link_stays_a_link() {
         let folder = tempfile::tempdir().unwrap();

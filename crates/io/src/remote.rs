@@ -75,6 +75,13 @@ impl Store {
         self.objects.clone()
     }
 
+    /// A store in memory that forgets.
+    #[cfg(test)]
+    pub fn in_memory() -> Arc<Store> {
+        let store = Arc::new(object_store::memory::InMemory::new());
+        Arc::new(Store { base: "memory://test".into(), objects: store.clone(), uploads: store })
+    }
+
     /// The object of this key.
     pub fn object(self: &Arc<Store>, key: &str) -> Result<Object> {
         let parsed = Path::parse(key.trim_matches('/')).map_err(|error| {
@@ -186,6 +193,7 @@ pub(crate) fn wait<F: Future>(future: F) -> F::Output {
 /// An object store's error, as ours.
 fn failure(doing: &str, name: &str, error: &object_store::Error) -> Error {
     use object_store::Error::*;
+    let causes = causes(error);
     let (kind, remedy) = match error {
         NotFound { .. } => (Kind::Usage, "check bucket and key"),
         InvalidPath { .. } => (Kind::Usage, "check the key"),
@@ -197,9 +205,10 @@ fn failure(doing: &str, name: &str, error: &object_store::Error) -> Error {
         }
         NotSupported { .. } | NotImplemented { .. } => (Kind::Usage, "use another store"),
         UnknownConfigurationKey { .. } => (Kind::Usage, "check the environment variables"),
+        _ if causes.contains("NoSuchBucket") => (Kind::Usage, "check the bucket"),
         _ => (Kind::Resource, "check endpoint, credentials and network, and try again"),
     };
-    Error::new(kind, format!("cannot {doing} {name}: {}", causes(error))).remedy(remedy)
+    Error::new(kind, format!("cannot {doing} {name}: {causes}")).remedy(remedy)
 }
 
 /// The error and its causes in one line; the outer ones often say nothing.

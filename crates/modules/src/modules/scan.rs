@@ -1,17 +1,18 @@
 //! Reads files of others: Parquet, CSV, JSON lines, Arrow IPC, benchmark records, text.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{
-    Effect, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex, Setup, batch_bytes,
+    Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup,
 };
 use euphrates_io::foreign::{Dataset, ReadOptions};
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use crate::parts::Parts;
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -28,7 +29,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config = spec::parse_config::<Config>(config)?;
-        Ok(Arc::new(Scan { config, dataset: Mutex::default(), next: AtomicUsize::new(0) }))
+        Ok(Arc::new(Scan { config, dataset: Mutex::default(), splits: Parts::default() }))
     },
 };
 
@@ -74,8 +75,7 @@ pub enum Paths {
 struct Scan {
     config: Config,
     dataset: Mutex<Option<Arc<Dataset>>>,
-    /// The split the next idle instance takes.
-    next: AtomicUsize,
+    splits: Parts,
 }
 
 impl Scan {
@@ -102,26 +102,6 @@ impl Scan {
         };
         Ok(opened.insert(Arc::new(Dataset::open(&paths, &options)?)).clone())
     }
-
-    fn run(&self, dataset: &Dataset, ports: &mut Ports) -> Result<()> {
-        loop {
-            let split = self.next.fetch_add(1, Relaxed);
-            if split >= dataset.splits() {
-                return Ok(());
-            }
-            if self.config.order {
-                ports.begin_run(0, split as RunIndex)?;
-            }
-            for batch in dataset.read(split)? {
-                let batch = batch?;
-                ports.metrics().got(batch.num_rows(), batch_bytes(&batch));
-                ports.put(0, batch)?;
-            }
-            if self.config.order {
-                ports.end_run(0)?;
-            }
-        }
-    }
 }
 
 impl Placed for Scan {
@@ -138,12 +118,14 @@ impl Placed for Scan {
     }
 
     fn prepare(&self, _: &Setup) -> Result<()> {
-        self.next.store(0, Relaxed);
         self.dataset().map(drop)
     }
 
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         let dataset = self.dataset()?;
-        Ok(Box::new(move |ports: &mut Ports| self.run(&dataset, ports)))
+        Ok(Box::new(move |ports: &mut Ports| {
+            let read = |split| dataset.read(split);
+            self.splits.run(ports, dataset.splits(), self.config.order, read)
+        }))
     }
 }

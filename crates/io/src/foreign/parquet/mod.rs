@@ -12,7 +12,9 @@ use arrow::record_batch::RecordBatchOptions;
 use euphrates_flow::{Error, Result};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
+};
 
 use super::{Batches, Format, Opened, ReadOptions, WriteOptions, Writer, guarded, some_column};
 use crate::blob::Blob;
@@ -142,6 +144,7 @@ fn check_metadata(metadata: &ParquetMetaData, footer: u64) -> Result<()> {
             {
                 return wrong("a column and its row group disagree about the number of rows");
             }
+            check_codec(column)?;
             if column.file_path().is_some() {
                 let error = Error::usage("the columns of this file are in other files");
                 return Err(error.remedy("write it as one file"));
@@ -151,6 +154,19 @@ fn check_metadata(metadata: &ParquetMetaData, footer: u64) -> Result<()> {
     match rows == metadata.file_metadata().num_rows() {
         true => Ok(()),
         false => wrong("the row groups do not add up to the number of rows"),
+    }
+}
+
+fn check_codec(column: &ColumnChunkMetaData) -> Result<()> {
+    use parquet::basic::Compression::{BROTLI, GZIP, LZO};
+    match column.compression() {
+        codec @ (GZIP(_) | BROTLI(_) | LZO) => {
+            let codec = format!("{codec:?}").to_lowercase();
+            let name = codec.split('(').next().unwrap_or_default();
+            Err(Error::usage(format!("{name} compression is not supported"))
+                .remedy("write the file with zstd, lz4 or snappy"))
+        }
+        _ => Ok(()),
     }
 }
 
