@@ -62,16 +62,19 @@ impl Given {
         }
     }
 
-    /// Calls `each` with every batch. To be called detached: a stream may wait, and Python behind
-    /// it takes the GIL itself.
+    /// Calls `each` with every batch, detached. A stream is pulled with the GIL, because there are
+    /// makers of streams who take it for granted (DuckDB's relations); one that waits lets it go.
     pub fn each(self, mut each: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         match self {
             Given::Batch(batch) => each(batch),
             Given::Stream(mut stream) => {
-                while let Some(batch) = stream.next()? {
-                    each(batch)?;
+                loop {
+                    let pulled = Python::try_attach(|_| stream.next());
+                    match pulled.unwrap_or_else(|| Err(Error::interrupted()))? {
+                        Some(batch) => each(batch)?,
+                        None => return Ok(()),
+                    }
                 }
-                Ok(())
             }
         }
     }
