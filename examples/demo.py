@@ -34,9 +34,12 @@ def check_order(path: Path) -> None:
 
     flow = eu.Flow("check")
     keys = ["l_shipdate", "l_orderkey"]
-    flow.place(eu.scan(path, order=True, columns=keys)) >> flow.place(
-        eu.map(rising), count=1
-    ) >> flow.place(eu.count()) >> flow.place(eu.collect())
+    (
+        flow.place(eu.scan(path, order=True, columns=keys))
+        >> flow.place(eu.map(rising), count=1)
+        >> flow.place(eu.count())
+        >> flow.place(eu.collect())
+    )
     rows = flow.go(progress=False).collected().to_pylist()[0]["count"]
     print(f"checked: {rows:,} rows are in order")
 

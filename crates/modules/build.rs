@@ -21,12 +21,10 @@ fn main() {
             .expect("a string");
     }
     let list: Vec<String> = names.iter().map(|name| format!("&{name}::MODULE")).collect();
-    writeln!(
-        code,
-        "/// Every built-in module, by name.\npub static MODULES: &[&euphrates_flow::ModuleSpec] = &[{}];",
-        list.join(", ")
-    )
-    .expect("a string");
+    let list = list.join(", ");
+    writeln!(code, "/// Every built-in module, by name.").expect("a string");
+    writeln!(code, "pub static MODULES: &[&euphrates_flow::ModuleSpec] = &[{list}];")
+        .expect("a string");
     let out = env::var("OUT_DIR").expect("set by cargo");
     fs::write(Path::new(&out).join("modules.rs"), code).expect("the list is written");
 }

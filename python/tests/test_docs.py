@@ -53,7 +53,9 @@ def test_shell_blocks_run(name: str, script: str, tmp_path: Path) -> None:
     run(["bash", "-ec", script], tmp_path)
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("[0-9]*.py")), ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "example", sorted((ROOT / "examples").glob("[0-9]*.py")), ids=lambda p: p.name
+)
 def test_examples_run_and_are_short(example: Path, tmp_path: Path) -> None:
     assert len(example.read_text().splitlines()) < 45
     assert run([sys.executable, str(example)], tmp_path)

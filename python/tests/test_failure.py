@@ -23,8 +23,7 @@ EUPHRATES = str(Path(sys.executable).with_name("euphrates"))
 def flow_file(path: Path, *modules: dict) -> Path:
     named = [{"id": f"m{number}", **module} for number, module in enumerate(modules)]
     queues = [
-        {"from": one["id"], "to": other["id"]}
-        for one, other in zip(named, named[1:], strict=False)
+        {"from": one["id"], "to": other["id"]} for one, other in zip(named, named[1:], strict=False)
     ]
     document = {"euphrates": 1, "name": "test", "modules": named, "queues": queues}
     path.write_text(json.dumps(document))

@@ -39,7 +39,8 @@ impl Kind {
 /// ```
 /// use euphrates_flow::Error;
 /// let error = Error::usage("no column `l_pric`").at("module filter_1").remedy("columns: l_price");
-/// assert_eq!(error.to_string(), "module filter_1: no column `l_pric`\n  remedy: columns: l_price");
+/// let told = "module filter_1: no column `l_pric`\n  remedy: columns: l_price";
+/// assert_eq!(error.to_string(), told);
 /// ```
 pub struct Error(Box<Inner>);
 

@@ -67,15 +67,13 @@ impl Given {
     pub fn each(self, mut each: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         match self {
             Given::Batch(batch) => each(batch),
-            Given::Stream(mut stream) => {
-                loop {
-                    let pulled = Python::try_attach(|_| stream.next());
-                    match pulled.unwrap_or_else(|| Err(Error::interrupted()))? {
-                        Some(batch) => each(batch)?,
-                        None => return Ok(()),
-                    }
+            Given::Stream(mut stream) => loop {
+                let pulled = Python::try_attach(|_| stream.next());
+                match pulled.unwrap_or_else(|| Err(Error::interrupted()))? {
+                    Some(batch) => each(batch)?,
+                    None => return Ok(()),
                 }
-            }
+            },
         }
     }
 }

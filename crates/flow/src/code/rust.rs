@@ -20,9 +20,11 @@ const RESERVED: &[&str] = &[
 /// The program.
 pub fn write(document: &Document) -> String {
     let body = body(document);
-    let main = "fn main() -> Result<()> {\n    \
-                let report = go(&flow(), &euphrates_modules::registry(), &Options::default())?;\n    \
-                println!(\"{report}\");\n    Ok(())\n}\n";
+    let run = "go(&flow(), &euphrates_modules::registry(), &Options::default())?";
+    let main = format!(
+        "fn main() -> Result<()> {{\n    let report = {run};\n    println!(\"{{report}}\");\n    \
+         Ok(())\n}}\n"
+    );
     format!("{}{main}\nfn flow() -> Document {{\n{body}    flow\n}}\n", imports(&body))
 }
 

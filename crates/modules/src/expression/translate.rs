@@ -368,7 +368,10 @@ impl<'a> Translator<'a> {
         case_insensitive: bool,
         depth: usize,
     ) -> Result<Typed> {
-        let is_backslash = |value: &ast::Value| matches!(value, ast::Value::SingleQuotedString(text) if text == "\\");
+        let is_backslash = |value: &ast::Value| match value {
+            ast::Value::SingleQuotedString(text) => text == "\\",
+            _ => false,
+        };
         if escape.is_some_and(|escape| !is_backslash(&escape.value)) {
             return Err(Error::usage("LIKE can only be escaped by a backslash")
                 .remedy("leave ESCAPE out, and write \\% and \\_"));

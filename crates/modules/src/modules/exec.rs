@@ -217,8 +217,7 @@ impl Exec {
 
     fn read(&self, ports: &mut Ports, stdout: ChildStdout, schema: &SchemaRef) -> Result<()> {
         let options = self.config.read_options();
-        let stream =
-            Stream::open(self.config.output(), stdout, Some(schema.clone()), &options);
+        let stream = Stream::open(self.config.output(), stdout, Some(schema.clone()), &options);
         let stream = stream.map_err(|error| error.at("the program's output"))?;
         put_all(ports, stream, self.config.order, false)
     }

@@ -145,9 +145,8 @@ mod tests {
         let bench = Bench::new(&MODULE, json!({"where": "n >= 0"}));
         let (outputs, _) = bench.input(batch.schema(), std::slice::from_ref(&batch)).run();
         let [Item::Batch(out)] = outputs[0].as_slice() else { panic!("{:?}", outputs[0].len()) };
-        let start = |batch: &RecordBatch| {
-            batch.column(0).as_primitive::<Int64Type>().values().as_ptr()
-        };
+        let start =
+            |batch: &RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().as_ptr();
         assert_eq!(start(out), start(&batch));
     }
 
@@ -159,7 +158,8 @@ mod tests {
         ) {
             let input: Vec<_> = batches.iter().map(|batch| integers(batch.clone())).collect();
             let config = json!({"where": format!("n >= {least}")});
-            let (outputs, outcome) = Bench::new(&MODULE, config).input(input[0].schema(), &input).run();
+            let bench = Bench::new(&MODULE, config).input(input[0].schema(), &input);
+            let (outputs, outcome) = bench.run();
             outcome.unwrap();
             let expected = integers(batches.into_iter().flatten().filter(|n| *n >= least));
             prop_assert_eq!(rows(&outputs[0], input[0].schema()), expected);

@@ -201,8 +201,7 @@ fn records(form: Form, first: u64, rows: usize) -> impl Iterator<Item = Result<R
         let column = |width: usize, bytes: Vec<u8>| -> ArrayRef {
             Arc::new(FixedSizeBinaryArray::new(width as i32, Buffer::from_vec(bytes), None))
         };
-        let columns =
-            vec![column(KEY_BYTES, keys), column(RECORD_BYTES - KEY_BYTES, payloads)];
+        let columns = vec![column(KEY_BYTES, keys), column(RECORD_BYTES - KEY_BYTES, payloads)];
         Ok(RecordBatch::try_new(records_schema(), columns)?)
     })
 }

@@ -14,8 +14,8 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex, Setup,
-    Taken, split_batch,
+    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex, Setup, Taken,
+    split_batch,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -91,7 +91,11 @@ impl Save {
         let config = &self.config;
         let format = foreign::format_of(&config.path, config.format.as_deref())?;
         let options = WriteOptions {
-            compression: config.compression.as_deref().map(foreign::Compression::named).transpose()?,
+            compression: config
+                .compression
+                .as_deref()
+                .map(foreign::Compression::named)
+                .transpose()?,
             delimiter: config.delimiter.or(config.path.ends_with(".tsv").then_some('\t')),
             header: config.header,
         };

@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, NONE, OUT};
-use euphrates_flow::{
-    Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup,
-};
+use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
 use euphrates_io::foreign::{Dataset, ReadOptions};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -173,8 +173,7 @@ impl Sort {
             let (memory, disk) =
                 (std::mem::take(&mut shared.memory), std::mem::take(&mut shared.disk));
             let schema = shared.input.clone().expect("schemas() has been called");
-            shared.ranges =
-                Some(Arc::new(Ranges::new(encoder, schema, memory, disk, range_bytes)));
+            shared.ranges = Some(Arc::new(Ranges::new(encoder, schema, memory, disk, range_bytes)));
             self.changed.notify_all();
         }
         let _state = ports.metrics().enter(State::Starved);

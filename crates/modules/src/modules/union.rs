@@ -111,7 +111,8 @@ mod tests {
             Some(batch) => batch.schema(),
             None => integers([]).schema(),
         };
-        let bench = inputs.iter().fold(bench, |bench, batches| bench.input(schema(batches), batches));
+        let bench =
+            inputs.iter().fold(bench, |bench, batches| bench.input(schema(batches), batches));
         let (outputs, outcome) = bench.run();
         let all = outputs.first().map(|output| rows(output, integers([]).schema()));
         let all = all.map(|all| all.column(0).as_primitive::<Int64Type>().values().to_vec());
