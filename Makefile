@@ -49,8 +49,9 @@ $(VENV)/bin/python:
 	$(PY) -m pip install -q --disable-pip-version-check 'maturin>=1.16,<2'
 
 $(VENV)/.built: $(VENV)/bin/python $(SOURCES)
+	@touch $@.begun
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
-	@touch $@
+	@mv $@.begun $@
 
 # Each group of tools is installed once, and again when its list changes.
 $(VENV)/.%: $(VENV)/bin/python requirements/%.txt

@@ -105,6 +105,12 @@ def peer(name: str, work: Path, source: Path, target: Path, by: str, memory: int
     return result
 
 
+def fresh(path: Path) -> Path:
+    """Nobody pays for removing the output of the run before."""
+    path.unlink(missing_ok=True)
+    return path
+
+
 def in_turns(rounds: int, runners: dict) -> dict:
     """Runs every runner once a round; returns the results of each, in order."""
     results = {name: [] for name in runners}
@@ -175,12 +181,16 @@ class Bench:
 
     def compare(self, source: Path, by: str, memory: int = 0, peers=tuple(PEER_SCRIPTS)) -> dict:
         ours, theirs = self.work / "ours.parquet", self.work / "theirs.parquet"
-        sort = ["sort", str(source), str(ours), "--by", by, "--overwrite"]
+        sort = ["sort", str(source), str(ours), "--by", by]
 
         def other(name: str):
-            return lambda: peer(name, self.work, source, theirs, by, memory)
+            return lambda: peer(name, self.work, source, fresh(theirs), by, memory)
 
-        runners = {"Euphrates": lambda: euphrates(*sort, memory=memory)}
+        def our_own() -> dict:
+            fresh(ours)
+            return euphrates(*sort, memory=memory)
+
+        runners = {"Euphrates": our_own}
         runners |= {name: other(name) for name in peers}
         source.read_bytes() if source.stat().st_size < 4e9 else None  # warm
         result = summary(in_turns(self.rounds, runners), source.stat().st_size)
@@ -206,14 +216,18 @@ class Bench:
         """The same records, collection to collection, warm; the peers sort Parquet."""
         parquet = self.records_parquet(1)
         self.load(parquet)
-        sort = ["sort", "@bench.in", "@bench.out", "--by", "key", "--overwrite"]
         theirs = self.work / "theirs.parquet"
-        runners = {"Euphrates": lambda: euphrates(*sort)}
+        runners = {"Euphrates": self.sort_collection}
         for name in PEER_SCRIPTS:
-            runners[name] = lambda name=name: peer(name, self.work, parquet, theirs, "key")
+            runners[name] = lambda name=name: peer(name, self.work, parquet, fresh(theirs), "key")
         result = summary(in_turns(self.rounds, runners), parquet.stat().st_size)
         theirs.unlink(missing_ok=True)
         return self.with_ratio(result, parquet.stat().st_size)
+
+    @staticmethod
+    def sort_collection() -> dict:
+        subprocess.run([str(EUPHRATES), "rm", "bench.out"], capture_output=True)
+        return euphrates("sort", "@bench.in", "@bench.out", "--by", "key")
 
     def load(self, parquet: Path) -> None:
         document = {
@@ -229,6 +243,8 @@ class Bench:
         file = self.work / "load.json"
         file.write_text(json.dumps(document))
         subprocess.run([str(EUPHRATES), "--log", "quiet", "run", str(file)], check=True)
+        for segment in (self.work / "home").rglob("*.arrow"):
+            segment.read_bytes()  # warm
 
     def cold(self) -> dict:
         """Collection to collection with cold caches, beside fio reading and writing as much."""
@@ -242,7 +258,7 @@ class Bench:
 
         def ours() -> dict:
             drop_caches()
-            return euphrates("sort", "@bench.in", "@bench.out", "--by", "key", "--overwrite")
+            return self.sort_collection()
 
         def disk() -> dict:
             drop_caches()
@@ -276,8 +292,8 @@ class Bench:
                str(theirs), str(text)]  # fmt: skip
         environment = {**os.environ, "LC_ALL": "C"}
         runners = {
-            "Euphrates": lambda: euphrates("sort", str(text), str(ours), "--overwrite"),
-            "GNU sort": lambda: run(gnu, env=environment),
+            "Euphrates": lambda: euphrates("sort", str(text), str(fresh(ours))),
+            "GNU sort": lambda: (fresh(theirs), run(gnu, env=environment))[1],
         }
         size = text.stat().st_size
         result = summary(in_turns(self.rounds, runners), size)

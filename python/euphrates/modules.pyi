@@ -26,6 +26,7 @@ def required_of(spec: dict[str, Any]) -> list[str]: ...
 def signature_of(spec: dict[str, Any]) -> Signature: ...
 def doc_of(spec: dict[str, Any]) -> str: ...
 def function_of(spec: dict[str, Any]) -> Callable[..., ModuleCall]: ...
+
 def collect() -> ModuleCall:
     """Keeps the rows in memory, for the program that started the flow.
 
@@ -36,11 +37,11 @@ def collect() -> ModuleCall:
 def copy_in(
     format: str | PathLike[str] | Var,
     *,
-    path: str | PathLike[str] | Var | None = None,
-    columns: Mapping[str, Any] | Var | None = None,
+    path: str | PathLike[str] | None | Var = None,
+    columns: Mapping[str, Any] | None | Var = None,
     order: bool | Var = False,
-    delimiter: str | PathLike[str] | Var | None = None,
-    header: bool | Var | None = None,
+    delimiter: str | PathLike[str] | None | Var = None,
+    header: bool | None | Var = None,
 ) -> ModuleCall:
     """Reads standard input, or a named pipe.
 
@@ -68,9 +69,9 @@ def copy_in(
 def copy_out(
     format: str | PathLike[str] | Var,
     *,
-    path: str | PathLike[str] | Var | None = None,
-    delimiter: str | PathLike[str] | Var | None = None,
-    header: bool | Var | None = None,
+    path: str | PathLike[str] | None | Var = None,
+    delimiter: str | PathLike[str] | None | Var = None,
+    header: bool | None | Var = None,
 ) -> ModuleCall:
     """Writes to standard output, or a named pipe.
 
@@ -100,12 +101,12 @@ def count() -> ModuleCall:
 def exec(
     command: str | PathLike[str] | Sequence[str | PathLike[str]] | Var,
     *,
-    input: str | PathLike[str] | Var = "csv",
-    output: str | PathLike[str] | Var | None = None,
-    columns: Mapping[str, Any] | Var | None = None,
+    input: str | PathLike[str] | Var = 'csv',
+    output: str | PathLike[str] | None | Var = None,
+    columns: Mapping[str, Any] | None | Var = None,
     order: bool | Var = False,
-    delimiter: str | PathLike[str] | Var | None = None,
-    header: bool | Var | None = None,
+    delimiter: str | PathLike[str] | None | Var = None,
+    header: bool | None | Var = None,
 ) -> ModuleCall:
     """Runs a program: rows go in on its standard input, and come out on its output.
 
@@ -172,20 +173,10 @@ def from_arrow(
     """
 
 def generate(
-    what: Literal["records"]
-    | Literal["integers"]
-    | Literal["lineitem"]
-    | Literal["orders"]
-    | Literal["customer"]
-    | Literal["part"]
-    | Literal["partsupp"]
-    | Literal["supplier"]
-    | Literal["nation"]
-    | Literal["region"]
-    | Var,
+    what: Literal['records'] | Literal['integers'] | Literal['lineitem'] | Literal['orders'] | Literal['customer'] | Literal['part'] | Literal['partsupp'] | Literal['supplier'] | Literal['nation'] | Literal['region'] | Var,
     *,
-    rows: int | Var | None = None,
-    scale: float | Var | None = None,
+    rows: int | None | Var = None,
+    scale: float | None | Var = None,
     first: int | Var = 0,
     ascii: bool | Var = False,
     skewed: bool | Var = False,
@@ -238,7 +229,7 @@ def map(
     function: Callable[..., Any] | str | Var,
     *,
     schema: SchemaLike | Var | None = None,
-    arguments: Mapping[str, Any] | Var | None = None,
+    arguments: Mapping[str, Any] | None | Var = None,
 ) -> ModuleCall:
     """Gives every batch to a Python function, and sends on what it returns.
 
@@ -278,8 +269,8 @@ def project(
 def python(
     module: type[Any] | str | Var,
     *,
-    args: Sequence[Any] | Var | None = None,
-    kwargs: Mapping[str, Any] | Var | None = None,
+    args: Sequence[Any] | None | Var = None,
+    kwargs: Mapping[str, Any] | None | Var = None,
 ) -> ModuleCall:
     """Runs a module written in Python: a subclass of `euphrates.Module`.
 
@@ -300,7 +291,7 @@ def python(
 def read(
     collection: str | PathLike[str] | Var,
     *,
-    columns: Sequence[str | PathLike[str]] | Var | None = None,
+    columns: Sequence[str | PathLike[str]] | None | Var = None,
     order: bool | Var = False,
 ) -> ModuleCall:
     """Reads a collection.
@@ -321,8 +312,8 @@ def read(
 
 def sample(
     *,
-    fraction: float | Var | None = None,
-    rows: int | Var | None = None,
+    fraction: float | None | Var = None,
+    rows: int | None | Var = None,
     seed: int | Var = 0,
 ) -> ModuleCall:
     """Picks rows at random: a fraction of them, or so many.
@@ -344,12 +335,12 @@ def sample(
 def save(
     path: str | PathLike[str] | Var,
     *,
-    format: str | PathLike[str] | Var | None = None,
+    format: str | PathLike[str] | None | Var = None,
     overwrite: bool | Var = False,
-    compression: str | PathLike[str] | Var | None = None,
+    compression: str | PathLike[str] | None | Var = None,
     row_group_bytes: int | Var = 33554432,
-    delimiter: str | PathLike[str] | Var | None = None,
-    header: bool | Var | None = None,
+    delimiter: str | PathLike[str] | None | Var = None,
+    header: bool | None | Var = None,
 ) -> ModuleCall:
     """Writes one file: Parquet, CSV, JSON lines, Arrow IPC, records, lines.
 
@@ -379,12 +370,12 @@ def save(
 def scan(
     path: str | PathLike[str] | Sequence[str | PathLike[str]] | Var,
     *,
-    format: str | PathLike[str] | Var | None = None,
-    columns: Sequence[str | PathLike[str]] | Var | None = None,
+    format: str | PathLike[str] | None | Var = None,
+    columns: Sequence[str | PathLike[str]] | None | Var = None,
     order: bool | Var = False,
-    delimiter: str | PathLike[str] | Var | None = None,
-    header: bool | Var | None = None,
-    types: Mapping[str, str | PathLike[str]] | Var | None = None,
+    delimiter: str | PathLike[str] | None | Var = None,
+    header: bool | None | Var = None,
+    types: Mapping[str, str | PathLike[str]] | None | Var = None,
 ) -> ModuleCall:
     """Reads files: Parquet, CSV, JSON lines, Arrow IPC, records, lines.
 
@@ -435,8 +426,8 @@ def sql(
     query: str | PathLike[str] | Var,
     *,
     per_batch: bool | Var = False,
-    engine: str | PathLike[str] | Var | None = None,
-    inputs: Sequence[str | PathLike[str]] | Var | None = None,
+    engine: str | PathLike[str] | None | Var = None,
+    inputs: Sequence[str | PathLike[str]] | None | Var = None,
 ) -> ModuleCall:
     """Runs an SQL query over its input, with DuckDB or Polars.
 
@@ -478,8 +469,8 @@ def write(
     collection: str | PathLike[str] | Var,
     *,
     overwrite: bool | Var = False,
-    disk: str | PathLike[str] | Var | None = None,
-    compression: str | PathLike[str] | Var | None = None,
+    disk: str | PathLike[str] | None | Var = None,
+    compression: str | PathLike[str] | None | Var = None,
 ) -> ModuleCall:
     """Writes a collection.
 
@@ -501,6 +492,7 @@ def write(
 
 __all__ = [
     "ModuleCall",
+    "module",
     "collect",
     "copy_in",
     "copy_out",
@@ -511,7 +503,6 @@ __all__ = [
     "generate",
     "limit",
     "map",
-    "module",
     "project",
     "python",
     "read",

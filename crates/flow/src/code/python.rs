@@ -82,7 +82,14 @@ fn call(node: &Node, document: &Document, registry: &Registry) -> Option<Expr> {
         .and_then(Value::as_array)
         .map(|names| names.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default();
-    let sayable = |(key, value): (&String, &Value)| known.contains_key(key) && !value.is_null();
+    let sayable = |(key, value): (&String, &Value)| match known.get(key) {
+        // A call takes any table here; a document only says where one is.
+        Some(option) if option.get("x-python") == Some(&Value::from("Any")) => {
+            value.is_string() || variable_name(value).is_some()
+        }
+        Some(_) => !value.is_null(),
+        None => false,
+    };
     let complete = required.iter().all(|key| node.config.contains_key(*key));
     if !complete || !node.config.iter().all(sayable) {
         return None;
