@@ -20,7 +20,7 @@ demo: build  ## Sort real data two ways, check both, and report
 
 test: build $(VENV)/.test  ## Run all tests
 	cargo test --release --workspace
-	$(PY) -m pytest python/tests -q
+	$(PY) -m pytest python/tests
 
 lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 	cargo fmt --all --check
@@ -29,7 +29,7 @@ lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 	$(PY) -m ruff check python examples bench
 	$(PY) -m ruff format --check python examples bench
 	$(PY) -m mypy
-	$(PY) -m pytest python/tests/test_tidy.py -q
+	$(PY) -m pytest python/tests/test_tidy.py
 
 bench: build $(VENV)/.bench  ## Measure against the peers, and plot
 	cargo bench -p euphrates-modules --bench kernels
