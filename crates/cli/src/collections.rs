@@ -94,9 +94,7 @@ fn sound(name: &str, verified: &Verified) -> String {
 /// `euphrates rm`
 pub fn rm(command: Rm) -> Result<u8> {
     let home = machine::home();
-    let names = command.collections.iter();
-    names
-        .map(|name| collection::remove(&home, name, &machine::run_id()))
-        .collect::<Result<()>>()?;
+    let remove = |name: &String| collection::remove(&home, name, &machine::run_id());
+    command.collections.iter().try_for_each(remove)?;
     Ok(0)
 }

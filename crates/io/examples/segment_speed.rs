@@ -119,7 +119,7 @@ fn forget(path: &Path) {
 
 fn gensort(rows: usize) -> RecordBatch {
     let column = |width: usize| {
-        let bytes: Vec<u8> = (0..rows * width).map(|at| (at * 7919 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..rows * width).map(|at| ((at * 7919) >> 3) as u8).collect();
         let array = FixedSizeBinaryArray::new(width as i32, Buffer::from_vec(bytes), None);
         Arc::new(array) as ArrayRef
     };

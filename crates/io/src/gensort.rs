@@ -152,7 +152,7 @@ fn ascii(number: u128, random: u128, record: &mut [u8; RECORD_BYTES]) {
 
 /// The sum of the CRC-32 of every record, as gensort `-c` and valsort print it.
 pub fn checksum(records: &[u8]) -> u128 {
-    let sums = records.chunks_exact(RECORD_BYTES).map(|record| crc32fast::hash(record));
+    let sums = records.chunks_exact(RECORD_BYTES).map(crc32fast::hash);
     sums.map(u128::from).sum()
 }
 

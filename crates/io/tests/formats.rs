@@ -21,7 +21,8 @@ fn uncompressed() -> WriteOptions {
 #[test]
 fn every_format_gives_back_what_it_was_given() {
     let folder = tempfile::tempdir().unwrap();
-    let cases: [(&str, fn(usize) -> RecordBatch); 6] = [
+    type Case = (&'static str, fn(usize) -> RecordBatch);
+    let cases: [Case; 6] = [
         ("a.parquet", motley),
         ("a.arrow", motley),
         ("a.csv", plain),
@@ -69,7 +70,7 @@ fn every_compression_gives_back_what_it_was_given() {
         ("a.arrow", Compression::Zstd),
     ] {
         let options = WriteOptions { compression: Some(compression), ..uncompressed() };
-        let read = through(folder.path(), name, &[batch.clone()], &options).unwrap();
+        let read = through(folder.path(), name, std::slice::from_ref(&batch), &options).unwrap();
         let bytes = std::fs::metadata(folder.path().join(name)).unwrap().len();
         assert!(bytes < batch_bytes(&batch) as u64, "{name} {compression:?}: {bytes}");
         assert_eq!(read["text"].as_ref(), batch["text"].as_ref(), "{name} {compression:?}");
@@ -126,8 +127,11 @@ fn columns_are_read_in_the_order_they_are_asked_for() {
         ("a.jsonl", plain(100)),
     ] {
         let path = folder.path().join(name);
-        std::fs::write(&path, encoded(name, &[batch.clone()], 1, &uncompressed()).unwrap())
-            .unwrap();
+        std::fs::write(
+            &path,
+            encoded(name, std::slice::from_ref(&batch), 1, &uncompressed()).unwrap(),
+        )
+        .unwrap();
         let read = decoded(&path, &columns(&["text", "int"])).unwrap();
         assert_eq!(read.columns(), [batch["text"].clone(), batch["int"].clone()], "{name}");
         let none = decoded(&path, &columns(&[])).unwrap();
@@ -143,7 +147,8 @@ fn columns_are_read_in_the_order_they_are_asked_for() {
 fn small_and_odd_files_are_read_or_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     // Name, content, and rows and columns or the kind of error.
-    let cases: [(&str, &[u8], Result<(usize, usize), Kind>); 17] = [
+    type Case = (&'static str, &'static [u8], Result<(usize, usize), Kind>);
+    let cases: [Case; 17] = [
         ("empty.parquet", b"", Err(Kind::Corrupt)),
         ("empty.arrow", b"", Err(Kind::Corrupt)),
         ("empty.csv", b"", Err(Kind::Usage)),
@@ -179,7 +184,8 @@ fn nothing_but_a_schema_goes_through_as_well() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a.parquet", "a.arrow", "a.csv"] {
         let batch = if name == "a.csv" { plain(0) } else { motley(0) };
-        let read = through(folder.path(), name, &[batch.clone()], &uncompressed()).unwrap();
+        let read =
+            through(folder.path(), name, std::slice::from_ref(&batch), &uncompressed()).unwrap();
         assert_eq!((read.num_rows(), read.num_columns()), (0, batch.num_columns()), "{name}");
     }
     for name in ["a.parquet", "a.arrow", "a.csv", "a.jsonl"] {

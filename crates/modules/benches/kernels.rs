@@ -21,7 +21,7 @@ fn main() {
     let rounds = 5;
     run_generation(4_000_000, rounds);
     queue_hop(rounds);
-    // pass_through(rounds);
+    pass_through(rounds);
     start_up(rounds * 20);
 }
 
@@ -62,7 +62,7 @@ fn run_generation(rows: u64, rounds: usize) {
         let ranges = Ranges::new(encoder, schema.clone(), vec![runs], vec![], RANGE_BYTES);
         let cut = cpu_seconds() - began;
         let (mut merging, mut gathering) = (0.0, 0.0);
-        for range in 0..ranges.len() {
+        for range in 0..ranges.count() {
             let start = cpu_seconds();
             let merged = ranges.merge(range).expect("a range");
             merging += cpu_seconds() - start;

@@ -89,6 +89,9 @@ fn conduct(mut running: euphrates_engine::Running, shared: &Shared) {
     shared.changed.notify_all();
 }
 
+/// A report as JSON and as text, and what was collected.
+type Told = (String, String, Vec<(String, Table)>);
+
 struct Shared {
     cancel: Arc<Cancel>,
     state: Mutex<State>,
@@ -155,7 +158,7 @@ impl Running {
 
     /// The report of a flow that has ended, as JSON and as text, and what it collected, by module.
     /// Can be called once.
-    fn finish(&self, py: Python<'_>) -> PyResult<(String, String, Vec<(String, Table)>)> {
+    fn finish(&self, py: Python<'_>) -> PyResult<Told> {
         self.watch(py, None, |_| Ok(()))?;
         let outcome = self.shared.lock().outcome.replace(Outcome::Taken);
         let cause = take_cause(key(&self.shared.cancel));

@@ -204,7 +204,7 @@ impl Module for Instance {
         let ranges = self.sort.meet(intake, disk, ports)?;
         loop {
             let range = self.next.fetch_add(1, Relaxed);
-            if range >= ranges.len() {
+            if range >= ranges.count() {
                 return Ok(());
             }
             ports.begin_run(0, range as RunIndex)?;

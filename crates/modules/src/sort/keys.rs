@@ -249,7 +249,7 @@ fn push_column(
     nullable: bool,
 ) -> Result<()> {
     let bits = key_bits(column.data_type()).expect("only exact keys come here");
-    let nulls = nullable.then(|| Nulls { column, first: key.nulls_first });
+    let nulls = nullable.then_some(Nulls { column, first: key.nulls_first });
     let flip = if key.descending { mask(bits) } else { 0 };
     macro_rules! numbers {
         ($type:ty, $normal:expr) => {{

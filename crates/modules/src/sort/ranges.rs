@@ -94,7 +94,7 @@ impl Ranges {
     }
 
     /// Number of ranges; at least one.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.borders.len() + 1
     }
 
@@ -151,7 +151,7 @@ impl Ranges {
             None => &self.rows[batch],
             Some(of_disk) => &read.rows[of_disk],
         };
-        sort_keys(&self.encoder, &mut keys, &rows, Presorted::Runs);
+        sort_keys(&self.encoder, &mut keys, rows, Presorted::Runs);
         let sources = match &self.sources {
             Some(sources) => sources.clone(),
             None => {

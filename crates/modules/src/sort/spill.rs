@@ -46,7 +46,7 @@ impl DiskRun {
         let options = SegmentOptions { compression: None, scratch: true };
         let mut writer = SegmentWriter::create(&Disk::of(path)?, path, schema, options)?;
         let (mut blocks, mut start) = (vec![], 0);
-        for range in 0..ranges.len() {
+        for range in 0..ranges.count() {
             setup.cancel.check()?;
             let merged = ranges.merge(range)?.with_batch_rows(BLOCK_BYTES / row_bytes);
             for batch in merged.batches() {

@@ -86,7 +86,7 @@ impl ParquetWriter {
                 DataType::FixedSizeBinary(width) if *width > 0 && !self.is_compressed => {
                     Column::Fixed(FixedColumn::new(self.descr.column(leaf)))
                 }
-                _ => Column::Other { writer, pages },
+                _ => Column::Other { writer: Box::new(writer), pages },
             }
         });
         Ok(columns.collect())
@@ -175,7 +175,7 @@ enum Column {
     /// Plain values of a fixed size, which are not copied.
     Fixed(FixedColumn),
     /// Whatever the crate encodes, and the pages it has made.
-    Other { writer: ArrowColumnWriter, pages: Pages },
+    Other { writer: Box<ArrowColumnWriter>, pages: Pages },
 }
 
 impl Encoder for RowGroupEncoder {
