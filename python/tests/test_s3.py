@@ -1,0 +1,78 @@
+"""Files on S3, against a real server on loopback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import euphrates as eu
+from s3_server import S3Server, s3, s3_session  # noqa: F401
+
+
+def sort(source: str, target: str, **options: Any) -> None:
+    flow = eu.Flow("sort")
+    flow.chain(eu.scan(source), eu.sort(["n"]), eu.save(target, **options))
+    flow.go()
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.csv", "x.jsonl", "x.arrow"])
+def test_sorted_there_and_back(s3: S3Server, name: str) -> None:  # noqa: F811
+    make = eu.Flow("make")
+    make.chain(eu.generate("integers", rows=50_000), eu.save(s3.url(name)))
+    make.go()
+    sort(s3.url(name), s3.url(f"sorted/{name}"))
+    assert s3.keys() == sorted([f"sorted/{name}", name])
+    read = eu.Flow("read")
+    read.chain(eu.scan(s3.url(f"sorted/{name}"), order=True), eu.collect())
+    assert read.go().collected().to_pydict()["n"] == list(range(50_000))
+
+
+def test_a_prefix_with_a_glob(s3: S3Server) -> None:  # noqa: F811
+    for part in range(3):
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table({"n": [part]}), sink)
+        s3.put(f"in/{part}.parquet", sink.getvalue().to_pybytes())
+    sort(s3.url("in/*.parquet"), s3.url("out.parquet"))
+    assert pq.read_table(pa.BufferReader(s3.get("out.parquet")))["n"].to_pylist() == [0, 1, 2]
+
+
+def test_large_uploads_come_in_parts_and_appear_at_once(s3: S3Server) -> None:  # noqa: F811
+    flow = eu.Flow("large")
+    flow.chain(eu.generate("records", rows=400_000), eu.save(s3.url("large.dat")))
+    flow.go()
+    assert len(s3.get("large.dat")) == 40_000_000
+    assert s3.unfinished() == []
+
+
+def test_nothing_appears_of_a_failed_flow(s3: S3Server) -> None:  # noqa: F811
+    def fails(batch: eu.Batch) -> eu.Batch:
+        if batch.to_pydict()["n"][-1] > 500_000:
+            raise ValueError("no luck")
+        return batch
+
+    flow = eu.Flow("fails")
+    schema = pa.schema({"n": pa.int64()})
+    flow.chain(
+        eu.generate("integers", rows=3_000_000),
+        eu.map(fails, schema=schema),
+        eu.save(s3.url("x.csv")),
+    )
+    with pytest.raises(eu.FlowError, match="no luck"):
+        flow.go()
+    assert s3.keys() == [] and s3.unfinished() == []
+
+
+def test_an_object_that_exists_is_refused(s3: S3Server) -> None:  # noqa: F811
+    s3.put("x.csv", b"n\n1\n")
+    with pytest.raises(eu.UsageError, match="exists already"):
+        sort(s3.url("x.csv"), s3.url("x.csv"))
+    sort(s3.url("x.csv"), s3.url("x.csv"), overwrite=True)
+    assert s3.get("x.csv") == b"n\n1\n"
+
+
+def test_a_missing_object_is_named(s3: S3Server) -> None:  # noqa: F811
+    with pytest.raises(eu.UsageError, match=r"missing\.parquet"):
+        sort(s3.url("missing.parquet"), s3.url("out.parquet"))
