@@ -4,11 +4,11 @@
 pub const BASE_BYTES: usize = 48 << 20;
 
 /// The share of the budget for each of the instances that can use memory. Queues, used slabs and
-/// what sinks encode are bounded apart and come off the top, up to half of the budget; nobody gets
-/// less than `SHARE_BYTES_MIN`.
+/// what sinks encode are bounded apart and come off the top, up to three quarters of the budget;
+/// nobody gets less than `SHARE_BYTES_MIN`.
 pub fn share(budget: usize, queue_bytes: usize, hungry_instances: usize) -> usize {
     let apart = BASE_BYTES + queue_bytes + slabs_bytes_max(budget) + budget / 8;
-    let share = (budget - apart.min(budget / 2)) / hungry_instances.max(1);
+    let share = (budget - apart.min(budget / 4 * 3)) / hungry_instances.max(1);
     share.max(SHARE_BYTES_MIN)
 }
 
