@@ -61,7 +61,7 @@ fn mermaid(document: &Document) -> String {
 
 /// Text in which every character that Mermaid could take for syntax is a numbered entity.
 fn mermaid_text(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || " _.,/=×*$-".contains(c);
+    let plain = |c: char| c.is_alphanumeric() || " _.,:/=×*$-".contains(c);
     let escape = |c: char| if plain(c) { c.to_string() } else { format!("#{};", c as u32) };
     text.chars().map(escape).collect()
 }
@@ -108,7 +108,7 @@ const OPTION_CHARS: usize = 30;
 
 fn options(node: &Node) -> Vec<String> {
     let option = |(key, value): (&String, &Value)| {
-        clipped(&format!("{key} = {}", shown(value)), OPTION_CHARS)
+        clipped(&format!("{key}: {}", shown(value)), OPTION_CHARS)
     };
     let all: Vec<String> = node.config.iter().map(option).collect();
     match all.len() {

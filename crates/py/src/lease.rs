@@ -11,8 +11,6 @@ use std::thread::{self, ThreadId};
 
 use euphrates_flow::{Cancel, Error, Ports, Result};
 
-use crate::user_code::{FlowKey, key};
-
 /// Ports on loan. Everything here may wait and is to be called detached.
 pub struct Lease {
     ports: Mutex<Option<Lent>>,
@@ -27,8 +25,8 @@ struct Lent(NonNull<Ports>);
 unsafe impl Send for Lent {}
 
 thread_local! {
-    /// The flow that wakes this thread when it is stopped, if the thread is not an instance's own.
-    static WOKEN_BY: Cell<FlowKey> = const { Cell::new(0) };
+    /// The flow (its switch's address) that wakes this thread when it is stopped, if the thread is not an instance's own.
+    static WOKEN_BY: Cell<usize> = const { Cell::new(0) };
 }
 
 impl Lease {
@@ -52,14 +50,15 @@ impl Lease {
         }
     }
 
-    /// The flow it belongs to.
-    pub fn flow(&self) -> FlowKey {
-        key(&self.cancel)
+    /// The switch that stops its flow.
+    pub fn cancel(&self) -> &Arc<Cancel> {
+        &self.cancel
     }
 
     /// The end of a flow must reach threads that wait at its queues.
     fn be_woken(&self) {
-        if thread::current().id() != self.home && WOKEN_BY.replace(self.flow()) != self.flow() {
+        let flow = Arc::as_ptr(&self.cancel) as usize;
+        if thread::current().id() != self.home && WOKEN_BY.replace(flow) != flow {
             self.cancel.wake_me();
         }
     }

@@ -54,7 +54,7 @@ impl PyPorts {
         py: Python<'_>,
         act: impl FnOnce(&mut Ports) -> Result<T> + Send,
     ) -> PyResult<T> {
-        outside(py, self.lease.flow(), || self.lease.with(act)).or_raise(py)
+        outside(py, self.lease.cancel(), || self.lease.with(act)).or_raise(py)
     }
 
     fn input(&self, py: Python<'_>, port: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
@@ -74,7 +74,7 @@ impl PyPorts {
             let batch = conform(batch, promised).map_err(|e| e.at("put"))?;
             euphrates_flow::split_batch(batch).try_for_each(put)
         };
-        outside(py, self.lease.flow(), || given.each(send)).or_raise(py)
+        outside(py, self.lease.cancel(), || given.each(send)).or_raise(py)
     }
 }
 

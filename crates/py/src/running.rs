@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::errors::{OrRaise, raised};
 use crate::registry;
 use crate::tables::Table;
-use crate::user_code::{CHECKING, interrupt, key, take_cause};
+use crate::user_code::{CHECKING, interrupt, take_cause};
 
 /// How often Python's signals are looked at, and progress is taken.
 const LOOK: Duration = Duration::from_millis(50);
@@ -83,7 +83,7 @@ fn conduct(mut running: euphrates_engine::Running, shared: &Shared) {
     let outcome = outcome.unwrap_or_else(|_| Err(Error::failed("a module panicked at its end")));
     if shared.cancel.is_cancelled() {
         // Whoever has been left behind need not go on for ever.
-        Python::try_attach(|py| interrupt(py, key(&shared.cancel)));
+        Python::try_attach(|py| interrupt(py, &shared.cancel));
     }
     shared.lock().outcome = Some(Outcome::Here(Box::new(outcome)));
     shared.changed.notify_all();
@@ -147,7 +147,7 @@ impl Running {
     /// Stops the flow: no output will appear.
     fn cancel(&self, py: Python<'_>) {
         self.shared.cancel.cancel();
-        interrupt(py, key(&self.shared.cancel));
+        interrupt(py, &self.shared.cancel);
     }
 
     /// Stops the flow and waits for its end, at most this many seconds, whatever signals come.
@@ -161,7 +161,7 @@ impl Running {
     fn finish(&self, py: Python<'_>) -> PyResult<Told> {
         self.watch(py, None, |_| Ok(()))?;
         let outcome = self.shared.lock().outcome.replace(Outcome::Taken);
-        let cause = take_cause(key(&self.shared.cancel));
+        let cause = take_cause(Some(&self.shared.cancel));
         match outcome {
             Some(Outcome::Here(result)) => match *result {
                 Ok(report) => {
@@ -196,7 +196,7 @@ impl Running {
             look(py)?;
             if self.shared.cancel.is_cancelled() {
                 // Once is not enough: user code may swallow it, or enter after it.
-                interrupt(py, key(&self.shared.cancel));
+                interrupt(py, &self.shared.cancel);
             }
             if left.is_zero() {
                 return Ok(false);

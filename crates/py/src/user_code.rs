@@ -5,17 +5,20 @@ use std::collections::BTreeMap;
 use std::ffi::c_long;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use euphrates_flow::{Cancel, Kind, Result};
+use euphrates_flow::{Cancel, Error, Kind, Result};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
 use crate::errors::told;
 
-/// A flow, as the address of the switch that stops it.
-pub type FlowKey = usize;
+/// For whom user code runs: the flow that this switch stops, or a flow that is being checked.
+pub type Caller<'a> = Option<&'a Arc<Cancel>>;
 
-/// The key of all flows that are only being checked.
-pub const CHECKING: FlowKey = 0;
+/// Whoever checks a flow.
+pub const CHECKING: Caller<'static> = None;
+
+/// A flow, as the address of the switch that stops it; 0 for all that are being checked.
+type FlowKey = usize;
 
 #[derive(Default)]
 struct Flow {
@@ -32,34 +35,50 @@ fn flows() -> MutexGuard<'static, BTreeMap<FlowKey, Flow>> {
     FLOWS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The key of the flow that this switch stops.
-pub fn key(cancel: &Arc<Cancel>) -> FlowKey {
-    Arc::as_ptr(cancel) as usize
+fn key(caller: Caller) -> FlowKey {
+    caller.map_or(0, |cancel| Arc::as_ptr(cancel) as usize)
 }
 
 /// Calls user code. An exception becomes an error, and is kept as its cause.
 pub fn call<'py, T>(
     py: Python<'py>,
-    flow: FlowKey,
+    caller: Caller,
     code: impl FnOnce() -> PyResult<T>,
 ) -> Result<T> {
     let outcome = {
-        let _inside = Inside::enter(py, flow);
+        let _inside = Inside::enter(py, key(caller));
         code()
     };
     outcome.map_err(|exception| {
         let error = told(py, &exception);
-        // While a flow runs, being stopped is an effect, not a cause.
-        if flow == CHECKING || !matches!(error.kind(), Kind::Closed | Kind::Interrupted) {
-            keep(flow, exception);
+        // What user code raises because the flow is being stopped is an effect, not a cause.
+        let is_effect = matches!(error.kind(), Kind::Closed | Kind::Interrupted)
+            || caller.is_some_and(|cancel| cancel.is_cancelled());
+        if !is_effect || caller.is_none() {
+            keep(key(caller), exception);
         }
         error
     })
 }
 
+/// What an instance ended with. Libraries tell the end of a flow in words of their own; after it
+/// every error is an echo of whatever ended the flow.
+pub fn ended(cancel: &Cancel, result: Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.kind() != Kind::Closed && cancel.is_cancelled() => {
+            Err(Error::interrupted())
+        }
+        result => result,
+    }
+}
+
 /// Marks this thread as being outside of user code while `engine` runs, detached.
-pub fn outside<T: Send>(py: Python<'_>, flow: FlowKey, engine: impl FnOnce() -> T + Send) -> T {
-    let thread = this_thread();
+pub fn outside<T: Send>(
+    py: Python<'_>,
+    cancel: &Arc<Cancel>,
+    engine: impl FnOnce() -> T + Send,
+) -> T {
+    let (flow, thread) = (key(Some(cancel)), this_thread());
     let was_inside = remove(flow, thread);
     let value = py.detach(engine);
     if was_inside {
@@ -75,7 +94,7 @@ fn keep(flow: FlowKey, exception: PyErr) {
         let cause = &mut flows.entry(flow).or_default().cause;
         match cause {
             // What a check raised is stale once another check raises.
-            Some(_) if flow != CHECKING => Some(exception),
+            Some(_) if flow != 0 => Some(exception),
             cause => cause.replace(exception),
         }
     };
@@ -83,7 +102,8 @@ fn keep(flow: FlowKey, exception: PyErr) {
 }
 
 /// Forgets a flow, and gives the exception that user code raised in it, if any.
-pub fn take_cause(flow: FlowKey) -> Option<PyErr> {
+pub fn take_cause(caller: Caller) -> Option<PyErr> {
+    let flow = key(caller);
     let mut flows = flows();
     let cause = flows.get_mut(&flow).and_then(|flow| flow.cause.take());
     if flows.get(&flow).is_some_and(|flow| flow.threads.is_empty()) {
@@ -94,7 +114,8 @@ pub fn take_cause(flow: FlowKey) -> Option<PyErr> {
 
 /// Raises `KeyboardInterrupt` in every thread that is inside the flow's user code. A thread that
 /// waits in C code notices when it comes back from there.
-pub fn interrupt(py: Python<'_>, flow: FlowKey) {
+pub fn interrupt(py: Python<'_>, cancel: &Arc<Cancel>) {
+    let flow = key(Some(cancel));
     let threads = flows().get(&flow).map(|flow| flow.threads.clone()).unwrap_or_default();
     let exception = py.get_type::<PyKeyboardInterrupt>();
     for thread in threads {
@@ -119,7 +140,7 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        if remove(self.flow, self.thread) && self.flow != CHECKING {
+        if remove(self.flow, self.thread) && self.flow != 0 {
             // An interrupt that came too late must not hit what this thread does next.
             // SAFETY: `Inside` lives only while the thread is attached.
             unsafe {

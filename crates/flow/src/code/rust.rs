@@ -25,7 +25,8 @@ pub fn write(document: &Document) -> String {
         "fn main() -> Result<()> {{\n    let report = {run};\n    println!(\"{{report}}\");\n    \
          Ok(())\n}}\n"
     );
-    format!("{}{main}\nfn flow() -> Document {{\n{body}    flow\n}}\n", imports(&body))
+    let head = imports(&body);
+    format!("{head}{main}\n/// The flow.\npub fn flow() -> Document {{\n{body}    flow\n}}\n")
 }
 
 fn imports(body: &str) -> String {
@@ -35,7 +36,8 @@ fn imports(body: &str) -> String {
         .iter()
         .filter_map(|(used, name)| body.contains(used).then_some(*name))
         .collect();
-    let mut text = String::from("use euphrates_engine::{Options, go};\n");
+    let mut text =
+        String::from("//! A flow, as a program.\n\nuse euphrates_engine::{Options, go};\n");
     match parts[..] {
         [] => {}
         [one] => text += &format!("use euphrates_flow::document::{one};\n"),

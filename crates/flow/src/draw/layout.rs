@@ -34,6 +34,10 @@ pub struct Layout {
 const GAP_Y: f64 = 26.0;
 /// Between a line and what is beside it.
 const LINE_GAP_Y: f64 = 14.0;
+/// Between two lines that end at one side of a box.
+const ENDS_GAP_Y: f64 = 12.0;
+/// Between everything and a line that goes back.
+const GAP_BACK_Y: f64 = 20.0;
 /// How often the layers are gone through.
 const SWEEPS: usize = 12;
 
@@ -70,31 +74,97 @@ pub fn layout(boxes: &[Size], lines: &[(usize, usize)], gap_x: f64) -> Layout {
             Some(this)
         })
         .collect();
-    let corner = |cell: usize| {
-        let layer = layers.layer_of[cell];
-        let slack = widths[layer] - layers.cells[cell].size.width;
-        Point { x: lefts[layer] + slack / 2.0, y: tops[cell] }
-    };
-    let middle = |cell: usize| tops[cell] + layers.cells[cell].size.height / 2.0;
-    let path = |path: &Vec<usize>| -> Vec<Point> {
-        let [from, passed @ .., to] = &path[..] else { return vec![] };
-        let right = corner(*from).x + layers.cells[*from].size.width;
-        let mut points = vec![Point { x: right, y: middle(*from) }];
-        for cell in passed {
-            let left = lefts[layers.layer_of[*cell]];
-            let width = widths[layers.layer_of[*cell]];
-            points.push(Point { x: left, y: middle(*cell) });
-            points.push(Point { x: left + width, y: middle(*cell) });
-        }
-        points.push(Point { x: corner(*to).x, y: middle(*to) });
-        points
-    };
-    let bottom = (0..layers.cells.len()).map(|cell| tops[cell] + layers.cells[cell].size.height);
+    let places = Places { layers: &layers, tops: &tops, lefts: &lefts, widths: &widths };
+    let bottom = (0..layers.cells.len())
+        .map(|cell| tops[cell] + layers.cells[cell].size.height)
+        .fold(0.0, f64::max);
+    let mut paths: Vec<Vec<Point>> =
+        layers.paths.iter().map(|path| places.points(path, bottom)).collect();
+    places.spread(lines, &mut paths);
+    let goes_back = layers.paths.iter().any(|path| places.goes_back(path));
     let right = lefts.last().zip(widths.last()).map_or(0.0, |(left, width)| left + width);
+    let height = if goes_back { bottom + 2.0 * GAP_BACK_Y } else { bottom };
     Layout {
-        boxes: (0..boxes.len()).map(corner).collect(),
-        lines: layers.paths.iter().map(path).collect(),
-        size: Size { width: right, height: bottom.fold(0.0, f64::max) },
+        boxes: (0..boxes.len()).map(|cell| places.corner(cell)).collect(),
+        lines: paths,
+        size: Size { width: right, height },
+    }
+}
+
+/// Where the cells are.
+struct Places<'a> {
+    layers: &'a Layers,
+    tops: &'a [f64],
+    /// Of each layer.
+    lefts: &'a [f64],
+    widths: &'a [f64],
+}
+
+impl Places<'_> {
+    fn corner(&self, cell: usize) -> Point {
+        let layer = self.layers.layer_of[cell];
+        let slack = self.widths[layer] - self.layers.cells[cell].size.width;
+        Point { x: self.lefts[layer] + slack / 2.0, y: self.tops[cell] }
+    }
+
+    fn middle(&self, cell: usize) -> f64 {
+        self.tops[cell] + self.layers.cells[cell].size.height / 2.0
+    }
+
+    fn right(&self, cell: usize) -> f64 {
+        self.corner(cell).x + self.layers.cells[cell].size.width
+    }
+
+    fn goes_back(&self, path: &[usize]) -> bool {
+        let ends = path.first().zip(path.last());
+        ends.is_some_and(|(from, to)| self.layers.layer_of[*from] >= self.layers.layer_of[*to])
+    }
+
+    /// The points of a line; one that goes back does so below everything.
+    fn points(&self, path: &[usize], bottom: f64) -> Vec<Point> {
+        let [from, passed @ .., to] = path else { return vec![] };
+        let (from, to) = (*from, *to);
+        let mut points = vec![Point { x: self.right(from), y: self.middle(from) }];
+        if self.goes_back(path) {
+            let y = bottom + GAP_BACK_Y;
+            points.push(Point { x: self.right(from), y });
+            points.push(Point { x: self.corner(to).x - 6.0, y });
+        }
+        for cell in passed {
+            let layer = self.layers.layer_of[*cell];
+            let (left, y) = (self.lefts[layer], self.middle(*cell));
+            points.push(Point { x: left, y });
+            points.push(Point { x: left + self.widths[layer], y });
+        }
+        points.push(Point { x: self.corner(to).x, y: self.middle(to) });
+        points
+    }
+
+    /// Draws the ends of several lines at one side of a box apart, in the order they come.
+    fn spread(&self, lines: &[(usize, usize)], paths: &mut [Vec<Point>]) {
+        for node in 0..self.layers.cells.len() {
+            for outgoing in [true, false] {
+                let here = |line: &&usize| {
+                    let (from, to) = lines[**line];
+                    (if outgoing { from } else { to }) == node
+                };
+                let all: Vec<usize> = (0..lines.len()).collect();
+                let mut ends: Vec<usize> = all.iter().filter(here).copied().collect();
+                let second = |line: usize| {
+                    let points = &paths[line];
+                    if outgoing { points[1].y } else { points[points.len() - 2].y }
+                };
+                ends.sort_by(|a, b| second(*a).total_cmp(&second(*b)));
+                let height = self.layers.cells[node].size.height;
+                let step = (height * 0.6 / ends.len().max(2) as f64).min(ENDS_GAP_Y);
+                let first = self.middle(node) - step * (ends.len() as f64 - 1.0) / 2.0;
+                for (nth, line) in ends.into_iter().enumerate() {
+                    let points = &mut paths[line];
+                    let end = if outgoing { 0 } else { points.len() - 1 };
+                    points[end].y = first + step * nth as f64;
+                }
+            }
+        }
     }
 }
 

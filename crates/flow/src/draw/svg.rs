@@ -11,6 +11,8 @@ use crate::document::{Document, Node};
 const MARGIN: f64 = 20.0;
 /// Between the layers, where no label needs more.
 const GAP_X: f64 = 56.0;
+/// How far a line that goes back bends outwards.
+const BEND: f64 = 26.0;
 const PADDING: f64 = 14.0;
 const TITLE_PX: f64 = 14.0;
 const SMALL_PX: f64 = 11.0;
@@ -24,7 +26,7 @@ const STYLE: &str = "\
 sans-serif;fill:#1f2933}\
 .euphrates .mono{font-family:ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace}\
 .euphrates .name{font-weight:600}\
-.euphrates .quiet{fill:#66758a}\
+.euphrates .quiet,.euphrates .key{fill:#66758a}\
 .euphrates .card{fill:#ffffff;stroke:#d5dde6}\
 .euphrates .line{fill:none;stroke:#8fa1b5;stroke-width:1.6}\
 .euphrates .tip{fill:#8fa1b5}\
@@ -32,7 +34,7 @@ sans-serif;fill:#1f2933}\
 .euphrates .source{fill:#0e8a7d}.euphrates .inner{fill:#3b6fd4}.euphrates .sink{fill:#c2611a}\
 .euphrates .back{fill:#f5f8fa}\
 @media (prefers-color-scheme:dark){\
-.euphrates text{fill:#e6edf3}.euphrates .quiet{fill:#93a1b1}\
+.euphrates text{fill:#e6edf3}.euphrates .quiet,.euphrates .key{fill:#93a1b1}\
 .euphrates .card{fill:#1c232c;stroke:#343e4a}\
 .euphrates .line{stroke:#66788c}.euphrates .tip{fill:#66788c}\
 .euphrates .label,.euphrates .back{fill:#12171d}\
@@ -149,23 +151,28 @@ impl Card {
             let _ = write!(
                 text,
                 "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" \
-                 xml:space=\"preserve\">{}</text>",
-                escaped(words)
+                 xml:space=\"preserve\">{words}</text>"
             );
         };
-        put("name", left + 17.0, y, TITLE_PX, &self.name);
+        put("name", left + 17.0, y, TITLE_PX, &escaped(&self.name));
         if !self.count.is_empty() {
             let x = width - PADDING - text_width(&self.count, SMALL_PX);
-            put("quiet", x, y, SMALL_PX, &self.count);
+            put("quiet", x, y, SMALL_PX, &escaped(&self.count));
         }
         y += extra(1);
         if !self.id.is_empty() {
             y += LINE_PX;
-            put("quiet", left, y, SMALL_PX, &self.id);
+            put("quiet", left, y, SMALL_PX, &escaped(&self.id));
         }
         for option in &self.options {
             y += LINE_PX;
-            put("quiet mono", left, y, SMALL_PX, option);
+            let words = match option.split_once(": ") {
+                Some((key, value)) => {
+                    format!("<tspan class=\"key\">{}: </tspan>{}", escaped(key), escaped(value))
+                }
+                None => format!("<tspan class=\"key\">{}</tspan>", escaped(option)),
+            };
+            put("mono", left, y, SMALL_PX, &words);
         }
         svg.push_str(&text);
         svg.push_str("</g>\n");
@@ -185,16 +192,20 @@ fn line(svg: &mut String, points: &[Point], label: &str) {
     let mut from = *first;
     for (nth, point) in points[1..].iter().enumerate() {
         let to = if nth + 2 == points.len() { end } else { *point };
-        if (to.x - from.x).abs() < 0.1 && (to.y - from.y).abs() < 0.1 {
-            continue;
-        }
-        let bend = match to.x > from.x {
-            true => (to.x - from.x) / 2.0,
-            // Backwards: out to the right, round, and in from the left.
-            false => 60.0,
+        path += &match to.x > from.x {
+            true => {
+                let bend = (to.x - from.x) / 2.0;
+                let (a, b) = (from.x + bend, to.x - bend);
+                format!(" C{a:.1} {:.1} {b:.1} {:.1} {:.1} {:.1}", from.y, to.y, to.x, to.y)
+            }
+            // On the way back the line bends outwards, or is straight.
+            false if (to.y - from.y).abs() < 1.0 => format!(" L{:.1} {:.1}", to.x, to.y),
+            false => {
+                let side = if nth == 0 { BEND } else { -BEND };
+                let (a, b) = (from.x + side, to.x + side);
+                format!(" C{a:.1} {:.1} {b:.1} {:.1} {:.1} {:.1}", from.y, to.y, to.x, to.y)
+            }
         };
-        let (a, b) = (from.x + bend, to.x - bend);
-        path += &format!(" C{a:.1} {:.1} {b:.1} {:.1} {:.1} {:.1}", from.y, to.y, to.x, to.y);
         from = *point;
     }
     let (x, y) = (last.x, last.y);

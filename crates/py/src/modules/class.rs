@@ -17,7 +17,7 @@ use crate::arrow_c::{import_schema, type_name};
 use crate::lease::Lease;
 use crate::ports::{About, PyPorts};
 use crate::schema::Schema;
-use crate::user_code::{CHECKING, call, key};
+use crate::user_code::{CHECKING, call, ended};
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -125,17 +125,17 @@ impl PythonClass {
     }
 
     fn run(&self, ports: &mut Ports, about: About) -> Result<()> {
-        let flow = key(&ports.setup().cancel);
+        let cancel = ports.setup().cancel.clone();
         let run = |lease: &Arc<Lease>| {
             attached(|py| {
                 let ports = PyPorts::new(lease.clone(), about);
-                call(py, flow, || {
+                call(py, Some(&cancel), || {
                     self.make.bind(py).call0()?.call_method1("run", (ports,)).map(drop)
                 })
             })
         };
         // Outside of the interpreter: the end of the loan waits for whoever uses the ports.
-        Lease::lend(ports, run)
+        ended(&cancel, Lease::lend(ports, run))
     }
 }
 

@@ -19,7 +19,7 @@ use super::{Reference, attached};
 use crate::arrow_c::{Given, import, import_schema};
 use crate::ports::not_arrow;
 use crate::schema::{conform, parse};
-use crate::user_code::{CHECKING, FlowKey, call, key};
+use crate::user_code::{CHECKING, Caller, call, ended};
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -136,17 +136,18 @@ impl FromArrow {
             }
             Ok(())
         };
-        let flow = key(&ports.setup().cancel);
-        match source {
+        let cancel = ports.setup().cancel.clone();
+        let result = match source {
             Source::One(given) => given.each(|batch| send(batch, ports)),
             Source::Several(iterator, _) => attached(|py| {
                 let mut iterator = iterator.into_bound(py);
-                while let Some(given) = next(py, flow, &mut iterator)? {
+                while let Some(given) = next(py, Some(&cancel), &mut iterator)? {
                     py.detach(|| given.each(|batch| send(batch, ports)))?;
                 }
                 Ok(())
             }),
-        }
+        };
+        ended(&cancel, result)
     }
 }
 
@@ -158,11 +159,11 @@ fn speaks(data: &Bound<'_, PyAny>) -> bool {
 
 fn next(
     py: Python<'_>,
-    flow: FlowKey,
+    caller: Caller,
     iterator: &mut Bound<'_, PyIterator>,
 ) -> Result<Option<Given>> {
-    let Some(item) = call(py, flow, || iterator.next().transpose())? else { return Ok(None) };
-    let given = call(py, flow, || import(&item))?;
+    let Some(item) = call(py, caller, || iterator.next().transpose())? else { return Ok(None) };
+    let given = call(py, caller, || import(&item))?;
     given.map(Some).ok_or_else(|| not_arrow("the iterator gave", &item))
 }
 

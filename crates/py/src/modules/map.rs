@@ -19,7 +19,7 @@ use crate::arrow_c::{Given, import};
 use crate::ports::not_arrow;
 use crate::schema::{conform, parse};
 use crate::tables::Batch;
-use crate::user_code::{CHECKING, FlowKey, call, key};
+use crate::user_code::{CHECKING, Caller, call, ended};
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -74,8 +74,8 @@ struct Map {
 
 impl Map {
     /// What the function makes of a batch; `None` for nothing.
-    fn apply(&self, py: Python<'_>, flow: FlowKey, batch: RecordBatch) -> Result<Option<Given>> {
-        let returned = call(py, flow, || {
+    fn apply(&self, py: Python<'_>, caller: Caller, batch: RecordBatch) -> Result<Option<Given>> {
+        let returned = call(py, caller, || {
             let arguments = match self.arguments.is_empty() {
                 true => None,
                 false => {
@@ -88,7 +88,7 @@ impl Map {
         if returned.is_none() {
             return Ok(None);
         }
-        let given = call(py, flow, || import(&returned))?;
+        let given = call(py, caller, || import(&returned))?;
         given.map(Some).ok_or_else(|| not_arrow("the function returned", &returned))
     }
 
@@ -108,16 +108,18 @@ impl Map {
     }
 
     fn run(&self, ports: &mut Ports, promised: &SchemaRef) -> Result<()> {
-        let flow = key(&ports.setup().cancel);
+        let cancel = ports.setup().cancel.clone();
         let mut rows = 0;
-        attached(|py| {
+        let result = attached(|py| {
             // The thread stays known to Python until the end, so that what user code keeps by
             // thread is kept.
             while let Some(batch) = py.detach(|| ports.get(0))? {
                 let first = rows;
                 rows += batch.num_rows();
                 let place = |e: Error| e.at(format!("rows {first} to {} of its input", rows - 1));
-                let Some(given) = self.apply(py, flow, batch).map_err(place)? else { continue };
+                let Some(given) = self.apply(py, Some(&cancel), batch).map_err(place)? else {
+                    continue;
+                };
                 py.detach(|| {
                     given.each(|batch| {
                         let batch = conform(batch, promised).map_err(place)?;
@@ -126,7 +128,8 @@ impl Map {
                 })?;
             }
             Ok(())
-        })
+        });
+        ended(&cancel, result)
     }
 }
 

@@ -1,0 +1,48 @@
+//! The Rust that flows are written as: it compiles, and it makes the flow it was written from.
+
+use euphrates_flow::code::{Language, code};
+use euphrates_flow::document::{Port, Variable};
+use euphrates_flow::{Document, QueueKind};
+use serde_json::json;
+
+#[allow(dead_code, clippy::print_stdout)]
+#[rustfmt::skip]
+#[path = "generated/program.rs"]
+mod program;
+
+/// Everything a document can hold, and names that would like to be code.
+fn sample() -> Document {
+    let mut flow = Document::new("\"); std::process::exit(1) //\u{202e}");
+    let rows = Variable { default: Some(json!(5_000_000_000_i64)), doc: Some("how many".into()) };
+    flow.variables.insert("rows".into(), rows);
+    flow.variables.insert("a \"name\"".into(), Variable::default());
+    let numbers = json!([-1, 1.5e300, u64::MAX, i64::MIN, null, true, [], {}]);
+    let config = json!({"what": "integers", "rows": {"$var": "rows"}, "numbers": numbers});
+    let source = flow.place("generate", config, Some(2));
+    let strange = flow.place_as("fn", "tee", json!({"#\"#": "r#\"\n\\"}), None);
+    let (one, two) = (flow.place("collect", json!({}), None), flow.place("count", json!({}), None));
+    flow.attach(&source, &strange).queue = Some(QueueKind::Pairwise);
+    let queue = flow.attach(&strange, &one);
+    queue.output = Some(Port::Name("0".into()));
+    queue.input = Some(Port::Position(0));
+    queue.bytes_max = Some(1 << 33);
+    flow.attach(&strange, &two);
+    flow.attach(&two, "nobody");
+    flow.place("alone", json!({}), None);
+    flow.layout = Some(json!({"zoom": 0.5}));
+    flow
+}
+
+#[test]
+fn a_program_makes_the_flow_it_was_written_from() {
+    let written = code(&sample(), &Default::default(), Language::Rust).unwrap();
+    let kept = include_str!("generated/program.rs");
+    if let Some(path) = std::env::var_os("EUPHRATES_REWRITE") {
+        std::fs::write(path, &written).unwrap();
+    }
+    assert_eq!(
+        written, kept,
+        "to keep it: EUPHRATES_REWRITE=crates/cli/tests/generated/program.rs"
+    );
+    assert_eq!(program::flow(), sample());
+}

@@ -1,0 +1,3 @@
+//! A flow, as a program.
+
+pub fn flow() -> euphrates_flow::Document { euphrates_flow::Document::new("") }
