@@ -83,7 +83,8 @@ fn find(name: &str) -> Result<Arc<ScalarUDF>> {
     names.sort_unstable();
     Err(match did_you_mean(&lower, names.into_iter()) {
         Some(near) => error.remedy(format!("did you mean `{near}`?")),
-        None => error.remedy("see the list of functions in the manual"),
+        None => error
+            .remedy("functions are those of DataFusion, like lower, substr, date_part, coalesce"),
     })
 }
 
