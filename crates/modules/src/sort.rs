@@ -2,6 +2,10 @@
 
 pub mod gather;
 pub mod keys;
+pub mod layout;
 pub mod ranges;
+pub mod recovery;
+pub mod rows;
 pub mod runs;
 pub mod spill;
+pub mod values;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use arrow::array::*;
 use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take};
-
+use arrow::ipc::writer::FileWriter;
 use arrow::record_batch::RecordBatch;
 use euphrates_engine::{Options, Report, go};
-use euphrates_flow::{Document, Result};
+use euphrates_flow::{Document, Result, batch_bytes};
 use euphrates_modules::registry;
 use serde_json::{Value, json};
 
@@ -100,6 +101,88 @@ fn a_table_is_sorted_by_any_columns_in_any_direction() {
         let sorted = rows(&run(&steps, &options).unwrap());
         assert_eq!(sorted, oracle(&unsorted, &by), "{keys:?}");
     }
+}
+
+/// A table of many kinds of columns with nulls, in an Arrow file of a few batches.
+fn table(path: &Path, rows: usize) {
+    let scattered = |row: usize| (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let present = |row: usize, every: u64| scattered(row) % every != 0;
+    let number = |row: usize| present(row, 11).then(|| (scattered(row) % 5000) as i64 - 2500);
+    let text = |row: usize| present(row, 7).then(|| "é".repeat((scattered(row) % 40) as usize));
+    let list = |row: usize| present(row, 5).then(|| vec![Some(row as i32); row % 3]);
+    let batch = |from: usize| {
+        let rows = || from..(from + 4096).min(rows);
+        let lists =
+            ListArray::from_iter_primitive::<arrow::datatypes::Int32Type, _, _>(rows().map(list));
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("number", Arc::new(rows().map(number).collect::<Int64Array>())),
+            ("text", Arc::new(rows().map(text).collect::<StringArray>())),
+            ("views", Arc::new(rows().map(text).collect::<StringViewArray>())),
+            ("row", Arc::new(rows().map(|row| row as u32).collect::<UInt32Array>())),
+            ("flag", Arc::new(rows().map(|row| Some(present(row, 2))).collect::<BooleanArray>())),
+            ("lists", Arc::new(lists)),
+            ("float", Arc::new(rows().map(|row| Some(row as f32)).collect::<Float32Array>())),
+            ("nothing", Arc::new(NullArray::new(rows().len()))),
+        ];
+        RecordBatch::try_from_iter_with_nullable(
+            columns.into_iter().map(|(name, array)| (name, array, true)),
+        )
+        .unwrap()
+    };
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = FileWriter::try_new(file, &batch(0).schema()).unwrap();
+    (0..rows).step_by(4096).for_each(|from| writer.write(&batch(from)).unwrap());
+    writer.finish().unwrap();
+}
+
+#[test]
+fn columns_of_every_kind_and_their_nulls_come_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.arrow");
+    table(&path, 120_000);
+    let source = ("scan", json!({"path": path}));
+    for memory in [1 << 30, 24 << 20] {
+        let options = options(folder.path(), memory);
+        let unsorted = rows(&run(&[source.clone(), ("collect", json!({}))], &options).unwrap());
+        for by in [
+            vec![("number", false), ("row", true)],
+            vec![("number", true), ("row", false)],
+            vec![("views", false), ("flag", true), ("row", false)],
+            vec![("float", true), ("text", false)],
+        ] {
+            let keys = by.iter().map(|(name, descending)| {
+                json!({"column": name, "descending": descending, "nulls_first": false})
+            });
+            let keys: Vec<Value> = keys.collect();
+            let steps = [source.clone(), ("sort", json!({"by": keys})), ("collect", json!({}))];
+            let report = run(&steps, &options).unwrap();
+            let remark = report.modules[1].remark.clone().unwrap();
+            assert_eq!(remark.starts_with("two passes"), memory < 1 << 30, "{remark}");
+            assert_eq!(rows(&report), oracle(&unsorted, &by), "{by:?}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_stays_near_its_size_where_records_are_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.arrow");
+    let long = |row: i64| if row < 100 { 300_000 } else { 10 };
+    let texts: StringArray = (0..60_000).map(|row| Some("x".repeat(long(row)))).collect();
+    let numbers: Int64Array = (0..60_000).map(Some).collect();
+    let columns: [(&str, ArrayRef); 2] = [("n", Arc::new(numbers)), ("text", Arc::new(texts))];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer =
+        FileWriter::try_new(std::fs::File::create(&path).unwrap(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    let steps =
+        [("scan", json!({"path": path})), ("sort", json!({"by": ["n"]})), ("collect", json!({}))];
+    let report = run(&steps, &options(folder.path(), 1 << 30)).unwrap();
+    let collected = report.collected.values().next().unwrap();
+    let largest = collected.batches.iter().map(batch_bytes).max().unwrap();
+    assert!(largest < 5 << 20, "{largest}");
+    assert_eq!(rows(&report), batch);
 }
 
 #[test]

@@ -20,6 +20,15 @@ pub const SAMPLE_ROWS: usize = 4096;
 /// are out soon and the last ones are shared fairly.
 pub const RANGE_BYTES: usize = 16 << 20;
 
+/// Fewer columns are copied one by one at no more cost than it takes to make rows of them.
+const ROW_COLUMNS_MIN: usize = 3;
+
+/// Whether this many columns besides the keys are better held row by row: the place of each record
+/// costs a wait for memory, instead of one for every column.
+pub fn rows_pay(columns: usize) -> bool {
+    columns >= ROW_COLUMNS_MIN
+}
+
 /// Bytes of a block of a run on disk.
 pub const BLOCK_BYTES: usize = 128 << 10;
 

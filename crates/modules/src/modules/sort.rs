@@ -27,6 +27,7 @@ use serde::Deserialize;
 
 use crate::order_by::{SortKey, resolve};
 use crate::sort::keys::{KeyColumn, KeyEncoder};
+use crate::sort::layout::Layout;
 use crate::sort::ranges::Ranges;
 use crate::sort::runs::MemoryRuns;
 use crate::sort::spill::DiskRun;
@@ -75,7 +76,7 @@ struct Sort {
 #[derive(Default)]
 struct Shared {
     /// Known once the flow is checked.
-    input: Option<SchemaRef>,
+    layout: Option<Arc<Layout>>,
     encoder: Option<Arc<KeyEncoder>>,
     scratch: Option<Arc<Scratch>>,
     instances: usize,
@@ -99,9 +100,10 @@ impl Placed for Sort {
             true => with_position(&inputs[0], &mut columns),
             false => inputs[0].clone(),
         };
-        let encoder = Arc::new(KeyEncoder::new(&input, columns)?);
+        let layout = Layout::new(&input, inputs[0].clone(), columns);
+        let encoder = KeyEncoder::new(layout.held(), layout.keys().to_vec())?;
         let mut shared = self.lock();
-        (shared.input, shared.encoder) = (Some(inputs[0].clone()), Some(encoder));
+        (shared.layout, shared.encoder) = (Some(Arc::new(layout)), Some(Arc::new(encoder)));
         Ok(vec![inputs[0].clone()])
     }
 
@@ -121,22 +123,18 @@ impl Placed for Sort {
     }
 
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        let (input, encoder, scratch, next) = {
+        let (layout, encoder, scratch, next) = {
             let shared = self.lock();
-            let input = shared.input.clone().expect("schemas() has been called");
+            let layout = shared.layout.clone().expect("schemas() has been called");
             let encoder = shared.encoder.clone().expect("schemas() has been called");
             let scratch = shared.scratch.clone().expect("prepare() has been called");
-            (input, encoder, scratch, shared.next.clone())
+            (layout, encoder, scratch, shared.next.clone())
         };
         let batches_max = encoder.batches_max() / (setup.instances + 1);
-        let taken = MemoryRuns::new(encoder.clone());
-        let schema = match self.config.stable {
-            true => with_position(&input, &mut vec![]),
-            false => input,
-        };
+        let held = MemoryRuns::new(encoder.clone());
         let share_bytes = setup.memory_bytes;
-        let held = Intake { encoder, schema, scratch, held: taken, share_bytes, batches_max };
-        Ok(Box::new(Instance { sort: self, intake: Some(held), next }))
+        let intake = Intake { layout, encoder, scratch, held, share_bytes, batches_max };
+        Ok(Box::new(Instance { sort: self, intake: Some(intake), next }))
     }
 
     fn remark(&self) -> Option<String> {
@@ -158,7 +156,7 @@ impl Sort {
 
     /// Hands in what an instance has, and waits for the ranges; the last to arrive cuts them.
     fn meet(&self, intake: Intake, disk: Vec<DiskRun>, ports: &Ports) -> Result<Arc<Ranges>> {
-        let Intake { encoder, held, .. } = intake;
+        let Intake { layout, encoder, held, .. } = intake;
         let mut shared = self.lock();
         shared.arrived += 1;
         shared.runs_written += disk.len();
@@ -172,8 +170,8 @@ impl Sort {
             };
             let (memory, disk) =
                 (std::mem::take(&mut shared.memory), std::mem::take(&mut shared.disk));
-            let schema = shared.input.clone().expect("schemas() has been called");
-            shared.ranges = Some(Arc::new(Ranges::new(encoder, schema, memory, disk, range_bytes)));
+            let held = layout.held().clone();
+            shared.ranges = Some(Arc::new(Ranges::new(encoder, held, memory, disk, range_bytes)));
             self.changed.notify_all();
         }
         let _state = ports.metrics().enter(State::Starved);
@@ -197,6 +195,7 @@ struct Instance {
 impl Module for Instance {
     fn run(&mut self, ports: &mut Ports) -> Result<()> {
         let mut intake = self.intake.take().expect("an instance runs once");
+        let layout = intake.layout.clone();
         let disk = match self.sort.config.stable {
             true => intake.fill_in_order(ports)?,
             false => intake.fill(ports)?,
@@ -209,7 +208,7 @@ impl Module for Instance {
             }
             ports.begin_run(0, range as RunIndex)?;
             for batch in ranges.merge(range)?.batches() {
-                ports.put(0, batch?)?;
+                ports.put(0, layout.unpack(batch?)?)?;
             }
             ports.end_run(0)?;
         }
@@ -218,8 +217,8 @@ impl Module for Instance {
 
 /// What one instance has taken in.
 struct Intake {
+    layout: Arc<Layout>,
     encoder: Arc<KeyEncoder>,
-    schema: SchemaRef,
     scratch: Arc<Scratch>,
     held: MemoryRuns,
     share_bytes: usize,
@@ -248,7 +247,7 @@ impl Intake {
                     }
                     let positions = (row..).map(|row| (run << 40) | row);
                     row += batch.num_rows() as u64;
-                    let batch = add_position(&self.schema, batch, positions)?;
+                    let batch = add_position(self.layout.input(), batch, positions)?;
                     disk.extend(self.take_in(batch, ports)?);
                 }
                 Taken::RunEnd(_) | Taken::Empty => {}
@@ -260,7 +259,7 @@ impl Intake {
     }
 
     fn take_in(&mut self, batch: RecordBatch, ports: &Ports) -> Result<Option<DiskRun>> {
-        self.held.push(batch)?;
+        self.held.push(self.layout.pack(batch)?)?;
         let full = must_spill(self.held.bytes(), self.share_bytes);
         if full || self.held.batches.len() >= self.batches_max {
             return self.spill(ports).map(Some);
@@ -281,7 +280,7 @@ impl Intake {
     fn spill(&mut self, ports: &Ports) -> Result<DiskRun> {
         let path: PathBuf = self.scratch.file("run")?;
         let held = self.held.take();
-        let run = DiskRun::write(&path, &self.encoder, &self.schema, held, ports.setup())?;
+        let run = DiskRun::write(&path, &self.encoder, self.layout.held(), held, ports.setup())?;
         ports.metrics().spilled(run.bytes());
         Ok(run)
     }

@@ -1,23 +1,32 @@
 //! Copies rows out of many batches, in a given order: the step that touches every byte.
 //!
-//! Rows come from random places, so what costs is waiting for memory: fixed-width columns are
-//! copied with the rows ahead prefetched. Columns with nulls and nested types go through arrow's
-//! `interleave`, which handles everything at a third of the speed.
+//! Rows come from random places, so what costs is waiting for memory: columns are copied with the
+//! rows ahead prefetched, and few columns are left where records are wide (see `layout`). Columns
+//! with nulls and nested types go through arrow's `interleave`, which handles everything at a third
+//! of the speed.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, FixedSizeBinaryArray, make_array};
+use arrow::array::{Array, ArrayRef};
 use arrow::buffer::Buffer;
 use arrow::compute::interleave;
 use arrow::datatypes::{DataType, SchemaRef};
-use arrow::record_batch::RecordBatch;
-use euphrates_flow::Result;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
 use euphrates_io::buffer::pool;
 
-use super::keys::{KeyEncoder, Recovery};
+use super::keys::KeyEncoder;
+use super::recovery::Recovery;
+use super::values::{bytes_array, fixed_array, fixed_values};
 
 /// How many rows ahead are fetched: about the memory's latency over the time of one copy.
 const PREFETCH_ROWS: usize = 16;
+
+/// Of longer values, the processor sees by itself that they go on.
+const PREFETCH_BYTES_MAX: usize = 512;
+
+/// A batch of values that differ much in length is cut when it grows to this.
+const BATCH_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
 
 /// Where a row is: batch << 16 | row.
 pub type RowId = u32;
@@ -34,15 +43,16 @@ enum Source {
     /// The values stand in the sort keys.
     Keys { data_type: DataType, recovery: Recovery },
     /// Values of one width, without nulls, one after the other.
-    Fixed { width: usize, data_type: DataType, parts: Vec<Part> },
+    Fixed { width: usize, data_type: DataType, parts: Vec<Buffer> },
     /// Bytes with 32-bit offsets, without nulls.
-    Bytes { data_type: DataType, parts: Vec<(Buffer, Buffer)> },
+    Bytes { data_type: DataType, parts: Vec<Part>, longest: usize },
     /// Anything else.
     Other(Vec<ArrayRef>),
 }
 
-/// The values of one batch, kept alive and looked at through a pointer.
+/// Values of a batch, and where they begin and end.
 struct Part {
+    offsets: Buffer,
     values: Buffer,
 }
 
@@ -65,13 +75,16 @@ impl Sources {
         Sources { encoder: encoder.clone(), schema, columns }
     }
 
-    /// The rows of these keys, in this order, as one batch.
+    /// The rows of these keys, in this order, as one batch; only the first of them when all
+    /// together are much larger than a batch should be.
     pub fn gather(&self, keys: &[u128]) -> Result<RecordBatch> {
         let ids: Vec<RowId> = keys.iter().map(|key| self.encoder.id(*key)).collect();
-        let columns = self.columns.iter().map(|source| source.gather(&ids, keys));
+        let fitting =
+            self.columns.iter().fold(ids.len(), |fit, source| source.fitting(&ids[..fit]));
+        let (ids, keys) = (&ids[..fitting], &keys[..fitting]);
+        let columns = self.columns.iter().map(|source| source.gather(ids, keys));
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let options = arrow::record_batch::RecordBatchOptions::new();
-        let options = options.with_row_count(Some(ids.len()));
+        let options = RecordBatchOptions::new().with_row_count(Some(ids.len()));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
 }
@@ -87,15 +100,32 @@ impl Source {
         let binary = matches!(data_type, DataType::Utf8 | DataType::Binary);
         match width {
             Some(width) if !has_nulls && width > 0 => {
-                let parts = arrays.map(|array| fixed_part(array, width)).collect();
+                let parts = arrays.map(|array| fixed_values(array, width)).collect();
                 Source::Fixed { width, data_type: data_type.clone(), parts }
             }
-            None if !has_nulls && binary => Source::Bytes {
-                data_type: data_type.clone(),
-                parts: arrays.map(bytes_part).collect(),
-            },
+            None if !has_nulls && binary => {
+                let parts: Vec<Part> = arrays.map(Part::new).collect();
+                let longest = parts.iter().map(Part::longest).max().unwrap_or(0);
+                Source::Bytes { data_type: data_type.clone(), parts, longest }
+            }
             _ => Source::Other(arrays.cloned().collect()),
         }
+    }
+
+    /// How many of these rows make a batch that is not too large: at least one.
+    fn fitting(&self, ids: &[RowId]) -> usize {
+        let Source::Bytes { parts, longest, .. } = self else { return ids.len() };
+        if longest.saturating_mul(ids.len()) <= BATCH_BYTES_MAX {
+            return ids.len();
+        }
+        let mut bytes = 0;
+        let fits = |id: &&RowId| {
+            let offsets: &[i32] = parts[(**id >> 16) as usize].offsets.typed_data();
+            let row = (**id & 0xffff) as usize;
+            bytes += (offsets[row + 1] - offsets[row]) as usize;
+            bytes <= BATCH_BYTES_MAX
+        };
+        ids.iter().take_while(fits).count().clamp(1, ids.len().max(1))
     }
 
     fn gather(&self, ids: &[RowId], keys: &[u128]) -> Result<ArrayRef> {
@@ -103,12 +133,12 @@ impl Source {
             Source::Keys { data_type, recovery } => {
                 let mut out = pool().take(keys.len() * recovery.width)?;
                 recovery.write(keys, &mut out);
-                Ok(fixed_array(data_type, keys.len(), out.into_arrow()))
+                Ok(fixed_array(data_type, keys.len(), out.into_arrow(), recovery.nulls(keys)))
             }
             Source::Fixed { width, data_type, parts } => {
-                Ok(fixed_array(data_type, ids.len(), gather_fixed(parts, *width, ids)?))
+                Ok(fixed_array(data_type, ids.len(), gather_fixed(parts, *width, ids)?, None))
             }
-            Source::Bytes { data_type, parts } => gather_bytes(data_type, parts, ids),
+            Source::Bytes { data_type, parts, .. } => gather_bytes(data_type, parts, ids),
             Source::Other(arrays) => {
                 let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
                 let split = |id: &RowId| ((id >> 16) as usize, (id & 0xffff) as usize);
@@ -119,38 +149,22 @@ impl Source {
     }
 }
 
-fn fixed_part(array: &ArrayRef, width: usize) -> Part {
-    let values = match array.as_any().downcast_ref::<FixedSizeBinaryArray>() {
-        Some(binary) => binary.values().clone(),
-        None => {
-            let data = array.to_data();
-            data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width)
-        }
-    };
-    Part { values }
-}
+impl Part {
+    fn new(array: &ArrayRef) -> Part {
+        let data = array.to_data();
+        let offsets = data.buffers()[0].slice_with_length(data.offset() * 4, (data.len() + 1) * 4);
+        Part { offsets, values: data.buffers()[1].clone() }
+    }
 
-fn bytes_part(array: &ArrayRef) -> (Buffer, Buffer) {
-    let data = array.to_data();
-    let offsets = data.buffers()[0].slice_with_length(data.offset() * 4, (data.len() + 1) * 4);
-    (offsets, data.buffers()[1].clone())
-}
-
-fn fixed_array(data_type: &DataType, rows: usize, values: Buffer) -> ArrayRef {
-    match data_type {
-        DataType::FixedSizeBinary(width) => {
-            Arc::new(FixedSizeBinaryArray::new(*width, values, None))
-        }
-        _ => {
-            let data = arrow::array::ArrayData::builder(data_type.clone());
-            let data = data.len(rows).add_buffer(values);
-            make_array(data.build().expect("one buffer of the right length"))
-        }
+    fn longest(&self) -> usize {
+        let offsets: &[i32] = self.offsets.typed_data();
+        let lengths = offsets.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
+        lengths.max().unwrap_or(0)
     }
 }
 
-fn gather_fixed(parts: &[Part], width: usize, ids: &[RowId]) -> Result<Buffer> {
-    let values: Vec<&[u8]> = parts.iter().map(|part| part.values.as_slice()).collect();
+fn gather_fixed(parts: &[Buffer], width: usize, ids: &[RowId]) -> Result<Buffer> {
+    let values: Vec<&[u8]> = parts.iter().map(Buffer::as_slice).collect();
     let mut out = pool().take(ids.len() * width)?;
     // Widths known to the compiler become a few moves.
     match width {
@@ -188,13 +202,9 @@ fn copy_wide_rows(values: &[&[u8]], width: usize, ids: &[RowId], out: &mut [u8])
     }
 }
 
-fn gather_bytes(
-    data_type: &DataType,
-    parts: &[(Buffer, Buffer)],
-    ids: &[RowId],
-) -> Result<ArrayRef> {
-    let offsets: Vec<&[i32]> = parts.iter().map(|(offsets, _)| offsets.typed_data()).collect();
-    let values: Vec<&[u8]> = parts.iter().map(|(_, values)| values.as_slice()).collect();
+fn gather_bytes(data_type: &DataType, parts: &[Part], ids: &[RowId]) -> Result<ArrayRef> {
+    let offsets: Vec<&[i32]> = parts.iter().map(|part| part.offsets.typed_data()).collect();
+    let values: Vec<&[u8]> = parts.iter().map(|part| part.values.as_slice()).collect();
     let mut ends = Vec::with_capacity(ids.len() + 1);
     let mut end = 0i32;
     ends.push(end);
@@ -205,18 +215,18 @@ fn gather_bytes(
         }
         let row = (id & 0xffff) as usize;
         let offsets = offsets[(id >> 16) as usize];
-        end = end.checked_add(offsets[row + 1] - offsets[row]).ok_or_else(|| {
-            euphrates_flow::Error::failed("a batch would hold more than 2 GiB of text")
-        })?;
+        end = end
+            .checked_add(offsets[row + 1] - offsets[row])
+            .ok_or_else(|| Error::failed("a batch would hold more than 2 GiB of text"))?;
         ends.push(end);
     }
     let mut out = pool().take(end as usize)?;
     let mut at = 0;
     for (place, id) in ids.iter().enumerate() {
         if let Some(ahead) = ids.get(place + PREFETCH_ROWS) {
-            let part = (ahead >> 16) as usize;
-            let at = offsets[part][(ahead & 0xffff) as usize] as usize;
-            prefetch_at(values[part], at, 64);
+            let (part, row) = ((ahead >> 16) as usize, (ahead & 0xffff) as usize);
+            let (from, to) = (offsets[part][row] as usize, offsets[part][row + 1] as usize);
+            prefetch_at(values[part], from, (to - from).min(PREFETCH_BYTES_MAX));
         }
         let (part, row) = ((id >> 16) as usize, (id & 0xffff) as usize);
         let offsets = offsets[part];
@@ -224,12 +234,7 @@ fn gather_bytes(
         out[at..at + bytes.len()].copy_from_slice(bytes);
         at += bytes.len();
     }
-    let data = arrow::array::ArrayData::builder(data_type.clone())
-        .len(ids.len())
-        .add_buffer(Buffer::from_vec(ends))
-        .add_buffer(out.into_arrow());
-    // SAFETY: the offsets rise and end at the length of the values; text was text in its source.
-    Ok(make_array(unsafe { data.build_unchecked() }))
+    Ok(bytes_array(data_type, ends, out.into_arrow(), None))
 }
 
 fn prefetch(values: &[&[u8]], id: RowId, width: usize) {
@@ -262,7 +267,7 @@ fn prefetch_at(bytes: &[u8], at: usize, length: usize) {
 mod tests {
     use super::super::keys::KeyColumn;
     use super::*;
-    use arrow::array::{Int32Array, StringArray};
+    use arrow::array::{FixedSizeBinaryArray, Int32Array, StringArray};
     use arrow::datatypes::{Field, Schema};
 
     #[test]

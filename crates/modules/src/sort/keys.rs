@@ -12,6 +12,8 @@ use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, Rows, SortField};
 use euphrates_flow::{Error, Result};
 
+use super::recovery::Recovery;
+
 /// Bits of a row's number: batch in the upper, row within it in the lower 16.
 const ID_BITS_MAX: u32 = 32;
 /// With fewer, too few batches could be told apart.
@@ -54,36 +56,6 @@ pub struct OwnedKey {
     pub bits: u128,
     /// The whole key, if the bits do not say all.
     pub whole: Box<[u8]>,
-}
-
-/// Where in a key the bytes of a column are.
-#[derive(Clone, Copy, Debug)]
-pub struct Recovery {
-    shift: u32,
-    flip: u128,
-    /// Bytes of a value.
-    pub width: usize,
-}
-
-impl Recovery {
-    /// Writes the column's values for these keys; `out` holds `width` bytes for each.
-    pub fn write(self, keys: &[u128], out: &mut [u8]) {
-        // The width of the sort benchmark's keys, known to the compiler.
-        if self.width == 10 {
-            return self.write_all::<10>(keys, out.as_chunks_mut().0);
-        }
-        for (key, out) in keys.iter().zip(out.chunks_exact_mut(self.width)) {
-            let bytes = ((key >> self.shift) ^ self.flip).to_be_bytes();
-            out.copy_from_slice(&bytes[16 - self.width..]);
-        }
-    }
-
-    fn write_all<const WIDTH: usize>(self, keys: &[u128], out: &mut [[u8; WIDTH]]) {
-        for (key, out) in keys.iter().zip(out) {
-            let bytes = ((key >> self.shift) ^ self.flip).to_be_bytes();
-            *out = bytes[16 - WIDTH..].try_into().expect("one width");
-        }
-    }
 }
 
 impl KeyEncoder {
@@ -142,17 +114,16 @@ impl KeyEncoder {
     }
 
     /// How a column's values can be read off the keys themselves, which spares the walk to the
-    /// rows: for fixed-width bytes in exact keys, without nulls.
+    /// rows: for exact keys that are integers or fixed-width bytes underneath.
     pub fn recovers(&self, schema: &Schema, column: usize) -> Option<Recovery> {
         let place = self.columns.iter().position(|key| key.column == column)?;
         let below = self.bits[place + 1..].iter().zip(&self.nullable[place + 1..]);
-        let shift: Option<u32> = below.map(|(bits, null)| Some((*bits)? + u32::from(*null))).sum();
-        let DataType::FixedSizeBinary(width) = schema.field(column).data_type() else {
-            return None;
-        };
-        let usable = self.is_exact() && !self.nullable[place];
-        let flip = if self.columns[place].descending { mask(*width as u32 * 8) } else { 0 };
-        usable.then_some(Recovery { shift: shift? + self.id_bits, flip, width: *width as usize })
+        let below: Option<u32> = below.map(|(bits, null)| Some((*bits)? + u32::from(*null))).sum();
+        let key = &self.columns[place];
+        let nulls = self.nullable[place].then_some(key.nulls_first);
+        let shift = below? + self.id_bits;
+        let usable = self.is_exact().then(|| schema.field(column).data_type());
+        usable.and_then(|data_type| Recovery::new(data_type, shift, key.descending, nulls))
     }
 
     /// The number of the row: batch << 16 | row.
@@ -232,7 +203,7 @@ fn first_96_bits(key: &[u8]) -> u128 {
 }
 
 /// Bits of the value of a fixed-width key; `None` for keys that need a row encoding.
-fn key_bits(data_type: &DataType) -> Option<u32> {
+pub(super) fn key_bits(data_type: &DataType) -> Option<u32> {
     match data_type {
         DataType::Boolean => Some(1),
         DataType::FixedSizeBinary(bytes) => u32::try_from(*bytes).ok().map(|bytes| bytes * 8),
@@ -300,7 +271,7 @@ struct Nulls<'a> {
     first: bool,
 }
 
-fn mask(bits: u32) -> u128 {
+pub(super) fn mask(bits: u32) -> u128 {
     if bits == 128 { u128::MAX } else { (1 << bits) - 1 }
 }
 

@@ -49,8 +49,7 @@ pub struct Merged {
 }
 
 impl Ranges {
-    /// Cuts runs into ranges of about `range_bytes`. `schema` is that of the output: the first
-    /// columns of the runs.
+    /// Cuts runs into ranges of about `range_bytes`. `schema` is that of the runs.
     pub fn new(
         encoder: Arc<KeyEncoder>,
         schema: SchemaRef,
@@ -213,7 +212,13 @@ fn falls_before(order: Ordering, place: (usize, usize), border: &Border) -> bool
 impl Merged {
     /// Copies the rows out, batch by batch.
     pub fn batches(&self) -> impl Iterator<Item = Result<RecordBatch>> + '_ {
-        self.keys.chunks(self.rows_per_batch).map(|keys| self.sources.gather(keys))
+        let mut left = &self.keys[..];
+        std::iter::from_fn(move || {
+            let next = &left[..left.len().min(self.rows_per_batch)];
+            let batch = (!next.is_empty()).then(|| self.sources.gather(next))?;
+            left = batch.as_ref().map_or(&[], |batch| &left[batch.num_rows()..]);
+            Some(batch)
+        })
     }
 
     /// The same in batches of about this many bytes.

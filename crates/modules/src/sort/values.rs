@@ -1,0 +1,56 @@
+//! Arrays as bytes, and bytes as arrays.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayData, ArrayRef, FixedSizeBinaryArray, make_array};
+use arrow::buffer::{Buffer, NullBuffer};
+use arrow::datatypes::DataType;
+
+/// The values of a column of this width, nulls included, one behind the other.
+pub fn fixed_values(array: &ArrayRef, width: usize) -> Buffer {
+    match array.as_any().downcast_ref::<FixedSizeBinaryArray>() {
+        Some(binary) => binary.values().clone(),
+        None => {
+            let data = array.to_data();
+            data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width)
+        }
+    }
+}
+
+/// A column of one width.
+pub fn fixed_array(
+    data_type: &DataType,
+    rows: usize,
+    values: Buffer,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef {
+    match data_type {
+        DataType::FixedSizeBinary(width) => {
+            Arc::new(FixedSizeBinaryArray::new(*width, values, nulls))
+        }
+        _ => {
+            let data = ArrayData::builder(data_type.clone()).len(rows).add_buffer(values);
+            make_array(data.nulls(nulls).build().expect("one buffer of the right length"))
+        }
+    }
+}
+
+/// A column of text or bytes whose values end at these places, the first of which is 0. Text must
+/// have been text in its source.
+pub fn bytes_array(
+    data_type: &DataType,
+    ends: Vec<i32>,
+    values: Buffer,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef {
+    let rows = ends.len() - 1;
+    let is_wide = matches!(data_type, DataType::LargeUtf8 | DataType::LargeBinary);
+    let ends = match is_wide {
+        true => Buffer::from_vec(ends.into_iter().map(i64::from).collect::<Vec<_>>()),
+        false => Buffer::from_vec(ends),
+    };
+    let data = ArrayData::builder(data_type.clone()).len(rows).nulls(nulls);
+    let data = data.add_buffer(ends).add_buffer(values);
+    // SAFETY: the ends rise to the length of the values, and text is text (see above).
+    make_array(unsafe { data.build_unchecked() })
+}
