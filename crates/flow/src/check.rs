@@ -48,6 +48,8 @@ pub struct CheckedNode {
     schemas: Vec<SchemaRef>,
     /// Whether its outputs come in runs.
     pub ordered: bool,
+    /// What these are sorted by, as far as it is known.
+    sorted_by: Vec<String>,
 }
 
 impl CheckedNode {
@@ -329,12 +331,17 @@ fn settle(
         return Err(Error::usage("the input has no order to keep").remedy(remedy));
     }
     let keeps_runs = in_runs && edges.len() == 1 && order != Order::Any;
+    let sorted_by = match in_runs {
+        true => nodes[incoming[0].producer].sorted_by.as_slice(),
+        false => &[],
+    };
     let checked = CheckedNode {
         id: node.id.clone(),
         spec: member.spec,
         count,
         keeps_runs,
         ordered: placed.is_ordered(in_runs, keeps_runs),
+        sorted_by: placed.sorted_by(sorted_by),
         inputs: graph.names(node, false),
         outputs: graph.names(node, true),
         schemas: output_schemas,

@@ -68,6 +68,13 @@ pub trait Placed: Send + Sync {
         inputs_ordered && keeps_runs
     }
 
+    /// The columns the output is sorted by, most significant first and written as in SQL, given
+    /// those of the input: asked of modules whose output, or whose input, comes in order.
+    fn sorted_by(&self, input: &[String]) -> Vec<String> {
+        let _ = input;
+        vec![]
+    }
+
     /// Whether the input must be a stream of numbered runs, whatever the spec says of order.
     fn needs_runs(&self) -> bool {
         false

@@ -61,7 +61,7 @@ fn nothing_is_seen_before_the_commit_and_everything_after() {
     let home = tempfile::tempdir().unwrap();
     let new = staged(home.path(), "a/b", 0, false);
     assert_eq!(Collection::open(home.path(), "a/b").unwrap_err().kind(), Kind::Usage);
-    new.commit(true).unwrap();
+    new.commit(Some(vec![])).unwrap();
     drop(new);
     let collection = Collection::open(home.path(), "a/b").unwrap();
     assert!(values(&collection).into_iter().eq(0..4000));
@@ -76,7 +76,7 @@ fn nothing_is_seen_before_the_commit_and_everything_after() {
 #[test]
 fn readers_share_the_pieces_and_a_stream_numbers_its_runs() {
     let home = tempfile::tempdir().unwrap();
-    staged(home.path(), "c", 0, false).commit(false).unwrap();
+    staged(home.path(), "c", 0, false).commit(None).unwrap();
     let collection = Collection::open(home.path(), "c").unwrap();
     for as_stream in [false, true] {
         let claims = collection.claims(as_stream);
@@ -106,7 +106,7 @@ fn an_abandoned_collection_leaves_nothing() {
     let home = tempfile::tempdir().unwrap();
     let new = staged(home.path(), "a", 0, false);
     new.abandon();
-    new.commit(false).unwrap();
+    new.commit(None).unwrap();
     drop(staged(home.path(), "b", 0, false));
     assert!(files(home.path()).is_empty(), "{:?}", files(home.path()));
 }
@@ -114,12 +114,12 @@ fn an_abandoned_collection_leaves_nothing() {
 #[test]
 fn a_collection_is_replaced_only_when_that_was_asked_for() {
     let home = tempfile::tempdir().unwrap();
-    staged(home.path(), "a", 0, false).commit(false).unwrap();
+    staged(home.path(), "a", 0, false).commit(None).unwrap();
     let schema = numbers(0, 0).schema();
     let error = NewCollection::create(home.path(), "a", &schema, options(false)).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage);
     let old = Collection::open(home.path(), "a").unwrap();
-    staged(home.path(), "a", 10_000, true).commit(false).unwrap();
+    staged(home.path(), "a", 10_000, true).commit(None).unwrap();
     assert_eq!(values(&old)[0], 0, "who has it open reads on");
     let new = Collection::open(home.path(), "a").unwrap();
     assert_eq!((values(&new)[0], new.manifest().version), (10_000, 2));
@@ -130,8 +130,8 @@ fn a_collection_is_replaced_only_when_that_was_asked_for() {
 fn of_two_writers_one_wins_and_the_other_is_told() {
     let home = tempfile::tempdir().unwrap();
     let (one, other) = (staged(home.path(), "a", 0, false), staged(home.path(), "a", 9, false));
-    one.commit(false).unwrap();
-    let error = other.commit(false).unwrap_err();
+    one.commit(None).unwrap();
+    let error = other.commit(None).unwrap_err();
     assert_eq!(error.kind(), Kind::Failed);
     assert!(error.to_string().contains("another writer"), "{error}");
     drop((one, other));
@@ -142,13 +142,13 @@ fn of_two_writers_one_wins_and_the_other_is_told() {
 #[test]
 fn what_is_removed_is_gone_and_its_name_is_free() {
     let home = tempfile::tempdir().unwrap();
-    staged(home.path(), "a/b", 0, false).commit(false).unwrap();
+    staged(home.path(), "a/b", 0, false).commit(None).unwrap();
     remove(home.path(), "a/b", "run").unwrap();
     assert!(Collection::open(home.path(), "a/b").is_err());
     assert!(Catalog::of(home.path()).unwrap().list().unwrap().is_empty());
     assert!(files(&home.path().join("data")).is_empty());
     assert!(!home.path().join("data/a").exists());
-    staged(home.path(), "a/b", 5, false).commit(false).unwrap();
+    staged(home.path(), "a/b", 5, false).commit(None).unwrap();
     assert_eq!(Collection::open(home.path(), "a/b").unwrap().manifest().version, 3);
 }
 
@@ -172,7 +172,7 @@ fn what_the_dead_left_is_reclaimed_wherever_they_died() {
             std::fs::copy(file, copy.join("segments").join(file.file_name().unwrap())).unwrap();
         }
         if stage == 3 {
-            new.commit(false).unwrap();
+            new.commit(None).unwrap();
             std::fs::remove_dir_all(copy.join("segments")).unwrap();
         }
         drop(new);
@@ -192,7 +192,7 @@ fn what_the_dead_left_is_reclaimed_wherever_they_died() {
     assert_eq!(files(&data).len(), 4, "only what was committed is left");
     let living = staged(home.path(), "living", 0, false);
     assert_eq!(reclaim(home.path()).unwrap(), 0);
-    living.commit(false).unwrap();
+    living.commit(None).unwrap();
 }
 
 #[test]
@@ -209,12 +209,12 @@ fn a_collection_can_lie_on_another_disk_that_may_be_missing() {
     let schema = numbers(0, 0).schema();
     NewCollection::create(home.path(), "empty", &schema, on_fast.clone())
         .unwrap()
-        .commit(true)
+        .commit(Some(vec![]))
         .unwrap();
     assert!(values(&Collection::open(home.path(), "empty").unwrap()).is_empty());
     let new = NewCollection::create(home.path(), "a", &schema, on_fast).unwrap();
     new.add(new.segment().unwrap()).unwrap();
-    new.commit(true).unwrap();
+    new.commit(Some(vec![])).unwrap();
     assert_eq!(files(elsewhere.path()).len(), 2);
     std::fs::remove_dir_all(elsewhere.path().join("a")).unwrap();
     let error = Collection::open(home.path(), "a").unwrap_err();

@@ -1,5 +1,7 @@
 //! `ORDER BY` items, as people write them.
 
+use std::fmt;
+
 use arrow::datatypes::Schema;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
@@ -25,6 +27,19 @@ pub enum SortKey {
         #[serde(default)]
         nulls_first: bool,
     },
+}
+
+impl fmt::Display for SortKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SortKey::Text(text) => f.write_str(text),
+            SortKey::Spelled { column, descending, nulls_first } => {
+                let direction = if *descending { " desc" } else { "" };
+                let nulls = if *nulls_first { " nulls first" } else { "" };
+                write!(f, "{column}{direction}{nulls}")
+            }
+        }
+    }
 }
 
 /// The columns these keys name.

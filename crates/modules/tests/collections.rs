@@ -103,6 +103,31 @@ fn a_failed_flow_leaves_the_old_version_and_nothing_else() {
 }
 
 #[test]
+fn the_catalog_knows_what_a_collection_is_sorted_by() {
+    let home = tempfile::tempdir().unwrap();
+    let make = ("generate", json!({"what": "integers", "rows": 1000}));
+    let key = json!({"column": "n", "descending": true});
+    let read = ("read", json!({"collection": "sorted", "order": true}));
+    let unordered = ("read", json!({"collection": "sorted"}));
+    let filter = ("filter", json!({"where": "n > 3"}));
+    let project = ("project", json!({"columns": ["-n as n"]}));
+    let flows: Vec<(&str, Vec<(&str, Value)>, Option<&[&str]>)> = vec![
+        ("sorted", vec![make.clone(), ("sort", json!({"by": [key]}))], Some(&["n desc"])),
+        ("kept", vec![read.clone(), filter], Some(&["n desc"])),
+        ("changed", vec![read, project], Some(&[])),
+        ("shuffled", vec![unordered], None),
+        ("made", vec![make], None),
+    ];
+    for (name, mut steps, keys) in flows {
+        steps.push(("write", json!({"collection": name})));
+        run(home.path(), &steps).unwrap();
+        let manifest = Catalog::of(home.path()).unwrap().describe(name).unwrap();
+        assert_eq!(manifest.ordered, keys.is_some(), "{name}");
+        assert_eq!(manifest.sort_keys, keys.unwrap_or_default(), "{name}");
+    }
+}
+
+#[test]
 fn an_empty_input_makes_an_empty_collection() {
     let home = tempfile::tempdir().unwrap();
     for order in [false, true] {

@@ -129,11 +129,12 @@ impl NewCollection {
         self.parts().statistics.merge(statistics);
     }
 
-    /// Makes the collection visible, at once; `ordered` if its segments, one after the other, are
-    /// a stream. Fails, and leaves nothing behind, if another writer was faster.
-    pub fn commit(&self, ordered: bool) -> Result<()> {
+    /// Makes the collection visible, at once. If its segments, one after the other, are a stream,
+    /// `order` names the columns it is sorted by, as far as they are known. Fails, and leaves
+    /// nothing behind, if another writer was faster.
+    pub fn commit(&self, order: Option<Vec<String>>) -> Result<()> {
         let Some(staging) = self.lock_staging().take() else { return Ok(()) };
-        let committed = self.commit_staged(&staging, ordered);
+        let committed = self.commit_staged(&staging, order);
         if committed.is_err() {
             let _ = fs::remove_dir_all(self.disk.folder().join(&self.place));
         }
@@ -152,8 +153,8 @@ impl NewCollection {
         }
     }
 
-    fn commit_staged(&self, staging: &Held, ordered: bool) -> Result<()> {
-        let manifest = self.manifest(ordered)?;
+    fn commit_staged(&self, staging: &Held, order: Option<Vec<String>>) -> Result<()> {
+        let manifest = self.manifest(order)?;
         let (home, name, place) = (self.home.clone(), self.name.clone(), self.place.clone());
         Note { home, name, place }.write(&staging.folder)?;
         let (from, to) = (segments_folder(&staging.folder), self.disk.folder().join(&self.place));
@@ -178,7 +179,7 @@ impl NewCollection {
         }
     }
 
-    fn manifest(&self, ordered: bool) -> Result<Manifest> {
+    fn manifest(&self, order: Option<Vec<String>>) -> Result<Manifest> {
         let mut parts = self.parts();
         parts.segments.sort_by_key(|(number, _)| *number);
         let segments: Vec<SegmentEntry> =
@@ -192,8 +193,8 @@ impl NewCollection {
             columns: vec![],
             schema: String::new(),
             layout: Layout::Plain,
-            ordered,
-            sort_keys: vec![],
+            ordered: order.is_some(),
+            sort_keys: order.unwrap_or_default(),
             rows: segments.iter().map(|segment| segment.rows).sum(),
             bytes: segments.iter().map(|segment| segment.bytes).sum(),
             segments,

@@ -57,6 +57,10 @@ impl Placed for Filter {
         Ok(vec![inputs[0].clone()])
     }
 
+    fn sorted_by(&self, input: &[String]) -> Vec<String> {
+        input.to_vec()
+    }
+
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         let condition = self.condition.lock().unwrap_or_else(|e| e.into_inner()).clone();
         let condition = condition.expect("schemas comes before instance");

@@ -48,6 +48,10 @@ impl Placed for Limit {
         Ok(inputs.to_vec())
     }
 
+    fn sorted_by(&self, input: &[String]) -> Vec<String> {
+        input.to_vec()
+    }
+
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         Ok(Box::new(move |ports: &mut Ports| {
             let mut skip = self.config.offset;

@@ -105,6 +105,12 @@ impl Placed for Read {
         self.config.order
     }
 
+    fn sorted_by(&self, _: &[String]) -> Vec<String> {
+        // Keys are texts that may name a column in more than one way: all columns, or none.
+        let whole = self.source().filter(|_| self.config.order && self.config.columns.is_none());
+        whole.map(|source| source.collection.manifest().sort_keys.clone()).unwrap_or_default()
+    }
+
     fn instances_max(&self) -> Option<usize> {
         let source = self.source()?;
         Some(source.collection.segments().iter().map(|segment| segment.blocks().len()).sum())

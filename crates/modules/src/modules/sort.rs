@@ -111,6 +111,10 @@ impl Placed for Sort {
         true
     }
 
+    fn sorted_by(&self, _: &[String]) -> Vec<String> {
+        self.config.by.iter().map(SortKey::to_string).collect()
+    }
+
     fn needs_runs(&self) -> bool {
         self.config.stable
     }

@@ -42,6 +42,10 @@ impl Placed for Tee {
         Ok(inputs.to_vec())
     }
 
+    fn sorted_by(&self, input: &[String]) -> Vec<String> {
+        input.to_vec()
+    }
+
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         Ok(Box::new(|ports: &mut Ports| {
             let mut open: Vec<usize> = (0..ports.outputs()).collect();

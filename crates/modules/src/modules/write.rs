@@ -1,7 +1,6 @@
 //! Writes a collection (River, 2.2), all or nothing.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::compute::concat_batches;
@@ -79,7 +78,8 @@ struct Write {
     home: Mutex<Option<PathBuf>>,
     /// What comes in, once the flow has been checked.
     schema: Mutex<Option<SchemaRef>>,
-    ordered: AtomicBool,
+    /// If a stream comes in: what it is sorted by.
+    order: Mutex<Option<Vec<String>>>,
     new: Mutex<Option<Arc<NewCollection>>>,
     /// The one segment of a stream, which all instances write.
     stream: Mutex<Option<Arc<NewSegment>>>,
@@ -111,8 +111,13 @@ impl Placed for Write {
     }
 
     fn is_ordered(&self, inputs_ordered: bool, keeps_runs: bool) -> bool {
-        self.ordered.store(inputs_ordered && keeps_runs, Relaxed);
+        *lock(&self.order) = (inputs_ordered && keeps_runs).then(Vec::new);
         false
+    }
+
+    fn sorted_by(&self, input: &[String]) -> Vec<String> {
+        lock(&self.order).iter_mut().for_each(|order| *order = input.to_vec());
+        vec![]
     }
 
     fn prepare(&self, setup: &Setup) -> Result<()> {
@@ -126,7 +131,7 @@ impl Placed for Write {
         let name = &self.config.collection;
         let new = Arc::new(NewCollection::create(&setup.home, name, &schema, options)?);
         *lock(&self.new) = Some(new.clone());
-        if self.ordered.load(Relaxed) {
+        if lock(&self.order).is_some() {
             *lock(&self.stream) = Some(Arc::new(new.segment()?));
         }
         Ok(())
@@ -151,7 +156,7 @@ impl Placed for Write {
 
     fn commit(&self) -> Result<()> {
         match &*lock(&self.new) {
-            Some(new) => new.commit(self.ordered.load(Relaxed)),
+            Some(new) => new.commit(lock(&self.order).clone()),
             None => Ok(()),
         }
     }
