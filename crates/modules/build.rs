@@ -1,7 +1,7 @@
 //! Lists the files of `src/modules`, so that adding a module means adding one file.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
@@ -14,17 +14,26 @@ fn main() {
         .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
         .collect();
     names.sort();
-    let root = env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
+    let path = |name: &str| PathBuf::from(env::var_os(name).expect("set by cargo"));
+    let (root, out) = (path("CARGO_MANIFEST_DIR"), path("OUT_DIR"));
+    // The way from here to there: a copy of the checkout must not compile the original's files.
+    let way = relative(&out, &root.join(folder));
     let mut code = String::new();
     for name in &names {
-        writeln!(code, "#[path = {:?}]\npub mod {name};", format!("{root}/src/modules/{name}.rs"))
-            .expect("a string");
+        let file = way.join(format!("{name}.rs"));
+        writeln!(code, "#[path = {file:?}]\npub mod {name};").expect("a string");
     }
     let list: Vec<String> = names.iter().map(|name| format!("&{name}::MODULE")).collect();
     let list = list.join(", ");
     writeln!(code, "/// Every built-in module, by name.").expect("a string");
     writeln!(code, "pub static MODULES: &[&euphrates_flow::ModuleSpec] = &[{list}];")
         .expect("a string");
-    let out = env::var("OUT_DIR").expect("set by cargo");
-    fs::write(Path::new(&out).join("modules.rs"), code).expect("the list is written");
+    fs::write(out.join("modules.rs"), code).expect("the list is written");
+}
+
+/// How to go from one folder to another.
+fn relative(from: &Path, to: &Path) -> PathBuf {
+    let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+    let up = from.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(to.components().skip(shared)).collect()
 }

@@ -7,7 +7,6 @@
 mod behind;
 mod file;
 mod named;
-mod past_cache;
 mod queue;
 
 use std::collections::HashMap;
@@ -21,9 +20,8 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 pub use euphrates_policy::device::Mode;
 use euphrates_policy::device::{Facts, Way};
-use past_cache::write_past_cache;
 
-use crate::buffer::{PooledBuffer, pool};
+use crate::buffer::pool;
 pub use behind::WriteBehind;
 pub use file::DiskFile;
 pub use named::{NamedDisk, named_disk, named_disks, save_named_disks};
@@ -90,6 +88,11 @@ impl Disk {
         self.0.rate
     }
 
+    /// What the user said of the page cache.
+    pub fn mode(&self) -> Mode {
+        self.0.mode
+    }
+
     /// Opens an existing file, anywhere on the device.
     pub fn open(&self, path: &Path) -> Result<Arc<DiskFile>> {
         let file = DiskFile::open(path).map_err(|error| Error::os("open", path, &error))?;
@@ -150,42 +153,6 @@ impl Disk {
         self.submit(Request { op, file: file.clone(), offset, buffer, way, tag: 0 }, &done);
         Ok(Pending { completion, file: file.clone(), lead, len })
     }
-
-    /// Writes all parts, one behind the other, from `offset` on: past the page cache, unless the
-    /// user said otherwise. On a disk that is held to a rate they go through its queue.
-    pub fn write_at(&self, file: &Arc<DiskFile>, offset: u64, parts: &[Buffer]) -> Result<()> {
-        let bytes: usize = parts.iter().map(Buffer::len).sum();
-        let written = match self.0.rate {
-            None if self.0.mode == Mode::Buffered => file.write_parts(offset, parts),
-            None => write_past_cache(file, offset, parts)?,
-            Some(_) => self.write_queued(file, offset, parts)?,
-        };
-        written.map_err(|error| write_error(file, offset, bytes, &error))
-    }
-
-    fn write_queued(
-        &self,
-        file: &Arc<DiskFile>,
-        offset: u64,
-        parts: &[Buffer],
-    ) -> Result<io::Result<()>> {
-        let (done, completion) = channel();
-        let (op, way) = (Op::Write, Way::Buffered);
-        let buffer = gather(parts)?;
-        self.submit(Request { op, file: file.clone(), offset, buffer, way, tag: 0 }, &done);
-        Ok(received(&completion).and_then(|completion| completion.done.map(drop)))
-    }
-}
-
-/// The parts in one buffer.
-fn gather(parts: &[Buffer]) -> Result<PooledBuffer> {
-    let mut buffer = pool().take(parts.iter().map(Buffer::len).sum())?;
-    let mut at = 0;
-    for part in parts {
-        buffer[at..at + part.len()].copy_from_slice(part);
-        at += part.len();
-    }
-    Ok(buffer)
 }
 
 /// A read on its way.

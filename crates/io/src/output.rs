@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use crate::append::Target;
 use crate::blob::Owned;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, WriteBehind};
 use crate::location::{Destination, destination};
 use crate::remote::Object;
 
@@ -51,7 +51,7 @@ fn exists_already(name: &str) -> Error {
 
 /// A local file beside its target.
 struct StagedFile {
-    disk: Disk,
+    behind: WriteBehind,
     file: Arc<DiskFile>,
     staged: PathBuf,
     target: PathBuf,
@@ -69,16 +69,18 @@ impl StagedFile {
             // Who may read the old file may read the new one.
             let _ = fs::set_permissions(&staged, old.permissions());
         }
-        Ok(StagedFile { disk, file, staged, target, overwrite })
+        let behind = WriteBehind::new(&disk, &file);
+        Ok(StagedFile { behind, file, staged, target, overwrite })
     }
 }
 
 impl Target for StagedFile {
     fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
-        self.disk.write_at(&self.file, offset, parts)
+        self.behind.write(offset, parts)
     }
 
     fn settle(&self, bytes: u64) -> Result<()> {
+        self.behind.wait()?;
         let failed = |error: io::Error| Error::os("write", &self.staged, &error);
         let length = self.file.bytes().map_err(failed)?;
         if length != bytes {

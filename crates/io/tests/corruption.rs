@@ -151,7 +151,7 @@ fn a_damaged_manifest_is_known_as_corrupt() {
     let options = CreateOptions { run_id: "run".into(), ..CreateOptions::default() };
     let new = NewCollection::create(home.path(), "c", &schema, options).unwrap();
     new.add(new.segment().unwrap()).unwrap();
-    new.commit(false).unwrap();
+    new.commit(None).unwrap();
     let manifest = Catalog::of(home.path()).unwrap().describe("c").unwrap();
     let path = home.path().join("catalog/c/.v/0000000001.json");
     for_all_damages(&path, |what, _| {
@@ -176,7 +176,7 @@ fn damage_in_one_block_is_found_by_a_check_and_leaves_the_others() {
         part.append(None, &block, &euphrates_flow::Cancel::default()).unwrap();
     }
     new.add(part).unwrap();
-    new.commit(false).unwrap();
+    new.commit(None).unwrap();
     let collection = Collection::open(home.path(), "c").unwrap();
     let segment = &collection.segments()[0];
     let at = segment.blocks()[1].offset + segment.blocks()[1].bytes / 2;

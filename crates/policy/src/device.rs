@@ -108,9 +108,16 @@ impl ReadPath {
     }
 }
 
-/// The way of all writes of a file.
-pub fn write_way(facts: Facts) -> Way {
-    cold_way(facts)
+/// Smaller writes go through the cache: they are edges and footers.
+const DIRECT_WRITE_BYTES_MIN: usize = 256 << 10;
+
+/// The way of a write: past the cache, unless the user said otherwise. What is written is rarely
+/// read again at once, and fresh pages for all of it cost more than waiting for the device.
+pub fn write_way(mode: Mode, can_direct: bool, bytes: usize) -> Way {
+    match mode {
+        Mode::Auto | Mode::Direct if can_direct && bytes >= DIRECT_WRITE_BYTES_MIN => Way::Direct,
+        _ => Way::Buffered,
+    }
 }
 
 fn asks_cache(facts: Facts) -> bool {
@@ -166,7 +173,7 @@ mod tests {
     const LARGE: Facts = Facts { file_bytes: 5 << 30, ..SMALL };
 
     #[test]
-    fn only_large_files_go_past_the_cache_unless_told_otherwise() {
+    fn only_large_files_are_read_past_the_cache_unless_told_otherwise() {
         let cases = [
             (SMALL, Way::Buffered),
             (LARGE, Way::Direct),
@@ -176,9 +183,16 @@ mod tests {
             (Facts { mode: Mode::Direct, can_direct: false, ..LARGE }, Way::Buffered),
         ];
         for (facts, way) in cases {
-            assert_eq!(write_way(facts), way, "{facts:?}");
             assert_eq!(ReadPath::new(facts).cold(), way, "{facts:?}");
         }
+    }
+
+    #[test]
+    fn what_is_written_goes_past_the_cache_but_for_small_pieces() {
+        assert_eq!(write_way(Mode::Auto, true, 1 << 20), Way::Direct);
+        assert_eq!(write_way(Mode::Auto, true, 1000), Way::Buffered);
+        assert_eq!(write_way(Mode::Auto, false, 1 << 20), Way::Buffered);
+        assert_eq!(write_way(Mode::Buffered, true, 1 << 20), Way::Buffered);
     }
 
     #[test]

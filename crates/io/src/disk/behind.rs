@@ -1,15 +1,26 @@
-//! Writing past the page cache, behind the writer's back: a few requests at a time, told of when
+//! Writing behind the writer's back, past the page cache: a few requests at a time, told of when
 //! the next one is written or at the end.
+//!
+//! What a sort writes is rarely read again at once, must be durable before it is visible, and would
+//! take as many fresh pages of cache as it has bytes. Past the cache it costs one copy into a slab
+//! that has been used before, the final sync finds nothing left to do, and the writer goes on while
+//! the device works. A direct request must begin and end at multiples of the device's block, and
+//! not every append does: so the middle goes past the cache, and the ragged ends, less than a block
+//! each, through it. No page is written both ways.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
-use euphrates_policy::device::Way;
+use euphrates_policy::device::{Way, write_way};
 
 use super::queue::{Completion, Op, Request, THREADS_MAX};
-use super::{Disk, DiskFile, gather, write_error};
+use super::{Disk, DiskFile, write_error};
+use crate::buffer::{PooledBuffer, pool};
+
+/// Bytes of one request: with as many under way as a device takes at once, enough to keep it busy.
+const REQUEST_BYTES: usize = 1 << 20;
 
 /// The writes of one file that are under way.
 #[derive(Debug)]
@@ -35,20 +46,26 @@ impl WriteBehind {
         WriteBehind { disk: disk.clone(), file: file.clone(), done, way }
     }
 
-    /// Begins to write all parts, one behind the other, from `offset` on; offset and length must
-    /// be multiples of the file's alignment. Waits while there are enough requests under way, and
-    /// fails if one of them did.
+    /// Writes all parts, one behind the other, from `offset` on, or begins to. Waits while there
+    /// are enough requests under way, and fails if one of them did.
     pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
-        let buffer = gather(parts)?;
-        let mut way = self.lock();
-        while way.requests >= THREADS_MAX {
-            self.take(&mut way)?;
+        let bytes: usize = parts.iter().map(Buffer::len).sum();
+        let align = self.file.align_bytes();
+        let way = write_way(self.disk.mode(), align.is_some(), bytes);
+        if way == Way::Buffered && self.disk.rate().is_none() {
+            let written = self.file.write_parts(offset, parts);
+            return written.map_err(|error| write_error(&self.file, offset, bytes, &error));
         }
-        way.requests += 1;
-        drop(way);
-        let (op, file, way) = (Op::Write, self.file.clone(), Way::Direct);
-        self.disk.submit(Request { op, file, offset, buffer, way, tag: offset }, &self.done);
-        Ok(())
+        let end = offset + bytes as u64;
+        let mut rest = Rest { parts, at: 0 };
+        let Some(align) = align.filter(|_| way == Way::Direct) else {
+            return self.submit(offset..end, Way::Buffered, &mut rest);
+        };
+        let align = align as u64;
+        let (from, to) = (offset.next_multiple_of(align), end / align * align);
+        self.submit(offset..from, Way::Buffered, &mut rest)?;
+        self.submit(from..to, Way::Direct, &mut rest)?;
+        self.submit(to..end, Way::Buffered, &mut rest)
     }
 
     /// Waits until nothing is under way; fails if any write ever did.
@@ -63,6 +80,22 @@ impl WriteBehind {
         }
     }
 
+    /// Sends the requests for a range of the file.
+    fn submit(&self, range: std::ops::Range<u64>, way: Way, rest: &mut Rest) -> Result<()> {
+        for offset in range.clone().step_by(REQUEST_BYTES) {
+            let buffer = rest.take(REQUEST_BYTES.min((range.end - offset) as usize))?;
+            let mut under_way = self.lock();
+            while under_way.requests >= THREADS_MAX {
+                self.take(&mut under_way)?;
+            }
+            under_way.requests += 1;
+            drop(under_way);
+            let (op, file) = (Op::Write, self.file.clone());
+            self.disk.submit(Request { op, file, offset, buffer, way, tag: offset }, &self.done);
+        }
+        Ok(())
+    }
+
     fn take(&self, way: &mut UnderWay) -> Result<()> {
         // A sender is kept here, so the channel cannot end.
         let completion = way.completions.recv().map_err(|_| Error::failed("the queue ended"))?;
@@ -74,5 +107,58 @@ impl WriteBehind {
 
     fn lock(&self) -> MutexGuard<'_, UnderWay> {
         self.way.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// The bytes of the parts that have not been sent.
+struct Rest<'a> {
+    parts: &'a [Buffer],
+    at: usize,
+}
+
+impl Rest<'_> {
+    /// The next `count` bytes, in a slab.
+    fn take(&mut self, count: usize) -> Result<PooledBuffer> {
+        let mut slab = pool().take(count)?;
+        let mut filled = 0;
+        while filled < count {
+            let part = &self.parts[0][self.at..];
+            let now = part.len().min(count - filled);
+            slab[filled..filled + now].copy_from_slice(&part[..now]);
+            filled += now;
+            self.at += now;
+            if self.at == self.parts[0].len() {
+                (self.parts, self.at) = (&self.parts[1..], 0);
+            }
+        }
+        Ok(slab)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::Mode;
+
+    #[test]
+    fn appends_of_any_size_stand_one_behind_the_other() {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let disk = |mode| Disk::new("test", folder.path(), mode).unwrap();
+        let disks = [disk(Mode::Auto), disk(Mode::Buffered), disk(Mode::Auto).with_rate(1 << 30)];
+        for (number, disk) in disks.iter().enumerate() {
+            let path = folder.path().join(number.to_string());
+            let file = disk.create(&path).unwrap();
+            let behind = WriteBehind::new(disk, &file);
+            let mut expected = Vec::new();
+            for (number, bytes) in [1, 5_000_001, 0, 1 << 20, 4096, 9_999_999, 3].iter().enumerate()
+            {
+                let part = |part| vec![(number * 3 + part) as u8; bytes / 3 + part];
+                let parts: Vec<Buffer> = (0..3).map(|at| Buffer::from_vec(part(at))).collect();
+                behind.write(expected.len() as u64, &parts).unwrap();
+                parts.iter().for_each(|part| expected.extend_from_slice(part));
+            }
+            behind.wait().unwrap();
+            assert!(std::fs::read(&path).unwrap() == expected, "{number}");
+        }
     }
 }

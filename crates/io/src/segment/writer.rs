@@ -7,7 +7,6 @@ use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Cancel, Error, Result};
-use euphrates_policy::device::{Facts, Way, write_way};
 
 use super::encode::{BLOCK_ALIGN_BYTES, footer, pad_message};
 use super::toc::{Block, Toc, message_of_schema, schema_of_message};
@@ -77,8 +76,8 @@ impl SharedSegment {
         let schema = schema_of_message(&schema_message)?;
         let file = disk.create(path)?;
         let path = path.to_path_buf();
-        let (facts, behind) = (disk.facts(&file, 0), WriteBehind::new(disk, &file));
-        let staged = Arc::new(Staged { disk: disk.clone(), path, file, facts, behind });
+        let behind = WriteBehind::new(disk, &file);
+        let staged = Arc::new(Staged { path, file, behind });
         let appender = Appender::new(Box::new(staged.clone()));
         let segment = SharedSegment {
             disk: disk.clone(),
@@ -221,23 +220,14 @@ impl SegmentWriter {
 
 /// The file of a segment in the making. Its folder makes it visible, not itself.
 struct Staged {
-    disk: Disk,
     path: PathBuf,
     file: Arc<DiskFile>,
-    /// When it was created; it grows.
-    facts: Facts,
     behind: WriteBehind,
 }
 
 impl Target for Arc<Staged> {
     fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
-        let bytes: usize = parts.iter().map(Buffer::len).sum();
-        let file_bytes = offset + bytes as u64;
-        let is_aligned = [offset, file_bytes].iter().all(|at| at % BLOCK_ALIGN_BYTES as u64 == 0);
-        if is_aligned && write_way(Facts { file_bytes, ..self.facts }) == Way::Direct {
-            return self.behind.write(offset, parts);
-        }
-        self.disk.write_at(&self.file, offset, parts)
+        self.behind.write(offset, parts)
     }
 
     fn settle(&self, _bytes: u64) -> Result<()> {
