@@ -2,23 +2,29 @@
 
 use euphrates_engine::machine;
 use euphrates_engine::report::{bytes_of, count};
-use euphrates_flow::{Kind, Result};
+use euphrates_flow::{Error, Kind, Result};
 use euphrates_io::catalog::{Catalog, Manifest};
 use euphrates_io::collection::{self, Verified};
 use serde_json::json;
 
-use crate::arguments::{Describe, Ls, Rm, Verify};
+use crate::arguments::{Describe, Log, Ls, Rm, Verify};
 use crate::print;
 use crate::style::{complain, say};
 
 /// `euphrates ls`
-pub fn ls(command: Ls) -> Result<u8> {
-    let mut found = Catalog::of(&machine::home())?.list()?;
+pub fn ls(command: Ls, log: Log) -> Result<u8> {
+    let (found, damaged): (Vec<_>, Vec<_>) =
+        Catalog::of(&machine::home())?.list()?.into_iter().partition(Result::is_ok);
+    let mut found: Vec<Manifest> = found.into_iter().flatten().collect();
+    // What is sound is listed all the same.
+    let damaged: Vec<Error> = damaged.into_iter().filter_map(Result::err).collect();
+    damaged.iter().for_each(|error| complain(log, error));
+    let code = damaged.iter().map(|error| error.kind().exit_code()).max().unwrap_or(0);
     let prefix = command.prefix.unwrap_or_default();
     found.retain(|manifest| manifest.name.starts_with(&prefix));
     if command.json {
         print(&(json!(found).to_string() + "\n"))?;
-        return Ok(0);
+        return Ok(code);
     }
     let width = found.iter().map(|manifest| manifest.name.len()).max().unwrap_or(0).max(4);
     for Manifest { name, rows, bytes, ordered, .. } in &found {
@@ -26,7 +32,7 @@ pub fn ls(command: Ls) -> Result<u8> {
         let (rows, bytes) = (count(*rows), bytes_of(*bytes as f64));
         print(&format!("{name:width$}  {rows:>15} rows  {bytes:>10}  {order}\n"))?;
     }
-    Ok(0)
+    Ok(code)
 }
 
 /// `euphrates describe`
@@ -66,7 +72,7 @@ fn page(manifest: &Manifest) -> String {
 }
 
 /// `euphrates verify`: exit code 3 if anything is not as it was written.
-pub fn verify(command: Verify) -> Result<u8> {
+pub fn verify(command: Verify, log: Log) -> Result<u8> {
     let mut worst = 0;
     for name in &command.collections {
         match collection::verify(&machine::home(), name) {
@@ -77,7 +83,7 @@ pub fn verify(command: Verify) -> Result<u8> {
                 worst = worst.max(Kind::Corrupt.exit_code());
             }
             Err(error) => {
-                complain(&error);
+                complain(log, &error);
                 worst = worst.max(error.kind().exit_code());
             }
         }
@@ -94,6 +100,9 @@ fn sound(name: &str, verified: &Verified) -> String {
 /// `euphrates rm`
 pub fn rm(command: Rm) -> Result<u8> {
     let home = machine::home();
+    // All or nothing, as far as names go.
+    let catalog = Catalog::of(&home)?;
+    command.collections.iter().try_for_each(|name| catalog.describe(name).map(drop))?;
     let remove = |name: &String| collection::remove(&home, name, &machine::run_id());
     command.collections.iter().try_for_each(remove)?;
     Ok(0)

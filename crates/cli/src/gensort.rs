@@ -6,12 +6,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
+use arrow::buffer::Buffer;
 use euphrates_engine::machine;
 use euphrates_flow::{Error, Result};
+use euphrates_io::append::Target;
 use euphrates_io::gensort::{Form, Generator, RECORD_BYTES, checksum};
+use euphrates_io::output;
 use euphrates_io::valsort::{Rules, SUMMARY_BYTES, Summary};
 
 use crate::arguments::{Gensort, Valsort};
+use crate::signals::Signals;
 use crate::style::say;
 
 /// Records made or checked at once: 4 MB.
@@ -20,24 +24,34 @@ const CHUNK_RECORDS: u64 = 40_000;
 /// `euphrates gensort`
 pub fn generate(command: Gensort) -> Result<u8> {
     let path = without_options(&command.file);
-    let os = |doing: &str, error: &std::io::Error| Error::os(doing, path, error);
-    let file = File::create(path).map_err(|error| os("create", &error))?;
+    let file = output::create(path, true, &machine::run_id())?;
+    let made = fill(&command, file.as_ref())
+        .and_then(|sum| file.settle(command.records * RECORD_BYTES as u64).map(|()| sum))
+        .and_then(|sum| file.commit().map(|()| sum))
+        .inspect_err(|_| file.abandon())?;
+    if command.checksum {
+        say(&format!("{made:x}"));
+    }
+    Ok(0)
+}
+
+/// Writes the records, and adds up their checksums if that is asked for.
+fn fill(command: &Gensort, file: &dyn Target) -> Result<u128> {
+    let signals = Signals::listen();
     let form = Form { ascii: command.ascii, skewed: command.skewed };
     let sum = Mutex::new(0u128);
     in_chunks(command.records, command.threads, |first, count| {
+        if signals.heard() {
+            return Err(Error::interrupted());
+        }
         let mut records = vec![0; count as usize * RECORD_BYTES];
         Generator::new(form, command.begin + u128::from(first)).fill(&mut records);
-        file.write_all_at(&records, first * RECORD_BYTES as u64)
-            .map_err(|error| os("write", &error))?;
         if command.checksum {
             *sum.lock().unwrap_or_else(|e| e.into_inner()) += checksum(&records);
         }
-        Ok(())
+        file.write_at(first * RECORD_BYTES as u64, &[Buffer::from_vec(records)])
     })?;
-    if command.checksum {
-        say(&format!("{:x}", sum.into_inner().unwrap_or_else(|e| e.into_inner())));
-    }
-    Ok(0)
+    Ok(sum.into_inner().unwrap_or_else(|e| e.into_inner()))
 }
 
 /// `euphrates valsort`: exit code 1 if records are out of order.

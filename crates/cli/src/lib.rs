@@ -8,6 +8,7 @@ mod flows;
 mod gensort;
 mod progress;
 mod run;
+mod signals;
 mod sort;
 mod style;
 
@@ -53,10 +54,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, host: &dyn Host) -> u
             return if error.use_stderr() { 2 } else { 0 };
         }
     };
+    let log = arguments.log;
     match dispatch(arguments, host) {
         Ok(code) => code,
         Err(error) => {
-            style::complain(&error);
+            style::complain(log, &error);
             error.kind().exit_code()
         }
     }
@@ -70,9 +72,9 @@ fn dispatch(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Valsort(command) => gensort::validate(command),
         Command::CopyIn(command) => copy::copy_in(command, log, host),
         Command::CopyOut(command) => copy::copy_out(command, log, host),
-        Command::Ls(command) => collections::ls(command),
+        Command::Ls(command) => collections::ls(command, log),
         Command::Describe(command) => collections::describe(command),
-        Command::Verify(command) => collections::verify(command),
+        Command::Verify(command) => collections::verify(command, log),
         Command::Rm(command) => collections::rm(command),
         Command::Run(command) => flows::run(command, log, host),
         Command::Check(command) => flows::check(command, host),

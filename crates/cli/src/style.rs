@@ -3,9 +3,19 @@
 use std::io::{IsTerminal, Write};
 
 use euphrates_flow::Error;
+use serde_json::json;
 
-/// Prints an error: what, where, and what to do about it.
-pub fn complain(error: &Error) {
+use crate::arguments::Log;
+
+/// Prints an error: what, where, and what to do about it; as an object if the log is in JSON.
+pub fn complain(log: Log, error: &Error) {
+    if log == Log::Json {
+        let kind = format!("{:?}", error.kind()).to_lowercase();
+        let places: Vec<_> = error.places().map(ToString::to_string).collect();
+        let (message, remedy) = (error.message(), error.advice());
+        let error = json!({"kind": kind, "places": places, "message": message, "remedy": remedy});
+        return say(&json!({"event": "error", "error": error}).to_string());
+    }
     let mut err = std::io::stderr().lock();
     let coloured = err.is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let (red, bold, off) =

@@ -1,7 +1,7 @@
 //! The master: checks a flow, starts it, waits for it, and makes its output visible or removes it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -63,6 +63,7 @@ pub fn go(document: &Document, registry: &Registry, options: &Options) -> Result
 pub fn start(document: &Document, registry: &Registry, options: &Options) -> Result<Running> {
     let began = Instant::now();
     let flow = prepare(document, registry, options)?;
+    options.scratch.iter().try_for_each(|folder| check_scratch(folder))?;
     let resources = resources(&flow, options);
     let cancel = resources.setup.cancel.clone();
     pool().keep_at_most(memory::slabs_bytes_max(options.budget()));
@@ -71,6 +72,15 @@ pub fn start(document: &Document, registry: &Registry, options: &Options) -> Res
         flow.nodes.iter().for_each(|node| node.placed.abandon());
     })?;
     Ok(Running { flow, worker, cancel, began, failure: None, outcome: None })
+}
+
+/// Better now than in the middle of a sort.
+fn check_scratch(folder: &Path) -> Result<()> {
+    let made = std::fs::create_dir_all(folder);
+    made.map_err(|error| {
+        Error::usage(format!("{} cannot hold scratch files: {error}", folder.display()))
+            .remedy("name a folder that can be written to")
+    })
 }
 
 fn resources(flow: &Checked, options: &Options) -> Resources {

@@ -98,11 +98,12 @@ impl Catalog {
         }
     }
 
-    /// The newest versions of all collections that can be read, by name.
-    pub fn list(&self) -> Result<Vec<Manifest>> {
+    /// The newest versions of all collections, by name; an error in place of each whose manifest
+    /// is damaged.
+    pub fn list(&self) -> Result<Vec<Result<Manifest>>> {
         let newest = self.names()?.into_iter().map(|(name, version)| self.read(&name, version));
         let live = newest.filter(|read| !matches!(read, Ok(one) if one.life == Life::Removed));
-        live.collect()
+        Ok(live.collect())
     }
 
     /// Makes the manifest's version the newest, if there is none of its number. Fails if another
@@ -128,7 +129,9 @@ impl Catalog {
         let read = self.wait(async { self.0.store.get(&location).await?.bytes().await });
         let text = read.map_err(|error| failed(&error).at(&location))?;
         let damaged = |error: Error| {
-            error.remedy("restore it from a copy, or remove it and write again").at(&location)
+            let place = self.0.folder.as_ref().map(|folder| folder.join(location.as_ref()));
+            let place = place.map_or(location.to_string(), |path| path.display().to_string());
+            error.remedy("restore it from a copy, or remove the file and write again").at(place)
         };
         let manifest = Manifest::decode(&text).map_err(damaged)?;
         if manifest.name != name || manifest.version != version {
@@ -264,7 +267,8 @@ mod tests {
             catalog.commit(&manifest("gone", 1, Life::Live)).unwrap();
             catalog.commit(&manifest("gone", 2, Life::Removed)).unwrap();
             assert_eq!(catalog.describe("a").unwrap().version, 2);
-            let names: Vec<_> = catalog.list().unwrap().into_iter().map(|one| one.name).collect();
+            let names: Vec<_> =
+                catalog.list().unwrap().into_iter().map(|one| one.unwrap().name).collect();
             assert_eq!(names, ["a", "a/b"]);
             assert!(catalog.describe("gone").is_err());
             let error = catalog.describe("a/c").unwrap_err();

@@ -129,12 +129,13 @@ fn open_segment(home: &Path, entry: &SegmentEntry) -> Result<Arc<Segment>> {
     let disk = named_disk(home, Some(&entry.disk))?;
     let path = disk.folder().join(&entry.path);
     let beside = toc_path(&path);
-    let missing = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::corrupt(format!("{} is missing", beside.display()))
+    let failed = |path: &Path, error: &std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::corrupt(format!("{} is missing", path.display()))
             .remedy(format!("is disk `{}` in its place? See disks.json", entry.disk)),
-        _ => Error::os("read", &beside, &error),
+        _ => Error::os("read", path, error),
     };
-    let toc = std::fs::read(&beside).map_err(missing)?;
+    let toc = std::fs::read(&beside).map_err(|error| failed(&beside, &error))?;
+    std::fs::metadata(&path).map_err(|error| failed(&path, &error))?;
     if crc_fast::crc32_iscsi(&toc) != entry.toc_crc {
         return Err(Error::corrupt("the table of contents is not the one that was written")
             .remedy("run `euphrates verify`")

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use euphrates_flow::{Error, Result};
 use object_store::MultipartId;
 use object_store::multipart::PartId;
-use rustix::fs::{CWD, RenameFlags};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock};
 use rustix::io::Errno;
 
 use crate::append::Target;
@@ -23,8 +24,9 @@ use crate::disk::{Disk, DiskFile, WriteBehind};
 use crate::location::{Destination, destination};
 use crate::remote::Object;
 
-/// What a local file is staged as: hidden, so that readers of the folder pass it over.
-const STAGED_SUFFIX: &str = "part";
+/// What a local file is staged as: hidden, so that readers of the folder pass it over, and of a
+/// name nobody else uses, so that what the dead have left can be removed.
+const STAGED_SUFFIX: &str = "euphrates-part";
 
 /// Checks that a file may be written at `path`; touches nothing.
 pub fn check(path: &str, overwrite: bool) -> Result<()> {
@@ -46,7 +48,8 @@ pub fn create(path: &str, overwrite: bool, run_id: &str) -> Result<Box<dyn Targe
 }
 
 fn exists_already(name: &str) -> Error {
-    Error::usage(format!("{name} exists already")).remedy("choose another name, or overwrite=True")
+    Error::usage(format!("{name} exists already"))
+        .remedy("choose another name, or ask to overwrite")
 }
 
 /// A local file beside its target.
@@ -56,6 +59,8 @@ struct StagedFile {
     staged: PathBuf,
     target: PathBuf,
     overwrite: bool,
+    /// Held as long as its process lives.
+    _lock: File,
 }
 
 impl StagedFile {
@@ -63,14 +68,15 @@ impl StagedFile {
         let target = check_local(path, overwrite)?;
         let name = target.file_name().expect("checked").to_string_lossy();
         let staged = target.with_file_name(format!(".{name}.{run_id}.{STAGED_SUFFIX}"));
+        reclaim(folder_of(&target));
         let disk = Disk::of(&staged)?;
-        let file = disk.create(&staged)?;
+        let (file, lock) = create_locked(&disk, &staged)?;
         if let Ok(old) = fs::metadata(&target) {
             // Who may read the old file may read the new one.
             let _ = fs::set_permissions(&staged, old.permissions());
         }
         let behind = WriteBehind::new(&disk, &file);
-        Ok(StagedFile { behind, file, staged, target, overwrite })
+        Ok(StagedFile { behind, file, staged, target, overwrite, _lock: lock })
     }
 }
 
@@ -111,6 +117,50 @@ impl Target for StagedFile {
     }
 }
 
+/// A new file whose owner is alive. Whoever reclaims may have seen it before it was locked.
+fn create_locked(disk: &Disk, staged: &Path) -> Result<(Arc<DiskFile>, File)> {
+    loop {
+        if staged.exists() {
+            let error = Error::usage("two modules of this flow write the same file");
+            return Err(error.remedy("give each its own").at(staged.display()));
+        }
+        let file = disk.create(staged)?;
+        let failed = |error: io::Error| Error::os("open", staged, &error);
+        let lock = match File::open(staged) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            opened => opened.map_err(failed)?,
+        };
+        // Where a file system has no locks, nobody reclaims.
+        if flock(&lock, FlockOperation::LockExclusive).is_err() || is_at(&lock, staged) {
+            return Ok((file, lock));
+        }
+    }
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
+    let there = fs::metadata(path).map(identity);
+    file.metadata().map(identity).is_ok_and(|held| there.is_ok_and(|there| there == held))
+}
+
+/// Removes what processes that no longer live have staged in a folder.
+fn reclaim(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let is_staged = |name: &str| {
+        name.starts_with('.')
+            && name.strip_suffix(STAGED_SUFFIX).is_some_and(|name| name.ends_with('.'))
+    };
+    for entry in entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_staged))
+    {
+        let path = entry.path();
+        let lock = File::open(&path);
+        let is_free = |lock: File| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if lock.is_ok_and(is_free) {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
 /// Renames unless the target exists, also where the file system cannot do so in one call.
 fn rename_new(from: &Path, to: &Path) -> rustix::io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
@@ -131,6 +181,11 @@ fn check_local(path: &Path, overwrite: bool) -> Result<PathBuf> {
             if path.file_name().is_none() || name.ends_with('/') {
                 return Err(Error::usage(format!("{name:?} names no file")).remedy("add a name"));
             }
+            // A link to nothing, or to an end of a pipe as `/dev/stdout` is.
+            if fs::symlink_metadata(path).is_ok() {
+                let error = Error::usage(format!("{name} is a link to what is no file"));
+                return Err(error.remedy("name a file, or use `copy-out` for standard output"));
+            }
             let folder = folder_of(path);
             return match folder.is_dir() {
                 true => Ok(path.to_path_buf()),
@@ -146,7 +201,7 @@ fn check_local(path: &Path, overwrite: bool) -> Result<PathBuf> {
     }
     if !meta.is_file() {
         let error = Error::usage(format!("{name} is no regular file, and would be replaced"));
-        return Err(error.remedy("name a file"));
+        return Err(error.remedy("name a file, or use `copy-out` for standard output"));
     }
     if !overwrite { Err(exists_already(&name)) } else { Ok(target) }
 }
@@ -297,7 +352,7 @@ mod tests {
         let path = folder.path().join("out.txt").display().to_string();
         let staged = create(&path, false, "run1").unwrap();
         write(staged.as_ref(), "hello, world").unwrap();
-        assert_eq!(names(folder.path()), [".out.txt.run1.part"]);
+        assert_eq!(names(folder.path()), [".out.txt.run1.euphrates-part"]);
         staged.abandon();
         assert_eq!(names(folder.path()), Vec::<String>::new());
 

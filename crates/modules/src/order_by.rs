@@ -6,34 +6,53 @@ use arrow::datatypes::Schema;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::sort::keys::KeyColumn;
 
 /// A column to sort by: `"price"`, `"price desc"`, `"name asc nulls first"`, or spelled out.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
 pub enum SortKey {
     /// As in SQL.
     Text(String),
     /// Spelled out.
-    Spelled {
-        /// Name of the column.
-        column: String,
-        /// Largest first.
-        #[serde(default)]
-        descending: bool,
-        /// Nulls before everything else; they come last by default.
-        #[serde(default)]
-        nulls_first: bool,
-    },
+    Spelled(SpelledKey),
+}
+
+/// A column to sort by, spelled out.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct SpelledKey {
+    /// Name of the column.
+    pub column: String,
+    /// Largest first.
+    #[serde(default)]
+    pub descending: bool,
+    /// Nulls before everything else; they come last by default.
+    #[serde(default)]
+    pub nulls_first: bool,
+}
+
+/// By hand, so that a wrong field is named.
+impl<'de> Deserialize<'de> for SortKey {
+    fn deserialize<D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> std::result::Result<SortKey, D::Error> {
+        match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(text) => Ok(SortKey::Text(text)),
+            other => SpelledKey::deserialize(other).map(SortKey::Spelled).map_err(D::Error::custom),
+        }
+    }
 }
 
 impl fmt::Display for SortKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SortKey::Text(text) => f.write_str(text),
-            SortKey::Spelled { column, descending, nulls_first } => {
+            SortKey::Spelled(SpelledKey { column, descending, nulls_first }) => {
                 let direction = if *descending { " desc" } else { "" };
                 let nulls = if *nulls_first { " nulls first" } else { "" };
                 write!(f, "{column}{direction}{nulls}")
@@ -53,7 +72,7 @@ fn resolve_one(key: &SortKey, schema: &Schema) -> Result<KeyColumn> {
         schema.index_of(name).map_err(|_| unknown("column", name, names()))
     };
     match key {
-        SortKey::Spelled { column, descending, nulls_first } => Ok(KeyColumn {
+        SortKey::Spelled(SpelledKey { column, descending, nulls_first }) => Ok(KeyColumn {
             column: find(column)?,
             descending: *descending,
             nulls_first: *nulls_first,
@@ -64,7 +83,14 @@ fn resolve_one(key: &SortKey, schema: &Schema) -> Result<KeyColumn> {
         }
         SortKey::Text(text) => {
             let (name, descending, nulls_first) = parse(text)?;
-            Ok(KeyColumn { column: find(name)?, descending, nulls_first })
+            let column = find(name).map_err(|error| match name.split_once(char::is_whitespace) {
+                Some((head, rest)) if schema.index_of(head).is_ok() => {
+                    let error = Error::usage(format!("`{}` is no way to sort", rest.trim()));
+                    error.remedy("say `asc` or `desc`, then `nulls first` or `nulls last`")
+                }
+                _ => error,
+            });
+            Ok(KeyColumn { column: column?, descending, nulls_first })
         }
     }
 }
@@ -112,7 +138,23 @@ mod tests {
             let key = resolve_one(&SortKey::Text(text.into()), &schema).unwrap();
             assert_eq!(key, KeyColumn { column, descending, nulls_first }, "{text}");
         }
-        let error = resolve_one(&SortKey::Text("prise".into()), &schema).unwrap_err();
-        assert!(error.to_string().contains("did you mean `price`"), "{error}");
+        for (text, said) in [
+            ("prise", "did you mean `price`"),
+            ("price desending", "`desending` is no way to sort"),
+            ("price nulls first desc", "`nulls first` is no way to sort"),
+        ] {
+            let error = resolve_one(&SortKey::Text(text.into()), &schema).unwrap_err();
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_field_of_a_key_is_named() {
+        let read = |text: &str| serde_json::from_str::<SortKey>(text);
+        let error = read(r#"{"column": "i", "desc": true}"#).unwrap_err().to_string();
+        assert!(error.contains("`desc`") && error.contains("`descending`"), "{error}");
+        let key = SpelledKey { column: "i".into(), descending: true, nulls_first: false };
+        let spelled = read(r#"{"column": "i", "descending": true}"#).unwrap();
+        assert_eq!(spelled, SortKey::Spelled(key));
     }
 }

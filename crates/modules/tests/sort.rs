@@ -241,3 +241,28 @@ fn unknown_columns_are_named_with_their_module() {
     let error = run(&steps, &options(folder.path(), 1 << 30)).err().unwrap().to_string();
     assert!(error.contains("module sort_1") && error.contains("`n`"), "{error}");
 }
+
+#[test]
+fn numbers_that_are_equal_are_equal_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.arrow");
+    let floats: Float64Array =
+        [0.0, -0.0, -f64::NAN, 0.0, f64::NAN, -1.0, -0.0].into_iter().map(Some).collect();
+    let texts: StringArray = ["d", "a", "y", "b", "x", "z", "c"].into_iter().map(Some).collect();
+    let columns: [(&str, ArrayRef); 2] = [("f", Arc::new(floats)), ("text", Arc::new(texts))];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer =
+        FileWriter::try_new(std::fs::File::create(&path).unwrap(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    // Alone a float is a key of integers; with text behind it, of a row encoding.
+    for by in [json!(["f", "text"]), json!(["f", "text", "f"])] {
+        let steps =
+            [("scan", json!({"path": path})), ("sort", json!({"by": by})), ("collect", json!({}))];
+        let sorted = rows(&run(&steps, &options(folder.path(), 1 << 30)).unwrap());
+        let texts: Vec<_> = sorted.column(1).as_string::<i32>().iter().flatten().collect();
+        assert_eq!(texts, ["z", "a", "b", "c", "d", "x", "y"]);
+        let zeros = sorted.column(0).as_primitive::<arrow::datatypes::Float64Type>();
+        assert!(zeros.value(1).is_sign_negative() && zeros.value(2).is_sign_positive());
+    }
+}

@@ -5,6 +5,7 @@
 //! here, and ties are settled on its whole row encoding.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::*;
@@ -98,7 +99,7 @@ impl KeyEncoder {
             }
             Some(converter) => {
                 let columns: Vec<ArrayRef> =
-                    self.columns.iter().map(|key| batch.column(key.column).clone()).collect();
+                    self.columns.iter().map(|key| normal(batch.column(key.column))).collect();
                 let rows = converter.convert_columns(&columns)?;
                 packed.iter_mut().zip(rows.iter()).for_each(|(packed, row)| {
                     *packed = first_96_bits(row.data());
@@ -241,11 +242,11 @@ fn push_column(
         DataType::UInt32 => numbers!(UInt32Type, |v| u128::from(*v)),
         DataType::UInt64 => numbers!(UInt64Type, |v| u128::from(*v)),
         DataType::Float32 => numbers!(Float32Type, |v| {
-            let bits = v.to_bits() as i32;
+            let bits = normal32(*v).to_bits() as i32;
             u128::from((bits ^ (((bits >> 31) as u32) >> 1) as i32) as u32 ^ 1 << 31)
         }),
         DataType::Float64 => numbers!(Float64Type, |v| {
-            let bits = v.to_bits() as i64;
+            let bits = normal64(*v).to_bits() as i64;
             u128::from((bits ^ (((bits >> 63) as u64) >> 1) as i64) as u64 ^ 1 << 63)
         }),
         // Dates, times, timestamps, durations and small decimals are signed integers underneath.
@@ -264,6 +265,28 @@ fn push_column(
         other => return Err(Error::failed(format!("no sort key for columns of type {other}"))),
     }
     Ok(())
+}
+
+/// Equal numbers have equal keys: zeros have no sign, and all that is no number is one value, the
+/// greatest, as in SQL.
+fn normal(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Float32 => {
+            Arc::new(column.as_primitive::<Float32Type>().unary::<_, Float32Type>(normal32))
+        }
+        DataType::Float64 => {
+            Arc::new(column.as_primitive::<Float64Type>().unary::<_, Float64Type>(normal64))
+        }
+        _ => column.clone(),
+    }
+}
+
+fn normal32(value: f32) -> f32 {
+    if value.is_nan() { f32::NAN } else { value + 0.0 }
+}
+
+fn normal64(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
 
 struct Nulls<'a> {
