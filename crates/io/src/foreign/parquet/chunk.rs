@@ -12,7 +12,7 @@ use parquet::basic::{Compression, Encoding, PageType};
 use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::dictionary::{Dictionary, SAMPLE_VALUES, pays};
+use super::dictionary::{Dictionary, SAMPLE_VALUES, is_hopeless, pays};
 use super::hybrid::{bit_width, encode};
 use super::levels::levels;
 use super::plain::plain;
@@ -210,7 +210,12 @@ impl ColumnChunk {
 
     fn end_page_if_full(&mut self) -> Result<()> {
         let is_full = self.page.rows >= PAGE_ROWS_MAX || self.page.plain_bytes >= PAGE_BYTES;
-        if is_full || self.page.codes.len() >= SAMPLE_VALUES {
+        let values = self.page.codes.len();
+        let is_seen = match &self.coding {
+            Coding::Sampled(dictionary) => is_hopeless(values, dictionary.len()),
+            _ => false,
+        };
+        if is_full || is_seen || values >= SAMPLE_VALUES {
             self.decide()?;
         }
         match self.coding {

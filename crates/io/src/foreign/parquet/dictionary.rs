@@ -18,6 +18,15 @@ pub fn pays(values: usize, distinct: usize) -> bool {
     values > 0 && distinct * 4 <= values * 3
 }
 
+/// The fewest values that show that a dictionary will not pay.
+const GLIMPSE_VALUES: usize = 8 << 10;
+
+/// Whether the sample can end early. So many values are new this soon where more than three in four
+/// will be at its end, if values are spread evenly.
+pub fn is_hopeless(values: usize, distinct: usize) -> bool {
+    values >= GLIMPSE_VALUES && distinct * 16 > values * 15
+}
+
 /// A dictionary in the making.
 pub enum Dictionary {
     /// Numbers of four bytes.
@@ -102,6 +111,15 @@ mod tests {
             [(0, 0, false), (1, 1, false), (2, 1, true), (4, 3, true), (32768, 24577, false)]
         {
             assert_eq!(pays(values, distinct), does, "{distinct} of {values}");
+        }
+    }
+
+    #[test]
+    fn a_sample_ends_early_only_where_its_end_is_foreseen() {
+        for (values, distinct, is) in [(8191, 8191, false), (8192, 7680, false), (8192, 7681, true)]
+        {
+            assert_eq!(is_hopeless(values, distinct), is, "{distinct} of {values}");
+            assert!(!is || !pays(values, distinct));
         }
     }
 }

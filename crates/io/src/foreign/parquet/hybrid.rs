@@ -46,7 +46,7 @@ fn pack(codes: &[u32], width: u32, out: &mut Vec<u8>) {
     match width {
         0 => {}
         // A group fits a word.
-        ..=8 => {
+        1..=8 => {
             for group in codes.chunks(GROUP) {
                 let mut word = 0;
                 for code in group.iter().rev() {
