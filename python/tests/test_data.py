@@ -5,18 +5,66 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import euphrates as eu
 from streams import CountedStream
 
 COLUMNS = {"n": [1, 2, 3], "s": ["a", None, "ç"], "f": [0.5, None, 2.0]}
+
+
+SPARSE = [None, 1, None, None, 2]
+FLOATS = [float("nan"), 0.0, -0.0, None, float("inf")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int8(), [-128, 127, None]),
+        (pa.uint8(), [255, 0]),
+        (pa.int64(), SPARSE),
+        (pa.int64(), [None]),
+        (pa.uint64(), [2**64 - 1, 0, 2**63]),
+        (pa.float32(), FLOATS),
+        (pa.float64(), FLOATS),
+        (pa.date32(), SPARSE),
+        (pa.time64("us"), SPARSE),
+        (pa.timestamp("us", "UTC"), SPARSE),
+        (pa.decimal128(9, 2), [decimal.Decimal("-1.25"), None]),
+        (pa.decimal128(18, 2), [decimal.Decimal("-1.25"), None]),
+        (pa.string(), ["a", "", None, "ç" * 100]),
+        (pa.large_string(), ["a", "a", None]),
+        (pa.binary(), [b"\xff" * 100, b"", None]),
+        (pa.binary(3), [b"abc", None]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("rows", [5, 40_000])
+def test_others_read_our_parquet(
+    kind: pa.DataType, values: list[Any], rows: int, tmp_path: Path
+) -> None:
+    """Few values make a dictionary; the numbers beside them, all different, make none."""
+    raw = pa.array((values * rows)[:rows], pa.int64() if values is SPARSE else kind)
+    column = raw.cast(pa.int32()).cast(kind) if kind == pa.date32() else raw.cast(kind)
+    path = tmp_path / "out.parquet"
+    flow = eu.Flow("save")
+    table = pa.table({"row": pa.array(range(rows), pa.int64()), "value": column})
+    flow.chain(eu.from_arrow(table), eu.sort(["row"]), eu.save(path))
+    flow.go()
+    found = pq.read_table(path, page_checksum_verification=True)
+    assert str(found["value"].to_pylist()) == str(column.to_pylist())
+    assert pl.read_parquet(path).equals(pl.from_arrow(found))
+    counts = f"select count(value), count(distinct row) from '{path}' where row >= {rows // 2}"
+    expected = (rows - rows // 2 - column[rows // 2 :].null_count, rows - rows // 2)
+    assert duckdb.connect().sql(counts).fetchall() == [expected]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 //! Parquet: a split is a row group, and so is a chunk.
 //!
-//! The `parquet` crate reads and writes whatever is in pages; headers and bytes of pages are
-//! handled here, so that lengths are checked before anything is allocated, so that pages carry
-//! checksums and have them verified (the crate writes none), and so that fixed-size columns, as in
-//! sorting, are moved without being copied.
+//! The `parquet` crate reads whatever is in pages; headers and bytes of pages are handled here, so
+//! that lengths are checked before anything is allocated, and so that pages carry checksums and
+//! have them verified (the crate writes none). Flat columns of the common types are encoded here
+//! (`chunk`), several times faster than the crate does; it writes nested, rare and compressed ones.
 
 use std::sync::Arc;
 
@@ -20,10 +20,17 @@ use super::{Batches, Format, Opened, ReadOptions, WriteOptions, Writer, guarded,
 use crate::blob::Blob;
 use crate::location::FileRef;
 
+mod chunk;
 mod column;
-mod fixed;
+mod dictionary;
+mod hybrid;
+mod interner;
+mod levels;
+mod plain;
 mod read;
+mod statistics;
 mod thrift;
+mod values;
 mod write;
 
 /// The format.

@@ -1,6 +1,8 @@
 //! As much of Thrift's compact protocol as page headers need, and the check that a structure is
 //! sound: every length in it is one its bytes can hold.
 
+use parquet::basic::Encoding;
+
 /// Structures nested deeper than this are an attack.
 const DEPTH_MAX: usize = 64;
 
@@ -94,20 +96,31 @@ impl PageHeader {
         })
     }
 
-    /// A header of a plain data page of version 1.
-    pub fn plain(values: usize, bytes: usize, crc: u32) -> Vec<u8> {
-        const PLAIN: i32 = 0;
-        const RLE: i32 = 3;
+    /// A header of a data page of version 1.
+    pub fn data(values: usize, encoding: Encoding, bytes: usize, crc: u32) -> Vec<u8> {
+        let levels = Encoding::RLE as i32;
+        let inner = [values as i32, encoding as i32, levels, levels];
+        PageHeader::bytes_of(DATA_PAGE, bytes, crc, 1, &inner)
+    }
+
+    /// A header of a dictionary.
+    pub fn dictionary(values: usize, bytes: usize, crc: u32) -> Vec<u8> {
+        let inner = [values as i32, Encoding::PLAIN as i32];
+        PageHeader::bytes_of(DICTIONARY_PAGE, bytes, crc, 3, &inner)
+    }
+
+    /// Numbers in the structure that is `step` fields behind the checksum.
+    fn bytes_of(kind: i32, bytes: usize, crc: u32, step: u8, inner: &[i32]) -> Vec<u8> {
         let bytes = bytes as i32;
         let mut out = Vec::with_capacity(40);
-        for value in [DATA_PAGE, bytes, bytes, crc as i32] {
+        for value in [kind, bytes, bytes, crc as i32] {
             put_field(&mut out, I32);
             put_i32(&mut out, value);
         }
-        put_field(&mut out, STRUCT);
-        for value in [values as i32, PLAIN, RLE, RLE] {
+        out.push(step << 4 | STRUCT);
+        for value in inner {
             put_field(&mut out, I32);
-            put_i32(&mut out, value);
+            put_i32(&mut out, *value);
         }
         out.extend([0, 0]);
         out
@@ -263,7 +276,7 @@ mod tests {
     #[test]
     fn a_header_survives_and_takes_a_checksum() {
         for (values, bytes, crc) in [(1, 0, 0), (11_650, 1 << 20, u32::MAX), (7, 90, 0x8000_0000)] {
-            let header = PageHeader::plain(values, bytes, crc);
+            let header = PageHeader::data(values, Encoding::PLAIN, bytes, crc);
             let parsed = PageHeader::parse(&header).unwrap();
             let expected = PageHeader {
                 kind: DATA_PAGE,
@@ -291,8 +304,17 @@ mod tests {
     }
 
     #[test]
+    fn a_header_of_a_dictionary_survives() {
+        let header = PageHeader::dictionary(300, 1200, 5);
+        let parsed = PageHeader::parse(&header).unwrap();
+        assert_eq!((parsed.kind, parsed.values, parsed.bytes), (DICTIONARY_PAGE, 300, 1200));
+        assert_eq!((parsed.crc, parsed.encoding), (Some(5), Encoding::PLAIN as i32));
+        assert_eq!(struct_bytes(&header), Some(header.len()));
+    }
+
+    #[test]
     fn damage_is_noticed_and_costs_nothing() {
-        let header = PageHeader::plain(5, 500, 77);
+        let header = PageHeader::data(5, Encoding::PLAIN, 500, 77);
         for end in 0..header.len() {
             assert_eq!(PageHeader::parse(&header[..end]), None);
         }

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use arrow::array::AsArray;
 use arrow::buffer::Buffer;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use euphrates_flow::{Error, Result};
@@ -22,8 +21,9 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescPtr;
 
 use super::MAGIC;
-use super::fixed::FixedColumn;
+use super::chunk::ColumnChunk;
 use super::thrift::{DICTIONARY_PAGE, PageHeader, with_crc};
+use super::values::Layout;
 use crate::foreign::{Chunk, Compression, Encoder, Note, WriteOptions, Writer};
 
 /// Readers number row groups with 16 bits.
@@ -81,12 +81,11 @@ impl ParquetWriter {
         let writers = factory.create_column_writers(0).map_err(failed)?;
         let pages = captured.0.lock().unwrap_or_else(|e| e.into_inner()).clone();
         let columns = writers.into_iter().zip(pages).enumerate().map(|(leaf, (writer, pages))| {
-            let field = self.schema.field(self.descr.get_column_root_idx(leaf));
-            match field.data_type() {
-                DataType::FixedSizeBinary(width) if *width > 0 && !self.is_compressed => {
-                    Column::Fixed(FixedColumn::new(self.descr.column(leaf)))
-                }
-                _ => Column::Other { writer: Box::new(writer), pages },
+            let kind = self.schema.field(self.descr.get_column_root_idx(leaf)).data_type();
+            let descr = self.descr.column(leaf);
+            match Layout::of(kind, &descr).filter(|_| !self.is_compressed) {
+                Some(layout) => Column::Flat(Box::new(ColumnChunk::new(descr, kind, layout))),
+                None => Column::Other { writer: Box::new(writer), pages },
             }
         });
         Ok(columns.collect())
@@ -172,8 +171,8 @@ struct RowGroupEncoder {
 
 /// A leaf column being encoded.
 enum Column {
-    /// Plain values of a fixed size, which are not copied.
-    Fixed(FixedColumn),
+    /// What is encoded here.
+    Flat(Box<ColumnChunk>),
     /// Whatever the crate encodes, and the pages it has made.
     Other { writer: Box<ArrowColumnWriter>, pages: Pages },
 }
@@ -183,8 +182,8 @@ impl Encoder for RowGroupEncoder {
         self.rows += batch.num_rows();
         let mut leaf = 0;
         for (field, array) in self.writer.schema.fields().iter().zip(batch.columns()) {
-            if let Column::Fixed(column) = &mut self.columns[leaf] {
-                column.push(array.as_fixed_size_binary())?;
+            if let Column::Flat(column) = &mut self.columns[leaf] {
+                column.push(array)?;
                 leaf += 1;
                 continue;
             }
@@ -200,7 +199,7 @@ impl Encoder for RowGroupEncoder {
 
     fn bytes(&self) -> usize {
         let bytes = self.columns.iter().map(|column| match column {
-            Column::Fixed(column) => column.bytes(),
+            Column::Flat(column) => column.bytes(),
             Column::Other { writer, .. } => writer.get_estimated_total_bytes(),
         });
         bytes.sum()
@@ -215,7 +214,7 @@ impl Encoder for RowGroupEncoder {
         let (mut parts, mut encoded, mut offset) = (vec![], vec![], 0);
         for column in columns {
             let metadata = match column {
-                Column::Fixed(column) => column.finish(offset, &mut parts)?,
+                Column::Flat(column) => column.finish(offset, &mut parts)?,
                 Column::Other { writer, pages } => {
                     let closed = writer.close().map_err(failed)?;
                     checksummed(closed.close().metadata.clone(), &pages, offset, &mut parts)?

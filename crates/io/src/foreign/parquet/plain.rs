@@ -1,0 +1,53 @@
+//! Plain pages: numbers as they are, strings behind their lengths.
+
+use arrow::buffer::Buffer;
+use euphrates_flow::Result;
+
+use super::values::{LENGTH_BYTES, Values};
+use crate::buffer::pool;
+
+/// Strings up to this length are copied as if they had it: a copy of a known size is a few
+/// instructions, one of any size a call.
+const BLOCK_BYTES: usize = 32;
+
+/// The bytes of a plain page with these values, which are of one layout.
+pub fn plain(pieces: impl IntoIterator<Item = Values>) -> Result<Vec<Buffer>> {
+    let (mut buffers, mut strings) = (vec![], vec![]);
+    for values in pieces {
+        match values {
+            Values::Four(values) => buffers.push(values.into_inner()),
+            Values::Eight(values) => buffers.push(values.into_inner()),
+            Values::Fixed(_, bytes) => buffers.push(bytes),
+            Values::Bytes(..) => strings.push(values),
+        }
+    }
+    if !strings.is_empty() {
+        buffers.push(prefixed(&strings)?);
+    }
+    Ok(buffers)
+}
+
+/// Strings, each behind its length.
+fn prefixed(pieces: &[Values]) -> Result<Buffer> {
+    let bytes: usize = pieces.iter().map(Values::plain_bytes).sum();
+    let mut out = pool().take(bytes + BLOCK_BYTES)?;
+    let mut at = 0;
+    for piece in pieces {
+        let Values::Bytes(offsets, data) = piece else { continue };
+        for ends in offsets.windows(2) {
+            let (begin, end) = (ends[0] as usize, ends[1] as usize);
+            let length = end - begin;
+            out[at..at + LENGTH_BYTES].copy_from_slice(&(length as u32).to_le_bytes());
+            at += LENGTH_BYTES;
+            match data.get(begin..begin + BLOCK_BYTES) {
+                Some(block) if length <= BLOCK_BYTES => {
+                    out[at..at + BLOCK_BYTES].copy_from_slice(block);
+                }
+                _ => out[at..at + length].copy_from_slice(&data[begin..end]),
+            }
+            at += length;
+        }
+    }
+    out.set_len(bytes);
+    Ok(out.into_arrow())
+}

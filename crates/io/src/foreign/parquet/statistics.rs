@@ -1,0 +1,260 @@
+//! Least and greatest value of a column chunk, as the crate notes them: readers skip row groups by
+//! them.
+
+use arrow::datatypes::DataType;
+use parquet::basic::{LogicalType, Type};
+use parquet::data_type::{ByteArray, FixedLenByteArray};
+use parquet::file::statistics::{Statistics, ValueStatistics};
+use parquet::schema::types::ColumnDescriptor;
+
+use super::values::Values;
+
+/// Longer values of a fixed size have no minimum and maximum noted: a footer is no place for them.
+const FIXED_BYTES_MAX: usize = 256;
+
+/// Longer strings are cut: a bound does as well.
+const STRING_BYTES_MAX: usize = 64;
+
+/// How the bits of a number are to be compared.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    Signed,
+    Unsigned,
+    Float,
+}
+
+/// The least and the greatest value seen.
+pub struct Range {
+    order: Order,
+    /// Numbers, as unsigned ones in the same order; none while the least is above the greatest.
+    least: u64,
+    greatest: u64,
+    /// Strings.
+    strings: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+const SIGN_FOUR: u32 = 1 << 31;
+const SIGN_EIGHT: u64 = 1 << 63;
+
+impl Range {
+    /// An empty range of values of this type.
+    pub fn new(kind: &DataType) -> Range {
+        use DataType::*;
+        let order = match kind {
+            Float32 | Float64 => Order::Float,
+            UInt8 | UInt16 | UInt32 | UInt64 => Order::Unsigned,
+            _ => Order::Signed,
+        };
+        Range { order, least: u64::MAX, greatest: 0, strings: None }
+    }
+
+    /// Widens it to these values.
+    pub fn note(&mut self, values: &Values) {
+        match values {
+            Values::Four(values) => self.note_four(values),
+            Values::Eight(values) => self.note_eight(values),
+            Values::Bytes(offsets, data) => {
+                let ends = offsets.windows(2);
+                self.note_bytes(ends.map(|ends| &data[ends[0] as usize..ends[1] as usize]));
+            }
+            Values::Fixed(width, bytes) if *width <= FIXED_BYTES_MAX => {
+                self.note_bytes(bytes.chunks_exact(*width));
+            }
+            Values::Fixed(..) => {}
+        }
+    }
+
+    /// Widens it to numbers of four bytes.
+    pub fn note_four(&mut self, values: &[u32]) {
+        let is_number = |value: &&u32| !f32::from_bits(**value).is_nan();
+        match self.order {
+            Order::Signed => self.note_keys(values.iter().map(|value| (value ^ SIGN_FOUR).into())),
+            Order::Unsigned => self.note_keys(values.iter().map(|value| (*value).into())),
+            Order::Float => {
+                let numbers = values.iter().filter(is_number);
+                self.note_keys(numbers.map(|value| match value & SIGN_FOUR {
+                    0 => (value | SIGN_FOUR).into(),
+                    _ => (!value).into(),
+                }));
+            }
+        }
+    }
+
+    /// Widens it to numbers of eight bytes.
+    pub fn note_eight(&mut self, values: &[u64]) {
+        let is_number = |value: &&u64| !f64::from_bits(**value).is_nan();
+        match self.order {
+            Order::Signed => self.note_keys(values.iter().map(|value| value ^ SIGN_EIGHT)),
+            Order::Unsigned => self.note_keys(values.iter().copied()),
+            Order::Float => {
+                let numbers = values.iter().filter(is_number);
+                self.note_keys(numbers.map(|value| match value & SIGN_EIGHT {
+                    0 => value | SIGN_EIGHT,
+                    _ => !value,
+                }));
+            }
+        }
+    }
+
+    fn note_keys(&mut self, keys: impl Iterator<Item = u64>) {
+        let range = (self.least, self.greatest);
+        let wider = |(least, greatest): (u64, u64), key: u64| (least.min(key), greatest.max(key));
+        (self.least, self.greatest) = keys.fold(range, wider);
+    }
+
+    /// Widens it to strings.
+    pub fn note_bytes<'a>(&mut self, values: impl Iterator<Item = &'a [u8]>) {
+        let mut values = values.peekable();
+        let Some(&first) = values.peek() else { return };
+        let (mut least, mut greatest) = match &self.strings {
+            Some((least, greatest)) => (&least[..], &greatest[..]),
+            None => (first, first),
+        };
+        // Most values are told apart by their first eight bytes.
+        let (mut least_head, mut greatest_head) = (head(least), head(greatest));
+        for value in values {
+            let value_head = head(value);
+            if value_head <= least_head && value < least {
+                (least, least_head) = (value, value_head);
+            }
+            if value_head >= greatest_head && value > greatest {
+                (greatest, greatest_head) = (value, value_head);
+            }
+        }
+        self.strings = Some((least.to_vec(), greatest.to_vec()));
+    }
+
+    /// What the footer says of a chunk.
+    pub fn statistics(self, descr: &ColumnDescriptor, nulls: usize) -> Statistics {
+        match descr.physical_type() {
+            Type::INT32 => self.numbers(descr, nulls, |key, order| match order {
+                Order::Signed => (key as u32 ^ SIGN_FOUR) as i32,
+                _ => key as i32,
+            }),
+            Type::INT64 => self.numbers(descr, nulls, |key, order| match order {
+                Order::Signed => (key ^ SIGN_EIGHT) as i64,
+                _ => key as i64,
+            }),
+            Type::FLOAT => self.zeros(descr, nulls, |key| {
+                let key = key as u32;
+                f32::from_bits(if key & SIGN_FOUR > 0 { key ^ SIGN_FOUR } else { !key })
+            }),
+            Type::DOUBLE => self.zeros(descr, nulls, |key| {
+                f64::from_bits(if key & SIGN_EIGHT > 0 { key ^ SIGN_EIGHT } else { !key })
+            }),
+            Type::BYTE_ARRAY => self.cut_strings(descr, nulls),
+            _ => {
+                let value = |bytes: Vec<u8>| FixedLenByteArray::from(ByteArray::from(bytes));
+                let (least, greatest) = self.strings.unzip();
+                noted(least.map(value), greatest.map(value), descr, nulls)
+            }
+        }
+    }
+
+    fn numbers<T>(
+        &self,
+        descr: &ColumnDescriptor,
+        nulls: usize,
+        value: impl Fn(u64, Order) -> T,
+    ) -> Statistics
+    where
+        Statistics: From<ValueStatistics<T>>,
+    {
+        let is_some = self.least <= self.greatest;
+        let some = |key| is_some.then(|| value(key, self.order));
+        noted(some(self.least), some(self.greatest), descr, nulls)
+    }
+
+    /// The same for floats: a zero stands for both zeros.
+    fn zeros<T: PartialEq + From<i8> + std::ops::Neg<Output = T>>(
+        &self,
+        descr: &ColumnDescriptor,
+        nulls: usize,
+        value: impl Fn(u64) -> T,
+    ) -> Statistics
+    where
+        Statistics: From<ValueStatistics<T>>,
+    {
+        let is_some = self.least <= self.greatest;
+        let some = |key, zero: T| {
+            let value = is_some.then(|| value(key));
+            value.map(|value| if value == T::from(0) { zero } else { value })
+        };
+        let (least, greatest) = (some(self.least, -T::from(0)), some(self.greatest, T::from(0)));
+        noted(least, greatest, descr, nulls)
+    }
+
+    fn cut_strings(self, descr: &ColumnDescriptor, nulls: usize) -> Statistics {
+        let Some((least, greatest)) = self.strings else {
+            return noted::<ByteArray>(None, None, descr, nulls);
+        };
+        let is_text = descr.logical_type_ref() == Some(&LogicalType::String);
+        let (lower, upper) = (lower_bound(&least, is_text), upper_bound(&greatest, is_text));
+        let (is_least, is_greatest) = (lower.is_none(), upper.is_none());
+        let value = |bytes: Vec<u8>| Some(ByteArray::from(bytes));
+        let (lower, upper) = (lower.unwrap_or(least), upper.unwrap_or(greatest));
+        ValueStatistics::new(value(lower), value(upper), None, Some(nulls as u64), false)
+            .with_min_is_exact(is_least)
+            .with_max_is_exact(is_greatest)
+            .into()
+    }
+}
+
+fn noted<T>(
+    least: Option<T>,
+    greatest: Option<T>,
+    descr: &ColumnDescriptor,
+    nulls: usize,
+) -> Statistics
+where
+    Statistics: From<ValueStatistics<T>>,
+{
+    ValueStatistics::new(least, greatest, None, Some(nulls as u64), false)
+        .with_backwards_compatible_min_max(descr.sort_order().is_signed())
+        .into()
+}
+
+/// The first eight bytes of a string, to be compared as a number.
+fn head(value: &[u8]) -> u64 {
+    if let Some(head) = value.first_chunk() {
+        return u64::from_be_bytes(*head);
+    }
+    let mut head = [0; 8];
+    head[..value.len()].copy_from_slice(value);
+    u64::from_be_bytes(head)
+}
+
+/// A short string that is not above a long one; `None` if it need not be cut.
+fn lower_bound(value: &[u8], is_text: bool) -> Option<Vec<u8>> {
+    (value.len() > STRING_BYTES_MAX).then_some(())?;
+    match text(value, is_text) {
+        Some(text) => {
+            let end = (1..=STRING_BYTES_MAX).rfind(|end| text.is_char_boundary(*end))?;
+            Some(value[..end].to_vec())
+        }
+        None => Some(value[..STRING_BYTES_MAX].to_vec()),
+    }
+}
+
+/// A short string that is above a long one; `None` if there is none, or need be none.
+fn upper_bound(value: &[u8], is_text: bool) -> Option<Vec<u8>> {
+    (value.len() > STRING_BYTES_MAX).then_some(())?;
+    let Some(text) = text(value, is_text) else {
+        let last = value[..STRING_BYTES_MAX].iter().rposition(|byte| *byte < u8::MAX)?;
+        let mut bound = value[..STRING_BYTES_MAX].to_vec();
+        bound[last] += 1;
+        bound[last + 1..].fill(0);
+        return Some(bound);
+    };
+    let ends = STRING_BYTES_MAX - 3..=STRING_BYTES_MAX;
+    let text = &text[..ends.rev().find(|end| text.is_char_boundary(*end))?];
+    // The last character that has a next one of as many bytes.
+    text.char_indices().rev().find_map(|(at, last)| {
+        let next = char::from_u32(last as u32 + 1)?;
+        (next.len_utf8() == last.len_utf8()).then(|| format!("{}{next}", &text[..at]).into_bytes())
+    })
+}
+
+fn text(value: &[u8], is_text: bool) -> Option<&str> {
+    is_text.then(|| str::from_utf8(value).ok()).flatten()
+}

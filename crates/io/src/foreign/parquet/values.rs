@@ -1,0 +1,247 @@
+//! Values of a flat column in the layouts pages have, which are Arrow's layouts wherever possible:
+//! then what is written is the Arrow buffer itself.
+
+use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray};
+use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow::compute::filter;
+use arrow::datatypes::*;
+use euphrates_flow::{Error, Result};
+use parquet::basic::Type;
+use parquet::schema::types::ColumnDescriptor;
+
+/// What stands in front of a byte string.
+pub const LENGTH_BYTES: usize = 4;
+
+/// Pages number their bytes with 31 bits; this leaves room for what else is in a page.
+const VALUE_BYTES_MAX: usize = 1 << 30;
+
+/// How the values of a column are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Numbers of four bytes.
+    Four,
+    /// Numbers of eight bytes.
+    Eight,
+    /// Strings of bytes.
+    Bytes,
+    /// Strings of this many bytes.
+    Fixed(usize),
+}
+
+impl Layout {
+    /// The layout of a column encoded here; `None` if it is left to the crate.
+    pub fn of(kind: &DataType, descr: &ColumnDescriptor) -> Option<Layout> {
+        use DataType::*;
+        if descr.max_rep_level() > 0 || descr.max_def_level() > 1 || descr.path().parts().len() > 1
+        {
+            return None;
+        }
+        match (kind, descr.physical_type()) {
+            (FixedSizeBinary(width), _) if *width > 0 => Some(Layout::Fixed(*width as usize)),
+            (Utf8 | LargeUtf8 | Binary | LargeBinary, Type::BYTE_ARRAY) => Some(Layout::Bytes),
+            (Int8 | Int16 | UInt8 | UInt16 | Decimal128(..), Type::INT32) => Some(Layout::Four),
+            (Int32 | UInt32 | Date32 | Time32(_), Type::INT32) => Some(Layout::Four),
+            (Float32, Type::FLOAT) => Some(Layout::Four),
+            (Int64 | UInt64 | Time64(_) | Timestamp(..) | Decimal128(..), Type::INT64) => {
+                Some(Layout::Eight)
+            }
+            (Float64, Type::DOUBLE) => Some(Layout::Eight),
+            _ => None,
+        }
+    }
+}
+
+/// Values, none of them null. Numbers are bits: what they mean matters to statistics alone.
+#[derive(Clone, Debug)]
+pub enum Values {
+    /// Numbers of four bytes.
+    Four(ScalarBuffer<u32>),
+    /// Numbers of eight bytes.
+    Eight(ScalarBuffer<u64>),
+    /// Where strings begin and end, and the bytes.
+    Bytes(ScalarBuffer<i32>, Buffer),
+    /// Strings of this many bytes.
+    Fixed(usize, Buffer),
+}
+
+impl Values {
+    /// The values of an array without nulls.
+    fn of(array: &ArrayRef, layout: Layout) -> Result<Values> {
+        Ok(match layout {
+            Layout::Four => Values::Four(four(array)),
+            Layout::Eight => Values::Eight(match array.data_type() {
+                DataType::Decimal128(..) => {
+                    let values = array.as_primitive::<Decimal128Type>().values();
+                    values.iter().map(|value| *value as u64).collect::<Vec<u64>>().into()
+                }
+                _ => words(array),
+            }),
+            Layout::Bytes => match array.data_type() {
+                DataType::Utf8 => small(array.as_string::<i32>()),
+                DataType::Binary => small(array.as_binary::<i32>()),
+                DataType::LargeUtf8 => large(array.as_string::<i64>())?,
+                _ => large(array.as_binary::<i64>())?,
+            },
+            Layout::Fixed(width) => {
+                Values::Fixed(width, array.as_fixed_size_binary().values().clone())
+            }
+        })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Values::Four(values) => values.len(),
+            Values::Eight(values) => values.len(),
+            Values::Bytes(offsets, _) => offsets.len() - 1,
+            Values::Fixed(width, bytes) => bytes.len() / width,
+        }
+    }
+
+    /// The bytes they take in a plain page.
+    pub fn plain_bytes(&self) -> usize {
+        match self {
+            Values::Four(values) => values.inner().len(),
+            Values::Eight(values) => values.inner().len(),
+            Values::Bytes(..) => self.string_bytes() + self.len() * LENGTH_BYTES,
+            Values::Fixed(_, bytes) => bytes.len(),
+        }
+    }
+
+    /// The bytes of strings alone.
+    pub fn string_bytes(&self) -> usize {
+        match self {
+            Values::Bytes(offsets, _) => (offsets[offsets.len() - 1] - offsets[0]) as usize,
+            _ => 0,
+        }
+    }
+
+    /// How many of the first `count` values take about `bytes_max` in a plain page: one at least.
+    fn fitting(&self, count: usize, bytes_max: usize) -> usize {
+        let most = match self {
+            Values::Four(_) => bytes_max / 4,
+            Values::Eight(_) => bytes_max / 8,
+            Values::Fixed(width, _) => bytes_max / width,
+            Values::Bytes(offsets, _) => {
+                let first = offsets[0] as usize;
+                offsets[1..].partition_point(|end| *end as usize - first <= bytes_max)
+            }
+        };
+        most.max(1).min(count)
+    }
+
+    fn slice(&self, from: usize, count: usize) -> Values {
+        match self {
+            Values::Four(values) => Values::Four(values.slice(from, count)),
+            Values::Eight(values) => Values::Eight(values.slice(from, count)),
+            Values::Bytes(offsets, data) => {
+                Values::Bytes(offsets.slice(from, count + 1), data.clone())
+            }
+            Values::Fixed(width, bytes) => {
+                Values::Fixed(*width, bytes.slice_with_length(from * width, count * width))
+            }
+        }
+    }
+}
+
+/// The buffer of an array of numbers that are as wide in pages.
+fn words<T: ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<T> {
+    let data = array.to_data();
+    ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
+}
+
+fn four(array: &ArrayRef) -> ScalarBuffer<u32> {
+    fn widened<T: ArrowPrimitiveType>(array: &ArrayRef) -> ScalarBuffer<u32>
+    where
+        T::Native: Into<i32>,
+    {
+        let values = array.as_primitive::<T>().values();
+        values.iter().map(|value| (*value).into() as u32).collect::<Vec<u32>>().into()
+    }
+    match array.data_type() {
+        DataType::Int8 => widened::<Int8Type>(array),
+        DataType::Int16 => widened::<Int16Type>(array),
+        DataType::UInt8 => widened::<UInt8Type>(array),
+        DataType::UInt16 => widened::<UInt16Type>(array),
+        DataType::Decimal128(..) => {
+            let values = array.as_primitive::<Decimal128Type>().values();
+            values.iter().map(|value| *value as u32).collect::<Vec<u32>>().into()
+        }
+        _ => words(array),
+    }
+}
+
+fn small<T: ByteArrayType<Offset = i32>>(array: &GenericByteArray<T>) -> Values {
+    Values::Bytes(array.offsets().inner().clone(), array.values().clone())
+}
+
+/// The same with offsets from the first string on, which has to be near the last.
+fn large<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>) -> Result<Values> {
+    let offsets = array.offsets();
+    let (first, last) = (offsets[0], offsets[array.len()]);
+    if (last - first) as usize > VALUE_BYTES_MAX {
+        let message = format!("{} bytes of a column in one batch are too many", last - first);
+        return Err(Error::usage(message).remedy("cut them into smaller batches"));
+    }
+    let near: Vec<i32> = offsets.iter().map(|offset| (offset - first) as i32).collect();
+    let bytes = array.values().slice_with_length(first as usize, (last - first) as usize);
+    Ok(Values::Bytes(near.into(), bytes))
+}
+
+/// Rows of a column: which of them are null, and the values of the others.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// All rows.
+    pub rows: usize,
+    /// Absent if none is null.
+    pub nulls: Option<NullBuffer>,
+    /// The values of those that are not.
+    pub values: Values,
+}
+
+impl Piece {
+    /// The rows of an array.
+    pub fn of(array: &ArrayRef, layout: Layout) -> Result<Piece> {
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
+        let values = match &nulls {
+            None => Values::of(array, layout)?,
+            Some(nulls) => {
+                let present = filter(array, &nulls.inner().clone().into())?;
+                Values::of(&present, layout)?
+            }
+        };
+        Ok(Piece { rows: array.len(), nulls, values })
+    }
+
+    /// The first rows, at most so many and about so many bytes, and the others.
+    pub fn cut(&self, rows_max: usize, bytes_max: usize) -> (Piece, Piece) {
+        let rows = self.rows.min(rows_max);
+        let count = match &self.nulls {
+            None => rows,
+            Some(nulls) => rows - nulls.slice(0, rows).null_count(),
+        };
+        match self.values.fitting(count, bytes_max) {
+            fitting if fitting < count => self.before(fitting),
+            _ => self.split(rows, count),
+        }
+    }
+
+    /// The rows before a value, and the others.
+    pub fn before(&self, value: usize) -> (Piece, Piece) {
+        let row = match &self.nulls {
+            None => value,
+            Some(nulls) => nulls.valid_indices().nth(value).unwrap_or(self.rows),
+        };
+        self.split(row, value)
+    }
+
+    fn split(&self, row: usize, value: usize) -> (Piece, Piece) {
+        let part = |row: usize, rows: usize, value: usize, count: usize| Piece {
+            rows,
+            nulls: self.nulls.as_ref().map(|nulls| nulls.slice(row, rows)),
+            values: self.values.slice(value, count),
+        };
+        let rest = part(row, self.rows - row, value, self.values.len() - value);
+        (part(0, row, 0, value), rest)
+    }
+}
