@@ -7,9 +7,11 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use euphrates_flow::check::{Checked, check};
+use euphrates_flow::metrics::{InstanceMetrics, State};
 use euphrates_flow::{Cancel, Document, Error, Kind, Registry, Result, Setup};
 use euphrates_io::buffer::pool;
 use euphrates_policy::memory;
+use euphrates_policy::stall::StallWatch;
 use serde_json::Value;
 
 use crate::machine;
@@ -63,6 +65,11 @@ pub fn go(document: &Document, registry: &Registry, options: &Options) -> Result
 pub fn start(document: &Document, registry: &Registry, options: &Options) -> Result<Running> {
     let began = Instant::now();
     let flow = prepare(document, registry, options)?;
+    if options.memory_bytes == Some(0) || options.cores == Some(0) {
+        let what = if options.cores == Some(0) { "threads" } else { "memory" };
+        let error = Error::usage(format!("a flow cannot run with no {what}"));
+        return Err(error.remedy("give at least 1, or leave it out"));
+    }
     options.scratch.iter().try_for_each(|folder| check_scratch(folder))?;
     let resources = resources(&flow, options);
     let cancel = resources.setup.cancel.clone();
@@ -71,7 +78,15 @@ pub fn start(document: &Document, registry: &Registry, options: &Options) -> Res
         cancel.cancel();
         flow.nodes.iter().for_each(|node| node.placed.abandon());
     })?;
-    Ok(Running { flow, worker, cancel, began, failure: None, outcome: None })
+    Ok(Running {
+        flow,
+        worker,
+        cancel,
+        began,
+        failure: None,
+        outcome: None,
+        stall: StallWatch::default(),
+    })
 }
 
 /// Better now than in the middle of a sort.
@@ -115,6 +130,7 @@ pub struct Running {
     /// The first failure that was not the echo of another.
     failure: Option<Error>,
     outcome: Option<f64>,
+    stall: StallWatch,
 }
 
 impl Running {
@@ -158,11 +174,37 @@ impl Running {
                     return true;
                 }
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => return false,
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => self.look(),
             }
         }
         self.outcome.get_or_insert(self.began.elapsed().as_secs_f64());
         true
+    }
+
+    /// Ends a flow whose modules wait for each other for ever.
+    fn look(&mut self) {
+        let instances = || self.worker.instances.iter().flat_map(|one| &one.metrics);
+        let waits = |state| matches!(state, State::Starved | State::Blocked | State::Ended);
+        let all_wait = instances().all(|one| waits(one.state()));
+        let moved = instances().map(|one| one.moved()).fold(0, u64::wrapping_add);
+        if self.failure.is_some() || !self.stall.on_look(all_wait, moved) {
+            return;
+        }
+        let modules = self.flow.nodes.iter().zip(&self.worker.instances);
+        let waiting = modules.flat_map(|(node, instances)| {
+            let state = |one: &Arc<InstanceMetrics>| match one.state() {
+                State::Starved => Some(format!("{} waits for input", node.id)),
+                State::Blocked => Some(format!("{} waits for room in its output", node.id)),
+                _ => None,
+            };
+            instances.metrics.iter().find_map(state)
+        });
+        let waiting: Vec<String> = waiting.collect();
+        let message = format!("the flow stands still: {}", waiting.join(", "));
+        let remedy = "let the module where branches meet read its inputs side by side (`select`), \
+                      or give the queues into it more room (`bytes_max`)";
+        self.failure = Some(Error::failed(message).remedy(remedy));
+        self.cancel.cancel();
     }
 
     /// After a cancel: waits out the grace, then leaves behind what does not come back.

@@ -102,6 +102,12 @@ impl InstanceMetrics {
         }
     }
 
+    /// A number that changes whenever something comes in or goes out.
+    pub fn moved(&self) -> u64 {
+        let counters = [&self.rows_in, &self.bytes_in, &self.rows_out, &self.bytes_out];
+        counters.iter().map(|counter| counter.load(Relaxed)).fold(0, u64::wrapping_add)
+    }
+
     /// What the instance is doing now.
     pub fn state(&self) -> State {
         const STATES: [State; 5] =

@@ -58,6 +58,11 @@ impl Appender {
         Appender { target, place: Mutex::default(), placed: Condvar::new() }
     }
 
+    /// Waits until all runs before this one are complete.
+    pub fn await_turn(&self, run: RunIndex, cancel: &Cancel) -> Result<()> {
+        self.wait(Some(run), cancel).map(drop)
+    }
+
     /// Appends the parts and returns the offset they begin at. With a turn, waits until the runs
     /// before it are complete; without, the next free place will do.
     pub fn append(&self, turn: Option<Turn>, parts: &[Buffer], cancel: &Cancel) -> Result<u64> {

@@ -1,9 +1,15 @@
 //! Whole flows of the small modules: order kept, early ends, forks and joins of the graph.
 
+use std::sync::Arc;
+
 use arrow::array::AsArray;
-use arrow::datatypes::Int64Type;
+use arrow::datatypes::{Int64Type, SchemaRef};
 use euphrates_engine::{Options, go};
-use euphrates_flow::{Document, Kind, Result};
+use euphrates_flow::document::Port;
+use euphrates_flow::spec::{OUT, PortNames};
+use euphrates_flow::{
+    Document, Effect, Kind, Module, ModuleSpec, Order, Placed, Ports, Result, Setup,
+};
 use euphrates_modules::registry;
 use serde_json::{Value, json};
 
@@ -142,4 +148,58 @@ fn programs_are_modules() {
     ]);
     let error = error.unwrap_err().to_string();
     assert!(error.contains("filter") && error.contains("ivide by zero"), "{error}");
+}
+
+/// Reads its first input to the end before it looks at the second.
+static ONE_AFTER_THE_OTHER: ModuleSpec = ModuleSpec {
+    name: "one_after_the_other",
+    summary: "Reads one input after the other.",
+    detail: "",
+    inputs: PortNames::Fixed(&["first", "second"]),
+    outputs: OUT,
+    order: Order::Any,
+    effect: Effect::Pure,
+    parallel: false,
+    wants_memory: false,
+    config_schema: || json!({}),
+    place: |_| Ok(Arc::new(OneAfterTheOther)),
+};
+
+struct OneAfterTheOther;
+
+impl Placed for OneAfterTheOther {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        Ok(vec![inputs[0].clone()])
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        Ok(Box::new(|ports: &mut Ports| {
+            (0..2).try_for_each(|input| {
+                while let Some(batch) = ports.get(input)? {
+                    ports.put(0, batch)?;
+                }
+                Ok(())
+            })
+        }))
+    }
+}
+
+#[test]
+fn branches_that_wait_for_each_other_are_named_instead_of_hanging() {
+    let registry = registry().with([&ONE_AFTER_THE_OTHER]);
+    let mut document = Document::new("locked");
+    let source = document.place("generate", json!({"what": "integers", "rows": 20 * ROWS}), None);
+    let tee = document.place("tee", json!({}), None);
+    let both = document.place("one_after_the_other", json!({}), None);
+    let count = document.place("count", json!({}), None);
+    let collect = document.place("collect", json!({}), None);
+    for (from, to) in [(&source, &tee), (&both, &count), (&count, &collect)] {
+        document.attach(from, to);
+    }
+    for input in 0..2 {
+        document.attach(&tee, &both).input = Some(Port::Position(input));
+    }
+    let error = go(&document, &registry, &Options::default()).err().unwrap();
+    let text = error.to_string();
+    assert!(text.contains("stands still") && text.contains("tee_1 waits for room"), "{text}");
 }

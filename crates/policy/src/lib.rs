@@ -11,3 +11,4 @@ pub mod device;
 pub mod memory;
 pub mod queue;
 pub mod sort;
+pub mod stall;

@@ -214,8 +214,10 @@ impl Instance {
             _ => Some(self.encoder.finish()?),
         };
         let turn = run.map(|run| Turn { run, last });
-        let waits = run.is_some_and(|run| !self.file.appender.is_next(run));
-        let _state = waits.then(|| ports.metrics().enter(State::Blocked));
+        if let Some(run) = run.filter(|run| !self.file.appender.is_next(*run)) {
+            let _state = ports.metrics().enter(State::Blocked);
+            self.file.appender.await_turn(run, &self.cancel)?;
+        }
         let Some(Chunk { parts, note }) = chunk else {
             return self.file.appender.append(turn, &[], &self.cancel).map(drop);
         };

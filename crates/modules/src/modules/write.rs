@@ -210,8 +210,7 @@ impl Instance {
                 Taken::RunEnd(ended) => {
                     writer.flush(Some(ended), ports)?;
                     run = None;
-                    let waits = writer.waits(Some(ended));
-                    let _state = waits.then(|| ports.metrics().enter(State::Blocked));
+                    writer.await_turn(Some(ended), ports)?;
                     segment.end_run(ended, &self.cancel)?;
                 }
                 Taken::Empty => {}
@@ -268,15 +267,21 @@ impl Writer<'_> {
     fn append(&mut self, batch: &RecordBatch, run: Option<RunIndex>, ports: &Ports) -> Result<()> {
         self.statistics.add(batch);
         let block = self.encoder.encode(batch)?;
-        let _state = self.waits(run).then(|| ports.metrics().enter(State::Blocked));
+        self.await_turn(run, ports)?;
         let turn = run.map(|run| Turn { run, last: false });
         let written = self.segment.append(turn, &block, self.cancel)?;
         ports.metrics().put(written.rows as usize, written.bytes as usize);
         Ok(())
     }
 
-    /// Whether others have to write runs before this one first.
-    fn waits(&self, run: Option<RunIndex>) -> bool {
-        run.is_some_and(|run| !self.segment.is_next(run))
+    /// Others may have to write runs before this one first.
+    fn await_turn(&self, run: Option<RunIndex>, ports: &Ports) -> Result<()> {
+        match run.filter(|run| !self.segment.is_next(*run)) {
+            None => Ok(()),
+            Some(run) => {
+                let _state = ports.metrics().enter(State::Blocked);
+                self.segment.await_turn(run, self.cancel)
+            }
+        }
     }
 }
