@@ -1,3 +1,5 @@
+//! Rows give back what was put into them.
+
 use std::sync::Arc;
 
 use arrow::array::*;
