@@ -132,7 +132,7 @@ def test_any_document_can_be_drawn(document: dict[str, Any]) -> None:
     flow = eu.Flow.from_json(json.dumps(document))
     drawn = ET.fromstring(flow.draw("svg"))
     tags = {element.tag.rpartition("}")[2] for element in drawn.iter()}
-    assert tags <= {"svg", "title", "style", "rect", "text", "g", "circle", "path"}
+    assert tags <= {"svg", "title", "style", "rect", "text", "tspan", "g", "circle", "path"}
     assert len([e for e in drawn.iter() if e.get("class") == "card"]) == len(document["modules"])
     assert flow.draw("dot").startswith("digraph")
     assert all(line.count('"') in (0, 2) for line in flow.draw("mermaid").splitlines())
