@@ -65,4 +65,6 @@ if not TYPE_CHECKING:  # A type checker would take every name for one that exist
     def __getattr__(name: str) -> Any:
         near = None if name.startswith("_") else _suggestion(name, __all__)
         more = f"; {near}" if near else ""
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{more}")
+        text = f"module {__name__!r} has no attribute {name!r}{more}"
+        # Without a name, Python's traceback does not add a suggestion of its own.
+        raise AttributeError(text, name=None)

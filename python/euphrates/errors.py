@@ -109,13 +109,19 @@ def told(exception: BaseException) -> tuple[str, str | None, str | None]:
     return (f"{message}\n{frames.rstrip()}" if frames else message), place, remedy
 
 
-_OURS = (os.path.dirname(__file__) + os.sep, os.path.dirname(importlib.__file__) + os.sep)
+_HERE = os.path.dirname(__file__) + os.sep
+_OURS = (_HERE, os.path.dirname(importlib.__file__) + os.sep, "<frozen importlib")
+_ASKS_LIBRARIES = _HERE + "_sql.py"
+"""What it calls is no code of the user's."""
 
 
 def _of_users(frames: TracebackType | None) -> TracebackType | None:
     kept = []
     while frames is not None:
-        if not frames.tb_frame.f_code.co_filename.startswith((*_OURS, "<frozen importlib")):
+        file = frames.tb_frame.f_code.co_filename
+        if file == _ASKS_LIBRARIES:
+            break
+        if not file.startswith(_OURS):
             kept.append(frames)
         frames = frames.tb_next
     result = None

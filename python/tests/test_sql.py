@@ -68,7 +68,7 @@ def test_queries_that_are_wrong(collected: Run) -> None:
             collected(numbers(3), eu.sql(query))
         assert "module sql_1" in str(caught.value)
         told = "".join(traceback.format_exception(caught.value.__cause__)) + str(caught.value)
-        assert "_sql.py" not in told and "_module.py" not in told
+        assert "File" not in told, "no line of these is the user's"
     with pytest.raises(eu.UsageError, match="no engine is called `oracle`"):
         collected(numbers(3), eu.sql("select 1", engine="oracle"))
 
