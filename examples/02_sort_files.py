@@ -5,7 +5,8 @@ from pathlib import Path
 
 import euphrates as eu
 
-folder = Path(tempfile.mkdtemp())
+temporary = tempfile.TemporaryDirectory()  # goes when the program ends
+folder = Path(temporary.name)
 
 make = eu.Flow("make")
 make.chain(eu.generate("lineitem", scale=0.01), eu.save(folder / "lineitem.parquet"))
@@ -17,9 +18,11 @@ flow.chain(
     eu.sort(["l_shipdate", "l_orderkey desc"]),
     eu.save(folder / "sorted.parquet"),
 )
-print(flow.go())
 
-look = eu.Flow("look")
-look.chain(eu.scan(folder / "sorted.parquet", order=True), eu.limit(3), eu.collect())
-for row in look.go().collected().to_pylist():
-    print(row["l_shipdate"], row["l_orderkey"])
+if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+    print(flow.go())
+
+    look = eu.Flow("look")
+    look.chain(eu.scan(folder / "sorted.parquet", order=True), eu.limit(3), eu.collect())
+    for row in look.go().collected().to_pylist():
+        print(row["l_shipdate"], row["l_orderkey"])

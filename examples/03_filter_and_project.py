@@ -11,7 +11,8 @@ flow.chain(
     eu.limit(5),
     eu.collect(),
 )
-print(flow.explain())
-report = flow.go()
-for row in report.collected().to_pylist():
-    print(row)
+
+if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+    print(flow.explain())
+    for row in flow.go().collected().to_pylist():
+        print(row)

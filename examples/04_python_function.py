@@ -13,5 +13,7 @@ def squares(batch: eu.Batch) -> pa.RecordBatch:
 
 flow = eu.Flow("squares")
 flow.chain(eu.generate("integers", rows=100_000), eu.map(squares), eu.collect())
-table = flow.go().collected().to_pyarrow()
-print(table.num_rows, pc.max(table["square"]).as_py())
+
+if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+    table = flow.go().collected().to_pyarrow()
+    print(table.num_rows, pc.max(table["square"]).as_py())

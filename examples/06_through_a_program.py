@@ -11,5 +11,7 @@ flow.chain(
     eu.sort(["line"]),
     eu.collect(),
 )
-for row in flow.go().collected().to_pylist():
-    print(row["line"])
+
+if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+    for row in flow.go().collected().to_pylist():
+        print(row["line"].decode())  # lines are bytes: a program may write any encoding

@@ -11,10 +11,13 @@ print(flow.go())
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from . import modules as _modules
 from ._config import Var, var
 from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
 from ._module import EMPTY, Module
+from ._options import suggestion as _suggestion
 from ._progress import ModuleProgress, Progress
 from .errors import (
     CorruptError,
@@ -56,3 +59,12 @@ __all__ = [
     "var",
 ]
 __all__ += _modules.__all__
+
+if not TYPE_CHECKING:  # A type checker would take every name for one that exists.
+
+    def __getattr__(name: str) -> Any:
+        near = None if name.startswith("_") else _suggestion(name, __all__)
+        more = f"; {near}" if near else ""
+        text = f"module {__name__!r} has no attribute {name!r}{more}"
+        # Without a name, Python's traceback does not add a suggestion of its own.
+        raise AttributeError(text, name=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -14,6 +15,8 @@ def main() -> None:
     # The command line hears Ctrl-C itself.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     code = _euphrates.cli_main(sys.argv)
+    # What a flow's file wants done at the end, such as removing its temporary folders.
+    atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     # Python functions that do not return would keep the program from ending.

@@ -6,7 +6,7 @@ import datetime
 import enum
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _euphrates
@@ -50,7 +50,7 @@ class Gathered:
         if isinstance(value, Var | str) or _is_reference(value):
             return self.json(value)
         if isinstance(value, Mapping):
-            value = _euphrates.table_of(dict(value))
+            value = _table(value)
         return self.hold(value)
 
     def json(self, value: Any) -> Any:
@@ -85,6 +85,18 @@ class Gathered:
         if not speaks and not callable(value) and hasattr(value, "item"):
             return self.json(value.item())  # a number of NumPy's
         return self.hold(value)
+
+
+def _table(columns: Mapping[Any, Any]) -> Any:
+    """A table that is written down: a list for each column."""
+    remedy = 'write a list for each column: {"id": [1, 2], "name": ["a", "b"]}'
+    if not columns:
+        raise UsageError("the dict has no columns", remedy=remedy)
+    for name, values in columns.items():
+        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+            what = type(values).__name__
+            raise UsageError(f"column {name!r} is of type {what}, not a list", remedy=remedy)
+    return _euphrates.table_of({_key(name): values for name, values in columns.items()})
 
 
 def _has(value: Any, name: str) -> bool:

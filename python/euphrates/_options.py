@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ._config import Gathered
@@ -18,7 +20,7 @@ _BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def options_json(
-    memory: int | str | None,
+    memory: int | float | str | None,
     cores: int | None,
     home: Folder | None,
     scratch: Folder | Sequence[Folder],
@@ -46,16 +48,39 @@ def options_json(
     return json.dumps(options)
 
 
-def size(size: int | str) -> int:
-    """A number of bytes: `1000`, `"64MB"`, `"1.5GiB"`."""
-    if isinstance(size, int):
-        number = size
-    else:
+def size(size: int | float | str) -> int:
+    """A number of bytes: `1000`, `1e9`, `"64MB"`, `"1.5GiB"`."""
+    number = -1
+    if isinstance(size, int | float) and not isinstance(size, bool) and math.isfinite(size):
+        number = int(size)
+    elif isinstance(size, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", size.lower())
-        if match is None or (match[3] and not match[2]):
-            raise UsageError(f"{size!r} is no size", remedy='write "512MB", "1GiB" or a number')
-        units = _BINARY_UNITS if match[3] else _UNITS
-        number = int(float(match[1]) * units[match[2]])
+        if match is not None and (match[2] or not match[3]):
+            units = _BINARY_UNITS if match[3] else _UNITS
+            number = int(float(match[1]) * units[match[2]])
     if not 0 < number < 2**63:
-        raise UsageError(f"{size!r} is no size", remedy="give more than nothing")
+        what = 'write "512MB", "1GiB" or a number of bytes above 0'
+        raise UsageError(f"{size!r} is no size", remedy=what)
     return number
+
+
+def known_variables(
+    call: str, given: Mapping[str, Any], variables: Mapping[str, Any], options: Iterable[str]
+) -> None:
+    """Refuses what is neither an option of the call nor a variable of the flow."""
+    for name in given:
+        if name not in variables:
+            known = {"options": [*options], "variables": [*variables]}
+            listed = "; ".join(
+                f"{what}: {', '.join(names)}" for what, names in known.items() if names
+            )
+            raise UsageError(
+                f"`{call}` has no option `{name}`, and the flow no variable of this name",
+                remedy=suggestion(name, [*known["options"], *variables]) or listed,
+            )
+
+
+def suggestion(word: str, known: Iterable[str]) -> str | None:
+    """The name that may have been meant."""
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean `{near[0]}`?" if near else None

@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
-from ._numbers import bytes_text, count_text, seconds_text
-
 _LINE_SECONDS = 10.0
 """How often a line is written where there is no terminal."""
 
@@ -44,6 +42,10 @@ class Progress:
     """Since the start."""
     modules: list[ModuleProgress]
     """Producers before consumers."""
+    bytes_per_second: float = 0.0
+    """What the module that moves most has moved in the last second, in or out."""
+    line: str = ""
+    """All this for people, what matters first."""
 
     @classmethod
     def of_json(cls, text: str) -> Progress:
@@ -51,14 +53,11 @@ class Progress:
         if not text:
             return cls(0.0, [])
         data = json.loads(text)
-        return cls(data["seconds"], [_module(module) for module in data["modules"]])
+        modules = [_module(module) for module in data["modules"]]
+        return cls(data["seconds"], modules, data["bytes_per_second"], data["line"])
 
     def __str__(self) -> str:
-        rows = max((module.rows_in for module in self.modules), default=0)
-        size = max((module.bytes_in for module in self.modules), default=0)
-        rate = bytes_text(size / max(self.seconds, 1e-9))
-        head = f"{seconds_text(self.seconds)}  {count_text(rows)} rows  {rate}/s"
-        return "  ".join([head, *(f"{module.id} {module.state}" for module in self.modules)])
+        return self.line
 
 
 def _module(data: dict[str, Any]) -> ModuleProgress:
@@ -94,7 +93,7 @@ class _Line:
 
     def tell(self, progress: Progress) -> None:
         width = shutil.get_terminal_size().columns - 1
-        text = f"{_printable(self.name)}  {progress}"[:width]
+        text = f"{progress}  {_printable(self.name)}"[:width]
         self.stream.write(f"\r{text}\x1b[K")
         self.stream.flush()
         self.shown = True
@@ -112,7 +111,7 @@ def _plain(stream: TextIO, name: str) -> Callable[[Progress], object]:
         nonlocal last
         if time.monotonic() - last >= _LINE_SECONDS:
             last = time.monotonic()
-            print(f"{_printable(name)}  {progress}", file=stream, flush=True)
+            print(f"{progress}  {_printable(name)}", file=stream, flush=True)
 
     return tell
 

@@ -1,4 +1,6 @@
-"""How a flow names Python objects: by import path, or as an object of this process."""
+"""How a flow names Python objects: by import path, by the file of a script, or as an object of
+this process.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,10 @@ import importlib
 import itertools
 import sys
 import weakref
+from types import ModuleType
 from typing import Any
 
+from ._scripts import file_of, module_of_file
 from .errors import UsageError
 
 _numbers = itertools.count(1)
@@ -26,13 +30,25 @@ class Held:
     def json(self) -> dict[str, int]:
         return {"$live": self.number}
 
+    @property
+    def remedy(self) -> str:
+        """How a flow could do without it."""
+        if callable(self.target):
+            return (
+                "define it by name at the top of a module that can be imported, "
+                "or of the file that `euphrates show` or `code` is given"
+            )
+        return "read it from a file, or give a function that makes it"
+
     def __repr__(self) -> str:
         name = getattr(self.target, "__qualname__", None)
         return f"`{name}`" if isinstance(name, str) else f"a {type(self.target).__name__}"
 
 
 def import_path(target: Any) -> str | None:
-    """Where anybody can import an object from; `None` if it cannot be imported."""
+    """Where anybody can find an object: `package.module:name`, or `/folder/script.py:name` if a
+    script defines it that was run to build a flow; `None` if it cannot be found.
+    """
     module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str):
         return None
@@ -42,23 +58,18 @@ def import_path(target: Any) -> str | None:
     found: Any = sys.modules[module]
     for part in name.split("."):
         found = getattr(found, part, None)
-    return f"{module}:{name}" if found is target else None
+    return f"{file_of(module) or module}:{name}" if found is target else None
 
 
 def imported(path: str) -> Any:
     """The object at an import path."""
-    module, colon, name = path.partition(":")
+    module, colon, name = path.rpartition(":")
     if not colon or not module or not name:
         raise UsageError(
             f"`{path}` does not say where a Python object is",
-            remedy="write `package.module:name`, or give the object itself",
+            remedy="write `package.module:name` or `script.py:name`, or give the object itself",
         )
-    try:
-        found: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise UsageError(
-            f"cannot import `{module}`: {error}", remedy="install it, or add it to PYTHONPATH"
-        ) from error
+    found: Any = _script(module, name) if module.endswith(".py") else _module(module)
     for part in name.split("."):
         try:
             found = getattr(found, part)
@@ -67,6 +78,25 @@ def imported(path: str) -> Any:
                 f"`{module}` has no `{name}`", remedy="check the part after the colon"
             ) from error
     return found
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UsageError(
+            f"cannot import `{name}`: {error}", remedy="install it, or add it to PYTHONPATH"
+        ) from error
+
+
+def _script(path: str, name: str) -> ModuleType:
+    try:
+        return module_of_file(path)
+    except OSError as error:
+        raise UsageError(
+            f"`{name}` is in {path!r}, which cannot be read: {error.strerror}",
+            remedy="put the file back, or say where it is now",
+        ) from error
 
 
 def held(number: int) -> Any:

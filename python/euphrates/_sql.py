@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import json
@@ -44,32 +45,35 @@ class Sql(Module):
         return [connection.sql(self.query)]
 
     def run(self, ports: Ports) -> None:
-        if self.per_batch:
-            self._each(ports)
-        elif self.engine == "polars":
+        if self.engine == "polars":
             self._polars(ports)
-        else:
-            self._duckdb(ports)
+            return
+        # What is computed for every batch is computed by an instance for each core.
+        connection = (
+            connect(threads=1) if self.per_batch else connect(ports.memory_bytes, ports.scratch)
+        )
+        ports.on_stop(connection.interrupt)
+        with contextlib.closing(connection):
+            (self._duckdb_each if self.per_batch else self._duckdb)(connection, ports)
 
-    def _each(self, ports: Ports) -> None:
-        connection = connect(threads=1) if self.engine == "duckdb" else None
+    def _duckdb_each(self, connection: Any, ports: Ports) -> None:
         for batch in ports:
-            if connection is None:
-                ports.put(polars_query({self.inputs[0]: batch}, self.query))
-            else:
-                connection.register(self.inputs[0], batch)
-                ports.put(connection.sql(self.query))
-                connection.unregister(self.inputs[0])
+            connection.register(self.inputs[0], batch)
+            ports.put(connection.sql(self.query))
+            connection.unregister(self.inputs[0])
 
     def _polars(self, ports: Ports) -> None:
+        if self.per_batch:
+            for batch in ports:
+                ports.put(polars_query({self.inputs[0]: batch}, self.query))
+            return
         batches: dict[str, list[Batch]] = {name: [] for name in self.inputs}
         for name, batch in each(ports, self.inputs):
             batches[name].append(batch)
         tables = {name: table(batches[name], ports.schema(name)) for name in self.inputs}
         ports.put(polars_query(tables, self.query))
 
-    def _duckdb(self, ports: Ports) -> None:
-        connection = connect(ports.memory_bytes, ports.scratch)
+    def _duckdb(self, connection: Any, ports: Ports) -> None:
         for name in self.inputs:
             connection.register("_empty", table([], ports.schema(name)))
             connection.execute(f"create table {quoted(name)} as select * from _empty")

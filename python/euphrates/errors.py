@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import traceback
+from types import TracebackType
+
 
 class EuphratesError(Exception):
     """The base of all errors. `str()` gives place, cause and remedy."""
@@ -83,3 +88,43 @@ def made(kind: str, message: str, places: list[str], remedy: str | None) -> Base
     if kind == "closed":
         return Stopped(kind)
     return _CLASSES[kind](message, place=": ".join(places) or None, remedy=remedy)
+
+
+def told(exception: BaseException) -> tuple[str, str | None, str | None]:
+    """What the engine says of an exception of user code: the message with the frames that the user
+    wrote, innermost last; the place; the remedy. Our own frames are taken out of it for good.
+    """
+    exception.__traceback__ = _of_users(exception.__traceback__)
+    frames = "".join(traceback.format_tb(exception.__traceback__))
+    name = type(exception).__qualname__
+    place = remedy = None
+    if isinstance(exception, EuphratesError):
+        message, place, remedy = exception.message, exception.place, exception.remedy
+    elif isinstance(exception, SyntaxError):
+        # Where it stands is told like a frame.
+        message = f"{name}: {exception.msg}"
+        frames += "".join(traceback.format_exception_only(exception)[:-1])
+    else:
+        message = f"{name}: {exception}" if str(exception) else name
+    return (f"{message}\n{frames.rstrip()}" if frames else message), place, remedy
+
+
+_HERE = os.path.dirname(__file__) + os.sep
+_OURS = (_HERE, os.path.dirname(importlib.__file__) + os.sep, "<frozen importlib")
+_ASKS_LIBRARIES = _HERE + "_sql.py"
+"""What it calls is no code of the user's."""
+
+
+def _of_users(frames: TracebackType | None) -> TracebackType | None:
+    kept = []
+    while frames is not None:
+        file = frames.tb_frame.f_code.co_filename
+        if file == _ASKS_LIBRARIES:
+            break
+        if not file.startswith(_OURS):
+            kept.append(frames)
+        frames = frames.tb_next
+    result = None
+    for one in reversed(kept):
+        result = TracebackType(result, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return result

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import json
 import os
-import runpy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from . import _euphrates
 from ._config import Gathered, Var
 from ._module import Module
-from ._options import Folder, options_json, size
+from ._options import Folder, known_variables, options_json, size
 from ._progress import Progress, watcher
 from ._references import Held
+from ._scripts import module_of_file
 from .errors import UsageError
 from .modules import SPECS, ModuleCall
 from .report import Report
@@ -136,7 +137,7 @@ class Flow:
         queue: Queue | None = None,
         output: Port | None = None,
         input: Port | None = None,
-        bytes_max: int | str | None = None,
+        bytes_max: int | float | str | None = None,
     ) -> Placed:
         """Puts a queue between two modules and returns the second.
 
@@ -171,7 +172,7 @@ class Flow:
     def go(
         self,
         *,
-        memory: int | str | None = None,
+        memory: int | float | str | None = None,
         cores: int | None = None,
         home: Folder | None = None,
         scratch: Folder | Sequence[Folder] = (),
@@ -186,16 +187,15 @@ class Flow:
         where collections live, `scratch` where goes what does not fit the memory. All other
         arguments, and `variables`, are values of the flow's variables.
         """
-        options = options_json(
-            memory, cores, home, scratch, {**(variables or {}), **more_variables}
-        )
+        values = self._values(Flow.go, variables, more_variables)
+        options = options_json(memory, cores, home, scratch, values)
         with watcher(progress, self.name) as tell:
             return self._started(options)._go(tell)
 
     def start(
         self,
         *,
-        memory: int | str | None = None,
+        memory: int | float | str | None = None,
         cores: int | None = None,
         home: Folder | None = None,
         scratch: Folder | Sequence[Folder] = (),
@@ -203,9 +203,8 @@ class Flow:
         **more_variables: Any,
     ) -> Running:
         """Starts the flow and does not wait for it; the arguments are those of `go`."""
-        options = options_json(
-            memory, cores, home, scratch, {**(variables or {}), **more_variables}
-        )
+        values = self._values(Flow.start, variables, more_variables)
+        options = options_json(memory, cores, home, scratch, values)
         return self._started(options)
 
     def check(self, **variables: Any) -> None:
@@ -216,7 +215,7 @@ class Flow:
 
     def explain(self, **variables: Any) -> Explanation:
         """Checks the flow, and says how many instances and which queues it would have, and why."""
-        options = options_json(None, None, None, (), variables)
+        options = options_json(None, None, None, (), self._values(Flow.explain, None, variables))
         return Explanation(json.loads(_euphrates.check(self._json(), options)))
 
     # Documents, code, pictures
@@ -239,11 +238,12 @@ class Flow:
         """The flow as a document. Fails if it holds Python objects that cannot be imported."""
         for node in self._document["modules"]:
             for number in _live(node["config"]):
+                held = self._held.get(number)
                 raise UsageError(
-                    f"the flow holds {self._held.get(number, 'a Python object')!s}, "
+                    f"the flow holds {held or 'a Python object'!s}, "
                     "which lives in this process only",
                     place=f"module {node['id']}",
-                    remedy="define it at the top of a module that can be imported",
+                    remedy=held.remedy if held else None,
                 )
         return _euphrates.normalize(self._json())
 
@@ -303,6 +303,18 @@ class Flow:
     def _started(self, options: str) -> Running:
         return Running(_euphrates.start(self._json(), options), list(self._held.values()))
 
+    def _values(
+        self,
+        call: Callable[..., Any],
+        variables: Mapping[str, Any] | None,
+        more: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """The variables' values, of which `more` may be misspelt options of the call."""
+        parameters = inspect.signature(call).parameters.values()
+        options = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+        known_variables(call.__name__, more, self._document.get("variables", {}), options)
+        return {**(variables or {}), **more}
+
     def _next_id(self, module: str) -> str:
         ids = {node["id"] for node in self._document["modules"]}
         number = 1
@@ -345,22 +357,17 @@ class Flow:
                 )
 
 
-def document_of_file(path: str | os.PathLike[str]) -> str:
+def document_of_file(path: str | os.PathLike[str], is_kept: bool) -> str:
     """The document of the flow that a Python file leaves behind: in the variable `flow`, or the
-    only one there is.
+    only one there is. If it is kept, it must not hold what lives in this process only.
     """
-    names = runpy.run_path(os.fspath(path), run_name="__euphrates__")
+    names = vars(module_of_file(path))
     flows = {name: value for name, value in names.items() if isinstance(value, Flow)}
     chosen = flows.get("flow") or (next(iter(flows.values())) if len(flows) == 1 else None)
     if chosen is None:
         what = "several flows" if flows else "no flow"
         raise UsageError(f"the file leaves {what} behind", remedy="name the flow `flow`")
-    _kept.append((chosen, names))
-    return chosen._json()
-
-
-_kept: list[object] = []
-"""What the command line runs lives as long as the program."""
+    return chosen.to_json() if is_kept else chosen._json()
 
 
 def _call(module: Placeable) -> ModuleCall:

@@ -11,6 +11,7 @@ from typing import Any
 
 from . import _euphrates
 from ._config import Gathered
+from ._options import suggestion
 
 
 class ModuleCall:
@@ -99,7 +100,14 @@ def function_of(spec: dict[str, Any]) -> Callable[..., ModuleCall]:
     required = required_of(spec)
 
     def configured(*args: Any, **kwargs: Any) -> ModuleCall:
-        bound = signature.bind(*args, **kwargs)
+        for given in kwargs:
+            if given not in options:
+                near = suggestion(given, options) or f"options: {', '.join(options) or 'none'}"
+                raise TypeError(f"eu.{configured.__name__}() has no option {given!r}; {near}")
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"eu.{configured.__name__}(): {error}") from None
         gathered = Gathered()
         config = {}
         for parameter, value in bound.arguments.items():
@@ -126,4 +134,6 @@ def __getattr__(name: str) -> Callable[..., ModuleCall]:
     try:
         return _functions[name]
     except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+        near = suggestion(name, _functions)
+        more = f"; {near}" if near else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{more}") from None

@@ -162,14 +162,24 @@ def test_large_tables_are_cut_into_batches(collected: Callable[..., eu.Table]) -
 
 def test_what_is_no_table_is_refused(collected: Callable[..., eu.Table]) -> None:
     for wrong, says in [
-        (3, "no Arrow data"),
+        (3, "is int, which holds no Arrow data"),
+        (None, "give a pyarrow, Polars, pandas or DuckDB table"),
+        (pl.LazyFrame(COLUMNS), r"collect\(\) it first"),
+        ([{"n": 1}], "pyarrow.Table.from_pylist"),
         ([], "list is empty"),
         ([3], "list holds"),
         (pa.chunked_array([[1]]), "is not a table"),
         (iter([pa.table(COLUMNS)]), "schema="),
     ]:
-        with pytest.raises(eu.EuphratesError, match=says):
+        with pytest.raises(eu.UsageError, match=says):
             collected(eu.from_arrow(wrong))
+    for wrong, says in [
+        ({}, "no columns"),
+        ({"n": 1}, "column 'n' is of type int, not a list"),
+        ({"n": "abc"}, "column 'n' is of type str"),
+    ]:
+        with pytest.raises(eu.UsageError, match=says):
+            eu.from_arrow(wrong)
     iterator = iter([pa.table({"n": [1]}), pa.table({"n": [2]})])
     rows = collected(eu.from_arrow(iterator, schema={"n": "int64"}, order=True)).to_pydict()
     assert rows == {"n": [1, 2]}

@@ -207,9 +207,21 @@ def test_no_rows_stay_no_rows(tmp_path: Path) -> None:
 
 
 def test_unknown_names_get_a_suggestion() -> None:
-    with pytest.raises(AttributeError):
-        eu.filtr("n > 1")
+    with pytest.raises(AttributeError, match="did you mean `filter`"):
+        eu.fliter("n > 1")
+    with pytest.raises(AttributeError, match="did you mean `filter`"):
+        eu.modules.fliter("n > 1")
+    with pytest.raises(
+        TypeError, match=r"eu\.scan\(\) has no option 'colums'; did you mean `columns`"
+    ):
+        eu.scan("x.csv", colums=["a"])
+    with pytest.raises(TypeError, match=r"eu\.scan\(\): missing a required argument"):
+        eu.scan()
     flow = eu.Flow("typo")
+    with pytest.raises(eu.UsageError, match=r"`go` has no option `memry`(.|\n)*`memory`"):
+        flow.go(memry=1)
+    with pytest.raises(eu.UsageError, match=r"no option `rows`(.|\n)*options: memory, cores"):
+        flow.go(rows=1)
     flow.chain(eu.generate("integers", rows=3), eu.sort(["nn"]), eu.collect())
     with pytest.raises(eu.UsageError, match="`n`"):
         flow.go()

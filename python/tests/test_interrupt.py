@@ -96,3 +96,45 @@ print("over", flush=True)
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "over\n", "")
     assert list(output.iterdir()) == []
+
+
+SQL = """
+import threading
+import euphrates as eu
+
+flow = eu.Flow("long")
+query = "select count(*) as c from input a, range(100000000) b, range(100000) c"
+flow.chain({source}, eu.sql(query{options}), eu.collect())
+running = flow.start()
+threading.Timer(1.0, lambda: print("ready", flush=True)).start()
+running.finish()
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        ("eu.generate('integers', rows=10)", ""),
+        ("eu.generate('integers', rows=10, order=True)", ", per_batch=True"),
+    ],
+    ids=["whole", "per_batch"],
+)
+def test_ctrl_c_breaks_off_a_library_that_does_not_look_at_python(
+    source: str, options: str
+) -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-c", SQL.format(source=source, options=options)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdout is not None
+    try:
+        assert program.stdout.readline() == "ready\n"
+        program.send_signal(signal.SIGINT)
+        _, complaint = program.communicate(timeout=20)
+    finally:
+        program.kill()
+    assert complaint.strip().endswith("KeyboardInterrupt")
+    assert "terminate called" not in complaint
+    assert program.returncode == -signal.SIGINT

@@ -124,7 +124,7 @@ def test_what_a_function_must_not_return(function: Any, says: str, collected: Ru
 def test_columns_are_checked_before_anything_runs() -> None:
     flow = eu.Flow()
     flow.chain(numbers(), eu.map(lambda batch: 3), eu.collect())
-    with pytest.raises(eu.EuphratesError, match="with an empty batch"):
+    with pytest.raises(eu.UsageError, match="with an empty batch"):
         flow.check()
     flow = eu.Flow()
     flow.chain(numbers(), eu.map(lambda batch: None), eu.collect())
@@ -139,7 +139,7 @@ def test_columns_are_checked_before_anything_runs() -> None:
 def test_an_exception_during_the_check_is_the_cause() -> None:
     flow = eu.Flow()
     flow.chain(numbers(), eu.map(lambda batch: 1 // len(batch)), eu.collect())
-    with pytest.raises(eu.EuphratesError, match="empty batch") as caught:
+    with pytest.raises(eu.UsageError, match="empty batch") as caught:
         flow.check()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 

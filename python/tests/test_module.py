@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -188,3 +189,33 @@ def test_rows_put_outside_of_runs_are_not_lost(collected: Run) -> None:
         collected(
             eu.generate("integers", rows=3, order=True), module(run, order="keeps", parallel=False)
         )
+
+
+class Patient(eu.Module):
+    """Waits for its flow to be stopped, in a way that only `on_stop` can end."""
+
+    inputs = ()
+    entered, ended = threading.Event(), threading.Event()
+
+    def schemas(self, inputs: list[eu.Schema]) -> Any:
+        return {"n": "int64"}
+
+    def run(self, ports: eu.Ports) -> None:
+        library = threading.Event()
+        ports.on_stop(library.set)
+        self.entered.set()
+        try:
+            library.wait()
+        finally:
+            self.ended.set()
+
+
+def test_a_library_is_told_when_its_flow_is_stopped() -> None:
+    flow = eu.Flow("patient")
+    flow.attach(flow.place(Patient(), count=1), flow.place(eu.collect()))
+    running = flow.start()
+    assert Patient.entered.wait(20)
+    running.cancel()
+    assert Patient.ended.wait(20)
+    with pytest.raises(eu.Interrupted):
+        running.finish()

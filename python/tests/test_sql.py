@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -63,9 +64,11 @@ def test_a_branch_that_comes_together_again(engine: str) -> None:
 
 def test_queries_that_are_wrong(collected: Run) -> None:
     for query, says in [("select m from input", "m"), ("selekt", "selekt")]:
-        with pytest.raises(eu.EuphratesError, match=says) as caught:
+        with pytest.raises(eu.UsageError, match=says) as caught:
             collected(numbers(3), eu.sql(query))
         assert "module sql_1" in str(caught.value)
+        told = "".join(traceback.format_exception(caught.value.__cause__)) + str(caught.value)
+        assert "File" not in told, "no line of these is the user's"
     with pytest.raises(eu.UsageError, match="no engine is called `oracle`"):
         collected(numbers(3), eu.sql("select 1", engine="oracle"))
 

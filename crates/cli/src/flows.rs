@@ -12,14 +12,17 @@ use euphrates_flow::{Document, Error, ModuleSpec, Result};
 use serde_json::{Value, json};
 
 use crate::arguments::{Check, Code, Language, Log, Modules, Picture, Run, Show};
-use crate::{Host, print, run as drive};
+use crate::{Host, print, rows, run as drive};
 
 /// `euphrates run`
 pub fn run(command: Run, log: Log, host: &dyn Host) -> Result<u8> {
     let document = load(&command.flow, host)?;
     let options =
         Options { variables: variables(&command.params)?, ..drive::options(&command.resources) };
-    drive::run(&document, &host.registry(), &options, log)?;
+    let report = drive::run(&document, &host.registry(), &options, log)?;
+    for (id, collected) in &report.collected {
+        print(&rows::table(id, collected)?)?;
+    }
     Ok(0)
 }
 
@@ -39,7 +42,10 @@ pub fn show(command: Show, host: &dyn Host) -> Result<u8> {
         print(&(schema + "\n"))?;
         return Ok(0);
     };
-    let document = load(&flow, host)?;
+    let document = match command.r#as {
+        Picture::Json => load_to_keep(&flow, host)?,
+        _ => load(&flow, host)?,
+    };
     let text = match command.r#as {
         Picture::Mermaid => draw(&document, draw::Format::Mermaid),
         Picture::Dot => draw(&document, draw::Format::Dot),
@@ -52,7 +58,7 @@ pub fn show(command: Show, host: &dyn Host) -> Result<u8> {
 
 /// `euphrates code`
 pub fn code(command: Code, host: &dyn Host) -> Result<u8> {
-    let document = load(&command.flow, host)?;
+    let document = load_to_keep(&command.flow, host)?;
     let language = match command.lang {
         Language::Python => code::Language::Python,
         Language::Rust => code::Language::Rust,
@@ -98,13 +104,23 @@ fn page(spec: &ModuleSpec) -> String {
     text
 }
 
-/// The flow in a file: JSON, or what a Python file builds.
+/// The flow in a file, JSON or what a Python file builds, to be used in this process.
 fn load(path: &Path, host: &dyn Host) -> Result<Document> {
+    read(path, host, false)
+}
+
+/// The same, as a document that is kept.
+fn load_to_keep(path: &Path, host: &dyn Host) -> Result<Document> {
+    read(path, host, true)
+}
+
+fn read(path: &Path, host: &dyn Host, is_kept: bool) -> Result<Document> {
+    let cannot = |error| Error::os("read the flow", path, &error);
     if path.extension().is_some_and(|extension| extension == "py") {
-        return host.flow_of_python(path);
+        std::fs::File::open(path).map_err(cannot)?;
+        return host.flow_of_python(path, is_kept);
     }
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Error::os("read the flow", path, &error))?;
+    let text = std::fs::read_to_string(path).map_err(cannot)?;
     Document::from_json(&text).map_err(|error| error.at(path.display()))
 }
 

@@ -7,6 +7,7 @@ mod doctor;
 mod flows;
 mod gensort;
 mod progress;
+mod rows;
 mod run;
 mod signals;
 mod sort;
@@ -25,8 +26,9 @@ use arguments::{Arguments, Command};
 pub trait Host {
     /// The modules flows can be made of.
     fn registry(&self) -> Registry;
-    /// The flow a Python file builds.
-    fn flow_of_python(&self, path: &Path) -> Result<Document>;
+    /// The flow a Python file builds. If the document is kept beyond this process, it must not
+    /// hold what lives in this process only.
+    fn flow_of_python(&self, path: &Path, is_kept: bool) -> Result<Document>;
 }
 
 /// The bare program: built-in modules, no Python.
@@ -37,7 +39,7 @@ impl Host for Bare {
         euphrates_modules::registry()
     }
 
-    fn flow_of_python(&self, path: &Path) -> Result<Document> {
+    fn flow_of_python(&self, path: &Path, _: bool) -> Result<Document> {
         Err(Error::usage(format!("{path:?} is a Python file, and this program has no Python"))
             .remedy("install the wheel (`pip install euphrates`), or give the flow as JSON"))
     }

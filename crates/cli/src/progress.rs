@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use euphrates_engine::Report;
-use euphrates_engine::report::{ModuleProgress, Progress, bytes_of, seconds};
+use euphrates_engine::progress::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -57,10 +57,10 @@ impl Teller {
         self.last = Instant::now();
         match &self.way {
             Way::Live(bar) => {
-                bar.set_message(line(progress));
+                bar.set_message(progress.to_string());
                 bar.tick();
             }
-            Way::Plain => say(&line(progress)),
+            Way::Plain => say(&progress.to_string()),
             Way::Json => say(&json!({"event": "progress", "progress": progress}).to_string()),
             Way::Quiet => {}
         }
@@ -88,15 +88,4 @@ fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     bar
-}
-
-/// `12.3 s  scan_1 1.2 GB 650 MB/s busy → sort_1 … → save_1 …`
-fn line(progress: &Progress) -> String {
-    let module = |module: &ModuleProgress| {
-        let bytes = module.counters.bytes_out.max(module.counters.bytes_in) as f64;
-        let rate = bytes_of(bytes / progress.seconds.max(1e-3));
-        format!("{} {} at {rate}/s, {}", module.id, bytes_of(bytes), module.state)
-    };
-    let modules: Vec<String> = progress.modules.iter().map(module).collect();
-    format!("{}  {}", seconds(progress.seconds), modules.join(" → "))
 }

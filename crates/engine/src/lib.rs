@@ -2,6 +2,7 @@
 
 pub mod machine;
 pub mod master;
+pub mod progress;
 pub mod queue;
 pub mod report;
 mod worker;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::check::{Checked, check};
@@ -15,7 +15,8 @@ use euphrates_policy::stall::StallWatch;
 use serde_json::Value;
 
 use crate::machine;
-use crate::report::{Progress, Report};
+use crate::progress::{Pace, Progress};
+use crate::report::Report;
 use crate::worker::{self, Resources, Worker};
 
 /// After a cancel, instances have this long to come back; then they are left behind.
@@ -83,6 +84,7 @@ pub fn start(document: &Document, registry: &Registry, options: &Options) -> Res
         worker,
         cancel,
         began,
+        pace: Mutex::default(),
         failure: None,
         outcome: None,
         stall: StallWatch::default(),
@@ -127,6 +129,7 @@ pub struct Running {
     worker: Worker,
     cancel: Arc<Cancel>,
     began: Instant,
+    pace: Mutex<Pace>,
     /// The first failure that was not the echo of another.
     failure: Option<Error>,
     outcome: Option<f64>,
@@ -141,7 +144,8 @@ impl Running {
 
     /// Where every module stands now.
     pub fn progress(&self) -> Progress {
-        Progress::read(&self.flow, &self.worker, self.began.elapsed())
+        let mut pace = self.pace.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Progress::read(&self.flow, &self.worker, self.began.elapsed(), &mut pace)
     }
 
     /// Stops the flow; `wait` will return `Interrupted`, and no output will appear.

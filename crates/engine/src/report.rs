@@ -2,65 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
 use euphrates_flow::check::{Checked, CheckedNode};
-use euphrates_flow::metrics::{Counters, State};
+use euphrates_flow::metrics::Counters;
 use euphrates_flow::module::Collected;
+use euphrates_policy::bottleneck::{Bottleneck, Work, bottleneck};
 use serde::Serialize;
 
 use crate::worker::Worker;
 
-/// Where a running flow stands.
-#[derive(Clone, Debug, Serialize)]
-pub struct Progress {
-    /// Seconds since the start.
-    pub seconds: f64,
-    /// The modules, producers before consumers.
-    pub modules: Vec<ModuleProgress>,
-}
-
-/// Where a module stands.
-#[derive(Clone, Debug, Serialize)]
-pub struct ModuleProgress {
-    /// Its name in the flow.
-    pub id: String,
-    /// Number of instances.
-    pub count: usize,
-    /// What most of its instances are doing: `busy`, `starved`, `blocked`, `ended`.
-    pub state: &'static str,
-    /// Bytes waiting in its input queues, and their bound.
-    pub waiting_bytes: (usize, usize),
-    /// Sums over the instances.
-    #[serde(flatten)]
-    pub counters: Counters,
-}
-
-impl Progress {
-    pub(crate) fn read(flow: &Checked, worker: &Worker, elapsed: Duration) -> Progress {
-        let module = |node: usize| {
-            let metrics = &worker.instances[node].metrics;
-            let states: Vec<State> = metrics.iter().map(|metrics| metrics.state()).collect();
-            let most = |state: &State| states.iter().filter(|other| *other == state).count();
-            let state = states.iter().max_by_key(|state| most(state));
-            let inputs = flow.edges.iter().zip(&worker.queues);
-            let fills = inputs
-                .filter(|(edge, _)| edge.to.0 == node)
-                .flat_map(|(_, queues)| queues.iter().map(|queue| queue.fill()));
-            ModuleProgress {
-                id: flow.nodes[node].id.clone(),
-                count: metrics.len(),
-                state: state.map_or("ended", |state| state.word()),
-                waiting_bytes: fills.fold((0, 0), |sum, fill| (sum.0 + fill.0, sum.1 + fill.1)),
-                counters: sum(worker, node),
-            }
-        };
-        let modules = (0..flow.nodes.len()).map(module).collect();
-        Progress { seconds: elapsed.as_secs_f64(), modules }
-    }
-}
-
-fn sum(worker: &Worker, node: usize) -> Counters {
+/// The counters of a module's instances together.
+pub(crate) fn sum(worker: &Worker, node: usize) -> Counters {
     let mut sum = Counters::default();
     worker.instances[node].metrics.iter().for_each(|metrics| sum.add(&metrics.read()));
     sum
@@ -121,9 +73,10 @@ impl Report {
             }
         };
         let modules: Vec<ModuleReport> = (0..flow.nodes.len()).map(module).collect();
-        let busiest = modules.iter().max_by(|a, b| a.busy.total_cmp(&b.busy));
-        let bottleneck =
-            busiest.filter(|module| module.busy >= 0.5).map(|module| module.id.clone());
+        let bottleneck = match verdict(&modules) {
+            Bottleneck::At(position) => Some(modules[position].id.clone()),
+            _ => None,
+        };
         let kept = |node: &CheckedNode| Some((node.id.clone(), node.placed.collected()?));
         let collected = flow.nodes.iter().filter_map(kept).collect();
         Report { name: flow.name.clone(), seconds, modules, bottleneck, collected }
@@ -175,11 +128,25 @@ impl fmt::Display for Report {
                 writeln!(f, "{}: {remark}", module.id)?;
             }
         }
-        match &self.bottleneck {
-            Some(id) => write!(f, "\nbottleneck: {id}, the module that waited least for others"),
-            None => write!(f, "\nbottleneck: none; every module waited most of its time"),
+        write!(f, "\nbottleneck: ")?;
+        match verdict(&self.modules) {
+            Bottleneck::At(position) => {
+                let id = &self.modules[position].id;
+                write!(f, "{id}, the module that waited least for others")
+            }
+            Bottleneck::TooShort => write!(f, "none; there was too little work to tell"),
+            Bottleneck::Even => write!(f, "none; several modules were equally busy"),
+            Bottleneck::Waiting => write!(f, "none; every module waited most of its time"),
         }
     }
+}
+
+fn verdict(modules: &[ModuleReport]) -> Bottleneck {
+    let work = |module: &ModuleReport| Work {
+        busy_seconds: module.counters.busy_seconds(),
+        busy: module.busy,
+    };
+    bottleneck(&modules.iter().map(work).collect::<Vec<_>>())
 }
 
 /// `1.234 s`, `56.7 ms`.

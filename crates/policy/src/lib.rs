@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+pub mod bottleneck;
 pub mod device;
 pub mod memory;
 pub mod queue;

@@ -6,6 +6,7 @@ use euphrates_cli::Host;
 use euphrates_flow::{Document, Error, Registry, Result};
 use pyo3::prelude::*;
 
+use crate::errors::mistake;
 use crate::registry;
 use crate::user_code::{CHECKING, call};
 
@@ -22,14 +23,14 @@ impl Host for Python3 {
         registry()
     }
 
-    fn flow_of_python(&self, path: &Path) -> Result<Document> {
+    fn flow_of_python(&self, path: &Path, is_kept: bool) -> Result<Document> {
         let attached = Python::try_attach(|py| {
             call(py, CHECKING, || {
                 let run = py.import("euphrates.flow")?.getattr("document_of_file")?;
-                run.call1((path,))?.extract::<String>()
+                run.call1((path, is_kept))?.extract::<String>()
             })
         });
         let json = attached.unwrap_or_else(|| Err(Error::failed("Python is shutting down")));
-        Document::from_json(&json.map_err(|error| error.at(path.display()))?)
+        Document::from_json(&json.map_err(|error| mistake(error).at(path.display()))?)
     }
 }

@@ -48,9 +48,9 @@ impl<T> OrRaise<T> for Result<T> {
     }
 }
 
-/// The error for an exception of user code. Its text carries the traceback, because it may be read
-/// in a log, far from the program; the exception itself becomes the cause of the one that `go`
-/// raises.
+/// The error for an exception of user code. Its text carries the user's part of the traceback,
+/// because it may be read in a log, far from the program; the exception itself becomes the cause of
+/// the one that `go` raises.
 pub fn told(py: Python<'_>, exception: &PyErr) -> Error {
     let value = exception.value(py);
     let word = value.getattr("kind").and_then(|kind| kind.extract::<String>());
@@ -64,16 +64,27 @@ pub fn told(py: Python<'_>, exception: &PyErr) -> Error {
     match kind {
         Kind::Closed => Error::closed(),
         Kind::Interrupted => Error::interrupted(),
-        kind => Error::new(kind, format!("{exception}{}", traceback(py, exception))),
+        kind => described(py, exception, kind).unwrap_or_else(|_| Error::new(kind, exception)),
     }
 }
 
-/// The frames of user code, innermost last; nothing if there are none.
-fn traceback(py: Python<'_>, exception: &PyErr) -> String {
-    let format = || -> PyResult<String> {
-        let Some(traceback) = exception.traceback(py) else { return Ok(String::new()) };
-        let lines = py.import("traceback")?.call_method1("format_tb", (traceback,))?;
-        Ok(format!("\n{}", lines.extract::<Vec<String>>()?.concat().trim_end()))
-    };
-    format().unwrap_or_default()
+fn described(py: Python<'_>, exception: &PyErr, kind: Kind) -> PyResult<Error> {
+    let errors = py.import("euphrates.errors")?;
+    // Python hands the frames over beside the exception, until somebody catches it.
+    exception.value(py).setattr("__traceback__", exception.traceback(py))?;
+    let told = errors.call_method1("told", (exception.value(py),))?;
+    let (message, place, remedy): (String, Option<String>, Option<String>) = told.extract()?;
+    let error = place.into_iter().fold(Error::new(kind, message), Error::at);
+    Ok(remedy.into_iter().fold(error, Error::remedy))
+}
+
+/// What went wrong before anything was started is a mistake in the flow.
+pub fn mistake(error: Error) -> Error {
+    if error.kind() != Kind::Failed {
+        return error;
+    }
+    let mut places: Vec<&str> = error.places().collect();
+    places.reverse();
+    let mistake = places.into_iter().fold(Error::usage(error.message()), Error::at);
+    error.advice().into_iter().fold(mistake, Error::remedy)
 }

@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
@@ -17,6 +18,8 @@ pub struct Lease {
     cancel: Arc<Cancel>,
     /// The instance's own thread, which the engine wakes when the flow is stopped.
     home: ThreadId,
+    /// No other loan of this process has it.
+    number: u64,
 }
 
 struct Lent(NonNull<Ports>);
@@ -25,7 +28,8 @@ struct Lent(NonNull<Ports>);
 unsafe impl Send for Lent {}
 
 thread_local! {
-    /// The flow (its switch's address) that wakes this thread when it is stopped, if the thread is not an instance's own.
+    /// The flow (its switch's address) that wakes this thread when it is stopped, if the thread is
+    /// not an instance's own.
     static WOKEN_BY: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -34,7 +38,9 @@ impl Lease {
     pub fn lend<R>(ports: &mut Ports, act: impl FnOnce(&Arc<Lease>) -> R) -> R {
         let cancel = ports.setup().cancel.clone();
         let lent = Mutex::new(Some(Lent(NonNull::from(ports))));
-        let lease = Arc::new(Lease { ports: lent, cancel, home: thread::current().id() });
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBERS.fetch_add(1, Relaxed);
+        let lease = Arc::new(Lease { ports: lent, cancel, home: thread::current().id(), number });
         let _ends = Ends(&lease);
         act(&lease)
     }
@@ -53,6 +59,11 @@ impl Lease {
     /// The switch that stops its flow.
     pub fn cancel(&self) -> &Arc<Cancel> {
         &self.cancel
+    }
+
+    /// The number of the loan.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// The end of a flow must reach threads that wait at its queues.

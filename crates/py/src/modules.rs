@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::errors::mistake;
 use crate::user_code::{CHECKING, call};
 
 /// All of them.
@@ -21,7 +22,7 @@ pub static MODULES: &[&ModuleSpec] =
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Reference {
-    /// `package.module:name`, to be imported.
+    /// `package.module:name`, to be imported, or `script.py:name`.
     Import(String),
     /// An object of this process, which cannot be saved with the flow.
     Live {
@@ -48,6 +49,11 @@ impl Reference {
 /// Runs with the interpreter, which may be on its way out while threads of a flow still run.
 fn attached<R>(act: impl FnOnce(Python<'_>) -> Result<R>) -> Result<R> {
     Python::try_attach(act).unwrap_or_else(|| Err(Error::interrupted()))
+}
+
+/// Runs with the interpreter while a flow is checked.
+fn checking<R>(act: impl FnOnce(Python<'_>) -> Result<R>) -> Result<R> {
+    attached(act).map_err(mistake)
 }
 
 /// A configuration's value as a Python object.

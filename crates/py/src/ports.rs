@@ -10,14 +10,14 @@ use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Ports, Result, Taken};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyString};
+use pyo3::types::{PyCapsule, PyDict, PyString};
 
 use crate::arrow_c::{Given, export_schema, export_stream, import, type_name};
 use crate::errors::OrRaise;
 use crate::lease::Lease;
 use crate::schema::{Schema, conform};
 use crate::tables::Batch;
-use crate::user_code::outside;
+use crate::user_code::{on_stop, outside};
 
 /// The inputs and outputs of one instance.
 #[pyclass(frozen, module = "euphrates", name = "Ports")]
@@ -134,9 +134,9 @@ impl PyPorts {
             None => (self.output(py, None)?, output_or_batch),
         };
         let Some(Given::Batch(rows)) = import(&batch)? else {
-            return Err(not_arrow("try_put was given", &batch)
-                .remedy("give one record batch; `put` takes tables and streams"))
-            .or_raise(py);
+            let error = Error::failed(format!("try_put was given {}", type_name(&batch)));
+            return Err(error.remedy("give one record batch; `put` takes tables and streams"))
+                .or_raise(py);
         };
         let promised = &self.about.output_schemas[output];
         let rows = conform(rows, promised).map_err(|e| e.at("try_put")).or_raise(py)?;
@@ -214,6 +214,13 @@ impl PyPorts {
     /// Raises when the flow has been stopped; for loops that neither get nor put.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |ports| ports.check())
+    }
+
+    /// Has a function called when the flow is stopped, from another thread and perhaps more than
+    /// once, until `run` returns: to break off a library that computes without Python, as in
+    /// `ports.on_stop(connection.interrupt)`.
+    fn on_stop(&self, py: Python<'_>, stop: Py<PyAny>) {
+        on_stop(py, self.lease.cancel(), self.lease.number(), stop);
     }
 
     /// Counts rows and bytes that a source brought in from outside the flow.
@@ -296,8 +303,20 @@ fn position(names: &[String], what: &str, port: Option<&Bound<'_, PyAny>>) -> Re
 
 /// The error for something that should have been rows.
 pub fn not_arrow(who: &str, object: &Bound<'_, PyAny>) -> Error {
-    Error::failed(format!("{who} {}, which holds no Arrow data", type_name(object)))
-        .remedy("give a pyarrow, Polars, pandas or DuckDB table, or a batch")
+    let error = Error::failed(format!("{who} {}, which holds no Arrow data", type_name(object)));
+    error.remedy(if is_plan(object) {
+        "it is a plan of rows, not rows: collect() it first"
+    } else if object.is_instance_of::<PyDict>() {
+        "make a table of rows first: pyarrow.Table.from_pylist(rows), polars.DataFrame(rows)"
+    } else {
+        "give a pyarrow, Polars, pandas or DuckDB table, or a batch; eu.from_arrow also takes a \
+         list or an iterator of these, a function that returns them, and a dict of lists"
+    })
+}
+
+/// Whether it would make rows if it were asked, like a lazy frame of Polars'.
+pub fn is_plan(object: &Bound<'_, PyAny>) -> bool {
+    object.hasattr("collect").unwrap_or(false)
 }
 
 /// An input as a stream of Arrow's, for libraries that pull.

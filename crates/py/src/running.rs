@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use euphrates_engine::progress::Progress;
 use euphrates_engine::{Options, Report};
 use euphrates_flow::{Cancel, Document, Error, Result};
 use pyo3::prelude::*;
@@ -74,7 +75,7 @@ pub fn start(py: Python<'_>, document: &str, options: &str) -> PyResult<Running>
 fn conduct(mut running: euphrates_engine::Running, shared: &Shared) {
     loop {
         let ended = running.wait_for(LOOK);
-        shared.lock().progress = serde_json::to_string(&running.progress()).unwrap_or_default();
+        shared.lock().progress = told(&running.progress());
         if ended {
             break;
         }
@@ -87,6 +88,13 @@ fn conduct(mut running: euphrates_engine::Running, shared: &Shared) {
     }
     shared.lock().outcome = Some(Outcome::Here(Box::new(outcome)));
     shared.changed.notify_all();
+}
+
+/// As JSON, with the line that people see.
+fn told(progress: &Progress) -> String {
+    let mut told = serde_json::to_value(progress).unwrap_or_default();
+    told["line"] = progress.to_string().into();
+    told.to_string()
 }
 
 /// A report as JSON and as text, and what was collected.

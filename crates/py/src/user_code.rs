@@ -26,6 +26,14 @@ struct Flow {
     threads: Vec<u64>,
     /// The first exception that user code raised.
     cause: Option<PyErr>,
+    /// What to call when the flow is stopped, and for which instance.
+    stops: Vec<(u64, Py<PyAny>)>,
+}
+
+impl Flow {
+    fn is_over(&self) -> bool {
+        self.threads.is_empty() && self.cause.is_none() && self.stops.is_empty()
+    }
 }
 
 static FLOWS: Mutex<BTreeMap<FlowKey, Flow>> = Mutex::new(BTreeMap::new());
@@ -55,7 +63,8 @@ pub fn call<'py, T>(
         let is_effect = matches!(error.kind(), Kind::Closed | Kind::Interrupted)
             || caller.is_some_and(|cancel| cancel.is_cancelled());
         if !is_effect || caller.is_none() {
-            keep(key(caller), exception);
+            // As it is now, without our frames.
+            keep(key(caller), PyErr::from_value(exception.value(py).clone().into_any()));
         }
         error
     })
@@ -106,22 +115,61 @@ pub fn take_cause(caller: Caller) -> Option<PyErr> {
     let flow = key(caller);
     let mut flows = flows();
     let cause = flows.get_mut(&flow).and_then(|flow| flow.cause.take());
-    if flows.get(&flow).is_some_and(|flow| flow.threads.is_empty()) {
+    if flows.get(&flow).is_some_and(Flow::is_over) {
         flows.remove(&flow);
     }
     cause
 }
 
-/// Raises `KeyboardInterrupt` in every thread that is inside the flow's user code. A thread that
-/// waits in C code notices when it comes back from there.
+/// Breaks off the flow's user code: raises `KeyboardInterrupt` in every thread that is inside it,
+/// and calls what has been given to `on_stop`. A thread that waits in C code notices the first
+/// when it comes back from there; the second is for code that would not come back.
 pub fn interrupt(py: Python<'_>, cancel: &Arc<Cancel>) {
     let flow = key(Some(cancel));
-    let threads = flows().get(&flow).map(|flow| flow.threads.clone()).unwrap_or_default();
+    let (threads, stops) = flows().get(&flow).map_or_else(Default::default, |flow| {
+        let stops = flow.stops.iter().map(|(_, stop)| stop.clone_ref(py));
+        (flow.threads.clone(), stops.collect::<Vec<_>>())
+    });
     let exception = py.get_type::<PyKeyboardInterrupt>();
     for thread in threads {
         // SAFETY: attached; the exception is a class; a thread that does not exist is not found.
         unsafe { pyo3::ffi::PyThreadState_SetAsyncExc(thread as c_long, exception.as_ptr()) };
     }
+    for stop in stops {
+        break_off(py, &stop);
+    }
+}
+
+/// Has `stop` called whenever the flow is stopped, until `forget_stops` of the instance.
+///
+/// A library that releases the GIL and never comes back would be left behind, and when the
+/// interpreter ends under it, Python ends its thread by unwinding (`pthread_exit`); C++ that does
+/// not expect this aborts the process. So such a library has to be told.
+pub fn on_stop(py: Python<'_>, cancel: &Arc<Cancel>, instance: u64, stop: Py<PyAny>) {
+    let now = stop.clone_ref(py);
+    flows().entry(key(Some(cancel))).or_default().stops.push((instance, stop));
+    if cancel.is_cancelled() {
+        break_off(py, &now);
+    }
+}
+
+/// Ends what `on_stop` began for an instance.
+pub fn forget_stops(_attached: Python<'_>, cancel: &Arc<Cancel>, instance: u64) {
+    let flow = key(Some(cancel));
+    let mut flows = flows();
+    let Some(entry) = flows.get_mut(&flow) else { return };
+    let forgotten: Vec<_> = entry.stops.extract_if(.., |(of, _)| *of == instance).collect();
+    if entry.is_over() {
+        flows.remove(&flow);
+    }
+    drop(flows);
+    // Only now: what they hold may run code of its own when it goes.
+    drop(forgotten);
+}
+
+/// What it raises has nobody to go to: the flow is over, and says why itself.
+fn break_off(py: Python<'_>, stop: &Py<PyAny>) {
+    let _ = stop.call0(py);
 }
 
 /// From entering user code to leaving it.
@@ -157,7 +205,7 @@ fn remove(flow: FlowKey, thread: u64) -> bool {
     if let Some(found) = found {
         entry.threads.swap_remove(found);
     }
-    if entry.threads.is_empty() && entry.cause.is_none() {
+    if entry.is_over() {
         flows.remove(&flow);
     }
     found.is_some()

@@ -12,12 +12,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map as JsonMap, Value};
 
-use super::{Reference, attached, python_of};
+use super::{Reference, attached, checking, python_of};
 use crate::arrow_c::{import_schema, type_name};
 use crate::lease::Lease;
 use crate::ports::{About, PyPorts};
 use crate::schema::Schema;
-use crate::user_code::{CHECKING, call, ended};
+use crate::user_code::{CHECKING, call, ended, forget_stops};
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -69,7 +69,7 @@ pub struct PythonClass {
 impl PythonClass {
     fn new(config: &Config) -> Result<PythonClass> {
         let (args, kwargs) = (config.args.clone(), config.kwargs.clone());
-        attached(|py| {
+        checking(|py| {
             let class = config.module.resolve(py)?;
             let args = Value::from(args.unwrap_or_default());
             PythonClass::of_class(py, class, &args, &Value::from(kwargs.unwrap_or_default()))
@@ -129,9 +129,11 @@ impl PythonClass {
         let run = |lease: &Arc<Lease>| {
             attached(|py| {
                 let ports = PyPorts::new(lease.clone(), about);
-                call(py, Some(&cancel), || {
+                let ran = call(py, Some(&cancel), || {
                     self.make.bind(py).call0()?.call_method1("run", (ports,)).map(drop)
-                })
+                });
+                forget_stops(py, &cancel, lease.number());
+                ran
             })
         };
         // Outside of the interpreter: the end of the loan waits for whoever uses the ports.
@@ -156,7 +158,7 @@ impl Placed for PythonClass {
     }
 
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let outputs = attached(|py| self.ask_schemas(py, inputs))?;
+        let outputs = checking(|py| self.ask_schemas(py, inputs))?;
         let mut schemas = self.schemas.lock().unwrap_or_else(|e| e.into_inner());
         *schemas = Some((inputs.to_vec(), outputs.clone()));
         Ok(outputs)

@@ -10,14 +10,14 @@ use euphrates_flow::{
     split_batch,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyIterator;
+use pyo3::types::{PyIterator, PyString};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Reference, attached};
+use super::{Reference, attached, checking};
 use crate::arrow_c::{Given, import, import_schema};
-use crate::ports::not_arrow;
+use crate::ports::{is_plan, not_arrow};
 use crate::schema::{conform, parse};
 use crate::user_code::{CHECKING, Caller, call, ended};
 
@@ -38,7 +38,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     place: |config| {
         let config: Config = spec::parse_config(config)?;
         let schema = config.schema.as_ref().map(parse).transpose()?;
-        let data = attached(|py| config.data.resolve(py))?;
+        let data = checking(|py| config.data.resolve(py))?;
         let order = config.order;
         Ok(Arc::new(FromArrow { data, schema, order, source: Mutex::default() }))
     },
@@ -94,7 +94,12 @@ impl FromArrow {
         if let Some(given) = call(py, CHECKING, || import(&data))? {
             return Ok(Source::One(given));
         }
-        let Ok(mut iterator) = data.try_iter() else {
+        // Text and a plan can be iterated, but not for rows.
+        let iterated = match is_plan(&data) || data.is_instance_of::<PyString>() {
+            true => None,
+            false => data.try_iter().ok(),
+        };
+        let Some(mut iterator) = iterated else {
             return Err(not_arrow("`data` is", &data));
         };
         if let Some(schema) = &self.schema {
@@ -169,7 +174,7 @@ fn next(
 
 impl Placed for FromArrow {
     fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let source = attached(|py| self.open(py))?;
+        let source = checking(|py| self.open(py))?;
         let schema = source.schema();
         *self.source.lock().unwrap_or_else(|e| e.into_inner()) = Some(source);
         Ok(vec![schema])

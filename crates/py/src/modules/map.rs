@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map as JsonMap, Value};
 
-use super::{Reference, attached, python_of};
+use super::{Reference, attached, checking, python_of};
 use crate::arrow_c::{Given, import};
 use crate::ports::not_arrow;
 use crate::schema::{conform, parse};
@@ -42,7 +42,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     place: |config| {
         let config: Config = spec::parse_config(config)?;
         let schema = config.schema.as_ref().map(parse).transpose()?;
-        let function = attached(|py| config.function.resolve(py))?;
+        let function = checking(|py| config.function.resolve(py))?;
         let arguments = config.arguments.unwrap_or_default();
         Ok(Arc::new(Map { function, arguments, schema: Mutex::new(schema) }))
     },
@@ -94,7 +94,7 @@ impl Map {
 
     fn infer(&self, input: &SchemaRef) -> Result<SchemaRef> {
         let empty = RecordBatch::new_empty(input.clone());
-        let returned = attached(|py| self.apply(py, CHECKING, empty));
+        let returned = checking(|py| self.apply(py, CHECKING, empty));
         let returned = returned.map_err(|error| {
             error
                 .at("called with an empty batch, to see what it returns")

@@ -7,7 +7,7 @@ use euphrates_flow::{Effect, ModuleSpec, Order};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::attached;
+use super::checking;
 use super::class::PythonClass;
 use crate::user_code::{CHECKING, call};
 use pyo3::prelude::*;
@@ -32,7 +32,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     place: |config| {
         let config: Config = spec::parse_config(config)?;
         let kwargs = serde_json::to_value(&config).unwrap_or_default();
-        attached(|py| {
+        checking(|py| {
             let class = call(py, CHECKING, || {
                 py.import("euphrates._sql")?.getattr("Sql").map(Bound::unbind)
             })?;
