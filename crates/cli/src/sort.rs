@@ -16,13 +16,18 @@ pub fn run(command: Sort, log: Log, host: &dyn Host) -> Result<u8> {
 fn flow(command: &Sort) -> Result<Document> {
     let (output, inputs) = command.paths.split_last().expect("clap asks for two");
     let mut flow = Document::new("sort");
+    let text = command.text.config();
     let source = match collection(&inputs[0]) {
+        Some(_) if !text.is_empty() => {
+            let error = Error::usage("a collection has its types, and no header or delimiter");
+            return Err(error.remedy("leave out --types, --delimiter and --no-header"));
+        }
         Some(name) if inputs.len() == 1 => {
             flow.place("read", json!({"collection": name, "order": command.stable}), None)
         }
         Some(_) => return Err(Error::usage("a collection cannot be mixed with other inputs")),
         None => {
-            let mut config = Map::new();
+            let mut config = text;
             config.insert("path".into(), json!(inputs));
             config.extend(command.format.clone().map(|format| ("format".into(), format.into())));
             config.insert("order".into(), command.stable.into());

@@ -16,6 +16,9 @@ use super::{Encoder, Input, Note, Stream, Writer, stream};
 /// Reads a stream; its columns must be these, if any are given.
 pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
     let mut begin = stream::up_to(&mut input, HEAD.len() as u64)?;
+    if begin.is_empty() && columns.is_none() {
+        return Err(stream::nothing());
+    }
     if begin == HEAD {
         begin.clear();
     }

@@ -44,6 +44,8 @@ enum State {
 /// Records, cut into fields.
 pub struct Records {
     delimiter: u8,
+    /// Which bytes end a field that is not quoted.
+    ending: [bool; 256],
     /// Lines without anything are records of one field, not nothing.
     keep_blank: bool,
     text: Vec<u8>,
@@ -61,8 +63,11 @@ pub struct Records {
 impl Records {
     /// None yet.
     pub fn new(delimiter: u8, keep_blank: bool) -> Records {
+        let mut ending = [false; 256];
+        [delimiter, b'\n', b'\r'].iter().for_each(|&byte| ending[usize::from(byte)] = true);
         Records {
             delimiter,
+            ending,
             keep_blank,
             text: vec![],
             fields: vec![],
@@ -101,9 +106,22 @@ impl Records {
 
     /// A field, and whether it was quoted.
     pub fn field(&self, record: usize, column: usize) -> (Cow<'_, [u8]>, bool) {
-        let Field { begin, end, form } = self.fields[self.first(record) + column];
-        let bytes = &self.text[begin as usize..end as usize];
-        match form {
+        self.shown(&self.fields[self.first(record) + column])
+    }
+
+    /// The fields of a column, if every record has `width` fields.
+    pub fn column(
+        &self,
+        column: usize,
+        width: usize,
+    ) -> impl Iterator<Item = (Cow<'_, [u8]>, bool)> {
+        self.fields.iter().skip(column).step_by(width).map(|field| self.shown(field))
+    }
+
+    #[inline]
+    fn shown(&self, field: &Field) -> (Cow<'_, [u8]>, bool) {
+        let bytes = &self.text[field.begin as usize..field.end as usize];
+        match field.form {
             Form::Bare => (bytes.into(), false),
             Form::Quoted => (bytes.into(), true),
             Form::Odd => (unquoted(bytes).into(), true),
@@ -136,10 +154,8 @@ impl Records {
                     at += 1;
                 }
                 State::Begin | State::Bare => {
-                    let rest = &self.text[at..];
-                    let ends =
-                        |byte: &u8| *byte == self.delimiter || *byte == b'\n' || *byte == b'\r';
-                    match rest.iter().position(ends) {
+                    let ends = |byte: &u8| self.ending[usize::from(*byte)];
+                    match self.text[at..].iter().position(ends) {
                         Some(found) => at += found,
                         None => {
                             self.state = State::Bare;
@@ -198,6 +214,7 @@ impl Records {
     }
 
     /// The byte at `at` ends a field; says whether it ends a record as well.
+    #[inline]
     fn end(&mut self, at: usize, end: usize) -> bool {
         self.push(end);
         self.begin = at + 1;
@@ -217,6 +234,7 @@ impl Records {
         true
     }
 
+    #[inline]
     fn push(&mut self, end: usize) {
         // A batch is a few megabytes, and a record at most one gigabyte (`text`).
         let (begin, end) = (self.begin as u32, end as u32);

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use arrow::array::builder::NullBufferBuilder;
 use arrow::array::{ArrayRef, StringArray};
-use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
@@ -183,20 +184,20 @@ impl CsvDecoder {
     fn column(&self, at: usize, to: &DataType) -> Result<ArrayRef> {
         let rows = self.records.len();
         let is_text = typed::is_text(to);
-        let mut values: Vec<u8> = vec![];
+        // As long as its share, to begin with.
+        let share = self.records.bytes() / self.width.max(1);
+        let mut values: Vec<u8> = Vec::with_capacity(share);
         let mut offsets: Vec<i32> = Vec::with_capacity(rows + 1);
         offsets.push(0);
-        let mut valid: Vec<bool> = Vec::with_capacity(rows);
-        for row in 0..rows {
-            let (bytes, quoted) = self.records.field(row, at);
+        let mut nulls = NullBufferBuilder::new(rows);
+        for (bytes, quoted) in self.records.column(at, self.width) {
             values.extend_from_slice(&bytes);
             // The text of a batch is bounded far below two gigabytes.
             offsets.push(values.len() as i32);
-            valid.push(!bytes.is_empty() || (quoted && is_text));
+            nulls.append(!bytes.is_empty() || (quoted && is_text));
         }
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-        let nulls = NullBuffer::from(valid);
-        let nulls = (nulls.null_count() > 0).then_some(nulls);
+        let nulls = nulls.finish();
         let texts = StringArray::try_new(offsets, Buffer::from_vec(values), nulls);
         let texts = texts.map_err(|_| {
             Error::corrupt("this is not UTF-8").remedy("convert it to UTF-8, as `iconv` does")
