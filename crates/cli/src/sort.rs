@@ -77,3 +77,30 @@ fn same_format(command: &Sort, output: &str) -> Option<String> {
     let name = output.rsplit('/').next().unwrap_or(output);
     command.format.clone().filter(|_| !name.contains('.'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{Arguments, Command};
+    use clap::Parser;
+
+    fn flow_of(words: &str) -> Result<Document> {
+        let words = format!("euphrates sort {words}");
+        match Arguments::try_parse_from(words.split_whitespace()).unwrap().command {
+            Command::Sort(command) => flow(&command),
+            _ => unreachable!(),
+        }
+    }
+
+    #[test]
+    fn how_the_input_is_read_is_told_to_scan_alone() {
+        let flow =
+            flow_of("a.csv b.csv --by a --types a=string --delimiter ; --no-header").unwrap();
+        let config = &flow.modules[0].config;
+        assert_eq!(config["types"], json!({"a": "string"}));
+        assert_eq!((&config["delimiter"], &config["header"]), (&json!(";"), &json!(false)));
+        assert!(!flow.modules[2].config.contains_key("delimiter"));
+        let error = flow_of("@a b.csv --by a --no-header").unwrap_err().to_string();
+        assert!(error.contains("a collection has its types"), "{error}");
+    }
+}

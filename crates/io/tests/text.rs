@@ -189,3 +189,17 @@ fn marks_and_strangers_before_the_text_are_known() {
     assert_eq!(piped("records", vec![]).unwrap().num_rows(), 0);
     assert_eq!(piped("csv", b"a,b\n".to_vec()).unwrap().num_columns(), 2);
 }
+
+#[test]
+fn names_of_folders_that_are_no_columns_are_known() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in
+        [("k=a/year=1/x.csv", "id,k\n1,a\n"), ("k=b/year=2/x.csv", "id,k\n2,b\n")]
+    {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    let dataset = open(folder.path(), &ReadOptions::default()).unwrap();
+    assert_eq!(dataset.named_folders(), ["year"]);
+}

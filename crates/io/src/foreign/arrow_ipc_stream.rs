@@ -57,8 +57,8 @@ fn no_other(begin: &[u8]) -> Result<()> {
         text if text.len() >= 4 && text.iter().all(is_text) => "text (csv or lines)",
         _ => return Ok(()),
     };
-    let remedy = "say its format, like csv, json_lines, records or lines; files of Parquet are read \
-                  from disk only";
+    let remedy = "say its format, like csv, json_lines, records or lines; files of Parquet are \
+                  read from disk only";
     Err(Error::usage(format!("this is no Arrow stream: it looks like {looks_like}")).remedy(remedy))
 }
 

@@ -110,9 +110,9 @@ pub(super) fn delimiter_byte(delimiter: Option<char>) -> Result<u8> {
         .remedy("use one ASCII character, not a quote or a line end"))
 }
 
-/// The type of this name: `int64`, `string`, `date`, `timestamp` (microseconds; `timestamp_s`, `_ms`
-/// and `_ns` are others), `timestamptz` (the same in UTC), or any type as Arrow writes it, like
-/// `Decimal128(15, 2)`.
+/// The type of this name: `int64`, `string`, `date`, `timestamp` (microseconds; `timestamp_s`,
+/// `_ms` and `_ns` are others), `timestamptz` (the same in UTC), or any type as Arrow writes it,
+/// like `Decimal128(15, 2)`.
 pub fn type_named(name: &str) -> Result<DataType> {
     let short = match name.trim().to_lowercase().as_str() {
         "bool" | "boolean" => DataType::Boolean,

@@ -46,7 +46,8 @@ pub struct Config {
     /// Names and types of the columns, in the order they come: `{"id": "int64"}`.
     #[serde(default)]
     pub columns: Option<Columns>,
-    /// CSV and JSON lines: types of some columns, like `{"zip": "string"}`; the others are inferred.
+    /// CSV and JSON lines: types of columns, like `{"zip": "string"}`; the others are inferred from
+    /// the first records.
     #[serde(default)]
     pub types: Option<BTreeMap<String, String>>,
     /// Keep the order of the rows.
@@ -130,7 +131,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_a_pipe_brings_comes_out() {
+    fn what_a_pipe_brings_comes_out_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe");
         std::process::Command::new("mkfifo").arg(&path).status().unwrap();
@@ -138,7 +139,7 @@ mod tests {
             let path = path.clone();
             move || std::fs::write(path, "n\n1\n2\n3\n").unwrap()
         });
-        let config = json!({"format": "csv", "order": true, "path": path});
+        let config = json!({"format": "csv", "path": path});
         let (outputs, outcome) = Bench::new(&MODULE, config).run();
         outcome.unwrap();
         assert_eq!(outputs[0].first(), Some(&Item::Begin(0)));
