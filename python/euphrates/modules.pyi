@@ -39,7 +39,8 @@ def copy_in(
     *,
     path: str | PathLike[str] | None | Var = None,
     columns: Mapping[str, Any] | None | Var = None,
-    order: bool | Var = False,
+    types: Mapping[str, str | PathLike[str]] | None | Var = None,
+    order: bool | Var = True,
     delimiter: str | PathLike[str] | None | Var = None,
     header: bool | None | Var = None,
 ) -> ModuleCall:
@@ -47,8 +48,8 @@ def copy_in(
 
     Formats are `arrow_ipc` (as a stream), `csv`, `json_lines`, `records` and `lines`. Types of
     CSV and JSON lines are inferred from the first 256 KiB, which are read when the flow is
-    checked, unless `columns` names them. Files that can be read in parts are better read by
-    `scan`.
+    checked, unless `columns` names them. One thread reads, so the rows come in their order.
+    Files that can be read in parts are better read by `scan`.
 
     Options:
 
@@ -58,6 +59,9 @@ def copy_in(
         A named pipe or a file; standard input if absent.
     columns
         Names and types of the columns, in the order they come: `{"id": "int64"}`.
+    types
+        CSV and JSON lines: types of columns, like `{"zip": "string"}`; the others are inferred
+        from the first records.
     order
         Keep the order of the rows.
     delimiter
@@ -380,7 +384,8 @@ def scan(
     """Reads files: Parquet, CSV, JSON lines, Arrow IPC, records, lines.
 
     The files must have the same columns. They are read in splits (row groups, or ranges of 16
-    MiB), and each instance takes the next split when it has finished one.
+    MiB), and each instance takes the next split when it has finished one. What is in names of
+    folders only (`year=2024/`) is not read as a column.
 
     Options:
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde_json::{Map, Value};
 
 /// Sort, shuffle and move data at the speed your machines have.
 #[derive(Debug, Parser)]
@@ -78,6 +79,20 @@ pub struct Resources {
     pub scratch: Vec<PathBuf>,
 }
 
+/// How text is read, where it does not say it itself.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Text {
+    /// CSV, JSON lines: the type of a column, like zip=string; may be repeated
+    #[arg(long, value_name = "COLUMN=TYPE", value_parser = parse_type)]
+    pub types: Vec<(String, String)>,
+    /// CSV: the character between fields, \t for a tab [default: a comma]
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
+    pub delimiter: Option<char>,
+    /// CSV: the first line is a record, and does not name the columns
+    #[arg(long)]
+    pub no_header: bool,
+}
+
 /// `euphrates sort`
 #[derive(Debug, Args)]
 pub struct Sort {
@@ -101,6 +116,9 @@ pub struct Sort {
     /// Format of the output file [default: by its extension]
     #[arg(long)]
     pub output_format: Option<String>,
+    /// How the input is read.
+    #[command(flatten)]
+    pub text: Text,
     /// What the flow may use.
     #[command(flatten)]
     pub resources: Resources,
@@ -160,6 +178,9 @@ pub struct CopyIn {
     /// Format of standard input: arrow, csv, jsonl, records, lines
     #[arg(long, default_value = "arrow")]
     pub format: String,
+    /// How the input is read.
+    #[command(flatten)]
+    pub text: Text,
     /// Replace the collection if it exists
     #[arg(long)]
     pub overwrite: bool,
@@ -176,6 +197,12 @@ pub struct CopyOut {
     /// Format of standard output: arrow, csv, jsonl, records, lines
     #[arg(long, default_value = "arrow")]
     pub format: String,
+    /// CSV: the character between fields, \t for a tab [default: a comma]
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
+    pub delimiter: Option<char>,
+    /// CSV: do not write the names of the columns
+    #[arg(long)]
+    pub no_header: bool,
     /// What the flow may use.
     #[command(flatten)]
     pub resources: Resources,
@@ -316,6 +343,42 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
     Ok((number * f64::powi(thousand, shift)) as usize)
 }
 
+/// `zip=string`.
+fn parse_type(text: &str) -> Result<(String, String), String> {
+    // A name may have an equals sign, a type has none.
+    let (name, data_type) = text.rsplit_once('=').ok_or("write COLUMN=TYPE, like zip=string")?;
+    Ok((name.into(), data_type.into()))
+}
+
+/// `;`, or a tab as shells let one write it.
+fn parse_character(text: &str) -> Result<char, String> {
+    let mut characters = if text == "\\t" { "\t".chars() } else { text.chars() };
+    match (characters.next(), characters.next()) {
+        (Some(character), None) => Ok(character),
+        _ => Err(format!("`{text}` is not one character")),
+    }
+}
+
+impl Text {
+    /// The options of `scan` and `copy_in` that say the same.
+    pub fn config(&self) -> Map<String, Value> {
+        let mut config = Map::new();
+        if !self.types.is_empty() {
+            let types = self.types.iter().map(|(name, text)| (name.clone(), text.as_str().into()));
+            config.insert("types".into(), Value::Object(types.collect()));
+        }
+        config.extend(csv_config(self.delimiter, self.no_header));
+        config
+    }
+}
+
+/// The options of CSV, read or written.
+pub fn csv_config(delimiter: Option<char>, no_header: bool) -> Map<String, Value> {
+    let delimiter = delimiter.map(|delimiter| ("delimiter".into(), delimiter.to_string().into()));
+    let header = no_header.then(|| ("header".into(), false.into()));
+    delimiter.into_iter().chain(header).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,6 +390,22 @@ mod tests {
         assert_eq!(parse_bytes("4096"), Ok(4096));
         assert!(parse_bytes("many").is_err());
         assert!(parse_bytes("1 parsec").is_err());
+    }
+
+    #[test]
+    fn how_text_is_read_is_said_in_words_of_the_modules() {
+        let words = "euphrates copy-in c --format csv --types zip=string --types a=b=int64 \
+                     --delimiter \\t --no-header";
+        let arguments = Arguments::try_parse_from(words.split_whitespace()).unwrap();
+        let Command::CopyIn(command) = arguments.command else { panic!() };
+        let expected = serde_json::json!({
+            "types": {"zip": "string", "a=b": "int64"}, "delimiter": "\t", "header": false,
+        });
+        assert_eq!(Value::Object(command.text.config()), expected);
+        for wrong in ["--types zip", "--delimiter ab"] {
+            let words = format!("euphrates copy-in c {wrong}");
+            assert!(Arguments::try_parse_from(words.split_whitespace()).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -16,13 +16,18 @@ pub fn run(command: Sort, log: Log, host: &dyn Host) -> Result<u8> {
 fn flow(command: &Sort) -> Result<Document> {
     let (output, inputs) = command.paths.split_last().expect("clap asks for two");
     let mut flow = Document::new("sort");
+    let text = command.text.config();
     let source = match collection(&inputs[0]) {
+        Some(_) if !text.is_empty() => {
+            let error = Error::usage("a collection has its types, and no header or delimiter");
+            return Err(error.remedy("leave out --types, --delimiter and --no-header"));
+        }
         Some(name) if inputs.len() == 1 => {
             flow.place("read", json!({"collection": name, "order": command.stable}), None)
         }
         Some(_) => return Err(Error::usage("a collection cannot be mixed with other inputs")),
         None => {
-            let mut config = Map::new();
+            let mut config = text;
             config.insert("path".into(), json!(inputs));
             config.extend(command.format.clone().map(|format| ("format".into(), format.into())));
             config.insert("order".into(), command.stable.into());
@@ -71,4 +76,31 @@ fn keys(command: &Sort, input: &str) -> Result<Vec<String>> {
 fn same_format(command: &Sort, output: &str) -> Option<String> {
     let name = output.rsplit('/').next().unwrap_or(output);
     command.format.clone().filter(|_| !name.contains('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{Arguments, Command};
+    use clap::Parser;
+
+    fn flow_of(words: &str) -> Result<Document> {
+        let words = format!("euphrates sort {words}");
+        match Arguments::try_parse_from(words.split_whitespace()).unwrap().command {
+            Command::Sort(command) => flow(&command),
+            _ => unreachable!(),
+        }
+    }
+
+    #[test]
+    fn how_the_input_is_read_is_told_to_scan_alone() {
+        let flow =
+            flow_of("a.csv b.csv --by a --types a=string --delimiter ; --no-header").unwrap();
+        let config = &flow.modules[0].config;
+        assert_eq!(config["types"], json!({"a": "string"}));
+        assert_eq!((&config["delimiter"], &config["header"]), (&json!(";"), &json!(false)));
+        assert!(!flow.modules[2].config.contains_key("delimiter"));
+        let error = flow_of("@a b.csv --by a --no-header").unwrap_err().to_string();
+        assert!(error.contains("a collection has its types"), "{error}");
+    }
 }

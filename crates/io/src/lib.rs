@@ -10,6 +10,7 @@ pub mod foreign;
 pub mod gensort;
 pub mod location;
 pub mod output;
+pub mod pipe;
 pub mod process;
 pub mod remote;
 pub mod scratch;

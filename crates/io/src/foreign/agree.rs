@@ -28,11 +28,13 @@ pub fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
     match (a, b) {
         (a, b) if a == b => Some(a.clone()),
         (Null, other) | (other, Null) => Some(other.clone()),
-        (Int64, Float64) | (Float64, Int64) => Some(Float64),
-        (Date32, Timestamp(unit, zone)) | (Timestamp(unit, zone), Date32) => {
-            Some(Timestamp(*unit, zone.clone()))
+        (Float64, whole) | (whole, Float64) if is_whole(whole) => Some(Float64),
+        // No integer of 64 bits holds both.
+        (one, other) if is_whole(one) && is_whole(other) => Some(Decimal128(20, 0)),
+        (Date32, Timestamp(unit, None)) | (Timestamp(unit, None), Date32) => {
+            Some(Timestamp(*unit, None))
         }
-        (Timestamp(one, zone), Timestamp(other, _)) => {
+        (Timestamp(one, zone), Timestamp(other, same)) if zone == same => {
             Some(Timestamp(*one.max(other), zone.clone()))
         }
         (List(a), List(b)) => {
@@ -43,6 +45,11 @@ pub fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
         (a, b) if !a.is_nested() && !b.is_nested() => Some(Utf8),
         _ => None,
     }
+}
+
+/// Whether these are whole numbers, as they are inferred.
+fn is_whole(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Int64 | DataType::UInt64 | DataType::Decimal128(20, 0))
 }
 
 /// The schema with every `Null` type in it replaced by a string: a column of which a sample has no

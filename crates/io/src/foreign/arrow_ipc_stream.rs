@@ -10,14 +10,19 @@ use euphrates_flow::{Error, Result};
 
 use super::arrow_ipc::{END_OF_STREAM, HEAD, conform, cut, decode, decoder, schema_of, strange};
 use super::arrow_ipc_check::message;
+use super::text::{uncompressed, without_mark};
 use super::{Encoder, Input, Note, Stream, Writer, stream};
 
 /// Reads a stream; its columns must be these, if any are given.
 pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
     let mut begin = stream::up_to(&mut input, HEAD.len() as u64)?;
+    if begin.is_empty() && columns.is_none() {
+        return Err(stream::nothing());
+    }
     if begin == HEAD {
         begin.clear();
     }
+    no_other(&begin)?;
     let mut input: Input = Box::new(std::io::Cursor::new(begin).chain(input));
     let Some((bytes, metadata)) = next_message(&mut input)? else { return Err(strange()) };
     let (own, version) = schema_of(&bytes, metadata)?;
@@ -39,6 +44,22 @@ pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
         batch.transpose()
     });
     Ok(Stream { schema, batches: Box::new(batches.flat_map(cut)) })
+}
+
+/// Fails if this is the beginning of something else that is known.
+fn no_other(begin: &[u8]) -> Result<()> {
+    uncompressed(begin)?;
+    // Four letters as the length of a message would be half a gigabyte.
+    let is_text = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r');
+    let looks_like = match without_mark(begin) {
+        [b'P', b'A', b'R', b'1', ..] => "Parquet",
+        [b'{', ..] => "JSON lines (json_lines)",
+        text if text.len() >= 4 && text.iter().all(is_text) => "text (csv or lines)",
+        _ => return Ok(()),
+    };
+    let remedy = "say its format, like csv, json_lines, records or lines; files of Parquet are \
+                  read from disk only";
+    Err(Error::usage(format!("this is no Arrow stream: it looks like {looks_like}")).remedy(remedy))
 }
 
 /// The next message, and the length of its metadata with prefix; `None` at the end. Memory grows

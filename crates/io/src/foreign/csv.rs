@@ -1,34 +1,31 @@
 //! CSV: fields between delimiters, quoted with `"`, a header line by default.
 //!
-//! Types are inferred from the first records. An empty field is a null; CSV cannot tell an empty
-//! string from it.
+//! Types are inferred from the first records (`guess`). Nothing between delimiters is a null, `""`
+//! an empty text; in columns of other types both are null.
 
-use std::io::{Cursor, Read};
 use std::sync::Arc;
 
-use arrow::csv::reader::{Decoder, Format as CsvFormat};
-use arrow::csv::{ReaderBuilder, WriterBuilder};
+use arrow::array::Array;
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result, batch_rows};
 
+use super::agree::concrete;
+use super::csv_rows::{CsvRows, Dialect, infer};
 use super::options::{delimiter_byte, type_named};
-use super::rows::{RowDecoder, RowFormat, Rows};
-use super::text::{Text, line_bytes};
+use super::rows::{Rows, StreamRows};
+use super::text::{Text, line_bytes, without_mark};
 use super::{
     Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
-    agree, guarded, some_column, stream,
+    agree, some_column, stream, typed,
 };
 use crate::blob::Blob;
 use crate::location::FileRef;
 
 /// The format.
 pub struct Csv;
-
-/// Records looked at to infer types, within the sample.
-const SAMPLE_RECORDS: usize = 4096;
 
 impl Format for Csv {
     fn name(&self) -> &'static str {
@@ -44,10 +41,10 @@ impl Format for Csv {
     }
 
     fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
-        let dialect = Dialect::new(&file.name, options.delimiter, options.header)?;
+        let dialect = dialect(&file.name, options.delimiter, options.header)?;
         let text = Text::with_quotes(file, &blob, dialect.delimiter);
         let sample = text.sample(&blob)?;
-        let schema = infer(dialect, &sample)?;
+        let schema = infer(dialect, without_mark(&sample))?;
         let schema = with_types(schema, options)?;
         // A row cannot be shorter than its delimiters.
         let rows = batch_rows(line_bytes(&sample).max(schema.fields().len()));
@@ -68,25 +65,34 @@ impl Format for Csv {
         columns: Option<SchemaRef>,
         options: &ReadOptions,
     ) -> Result<Stream> {
-        let dialect = Dialect::new("", options.delimiter, options.header)?;
-        let head = match (&columns, dialect.header) {
-            (Some(_), false) => vec![],
-            (Some(_), true) => stream::line(&mut input)?,
-            (None, _) => stream::sample(&mut input)?,
-        };
-        let inferred = infer(dialect, &head[..stream::whole_lines(&head)])?;
+        let dialect = dialect("", options.delimiter, options.header)?;
+        let mut head = stream::text_begin(&mut input)?;
+        match (&columns, dialect.header) {
+            (Some(_), false) => {}
+            (Some(_), true) => stream::line(&mut input, &mut head)?,
+            (None, _) => stream::sample(&mut input, &mut head)?,
+        }
         let schema = match columns {
-            Some(columns) if head.is_empty() || same_names(&columns, &inferred) => columns,
-            Some(columns) => return Err(stream::differ(&columns, &inferred)),
-            None => Arc::new(with_types(inferred, options)?),
+            Some(columns) if head.is_empty() || !dialect.header => columns,
+            Some(columns) => {
+                let found = infer(dialect, &head)?;
+                match same_names(&columns, &found) {
+                    true => columns,
+                    false => return Err(stream::differ(&columns, &found)),
+                }
+            }
+            None if head.is_empty() => return Err(stream::nothing()),
+            None => {
+                let inferred = infer(dialect, &head[..stream::whole_lines(&head)])?;
+                Arc::new(concrete(&with_types(inferred, options)?))
+            }
         };
-        let row_bytes = line_bytes(&head).max(schema.fields().len());
-        let reader = ReaderBuilder::new(schema.clone())
-            .with_delimiter(dialect.delimiter)
-            .with_header(dialect.header)
-            .with_batch_size(batch_rows(row_bytes))
-            .build_buffered(Cursor::new(head).chain(input))?;
-        Ok(Stream::new(schema, reader))
+        let rows = batch_rows(line_bytes(&head).max(schema.fields().len()));
+        let projection = (0..schema.fields().len()).collect();
+        let format = CsvRows::new(dialect, schema.fields().clone(), projection);
+        let input = stream::behind(head, input);
+        let batches = StreamRows::new(format, input, schema.clone(), rows)?;
+        Ok(Stream { schema, batches: Box::new(batches) })
     }
 
     fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -96,35 +102,17 @@ impl Format for Csv {
             return Err(Error::usage(format!("{what}, which CSV cannot hold"))
                 .remedy("save as parquet, or leave the column out"));
         }
-        let dialect = Dialect::new("", options.delimiter, options.header)?;
+        let dialect = dialect("", options.delimiter, options.header)?;
+        // A type that cannot be shown is found out here.
+        formatters(&RecordBatch::new_empty(schema.clone()))?;
         Ok(Arc::new(CsvWriter { schema: schema.clone(), dialect }))
     }
 }
 
-/// How a file is written.
-#[derive(Clone, Copy)]
-struct Dialect {
-    delimiter: u8,
-    header: bool,
-}
-
-impl Dialect {
-    fn new(name: &str, delimiter: Option<char>, header: Option<bool>) -> Result<Dialect> {
-        let is_tsv = name.to_lowercase().ends_with(".tsv");
-        let delimiter = delimiter_byte(delimiter.or(is_tsv.then_some('\t')))?;
-        Ok(Dialect { delimiter, header: header.unwrap_or(true) })
-    }
-}
-
-/// The columns of a sample.
-fn infer(dialect: Dialect, sample: &[u8]) -> Result<Schema> {
-    let format = CsvFormat::default().with_delimiter(dialect.delimiter).with_header(dialect.header);
-    let inferred = guarded(|| {
-        Ok(format.with_truncated_rows(true).infer_schema(Cursor::new(sample), Some(SAMPLE_RECORDS)))
-    })?;
-    inferred.map(|(schema, _)| schema).map_err(|error| {
-        Error::corrupt(error).remedy("check delimiter and header, and that it is UTF-8 text")
-    })
+fn dialect(name: &str, delimiter: Option<char>, header: Option<bool>) -> Result<Dialect> {
+    let is_tsv = name.to_lowercase().ends_with(".tsv");
+    let delimiter = delimiter_byte(delimiter.or(is_tsv.then_some('\t')))?;
+    Ok(Dialect { delimiter, header: header.unwrap_or(true) })
 }
 
 fn same_names(one: &Schema, other: &Schema) -> bool {
@@ -135,12 +123,13 @@ fn same_names(one: &Schema, other: &Schema) -> bool {
 }
 
 /// The schema with the types the user gave.
-pub(super) fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
+fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
     let Some(types) = &options.types else { return Ok(schema) };
     let mut fields: Vec<Field> =
         schema.fields().iter().map(|field| field.as_ref().clone()).collect();
     for (name, data_type) in types {
         let data_type = type_named(data_type)?;
+        typed::check(&data_type).map_err(|error| error.at(format!("column `{name}`")))?;
         match fields.iter_mut().find(|field| field.name() == name) {
             Some(field) => *field = field.clone().with_data_type(data_type),
             None => {
@@ -177,46 +166,10 @@ impl Opened for File {
         };
         let all = Schema::new(self.schema.fields().iter().map(agreed).collect::<Vec<_>>());
         let projection = schema.fields().iter().map(|field| Ok(all.index_of(field.name())?));
-        let format = CsvRows {
-            dialect: self.dialect,
-            projection: projection.collect::<Result<_>>()?,
-            schema: Arc::new(all),
-        };
+        let projection = projection.collect::<Result<_>>()?;
+        let format = CsvRows::new(self.dialect, all.fields, projection);
         let range = self.text.range(split)?;
         Ok(Box::new(Rows::new(format, self.text.clone(), range, schema.clone(), self.rows)?))
-    }
-}
-
-struct CsvRows {
-    dialect: Dialect,
-    schema: SchemaRef,
-    projection: Vec<usize>,
-}
-
-impl RowFormat for CsvRows {
-    type Decoder = Decoder;
-
-    fn decoder(&self, rows: usize, offset: u64) -> Result<Decoder> {
-        let builder = ReaderBuilder::new(self.schema.clone())
-            .with_delimiter(self.dialect.delimiter)
-            .with_header(self.dialect.header && offset == 0)
-            .with_batch_size(rows)
-            .with_projection(self.projection.clone());
-        Ok(builder.build_decoder())
-    }
-
-    fn remedy(&self) -> &'static str {
-        "correct the line, or give types={\"column\": \"string\"}"
-    }
-}
-
-impl RowDecoder for Decoder {
-    fn decode(&mut self, bytes: &[u8]) -> Result<usize, ArrowError> {
-        Decoder::decode(self, bytes)
-    }
-
-    fn flush(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        Decoder::flush(self)
     }
 }
 
@@ -225,37 +178,50 @@ struct CsvWriter {
     dialect: Dialect,
 }
 
-impl CsvWriter {
-    fn encode(&self, batch: &RecordBatch, header: bool, bytes: &mut Vec<u8>) -> Result<()> {
-        let builder =
-            WriterBuilder::new().with_header(header).with_delimiter(self.dialect.delimiter);
-        Ok(builder.build(bytes).write(batch)?)
-    }
-}
-
 impl Writer for CsvWriter {
     fn header(&self) -> Result<Vec<arrow::buffer::Buffer>> {
         let mut bytes = vec![];
         if self.dialect.header {
-            self.encode(&RecordBatch::new_empty(self.schema.clone()), true, &mut bytes)?;
+            let names = self.schema.fields().iter().map(|field| Some(field.name().as_str()));
+            write_record(names, self.dialect.delimiter, &mut bytes);
         }
         Ok(vec![bytes.into()])
     }
 
     fn encoder(&self) -> Result<Box<dyn Encoder>> {
-        let writer = CsvWriter { schema: self.schema.clone(), dialect: self.dialect };
-        Ok(Box::new(CsvEncoder { writer, bytes: vec![] }))
+        Ok(Box::new(CsvEncoder { delimiter: self.dialect.delimiter, bytes: vec![] }))
     }
 }
 
 struct CsvEncoder {
-    writer: CsvWriter,
+    delimiter: u8,
     bytes: Vec<u8>,
+}
+
+fn formatters(batch: &RecordBatch) -> Result<Vec<ArrayFormatter<'_>>> {
+    let options = FormatOptions::default().with_display_error(false);
+    let columns = batch.columns().iter();
+    columns.map(|column| Ok(ArrayFormatter::try_new(column.as_ref(), &options)?)).collect()
 }
 
 impl Encoder for CsvEncoder {
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.writer.encode(batch, false, &mut self.bytes)
+        let formatters = formatters(batch)?;
+        let mut texts = vec![String::new(); batch.num_columns()];
+        for row in 0..batch.num_rows() {
+            for ((text, formatter), column) in
+                texts.iter_mut().zip(&formatters).zip(batch.columns())
+            {
+                text.clear();
+                if column.is_valid(row) {
+                    formatter.value(row).write(text)?;
+                }
+            }
+            let fields = texts.iter().zip(batch.columns());
+            let fields = fields.map(|(text, column)| column.is_valid(row).then_some(text.as_str()));
+            write_record(fields, self.delimiter, &mut self.bytes);
+        }
+        Ok(())
     }
 
     fn bytes(&self) -> usize {
@@ -265,4 +231,32 @@ impl Encoder for CsvEncoder {
     fn finish(&mut self) -> Result<Chunk> {
         Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
     }
+}
+
+/// Writes a record; a null is nothing at all, an empty text `""`.
+fn write_record<'a>(
+    fields: impl Iterator<Item = Option<&'a str>>,
+    delimiter: u8,
+    bytes: &mut Vec<u8>,
+) {
+    for (at, field) in fields.enumerate() {
+        if at > 0 {
+            bytes.push(delimiter);
+        }
+        let Some(field) = field else { continue };
+        let is_special = |byte: u8| byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r');
+        if !field.is_empty() && !field.bytes().any(is_special) {
+            bytes.extend_from_slice(field.as_bytes());
+            continue;
+        }
+        bytes.push(b'"');
+        for byte in field.bytes() {
+            if byte == b'"' {
+                bytes.push(b'"');
+            }
+            bytes.push(byte);
+        }
+        bytes.push(b'"');
+    }
+    bytes.push(b'\n');
 }

@@ -53,6 +53,21 @@ impl Dataset {
         self.splits.len()
     }
 
+    /// Names that folders give to all files in them (`year=2024/`) and that are no columns.
+    pub fn named_folders(&self) -> Vec<String> {
+        let mut names: Vec<String> = vec![];
+        for (file, _) in &self.files {
+            let folders = file.rsplit_once('/').map_or("", |(folders, _)| folders).split('/');
+            for (name, _) in folders.filter_map(|folder| folder.split_once('=')) {
+                let known = self.schema.field_with_name(name).is_ok();
+                if !known && !names.iter().any(|other| other == name) {
+                    names.push(name.into());
+                }
+            }
+        }
+        names
+    }
+
     /// Reads a split. May be called from several threads, for the same split as well.
     pub fn read(&self, split: usize) -> Result<Batches> {
         let Split { file, index } = self.splits[split];
@@ -100,7 +115,7 @@ fn files_and_format(
                 files[0].name,
                 format.name()
             );
-            return Err(Error::usage(message).remedy("read them apart, or give format="));
+            return Err(Error::usage(message).remedy("read them apart, or give the format of all"));
         }
     }
     Ok((files, format))

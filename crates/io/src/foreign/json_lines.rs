@@ -1,31 +1,29 @@
 //! JSON lines: one object per line. A field that is absent is null.
 
-use std::io::{Cursor, Read};
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
-use arrow::error::ArrowError;
-use arrow::json::reader::{Decoder, infer_json_schema};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::*;
+use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
-use arrow::json::{ReaderBuilder, WriterBuilder};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result, batch_rows};
 
+use super::agree::concrete;
+use super::json_guess::infer;
+use super::json_rows::JsonRows;
 use super::options::type_named;
-use super::rows::{RowDecoder, RowFormat, Rows};
-use super::text::{Text, line_bytes};
+use super::rows::{Rows, StreamRows};
+use super::text::{Text, line_bytes, without_mark};
 use super::{
     Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
-    agree, guarded, some_column, stream,
+    agree, some_column, stream, typed,
 };
 use crate::blob::Blob;
 use crate::location::FileRef;
 
 /// The format.
 pub struct JsonLines;
-
-/// Records looked at to infer types, within the sample.
-const SAMPLE_RECORDS: usize = 4096;
 
 /// Rows of a batch where there is no sample.
 const STREAM_ROWS: usize = 8192;
@@ -46,7 +44,7 @@ impl Format for JsonLines {
     fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
         let text = Text::new(file, &blob);
         let sample = text.sample(&blob)?;
-        let schema = infer(&sample)?;
+        let schema = infer(without_mark(&sample))?;
         let rows = batch_rows(line_bytes(&sample));
         let schema = Arc::new(with_types(schema, options)?);
         Ok(Arc::new(File { text: Arc::new(text), schema, rows }))
@@ -66,20 +64,23 @@ impl Format for JsonLines {
         columns: Option<SchemaRef>,
         options: &ReadOptions,
     ) -> Result<Stream> {
-        let (schema, rows, head) = match columns {
-            Some(columns) => (columns, STREAM_ROWS, vec![]),
+        let mut head = stream::text_begin(&mut input)?;
+        let (schema, rows) = match columns {
+            Some(columns) => (columns, STREAM_ROWS),
             None => {
-                let head = stream::sample(&mut input)?;
+                stream::sample(&mut input, &mut head)?;
                 let schema = infer(&head[..stream::whole_lines(&head)])?;
-                let rows = batch_rows(line_bytes(&head));
-                (Arc::new(with_types(schema, options)?), rows, head)
+                if schema.fields().is_empty() && options.types.is_none() {
+                    return Err(stream::nothing());
+                }
+                let schema = concrete(&with_types(schema, options)?);
+                (Arc::new(schema), batch_rows(line_bytes(&head)))
             }
         };
-        let reader = ReaderBuilder::new(schema.clone())
-            .with_batch_size(rows)
-            .with_strict_mode(true)
-            .build(Cursor::new(head).chain(input))?;
-        Ok(Stream::new(schema, reader))
+        let format = JsonRows::new(schema.clone(), true);
+        let input = stream::behind(head, input);
+        let batches = StreamRows::new(format, input, schema.clone(), rows)?;
+        Ok(Stream { schema, batches: Box::new(batches) })
     }
 
     fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -93,34 +94,16 @@ impl Format for JsonLines {
     }
 }
 
-/// The columns of a sample.
-fn infer(sample: &[u8]) -> Result<Schema> {
-    let inferred = guarded(|| Ok(infer_json_schema(Cursor::new(sample), Some(SAMPLE_RECORDS))))?;
-    inferred.map(|(schema, _)| schema).map_err(|error| explain(&error, sample))
-}
-
-/// Finds the line that is no record.
-fn explain(error: &ArrowError, sample: &[u8]) -> Error {
-    let is_wrong = |line: &[u8]| {
-        infer_json_schema(Cursor::new(line), None).err().map(|error| error.to_string())
-    };
-    let mut lines = sample.split(|byte| *byte == b'\n').map(is_wrong).enumerate();
-    let error = match lines.find_map(|(index, wrong)| Some((index, wrong?))) {
-        Some((index, wrong)) => {
-            let wrong = wrong.split(" at line ").next().unwrap_or_default().to_string();
-            Error::corrupt(wrong).at(format!("line {}", index + 1))
-        }
-        None => Error::corrupt(error),
-    };
-    error.remedy("every line must be one JSON object, with fields of the same types")
-}
-
 /// The schema with the types the user gave; a column no record of the sample has may be among them.
 fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
     let mut fields: Vec<Field> =
         schema.fields().iter().map(|field| field.as_ref().clone()).collect();
     for (name, data_type) in options.types.iter().flatten() {
-        let given = Field::new(name, type_named(data_type)?, true);
+        let data_type = type_named(data_type)?;
+        if !data_type.is_nested() {
+            typed::check(&data_type).map_err(|error| error.at(format!("column `{name}`")))?;
+        }
+        let given = Field::new(name, data_type, true);
         match fields.iter_mut().find(|field| field.name() == name) {
             Some(field) => *field = given,
             None => fields.push(given),
@@ -150,39 +133,9 @@ impl Opened for File {
         // on purpose.
         let is_whole =
             self.schema.fields().iter().all(|field| schema.field_with_name(field.name()).is_ok());
-        let format = JsonRows { schema: schema.clone(), is_whole };
+        let format = JsonRows::new(schema.clone(), is_whole);
         let range = self.text.range(split)?;
         Ok(Box::new(Rows::new(format, self.text.clone(), range, schema.clone(), self.rows)?))
-    }
-}
-
-struct JsonRows {
-    schema: SchemaRef,
-    is_whole: bool,
-}
-
-impl RowFormat for JsonRows {
-    type Decoder = Decoder;
-
-    fn decoder(&self, rows: usize, _: u64) -> Result<Decoder> {
-        let builder = ReaderBuilder::new(self.schema.clone())
-            .with_batch_size(rows)
-            .with_strict_mode(self.is_whole);
-        Ok(builder.build_decoder()?)
-    }
-
-    fn remedy(&self) -> &'static str {
-        "correct the line, or give types={\"field\": \"string\"} for what the first records lack"
-    }
-}
-
-impl RowDecoder for Decoder {
-    fn decode(&mut self, bytes: &[u8]) -> Result<usize, ArrowError> {
-        Decoder::decode(self, bytes)
-    }
-
-    fn flush(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        Decoder::flush(self)
     }
 }
 
@@ -200,6 +153,12 @@ struct JsonEncoder {
 
 impl Encoder for JsonEncoder {
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let strange = batch.columns().iter().position(has_no_number);
+        if let Some(column) = strange {
+            let error = Error::failed("JSON has no NaN and no infinity");
+            let error = error.at(format!("column `{}`", batch.schema_ref().field(column).name()));
+            return Err(error.remedy("filter them out, or save as csv or parquet"));
+        }
         let builder = WriterBuilder::new().with_explicit_nulls(true);
         let mut writer = builder.build::<_, LineDelimited>(&mut self.bytes);
         writer.write(batch)?;
@@ -212,5 +171,35 @@ impl Encoder for JsonEncoder {
 
     fn finish(&mut self) -> Result<Chunk> {
         Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
+    }
+}
+
+/// Whether one of the floats is NaN or infinite.
+fn has_no_number(column: &ArrayRef) -> bool {
+    match column.data_type() {
+        DataType::Float16 => {
+            column.as_primitive::<Float16Type>().iter().flatten().any(|value| !value.is_finite())
+        }
+        DataType::Float32 => {
+            column.as_primitive::<Float32Type>().iter().flatten().any(|value| !value.is_finite())
+        }
+        DataType::Float64 => {
+            column.as_primitive::<Float64Type>().iter().flatten().any(|value| !value.is_finite())
+        }
+        DataType::List(_) => {
+            let list = column.as_list::<i32>();
+            let offsets = list.offsets();
+            let (first, end) = (offsets[0] as usize, offsets[list.len()] as usize);
+            has_no_number(&list.values().slice(first, end - first))
+        }
+        DataType::LargeList(_) => {
+            let list = column.as_list::<i64>();
+            let offsets = list.offsets();
+            let (first, end) = (offsets[0] as usize, offsets[list.len()] as usize);
+            has_no_number(&list.values().slice(first, end - first))
+        }
+        DataType::FixedSizeList(..) => has_no_number(column.as_fixed_size_list().values()),
+        DataType::Struct(_) => column.as_struct().columns().iter().any(has_no_number),
+        _ => false,
     }
 }

@@ -24,13 +24,19 @@ mod arrow_ipc;
 mod arrow_ipc_check;
 mod arrow_ipc_stream;
 mod csv;
+mod csv_fields;
 mod csv_quotes;
+mod csv_rows;
+mod guess;
+mod json_guess;
 mod json_lines;
+mod json_rows;
 mod lines;
 mod parquet;
 mod records;
 mod rows;
 mod text;
+mod typed;
 
 pub use dataset::Dataset;
 pub use options::{Compression, ReadOptions, WriteOptions};
@@ -175,9 +181,13 @@ pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format>
     let extension = crate::location::extension_of(path).unwrap_or_default();
     let known = |format: &&'static dyn Format| format.extensions().contains(&extension.as_str());
     FORMATS.iter().copied().find(known).ok_or_else(|| {
+        if matches!(extension.as_str(), "gz" | "bz2" | "xz" | "zst" | "zip" | "lz4") {
+            return Error::usage(format!("{path} is compressed"))
+                .remedy("decompress it first; Parquet and Arrow files are compressed inside");
+        }
         let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
         Error::usage(format!("the format of {path} cannot be told from its name"))
-            .remedy(format!("give format= one of {}", names.join(", ")))
+            .remedy(format!("give its format, one of {}", names.join(", ")))
     })
 }
 

@@ -110,8 +110,9 @@ pub(super) fn delimiter_byte(delimiter: Option<char>) -> Result<u8> {
         .remedy("use one ASCII character, not a quote or a line end"))
 }
 
-/// The type of this name: `int64`, `string`, `date`, `timestamp` (microseconds), or any type as
-/// Arrow writes it, like `Decimal128(15, 2)`.
+/// The type of this name: `int64`, `string`, `date`, `timestamp` (microseconds; `timestamp_s`,
+/// `_ms` and `_ns` are others), `timestamptz` (the same in UTC), or any type as Arrow writes it,
+/// like `Decimal128(15, 2)`.
 pub fn type_named(name: &str) -> Result<DataType> {
     let short = match name.trim().to_lowercase().as_str() {
         "bool" | "boolean" => DataType::Boolean,
@@ -127,7 +128,11 @@ pub fn type_named(name: &str) -> Result<DataType> {
         "float64" | "double" => DataType::Float64,
         "string" | "utf8" | "text" | "varchar" => DataType::Utf8,
         "date" | "date32" => DataType::Date32,
-        "timestamp" => DataType::Timestamp(TimeUnit::Microsecond, None),
+        "timestamp" | "timestamp_us" => DataType::Timestamp(TimeUnit::Microsecond, None),
+        "timestamp_s" => DataType::Timestamp(TimeUnit::Second, None),
+        "timestamp_ms" => DataType::Timestamp(TimeUnit::Millisecond, None),
+        "timestamp_ns" => DataType::Timestamp(TimeUnit::Nanosecond, None),
+        "timestamptz" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         _ => {
             return name.parse().map_err(|_| {
                 Error::usage(format!("no type named `{name}`"))

@@ -1,23 +1,24 @@
-//! Batches of the records of a text split, and errors that say which line is wrong.
+//! Batches of the records of a text, from a split or a stream, and errors that say which line is
+//! wrong.
 
+use std::io::BufRead;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Kind, Result};
 
-use super::guarded;
-use super::text::{Range, Text};
+use super::text::{Range, Text, without_mark};
+use super::{Input, guarded, stream};
 
 /// A decoder of text that is fed bytes and gives batches.
 pub trait RowDecoder: Send {
     /// Takes in some of the bytes and says how many; none when a batch is full. No bytes at all
     /// mean that the input is at its end.
-    fn decode(&mut self, bytes: &[u8]) -> Result<usize, ArrowError>;
+    fn decode(&mut self, bytes: &[u8]) -> Result<usize>;
     /// The batch decoded so far, if it has rows.
-    fn flush(&mut self) -> Result<Option<RecordBatch>, ArrowError>;
+    fn flush(&mut self) -> Result<Option<RecordBatch>>;
 }
 
 /// Makes decoders for one schema: of so many rows to a batch, for bytes from this offset of the
@@ -27,8 +28,48 @@ pub trait RowFormat: Send {
     type Decoder: RowDecoder;
     /// Makes one.
     fn decoder(&self, rows: usize, offset: u64) -> Result<Self::Decoder>;
-    /// What to do about a record that cannot be decoded.
-    fn remedy(&self) -> &'static str;
+    /// The index behind the first record of `bytes`, or their length if it is not whole.
+    fn record_end(&self, bytes: &[u8]) -> usize;
+}
+
+/// Finds the record at fault by decoding them once more, one by one: where it begins, and what is
+/// wrong with it. `offset` is that of the bytes in the file.
+fn fault_in(format: &impl RowFormat, bytes: &[u8], offset: u64) -> Option<(usize, Error)> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let end = at + format.record_end(&bytes[at..]);
+        if let Err(error) = decode_one(format, &bytes[at..end], offset + at as u64) {
+            return Some((at, error));
+        }
+        at = end;
+    }
+    None
+}
+
+fn decode_one(format: &impl RowFormat, record: &[u8], offset: u64) -> Result<()> {
+    guarded(|| {
+        let mut decoder = format.decoder(1, offset)?;
+        let mut at = 0;
+        while at < record.len() {
+            match decoder.decode(&record[at..])? {
+                0 => break,
+                taken => at += taken,
+            }
+        }
+        decoder.decode(&[])?;
+        decoder.flush().map(drop)
+    })
+}
+
+/// With the schema of the reader, whose columns the batch has.
+fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = batch.columns().to_vec();
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &rows)?)
+}
+
+fn stuck() -> Error {
+    Error::corrupt("the decoder takes no more input")
 }
 
 /// The batches of a split.
@@ -57,29 +98,28 @@ impl<F: RowFormat> Rows<F> {
         rows: usize,
     ) -> Result<Rows<F>> {
         let decoder = Some(format.decoder(rows, range.offset)?);
-        let Range { parts, offset } = range;
+        let Range { mut parts, offset } = range;
+        if let (0, Some(first)) = (offset, parts.first_mut()) {
+            *first = first.slice_ref(without_mark(first));
+        }
         Ok(Rows { format, text, schema, parts, at: (0, 0), began: (0, 0), offset, decoder })
     }
 
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
         let Some(mut decoder) = self.decoder.take() else { return Ok(None) };
-        let decoded = guarded(|| Ok(self.fill(&mut decoder)))?;
-        match decoded {
+        match guarded(|| self.fill(&mut decoder)) {
             Ok(None) => Ok(None),
             Ok(Some(batch)) => {
                 self.decoder = Some(decoder);
                 self.began = self.at;
-                let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-                let columns = batch.columns().to_vec();
-                let schema = self.schema.clone();
-                Ok(Some(RecordBatch::try_new_with_options(schema, columns, &rows)?))
+                conform(&batch, &self.schema).map(Some)
             }
-            Err(error) => Err(self.explain(&error)),
+            Err(error) => Err(self.explain(error)),
         }
     }
 
     /// Feeds the decoder until it has a batch or the input ends.
-    fn fill(&mut self, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>, ArrowError> {
+    fn fill(&mut self, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>> {
         while let Some(part) = self.parts.get(self.at.0) {
             if self.at.1 == part.len() {
                 self.at = (self.at.0 + 1, 0);
@@ -94,44 +134,21 @@ impl<F: RowFormat> Rows<F> {
         decoder.flush()
     }
 
-    /// Finds the record at fault by decoding the batch once more, record by record.
-    fn explain(&self, error: &ArrowError) -> Error {
+    fn explain(&self, error: Error) -> Error {
+        if error.kind() != Kind::Corrupt {
+            return error;
+        }
         let (part, byte) = self.began;
         let mut bytes = self.parts.get(part).map(|part| part[byte..].to_vec()).unwrap_or_default();
         self.parts.iter().skip(part + 1).for_each(|part| bytes.extend_from_slice(part));
         let before: usize = self.parts[..part].iter().map(Bytes::len).sum();
         let begin = self.offset + (before + byte) as u64;
-        let mut at = 0;
-        while at < bytes.len() {
-            let end = at + self.text.first_record_end(&bytes[at..]);
-            let offset = begin + at as u64;
-            if let Some(cause) = self.fault_in(&bytes[at..end], offset) {
-                return self.fault(&cause, offset);
-            }
-            at = end;
+        let (at, error) = fault_in(&self.format, &bytes, begin).unwrap_or((0, error));
+        let offset = begin + at as u64;
+        match self.text.line(offset) {
+            Ok(line) => error.at(format!("line {line}")),
+            Err(_) => error.at(format!("byte {offset}")),
         }
-        self.fault(error, begin)
-    }
-
-    fn fault_in(&self, record: &[u8], offset: u64) -> Option<ArrowError> {
-        let mut decoder = self.format.decoder(1, offset).ok()?;
-        let mut at = 0;
-        while at < record.len() {
-            match decoder.decode(&record[at..]) {
-                Ok(0) => break,
-                Ok(taken) => at += taken,
-                Err(error) => return Some(error),
-            }
-        }
-        decoder.decode(&[]).and_then(|_| decoder.flush()).err()
-    }
-
-    fn fault(&self, cause: &ArrowError, offset: u64) -> Error {
-        let place = match self.text.line(offset) {
-            Ok(line) => format!("line {line}"),
-            Err(_) => format!("byte {offset}"),
-        };
-        Error::corrupt(without_line(&cause.to_string())).at(place).remedy(self.format.remedy())
     }
 }
 
@@ -143,18 +160,78 @@ impl<F: RowFormat> Iterator for Rows<F> {
     }
 }
 
-/// The message without the decoder's own count of lines, which begins anew in every split.
-fn without_line(message: &str) -> String {
-    let cut = message.split(" at line ").next().unwrap_or_default();
-    match cut.split_once(" for line ") {
-        Some((head, tail)) => {
-            let tail = tail.trim_start_matches(|c: char| c.is_ascii_digit());
-            format!("{head}{tail}")
+/// The batches of a stream.
+pub struct StreamRows<F: RowFormat> {
+    format: F,
+    input: Input,
+    schema: SchemaRef,
+    /// `None` when all is done, or has failed.
+    decoder: Option<F::Decoder>,
+    /// What the batch being decoded is made of, to say which line is wrong.
+    taken: Vec<u8>,
+    /// Bytes and lines before that.
+    offset: u64,
+    lines: usize,
+}
+
+impl<F: RowFormat> StreamRows<F> {
+    /// The batches of an input, with this schema and so many rows at most.
+    pub fn new(format: F, input: Input, schema: SchemaRef, rows: usize) -> Result<StreamRows<F>> {
+        let decoder = Some(format.decoder(rows, 0)?);
+        Ok(StreamRows { format, input, schema, decoder, taken: vec![], offset: 0, lines: 0 })
+    }
+
+    fn batch(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(mut decoder) = self.decoder.take() else { return Ok(None) };
+        match guarded(|| self.fill(&mut decoder)) {
+            Ok(None) => Ok(None),
+            Ok(Some(batch)) => {
+                self.decoder = Some(decoder);
+                self.offset += self.taken.len() as u64;
+                self.lines += lines(&self.taken);
+                self.taken.clear();
+                conform(&batch, &self.schema).map(Some)
+            }
+            Err(error) if error.kind() == Kind::Corrupt => Err(self.explain(error)),
+            Err(error) => Err(error),
         }
-        None => cut.to_string(),
+    }
+
+    fn fill(&mut self, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>> {
+        loop {
+            let bytes = self.input.fill_buf().map_err(|error| stream::failed("read", &error))?;
+            if bytes.is_empty() {
+                decoder.decode(&[])?;
+                return decoder.flush();
+            }
+            let taken = match decoder.decode(bytes) {
+                Ok(0) => return decoder.flush()?.map(Some).ok_or_else(stuck),
+                Ok(taken) => taken,
+                Err(error) => {
+                    self.taken.extend_from_slice(bytes);
+                    return Err(error);
+                }
+            };
+            self.taken.extend_from_slice(&bytes[..taken]);
+            self.input.consume(taken);
+        }
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        let found = fault_in(&self.format, &self.taken, self.offset);
+        let (at, error) = found.unwrap_or((0, error));
+        error.at(format!("line {}", self.lines + lines(&self.taken[..at]) + 1))
     }
 }
 
-fn stuck() -> ArrowError {
-    ArrowError::ParseError("the decoder takes no more input".into())
+fn lines(bytes: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', bytes).count()
+}
+
+impl<F: RowFormat> Iterator for StreamRows<F> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        self.batch().transpose()
+    }
 }

@@ -1,15 +1,16 @@
 //! Formats over pipes: what can be read or written only once, from front to back.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Write};
 
 use arrow::datatypes::{Schema, SchemaRef};
-use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
 use memchr::memrchr;
 
-use super::{Batches, Encoder, Note, ReadOptions, WriteOptions, Writer, format_named, guarded};
+use super::text::{uncompressed, without_mark};
+use super::{Batches, Encoder, Note, ReadOptions, WriteOptions, Writer, format_named};
+use crate::pipe::Stopped;
 
 /// What a stream is read from.
 pub type Input = Box<dyn BufRead + Send>;
@@ -19,6 +20,9 @@ const READ_BYTES: usize = 1 << 20;
 
 /// Bytes looked at to infer names and types.
 const SAMPLE_BYTES: u64 = 256 << 10;
+
+/// Bytes that tell a compressed input, or a mark before UTF-8.
+const BEGIN_BYTES: u64 = 6;
 
 /// A line longer than this is taken for something that is not text.
 const LINE_BYTES_MAX: usize = 1 << 30;
@@ -44,31 +48,6 @@ impl Stream {
         options.check(format)?;
         let input = BufReader::with_capacity(READ_BYTES, input);
         format.read_stream(Box::new(input), columns, options)
-    }
-
-    /// The batches of one of Arrow's readers of text.
-    pub(super) fn new(
-        schema: SchemaRef,
-        mut reader: impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 'static,
-    ) -> Stream {
-        let mut failed = false;
-        let batches = std::iter::from_fn(move || {
-            if failed {
-                return None;
-            }
-            let batch = guarded(|| Ok(reader.next())).transpose()?;
-            let batch = batch.and_then(|batch| batch.map_err(broken));
-            failed = batch.is_err();
-            Some(batch)
-        });
-        Stream { schema, batches: Box::new(batches) }
-    }
-}
-
-fn broken(error: ArrowError) -> Error {
-    match error {
-        ArrowError::IoError(_, error) => failed("read", &error),
-        other => Error::corrupt(other).remedy("correct the input, or give its columns"),
     }
 }
 
@@ -123,7 +102,10 @@ impl<W: Write> Sink<W> {
     }
 }
 
-fn failed(doing: &str, error: &std::io::Error) -> Error {
+pub(super) fn failed(doing: &str, error: &std::io::Error) -> Error {
+    if error.get_ref().is_some_and(|cause| cause.is::<Stopped>()) {
+        return Error::interrupted();
+    }
     match error.kind() {
         ErrorKind::BrokenPipe => Error::closed(),
         _ => Error::os(doing, "the stream", error),
@@ -138,17 +120,38 @@ pub(super) fn up_to(input: &mut Input, count: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The beginning of the input; to be put back in front of it.
-pub(super) fn sample(input: &mut Input) -> Result<Vec<u8>> {
-    up_to(input, SAMPLE_BYTES)
+/// The first bytes of a text, without the mark some programs put before UTF-8; to be put back in
+/// front of the input.
+pub(super) fn text_begin(input: &mut Input) -> Result<Vec<u8>> {
+    let begin = up_to(input, BEGIN_BYTES)?;
+    uncompressed(&begin)?;
+    Ok(without_mark(&begin).to_vec())
 }
 
-/// The first line of the input.
-pub(super) fn line(input: &mut Input) -> Result<Vec<u8>> {
-    let mut line = vec![];
-    let read = input.take(SAMPLE_BYTES).read_until(b'\n', &mut line);
-    read.map_err(|error| failed("read", &error))?;
-    Ok(line)
+/// More of the beginning, as much as a sample needs.
+pub(super) fn sample(input: &mut Input, head: &mut Vec<u8>) -> Result<()> {
+    head.append(&mut up_to(input, SAMPLE_BYTES - head.len() as u64)?);
+    Ok(())
+}
+
+/// More of the beginning, up to the end of the first line.
+pub(super) fn line(input: &mut Input, head: &mut Vec<u8>) -> Result<()> {
+    if head.contains(&b'\n') {
+        return Ok(());
+    }
+    let read = input.take(SAMPLE_BYTES).read_until(b'\n', head);
+    read.map(drop).map_err(|error| failed("read", &error))
+}
+
+/// The input with its beginning put back.
+pub(super) fn behind(head: Vec<u8>, input: Input) -> Input {
+    Box::new(Cursor::new(head).chain(input))
+}
+
+/// An error for an input that ends before it has begun.
+pub(super) fn nothing() -> Error {
+    Error::usage("there is nothing in the input to tell the columns from")
+        .remedy("see why nothing was written, or name the `columns`")
 }
 
 /// How much of the beginning of an input is whole lines; all, if it has ended before its time.
@@ -220,7 +223,6 @@ pub(super) fn differ(wanted: &Schema, found: &Schema) -> Error {
 mod tests {
     use super::*;
     use arrow::array::{ArrayRef, BinaryArray, Int64Array, StringArray};
-    use std::io::Cursor;
     use std::sync::Arc;
 
     fn batch(format: &str, rows: std::ops::Range<i64>) -> RecordBatch {

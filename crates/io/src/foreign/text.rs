@@ -64,6 +64,7 @@ impl Text {
         let mut bytes = SAMPLE_BYTES;
         loop {
             let sample = blob.read_at(0, bytes.min(self.bytes) as usize)?;
+            uncompressed(&sample)?;
             if sample.len() as u64 == self.bytes {
                 return Ok(sample);
             }
@@ -96,12 +97,6 @@ impl Text {
         let offset = begin + first as u64;
         let parts = [own.slice(first..), beyond].into_iter().filter(|part| !part.is_empty());
         Ok(Range { parts: parts.collect(), offset })
-    }
-
-    /// The index behind the first record of `bytes`, or their length if it is not whole.
-    pub fn first_record_end(&self, bytes: &[u8]) -> usize {
-        // A record begins where one before it ended; any byte but a line end says that none did.
-        self.record_begin(State::Out, b' ', bytes).unwrap_or(bytes.len())
     }
 
     /// The number of the line (from 1) that begins at an offset; reads all that is before it.
@@ -170,6 +165,24 @@ impl Text {
         }
         (end > 0).then_some(end)
     }
+}
+
+/// The text without the mark that some programs put before UTF-8.
+pub fn without_mark(begin: &[u8]) -> &[u8] {
+    begin.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begin)
+}
+
+/// Fails if this is the beginning of a compressed file.
+pub fn uncompressed(begin: &[u8]) -> Result<()> {
+    let with = match begin {
+        [0x1f, 0x8b, ..] => "gzip",
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "zstd",
+        [b'B', b'Z', b'h', b'1'..=b'9', b'1', ..] => "bzip2",
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => "xz",
+        _ => return Ok(()),
+    };
+    Err(Error::corrupt(format!("it is compressed with {with}"))
+        .remedy(format!("decompress it first: `{with} -dc FILE | euphrates copy-in …`")))
 }
 
 /// The average length of the lines of a sample in bytes.

@@ -1,13 +1,13 @@
 //! Brings in what another program writes: standard input, or a named pipe.
 
-use std::fs::File;
-use std::io::Read;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
 use euphrates_io::foreign::{ReadOptions, Stream};
+use euphrates_io::pipe::{Pipe, Switch};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -19,8 +19,8 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     summary: "Reads standard input, or a named pipe.",
     detail: "Formats are `arrow_ipc` (as a stream), `csv`, `json_lines`, `records` and `lines`. \
              Types of CSV and JSON lines are inferred from the first 256 KiB, which are read when \
-             the flow is checked, unless `columns` names them. Files that can be read in parts are \
-             better read by `scan`.",
+             the flow is checked, unless `columns` names them. One thread reads, so the rows come \
+             in their order. Files that can be read in parts are better read by `scan`.",
     inputs: NONE,
     outputs: OUT,
     order: Order::Any,
@@ -46,8 +46,12 @@ pub struct Config {
     /// Names and types of the columns, in the order they come: `{"id": "int64"}`.
     #[serde(default)]
     pub columns: Option<Columns>,
-    /// Keep the order of the rows.
+    /// CSV and JSON lines: types of columns, like `{"zip": "string"}`; the others are inferred from
+    /// the first records.
     #[serde(default)]
+    pub types: Option<BTreeMap<String, String>>,
+    /// Keep the order of the rows.
+    #[serde(default = "yes")]
     pub order: bool,
     /// CSV: the character between fields; a comma if absent.
     #[serde(default)]
@@ -57,27 +61,41 @@ pub struct Config {
     pub header: Option<bool>,
 }
 
+fn yes() -> bool {
+    true
+}
+
 struct CopyIn {
     config: Config,
-    stream: Mutex<Option<(SchemaRef, Option<Stream>)>>,
+    stream: Mutex<Option<(SchemaRef, Option<Opened>)>>,
+}
+
+struct Opened {
+    stream: Stream,
+    /// What ends its wait for bytes.
+    switch: Switch,
 }
 
 impl CopyIn {
-    fn open(&self) -> Result<Stream> {
+    fn open(&self) -> Result<Opened> {
         let config = &self.config;
-        let input: Box<dyn Read + Send> = match &config.path {
-            None => Box::new(std::io::stdin()),
-            Some(path) => {
-                Box::new(File::open(path).map_err(|error| Error::os("read", path, &error))?)
-            }
-        };
+        if config.columns.is_some() && config.types.is_some() {
+            let error = Error::usage("both `columns` and `types` are given");
+            return Err(error.remedy("`columns` has the types of all columns; leave out `types`"));
+        }
         let columns = config.columns.as_ref().map(Columns::schema).transpose()?;
         let options = ReadOptions {
             delimiter: config.delimiter,
             header: config.header,
+            types: config.types.clone(),
             ..ReadOptions::default()
         };
-        Stream::open(&config.format, input, columns, &options)
+        let pipe = match &config.path {
+            None => Pipe::stdin()?,
+            Some(path) => Pipe::open(path)?,
+        };
+        let switch = pipe.switch();
+        Ok(Opened { stream: Stream::open(&config.format, pipe, columns, &options)?, switch })
     }
 }
 
@@ -86,7 +104,7 @@ impl Placed for CopyIn {
         let mut stream = self.stream.lock().unwrap_or_else(|e| e.into_inner());
         if stream.is_none() {
             let opened = self.open()?;
-            *stream = Some((opened.schema.clone(), Some(opened)));
+            *stream = Some((opened.stream.schema.clone(), Some(opened)));
         }
         Ok(stream.iter().map(|(schema, _)| schema.clone()).collect())
     }
@@ -99,8 +117,9 @@ impl Placed for CopyIn {
         Ok(Box::new(move |ports: &mut Ports| {
             let mut stream = self.stream.lock().unwrap_or_else(|e| e.into_inner());
             let stream = stream.as_mut().and_then(|(_, stream)| stream.take());
-            let stream = stream.ok_or_else(|| Error::usage("the input has been read already"))?;
-            put_all(ports, stream, self.config.order, true)
+            let opened = stream.ok_or_else(|| Error::usage("the input has been read already"))?;
+            opened.switch.set(&ports.setup().cancel);
+            put_all(ports, opened.stream, self.config.order, true)
         }))
     }
 }
@@ -112,7 +131,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_a_pipe_brings_comes_out() {
+    fn what_a_pipe_brings_comes_out_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe");
         std::process::Command::new("mkfifo").arg(&path).status().unwrap();
@@ -120,7 +139,7 @@ mod tests {
             let path = path.clone();
             move || std::fs::write(path, "n\n1\n2\n3\n").unwrap()
         });
-        let config = json!({"format": "csv", "order": true, "path": path});
+        let config = json!({"format": "csv", "path": path});
         let (outputs, outcome) = Bench::new(&MODULE, config).run();
         outcome.unwrap();
         assert_eq!(outputs[0].first(), Some(&Item::Begin(0)));
@@ -145,6 +164,9 @@ mod tests {
             (json!({"format": "csv", "path": "/no/such"}), "check the path"),
             (json!({"format": "csv", "columns": {"a": "wrong"}}), "no type named `wrong`"),
             (json!({"format": "csv", "columns": {"a": 3}}), "the type of column `a` is 3"),
+            (json!({"format": "csv", "columns": {}, "types": {}}), "both `columns` and `types`"),
+            (json!({"format": "csv", "path": "/dev/null"}), "there is nothing in the input"),
+            (json!({"format": "arrow_ipc", "path": "Cargo.toml"}), "it looks like text"),
         ] {
             let (_, outcome) = Bench::new(&MODULE, config).run();
             let error = outcome.unwrap_err().to_string();

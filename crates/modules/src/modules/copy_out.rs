@@ -1,13 +1,13 @@
 //! Gives the rows to another program: standard output, or a named pipe.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, IN, NONE};
 use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
-use euphrates_io::foreign::{Sink, WriteOptions};
+use euphrates_io::foreign::{Sink, WriteOptions, format_named};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -67,6 +67,16 @@ impl Config {
     }
 }
 
+/// Fails if a format would fill a terminal with bytes that are no text.
+fn presentable(format: &str, is_terminal: bool) -> Result<()> {
+    if !is_terminal || !matches!(format_named(format)?.name(), "arrow_ipc" | "parquet" | "records")
+    {
+        return Ok(());
+    }
+    let error = Error::usage(format!("{format} is not for a terminal"));
+    Err(error.remedy("send it to a file or a program, or choose csv or json_lines as its format"))
+}
+
 struct CopyOut {
     config: Config,
     schema: Mutex<Option<SchemaRef>>,
@@ -75,6 +85,8 @@ struct CopyOut {
 impl Placed for CopyOut {
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
         // Whatever the format cannot hold is found out here.
+        let is_terminal = self.config.path.is_none() && std::io::stdout().is_terminal();
+        presentable(&self.config.format, is_terminal)?;
         Sink::open(&self.config.format, std::io::sink(), &inputs[0], &self.config.options())?;
         *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(inputs[0].clone());
         Ok(vec![])
@@ -136,6 +148,20 @@ mod tests {
         });
         run(json!({"format": "json_lines", "path": path})).unwrap();
         reader.join().unwrap();
+    }
+
+    #[test]
+    fn a_terminal_gets_text_only() {
+        for (format, is_terminal, expected) in [
+            ("arrow_ipc", true, false),
+            ("arrow", true, false),
+            ("records", true, false),
+            ("arrow", false, true),
+            ("csv", true, true),
+            ("lines", true, true),
+        ] {
+            assert_eq!(presentable(format, is_terminal).is_ok(), expected, "{format}");
+        }
     }
 
     #[test]

@@ -17,7 +17,8 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     name: "scan",
     summary: "Reads files: Parquet, CSV, JSON lines, Arrow IPC, records, lines.",
     detail: "The files must have the same columns. They are read in splits (row groups, or ranges \
-             of 16 MiB), and each instance takes the next split when it has finished one.",
+             of 16 MiB), and each instance takes the next split when it has finished one. What \
+             is in names of folders only (`year=2024/`) is not read as a column.",
     inputs: NONE,
     outputs: OUT,
     order: Order::Any,
@@ -117,6 +118,14 @@ impl Placed for Scan {
 
     fn prepare(&self, _: &Setup) -> Result<()> {
         self.dataset().map(drop)
+    }
+
+    fn remark(&self) -> Option<String> {
+        let names = self.lock().as_ref()?.named_folders();
+        (!names.is_empty()).then(|| {
+            let names = names.join(", ");
+            format!("{names}: in names of folders only, so not among the columns")
+        })
     }
 
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {

@@ -1,0 +1,207 @@
+//! Decodes CSV: `csv_fields` cuts it, `typed` makes values of the fields.
+
+use std::sync::Arc;
+
+use arrow::array::builder::NullBufferBuilder;
+use arrow::array::{ArrayRef, StringArray};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, Fields, Schema};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
+
+use super::csv_fields::{Records, Unclosed};
+use super::csv_quotes::{Quoting, State};
+use super::guess::Guess;
+use super::rows::{RowDecoder, RowFormat};
+use super::typed;
+
+/// Records looked at to infer types, within the sample.
+const SAMPLE_RECORDS: usize = 4096;
+
+/// What is cut into fields at a time.
+const STEP_BYTES: usize = 64 << 10;
+
+/// A batch of records that are longer than expected ends when it has this many bytes.
+const TEXT_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
+
+/// How a file is written.
+#[derive(Clone, Copy)]
+pub struct Dialect {
+    /// The byte between fields.
+    pub delimiter: u8,
+    /// Whether the first record names the columns.
+    pub header: bool,
+}
+
+/// The columns of a sample. What is wrong with it comes to light when it is read.
+pub fn infer(dialect: Dialect, sample: &[u8]) -> Result<Schema> {
+    let mut records = Records::new(dialect.delimiter, false);
+    let enough = SAMPLE_RECORDS + usize::from(dialect.header);
+    records.take(sample, |records| records.len() == enough);
+    // A sample may be cut anywhere; but the header is all there is if nothing else is whole.
+    if records.len() < enough && records.finish().is_err() && records.len() == 0 {
+        return Err(unclosed());
+    }
+    if records.len() == 0 {
+        return Ok(Schema::empty());
+    }
+    let name = |column: usize| match dialect.header {
+        false => Ok(format!("column_{}", column + 1)),
+        true => String::from_utf8(records.field(0, column).0.into_owned()).map_err(|_| {
+            Error::corrupt("the names of the columns are not UTF-8")
+                .at("line 1")
+                .remedy("check that it is UTF-8 text")
+        }),
+    };
+    let guess = |column: usize| {
+        let rows =
+            (usize::from(dialect.header)..records.len()).filter(|&row| records.width(row) > column);
+        rows.fold(Guess::Nothing, |guess, row| {
+            let (bytes, quoted) = records.field(row, column);
+            guess.and(match std::str::from_utf8(&bytes) {
+                // An empty text goes with any type; if there is nothing else, it is text.
+                Ok("") if quoted => Guess::Empty,
+                Ok("") => Guess::Nothing,
+                Ok(text) => Guess::of(text),
+                Err(_) => Guess::Text,
+            })
+        })
+    };
+    let field = |column| Ok(Field::new(name(column)?, guess(column).data_type(), true));
+    Ok(Schema::new((0..records.width(0)).map(field).collect::<Result<Vec<_>>>()?))
+}
+
+fn unclosed() -> Error {
+    Error::corrupt("a quote is opened and never closed")
+        .remedy("the file may be cut short; close the quote, or double it if it is text")
+}
+
+/// How a CSV file is decoded.
+pub struct CsvRows {
+    dialect: Dialect,
+    /// All columns of the file.
+    fields: Fields,
+    /// Those that are wanted.
+    projection: Vec<usize>,
+}
+
+impl CsvRows {
+    /// To batches of some of the columns.
+    pub fn new(dialect: Dialect, fields: Fields, projection: Vec<usize>) -> CsvRows {
+        CsvRows { dialect, fields, projection }
+    }
+}
+
+impl RowFormat for CsvRows {
+    type Decoder = CsvDecoder;
+
+    fn decoder(&self, rows: usize, offset: u64) -> Result<CsvDecoder> {
+        let header = self.dialect.header && offset == 0;
+        Ok(CsvDecoder {
+            records: Records::new(self.dialect.delimiter, keeps_blank(self.fields.len(), header)),
+            width: self.fields.len(),
+            columns: self.projection.iter().map(|&at| (at, self.fields[at].clone())).collect(),
+            rows,
+            header,
+        })
+    }
+
+    fn record_end(&self, bytes: &[u8]) -> usize {
+        let quoting = Quoting { delimiter: self.dialect.delimiter };
+        quoting.record_end(State::Out, b'\n', bytes).unwrap_or(bytes.len())
+    }
+}
+
+/// In a file of one column, a line without anything is a null; before the header it is nothing.
+fn keeps_blank(width: usize, header: bool) -> bool {
+    width == 1 && !header
+}
+
+/// A decoder.
+pub struct CsvDecoder {
+    records: Records,
+    /// How many fields a record has.
+    width: usize,
+    /// The columns that are wanted, and where they stand.
+    columns: Vec<(usize, Arc<Field>)>,
+    /// The most rows of a batch.
+    rows: usize,
+    /// The header is still to come.
+    header: bool,
+}
+
+impl RowDecoder for CsvDecoder {
+    fn decode(&mut self, bytes: &[u8]) -> Result<usize> {
+        if bytes.is_empty() {
+            self.records.finish().map_err(|Unclosed| unclosed())?;
+            self.pass_header();
+            return Ok(0);
+        }
+        let rows = if self.header { 1 } else { self.rows };
+        let full = |records: &Records| records.len() >= rows || records.bytes() >= TEXT_BYTES_MAX;
+        let some = !self.header && self.records.len() > 0;
+        if some && full(&self.records) && self.records.is_whole() {
+            return Ok(0);
+        }
+        let taken = self.records.take(&bytes[..bytes.len().min(STEP_BYTES)], full);
+        self.pass_header();
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> Result<Option<RecordBatch>> {
+        let rows = self.records.len();
+        if rows == 0 {
+            return Ok(None);
+        }
+        let narrow = (0..rows).find(|&row| self.records.width(row) != self.width);
+        if let Some(row) = narrow {
+            let message = format!("{} fields instead of {}", self.records.width(row), self.width);
+            let remedy = "correct the line, or check the delimiter and the header";
+            return Err(Error::corrupt(message).remedy(remedy));
+        }
+        let columns = self.columns.iter().map(|(at, field)| {
+            let column = self.column(*at, field.data_type());
+            column.map_err(|error| error.at(format!("column `{}`", field.name())))
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        self.records.clear();
+        let fields = self.columns.iter().map(|(_, field)| field.clone()).collect::<Fields>();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let schema = Arc::new(Schema::new(fields));
+        Ok(Some(RecordBatch::try_new_with_options(schema, columns, &options)?))
+    }
+}
+
+impl CsvDecoder {
+    fn pass_header(&mut self) {
+        if self.header && self.records.len() > 0 {
+            self.records.clear();
+            self.header = false;
+            self.records.keep_blank(keeps_blank(self.width, false));
+        }
+    }
+
+    fn column(&self, at: usize, to: &DataType) -> Result<ArrayRef> {
+        let rows = self.records.len();
+        let is_text = typed::is_text(to);
+        // As long as its share, to begin with.
+        let share = self.records.bytes() / self.width.max(1);
+        let mut values: Vec<u8> = Vec::with_capacity(share);
+        let mut offsets: Vec<i32> = Vec::with_capacity(rows + 1);
+        offsets.push(0);
+        let mut nulls = NullBufferBuilder::new(rows);
+        for (bytes, quoted) in self.records.column(at, self.width) {
+            values.extend_from_slice(&bytes);
+            // The text of a batch is bounded far below two gigabytes.
+            offsets.push(values.len() as i32);
+            nulls.append(!bytes.is_empty() || (quoted && is_text));
+        }
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let nulls = nulls.finish();
+        let texts = StringArray::try_new(offsets, Buffer::from_vec(values), nulls);
+        let texts = texts.map_err(|_| {
+            Error::corrupt("this is not UTF-8").remedy("convert it to UTF-8, as `iconv` does")
+        })?;
+        typed::column(&texts, to)
+    }
+}

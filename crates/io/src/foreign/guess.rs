@@ -1,0 +1,250 @@
+//! Which type the values of a column have, told from a sample of their texts.
+//!
+//! | seen | type |
+//! |---|---|
+//! | `true`, `false` in any case | bool |
+//! | whole numbers | int64; uint64 if one is above 2^63 and none is negative |
+//! | the same, one above 2^63 and one negative | Decimal128(20, 0) |
+//! | also fractions or exponents | float64 |
+//! | dates | date |
+//! | also times of day | timestamp of microseconds; nanoseconds if one is that fine |
+//! | times with a zone or `Z` | the same, in UTC |
+//! | anything else, and mixtures | text |
+
+use arrow::datatypes::{DataType, TimeUnit};
+
+/// What is known of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guess {
+    /// No value was seen.
+    Nothing,
+    /// Only empty texts, which any type can hold as nulls.
+    Empty,
+    /// Truth values.
+    Bool,
+    /// Whole numbers.
+    Whole {
+        /// One is below zero.
+        negative: bool,
+        /// One is above the largest int64.
+        large: bool,
+    },
+    /// Numbers.
+    Float,
+    /// Days.
+    Date,
+    /// Times.
+    Time {
+        /// One is finer than microseconds.
+        fine: bool,
+        /// They say their zone.
+        zone: bool,
+    },
+    /// Anything.
+    Text,
+}
+
+impl Guess {
+    /// What one text says.
+    pub fn of(text: &str) -> Guess {
+        let bytes = text.as_bytes();
+        match bytes.first() {
+            Some(b'0'..=b'9' | b'-' | b'.') => number(text).or_else(|| time(bytes)),
+            Some(b't' | b'T' | b'f' | b'F') => ["true", "false"]
+                .iter()
+                .any(|word| text.eq_ignore_ascii_case(word))
+                .then_some(Guess::Bool),
+            _ => None,
+        }
+        .unwrap_or(Guess::Text)
+    }
+
+    /// What a type can hold, as far as there is a guess for it.
+    pub fn of_type(data_type: &DataType) -> Guess {
+        use DataType::*;
+        match data_type {
+            Boolean => Guess::Bool,
+            Int8 | Int16 | Int32 | Int64 => Guess::Whole { negative: true, large: false },
+            UInt8 | UInt16 | UInt32 => Guess::Whole { negative: false, large: false },
+            UInt64 => Guess::Whole { negative: false, large: true },
+            Float16 | Float32 | Float64 => Guess::Float,
+            Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Guess::Float,
+            Date32 => Guess::Date,
+            Timestamp(unit, zone) => {
+                Guess::Time { fine: *unit == TimeUnit::Nanosecond, zone: zone.is_some() }
+            }
+            _ => Guess::Text,
+        }
+    }
+
+    /// What holds the values of both.
+    pub fn and(self, other: Guess) -> Guess {
+        use Guess::*;
+        match (self, other) {
+            (one, other) if one == other => one,
+            (Nothing, other) | (other, Nothing) => other,
+            (Empty, other) | (other, Empty) => other,
+            (Whole { negative: a, large: b }, Whole { negative: c, large: d }) => {
+                Whole { negative: a || c, large: b || d }
+            }
+            (Whole { .. }, Float) | (Float, Whole { .. }) => Float,
+            (Date, Time { fine, zone: false }) | (Time { fine, zone: false }, Date) => {
+                Time { fine, zone: false }
+            }
+            (Time { fine: a, zone }, Time { fine: b, zone: other }) if zone == other => {
+                Time { fine: a || b, zone }
+            }
+            _ => Text,
+        }
+    }
+
+    /// The type to read the column with.
+    pub fn data_type(self) -> DataType {
+        match self {
+            Guess::Nothing => DataType::Null,
+            Guess::Bool => DataType::Boolean,
+            Guess::Whole { large: false, .. } => DataType::Int64,
+            Guess::Whole { negative: false, .. } => DataType::UInt64,
+            Guess::Whole { .. } => DataType::Decimal128(20, 0),
+            Guess::Float => DataType::Float64,
+            Guess::Date => DataType::Date32,
+            Guess::Time { fine, zone } => {
+                let unit = if fine { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
+                DataType::Timestamp(unit, zone.then(|| "UTC".into()))
+            }
+            Guess::Empty | Guess::Text => DataType::Utf8,
+        }
+    }
+
+    /// The name of that type, as `types` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Guess::Bool => "bool",
+            Guess::Whole { large: false, .. } => "int64",
+            Guess::Whole { negative: false, .. } => "uint64",
+            Guess::Whole { .. } => "Decimal128(20, 0)",
+            Guess::Float => "float64",
+            Guess::Date => "date",
+            Guess::Time { zone: true, .. } => "timestamptz",
+            Guess::Time { fine: true, .. } => "timestamp_ns",
+            Guess::Time { .. } => "timestamp",
+            Guess::Nothing | Guess::Empty | Guess::Text => "string",
+        }
+    }
+}
+
+fn number(text: &str) -> Option<Guess> {
+    let (digits, exponent) = match text.split_once(['e', 'E']) {
+        Some((digits, exponent)) => (digits, Some(exponent)),
+        None => (text, None),
+    };
+    let is_number = |digits: &str| !digits.is_empty() && is_digits(digits);
+    let unsigned = digits.strip_prefix('-').unwrap_or(digits);
+    let (whole, fraction) = match unsigned.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (unsigned, None),
+    };
+    let exponent_fits = exponent
+        .is_none_or(|exponent| is_number(exponent.strip_prefix(['-', '+']).unwrap_or(exponent)));
+    let fraction_fits = fraction.is_none_or(is_digits);
+    let some_digit = !whole.is_empty() || fraction.is_some_and(|fraction| !fraction.is_empty());
+    if !(is_digits(whole) && fraction_fits && exponent_fits && some_digit) {
+        return None;
+    }
+    if exponent.is_some() || fraction.is_some() {
+        // What a double cannot hold is better read as it is written.
+        let is_finite = text.parse::<f64>().is_ok_and(f64::is_finite);
+        return Some(if is_finite { Guess::Float } else { Guess::Text });
+    }
+    let negative = digits.len() > unsigned.len();
+    match (text.parse::<i64>(), text.parse::<u64>()) {
+        (Ok(_), _) => Some(Guess::Whole { negative, large: false }),
+        (_, Ok(_)) => Some(Guess::Whole { negative, large: true }),
+        _ => Some(Guess::Text),
+    }
+}
+
+fn is_digits(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `2024-01-02`, `2024-01-02T03:04:05.678+02:00`.
+fn time(text: &[u8]) -> Option<Guess> {
+    let like = |text: &[u8], pattern: &[u8]| {
+        text.len() == pattern.len()
+            && text.iter().zip(pattern).all(|(byte, pattern)| match pattern {
+                b'0' => byte.is_ascii_digit(),
+                other => byte == other,
+            })
+    };
+    let (date, rest) = text.split_at_checked(10)?;
+    if !like(date, b"0000-00-00") {
+        return None;
+    }
+    let Some((between, rest)) = rest.split_first() else { return Some(Guess::Date) };
+    let (time, rest) = rest.split_at_checked(8)?;
+    if !matches!(between, b'T' | b' ') || !like(time, b"00:00:00") {
+        return None;
+    }
+    let (digits, rest) = match rest.strip_prefix(b".") {
+        Some(rest) => {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            (digits, &rest[digits..])
+        }
+        None => (0, rest),
+    };
+    if digits > 9 || (rest.len() < text.len() - 19 && digits == 0) {
+        return None;
+    }
+    let zone = match rest {
+        b"" => false,
+        b"Z" => true,
+        [b'+' | b'-', zone @ ..] => {
+            if !(like(zone, b"00:00") || like(zone, b"0000") || like(zone, b"00")) {
+                return None;
+            }
+            true
+        }
+        _ => return None,
+    };
+    Some(Guess::Time { fine: digits > 6, zone })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_get_the_type_that_holds_all_their_values() {
+        let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        let cases: [(&[&str], DataType); 22] = [
+            (&[], DataType::Null),
+            (&["1", "-2"], DataType::Int64),
+            (&["1", "18446744073709551615"], DataType::UInt64),
+            (&["-1", "18446744073709551615"], DataType::Decimal128(20, 0)),
+            (&["18446744073709551616"], DataType::Utf8),
+            (&["1", "1.5"], DataType::Float64),
+            (&[".5", "-1.", "1e9", "1.5E-3"], DataType::Float64),
+            (&["1e400"], DataType::Utf8),
+            (&["."], DataType::Utf8),
+            (&["-"], DataType::Utf8),
+            (&["e5"], DataType::Utf8),
+            (&["1e"], DataType::Utf8),
+            (&["TRUE", "false"], DataType::Boolean),
+            (&["true", "1"], DataType::Utf8),
+            (&["2024-01-02"], DataType::Date32),
+            (&["2024-01-02", "2024-01-02T03:04:05"], micros.clone()),
+            (&["2024-01-02 03:04:05.123"], micros),
+            (&["2024-01-02T03:04:05Z", "2024-01-02T03:04:05.5+02:00"], utc),
+            (&["2024-01-02T03:04:05Z", "2024-01-02T03:04:05"], DataType::Utf8),
+            (&["2024-01-02 03:04:05.123456789"], DataType::Timestamp(TimeUnit::Nanosecond, None)),
+            (&["2024-01-02 03:04"], DataType::Utf8),
+            (&["2024-01-02 03:04:05 CET"], DataType::Utf8),
+        ];
+        for (texts, expected) in cases {
+            let guess = texts.iter().fold(Guess::Nothing, |guess, text| guess.and(Guess::of(text)));
+            assert_eq!(guess.data_type(), expected, "{texts:?}");
+        }
+    }
+}
