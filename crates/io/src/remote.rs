@@ -198,7 +198,7 @@ fn failure(doing: &str, name: &str, error: &object_store::Error) -> Error {
         NotFound { .. } => (Kind::Usage, "check bucket and key"),
         InvalidPath { .. } => (Kind::Usage, "check the key"),
         AlreadyExists { .. } | Precondition { .. } => {
-            (Kind::Usage, "it exists: choose another name, or overwrite=True")
+            (Kind::Usage, "it exists: choose another name, or ask to overwrite")
         }
         PermissionDenied { .. } | Unauthenticated { .. } => {
             (Kind::Usage, "check the credentials (AWS_ACCESS_KEY_ID and the like)")

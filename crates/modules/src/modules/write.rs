@@ -104,7 +104,7 @@ impl Placed for Write {
             let newest = Catalog::of(home)?.newest(name)?;
             if newest.is_some_and(|newest| newest.life == Life::Live) {
                 return Err(Error::usage(format!("there is a collection `{name}` already"))
-                    .remedy("choose another name, or say overwrite=True"));
+                    .remedy("choose another name, or ask to overwrite"));
             }
         }
         Ok(vec![])
