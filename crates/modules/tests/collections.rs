@@ -102,6 +102,9 @@ fn a_failed_flow_leaves_the_old_version_and_nothing_else() {
     assert_eq!(std::fs::read_dir(staging).unwrap().count(), 0);
 }
 
+/// Name, steps before the `write`, and the keys the catalog is to know, if it is a stream.
+type Kept<'a> = (&'a str, Vec<(&'a str, Value)>, Option<&'a [&'a str]>);
+
 #[test]
 fn the_catalog_knows_what_a_collection_is_sorted_by() {
     let home = tempfile::tempdir().unwrap();
@@ -111,7 +114,7 @@ fn the_catalog_knows_what_a_collection_is_sorted_by() {
     let unordered = ("read", json!({"collection": "sorted"}));
     let filter = ("filter", json!({"where": "n > 3"}));
     let project = ("project", json!({"columns": ["-n as n"]}));
-    let flows: Vec<(&str, Vec<(&str, Value)>, Option<&[&str]>)> = vec![
+    let flows: Vec<Kept> = vec![
         ("sorted", vec![make.clone(), ("sort", json!({"by": [key]}))], Some(&["n desc"])),
         ("kept", vec![read.clone(), filter], Some(&["n desc"])),
         ("changed", vec![read, project], Some(&[])),
