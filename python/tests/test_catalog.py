@@ -6,9 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
-from test_failure import EUPHRATES
-
 import euphrates as eu
+from test_failure import EUPHRATES
 
 
 def make(*names: str) -> None:

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_failure import EUPHRATES, wait_for
 
 import euphrates as eu
+from test_failure import EUPHRATES, wait_for
 
 
 def staged(folder: Path) -> list[Path]:
