@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Every slab begins at a multiple of this, which suits direct I/O on every device known.
 pub const SLAB_ALIGN_BYTES: usize = 4096;
@@ -60,8 +60,11 @@ impl Pool {
         let slab = match recycled {
             Some(slab) => slab,
             None => {
-                let fixed = class.map(|class| SLAB_BYTES_MIN << class);
-                Slab::map(fixed.unwrap_or_else(|| len.next_multiple_of(SLAB_ALIGN_BYTES)))?
+                let bytes = class.map(|class| SLAB_BYTES_MIN << class);
+                let bytes = bytes.unwrap_or_else(|| len.next_multiple_of(SLAB_ALIGN_BYTES));
+                let slab = Slab::map(bytes)?;
+                slab.populate(len);
+                slab
             }
         };
         Ok(PooledBuffer { home: Some(Home { slab: Some(slab), pool: self.0.clone() }), len })
@@ -205,6 +208,14 @@ impl Slab {
         })?;
         let start = NonNull::new(mapped.cast()).expect("a mapping is never at zero");
         Ok(Slab { start, bytes })
+    }
+
+    /// Asks for the pages that will be written, all at once: a fault for each costs more.
+    fn populate(&self, len: usize) {
+        let len = len.next_multiple_of(SLAB_ALIGN_BYTES).min(self.bytes);
+        // SAFETY: the range is this slab's own, and its content stays. Where the system does not
+        // know how, pages come one by one.
+        let _ = unsafe { madvise(self.start.as_ptr().cast(), len, Advice::LinuxPopulateWrite) };
     }
 }
 
