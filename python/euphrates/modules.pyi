@@ -416,8 +416,10 @@ def sort(
     """Sorts its input by one or more columns, spilling to disk what does not fit.
 
     Each key is a column name, `"price desc"`, `"name asc nulls first"`, or an object with
-    `column`, `descending`, `nulls_first`. Nulls come last unless asked for first. The output is
-    a stream of runs in order: `save` and `write` keep it.
+    `column`, `descending`, `nulls_first`. Nulls come last unless asked for first. Zeros of
+    either sign are equal, and NaN comes behind all numbers; lists and structs are compared by
+    their first difference, their nulls wherever the column's own would come. The output is a
+    stream of runs in order: `save` and `write` keep it.
 
     Options:
 

@@ -43,10 +43,10 @@ pub struct Collected {
 
 /// A module placed in a flow: configured and checked; what its instances share lives here.
 ///
-/// Life: `at_home`, `schemas` and `is_ordered` while the flow is checked; `prepare` once before
-/// the start; `instance` once per instance; then, if all instances of the flow returned well,
-/// `settle` (all that can fail: flush, sync) and `commit` (all that makes the result visible);
-/// else `abandon`.
+/// Life: `at_home`, `schemas`, `is_ordered` and `sorted_by` while the flow is checked, in this
+/// order; `prepare` once before the start; `instance` once per instance; then, if all instances of
+/// the flow returned well, `settle` (all that can fail: flush, sync) and `commit` (all that makes
+/// the result visible); else `abandon`.
 pub trait Placed: Send + Sync {
     /// Where collections and their catalog live, told before anything is asked.
     fn at_home(&self, home: &Path) {

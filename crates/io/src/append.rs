@@ -58,8 +58,16 @@ impl Appender {
         Appender { target, place: Mutex::default(), placed: Condvar::new() }
     }
 
-    /// Waits until all runs before this one are complete.
-    pub fn await_turn(&self, run: RunIndex, cancel: &Cancel) -> Result<()> {
+    /// Waits until all runs before this one are complete; what `waiting` returns is kept as long
+    /// as there is something to wait for.
+    pub fn await_turn<G>(
+        &self,
+        run: Option<RunIndex>,
+        cancel: &Cancel,
+        waiting: impl FnOnce() -> G,
+    ) -> Result<()> {
+        let Some(run) = run.filter(|run| self.lock().next_run != *run) else { return Ok(()) };
+        let _waits = waiting();
         self.wait(Some(run), cancel).map(drop)
     }
 
@@ -79,11 +87,6 @@ impl Appender {
         self.placed.notify_all();
         self.target.write_at(offset, parts).inspect_err(|_| self.fail())?;
         Ok(offset)
-    }
-
-    /// Whether all runs before `run` are complete, so that `append` would not wait.
-    pub fn is_next(&self, run: RunIndex) -> bool {
-        self.lock().next_run == run
     }
 
     /// The bytes appended so far.

@@ -22,6 +22,21 @@ pub const SLAB_BYTES_MAX: usize = 8 << 20;
 /// What the process's pool keeps at most while nobody uses it.
 pub const HELD_BYTES_MAX: usize = 128 << 20;
 
+/// Copies `length` bytes from `at` on to `place`, and some that follow them where that is faster: a
+/// copy of a size known to the compiler is a few instructions, one of any size a call. So whoever
+/// writes what belongs behind them must come later.
+#[inline(always)]
+pub fn copy_freely(from: &[u8], at: usize, to: &mut [u8], place: usize, length: usize) {
+    let room = (from.len() - at).min(to.len() - place);
+    if length <= 16 && room >= 16 {
+        to[place..place + 16].copy_from_slice(&from[at..at + 16]);
+    } else if length <= 64 && room >= 64 {
+        to[place..place + 64].copy_from_slice(&from[at..at + 64]);
+    } else {
+        to[place..place + length].copy_from_slice(&from[at..at + length]);
+    }
+}
+
 const CLASSES: usize = (SLAB_BYTES_MAX / SLAB_BYTES_MIN).ilog2() as usize + 1;
 
 /// The pool of the process: it stands for the process's memory.

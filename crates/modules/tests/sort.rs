@@ -103,6 +103,16 @@ fn a_table_is_sorted_by_any_columns_in_any_direction() {
     }
 }
 
+/// Writes batches to an Arrow file.
+fn keep(path: &Path, batches: impl IntoIterator<Item = RecordBatch>) {
+    let mut batches = batches.into_iter().peekable();
+    let schema = batches.peek().expect("a batch").schema();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = FileWriter::try_new(file, &schema).unwrap();
+    batches.for_each(|batch| writer.write(&batch).unwrap());
+    writer.finish().unwrap();
+}
+
 /// A table of many kinds of columns with nulls, in an Arrow file of a few batches.
 fn table(path: &Path, rows: usize) {
     let scattered = |row: usize| (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -129,10 +139,7 @@ fn table(path: &Path, rows: usize) {
         )
         .unwrap()
     };
-    let file = std::fs::File::create(path).unwrap();
-    let mut writer = FileWriter::try_new(file, &batch(0).schema()).unwrap();
-    (0..rows).step_by(4096).for_each(|from| writer.write(&batch(from)).unwrap());
-    writer.finish().unwrap();
+    keep(path, (0..rows).step_by(4096).map(batch));
 }
 
 #[test]
@@ -160,6 +167,11 @@ fn columns_of_every_kind_and_their_nulls_come_along() {
             assert_eq!(remark.starts_with("two passes"), memory < 1 << 30, "{remark}");
             assert_eq!(rows(&report), oracle(&unsorted, &by), "{by:?}");
         }
+        // Every key is there many times; `row` counts them as they come.
+        let source = ("scan", json!({"path": path, "order": true}));
+        let sort = ("sort", json!({"by": ["flag"], "stable": true}));
+        let sorted = rows(&run(&[source, sort, ("collect", json!({}))], &options).unwrap());
+        assert_eq!(sorted, oracle(&unsorted, &[("flag", false), ("row", false)]));
     }
 }
 
@@ -172,10 +184,7 @@ fn a_batch_stays_near_its_size_where_records_are_long() {
     let numbers: Int64Array = (0..60_000).map(Some).collect();
     let columns: [(&str, ArrayRef); 2] = [("n", Arc::new(numbers)), ("text", Arc::new(texts))];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let mut writer =
-        FileWriter::try_new(std::fs::File::create(&path).unwrap(), &batch.schema()).unwrap();
-    writer.write(&batch).unwrap();
-    writer.finish().unwrap();
+    keep(&path, [batch.clone()]);
     let steps =
         [("scan", json!({"path": path})), ("sort", json!({"by": ["n"]})), ("collect", json!({}))];
     let report = run(&steps, &options(folder.path(), 1 << 30)).unwrap();
@@ -249,14 +258,12 @@ fn numbers_that_are_equal_are_equal_keys() {
     let floats: Float64Array =
         [0.0, -0.0, -f64::NAN, 0.0, f64::NAN, -1.0, -0.0].into_iter().map(Some).collect();
     let texts: StringArray = ["d", "a", "y", "b", "x", "z", "c"].into_iter().map(Some).collect();
-    let columns: [(&str, ArrayRef); 2] = [("f", Arc::new(floats)), ("text", Arc::new(texts))];
-    let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let mut writer =
-        FileWriter::try_new(std::fs::File::create(&path).unwrap(), &batch.schema()).unwrap();
-    writer.write(&batch).unwrap();
-    writer.finish().unwrap();
-    // Alone a float is a key of integers; with text behind it, of a row encoding.
-    for by in [json!(["f", "text"]), json!(["f", "text", "f"])] {
+    let numbers: Int8Array = [4, 1, 7, 2, 6, 0, 3].into_iter().map(Some).collect();
+    let columns: [(&str, ArrayRef); 3] =
+        [("f", Arc::new(floats)), ("text", Arc::new(texts)), ("n", Arc::new(numbers))];
+    keep(&path, [RecordBatch::try_from_iter(columns).unwrap()]);
+    // With a number behind it a float is part of an integer, with a text of a row encoding.
+    for by in [json!(["f", "n"]), json!(["f", "text"])] {
         let steps =
             [("scan", json!({"path": path})), ("sort", json!({"by": by})), ("collect", json!({}))];
         let sorted = rows(&run(&steps, &options(folder.path(), 1 << 30)).unwrap());

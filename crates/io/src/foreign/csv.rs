@@ -15,7 +15,7 @@ use euphrates_flow::{Error, Result, batch_rows};
 use super::agree::concrete;
 use super::csv_rows::{CsvRows, Dialect, infer};
 use super::options::{delimiter_byte, type_named};
-use super::rows::{Rows, StreamRows};
+use super::rows::Rows;
 use super::text::{Text, line_bytes, without_mark};
 use super::{
     Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
@@ -91,7 +91,7 @@ impl Format for Csv {
         let projection = (0..schema.fields().len()).collect();
         let format = CsvRows::new(dialect, schema.fields().clone(), projection);
         let input = stream::behind(head, input);
-        let batches = StreamRows::new(format, input, schema.clone(), rows)?;
+        let batches = Rows::of_stream(format, input, schema.clone(), rows)?;
         Ok(Stream { schema, batches: Box::new(batches) })
     }
 
@@ -169,7 +169,7 @@ impl Opened for File {
         let projection = projection.collect::<Result<_>>()?;
         let format = CsvRows::new(self.dialect, all.fields, projection);
         let range = self.text.range(split)?;
-        Ok(Box::new(Rows::new(format, self.text.clone(), range, schema.clone(), self.rows)?))
+        Ok(Box::new(Rows::of_split(format, self.text.clone(), range, schema.clone(), self.rows)?))
     }
 }
 

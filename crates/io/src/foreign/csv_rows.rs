@@ -11,12 +11,9 @@ use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
 
 use super::csv_fields::{Records, Unclosed};
 use super::csv_quotes::{Quoting, State};
-use super::guess::Guess;
+use super::guess::{Guess, SAMPLE_RECORDS};
 use super::rows::{RowDecoder, RowFormat};
 use super::typed;
-
-/// Records looked at to infer types, within the sample.
-const SAMPLE_RECORDS: usize = 4096;
 
 /// What is cut into fields at a time.
 const STEP_BYTES: usize = 64 << 10;

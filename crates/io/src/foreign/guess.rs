@@ -13,6 +13,9 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 
+/// Records looked at, within a sample.
+pub const SAMPLE_RECORDS: usize = 4096;
+
 /// What is known of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guess {

@@ -10,10 +10,7 @@ use arrow::datatypes::{DataType, Field, Fields, Schema};
 use euphrates_flow::{Error, Result};
 use serde_json::Value;
 
-use super::guess::Guess;
-
-/// Records looked at, within the sample.
-const SAMPLE_RECORDS: usize = 4096;
+use super::guess::{Guess, SAMPLE_RECORDS};
 
 /// What is known of the values of a field.
 enum Shape {

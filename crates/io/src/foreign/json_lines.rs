@@ -13,7 +13,7 @@ use super::agree::concrete;
 use super::json_guess::infer;
 use super::json_rows::JsonRows;
 use super::options::type_named;
-use super::rows::{Rows, StreamRows};
+use super::rows::Rows;
 use super::text::{Text, line_bytes, without_mark};
 use super::{
     Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
@@ -79,7 +79,7 @@ impl Format for JsonLines {
         };
         let format = JsonRows::new(schema.clone(), true);
         let input = stream::behind(head, input);
-        let batches = StreamRows::new(format, input, schema.clone(), rows)?;
+        let batches = Rows::of_stream(format, input, schema.clone(), rows)?;
         Ok(Stream { schema, batches: Box::new(batches) })
     }
 
@@ -135,7 +135,7 @@ impl Opened for File {
             self.schema.fields().iter().all(|field| schema.field_with_name(field.name()).is_ok());
         let format = JsonRows::new(schema.clone(), is_whole);
         let range = self.text.range(split)?;
-        Ok(Box::new(Rows::new(format, self.text.clone(), range, schema.clone(), self.rows)?))
+        Ok(Box::new(Rows::of_split(format, self.text.clone(), range, schema.clone(), self.rows)?))
     }
 }
 

@@ -72,11 +72,75 @@ fn stuck() -> Error {
     Error::corrupt("the decoder takes no more input")
 }
 
-/// The batches of a split.
-pub struct Rows<F: RowFormat> {
+/// Where the bytes of records come from.
+pub trait Feed<F: RowFormat>: Send {
+    /// Feeds the decoder until it has a batch or the input ends.
+    fn fill(&mut self, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>>;
+    /// What has been fed so far was sound.
+    fn begin_batch(&mut self);
+    /// The error of what has been fed since, with its line.
+    fn explain(&self, format: &F, error: Error) -> Error;
+}
+
+/// Batches, decoded from a feed.
+pub struct Rows<F: RowFormat, I: Feed<F>> {
     format: F,
-    text: Arc<Text>,
+    feed: I,
     schema: SchemaRef,
+    /// `None` when all is done, or has failed.
+    decoder: Option<F::Decoder>,
+}
+
+impl<F: RowFormat> Rows<F, SplitFeed> {
+    /// The batches of a range, with this schema and so many rows at most.
+    pub fn of_split(
+        format: F,
+        text: Arc<Text>,
+        range: Range,
+        schema: SchemaRef,
+        rows: usize,
+    ) -> Result<Self> {
+        let decoder = Some(format.decoder(rows, range.offset)?);
+        let Range { mut parts, offset } = range;
+        if let (0, Some(first)) = (offset, parts.first_mut()) {
+            *first = first.slice_ref(without_mark(first));
+        }
+        let feed = SplitFeed { text, parts, at: (0, 0), began: (0, 0), offset };
+        Ok(Rows { format, feed, schema, decoder })
+    }
+}
+
+impl<F: RowFormat> Rows<F, StreamFeed> {
+    /// The batches of an input, with this schema and so many rows at most.
+    pub fn of_stream(format: F, input: Input, schema: SchemaRef, rows: usize) -> Result<Self> {
+        let decoder = Some(format.decoder(rows, 0)?);
+        let feed = StreamFeed { input, taken: vec![], offset: 0, lines: 0 };
+        Ok(Rows { format, feed, schema, decoder })
+    }
+}
+
+impl<F: RowFormat, I: Feed<F>> Iterator for Rows<F, I> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        let mut decoder = self.decoder.take()?;
+        match guarded(|| self.feed.fill(&mut decoder)).transpose()? {
+            Ok(batch) => {
+                self.decoder = Some(decoder);
+                self.feed.begin_batch();
+                Some(conform(&batch, &self.schema))
+            }
+            Err(error) if error.kind() == Kind::Corrupt => {
+                Some(Err(self.feed.explain(&self.format, error)))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+/// A split, in memory.
+pub struct SplitFeed {
+    text: Arc<Text>,
     parts: Vec<Bytes>,
     /// The part and the byte in it that are decoded next.
     at: (usize, usize),
@@ -84,41 +148,9 @@ pub struct Rows<F: RowFormat> {
     began: (usize, usize),
     /// Where the first part begins in the file.
     offset: u64,
-    /// `None` when all is done, or has failed.
-    decoder: Option<F::Decoder>,
 }
 
-impl<F: RowFormat> Rows<F> {
-    /// The batches of a range, with this schema and so many rows at most.
-    pub fn new(
-        format: F,
-        text: Arc<Text>,
-        range: Range,
-        schema: SchemaRef,
-        rows: usize,
-    ) -> Result<Rows<F>> {
-        let decoder = Some(format.decoder(rows, range.offset)?);
-        let Range { mut parts, offset } = range;
-        if let (0, Some(first)) = (offset, parts.first_mut()) {
-            *first = first.slice_ref(without_mark(first));
-        }
-        Ok(Rows { format, text, schema, parts, at: (0, 0), began: (0, 0), offset, decoder })
-    }
-
-    fn batch(&mut self) -> Result<Option<RecordBatch>> {
-        let Some(mut decoder) = self.decoder.take() else { return Ok(None) };
-        match guarded(|| self.fill(&mut decoder)) {
-            Ok(None) => Ok(None),
-            Ok(Some(batch)) => {
-                self.decoder = Some(decoder);
-                self.began = self.at;
-                conform(&batch, &self.schema).map(Some)
-            }
-            Err(error) => Err(self.explain(error)),
-        }
-    }
-
-    /// Feeds the decoder until it has a batch or the input ends.
+impl<F: RowFormat> Feed<F> for SplitFeed {
     fn fill(&mut self, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>> {
         while let Some(part) = self.parts.get(self.at.0) {
             if self.at.1 == part.len() {
@@ -134,16 +166,17 @@ impl<F: RowFormat> Rows<F> {
         decoder.flush()
     }
 
-    fn explain(&self, error: Error) -> Error {
-        if error.kind() != Kind::Corrupt {
-            return error;
-        }
+    fn begin_batch(&mut self) {
+        self.began = self.at;
+    }
+
+    fn explain(&self, format: &F, error: Error) -> Error {
         let (part, byte) = self.began;
         let mut bytes = self.parts.get(part).map(|part| part[byte..].to_vec()).unwrap_or_default();
         self.parts.iter().skip(part + 1).for_each(|part| bytes.extend_from_slice(part));
         let before: usize = self.parts[..part].iter().map(Bytes::len).sum();
         let begin = self.offset + (before + byte) as u64;
-        let (at, error) = fault_in(&self.format, &bytes, begin).unwrap_or((0, error));
+        let (at, error) = fault_in(format, &bytes, begin).unwrap_or((0, error));
         let offset = begin + at as u64;
         match self.text.line(offset) {
             Ok(line) => error.at(format!("line {line}")),
@@ -152,21 +185,9 @@ impl<F: RowFormat> Rows<F> {
     }
 }
 
-impl<F: RowFormat> Iterator for Rows<F> {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Result<RecordBatch>> {
-        self.batch().transpose()
-    }
-}
-
-/// The batches of a stream.
-pub struct StreamRows<F: RowFormat> {
-    format: F,
+/// A stream, read as it comes.
+pub struct StreamFeed {
     input: Input,
-    schema: SchemaRef,
-    /// `None` when all is done, or has failed.
-    decoder: Option<F::Decoder>,
     /// What the batch being decoded is made of, to say which line is wrong.
     taken: Vec<u8>,
     /// Bytes and lines before that.
@@ -174,29 +195,7 @@ pub struct StreamRows<F: RowFormat> {
     lines: usize,
 }
 
-impl<F: RowFormat> StreamRows<F> {
-    /// The batches of an input, with this schema and so many rows at most.
-    pub fn new(format: F, input: Input, schema: SchemaRef, rows: usize) -> Result<StreamRows<F>> {
-        let decoder = Some(format.decoder(rows, 0)?);
-        Ok(StreamRows { format, input, schema, decoder, taken: vec![], offset: 0, lines: 0 })
-    }
-
-    fn batch(&mut self) -> Result<Option<RecordBatch>> {
-        let Some(mut decoder) = self.decoder.take() else { return Ok(None) };
-        match guarded(|| self.fill(&mut decoder)) {
-            Ok(None) => Ok(None),
-            Ok(Some(batch)) => {
-                self.decoder = Some(decoder);
-                self.offset += self.taken.len() as u64;
-                self.lines += lines(&self.taken);
-                self.taken.clear();
-                conform(&batch, &self.schema).map(Some)
-            }
-            Err(error) if error.kind() == Kind::Corrupt => Err(self.explain(error)),
-            Err(error) => Err(error),
-        }
-    }
-
+impl<F: RowFormat> Feed<F> for StreamFeed {
     fn fill(&mut self, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>> {
         loop {
             let bytes = self.input.fill_buf().map_err(|error| stream::failed("read", &error))?;
@@ -217,21 +216,18 @@ impl<F: RowFormat> StreamRows<F> {
         }
     }
 
-    fn explain(&self, error: Error) -> Error {
-        let found = fault_in(&self.format, &self.taken, self.offset);
-        let (at, error) = found.unwrap_or((0, error));
+    fn begin_batch(&mut self) {
+        self.offset += self.taken.len() as u64;
+        self.lines += lines(&self.taken);
+        self.taken.clear();
+    }
+
+    fn explain(&self, format: &F, error: Error) -> Error {
+        let (at, error) = fault_in(format, &self.taken, self.offset).unwrap_or((0, error));
         error.at(format!("line {}", self.lines + lines(&self.taken[..at]) + 1))
     }
 }
 
 fn lines(bytes: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', bytes).count()
-}
-
-impl<F: RowFormat> Iterator for StreamRows<F> {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Result<RecordBatch>> {
-        self.batch().transpose()
-    }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
 use memchr::memrchr;
 
-use super::text::{uncompressed, without_mark};
+use super::text::{SAMPLE_BYTES, uncompressed, without_mark};
 use super::{Batches, Encoder, Note, ReadOptions, WriteOptions, Writer, format_named};
 use crate::pipe::Stopped;
 
@@ -17,9 +17,6 @@ pub type Input = Box<dyn BufRead + Send>;
 
 /// What is read at once.
 const READ_BYTES: usize = 1 << 20;
-
-/// Bytes looked at to infer names and types.
-const SAMPLE_BYTES: u64 = 256 << 10;
 
 /// Bytes that tell a compressed input, or a mark before UTF-8.
 const BEGIN_BYTES: u64 = 6;

@@ -15,7 +15,7 @@ use crate::location::FileRef;
 pub const SPLIT_BYTES: u64 = 16 << 20;
 
 /// The most bytes of a file that are looked at to infer its schema.
-const SAMPLE_BYTES: u64 = 256 << 10;
+pub const SAMPLE_BYTES: u64 = 256 << 10;
 
 /// What is read at a time behind a split, in search of the end of its last record.
 const BEYOND_BYTES: u64 = 64 << 10;

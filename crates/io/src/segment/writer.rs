@@ -131,14 +131,14 @@ impl SharedSegment {
         self.appender.append(Some(Turn { run, last: true }), &[], cancel).map(drop)
     }
 
-    /// Waits until all runs before this one are complete.
-    pub fn await_turn(&self, run: u64, cancel: &Cancel) -> Result<()> {
-        self.appender.await_turn(run, cancel)
-    }
-
-    /// Whether all runs before this one are complete, so that `append` would not wait.
-    pub fn is_next(&self, run: u64) -> bool {
-        self.appender.is_next(run)
+    /// See [`Appender::await_turn`].
+    pub fn await_turn<G>(
+        &self,
+        run: Option<u64>,
+        cancel: &Cancel,
+        waiting: impl FnOnce() -> G,
+    ) -> Result<()> {
+        self.appender.await_turn(run, cancel, waiting)
     }
 
     /// The bytes written so far.

@@ -214,10 +214,8 @@ impl Instance {
             _ => Some(self.encoder.finish()?),
         };
         let turn = run.map(|run| Turn { run, last });
-        if let Some(run) = run.filter(|run| !self.file.appender.is_next(*run)) {
-            let _state = ports.metrics().enter(State::Blocked);
-            self.file.appender.await_turn(run, &self.cancel)?;
-        }
+        let appender = &self.file.appender;
+        appender.await_turn(run, &self.cancel, || ports.metrics().enter(State::Blocked))?;
         let Some(Chunk { parts, note }) = chunk else {
             return self.file.appender.append(turn, &[], &self.cancel).map(drop);
         };

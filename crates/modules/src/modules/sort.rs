@@ -38,7 +38,9 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     summary: "Sorts its input by one or more columns, spilling to disk what does not fit.",
     detail: "Each key is a column name, `\"price desc\"`, `\"name asc nulls first\"`, or an object \
              with `column`, `descending`, `nulls_first`. Nulls come last unless asked for first. \
-             The output is a stream of runs in order: `save` and `write` keep it.",
+             Zeros of either sign are equal, and NaN comes behind all numbers; lists and structs \
+             are compared by their first difference, their nulls wherever the column's own would \
+             come. The output is a stream of runs in order: `save` and `write` keep it.",
     inputs: IN,
     outputs: OUT,
     order: Order::Any,

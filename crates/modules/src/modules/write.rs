@@ -276,12 +276,6 @@ impl Writer<'_> {
 
     /// Others may have to write runs before this one first.
     fn await_turn(&self, run: Option<RunIndex>, ports: &Ports) -> Result<()> {
-        match run.filter(|run| !self.segment.is_next(*run)) {
-            None => Ok(()),
-            Some(run) => {
-                let _state = ports.metrics().enter(State::Blocked);
-                self.segment.await_turn(run, self.cancel)
-            }
-        }
+        self.segment.await_turn(run, self.cancel, || ports.metrics().enter(State::Blocked))
     }
 }

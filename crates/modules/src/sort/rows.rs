@@ -1,16 +1,18 @@
 //! Rows as bytes, and back.
 //!
 //! A row is: validity bits of the nullable columns, values of the fixed-width columns, lengths of
-//! the others (four bytes each), then their bytes, one behind the other. Rows are written and read
-//! a tile at a time: within a tile column by column, so that each loop knows its column's width and
-//! all it touches is in the first cache.
+//! the others (a byte each), then their bytes, one behind the other. Rows are what is held, so they
+//! are kept small: a length that needs more than a byte stands in front of its value, and decimals
+//! whose digits fit are eight bytes. Rows are written and read a tile at a time: within a tile
+//! column by column, so that each loop knows its column's width and all it touches is in the first
+//! cache.
 
 use arrow::array::{Array, ArrayRef, BinaryArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Schema};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result};
-use euphrates_io::buffer::pool;
+use euphrates_io::buffer::{copy_freely, pool};
 
 use source::Source;
 use target::Target;
@@ -20,7 +22,11 @@ mod target;
 
 /// Rows of a few hundred bytes each, so many that a tile fills half of a first cache.
 const TILE_ROWS: usize = 64;
-const LENGTH_BYTES: usize = size_of::<u32>();
+/// In place of a length: four bytes in front of the value hold it.
+const LONG: u8 = u8::MAX;
+const LONG_BYTES: usize = size_of::<u32>();
+/// Decimals of so many digits fit into eight bytes.
+const SHORT_DECIMAL_DIGITS_MAX: u8 = 18;
 
 /// Where each column stands in a row.
 pub struct RowFormat {
@@ -45,7 +51,11 @@ struct Cell {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Fixed { width: usize },
+    Fixed {
+        width: usize,
+    },
+    /// A decimal in eight bytes.
+    ShortDecimal,
     Boolean,
     Variable,
 }
@@ -62,6 +72,9 @@ impl Kind {
         use DataType::*;
         match data_type {
             Boolean => Some(Kind::Boolean),
+            Decimal128(digits, _) if *digits <= SHORT_DECIMAL_DIGITS_MAX => {
+                Some(Kind::ShortDecimal)
+            }
             FixedSizeBinary(width) if *width > 0 => Some(Kind::Fixed { width: *width as usize }),
             Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => Some(Kind::Variable),
             other => other.primitive_width().map(|width| Kind::Fixed { width }),
@@ -71,8 +84,8 @@ impl Kind {
     fn head_bytes(self) -> usize {
         match self {
             Kind::Fixed { width } => width,
-            Kind::Boolean => 1,
-            Kind::Variable => LENGTH_BYTES,
+            Kind::ShortDecimal => size_of::<i64>(),
+            Kind::Boolean | Kind::Variable => 1,
         }
     }
 }
@@ -104,10 +117,11 @@ impl RowFormat {
         RowFormat { cells, variable, bits_bytes, head_bytes }
     }
 
-    /// The rows of a batch. Fails when they are larger than 2 GiB together.
+    /// The rows of a batch. Fails when they are larger than 2 GiB together, or when a decimal has
+    /// more digits than its type says.
     pub fn pack(&self, batch: &RecordBatch) -> Result<BinaryArray> {
         let source = |cell: &Cell| Source::new(cell.kind, batch.column(cell.column));
-        let sources: Vec<Source> = self.cells.iter().map(source).collect();
+        let sources: Vec<Source> = self.cells.iter().map(source).collect::<Result<_>>()?;
         let starts = self.starts(&sources, batch.num_rows())?;
         let mut packed = pool().take(starts[batch.num_rows()] as usize)?;
         let out = &mut packed[..];
@@ -152,9 +166,12 @@ impl RowFormat {
         for &cell in &self.variable {
             let (bytes, from, length) = sources[cell].bytes(row);
             let length_at = start + self.cells[cell].at;
-            out[length_at..length_at + LENGTH_BYTES]
-                .copy_from_slice(&(length as u32).to_le_bytes());
-            copy(bytes, from, out, at, length);
+            out[length_at] = u8::try_from(length).unwrap_or(LONG);
+            if length >= LONG.into() {
+                out[at..at + LONG_BYTES].copy_from_slice(&(length as u32).to_le_bytes());
+                at += LONG_BYTES;
+            }
+            copy_freely(bytes, from, out, at, length);
             at += length;
         }
     }
@@ -162,8 +179,10 @@ impl RowFormat {
     /// The columns of rows, in the order they were given to `new`.
     pub fn unpack(&self, rows: &BinaryArray) -> Result<Vec<ArrayRef>> {
         let (starts, bytes) = (&rows.value_offsets()[..rows.len()], rows.values().as_slice());
-        let target = |cell: &Cell| Target::new(cell, starts, bytes);
-        let mut targets: Vec<Target> = self.cells.iter().map(target).collect::<Result<_>>()?;
+        let sums = self.variable_bytes(starts, bytes);
+        let target = |(cell, sum): (&Cell, _)| Target::new(cell.kind, starts.len(), sum);
+        let targets = self.cells.iter().zip(sums).map(target);
+        let mut targets: Vec<Target> = targets.collect::<Result<_>>()?;
         let mut ats = [0; TILE_ROWS];
         for starts in starts.chunks(TILE_ROWS) {
             let ats = &mut ats[..starts.len()];
@@ -176,26 +195,40 @@ impl RowFormat {
         let filled = self.cells.iter().zip(targets);
         Ok(filled.map(|(cell, target)| target.finish(&cell.data_type, nulls(cell))).collect())
     }
+
+    /// For each cell, the bytes of its values of variable length in these rows.
+    fn variable_bytes(&self, starts: &[i32], bytes: &[u8]) -> Vec<usize> {
+        let mut sums = vec![0; self.cells.len()];
+        for start in starts {
+            let start = *start as usize;
+            let mut at = start + self.head_bytes;
+            for &cell in &self.variable {
+                let length = length(bytes, start + self.cells[cell].at, &mut at);
+                sums[cell] += length;
+                at += length;
+            }
+        }
+        sums
+    }
+}
+
+/// The length of a value: `at` says where the value begins, behind it if it is long.
+#[inline(always)]
+fn length(bytes: &[u8], length_at: usize, at: &mut usize) -> usize {
+    match bytes[length_at] {
+        LONG => {
+            let length = bytes[*at..*at + LONG_BYTES].try_into().expect("four bytes");
+            *at += LONG_BYTES;
+            u32::from_le_bytes(length) as usize
+        }
+        short => short.into(),
+    }
 }
 
 fn nulls(bit: Bit, starts: &[i32], bytes: &[u8]) -> Option<NullBuffer> {
     let is_valid = |row: usize| bytes[starts[row] as usize + bit.byte] & bit.mask != 0;
     let valid = BooleanBuffer::collect_bool(starts.len(), is_valid);
     Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
-}
-
-/// Copies `length` bytes, and some that follow them where that is faster: whoever writes what
-/// belongs there must come later.
-#[inline(always)]
-fn copy(from: &[u8], at: usize, to: &mut [u8], place: usize, length: usize) {
-    let room = (from.len() - at).min(to.len() - place);
-    if length <= 16 && room >= 16 {
-        to[place..place + 16].copy_from_slice(&from[at..at + 16]);
-    } else if length <= 64 && room >= 64 {
-        to[place..place + 64].copy_from_slice(&from[at..at + 64]);
-    } else {
-        to[place..place + length].copy_from_slice(&from[at..at + length]);
-    }
 }
 
 #[cfg(test)]

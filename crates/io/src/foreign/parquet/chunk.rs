@@ -7,7 +7,7 @@
 use arrow::array::{ArrayRef, NullBufferBuilder};
 use arrow::buffer::Buffer;
 use arrow::datatypes::DataType;
-use euphrates_flow::{BATCH_BYTES_TARGET, Result};
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
 use parquet::basic::{Compression, Encoding, PageType};
 use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::schema::types::ColumnDescPtr;
@@ -275,6 +275,10 @@ impl ColumnChunk {
         crc.update(&head);
         values.iter().for_each(|part| crc.update(part));
         let bytes = head.len() + values.iter().map(Buffer::len).sum::<usize>();
+        if i32::try_from(bytes).is_err() {
+            let error = Error::failed("a value is longer than Parquet can hold, 2 GiB");
+            return Err(error.remedy("cut it, or save as arrow"));
+        }
         let mut header = PageHeader::data(page.rows, encoding, bytes, crc.finalize());
         self.bytes += header.len() + bytes;
         header.append(&mut head);

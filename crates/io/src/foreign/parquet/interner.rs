@@ -6,6 +6,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use super::values::LENGTH_BYTES;
+
 /// No code: the slot is free.
 const FREE: u32 = u32::MAX;
 
@@ -140,9 +142,6 @@ struct Entry {
 
 /// The bytes that are compared without being looked up.
 const HEAD_BYTES: usize = 16;
-
-/// What stands in front of a string.
-const LENGTH_BYTES: usize = 4;
 
 impl Strings {
     pub fn new() -> Strings {

@@ -4,11 +4,7 @@ use arrow::buffer::Buffer;
 use euphrates_flow::Result;
 
 use super::values::{LENGTH_BYTES, Values};
-use crate::buffer::pool;
-
-/// Strings up to this length are copied as if they had it: a copy of a known size is a few
-/// instructions, one of any size a call.
-const BLOCK_BYTES: usize = 32;
+use crate::buffer::{copy_freely, pool};
 
 /// The bytes of a plain page with these values, which are of one layout.
 pub fn plain(pieces: impl IntoIterator<Item = Values>) -> Result<Vec<Buffer>> {
@@ -30,24 +26,19 @@ pub fn plain(pieces: impl IntoIterator<Item = Values>) -> Result<Vec<Buffer>> {
 /// Strings, each behind its length.
 fn prefixed(pieces: &[Values]) -> Result<Buffer> {
     let bytes: usize = pieces.iter().map(Values::plain_bytes).sum();
-    let mut out = pool().take(bytes + BLOCK_BYTES)?;
+    let mut buffer = pool().take(bytes)?;
+    let out = &mut buffer[..];
     let mut at = 0;
     for piece in pieces {
         let Values::Bytes(offsets, data) = piece else { continue };
         for ends in offsets.windows(2) {
-            let (begin, end) = (ends[0] as usize, ends[1] as usize);
-            let length = end - begin;
+            let begin = ends[0] as usize;
+            let length = ends[1] as usize - begin;
             out[at..at + LENGTH_BYTES].copy_from_slice(&(length as u32).to_le_bytes());
             at += LENGTH_BYTES;
-            match data.get(begin..begin + BLOCK_BYTES) {
-                Some(block) if length <= BLOCK_BYTES => {
-                    out[at..at + BLOCK_BYTES].copy_from_slice(block);
-                }
-                _ => out[at..at + length].copy_from_slice(&data[begin..end]),
-            }
+            copy_freely(data, begin, out, at, length);
             at += length;
         }
     }
-    out.set_len(bytes);
-    Ok(out.into_arrow())
+    Ok(buffer.into_arrow())
 }

@@ -1,13 +1,14 @@
 //! Columns of a batch that are written into rows.
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, GenericByteArray, OffsetSizeTrait,
-    StringViewArray,
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Decimal128Array, GenericByteArray,
+    OffsetSizeTrait, StringViewArray,
 };
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{ByteArrayType, DataType};
+use euphrates_flow::{Error, Result};
 
-use super::{Bit, Kind};
+use super::{Bit, Kind, LONG, LONG_BYTES};
 use crate::sort::values::fixed_values;
 
 /// A column.
@@ -26,11 +27,15 @@ enum Values<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// A column of this kind.
-    pub fn new(kind: Kind, array: &'a ArrayRef) -> Source<'a> {
+    /// A column of this kind. Fails when a decimal has more digits than its type says.
+    pub fn new(kind: Kind, array: &'a ArrayRef) -> Result<Source<'a>> {
         let values = match (kind, array.data_type()) {
             (Kind::Fixed { width }, _) => {
                 Values::Fixed { width, values: fixed_values(array, width) }
+            }
+            (Kind::ShortDecimal, _) => {
+                let values = short_decimals(array.as_primitive())?;
+                Values::Fixed { width: size_of::<i64>(), values }
             }
             (Kind::Boolean, _) => Values::Boolean(array.as_boolean()),
             (_, DataType::Utf8) => narrow(array.as_string::<i32>()),
@@ -40,16 +45,19 @@ impl<'a> Source<'a> {
             (_, DataType::Utf8View) => Values::Text(array.as_string_view()),
             _ => Values::Binary(array.as_binary_view()),
         };
-        Source { values, nulls: array.nulls().filter(|nulls| nulls.null_count() > 0) }
+        Ok(Source { values, nulls: array.nulls().filter(|nulls| nulls.null_count() > 0) })
     }
 
-    /// Adds the length of each value of variable length.
+    /// Adds the bytes of each value of variable length, with those of a length in front of it.
     pub fn add_lengths(&self, lengths: &mut [usize]) {
         match &self.values {
             Values::Fixed { .. } | Values::Boolean(_) => {}
             Values::Narrow(offsets, _) => add_lengths(offsets, lengths),
             Values::Wide(offsets, _) => add_lengths(offsets, lengths),
-            _ => lengths.iter_mut().enumerate().for_each(|(row, sum)| *sum += self.bytes(row).2),
+            _ => {
+                let lengths = lengths.iter_mut().enumerate();
+                lengths.for_each(|(row, sum)| *sum += stored_bytes(self.bytes(row).2));
+            }
         }
     }
 
@@ -121,8 +129,26 @@ fn wide<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>) -> Values<'
 
 fn add_lengths<O: OffsetSizeTrait>(offsets: &[O], lengths: &mut [usize]) {
     for (pair, sum) in offsets.windows(2).zip(lengths) {
-        *sum += pair[1].as_usize() - pair[0].as_usize();
+        *sum += stored_bytes(pair[1].as_usize() - pair[0].as_usize());
     }
+}
+
+fn stored_bytes(length: usize) -> usize {
+    length + if length >= LONG.into() { LONG_BYTES } else { 0 }
+}
+
+/// The values in eight bytes each.
+fn short_decimals(array: &Decimal128Array) -> Result<Buffer> {
+    let is_short = |value: i128| i128::from(value as i64) == value;
+    // What stands where there is no value may be anything.
+    let long = || array.iter().flatten().find(|value| !is_short(*value));
+    if !array.values().iter().all(|value| is_short(*value))
+        && let Some(long) = long()
+    {
+        let data_type = array.data_type();
+        return Err(Error::corrupt(format!("{long} has more digits than its type, {data_type}")));
+    }
+    Ok(Buffer::from_iter(array.values().iter().map(|value| *value as i64)))
 }
 
 fn put<const WIDTH: usize>(values: &[u8], at: usize, starts: &[i32], out: &mut [u8]) {

@@ -8,9 +8,9 @@ use arrow::array::{
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
 use euphrates_flow::Result;
-use euphrates_io::buffer::{PooledBuffer, pool};
+use euphrates_io::buffer::{PooledBuffer, copy_freely, pool};
 
-use super::{Cell, Kind, LENGTH_BYTES, copy};
+use super::{Kind, length};
 use crate::sort::values::{bytes_array, fixed_array};
 
 /// A column in the making.
@@ -21,21 +21,19 @@ pub enum Target {
 }
 
 impl Target {
-    /// An empty column for the values these rows have in this cell.
-    pub fn new(cell: &Cell, starts: &[i32], bytes: &[u8]) -> Result<Target> {
-        Ok(match cell.kind {
-            Kind::Fixed { width } => {
-                Target::Fixed { width, out: pool().take(starts.len() * width)?, at: 0 }
-            }
-            Kind::Boolean => Target::Boolean(BooleanBufferBuilder::new(starts.len())),
+    /// An empty column for this many values; if their length varies, they have `bytes` together.
+    pub fn new(kind: Kind, rows: usize, bytes: usize) -> Result<Target> {
+        let fixed = |width| Ok(Target::Fixed { width, out: pool().take(rows * width)?, at: 0 });
+        match kind {
+            Kind::Fixed { width } => fixed(width),
+            Kind::ShortDecimal => fixed(size_of::<i64>()),
+            Kind::Boolean => Ok(Target::Boolean(BooleanBufferBuilder::new(rows))),
             Kind::Variable => {
-                let lengths = starts.iter().map(|start| length(bytes, *start as usize + cell.at));
-                let out = pool().take(lengths.sum())?;
-                let mut ends = Vec::with_capacity(starts.len() + 1);
+                let mut ends = Vec::with_capacity(rows + 1);
                 ends.push(0);
-                Target::Variable { ends, out }
+                Ok(Target::Variable { ends, out: pool().take(bytes)? })
             }
-        })
+        }
     }
 
     /// Takes the values at this place of these rows. `ats` says where in each row the next value of
@@ -66,8 +64,8 @@ impl Target {
             Target::Variable { ends, out } => {
                 let mut end = *ends.last().expect("begins with 0") as usize;
                 for (start, at) in starts.iter().zip(ats) {
-                    let length = length(bytes, *start as usize + place);
-                    copy(bytes, *at, out, end, length);
+                    let length = length(bytes, *start as usize + place, at);
+                    copy_freely(bytes, *at, out, end, length);
                     *at += length;
                     end += length;
                     ends.push(end as i32);
@@ -80,7 +78,15 @@ impl Target {
     pub fn finish(self, data_type: &DataType, nulls: Option<NullBuffer>) -> ArrayRef {
         match self {
             Target::Fixed { width, out, at } => {
-                fixed_array(data_type, at / width, out.into_arrow(), nulls)
+                let rows = at / width;
+                let values = match data_type {
+                    DataType::Decimal128(..) if width == size_of::<i64>() => {
+                        let short = out[..at].as_chunks().0.iter().copied().map(i64::from_le_bytes);
+                        short.map(i128::from).collect::<Vec<_>>().into()
+                    }
+                    _ => out.into_arrow(),
+                };
+                fixed_array(data_type, rows, values, nulls)
             }
             Target::Boolean(mut out) => Arc::new(BooleanArray::new(out.finish(), nulls)),
             Target::Variable { ends, out } => {
@@ -93,11 +99,6 @@ impl Target {
             }
         }
     }
-}
-
-fn length(bytes: &[u8], at: usize) -> usize {
-    let length = bytes[at..at + LENGTH_BYTES].try_into().expect("four bytes");
-    u32::from_le_bytes(length) as usize
 }
 
 fn take<const WIDTH: usize>(bytes: &[u8], place: usize, starts: &[i32], out: &mut [u8]) {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::*;
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::Kind;
 use proptest::prelude::*;
 
 use super::RowFormat;
@@ -17,6 +19,7 @@ fn columns(values: &[Option<(i64, String)>]) -> Vec<(DataType, ArrayRef)> {
     let triples = numbers().map(|n| n.map(|n| n.to_be_bytes()[5..].to_vec()));
     let triples = FixedSizeBinaryArray::try_from_sparse_iter_with_size(triples, 3).unwrap();
     let decimals = numbers().map(|n| n.map(i128::from)).collect::<Decimal128Array>();
+    let shorts = numbers().map(|n| n.map(|n| i128::from(n) / 16)).collect::<Decimal128Array>();
     let time = numbers().collect::<TimestampMicrosecondArray>().with_timezone("UTC");
     let arrays: Vec<ArrayRef> = vec![
         Arc::new(numbers().map(|n| n.map(|n| n as i8)).collect::<Int8Array>()),
@@ -28,6 +31,7 @@ fn columns(values: &[Option<(i64, String)>]) -> Vec<(DataType, ArrayRef)> {
         Arc::new(numbers().map(|n| n.map(|n| n as f64)).collect::<Float64Array>()),
         Arc::new(texts().collect::<StringViewArray>()),
         Arc::new(decimals.with_precision_and_scale(38, 2).unwrap()),
+        Arc::new(shorts.with_precision_and_scale(18, 2).unwrap()),
         Arc::new(triples),
         Arc::new(bytes().collect::<BinaryViewArray>()),
         Arc::new(time),
@@ -67,7 +71,7 @@ fn check(batch: &RecordBatch) {
 proptest! {
     #[test]
     fn rows_give_back_what_was_put_into_them(
-        values in prop::collection::vec((any::<i64>(), "[a-zäß]{0,90}"), 0..300),
+        values in prop::collection::vec((any::<i64>(), "[a-zäß]{0,90}|[a-z]{250,260}"), 0..300),
         skip in 0usize..4,
     ) {
         let values: Vec<_> = values.into_iter().map(Some).collect();
@@ -85,6 +89,22 @@ proptest! {
         let skip = skip.min(whole.num_rows());
         check(&whole.slice(skip, whole.num_rows() - skip));
     }
+}
+
+#[test]
+fn decimals_beyond_their_type_are_corrupt() {
+    let pack = |values: Vec<Option<i128>>, nulls: Option<NullBuffer>| {
+        let values: Vec<i128> = values.into_iter().map(Option::unwrap_or_default).collect();
+        let values = Decimal128Array::new(values.into(), nulls);
+        let values: ArrayRef = Arc::new(values.with_precision_and_scale(15, 2).unwrap());
+        let batch = RecordBatch::try_from_iter_with_nullable([("d", values, true)]).unwrap();
+        RowFormat::new(&batch.schema(), &[0]).pack(&batch)
+    };
+    let error = pack(vec![Some(1), Some(1 << 80)], None).unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt);
+    assert!(error.to_string().contains("Decimal128(15, 2)"), "{error}");
+    // What stands in the place of a null is not a value.
+    pack(vec![Some(1), Some(1 << 80)], Some(NullBuffer::from(vec![true, false]))).unwrap();
 }
 
 #[test]
