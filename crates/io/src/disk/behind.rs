@@ -5,9 +5,11 @@
 //! take as many fresh pages of cache as it has bytes. Past the cache it costs one copy into a slab
 //! that has been used before, the final sync finds nothing left to do, and the writer goes on while
 //! the device works. A direct request must begin and end at multiples of the device's block, and
-//! not every append does: so the middle goes past the cache, and the ragged ends, less than a block
-//! each, through it. No page is written both ways.
+//! not every append does: what is left of a block waits for the append that goes on there. Where
+//! none does, the ragged ends go through the cache. No page is written both ways.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -36,13 +38,27 @@ struct UnderWay {
     completions: Receiver<Completion>,
     requests: usize,
     failed: bool,
+    edge: Option<Edge>,
+}
+
+/// The beginning of a block, from a boundary on: what an append left over.
+#[derive(Debug)]
+struct Edge {
+    offset: u64,
+    bytes: Buffer,
+}
+
+impl Edge {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
 }
 
 impl WriteBehind {
     /// Nothing is under way yet.
     pub fn new(disk: &Disk, file: &Arc<DiskFile>) -> WriteBehind {
         let (done, completions) = channel();
-        let way = Mutex::new(UnderWay { completions, requests: 0, failed: false });
+        let way = Mutex::new(UnderWay { completions, requests: 0, failed: false, edge: None });
         WriteBehind { disk: disk.clone(), file: file.clone(), done, way }
     }
 
@@ -57,19 +73,25 @@ impl WriteBehind {
             return written.map_err(|error| write_error(&self.file, offset, bytes, &error));
         }
         let end = offset + bytes as u64;
-        let mut rest = Rest { parts, at: 0 };
         let Some(align) = align.filter(|_| way == Way::Direct) else {
-            return self.submit(offset..end, Way::Buffered, &mut rest);
+            return self.submit(offset..end, Way::Buffered, &mut Rest::new(None, parts));
         };
+        let edge = self.lock().edge.take_if(|edge| edge.end() == offset);
+        let offset = edge.as_ref().map_or(offset, |edge| edge.offset);
+        let mut rest = Rest::new(edge, parts);
         let align = align as u64;
         let (from, to) = (offset.next_multiple_of(align), end / align * align);
         self.submit(offset..from, Way::Buffered, &mut rest)?;
         self.submit(from..to, Way::Direct, &mut rest)?;
-        self.submit(to..end, Way::Buffered, &mut rest)
+        let bytes = Buffer::from(&rest.take((end - to) as usize)?[..]);
+        let other = self.lock().edge.replace(Edge { offset: to, bytes });
+        other.map_or(Ok(()), |edge| self.submit_edge(edge))
     }
 
     /// Waits until nothing is under way; fails if any write ever did.
     pub fn wait(&self) -> Result<()> {
+        let edge = self.lock().edge.take();
+        edge.map_or(Ok(()), |edge| self.submit_edge(edge))?;
         let mut way = self.lock();
         while way.requests > 0 {
             self.take(&mut way)?;
@@ -80,8 +102,13 @@ impl WriteBehind {
         }
     }
 
+    fn submit_edge(&self, edge: Edge) -> Result<()> {
+        let range = edge.offset..edge.end();
+        self.submit(range, Way::Buffered, &mut Rest::new(Some(edge), &[]))
+    }
+
     /// Sends the requests for a range of the file.
-    fn submit(&self, range: std::ops::Range<u64>, way: Way, rest: &mut Rest) -> Result<()> {
+    fn submit(&self, range: Range<u64>, way: Way, rest: &mut Rest) -> Result<()> {
         for offset in range.clone().step_by(REQUEST_BYTES) {
             let buffer = rest.take(REQUEST_BYTES.min((range.end - offset) as usize))?;
             let mut under_way = self.lock();
@@ -110,25 +137,29 @@ impl WriteBehind {
     }
 }
 
-/// The bytes of the parts that have not been sent.
-struct Rest<'a> {
-    parts: &'a [Buffer],
-    at: usize,
+/// What has not been sent.
+struct Rest {
+    parts: VecDeque<Buffer>,
 }
 
-impl Rest<'_> {
+impl Rest {
+    fn new(edge: Option<Edge>, parts: &[Buffer]) -> Rest {
+        let edge = edge.map(|edge| edge.bytes).into_iter();
+        Rest { parts: edge.chain(parts.iter().cloned()).collect() }
+    }
+
     /// The next `count` bytes, in a slab.
     fn take(&mut self, count: usize) -> Result<PooledBuffer> {
         let mut slab = pool().take(count)?;
         let mut filled = 0;
         while filled < count {
-            let part = &self.parts[0][self.at..];
+            let part = &mut self.parts[0];
             let now = part.len().min(count - filled);
             slab[filled..filled + now].copy_from_slice(&part[..now]);
             filled += now;
-            self.at += now;
-            if self.at == self.parts[0].len() {
-                (self.parts, self.at) = (&self.parts[1..], 0);
+            part.advance(now);
+            if part.is_empty() {
+                self.parts.pop_front();
             }
         }
         Ok(slab)
