@@ -208,7 +208,10 @@ pub fn unknown<'a>(
     let error = Error::usage(format!("no {what} named `{word}`"));
     match did_you_mean(word, candidates.clone()) {
         Some(near) => error.remedy(format!("did you mean `{near}`?")),
-        None => error.remedy(format!("known: {}", candidates.collect::<Vec<_>>().join(", "))),
+        None => match candidates.collect::<Vec<_>>().as_slice() {
+            [] => error.remedy(format!("there is no {what} yet")),
+            known => error.remedy(format!("known: {}", known.join(", "))),
+        },
     }
 }
 

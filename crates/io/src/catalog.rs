@@ -92,8 +92,9 @@ impl Catalog {
         match self.newest(name)? {
             Some(manifest) if manifest.life == Life::Live => Ok(manifest),
             _ => {
-                let names = self.names().unwrap_or_default();
-                Err(unknown("collection", name, names.keys().map(String::as_str)))
+                let live = self.list().unwrap_or_default().into_iter().flatten();
+                let names: Vec<String> = live.map(|manifest| manifest.name).collect();
+                Err(unknown("collection", name, names.iter().map(String::as_str)))
             }
         }
     }
@@ -270,7 +271,8 @@ mod tests {
             let names: Vec<_> =
                 catalog.list().unwrap().into_iter().map(|one| one.unwrap().name).collect();
             assert_eq!(names, ["a", "a/b"]);
-            assert!(catalog.describe("gone").is_err());
+            let error = catalog.describe("gone").unwrap_err();
+            assert!(!error.to_string().contains("did you mean"), "{error}");
             let error = catalog.describe("a/c").unwrap_err();
             assert!(error.to_string().contains("did you mean `a/b`?"), "{error}");
         }
