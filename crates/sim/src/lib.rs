@@ -6,5 +6,11 @@
 
 pub mod events;
 pub mod fluid;
+pub mod queue;
 pub mod random;
+pub mod report;
+pub mod scenario;
 pub mod speed;
+
+pub use report::Report;
+pub use scenario::{Scenario, run};
