@@ -9,6 +9,7 @@ extern crate alloc;
 
 pub mod bottleneck;
 pub mod device;
+pub mod distributed;
 pub mod memory;
 pub mod queue;
 pub mod sort;

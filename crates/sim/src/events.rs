@@ -1,0 +1,100 @@
+//! What happens next: events in the order of their virtual time.
+//!
+//! Events of the same nanosecond come in the order they were put in, so messages that leave on one
+//! link with one latency arrive in order. A binary heap of small entries: ten thousand nodes keep
+//! some ten thousand events pending, which fit the cache.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// Events to come, and the time it is.
+#[derive(Clone, Debug)]
+pub struct Events<T> {
+    heap: BinaryHeap<Reverse<Entry<T>>>,
+    now_ns: u64,
+    count: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Entry<T> {
+    at_ns: u64,
+    number: u64,
+    event: T,
+}
+
+impl<T> Default for Events<T> {
+    fn default() -> Events<T> {
+        Events { heap: BinaryHeap::new(), now_ns: 0, count: 0 }
+    }
+}
+
+impl<T> Events<T> {
+    /// The time, in nanoseconds since the start: that of the last event popped.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// How many events have been put in so far.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Something will happen at a time that is not past.
+    pub fn push(&mut self, at_ns: u64, event: T) {
+        assert!(at_ns >= self.now_ns, "an event in the past");
+        self.heap.push(Reverse(Entry { at_ns, number: self.count, event }));
+        self.count += 1;
+    }
+
+    /// What happens next; it is then that time.
+    pub fn pop(&mut self) -> Option<T> {
+        let Reverse(entry) = self.heap.pop()?;
+        debug_assert!(entry.at_ns >= self.now_ns);
+        self.now_ns = entry.at_ns;
+        Some(entry.event)
+    }
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<T> Eq for Entry<T> {}
+
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Entry<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at_ns, self.number).cmp(&(other.at_ns, other.number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_by_time_and_then_as_they_were_put_in() {
+        let mut events = Events::default();
+        for (at_ns, name) in [(5, 'c'), (1, 'a'), (5, 'd'), (2, 'b')] {
+            events.push(at_ns, name);
+        }
+        let told: Vec<_> = std::iter::from_fn(|| Some((events.pop()?, events.now_ns()))).collect();
+        assert_eq!(told, [('a', 1), ('b', 2), ('c', 5), ('d', 5)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "an event in the past")]
+    fn nothing_happens_in_the_past() {
+        let mut events = Events::default();
+        events.push(3, ());
+        events.pop();
+        events.push(2, ());
+    }
+}

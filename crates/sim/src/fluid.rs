@@ -1,0 +1,115 @@
+//! The bound no policy can beat: work that flows like water to whoever has speed left.
+
+use std::collections::BTreeMap;
+
+use crate::speed::{SECOND_NS, Speed, Step};
+
+/// When servers that share work of so many bytes perfectly are done; nothing if never.
+pub fn shared_done_at(servers: &[&Speed], bytes: u64) -> Option<u64> {
+    sum(servers.iter().map(|&speed| (speed, u64::MAX)))
+        .done_at_exact(0, u128::from(bytes) * u128::from(SECOND_NS))
+}
+
+/// Producers that own what they produce, and consumers that share what they are given: when the
+/// last byte can be consumed at the earliest, with buffers of any size between them.
+///
+/// What is not produced by a time has to be consumed after it. That gives a bound for every time;
+/// the largest is the answer, and it lies where a speed changes or a producer ends, since in
+/// between both sides are straight lines. Nothing if never.
+pub fn flow_done_at(producers: &[(&Speed, u64)], consumers: &[&Speed]) -> Option<u64> {
+    let bytes: u128 = producers.iter().map(|&(_, bytes)| u128::from(bytes)).sum();
+    let ends = producers.iter().map(|(speed, bytes)| speed.done_at(0, *bytes));
+    let ends: Vec<u64> = ends.collect::<Option<_>>()?;
+    let produced = sum(producers.iter().map(|&(speed, _)| speed).zip(ends.iter().copied()));
+    let consumed = sum(consumers.iter().map(|&speed| (speed, u64::MAX)));
+    let changes = produced.changes().iter().chain(consumed.changes());
+    let mut done_ns = ends.iter().copied().max().unwrap_or(0);
+    for from_ns in changes.map(|step| step.from_ns).chain([0]) {
+        let work = bytes * u128::from(SECOND_NS);
+        let left = work.saturating_sub(produced.work_between(0, from_ns));
+        if left > 0 {
+            done_ns = done_ns.max(consumed.done_at_exact(from_ns, left)?);
+        }
+    }
+    Some(done_ns)
+}
+
+/// The speed of many, each until its end.
+fn sum<'a>(servers: impl Iterator<Item = (&'a Speed, u64)>) -> Speed {
+    let mut changes: BTreeMap<u64, i128> = BTreeMap::new();
+    for (speed, until_ns) in servers {
+        let mut before = 0;
+        let later = speed.changes().iter().map(|step| (step.from_ns, step.bytes_per_second));
+        let steps = [(0, speed.first())].into_iter().chain(later);
+        for (from_ns, after) in steps.take_while(|&(from_ns, _)| from_ns < until_ns) {
+            *changes.entry(from_ns).or_default() += i128::from(after) - before;
+            before = i128::from(after);
+        }
+        if until_ns < u64::MAX {
+            *changes.entry(until_ns).or_default() -= before;
+        }
+    }
+    let mut total = 0;
+    let steps = changes.into_iter().map(|(from_ns, change)| {
+        total += change;
+        let bytes_per_second = u64::try_from(total).expect("speeds add up to 64 bits");
+        Step { from_ns, bytes_per_second }
+    });
+    Speed::changing(0, &steps.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    fn slow_from(from_second: u64, fast: u64, slow: u64) -> Speed {
+        let step = Step { from_ns: from_second * SECOND_NS, bytes_per_second: slow };
+        Speed::changing(fast, &[step])
+    }
+
+    #[test]
+    fn work_is_shared_by_speed() {
+        let (fast, slow) = (Speed::constant(100), Speed::constant(10));
+        assert_eq!(shared_done_at(&[&fast, &slow], 220), Some(2 * SECOND_NS));
+        assert_eq!(shared_done_at(&[&slow_from(1, 100, 0), &slow], 140), Some(4 * SECOND_NS));
+        assert_eq!(shared_done_at(&[&Speed::constant(0)], 1), None);
+        assert_eq!(shared_done_at(&[], 0), Some(0));
+    }
+
+    #[test]
+    fn nobody_consumes_before_it_is_produced_nor_faster_than_he_can() {
+        let (one, two) = (Speed::constant(1), Speed::constant(2));
+        let bound = |producer: &Speed, consumer: &Speed| {
+            flow_done_at(&[(producer, 10)], &[consumer]).map(|ns| ns / SECOND_NS)
+        };
+        assert_eq!(bound(&one, &two), Some(10), "the producer's time");
+        assert_eq!(bound(&two, &one), Some(10), "the consumer's time");
+        assert_eq!(bound(&one, &slow_from(6, 2, 1)), Some(10));
+        assert_eq!(bound(&slow_from(5, 1, 5), &two), Some(7), "5 after 5 s at 2 a second");
+        let starving = flow_done_at(&[(&one, 10), (&one, 4)], &[&slow_from(4, 9, 1)]);
+        assert_eq!(starving, Some(10 * SECOND_NS));
+    }
+
+    #[test]
+    fn the_bound_of_a_flow_is_no_lower_than_the_bound_of_its_parts() {
+        for seed in 0..300 {
+            let mut random = Random::new(seed);
+            let mut speeds = |count: u64| -> Vec<Speed> {
+                let mut one = || {
+                    let change = random.between(1, 9);
+                    let from_ns = random.below(20) * SECOND_NS;
+                    let step = Step { from_ns, bytes_per_second: change };
+                    Speed::changing(random.between(1, 9), &[step])
+                };
+                (0..count).map(|_| one()).collect()
+            };
+            let (producers, consumers) = (speeds(3), speeds(4));
+            let owned: Vec<_> = producers.iter().map(|speed| (speed, 50)).collect();
+            let consumers: Vec<_> = consumers.iter().collect();
+            let flow = flow_done_at(&owned, &consumers).unwrap();
+            assert!(flow >= shared_done_at(&consumers, 150).unwrap(), "seed {seed}");
+            assert!(owned.iter().all(|(p, b)| flow >= p.done_at(0, *b).unwrap()), "seed {seed}");
+        }
+    }
+}
