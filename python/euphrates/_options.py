@@ -25,6 +25,8 @@ def options_json(
     home: Folder | None,
     scratch: Folder | Sequence[Folder],
     variables: dict[str, Any],
+    workers: int | None = None,
+    queues: str | None = None,
 ) -> str:
     """The options of a run, as JSON."""
     folders = [scratch] if isinstance(scratch, str | os.PathLike) else scratch
@@ -39,10 +41,13 @@ def options_json(
         )
     if memory is not None:
         options["memory_bytes"] = size(memory)
-    if cores is not None:
-        if cores < 1:
-            raise UsageError(f"cores is {cores}", remedy="give at least 1")
-        options["cores"] = cores
+    for name, number in {"cores": cores, "workers": workers}.items():
+        if number is not None:
+            if number < 1:
+                raise UsageError(f"{name} is {number}", remedy="give at least 1")
+            options[name] = number
+    if queues is not None:
+        options["queues"] = queues
     if home is not None:
         options["home"] = os.fspath(home)
     return json.dumps(options)

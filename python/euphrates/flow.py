@@ -176,6 +176,8 @@ class Flow:
         cores: int | None = None,
         home: Folder | None = None,
         scratch: Folder | Sequence[Folder] = (),
+        workers: int | None = None,
+        queues: str | None = None,
         progress: ProgressOption = None,
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
@@ -184,11 +186,14 @@ class Flow:
 
         `memory` is the budget in bytes (`"1GiB"`), 70 % of the machine's by default. `cores` is
         the number of instances of a module that does not say; one a core by default. `home` is
-        where collections live, `scratch` where goes what does not fit the memory. All other
-        arguments, and `variables`, are values of the flow's variables.
+        where collections live, `scratch` where goes what does not fit the memory. `workers` spreads
+        the instances over so many workers of this process. `queues` says how distributed queues
+        decide: by `"late_binding"`, or, to compare, by `"static"` division in advance,
+        `"round_robin"`, `"shortest"`, `"credit"` (River's own) or `"sparrow"`. All other arguments,
+        and `variables`, are values of the flow's variables.
         """
         values = self._values(Flow.go, variables, more_variables)
-        options = options_json(memory, cores, home, scratch, values)
+        options = options_json(memory, cores, home, scratch, values, workers, queues)
         with watcher(progress, self.name) as tell:
             return self._started(options)._go(tell)
 
@@ -199,12 +204,14 @@ class Flow:
         cores: int | None = None,
         home: Folder | None = None,
         scratch: Folder | Sequence[Folder] = (),
+        workers: int | None = None,
+        queues: str | None = None,
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Running:
         """Starts the flow and does not wait for it; the arguments are those of `go`."""
         values = self._values(Flow.start, variables, more_variables)
-        options = options_json(memory, cores, home, scratch, values)
+        options = options_json(memory, cores, home, scratch, values, workers, queues)
         return self._started(options)
 
     def check(self, **variables: Any) -> None:

@@ -77,6 +77,15 @@ pub struct Resources {
     /// Folder for what does not fit the memory; may be repeated, one for each disk
     #[arg(long)]
     pub scratch: Vec<PathBuf>,
+    /// Workers in this process that the instances are spread over
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// Divide all work in advance, to compare: the same as --queues static
+    #[arg(long = "static", conflicts_with = "queues")]
+    pub divide: bool,
+    /// How distributed queues decide: late_binding, static, round_robin, shortest, credit, sparrow
+    #[arg(long, value_name = "WAY")]
+    pub queues: Option<String>,
 }
 
 /// How text is read, where it does not say it itself.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use euphrates_engine::division::named;
 use euphrates_engine::{Options, Report, start};
 use euphrates_flow::{Document, Registry, Result};
 
@@ -34,11 +35,14 @@ pub fn run(
 }
 
 /// The engine's options for these resources.
-pub fn options(resources: &Resources) -> Options {
-    Options {
+pub fn options(resources: &Resources) -> Result<Options> {
+    let way = if resources.divide { Some("static") } else { resources.queues.as_deref() };
+    Ok(Options {
         memory_bytes: resources.memory,
         cores: resources.threads,
         scratch: resources.scratch.clone(),
+        workers: resources.workers,
+        division: way.map(named).transpose()?,
         ..Options::default()
-    }
+    })
 }

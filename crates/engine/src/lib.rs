@@ -1,5 +1,7 @@
 //! Runs a flow: master, worker, queues, memory, metrics, commit.
 
+pub mod distributed;
+pub mod division;
 pub mod machine;
 pub mod master;
 pub mod progress;

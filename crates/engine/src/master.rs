@@ -10,6 +10,7 @@ use euphrates_flow::check::{Checked, check};
 use euphrates_flow::metrics::{InstanceMetrics, State};
 use euphrates_flow::{Cancel, Document, Error, Kind, Registry, Result, Setup};
 use euphrates_io::buffer::pool;
+use euphrates_policy::distributed::Policy;
 use euphrates_policy::memory;
 use euphrates_policy::stall::StallWatch;
 use serde_json::Value;
@@ -29,6 +30,10 @@ pub struct Options {
     pub memory_bytes: Option<usize>,
     /// Instances of a module that does not say how many it wants; one a core by default.
     pub cores: Option<usize>,
+    /// In-process workers that the instances are spread over; one by default.
+    pub workers: Option<usize>,
+    /// How distributed queues decide; by default the best for where their ends are.
+    pub division: Option<Policy>,
     /// Values of the flow's variables.
     pub variables: BTreeMap<String, Value>,
     /// Where collections live; `$EUPHRATES_HOME` or `~/.euphrates` by default.
@@ -66,8 +71,12 @@ pub fn go(document: &Document, registry: &Registry, options: &Options) -> Result
 pub fn start(document: &Document, registry: &Registry, options: &Options) -> Result<Running> {
     let began = Instant::now();
     let flow = prepare(document, registry, options)?;
-    if options.memory_bytes == Some(0) || options.cores == Some(0) {
-        let what = if options.cores == Some(0) { "threads" } else { "memory" };
+    let given = [
+        ("threads", options.cores),
+        ("memory", options.memory_bytes),
+        ("workers", options.workers),
+    ];
+    if let Some((what, _)) = given.iter().find(|(_, number)| *number == Some(0)) {
         let error = Error::usage(format!("a flow cannot run with no {what}"));
         return Err(error.remedy("give at least 1, or leave it out"));
     }
@@ -120,7 +129,8 @@ fn resources(flow: &Checked, options: &Options) -> Resources {
         cancel: Arc::new(Cancel::default()),
     };
     let share_bytes = memory::share(options.budget(), queue_bytes, hungry_instances);
-    Resources { share_bytes, setup }
+    let (workers, division) = (options.workers.unwrap_or(1), options.division);
+    Resources { share_bytes, setup, workers, division }
 }
 
 /// A flow that has been started. Dropping it cancels the flow.

@@ -5,17 +5,57 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
-use euphrates_flow::check::{Checked, CheckedEdge};
+use euphrates_flow::check::{Checked, CheckedEdge, Unit};
 use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::ports::{Consumer, Input, Output, Producer};
 use euphrates_flow::{
     Cancel, Error, Kind, Module, Parcel, Ports, QueueKind, Result, RunIndex, Setup,
 };
+use euphrates_policy::distributed::Policy;
 
+use crate::distributed::DistributedQueue;
+use crate::division::late_binding;
 use crate::queue::{LocalQueue, QueueProducer};
+
+/// What lies between two modules.
+#[derive(Clone)]
+pub enum Queue {
+    /// Shared by all its ends: as late as binding can be, where memory is shared.
+    Local(Arc<LocalQueue>),
+    /// Between endpoints that send each other letters.
+    Distributed(Arc<DistributedQueue>),
+}
+
+impl Queue {
+    /// Bytes waiting now, and the bound.
+    pub fn fill(&self) -> (usize, usize) {
+        match self {
+            Queue::Local(queue) => queue.fill(),
+            Queue::Distributed(queue) => queue.fill(),
+        }
+    }
+
+    fn producer(&self, instance: usize) -> Box<dyn Producer> {
+        match self {
+            Queue::Local(queue) => Box::new(queue.producer()),
+            Queue::Distributed(queue) => Box::new(queue.producer(instance)),
+        }
+    }
+
+    fn consumer(&self, instance: usize) -> Box<dyn Consumer> {
+        match self {
+            Queue::Local(queue) => Box::new(queue.consumer()),
+            Queue::Distributed(queue) => Box::new(queue.consumer(instance)),
+        }
+    }
+}
 
 /// What the instances of one worker share.
 pub struct Resources {
+    /// In-process workers that the instances are spread over.
+    pub workers: usize,
+    /// How distributed queues decide; the best for where their ends are if absent.
+    pub division: Option<Policy>,
     /// Bytes an instance that can use memory may hold.
     pub share_bytes: usize,
     /// The part of `Setup` that is the same for all.
@@ -33,7 +73,7 @@ pub struct Worker {
     /// Per module of the flow.
     pub instances: Vec<Instances>,
     /// Per edge of the flow, the queues made for it.
-    pub queues: Vec<Vec<Arc<LocalQueue>>>,
+    pub queues: Vec<Vec<Queue>>,
     /// Instances that have not been heard of.
     pub left: usize,
     /// What each instance's `run` returned, with its place, as they end.
@@ -45,7 +85,7 @@ pub struct Worker {
 /// Prepares every module, connects the instances and sets them going.
 pub fn start(flow: &Checked, resources: &Resources) -> Result<Worker> {
     let cancel = &resources.setup.cancel;
-    let queues: Vec<_> = flow.edges.iter().map(|edge| connect(flow, edge, cancel)).collect();
+    let queues: Vec<_> = flow.edges.iter().map(|edge| connect(flow, edge, resources)).collect();
     let (tell, ended) = mpsc::channel();
     let mut instances = Vec::new();
     let mut ready: Vec<Ready> = Vec::new();
@@ -116,15 +156,23 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 }
 
 /// The queues of an edge: one that all share, or one for each pair or each consumer.
-fn connect(flow: &Checked, edge: &CheckedEdge, cancel: &Arc<Cancel>) -> Vec<Arc<LocalQueue>> {
+fn connect(flow: &Checked, edge: &CheckedEdge, resources: &Resources) -> Vec<Queue> {
     let (from, to) = (flow.nodes[edge.from.0].count, flow.nodes[edge.to.0].count);
+    let cancel = &resources.setup.cancel;
     let make = |producers, consumers| {
-        LocalQueue::new(edge.unit, edge.bytes_max, producers, consumers, cancel.clone())
+        let cancel = cancel.clone();
+        Queue::Local(LocalQueue::new(edge.unit, edge.bytes_max, producers, consumers, cancel))
     };
-    match edge.kind {
-        QueueKind::Distributed => vec![make(from, to)],
-        QueueKind::Pairwise => (0..from).map(|_| make(1, 1)).collect(),
-        QueueKind::Broadcast => (0..to).map(|_| make(from, 1)).collect(),
+    let is_spread = resources.workers > 1 && from.max(to) > 1;
+    let division = resources.division.or(is_spread.then(late_binding));
+    match (edge.kind, edge.unit, division) {
+        (QueueKind::Distributed, Unit::Batch, Some(policy)) => {
+            let (bytes_max, cancel) = (edge.bytes_max, cancel.clone());
+            vec![Queue::Distributed(DistributedQueue::new(policy, bytes_max, from, to, cancel))]
+        }
+        (QueueKind::Distributed, ..) => vec![make(from, to)],
+        (QueueKind::Pairwise, ..) => (0..from).map(|_| make(1, 1)).collect(),
+        (QueueKind::Broadcast, ..) => (0..to).map(|_| make(from, 1)).collect(),
     }
 }
 
@@ -132,7 +180,7 @@ fn ports(
     flow: &Checked,
     node: usize,
     instance: usize,
-    queues: &[Vec<Arc<LocalQueue>>],
+    queues: &[Vec<Queue>],
     metrics: Arc<InstanceMetrics>,
     setup: Arc<Setup>,
 ) -> Ports {
@@ -142,17 +190,14 @@ fn ports(
     let input = |(port, name): (usize, &String)| {
         let (edge, queues) =
             edges().find(|(edge, _)| edge.to == (node, port)).expect("every input is attached");
-        let queue: Box<dyn Consumer> = Box::new(queues[own(edge)].consumer());
-        Input { name: name.clone(), queue }
+        Input { name: name.clone(), queue: queues[own(edge)].consumer(instance) }
     };
     let output = |(port, name): (usize, &String)| {
         let (edge, queues) =
             edges().find(|(edge, _)| edge.from == (node, port)).expect("every output is attached");
         let queue: Box<dyn Producer> = match edge.kind {
-            QueueKind::Broadcast => {
-                Box::new(ToAll(queues.iter().map(|queue| Some(queue.producer())).collect()))
-            }
-            _ => Box::new(queues[own(edge)].producer()),
+            QueueKind::Broadcast => Box::new(ToAll::new(queues)),
+            _ => queues[own(edge)].producer(instance),
         };
         Output { name: name.clone(), queue }
     };
@@ -166,6 +211,14 @@ fn ports(
 struct ToAll(Vec<Option<QueueProducer>>);
 
 impl ToAll {
+    fn new(queues: &[Queue]) -> ToAll {
+        let end = |queue: &Queue| match queue {
+            Queue::Local(queue) => Some(queue.producer()),
+            Queue::Distributed(_) => unreachable!("a consumer's own queue is not distributed"),
+        };
+        ToAll(queues.iter().map(end).collect())
+    }
+
     fn each(&mut self, mut act: impl FnMut(&mut QueueProducer) -> Result<()>) -> Result<()> {
         for end in &mut self.0 {
             match end.as_mut().map(&mut act) {

@@ -4,12 +4,20 @@
 
 #![allow(clippy::print_stdout)]
 
+use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
+use arrow::array::{ArrayRef, AsArray, Int64Array};
+use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
+use euphrates_engine::distributed::DistributedQueue;
+use euphrates_engine::division::late_binding;
+use euphrates_engine::queue::LocalQueue;
 use euphrates_engine::{Options, Report, go};
-use euphrates_flow::{Document, batch_bytes};
+use euphrates_flow::check::Unit;
+use euphrates_flow::ports::{Consumer, Producer};
+use euphrates_flow::{Document, Parcel, Taken, batch_bytes};
 use euphrates_modules::registry;
 use euphrates_modules::sort::keys::{KeyColumn, KeyEncoder};
 use euphrates_modules::sort::ranges::Ranges;
@@ -21,6 +29,7 @@ fn main() {
     let rounds = 5;
     run_generation(4_000_000, rounds);
     queue_hop(rounds);
+    distributed_queue(rounds);
     pass_through(rounds);
     start_up(rounds * 20);
 }
@@ -99,34 +108,82 @@ fn copy(batches: &[RecordBatch]) -> f64 {
     cpu_seconds() - began
 }
 
-/// A queue between one producer and one consumer, with batches so small that only the hop counts.
-fn queue_hop(rounds: usize) {
-    use euphrates_engine::queue::LocalQueue;
-    use euphrates_flow::check::Unit;
-    use euphrates_flow::ports::{Consumer, Producer};
-    use euphrates_flow::{Cancel, Parcel, Taken};
-    let batches = 1_000_000;
-    let report =
-        flow(&[("generate", json!({"what": "integers", "rows": 1}), 1), ("collect", json!({}), 1)]);
-    let batch = report.collected.values().next().expect("a collect").batches[0].clone();
-    let hop = || {
-        let queue = LocalQueue::new(Unit::Batch, 64 << 10, 1, 1, Arc::new(Cancel::default()));
-        let (mut producer, mut consumer) = (queue.producer(), queue.consumer());
-        let batch = batch.clone();
-        let began = Instant::now();
-        std::thread::scope(|scope| {
+/// Ends of a queue.
+type Ends = (Vec<Box<dyn Producer>>, Vec<Box<dyn Consumer>>);
+
+fn local(producers: usize, consumers: usize, bytes_max: usize) -> Ends {
+    let queue = LocalQueue::new(Unit::Batch, bytes_max, producers, consumers, Arc::default());
+    let put = (0..producers).map(|_| Box::new(queue.producer()) as _).collect();
+    (put, (0..consumers).map(|_| Box::new(queue.consumer()) as _).collect())
+}
+
+fn distributed(producers: usize, consumers: usize, bytes_max: usize) -> Ends {
+    let cancel = Arc::default();
+    let queue =
+        DistributedQueue::new(late_binding(), bytes_max, producers, consumers, cancel);
+    let put = (0..producers).map(|at| Box::new(queue.producer(at)) as _).collect();
+    (put, (0..consumers).map(|at| Box::new(queue.consumer(at)) as _).collect())
+}
+
+/// Seconds that so many batches take from each producer through a queue; consumers read every byte
+/// `reads` times.
+fn through(ends: Ends, batch: &RecordBatch, batches: usize, reads: usize) -> f64 {
+    let (producers, consumers) = ends;
+    let bytes = batch_bytes(batch);
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for mut end in producers {
             scope.spawn(move || {
                 for _ in 0..batches {
-                    let parcel = Parcel { batch: batch.clone(), bytes: 8, run: None };
-                    producer.put(parcel, true).expect("room");
+                    let parcel = Parcel { batch: batch.clone(), bytes, run: None };
+                    end.put(parcel, true).expect("room");
                 }
             });
-            while !matches!(consumer.take(true).expect("a batch"), Taken::End) {}
-        });
-        began.elapsed().as_secs_f64() / f64::from(batches) * 1e9
-    };
-    let ns = median((0..rounds).map(|_| hop()).collect());
+        }
+        for mut end in consumers {
+            scope.spawn(move || {
+                while let Taken::Batch(parcel) = end.take(true).expect("a batch") {
+                    (0..reads).for_each(|_| {
+                        black_box(sum(&parcel.batch));
+                    });
+                }
+            });
+        }
+    });
+    began.elapsed().as_secs_f64()
+}
+
+fn sum(batch: &RecordBatch) -> i64 {
+    let column = batch.column(0).as_primitive::<Int64Type>();
+    column.values().iter().fold(0, |sum, n| sum ^ n.wrapping_mul(31))
+}
+
+fn integers(rows: usize) -> RecordBatch {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
+    RecordBatch::try_from_iter([("n", numbers)]).expect("one column")
+}
+
+/// Queues with batches so small that only the hop counts.
+fn queue_hop(rounds: usize) {
+    let batches = 1_000_000;
+    let batch = integers(1);
+    let hop = |ends| through(ends, &batch, batches, 0) / batches as f64 * 1e9;
+    let ns = median((0..rounds).map(|_| hop(local(1, 1, 64 << 10))).collect());
     println!("{}", json!({"bench": "queue_hop", "ns_per_batch": ns.round()}));
+    let ns = median((0..rounds).map(|_| hop(distributed(1, 1, 64 << 10))).collect());
+    println!("{}", json!({"bench": "distributed_hop", "ns_per_batch": ns.round()}));
+}
+
+/// A distributed queue beside one that all share, with equal consumers that have something to do.
+fn distributed_queue(rounds: usize) {
+    let (batch, batches) = (integers((1 << 20) / 8), 1000);
+    let (mut shared, mut spread) = (vec![], vec![]);
+    for _ in 0..rounds {
+        shared.push(through(local(4, 4, 32 << 20), &batch, batches, 4));
+        spread.push(through(distributed(4, 4, 32 << 20), &batch, batches, 4));
+    }
+    let ratio = median(shared) / median(spread);
+    println!("{}", json!({"bench": "distributed_queue", "throughput_of_shared_queue": ratio}));
 }
 
 /// Ten modules that pass batches on, beside none.

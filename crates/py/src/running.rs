@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use euphrates_engine::division::named;
 use euphrates_engine::progress::Progress;
 use euphrates_engine::{Options, Report};
 use euphrates_flow::{Cancel, Document, Error, Result};
@@ -31,6 +32,8 @@ pub struct RunOptions {
     cores: Option<usize>,
     home: Option<PathBuf>,
     scratch: Vec<PathBuf>,
+    workers: Option<usize>,
+    queues: Option<String>,
     variables: Map<String, Value>,
 }
 
@@ -44,6 +47,8 @@ impl RunOptions {
             cores: given.cores,
             home: given.home,
             scratch: given.scratch,
+            workers: given.workers,
+            division: given.queues.as_deref().map(named).transpose()?,
             variables: given.variables.into_iter().collect(),
         })
     }

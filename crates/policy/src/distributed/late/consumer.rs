@@ -176,8 +176,7 @@ impl Consumer {
     /// Gives a piece back, unless it is begun, or will be before it could be begun elsewhere.
     fn on_recall(&mut self, from: Peer, piece: Piece, now: Now, out: &mut Outbox<ToProducer>) {
         let at = self.held.iter().position(|&held| held == (from, piece));
-        let soon = at == Some(0) && self.serving_until(now) <= now.ns + self.answer_ns;
-        match at.filter(|_| !soon) {
+        match at.filter(|&at| at > 0 || !self.is_nearly_done(now)) {
             Some(at) => {
                 self.held.remove(at);
                 self.held_bytes -= piece.bytes;
@@ -185,6 +184,16 @@ impl Consumer {
             }
             None => out.push(from, ToProducer::Kept(piece)),
         }
+    }
+
+    /// Whether the piece being worked on will be finished before an answer could come. One that is
+    /// long overdue may never be; and one that has begun nothing may not look.
+    fn is_nearly_done(&self, now: Now) -> bool {
+        self.mib_ns > 0
+            && self.serving.is_some_and(|serving| {
+                let due_ns = serving.began_ns + time_of(serving.piece.bytes, self.mib_ns);
+                due_ns.abs_diff(now.ns) <= self.answer_ns
+            })
     }
 
     fn on_answer(&mut self, from: Peer, now: Now) {

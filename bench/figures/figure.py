@@ -1,0 +1,100 @@
+"""What all figures share: raw results beside the plot, the plot's looks, and the claim.
+
+A figure is a file of this folder with `TITLE`, `measure(quick) -> dict` and `draw(axes, results)`,
+and `claims(results)`, which yields each claim with whether it holds. Run one by its name, or all:
+
+    .venv/bin/python bench/figures/figure.py slow_consumer
+    make figures
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from types import ModuleType
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE.parent / "results"
+
+COLOURS = {
+    "late_binding": "#1f6feb",
+    "graduated": "#1f6feb",
+    "credit": "#e3a008",
+    "shortest": "#6e7781",
+    "round_robin": "#b35900",
+    "static": "#cf222e",
+    "bound": "#57606a",
+}
+"""Ours is always blue, dividing in advance always red."""
+
+
+def names() -> list[str]:
+    """Every figure there is."""
+    files = (path.stem for path in sorted(HERE.glob("*.py")))
+    return [name for name in files if name != "figure"]
+
+
+def make(name: str, quick: bool) -> bool:
+    """Measures, keeps, draws and checks a figure; whether all its claims hold."""
+    figure = importlib.import_module(name)
+    print(f"{name}: {figure.TITLE}", flush=True)
+    reason = figure.missing() if hasattr(figure, "missing") else None
+    if reason:
+        print(f"  skipped: {reason}")
+        return True
+    results = figure.measure(quick)
+    claims = [{"claim": claim, "holds": bool(holds)} for claim, holds in figure.claims(results)]
+    keep(name, figure, results, claims)
+    for claim in claims:
+        print(f"  {'holds' if claim['holds'] else 'FAILS'}: {claim['claim']}", flush=True)
+    return all(claim["holds"] for claim in claims)
+
+
+def keep(name: str, figure: ModuleType, results: dict, claims: list[dict]) -> None:
+    """The raw results, and the plot beside them."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    today = datetime.date.today().isoformat()
+    raw = {
+        "date": today,
+        "figure": figure.TITLE,
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "kernel": platform.release(),
+        "claims": claims,
+        "results": results,
+    }
+    (RESULTS / f"{today}-{name}.json").write_text(json.dumps(raw, indent=1) + "\n")
+    drawing, axes = plt.subplots(1, getattr(figure, "PANELS", 1), figsize=(9.5, 4.2))
+    figure.draw(axes, results)
+    drawing.suptitle(figure.TITLE, x=0.01, ha="left", fontsize=11)
+    for one in drawing.axes:
+        for side in ("top", "right"):
+            one.spines[side].set_visible(False)
+    drawing.tight_layout()
+    drawing.savefig(RESULTS / f"{today}-{name}.png", dpi=120)
+    plt.close(drawing)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("figures", nargs="*", choices=[[], *names()], default=[])
+    parser.add_argument("--quick", action="store_true", help="shorter runs, coarser results")
+    arguments = parser.parse_args()
+    made = [make(name, arguments.quick) for name in arguments.figures or names()]
+    sys.exit(0 if all(made) else 1)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(HERE))
+    main()

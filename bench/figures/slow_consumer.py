@@ -1,0 +1,114 @@
+"""Four equal consumers, one of which becomes ten times slower in the middle of the run.
+
+Each consumer takes 20 ms for a batch of a mebibyte: a time, not a computation, so that two cores
+carry all four. The bound is the time at which all work is done if everybody works all the time.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from typing import Any
+
+import euphrates as eu
+
+TITLE = "A consumer of four becomes 10 times slower after a third of the run"
+PANELS = 2
+WAYS = ["static", "round_robin", "shortest", "credit", "late_binding"]
+CONSUMERS, BATCH_SECONDS, SLOWDOWN, CHANGE = 4, 0.02, 10, 1 / 3
+ROWS = 131_072
+ROUNDS = 3
+
+
+class Consume(eu.Module):
+    """Takes its time for each batch, and keeps a diary."""
+
+    def __init__(self, slow_after: float) -> None:
+        self.slow_after = slow_after
+        self.began: float | None = None
+        self.diary: list[tuple[float, int]] = []
+        self.lock = threading.Lock()
+
+    def run(self, ports: eu.Ports) -> None:
+        for batch in ports:
+            now = time.perf_counter()
+            with self.lock:
+                self.began = self.began or now
+            slow = ports.instance == 0 and now - self.began >= self.slow_after
+            share = batch.num_rows / ROWS
+            time.sleep(BATCH_SECONDS * share * (SLOWDOWN if slow else 1))
+            with self.lock:
+                self.diary.append((time.perf_counter() - self.began, ports.instance, share))
+            ports.put(batch)
+
+
+def bound(batches: int, slow_after: float) -> float:
+    """Seconds for so many batches, everybody working all the time."""
+    rate = CONSUMERS / BATCH_SECONDS
+    slowed = (CONSUMERS - 1 + 1 / SLOWDOWN) / BATCH_SECONDS
+    return slow_after + (batches - rate * slow_after) / slowed
+
+
+def once(way: str, batches: int, slow_after: float) -> dict[str, Any]:
+    consume = Consume(slow_after)
+    flow = eu.Flow("slow consumer")
+    source = flow.place(eu.generate("integers", rows=batches * ROWS), count=CONSUMERS)
+    flow.chain(source, flow.place(consume, count=CONSUMERS), eu.count(), eu.collect())
+    flow.go(workers=CONSUMERS, queues=way)
+    seconds = max(at for at, _, _ in consume.diary)
+    shares = [sum(s for _, who, s in consume.diary if who == one) for one in range(CONSUMERS)]
+    return {"seconds": seconds, "batches": shares, "diary": consume.diary}
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    batches = 400 if quick else 1600
+    slow_after = CHANGE * batches * BATCH_SECONDS / CONSUMERS
+    ideal = bound(batches, slow_after)
+    results: dict[str, Any] = {"bound_seconds": ideal, "slow_after": slow_after, "ways": {}}
+    rounds = [{way: once(way, batches, slow_after) for way in WAYS} for _ in range(ROUNDS)]
+    for way in WAYS:
+        runs = sorted((one[way] for one in rounds), key=lambda run: run["seconds"])
+        seconds = statistics.median(run["seconds"] for run in runs)
+        middle = runs[len(runs) // 2]
+        results["ways"][way] = {
+            "seconds": [round(run["seconds"], 4) for run in runs],
+            "fraction_of_bound": ideal / seconds,
+            "batches": middle["batches"],
+            "diary": [(round(at, 3), who, share) for at, who, share in middle["diary"]],
+        }
+        print(f"    {way}: {seconds:.2f} s, {ideal / seconds:.3f} of the bound", flush=True)
+    return results
+
+
+def claims(results: dict[str, Any]) -> Any:
+    ways = results["ways"]
+    ours = ways["late_binding"]["fraction_of_bound"]
+    yield f"late binding reaches {ours:.3f} of the bound (at least 0.95)", ours >= 0.95
+    tail = statistics.median(ways["late_binding"]["seconds"]) - results["bound_seconds"]
+    slowest = BATCH_SECONDS * SLOWDOWN
+    told = f"its tail is {tail * 1e3:.0f} ms, one batch of the slowest {slowest * 1e3:.0f} ms"
+    yield told, tail <= slowest
+
+
+def draw(axes: Any, results: dict[str, Any]) -> None:
+    from figure import COLOURS
+
+    left, right = axes
+    for place, (way, one) in enumerate(results["ways"].items()):
+        left.barh(place, one["fraction_of_bound"], color=COLOURS[way], height=0.7)
+        left.text(one["fraction_of_bound"], place, f" {one['fraction_of_bound']:.2f}", va="center")
+        steps = sorted(at for at, _, _ in one["diary"])
+        total = len(steps)
+        right.plot(steps, [100 * (n + 1) / total for n in range(total)], color=COLOURS[way],
+                   label=way.replace("_", " "))  # fmt: skip
+    left.set_yticks(range(len(WAYS)), [way.replace("_", " ") for way in WAYS])
+    left.invert_yaxis()
+    left.set_xlim(0, 1.1)
+    left.axvline(1, color=COLOURS["bound"], linewidth=1, linestyle=":")
+    left.set_xlabel("fraction of the bound (1 is everybody busy to the end)")
+    right.axvline(results["slow_after"], color="#999999", linewidth=1, linestyle=":")
+    right.axvline(results["bound_seconds"], color=COLOURS["bound"], linewidth=1, linestyle=":")
+    right.set_xlabel("seconds")
+    right.set_ylabel("% of the batches done")
+    right.legend(frameon=False, loc="lower right")

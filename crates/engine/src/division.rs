@@ -1,0 +1,30 @@
+//! Names of the ways in which distributed queues decide, for those who want to compare.
+
+use euphrates_flow::Result;
+use euphrates_flow::error::unknown;
+use euphrates_policy::distributed::push::Choice;
+use euphrates_policy::distributed::{Policy, late};
+
+/// Batches of a producer that wait at a consumer when they are divided unasked.
+const CREDIT_MAX: u32 = 2;
+
+/// Late binding: the default between workers.
+pub fn late_binding() -> Policy {
+    Policy::LateBinding(late::Limits::default())
+}
+
+/// The policy of this name.
+pub fn named(name: &str) -> Result<Policy> {
+    let credit_max = CREDIT_MAX;
+    let known = [
+        ("late_binding", late_binding()),
+        ("static", Policy::Push(Choice::Static { credit_max })),
+        ("round_robin", Policy::Push(Choice::RoundRobin { credit_max })),
+        ("shortest", Policy::Push(Choice::ShortestOf { k: 2, credit_max })),
+        ("credit", Policy::Push(Choice::Credit { credit_max })),
+        ("sparrow", Policy::Sparrow { reservations: 2, slots_max: 2 }),
+    ];
+    let found = known.iter().find(|(known, _)| *known == name);
+    let names = known.iter().map(|(name, _)| *name);
+    found.map(|(_, policy)| *policy).ok_or_else(|| unknown("way to divide", name, names))
+}
