@@ -11,7 +11,7 @@ from .disks import Disks
 from .errors import RigError
 from .features import missing
 from .ledger import reclaim
-from .perturbers import marked
+from .processes import marked
 
 
 def doctor() -> int:

@@ -12,6 +12,7 @@ from . import cgroups
 from .errors import RigError
 from .features import require
 from .ledger import ledger
+from .processes import marked
 
 
 class Cpu:
@@ -54,7 +55,7 @@ class Cpu:
         """Starts a program on this CPU; the options are those of `subprocess.Popen`."""
         if self._group is None:
             raise RigError("this CPU is not there: use it in a `with`")
-        return subprocess.Popen(cgroups.joining([self._group], list(command)), **options)
+        return marked(self._made, cgroups.joining([self._group], list(command)), **options)
 
     def set_quota(self, quota: float | None) -> None:
         self.quota = checked(quota)

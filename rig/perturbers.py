@@ -7,17 +7,17 @@ Without one a perturber is at work all the time.
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from . import cgroups, undo, units
 from .errors import RigError
 from .features import require
 from .ledger import ledger
+from .processes import marked
 
 SCRIPT = Path(__file__).with_name("perturb.py")
 Self = TypeVar("Self", bound="Perturber")
@@ -56,7 +56,9 @@ class Perturber:
             self._prepare(made)
             # In a session of its own: a Ctrl-C is the caller's to act upon.
             command = cgroups.joining(self._groups, self._command)
-            self._process = marked(made, command, stdout=subprocess.PIPE, start_new_session=True)
+            self._process = marked(
+                made, command, stdout=subprocess.PIPE, start_new_session=True, text=True
+            )
             assert self._process.stdout is not None
             made.callback(self._process.stdout.close)
             if self._process.stdout.readline() != "ready\n":
@@ -81,23 +83,6 @@ class Perturber:
         """Until its `seconds` are over."""
         assert self._process is not None, "this perturber is not at work: use it in a `with`"
         self._process.wait()
-
-
-def marked(made: contextlib.ExitStack, command: list[str], **options: Any) -> subprocess.Popen[str]:
-    """Starts a process that ends, with all it starts, when `made` is closed or the caller dies."""
-    book = ledger()
-    mark = book.name()
-    entry = book.record("processes", mark=mark)
-    made.callback(book.undo, entry)
-    environment = {**os.environ, undo.MARK: mark}
-    process = subprocess.Popen(command, env=environment, text=True, **options)
-    made.callback(reap, process)
-    return process
-
-
-def reap(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
 
 
 class Competitor(Perturber):

@@ -34,7 +34,7 @@ def needs(*wanted: str) -> pytest.MarkDecorator:
 
 
 def at_once(rate: float) -> float:
-    """Bytes the kernel lets pass before it makes anybody wait: two tenths of a second, a request."""
+    """What the kernel lets pass before it makes anybody wait: 0.2 seconds' worth and a request."""
     return rate / 5 + REQUEST
 
 
@@ -359,7 +359,7 @@ def test_the_next_start_reclaims_what_a_dead_guardian_left() -> None:
     wait_for_end(handle)
     assert str(process.pid) not in rig.reclaim(), "its owner is alive"
     process.kill()
-    process.communicate()
+    process.wait()
     assert left_by(process.pid)
     with rig.Cpu():
         assert left_by(process.pid) == []
@@ -370,10 +370,21 @@ def test_a_disk_that_is_in_use_goes_with_its_last_user() -> None:
     with rig.Disks(1, size="32MB") as disks:
         path = disks[0].path
         file = open(path / "file", "w")  # noqa: SIM115
-        device = disks[0].device.name
     assert not os.path.ismount(path)
     file.close()
-    assert not any(device in line for line in Path("/proc/mounts").read_text().splitlines())
+    assert left_by(os.getpid()) == []
+
+
+@needs("disks")
+def test_limits_are_lifted_at_the_end() -> None:
+    io, rare = cgroups.need("io"), 7_654_321
+
+    def limited() -> bool:
+        return any(str(rare) in path.read_text() for path in io.root.rglob("*bps_device"))
+
+    with rig.Disks(1, rare, size="32MB"):
+        assert limited() or io.version == 2
+    assert not limited()
 
 
 @needs("disks")
