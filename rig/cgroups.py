@@ -114,6 +114,8 @@ def joining(groups: list[Path], command: list[str]) -> list[str]:
     return ["sh", "-c", f'{script}shift {len(groups)} && exec "$@"', "sh", *inside, *command]
 
 
-def name_of_own() -> str:
-    """The start of the names of all groups this process makes."""
-    return f"{PREFIX}{os.getpid()}"
+def made_for_caller(own: Path) -> Path | None:
+    """The group above the caller that holds its disks' limits, if it is in one (version 2)."""
+    above = own.parent
+    inside = own.name == "main" and above.name.startswith(f"{PREFIX}{os.getpid()}-")
+    return above if inside else None

@@ -35,9 +35,9 @@ class Cpu:
         cpu, book = cgroups.need("cpu"), ledger()
         self._version = cpu.version
         with contextlib.ExitStack() as made:
-            group = cpu.root / f"{cgroups.PREFIX}{book.name()}"
-            if cpu.version == 2 and cpu.own.name == "main":
-                group = cpu.own.parent / group.name  # beside the caller, below the disks' limits
+            # In version 2 beside the caller, so that the limits of its disks hold here, too.
+            above = cgroups.made_for_caller(cpu.own) or cpu.root
+            group = above / f"{cgroups.PREFIX}{book.name()}"
             made.callback(book.undo, book.record("group", path=str(group)))
             if cpu.version == 2:
                 cgroups.enable(group.parent, "cpu")

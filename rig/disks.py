@@ -147,8 +147,9 @@ def open_limits(made: contextlib.ExitStack, book: Ledger) -> Limits:
     io = cgroups.need("io")
     if io.version == 1:
         return Limits(1, list(dict.fromkeys([io.root, io.own])))
-    if io.own.name == "main" and io.own.parent.name.startswith(cgroups.name_of_own()):
-        return Limits(2, [io.own.parent])
+    above = cgroups.made_for_caller(io.own)
+    if above is not None:
+        return Limits(2, [above])
     top = io.root / f"{cgroups.PREFIX}{book.name()}"
     made.callback(book.undo, book.record("group", path=str(top), back=str(io.own)))
     cgroups.enable(io.root, "io", "memory", "cpu")

@@ -10,6 +10,7 @@ from . import cgroups
 from .errors import RigError
 
 TOOLS = ("losetup", "mkfs.ext4", "mount", "umount")
+CAP_SYS_ADMIN = 21
 
 
 def missing(*wanted: str) -> str | None:
@@ -35,6 +36,8 @@ def require(*wanted: str) -> None:
 def missing_for_all() -> str | None:
     if os.geteuid() != 0:
         return "needs root"
+    if not capabilities() >> CAP_SYS_ADMIN & 1:
+        return "needs root's rights to mount (CAP_SYS_ADMIN)"
     if not hasattr(os, "pidfd_open"):
         return "no pidfd (Linux 5.3)"
     if not os.access("/run", os.W_OK):
@@ -42,11 +45,21 @@ def missing_for_all() -> str | None:
     return None
 
 
+def capabilities() -> int:
+    """Root in a container has few of its rights."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return int(line.split()[1], 16)
+    return 0
+
+
 def missing_for_disks() -> str | None:
     absent = [name for name in TOOLS if shutil.which(name) is None]
     if absent:
         return f"no {', '.join(absent)}"
-    if not Path("/dev/loop-control").exists():
+    try:
+        os.close(os.open("/dev/loop-control", os.O_RDWR))
+    except OSError:
         return "no loop devices"
     io = cgroups.find("io")
     if io is None:

@@ -87,10 +87,10 @@ def group(facts: dict[str, str]) -> None:
     top = Path(facts["path"])
     for path in sorted((path for path in [top, *top.rglob("*")] if path.is_dir()), reverse=True):
         if "back" in facts:
-            for pid in cgroups.words(path / "cgroup.procs"):
-                with contextlib.suppress(OSError):
-                    (Path(facts["back"]) / "cgroup.procs").write_text(pid)
-        kill_all(functools.partial(alive, path))
+            for pid in alive(path):
+                cgroups.write(Path(facts["back"]) / "cgroup.procs", str(pid))
+        else:
+            kill_all(functools.partial(alive, path))
         remove(path)
 
 
