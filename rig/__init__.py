@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from .cpus import Cpu
 from .disks import Disk, Disks
-from .errors import RigError
 from .features import missing
 from .ledger import reclaim
 from .perturbers import Perturber, cpu_hog, memory_hog, pause
+from .tools import RigError
 
 __all__ = [
     "Cpu",

@@ -8,10 +8,10 @@ import sys
 
 from . import measure
 from .disks import Disks
-from .errors import RigError
 from .features import missing
 from .ledger import reclaim
 from .processes import marked
+from .tools import RigError
 
 
 def doctor() -> int:

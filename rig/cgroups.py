@@ -15,7 +15,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import RigError
+from .tools import RigError
 
 PREFIX = "euphrates-rig-"
 WEIGHT_NORMAL = 100

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from . import cgroups
-from .errors import RigError
 from .features import require
 from .ledger import ledger
 from .processes import marked
+from .tools import RigError
 
 
 class Cpu:

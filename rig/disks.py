@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import overload
 
 from . import cgroups, units
-from .errors import tool
 from .features import require
 from .ledger import Ledger, ledger
 from .perturbers import Competitor, Pattern
+from .tools import tool
 
 
 class Disk:

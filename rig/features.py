@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from . import cgroups
-from .errors import RigError
+from .tools import RigError
 
 TOOLS = ("losetup", "mkfs.ext4", "mount", "umount")
 CAP_SYS_ADMIN = 21

@@ -6,6 +6,7 @@ It learns of the caller's end from the kernel (a pidfd), and of a proper goodbye
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
@@ -21,7 +22,8 @@ def main(folder: Path, owner: int) -> None:
         signal.signal(asked, signal.SIG_IGN)
     with open(folder / "lock", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        print("watching", flush=True)
+        with contextlib.suppress(BrokenPipeError):  # the caller may be dead already
+            os.write(1, b"watching\n")
         waiting = select.poll()
         waiting.register(owner, select.POLLIN)
         waiting.register(sys.stdin, select.POLLIN)

@@ -19,8 +19,8 @@ import warnings
 from pathlib import Path
 
 from . import undo
-from .errors import RigError
 from .features import missing_for_all
+from .tools import MARK, RigError
 
 STATE = Path("/run/euphrates-rig")
 PACKAGES = Path(__file__).resolve().parents[1]
@@ -80,7 +80,7 @@ class Ledger:
         own = os.pidfd_open(self.pid)
         try:
             # Not under a mark of a rig around this one, which would kill it before its work.
-            environment = {key: text for key, text in os.environ.items() if key != undo.MARK}
+            environment = {key: text for key, text in os.environ.items() if key != MARK}
             self.guardian = subprocess.Popen(
                 [sys.executable, "-m", "rig.guardian", str(self.folder), str(own)],
                 stdin=subprocess.PIPE,
@@ -136,22 +136,34 @@ def standing(folder: Path) -> dict[int, tuple[str, dict[str, str]]]:
 
 def undo_all(folder: Path) -> list[str]:
     """Unmakes all that stands in a dead process's ledger; returns what could not be."""
-    entries = standing(folder)
-    # Limits first: what waits at a slow disk holds up the end of processes and file systems.
-    order = sorted(entries, key=lambda number: (entries[number][0] != "limits", -number))
+    backwards = sorted(standing(folder).items(), reverse=True)
+    limits = [(number, entry) for number, entry in backwards if entry[0] == "limits"]
+    others = [entry for _, entry in backwards if entry[0] != "limits"]
+    # Limits first: what waits at a slow disk holds up the end of processes and file systems. And
+    # never again: the device may be somebody else's then.
+    for number, entry in limits:
+        undo_each([entry])
+        with open(folder / "ledger", "a") as file:
+            file.write(json.dumps([number]) + "\n")
+    # Twice, for a tool the caller had only just begun may have made its thing in between.
     failed = []
-    for number in order:
-        kind, facts = entries[number]
-        try:
-            undo.KINDS[kind](facts)
-            with open(folder / "ledger", "a") as file:
-                file.write(json.dumps([number]) + "\n")
-        except (RigError, OSError) as error:
-            failed.append(f"{kind}: {error}")
+    for _ in range(2):
+        failed = undo_each([("processes", {"mark": folder.name}), *others])
     if not failed:
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             STATE.rmdir()
+    return failed
+
+
+def undo_each(entries: list[tuple[str, dict[str, str]]]) -> list[str]:
+    """Goes on after a failure; returns all of them."""
+    failed = []
+    for kind, facts in entries:
+        try:
+            undo.KINDS[kind](facts)
+        except (RigError, OSError) as error:
+            failed.append(f"{kind}: {error}")
     return failed
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from . import cgroups
 from .cpus import Cpu
 from .disks import Disk, Disks
-from .errors import tool
+from .tools import tool
 
 REQUEST = 1 << 20
 SPIN = """

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from . import cgroups, undo, units
-from .errors import RigError
 from .features import require
 from .ledger import ledger
 from .processes import marked
+from .tools import RigError
 
 SCRIPT = Path(__file__).with_name("perturb.py")
 Self = TypeVar("Self", bound="Perturber")

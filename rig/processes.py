@@ -7,8 +7,8 @@ import os
 import subprocess
 from typing import Any
 
-from . import undo
 from .ledger import ledger
+from .tools import MARK
 
 
 def marked(made: contextlib.ExitStack, command: list[str], **options: Any) -> subprocess.Popen[Any]:
@@ -17,7 +17,7 @@ def marked(made: contextlib.ExitStack, command: list[str], **options: Any) -> su
     mark = book.name()
     made.callback(book.undo, book.record("processes", mark=mark))
     environment = options.pop("env", None) or os.environ
-    process = subprocess.Popen(command, env={**environment, undo.MARK: mark}, **options)
+    process = subprocess.Popen(command, env={**environment, MARK: mark}, **options)
     made.callback(reap, process, book.pid)
     return process
 

@@ -16,16 +16,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import cgroups
-from .errors import RigError, tool
+from .tools import MARK, RigError, tool
 
-MARK = "EUPHRATES_RIG"
 DEATH_SECONDS_MAX = 30
 
 
 def processes(facts: dict[str, str]) -> None:
-    """Kills what was started under a mark, and what that started: they inherit it."""
-    wanted = f"{MARK}={facts['mark']}".encode()
-    kill_all(lambda: [pid for pid in all_pids() if wanted in environment(pid)])
+    """Kills what was started under a mark (or marks below it), and what that started."""
+    mark = f"{MARK}={facts['mark']}".encode()
+    kill_all(lambda: [pid for pid in all_pids() if is_marked(environment(pid), mark)])
+
+
+def is_marked(environment: list[bytes], mark: bytes) -> bool:
+    return any(entry == mark or entry.startswith(mark + b"-") for entry in environment)
 
 
 def all_pids() -> list[int]:

@@ -352,6 +352,29 @@ def test_an_end_of_its_own_leaves_nothing_behind(at_the_end: str) -> None:
     assert left_by(process.pid) == []
 
 
+TOOL = """
+import rig
+from rig.ledger import ledger
+from rig.tools import tool
+with rig.Cpu():
+    print(ledger().guardian.pid, flush=True)
+    tool("sh", "-c", "echo > /proc/$PPID/fd/1; sleep 1000")
+"""
+
+
+@needs()
+def test_a_tool_that_is_at_work_ends_with_its_caller() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", TOOL], cwd=ROOT, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        handle = os.pidfd_open(int(process.stdout.readline()))
+        assert process.stdout.readline() == b"\n"
+        process.kill()
+    wait_for_end(handle)
+    assert left_by(process.pid) == []
+
+
 @needs()
 def test_the_next_start_reclaims_what_a_dead_guardian_left() -> None:
     process, guardian = rigged()

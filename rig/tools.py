@@ -1,8 +1,11 @@
-"""What the rig raises, and how it runs the system's tools so that their words are not lost."""
+"""How the rig runs the tools of the system, and what it raises: their words are not lost."""
 
 from __future__ import annotations
 
+import os
 import subprocess
+
+MARK = "EUPHRATES_RIG"
 
 
 class RigError(Exception):
@@ -11,7 +14,14 @@ class RigError(Exception):
 
 def tool(*command: str) -> str:
     """Runs a system tool and gives what it printed."""
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    # Marked, so that a guardian ends it before it looks for what it made.
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, MARK: f"{os.getpid()}-tool"},
+    )
     if done.returncode != 0:
         raise RigError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()}")
     return done.stdout
