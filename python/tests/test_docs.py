@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import tomllib
 
+import rig
+
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -26,11 +28,19 @@ def blocks(language: str) -> list[tuple[str, str]]:
     return found
 
 
+def skip_if_missing(name: str) -> None:
+    """What the page of the rig shows needs root, and features of the kernel."""
+    why = rig.missing() if name.startswith("rig.md") else None
+    if why is not None:
+        pytest.skip(why)
+
+
 def environment(folder: Path) -> dict[str, str]:
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     own = {"EUPHRATES_HOME": str(folder / "home"), "TMPDIR": str(temporary)}
+    own["PYTHONPATH"] = str(ROOT)  # the rig is used from the tree
     return {**os.environ, **own, "PATH": path}
 
 
@@ -44,6 +54,7 @@ def run(command: list[str], folder: Path) -> str:
 
 @pytest.mark.parametrize(("name", "code"), blocks("python"), ids=lambda value: value[:24])
 def test_python_blocks_run(name: str, code: str, tmp_path: Path) -> None:
+    skip_if_missing(name)
     run([sys.executable, "-c", code], tmp_path)
 
 
@@ -59,6 +70,7 @@ def test_shell_blocks_run(name: str, script: str, tmp_path: Path) -> None:
         makefile = (ROOT / "Makefile").read_text()
         assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
         return
+    skip_if_missing(name)
     run(["bash", "-ec", script], tmp_path)
 
 
