@@ -20,7 +20,7 @@ class Work(eu.Module):
 
 def seconds(**options: str) -> float:
     flow = eu.Flow("slow consumer")
-    batches = eu.generate("integers", rows=200 * 131_072)
+    batches = eu.generate("integers", rows=200 * 65_536)
     flow.chain(
         flow.place(batches, count=4), flow.place(Work(), count=4), eu.count(), eu.collect()
     )

@@ -1,6 +1,6 @@
 """Four equal consumers, one of which becomes ten times slower in the middle of the run.
 
-Each consumer takes 20 ms for a batch of a mebibyte: a time, not a computation, so that two cores
+Each consumer takes 20 ms for a batch of half a mebibyte: a time, not a computation, so that two cores
 carry all four. The bound is the time at which all work is done if everybody works all the time.
 """
 
@@ -17,29 +17,46 @@ TITLE = "A consumer of four becomes 10 times slower after a third of the run"
 PANELS = 2
 WAYS = ["static", "round_robin", "shortest", "credit", "late_binding"]
 CONSUMERS, BATCH_SECONDS, SLOWDOWN, CHANGE = 4, 0.02, 10, 1 / 3
-ROWS = 131_072
+ROWS = 65_536
 ROUNDS = 3
 
 
+class Diary:
+    """Who finished what part of a batch, and when: shared by all instances."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.began: float | None = None
+        self.entries: list[tuple[float, int, float]] = []
+
+    def seconds(self) -> float:
+        """Since the first batch came."""
+        now = time.perf_counter()
+        with self.lock:
+            self.began = self.began or now
+            return now - self.began
+
+    def note(self, instance: int, share: float) -> None:
+        now = self.seconds()
+        with self.lock:
+            self.entries.append((now, instance, share))
+
+
+diary = Diary()
+
+
 class Consume(eu.Module):
-    """Takes its time for each batch, and keeps a diary."""
+    """Takes its time for each batch."""
 
     def __init__(self, slow_after: float) -> None:
         self.slow_after = slow_after
-        self.began: float | None = None
-        self.diary: list[tuple[float, int]] = []
-        self.lock = threading.Lock()
 
     def run(self, ports: eu.Ports) -> None:
         for batch in ports:
-            now = time.perf_counter()
-            with self.lock:
-                self.began = self.began or now
-            slow = ports.instance == 0 and now - self.began >= self.slow_after
+            slow = ports.instance == 0 and diary.seconds() >= self.slow_after
             share = batch.num_rows / ROWS
             time.sleep(BATCH_SECONDS * share * (SLOWDOWN if slow else 1))
-            with self.lock:
-                self.diary.append((time.perf_counter() - self.began, ports.instance, share))
+            diary.note(ports.instance, share)
             ports.put(batch)
 
 
@@ -51,18 +68,21 @@ def bound(batches: int, slow_after: float) -> float:
 
 
 def once(way: str, batches: int, slow_after: float) -> dict[str, Any]:
+    global diary
+    diary = Diary()
     consume = Consume(slow_after)
     flow = eu.Flow("slow consumer")
     source = flow.place(eu.generate("integers", rows=batches * ROWS), count=CONSUMERS)
     flow.chain(source, flow.place(consume, count=CONSUMERS), eu.count(), eu.collect())
     flow.go(workers=CONSUMERS, queues=way)
-    seconds = max(at for at, _, _ in consume.diary)
-    shares = [sum(s for _, who, s in consume.diary if who == one) for one in range(CONSUMERS)]
-    return {"seconds": seconds, "batches": shares, "diary": consume.diary}
+    entries = diary.entries
+    seconds = max(at for at, _, _ in entries)
+    shares = [sum(s for _, who, s in entries if who == one) for one in range(CONSUMERS)]
+    return {"seconds": seconds, "batches": shares, "diary": entries}
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    batches = 400 if quick else 1600
+    batches = 240 if quick else 480
     slow_after = CHANGE * batches * BATCH_SECONDS / CONSUMERS
     ideal = bound(batches, slow_after)
     results: dict[str, Any] = {"bound_seconds": ideal, "slow_after": slow_after, "ways": {}}

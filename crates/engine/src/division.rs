@@ -28,3 +28,8 @@ pub fn named(name: &str) -> Result<Policy> {
     let names = known.iter().map(|(name, _)| *name);
     found.map(|(_, policy)| *policy).ok_or_else(|| unknown("way to divide", name, names))
 }
+
+/// Whether nobody ever takes over what was meant for another.
+pub fn is_static(policy: Policy) -> bool {
+    matches!(policy, Policy::Push(Choice::Static { .. }))
+}

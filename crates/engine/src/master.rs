@@ -15,6 +15,7 @@ use euphrates_policy::memory;
 use euphrates_policy::stall::StallWatch;
 use serde_json::Value;
 
+use crate::division;
 use crate::machine;
 use crate::progress::{Pace, Progress};
 use crate::report::Report;
@@ -121,6 +122,7 @@ fn resources(flow: &Checked, options: &Options) -> Resources {
     let setup = Setup {
         instance: 0,
         instances: 1,
+        is_divided: options.division.is_some_and(division::is_static),
         memory_bytes: 0,
         budget_bytes: options.budget(),
         scratch,

@@ -15,6 +15,8 @@ pub struct Setup {
     pub instance: usize,
     /// How many instances the module has.
     pub instances: usize,
+    /// Whether all work is divided in advance, to show what that costs.
+    pub is_divided: bool,
     /// The bytes this instance may hold beyond a few batches; only modules whose spec asks for
     /// memory get a share worth having.
     pub memory_bytes: usize,

@@ -119,8 +119,7 @@ fn local(producers: usize, consumers: usize, bytes_max: usize) -> Ends {
 
 fn distributed(producers: usize, consumers: usize, bytes_max: usize) -> Ends {
     let cancel = Arc::default();
-    let queue =
-        DistributedQueue::new(late_binding(), bytes_max, producers, consumers, cancel);
+    let queue = DistributedQueue::new(late_binding(), bytes_max, producers, consumers, cancel);
     let put = (0..producers).map(|at| Box::new(queue.producer(at)) as _).collect();
     (put, (0..consumers).map(|at| Box::new(queue.consumer(at)) as _).collect())
 }

@@ -1,4 +1,5 @@
-//! Sources read by parts: whoever is free takes the next one, so a slow instance reads fewer.
+//! Sources read by parts: whoever is free takes the next one, so a slow instance reads fewer; unless
+//! the flow is to be divided in advance, to compare.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -21,8 +22,13 @@ impl Parts {
         is_stream: bool,
         mut read: impl FnMut(usize) -> Result<I>,
     ) -> Result<()> {
+        let setup = ports.setup().clone();
+        let mut own = (setup.instance..).step_by(setup.instances);
         loop {
-            let part = self.next.fetch_add(1, Relaxed);
+            let part = match setup.is_divided {
+                true => own.next().unwrap_or(parts),
+                false => self.next.fetch_add(1, Relaxed),
+            };
             if part >= parts {
                 return Ok(());
             }

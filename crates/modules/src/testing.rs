@@ -94,6 +94,7 @@ impl Bench {
         let setup = Arc::new(Setup {
             instance: 0,
             instances: 1,
+            is_divided: false,
             memory_bytes: 1 << 30,
             budget_bytes: 4 << 30,
             scratch: vec![std::env::temp_dir()],

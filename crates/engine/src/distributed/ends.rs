@@ -8,6 +8,7 @@ use euphrates_flow::{Error, Parcel, Result, RunIndex, Taken};
 use euphrates_policy::distributed::{Peer, SHARES};
 
 use super::DistributedQueue;
+use super::receiving::Receiving;
 
 /// A producer's end.
 pub struct DistributedProducer {
@@ -89,10 +90,14 @@ impl DistributedConsumer {
 
     fn try_take(&mut self, register: bool) -> Taken {
         let DistributedQueue { shared, consumers, .. } = &*self.queue;
-        let next = self.queue.receive(self.me, |end, now| {
-            let next = end.next(now);
-            consumers[self.me as usize].wait_here(next.is_none() && register);
-            next
+        let next = self.queue.receive(self.me, Receiving::next);
+        // Whom it asked has answered by now, if something was ready.
+        let next = next.or_else(|| {
+            self.queue.receive(self.me, |end, now| {
+                let next = end.next(now);
+                consumers[self.me as usize].wait_here(next.is_none() && register);
+                next
+            })
         });
         let Some((piece, batch)) = next else {
             return if shared.is_over() { Taken::End } else { Taken::Empty };

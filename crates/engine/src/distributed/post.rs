@@ -123,13 +123,7 @@ impl<E: Endpoint> Station<E> {
         }
     }
 
-    fn leave(
-        &self,
-        endpoint: &mut E,
-        queue: &DistributedQueue,
-        me: Peer,
-        due: &mut Vec<Address>,
-    ) {
+    fn leave(&self, endpoint: &mut E, queue: &DistributedQueue, me: Peer, due: &mut Vec<Address>) {
         endpoint.post(queue, me, due);
         // A later time than that of the alarm is found when it has gone off.
         if let Some(wake_at_ns) = endpoint.wake_at_ns()

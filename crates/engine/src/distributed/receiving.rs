@@ -106,8 +106,9 @@ impl Endpoint for Receiving {
         }
     }
 
+    /// Here an answer comes at once, so nothing need be asked for before it is needed.
     fn wake_at_ns(&self) -> Option<u64> {
-        if self.is_gone { None } else { self.policy.wake_at_ns() }
+        if self.is_busy || self.is_gone { None } else { self.policy.wake_at_ns() }
     }
 
     fn may_go_on(&self) -> bool {

@@ -170,5 +170,7 @@ fn a_cancelled_flow_wakes_both_ends() {
     assert_eq!(taken.len(), 10);
     cancel.cancel();
     assert_eq!(producing.join().unwrap().expect("it ends").kind(), Kind::Interrupted);
-    assert_eq!(consumer.take(true).unwrap_err().kind(), Kind::Interrupted);
+    // What had come already may still be taken; then there is nothing to wait for.
+    let end = (0..1000).find_map(|_| consumer.take(true).err()).expect("it ends");
+    assert_eq!(end.kind(), Kind::Interrupted);
 }
