@@ -118,6 +118,8 @@ pub enum ToProducer {
         mib_ns: u64,
         /// How long an answer takes, in nanoseconds; 0 if it does not know.
         answer_ns: u64,
+        /// What producers have left, in the mean of those the consumer knows: who has more lags.
+        left_typical: u64,
         /// Whether to wait if nothing is ready.
         wait: bool,
     },

@@ -30,6 +30,7 @@ pub struct Producer {
     recalling: Option<Peer>,
     pace: Pace,
     answer_ns: u64,
+    left_typical: u64,
     /// When to advertise, and how long to wait after that.
     advertise: Option<(u64, u64)>,
 }
@@ -38,6 +39,13 @@ pub struct Producer {
 struct Waiter {
     peer: Peer,
     mib_ns: u64,
+}
+
+/// Who lags must be heard, and who is ahead may be quiet.
+enum Lag {
+    Ahead,
+    Even,
+    Behind,
 }
 
 impl Producer {
@@ -52,6 +60,7 @@ impl Producer {
             recalling: None,
             pace: Pace::default(),
             answer_ns: 0,
+            left_typical: 0,
             advertise: None,
         }
     }
@@ -91,8 +100,10 @@ impl Producer {
         out: &mut Outbox<ToConsumer>,
     ) {
         match message {
-            ToProducer::Request { mib_ns, answer_ns, wait } => {
-                self.on_request(Waiter { peer: from, mib_ns }, answer_ns, wait, now, out);
+            ToProducer::Request { mib_ns, answer_ns, left_typical, wait } => {
+                self.answer_ns = mean(self.answer_ns, answer_ns);
+                self.left_typical = mean(self.left_typical, left_typical);
+                self.on_request(Waiter { peer: from, mib_ns }, wait, now, out);
             }
             ToProducer::Withdraw => {
                 if let Some(at) = self.waiters.iter().position(|waiter| waiter.peer == from) {
@@ -139,7 +150,7 @@ impl Producer {
         if self.ledger.next().is_some() {
             let mut dice = Dice(now.random);
             (0..2).for_each(|_| self.reserve(dice.below(self.place.consumers), out));
-            let gap_ns = (2 * gap_ns).min(GAP_MAX_NS);
+            let gap_ns = (gap_ns + gap_ns / 2).min(GAP_MAX_NS);
             self.advertise = Some((at_ns.max(now.ns) + gap_ns, gap_ns));
         }
     }
@@ -155,24 +166,19 @@ impl Producer {
             self.reserve(self.home(), out);
         }
         if ready > 1 {
-            self.reserve(Dice(now.random).below(self.place.consumers), out);
+            let mut dice = Dice(now.random);
+            let more = match self.lag() {
+                Lag::Ahead => 0,
+                Lag::Even => 1,
+                Lag::Behind => 2,
+            };
+            (0..more).for_each(|_| self.reserve(dice.below(self.place.consumers), out));
         }
         self.plan_advertising(now);
         self.check();
     }
 
-    fn on_request(
-        &mut self,
-        asker: Waiter,
-        answer_ns: u64,
-        wait: bool,
-        now: Now,
-        out: &mut Outbox<ToConsumer>,
-    ) {
-        if answer_ns > 0 {
-            let before = if self.answer_ns == 0 { answer_ns } else { self.answer_ns };
-            self.answer_ns = (3 * before + answer_ns) / 4;
-        }
+    fn on_request(&mut self, asker: Waiter, wait: bool, now: Now, out: &mut Outbox<ToConsumer>) {
         self.advertise = None;
         if self.ledger.next().is_some() {
             self.give(asker, false, now, out);
@@ -245,6 +251,19 @@ impl Producer {
         ((u64::from(self.place.me) + turn % n * (m % n) + turn / period) % n) as Peer
     }
 
+    /// How the producer stands beside the others, as consumers told it.
+    fn lag(&self) -> Lag {
+        let (mine, typical) = (self.ledger.left_bytes(), self.left_typical);
+        let batch = self.ledger.next().map_or(0, |piece| piece.bytes);
+        if mine > typical + batch {
+            Lag::Behind
+        } else if mine + batch < typical {
+            Lag::Ahead
+        } else {
+            Lag::Even
+        }
+    }
+
     fn reserve(&self, begin: Peer, out: &mut Outbox<ToConsumer>) {
         let n = self.place.consumers;
         let living = (begin..n).chain(0..begin).find(|peer| !self.dead.contains(peer));
@@ -260,7 +279,14 @@ impl Producer {
         } else if self.advertise.is_none() {
             let gap_ns = match self.pace.gap_ns(now.ns) {
                 _ if self.ledger.is_ended() && self.answer_ns > 0 => 4 * self.answer_ns,
-                Some(gap_ns) => 4 * gap_ns.max(self.answer_ns),
+                Some(gap_ns) => {
+                    gap_ns.max(self.answer_ns)
+                        * match self.lag() {
+                            Lag::Ahead => 6,
+                            Lag::Even => 2,
+                            Lag::Behind => 1,
+                        }
+                }
                 None => GAP_FIRST_NS,
             };
             let gap_ns = gap_ns.clamp(1, GAP_MAX_NS);
@@ -272,6 +298,15 @@ impl Producer {
         debug_assert!(self.waiters.len() <= WAITERS_MAX);
         debug_assert!(self.waiters.is_empty() || self.ledger.next().is_none());
         debug_assert!(self.ledger.next().is_none() || self.advertise.is_some());
+    }
+}
+
+/// The mean of the last few, of which 0 is none.
+fn mean(before: u64, new: u64) -> u64 {
+    match (before, new) {
+        (before, 0) => before,
+        (0, new) => new,
+        (before, new) => before - before / 4 + new / 4,
     }
 }
 
