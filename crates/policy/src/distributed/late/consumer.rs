@@ -29,6 +29,7 @@ pub struct Consumer {
     mib_ns: u64,
     answer_ns: u64,
     piece_bytes: u64,
+    piece_bytes_max: u64,
     wake_at_ns: Option<u64>,
     /// When one that is idle looks about next, and how long it waits after that.
     look: Option<(u64, u64)>,
@@ -67,6 +68,7 @@ impl Consumer {
             mib_ns: 0,
             answer_ns: 0,
             piece_bytes: 0,
+            piece_bytes_max: 0,
             wake_at_ns: None,
             look: Some((0, IDLE_FIRST_NS)),
             looks: 0,
@@ -172,6 +174,7 @@ impl Consumer {
         }
         let before = if self.piece_bytes == 0 { piece.bytes } else { self.piece_bytes };
         self.piece_bytes = (3 * before + piece.bytes) / 4;
+        self.piece_bytes_max = self.piece_bytes_max.max(piece.bytes);
         self.held_bytes += piece.bytes;
         self.held.push_back((from, piece));
     }
@@ -262,7 +265,7 @@ impl Consumer {
         let Held { pieces, bytes } = self.held();
         let asked = self.asked.len() as u32;
         let slots = pieces + asked + u32::from(self.waiting != Waiting::No);
-        let bytes = bytes + u64::from(asked + 1) * self.piece_bytes;
+        let bytes = bytes + u64::from(asked + 1) * self.piece_bytes_max;
         slots < self.limits.slots_max && (pieces + asked < 2 || bytes <= self.limits.held_bytes_max)
     }
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::super::{Peer, Stock};
 
 /// Producers remembered. More than a handful only brings older news.
-const KNOWN_MAX: usize = 16;
+const KNOWN_MAX: usize = 32;
 
 /// The last word of some producers.
 #[derive(Clone, Debug, Default)]
@@ -77,17 +77,25 @@ impl Known {
 
     /// What those known are believed to have left, in the mean.
     pub fn left_typical(&self, now_ns: u64) -> u64 {
-        let left = |known| u64::try_from(self.left(known, now_ns)).unwrap_or(0);
+        let left = |known: &Entry| known.stock.left.saturating_sub(self.less(known, now_ns));
         let sum: u128 = self.entries.iter().map(|known| u128::from(left(known))).sum();
         (sum / self.entries.len().max(1) as u128) as u64
     }
 
-    /// What a producer is believed to have left now; below 0 if it is long since it was heard of.
+    /// What a producer is believed to have left now, for the choice of a laggard; below 0 if it is
+    /// long since it was heard of. Old news count for less than they would if they were exact:
+    /// the largest of many guesses is the one that is most wrong, and who lags is heard.
     fn left(&self, known: &Entry, now_ns: u64) -> i64 {
+        let less = self.less(known, now_ns);
+        let less = i64::try_from(less.saturating_add(less / 2)).unwrap_or(i64::MAX);
+        i64::try_from(known.stock.left).unwrap_or(i64::MAX).saturating_sub(less)
+    }
+
+    /// What a producer has given since it was heard of, if it is like the others.
+    fn less(&self, known: &Entry, now_ns: u64) -> u64 {
         let age = u128::from(now_ns.saturating_sub(known.heard_ns));
-        let less = age * u128::from(self.less_bytes) * 3 / (2 * u128::from(self.age_ns.max(1)));
-        let left = i64::try_from(known.stock.left).unwrap_or(i64::MAX);
-        left.saturating_sub(i64::try_from(less).unwrap_or(i64::MAX))
+        let less = age * u128::from(self.less_bytes) / u128::from(self.age_ns.max(1));
+        u64::try_from(less).unwrap_or(u64::MAX)
     }
 
     /// Bytes and times are summed apart, and both forgotten: news that come close upon each other
@@ -128,13 +136,14 @@ mod tests {
     #[test]
     fn old_news_count_for_less() {
         let mut known = Known::default();
-        known.on_stock(1, Stock { ready: 1, left: 1_000_000 }, 0);
+        known.on_stock(1, Stock { ready: 1, left: 2_000_000 }, 0);
         // The other loses 1,000 bytes in each 2^20 ns.
-        for i in 0..500 {
-            known.on_stock(2, Stock { ready: 1, left: 990_000 - 1000 * i }, i << 20);
-        }
-        assert_eq!(known.laggard_ready(499 << 20), Some(1));
-        known.on_stock(2, Stock { ready: 1, left: 550_000 }, 500 << 20);
-        assert_eq!(known.laggard_ready(500 << 20), Some(2));
+        let laggard_after = |known: &mut Known, i: u64| {
+            known.on_stock(2, Stock { ready: 1, left: 1_990_000 - 1000 * i }, i << 20);
+            known.laggard_ready(i << 20)
+        };
+        assert_eq!(laggard_after(&mut known, 0), Some(1));
+        assert!((1..100).all(|i| laggard_after(&mut known, i).is_some()));
+        assert_eq!(laggard_after(&mut known, 100), Some(2), "it would have been heard");
     }
 }

@@ -30,7 +30,11 @@ pub struct Producer {
     recalling: Option<Peer>,
     pace: Pace,
     answer_ns: u64,
+    /// What others have left, and when consumers last told.
     left_typical: u64,
+    told_ns: u64,
+    /// When a batch last became ready.
+    ready_ns: u64,
     /// When to advertise, and how long to wait after that.
     advertise: Option<(u64, u64)>,
 }
@@ -61,6 +65,8 @@ impl Producer {
             pace: Pace::default(),
             answer_ns: 0,
             left_typical: 0,
+            told_ns: 0,
+            ready_ns: 0,
             advertise: None,
         }
     }
@@ -81,6 +87,7 @@ impl Producer {
     ) {
         self.ledger.on_ready(piece);
         self.turn += 1;
+        self.ready_ns = now.ns;
         self.offer(now, out);
     }
 
@@ -102,7 +109,8 @@ impl Producer {
         match message {
             ToProducer::Request { mib_ns, answer_ns, left_typical, wait } => {
                 self.answer_ns = mean(self.answer_ns, answer_ns);
-                self.left_typical = mean(self.left_typical, left_typical);
+                self.left_typical = mean(self.left_typical(now), left_typical);
+                self.told_ns = now.ns;
                 self.on_request(Waiter { peer: from, mib_ns }, wait, now, out);
             }
             ToProducer::Withdraw => {
@@ -167,7 +175,7 @@ impl Producer {
         }
         if ready > 1 {
             let mut dice = Dice(now.random);
-            let more = match self.lag() {
+            let more = match self.lag(now) {
                 Lag::Ahead => 0,
                 Lag::Even => 1,
                 Lag::Behind => 2,
@@ -208,7 +216,11 @@ impl Producer {
         if mib_ns == 0 || !self.ledger.knows_left() || self.limits.pieces_max < 2 {
             return None;
         }
-        let left_ns = self.pace.time_to_give(now.ns, self.ledger.left_bytes())?;
+        // What is taken as soon as it is ready shows that consumers wait for it, each for his own.
+        let is_fresh = now.ns <= self.ready_ns + PIECE_ANSWERS_MIN * self.answer_ns;
+        let least = if is_fresh { next.bytes } else { next.bytes / 4 };
+        let left_bytes = self.ledger.left_bytes().min(self.left_typical(now).max(least));
+        let left_ns = self.pace.time_to_give(now.ns, left_bytes)?;
         if left_ns >= time_of(next.bytes, mib_ns) / 4 * 3 {
             return None;
         }
@@ -252,8 +264,8 @@ impl Producer {
     }
 
     /// How the producer stands beside the others, as consumers told it.
-    fn lag(&self) -> Lag {
-        let (mine, typical) = (self.ledger.left_bytes(), self.left_typical);
+    fn lag(&self, now: Now) -> Lag {
+        let (mine, typical) = (self.ledger.left_bytes(), self.left_typical(now));
         let batch = self.ledger.next().map_or(0, |piece| piece.bytes);
         if mine > typical + batch {
             Lag::Behind
@@ -262,6 +274,12 @@ impl Producer {
         } else {
             Lag::Even
         }
+    }
+
+    /// What others have left, if they have gone on since as this one has in the mean.
+    fn left_typical(&self, now: Now) -> u64 {
+        let since_ns = now.ns.saturating_sub(self.told_ns);
+        self.left_typical.saturating_sub(self.pace.bytes_in_the_mean(since_ns, self.told_ns))
     }
 
     fn reserve(&self, begin: Peer, out: &mut Outbox<ToConsumer>) {
@@ -281,7 +299,7 @@ impl Producer {
                 _ if self.ledger.is_ended() && self.answer_ns > 0 => 4 * self.answer_ns,
                 Some(gap_ns) => {
                     gap_ns.max(self.answer_ns)
-                        * match self.lag() {
+                        * match self.lag(now) {
                             Lag::Ahead => 6,
                             Lag::Even => 2,
                             Lag::Behind => 1,
