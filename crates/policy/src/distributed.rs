@@ -12,8 +12,11 @@
 
 use alloc::vec::Vec;
 
+pub mod keyed;
 pub mod late;
 pub mod ledger;
+pub mod order;
+pub mod pull;
 pub mod push;
 pub mod sparrow;
 

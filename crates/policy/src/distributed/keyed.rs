@@ -148,7 +148,8 @@ impl Binder {
             let idle = owned.iter().filter(|&&p| !self.partitions[p as usize].begun);
             idle.copied().max_by_key(bytes)
         };
-        let others = self.owned.iter().filter(|&(&peer, owned)| peer != not_from && owned.len() > 1);
+        let others =
+            self.owned.iter().filter(|&(&peer, owned)| peer != not_from && owned.len() > 1);
         let movable = others.filter_map(|(&peer, owned)| {
             Some((owned.iter().map(bytes).sum::<u64>(), waiting(owned)?, peer))
         });

@@ -77,7 +77,8 @@ mod tests {
         for step in 0..nodes * nodes + 1 {
             for me in all() {
                 let random = u64::from(step) << 32 | me as u64;
-                wants[me] = wants[me].or_else(|| turns[me].pick(random, |to| left[me][to as usize]));
+                wants[me] =
+                    wants[me].or_else(|| turns[me].pick(random, |to| left[me][to as usize]));
             }
             if wants.iter().all(Option::is_none) {
                 return step;
