@@ -90,12 +90,14 @@ fn held_by_the_stuck(out: &mut impl Write) -> Result<()> {
                 policy,
                 producers,
                 consumers: 32,
-                batches: 50,
+                batches: 20,
+                // Each consumer needs 10 ms for a batch, however many produce.
+                consumer_speed: 32.0 / f64::from(producers),
                 perturbations: slow(Share::Count(1), 0.0, when),
                 ..QueueScenario::default()
             });
             let mib = report.held_bytes_max as f64 / f64::from(1 << 20);
-            write!(out, "{:>24}", format!("{producers} producers: {mib:.1} MiB"))?;
+            write!(out, "{:>30}", format!("{producers} producers: {mib:.1} MiB"))?;
         }
         writeln!(out)?;
     }
@@ -154,16 +156,11 @@ fn late_binding(out: &mut impl Write, quick: bool) -> Result<()> {
                 let allowed_ms = report.slowest_batch_ms + 1.0;
                 let mark = if over_ms > allowed_ms { "*" } else { " " };
                 let runs = report.bound_ms / report.slowest_batch_ms;
-                writeln!(
-                    out,
-                    "{:>22}{consumer_speed:>6}{name:>20}{:>9.3}{over_ms:>8.0}{mark}{allowed_ms:>9.0}\
-                     {runs:>7.0}{:>10.2}{:>7}{:>6.1}%",
-                    format!("{producers}x{consumers} ({batches})"),
-                    report.fraction,
-                    report.messages_per_batch,
-                    report.held_pieces_max,
-                    report.idle * 100.0,
-                )?;
+                let cluster = format!("{producers}x{consumers} ({batches})");
+                write!(out, "{cluster:>22}{consumer_speed:>6}{name:>20}{:>9.3}", report.fraction)?;
+                write!(out, "{over_ms:>8.0}{mark}{allowed_ms:>9.0}{runs:>7.0}")?;
+                let (messages, held) = (report.messages_per_batch, report.held_pieces_max);
+                writeln!(out, "{messages:>10.2}{held:>7}{:>6.1}%", report.idle * 100.0)?;
                 out.flush()?;
             }
         }

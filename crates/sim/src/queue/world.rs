@@ -385,7 +385,7 @@ impl<'a> World<'a> {
     fn slowest_batch_ms(&self) -> f64 {
         let speeds = self.producers.iter().map(|node| &node.disk);
         let speeds = speeds.chain(self.consumers.iter().map(|node| &node.cpu));
-        let slowest = speeds.map(Speed::slowest).min().unwrap_or(0);
+        let slowest = speeds.map(Speed::slowest).filter(|&speed| speed > 0).min().unwrap_or(0);
         self.scenario.batch_bytes as f64 * 1000.0 / slowest.max(1) as f64
     }
 }
