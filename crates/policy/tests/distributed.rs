@@ -220,12 +220,16 @@ impl World {
                 }
                 self.after_consumer(at);
             }
-            Event::WakeProducer(at) if self.producers[at].alive => {
+            Event::WakeProducer(at)
+                if self.producers[at].alive && self.producers[at].wake_ns == now.ns =>
+            {
                 self.producers[at].wake_ns = u64::MAX;
                 self.producers[at].end.on_wake(now, &mut self.to_consumers);
                 self.after_producer(at);
             }
-            Event::WakeConsumer(at) if self.consumers[at].alive => {
+            Event::WakeConsumer(at)
+                if self.consumers[at].alive && self.consumers[at].wake_ns == now.ns =>
+            {
                 self.consumers[at].wake_ns = u64::MAX;
                 self.consumers[at].end.on_wake(now, &mut self.to_producers);
                 self.after_consumer(at);
@@ -272,7 +276,7 @@ impl World {
         }
         let node = &mut self.producers[at];
         if let Some(at_ns) = node.end.wake_at_ns().filter(|&at_ns| at_ns < node.wake_ns) {
-            node.wake_ns = at_ns;
+            node.wake_ns = at_ns.max(self.now_ns);
             self.push(at_ns.max(self.now_ns), Event::WakeProducer(at));
         }
         let messages: Vec<_> = self.to_consumers.drain().collect();
@@ -297,7 +301,7 @@ impl World {
         self.check_held(at);
         let node = &mut self.consumers[at];
         if let Some(at_ns) = node.end.wake_at_ns().filter(|&at_ns| at_ns < node.wake_ns) {
-            node.wake_ns = at_ns;
+            node.wake_ns = at_ns.max(self.now_ns);
             self.push(at_ns.max(self.now_ns), Event::WakeConsumer(at));
         }
         let messages: Vec<_> = self.to_producers.drain().collect();
