@@ -41,6 +41,8 @@ enum Event {
 struct World {
     random: Random,
     policy: Policy,
+    /// How much batches differ in size, in bytes.
+    spread: u64,
     producers: Vec<ProducerNode>,
     consumers: Vec<ConsumerNode>,
     events: BTreeMap<(u64, u64), Event>,
@@ -83,10 +85,11 @@ impl World {
         let place = |me| Place { me, producers: m, consumers: n };
         let bytes_max = 1 + random.below(2000);
         let knows = random.below(4) > 0;
+        let spread = [1, 50, 999][random.below(3) as usize];
         let speed_max = [10, 1000, 100_000][random.below(3) as usize];
         let producers = (0..m).map(|me| {
             let batches = random.below(25);
-            let sizes: Vec<u64> = (0..batches).map(|_| 1 + random.below(1000)).collect();
+            let sizes: Vec<u64> = (0..batches).map(|_| 1000 - random.below(spread)).collect();
             let total = knows.then(|| sizes.iter().sum());
             ProducerNode {
                 end: Producer::new(policy, place(me), bytes_max, total),
@@ -112,6 +115,7 @@ impl World {
             consumers: consumers.collect(),
             producers,
             policy,
+            spread,
             delay_max: 1 + random.below(speed_max * 1000),
             random,
             events: BTreeMap::new(),
@@ -336,8 +340,8 @@ impl World {
         };
         assert!(held.pieces <= pieces_max, "{held:?} at {at}, of {pieces_max} pieces");
         if let Policy::LateBinding(limits) = self.policy {
-            // Three pieces are always allowed, and sizes asked for are guesses.
-            let bytes_max = limits.held_bytes_max + 2 * 1000;
+            // Three pieces are always allowed, and what is asked for may be larger than any before.
+            let bytes_max = limits.held_bytes_max + u64::from(pieces_max) * self.spread;
             assert!(held.bytes <= bytes_max || held.pieces <= 3, "{held:?} at {at}");
         }
     }
