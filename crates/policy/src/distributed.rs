@@ -83,8 +83,8 @@ impl Piece {
 pub struct Stock {
     /// Pieces ready to be given.
     pub ready: u32,
-    /// Bytes it still has to give, what is not read yet counted in; if unknown, all it has had to
-    /// give would be a guess, so it is what is ready.
+    /// Bytes it still has to give, what is not read yet counted in
+    /// ([`ledger::Ledger::left_bytes`]).
     pub left: u64,
 }
 

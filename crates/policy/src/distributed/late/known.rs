@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 
+use super::super::ledger::LEFT_UNKNOWN_BYTES;
 use super::super::{Peer, Stock};
 
 /// Producers remembered. More than a handful only brings older news.
@@ -102,6 +103,10 @@ impl Known {
     /// show a step and no slope.
     fn on_decline(&mut self, before: Entry, after: Entry) {
         let less = before.stock.left.saturating_sub(after.stock.left);
+        if less > LEFT_UNKNOWN_BYTES / 2 {
+            // It has learned what it has left, and given nothing.
+            return;
+        }
         let age = after.heard_ns.saturating_sub(before.heard_ns);
         self.less_bytes = self.less_bytes - self.less_bytes / 32 + less;
         self.age_ns = self.age_ns - self.age_ns / 32 + age;
