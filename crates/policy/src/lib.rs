@@ -11,6 +11,7 @@ pub mod bottleneck;
 pub mod declustering;
 pub mod device;
 pub mod memory;
+pub mod placement;
 pub mod queue;
 pub mod sort;
 pub mod stall;
