@@ -8,9 +8,11 @@
 extern crate alloc;
 
 pub mod bottleneck;
+pub mod declustering;
 pub mod device;
 pub mod distributed;
 pub mod memory;
+pub mod placement;
 pub mod queue;
 pub mod sort;
 pub mod stall;
