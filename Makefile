@@ -8,7 +8,7 @@ export CARGO_TERM_COLOR ?= auto
 SOURCES := $(shell find crates python/euphrates -name '*.rs' -o -name '*.py' -o -name '*.pyi') \
            $(wildcard crates/*/Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: help build demo test lint bench docs derive clean
+.PHONY: help build demo test lint bench figures docs derive clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -34,6 +34,9 @@ lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 bench: build $(VENV)/.bench  ## Measure against the peers, and plot
 	cargo bench -p euphrates-modules --bench kernels
 	$(PY) bench/peers/sort.py
+
+figures: build $(VENV)/.bench  ## Measure what the two mechanisms gain, plot it, and check the claims
+	$(PY) bench/figures/figure.py
 
 docs: build $(VENV)/.docs  ## Build the manual into site/
 	$(PY) -m mkdocs build --strict

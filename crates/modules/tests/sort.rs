@@ -1,6 +1,5 @@
 //! The sort against an oracle: arrow's own lexicographic sort of the whole input.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,9 +31,8 @@ fn options(folder: &Path, memory: usize) -> Options {
     Options {
         memory_bytes: Some(memory),
         cores: Some(3),
-        variables: BTreeMap::new(),
         home: Some(folder.into()),
-        scratch: vec![],
+        ..Options::default()
     }
 }
 

@@ -20,9 +20,12 @@ const BLOCKS: usize = 500;
 /// A way to read, by name.
 type Way = (&'static str, fn(&mut Mirrors));
 
+/// A table to make, by name.
+type Table = (&'static str, fn() -> std::io::Result<()>);
+
 fn main() -> std::io::Result<()> {
     let wanted = std::env::args().nth(1).unwrap_or_default();
-    let tables: [(&str, fn() -> std::io::Result<()>); 9] = [
+    let tables: [Table; 9] = [
         ("reproduced", reproduced),
         ("slow", slow),
         ("design", design),

@@ -299,13 +299,6 @@ impl Consumer {
         2 * self.answer_ns
     }
 
-    /// When the piece being worked on is expected to be finished.
-    fn serving_until(&self, now: Now) -> u64 {
-        self.serving.map_or(now.ns, |serving| {
-            (serving.began_ns + time_of(serving.piece.bytes, self.mib_ns)).max(now.ns)
-        })
-    }
-
     /// How long 2^20 bytes take, at best: one that is overdue has become slower.
     fn mib_ns_now(&self, now: Now) -> u64 {
         let overdue = |serving: Serving| speed(now.ns - serving.began_ns, serving.piece.bytes);
