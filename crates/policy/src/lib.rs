@@ -10,6 +10,7 @@ extern crate alloc;
 pub mod bottleneck;
 pub mod declustering;
 pub mod device;
+pub mod distributed;
 pub mod memory;
 pub mod placement;
 pub mod queue;

@@ -7,5 +7,13 @@
 pub mod disks;
 pub mod events;
 pub mod fluid;
+pub mod queue;
 pub mod random;
+pub mod report;
+pub mod scenario;
+pub mod shrink;
 pub mod speed;
+
+pub use report::Report;
+pub use scenario::{Scenario, attempt, run};
+pub use shrink::shrink;

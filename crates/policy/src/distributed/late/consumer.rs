@@ -1,0 +1,317 @@
+//! The consumer's end of late binding: whom to ask, and when.
+
+use alloc::collections::{BTreeSet, VecDeque};
+
+use super::super::{Dice, Held, Now, Outbox, Peer, Piece, Place, ToConsumer, ToProducer};
+use super::known::Known;
+use super::{Limits, time_of};
+
+/// How long a consumer that knows nothing yet waits before it asks again.
+const IDLE_FIRST_NS: u64 = 1_000_000;
+/// Each time it asks for nothing, it waits so many times longer.
+const IDLE_GROWTH: u64 = 4;
+/// No idle consumer asks more rarely.
+const IDLE_MAX_NS: u64 = 10_000_000_000;
+
+/// The consumer's end.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    place: Place,
+    limits: Limits,
+    known: Known,
+    held: VecDeque<(Peer, Piece)>,
+    held_bytes: u64,
+    serving: Option<Serving>,
+    /// Whom it has asked, and when; answers to one come in the order of the questions.
+    asked: VecDeque<(Peer, u64)>,
+    waiting: Waiting,
+    /// How long 2^20 bytes take, and an answer; 0 if not known yet.
+    mib_ns: u64,
+    answer_ns: u64,
+    piece_bytes: u64,
+    piece_bytes_max: u64,
+    wake_at_ns: Option<u64>,
+    /// When one that is idle looks about next, and how long it waits after that.
+    look: Option<(u64, u64)>,
+    looks: u64,
+    dead: BTreeSet<Peer>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Serving {
+    from: Peer,
+    piece: Piece,
+    began_ns: u64,
+}
+
+/// Whether the consumer waits at a producer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    No,
+    At(Peer),
+    /// It has said that it will not any more, and has not heard back.
+    Leaving(Peer),
+}
+
+impl Consumer {
+    pub(in super::super) fn new(place: Place, limits: Limits) -> Consumer {
+        let limits = Limits { slots_max: limits.slots_max.max(3), ..limits };
+        Consumer {
+            place,
+            limits,
+            known: Known::default(),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            serving: None,
+            asked: VecDeque::new(),
+            waiting: Waiting::No,
+            mib_ns: 0,
+            answer_ns: 0,
+            piece_bytes: 0,
+            piece_bytes_max: 0,
+            wake_at_ns: None,
+            look: Some((0, IDLE_FIRST_NS)),
+            looks: 0,
+            dead: BTreeSet::new(),
+        }
+    }
+
+    pub(in super::super) fn held(&self) -> Held {
+        let serving = self.serving.map_or(0, |serving| serving.piece.bytes);
+        let pieces = self.held.len() + usize::from(self.serving.is_some());
+        Held { pieces: pieces as u32, bytes: self.held_bytes + serving }
+    }
+
+    pub(in super::super) fn wake_at_ns(&self) -> Option<u64> {
+        self.wake_at_ns
+    }
+
+    pub(in super::super) fn on_message(
+        &mut self,
+        from: Peer,
+        message: ToConsumer,
+        now: Now,
+        out: &mut Outbox<ToProducer>,
+    ) {
+        match message {
+            ToConsumer::Reserve(stock) => self.known.on_stock(from, stock, now.ns),
+            ToConsumer::Wait(stock) => {
+                self.known.on_stock(from, stock, now.ns);
+                self.on_answer(from, now);
+                debug_assert_eq!(self.waiting, Waiting::No, "it waits at one");
+                self.waiting = Waiting::At(from);
+            }
+            ToConsumer::None(stock) => {
+                self.known.on_stock(from, stock, now.ns);
+                self.on_answer(from, now);
+            }
+            ToConsumer::Dismiss(stock) => {
+                self.known.on_stock(from, stock, now.ns);
+                self.waiting = Waiting::No;
+            }
+            ToConsumer::Give { piece, stock, waited } => {
+                self.known.on_stock(from, stock, now.ns);
+                if waited {
+                    self.waiting = Waiting::No;
+                } else {
+                    self.on_answer(from, now);
+                }
+                self.on_give(from, piece, out);
+            }
+            ToConsumer::Recall(piece) => self.on_recall(from, piece, now, out),
+        }
+        self.settle(now, out);
+    }
+
+    pub(in super::super) fn begin(
+        &mut self,
+        now: Now,
+        out: &mut Outbox<ToProducer>,
+    ) -> Option<(Peer, Piece)> {
+        if self.serving.is_some() {
+            return None;
+        }
+        let (from, piece) = self.held.pop_front()?;
+        self.held_bytes -= piece.bytes;
+        self.serving = Some(Serving { from, piece, began_ns: now.ns });
+        self.settle(now, out);
+        Some((from, piece))
+    }
+
+    pub(in super::super) fn on_finished(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+        let done = self.serving.take().expect("a piece was begun");
+        let mib_ns = speed(now.ns - done.began_ns, done.piece.bytes);
+        let before = if self.mib_ns == 0 { mib_ns } else { self.mib_ns };
+        self.mib_ns = (before / 2 + mib_ns / 2).max(1);
+        out.push(done.from, ToProducer::Finished(done.piece));
+        self.settle(now, out);
+    }
+
+    pub(in super::super) fn on_death(
+        &mut self,
+        producer: Peer,
+        now: Now,
+        out: &mut Outbox<ToProducer>,
+    ) {
+        self.dead.insert(producer);
+        self.known.forget(producer);
+        self.asked.retain(|&(peer, _)| peer != producer);
+        if matches!(self.waiting, Waiting::At(peer) | Waiting::Leaving(peer) if peer == producer) {
+            self.waiting = Waiting::No;
+        }
+        self.settle(now, out);
+    }
+
+    pub(in super::super) fn on_wake(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+        self.settle(now, out);
+    }
+
+    fn on_give(&mut self, from: Peer, piece: Piece, out: &mut Outbox<ToProducer>) {
+        // What is at hand will do; let another wait there.
+        if let Waiting::At(peer) = self.waiting {
+            self.waiting = Waiting::Leaving(peer);
+            out.push(peer, ToProducer::Withdraw);
+        }
+        let before = if self.piece_bytes == 0 { piece.bytes } else { self.piece_bytes };
+        self.piece_bytes = (3 * before + piece.bytes) / 4;
+        self.piece_bytes_max = self.piece_bytes_max.max(piece.bytes);
+        self.held_bytes += piece.bytes;
+        self.held.push_back((from, piece));
+    }
+
+    /// Gives a piece back, unless it is begun, or will be before it could be begun elsewhere.
+    fn on_recall(&mut self, from: Peer, piece: Piece, now: Now, out: &mut Outbox<ToProducer>) {
+        let at = self.held.iter().position(|&held| held == (from, piece));
+        let soon = at == Some(0) && self.serving_until(now) <= now.ns + self.answer_ns;
+        match at.filter(|_| !soon) {
+            Some(at) => {
+                self.held.remove(at);
+                self.held_bytes -= piece.bytes;
+                out.push(from, ToProducer::Returned(piece));
+            }
+            None => out.push(from, ToProducer::Kept(piece)),
+        }
+    }
+
+    fn on_answer(&mut self, from: Peer, now: Now) {
+        let at = self.asked.iter().position(|&(peer, _)| peer == from);
+        let (_, asked_ns) =
+            at.and_then(|at| self.asked.remove(at)).expect("an answer was asked for");
+        let took = (now.ns - asked_ns).max(1);
+        let before = if self.answer_ns == 0 { took } else { self.answer_ns };
+        self.answer_ns = (3 * before + took) / 4;
+    }
+
+    /// Asks for as much as is needed to stay busy, of those that lag most.
+    fn settle(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+        self.wake_at_ns = None;
+        while self.has_room() {
+            let Some(at_ns) = self.needs_at(now) else { break };
+            if at_ns > now.ns {
+                self.wake_at_ns = Some(at_ns);
+                break;
+            }
+            let Some(peer) = self.known.laggard_ready(now.ns) else { break };
+            self.ask(peer, false, now, out);
+        }
+        if self.serving.is_some() || !self.held.is_empty() {
+            self.look = None;
+        } else if self.asked.is_empty() {
+            self.look_about(now, out);
+        }
+        self.check();
+    }
+
+    /// With nothing at hand and nobody known to have something: waits somewhere, and then looks
+    /// about ever more rarely.
+    fn look_about(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+        let patience_ns = (time_of(self.piece_bytes, self.mib_ns) / 8).max(self.lead_ns());
+        let (at_ns, gap_ns) = self.look.unwrap_or((now.ns + patience_ns, patience_ns.max(1)));
+        if at_ns > now.ns {
+            self.look = Some((at_ns, gap_ns));
+            self.wake_at_ns = Some(at_ns);
+            return;
+        }
+        let gap_ns = (gap_ns * IDLE_GROWTH).min(IDLE_MAX_NS);
+        self.look = Some((now.ns + gap_ns, gap_ns));
+        let waits_at = match self.waiting {
+            Waiting::At(peer) | Waiting::Leaving(peer) => Some(peer),
+            Waiting::No => None,
+        };
+        let laggard = self.known.laggard(waits_at, now.ns);
+        if let Some(peer) = laggard.or_else(|| self.anybody(now)) {
+            self.looks += 1;
+            self.ask(peer, waits_at.is_none(), now, out);
+        }
+    }
+
+    /// A producer that lives. Before anything is known, each consumer looks elsewhere, and where
+    /// its first home batch is.
+    fn anybody(&self, now: Now) -> Option<Peer> {
+        let m = self.place.producers;
+        let begin = if self.looks == 0 { self.place.me % m } else { Dice(now.random).below(m) };
+        (begin..m).chain(0..begin).find(|peer| !self.dead.contains(peer))
+    }
+
+    fn ask(&mut self, peer: Peer, wait: bool, now: Now, out: &mut Outbox<ToProducer>) {
+        self.known.on_asked(peer);
+        self.asked.push_back((peer, now.ns));
+        let (mib_ns, answer_ns) = (self.mib_ns_now(now), self.answer_ns);
+        let left_typical = self.known.left_typical(now.ns);
+        out.push(peer, ToProducer::Request { mib_ns, answer_ns, left_typical, wait });
+    }
+
+    fn has_room(&self) -> bool {
+        let Held { pieces, bytes } = self.held();
+        let asked = self.asked.len() as u32;
+        let slots = pieces + asked + u32::from(self.waiting != Waiting::No);
+        let bytes = bytes + u64::from(asked + 1) * self.piece_bytes_max;
+        slots < self.limits.slots_max && (pieces + asked < 2 || bytes <= self.limits.held_bytes_max)
+    }
+
+    /// From when on it must ask, to have something when what it has is finished; nothing if that
+    /// will be seen when it is finished.
+    fn needs_at(&self, now: Now) -> Option<u64> {
+        let nothing_comes = self.held.is_empty() && self.asked.is_empty();
+        let Some(serving) = self.serving.filter(|_| self.mib_ns > 0) else {
+            return nothing_comes.then_some(now.ns);
+        };
+        let until_ns = serving.began_ns + time_of(serving.piece.bytes, self.mib_ns);
+        // One that is overdue has become slower, nobody knows how much.
+        if until_ns <= now.ns {
+            return nothing_comes.then_some(now.ns);
+        }
+        let expected = self.held_bytes + self.asked.len() as u64 * self.piece_bytes;
+        Some((until_ns + time_of(expected, self.mib_ns)).saturating_sub(self.lead_ns()))
+    }
+
+    /// How long before it has time it must ask: an answer and one that is no.
+    fn lead_ns(&self) -> u64 {
+        2 * self.answer_ns
+    }
+
+    /// When the piece being worked on is expected to be finished.
+    fn serving_until(&self, now: Now) -> u64 {
+        self.serving.map_or(now.ns, |serving| {
+            (serving.began_ns + time_of(serving.piece.bytes, self.mib_ns)).max(now.ns)
+        })
+    }
+
+    /// How long 2^20 bytes take, at best: one that is overdue has become slower.
+    fn mib_ns_now(&self, now: Now) -> u64 {
+        let overdue = |serving: Serving| speed(now.ns - serving.began_ns, serving.piece.bytes);
+        self.mib_ns.max(self.serving.map_or(0, overdue))
+    }
+
+    fn check(&self) {
+        let pieces = self.held().pieces + self.asked.len() as u32;
+        debug_assert!(pieces <= self.limits.slots_max, "more than its slots");
+        debug_assert!(self.held.is_empty() == (self.held_bytes == 0));
+    }
+}
+
+/// The time of 2^20 bytes, if so many took so long.
+fn speed(took_ns: u64, bytes: u64) -> u64 {
+    let ns = (u128::from(took_ns) << 20) / u128::from(bytes.max(1));
+    u64::try_from(ns).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
+}

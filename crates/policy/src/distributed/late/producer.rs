@@ -1,0 +1,333 @@
+//! The producer's end of late binding: where to reserve, how much to give, what to recall.
+
+use alloc::collections::{BTreeSet, VecDeque};
+
+use super::super::ledger::Ledger;
+use super::super::{Dice, Now, Outbox, Peer, Piece, Place, SHARES, ToConsumer, ToProducer};
+use super::pace::Pace;
+use super::{Limits, MIB, time_of};
+
+/// Consumers that wait here. Others are told that there is nothing.
+const WAITERS_MAX: usize = 64;
+/// How long a producer nobody has ever asked waits before it advertises.
+const GAP_FIRST_NS: u64 = 1_000_000;
+/// No producer advertises more rarely.
+const GAP_MAX_NS: u64 = 1_000_000_000;
+/// A piece lasts so many times as long as an answer takes, or asking is most of the work.
+const PIECE_ANSWERS_MIN: u64 = 4;
+
+/// The producer's end.
+#[derive(Clone, Debug)]
+pub struct Producer {
+    place: Place,
+    limits: Limits,
+    ledger: Ledger,
+    /// Batches that have become ready.
+    turn: u64,
+    waiters: VecDeque<Waiter>,
+    dead: BTreeSet<Peer>,
+    /// Who has been asked to return something, and has not answered yet.
+    recalling: Option<Peer>,
+    pace: Pace,
+    answer_ns: u64,
+    /// What others have left, and when consumers last told.
+    left_typical: u64,
+    told_ns: u64,
+    /// When a batch last became ready.
+    ready_ns: u64,
+    /// When to advertise, and how long to wait after that.
+    advertise: Option<(u64, u64)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    peer: Peer,
+    mib_ns: u64,
+}
+
+/// Who lags must be heard, and who is ahead may be quiet.
+enum Lag {
+    Ahead,
+    Even,
+    Behind,
+}
+
+impl Producer {
+    pub(in super::super) fn new(place: Place, limits: Limits, ledger: Ledger) -> Producer {
+        Producer {
+            place,
+            limits,
+            ledger,
+            turn: 0,
+            waiters: VecDeque::new(),
+            dead: BTreeSet::new(),
+            recalling: None,
+            pace: Pace::default(),
+            answer_ns: 0,
+            left_typical: 0,
+            told_ns: 0,
+            ready_ns: 0,
+            advertise: None,
+        }
+    }
+
+    pub(in super::super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(in super::super) fn wake_at_ns(&self) -> Option<u64> {
+        self.advertise.map(|(at_ns, _)| at_ns)
+    }
+
+    pub(in super::super) fn on_ready(
+        &mut self,
+        piece: Piece,
+        now: Now,
+        out: &mut Outbox<ToConsumer>,
+    ) {
+        self.ledger.on_ready(piece);
+        self.turn += 1;
+        self.ready_ns = now.ns;
+        self.offer(now, out);
+    }
+
+    pub(in super::super) fn on_end(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
+        self.ledger.on_end();
+        // What has been advertised rarely is advertised at the pace of the end.
+        self.advertise = None;
+        self.plan_advertising(now);
+        self.recall(out);
+    }
+
+    pub(in super::super) fn on_message(
+        &mut self,
+        from: Peer,
+        message: ToProducer,
+        now: Now,
+        out: &mut Outbox<ToConsumer>,
+    ) {
+        match message {
+            ToProducer::Request { mib_ns, answer_ns, left_typical, wait } => {
+                self.answer_ns = mean(self.answer_ns, answer_ns);
+                self.left_typical = mean(self.left_typical(now), left_typical);
+                self.told_ns = now.ns;
+                self.on_request(Waiter { peer: from, mib_ns }, wait, now, out);
+            }
+            ToProducer::Withdraw => {
+                if let Some(at) = self.waiters.iter().position(|waiter| waiter.peer == from) {
+                    self.waiters.remove(at);
+                    out.push(from, ToConsumer::Dismiss(self.ledger.stock()));
+                }
+            }
+            ToProducer::Finished(piece) => self.ledger.on_finished(from, piece),
+            ToProducer::Returned(piece) => {
+                self.recalling = None;
+                self.ledger.on_returned(from, piece);
+                self.offer(now, out);
+                self.recall(out);
+            }
+            ToProducer::Kept(piece) => {
+                self.recalling = None;
+                self.ledger.on_kept(from, piece);
+                self.recall(out);
+            }
+        }
+        self.check();
+    }
+
+    pub(in super::super) fn on_death(
+        &mut self,
+        consumer: Peer,
+        now: Now,
+        out: &mut Outbox<ToConsumer>,
+    ) {
+        self.dead.insert(consumer);
+        self.waiters.retain(|waiter| waiter.peer != consumer);
+        self.recalling = self.recalling.filter(|&peer| peer != consumer);
+        self.ledger.on_death(consumer);
+        // Reservations may have died with it, whether it had been given something or not.
+        self.offer(now, out);
+        self.recall(out);
+    }
+
+    pub(in super::super) fn on_wake(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
+        let Some((at_ns, gap_ns)) = self.advertise.filter(|&(at_ns, _)| at_ns <= now.ns) else {
+            return;
+        };
+        self.advertise = None;
+        if self.ledger.next().is_some() {
+            let mut dice = Dice(now.random);
+            (0..2).for_each(|_| self.reserve(dice.below(self.place.consumers), out));
+            let gap_ns = (gap_ns + gap_ns / 2).min(GAP_MAX_NS);
+            self.advertise = Some((at_ns.max(now.ns) + gap_ns, gap_ns));
+        }
+    }
+
+    /// Something is ready: those who wait are served, the rest is reserved.
+    fn offer(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
+        while self.ledger.next().is_some() {
+            let Some(waiter) = self.waiters.pop_front() else { break };
+            self.give(waiter, true, now, out);
+        }
+        let ready = self.ledger.stock().ready;
+        if ready > 0 {
+            self.reserve(self.home(), out);
+        }
+        if ready > 1 {
+            let mut dice = Dice(now.random);
+            let more = match self.lag(now) {
+                Lag::Ahead => 0,
+                Lag::Even => 1,
+                Lag::Behind => 2,
+            };
+            (0..more).for_each(|_| self.reserve(dice.below(self.place.consumers), out));
+        }
+        self.plan_advertising(now);
+        self.check();
+    }
+
+    fn on_request(&mut self, asker: Waiter, wait: bool, now: Now, out: &mut Outbox<ToConsumer>) {
+        self.advertise = None;
+        if self.ledger.next().is_some() {
+            self.give(asker, false, now, out);
+            return self.plan_advertising(now);
+        }
+        let hopeless = self.ledger.is_ended() && !self.ledger.may_recall(asker.peer);
+        if !wait || hopeless || self.waiters.len() >= WAITERS_MAX {
+            return out.push(asker.peer, ToConsumer::None(self.ledger.stock()));
+        }
+        self.waiters.push_back(asker);
+        out.push(asker.peer, ToConsumer::Wait(self.ledger.stock()));
+        self.recall(out);
+    }
+
+    fn give(&mut self, to: Waiter, waited: bool, now: Now, out: &mut Outbox<ToConsumer>) {
+        let bytes_max = self.bytes_by_the_end(to.mib_ns, now);
+        let piece = self.ledger.give(to.peer, bytes_max);
+        self.pace.on_give(now.ns, piece.bytes);
+        out.push(to.peer, ToConsumer::Give { piece, stock: self.ledger.stock(), waited });
+    }
+
+    /// How many bytes a consumer of this speed works off before all is given, if that is clearly
+    /// less than the next piece. All producers end together, because the laggard is served first;
+    /// so one that looks only at what it has itself knows when the whole queue ends.
+    fn bytes_by_the_end(&self, mib_ns: u64, now: Now) -> Option<u64> {
+        let next = self.ledger.next()?;
+        if mib_ns == 0 || !self.ledger.knows_left() || self.limits.pieces_max < 2 {
+            return None;
+        }
+        // What is taken as soon as it is ready shows that consumers wait for it, each for his own.
+        let is_fresh = now.ns <= self.ready_ns + PIECE_ANSWERS_MIN * self.answer_ns;
+        let least = if is_fresh { next.bytes } else { next.bytes / 4 };
+        let left_bytes = self.ledger.left_bytes().min(self.left_typical(now).max(least));
+        let left_ns = self.pace.time_to_give(now.ns, left_bytes)?;
+        if left_ns >= time_of(next.bytes, mib_ns) / 4 * 3 {
+            return None;
+        }
+        let bytes_in = |ns: u64| {
+            let bytes = u128::from(ns) * u128::from(MIB) / u128::from(mib_ns);
+            u64::try_from(bytes).unwrap_or(u64::MAX)
+        };
+        let shares = u64::from(next.to - next.from);
+        let shares_min = u64::from(SHARES.div_ceil(self.limits.pieces_max));
+        let least = (next.bytes * shares_min / shares.max(1))
+            .max(bytes_in(PIECE_ANSWERS_MIN * self.answer_ns));
+        let bytes = bytes_in(left_ns).max(least);
+        // The rest must be worth asking for, too.
+        (bytes + least <= next.bytes).then_some(bytes)
+    }
+
+    /// Asks for something that was given and not begun, if somebody waits; one at a time.
+    fn recall(&mut self, out: &mut Outbox<ToConsumer>) {
+        if !self.ledger.is_ended() || self.recalling.is_some() {
+            return;
+        }
+        while let Some(waiter) = self.waiters.front().copied() {
+            if let Some((peer, piece)) = self.ledger.recall(waiter.peer) {
+                self.recalling = Some(peer);
+                return out.push(peer, ToConsumer::Recall(piece));
+            }
+            // All that was given is begun: nothing will come here.
+            self.waiters.pop_front();
+            out.push(waiter.peer, ToConsumer::Dismiss(self.ledger.stock()));
+        }
+    }
+
+    /// The consumer at which the last batch is reserved first. The numbers of the batches of all
+    /// producers, taken in turn, go round the consumers; after each full round of the producers
+    /// over the consumers by one further, so that nobody is tied to anybody.
+    fn home(&self) -> Peer {
+        let (m, n) = (u64::from(self.place.producers), u64::from(self.place.consumers));
+        let turn = self.turn.saturating_sub(1);
+        let period = n / gcd(m, n);
+        ((u64::from(self.place.me) + turn % n * (m % n) + turn / period) % n) as Peer
+    }
+
+    /// How the producer stands beside the others, as consumers told it.
+    fn lag(&self, now: Now) -> Lag {
+        let (mine, typical) = (self.ledger.left_bytes(), self.left_typical(now));
+        let batch = self.ledger.next().map_or(0, |piece| piece.bytes);
+        if mine > typical + batch {
+            Lag::Behind
+        } else if mine + batch < typical {
+            Lag::Ahead
+        } else {
+            Lag::Even
+        }
+    }
+
+    /// What others have left, if they have gone on since as this one has in the mean.
+    fn left_typical(&self, now: Now) -> u64 {
+        let since_ns = now.ns.saturating_sub(self.told_ns);
+        self.left_typical.saturating_sub(self.pace.bytes_in_the_mean(since_ns, self.told_ns))
+    }
+
+    fn reserve(&self, begin: Peer, out: &mut Outbox<ToConsumer>) {
+        let n = self.place.consumers;
+        let living = (begin..n).chain(0..begin).find(|peer| !self.dead.contains(peer));
+        if let Some(peer) = living {
+            out.push(peer, ToConsumer::Reserve(self.ledger.stock()));
+        }
+    }
+
+    /// If something is ready and nobody asks, others are told; unless that is planned already.
+    fn plan_advertising(&mut self, now: Now) {
+        if self.ledger.next().is_none() {
+            self.advertise = None;
+        } else if self.advertise.is_none() {
+            let gap_ns = match self.pace.gap_ns(now.ns) {
+                _ if self.ledger.is_ended() && self.answer_ns > 0 => 4 * self.answer_ns,
+                Some(gap_ns) => {
+                    gap_ns.max(self.answer_ns)
+                        * match self.lag(now) {
+                            Lag::Ahead => 6,
+                            Lag::Even => 2,
+                            Lag::Behind => 1,
+                        }
+                }
+                None => GAP_FIRST_NS,
+            };
+            let gap_ns = gap_ns.clamp(1, GAP_MAX_NS);
+            self.advertise = Some((now.ns + gap_ns, gap_ns));
+        }
+    }
+
+    fn check(&self) {
+        debug_assert!(self.waiters.len() <= WAITERS_MAX);
+        debug_assert!(self.waiters.is_empty() || self.ledger.next().is_none());
+        debug_assert!(self.ledger.next().is_none() || self.advertise.is_some());
+    }
+}
+
+/// The mean of the last few, of which 0 is none.
+fn mean(before: u64, new: u64) -> u64 {
+    match (before, new) {
+        (before, 0) => before,
+        (0, new) => new,
+        (before, new) => before - before / 4 + new / 4,
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

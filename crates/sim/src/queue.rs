@@ -1,0 +1,8 @@
+//! Producers that read from disks, consumers with CPUs, and a distributed queue between them.
+
+mod scenario;
+mod tally;
+mod world;
+
+pub use scenario::{Death, Link, Perturbation, PolicyName, QueueScenario, Share, Side, When};
+pub use world::run;

@@ -1,0 +1,106 @@
+//! What is simulated: data, read from JSON, the same for files, tests and the command line.
+
+use serde::{Deserialize, Serialize};
+
+use crate::queue::QueueScenario;
+use crate::report::Report;
+
+/// A scenario, by its kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Scenario {
+    /// A distributed queue between producers and consumers.
+    Queue(QueueScenario),
+}
+
+impl Scenario {
+    /// Reads a scenario; says what is wrong with it, if anything.
+    pub fn parse(text: &str) -> Result<Scenario, String> {
+        let scenario: Scenario = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    /// Says what is wrong with it, if anything.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Scenario::Queue(queue) => queue.check(),
+        }
+    }
+
+    /// The same with so many nodes on each side.
+    pub fn with_nodes(mut self, nodes: u32) -> Scenario {
+        match &mut self {
+            Scenario::Queue(queue) => (queue.producers, queue.consumers) = (nodes, nodes),
+        }
+        self
+    }
+
+    /// The same in JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a scenario is plain data")
+    }
+}
+
+/// Runs a scenario that has been checked. The same seed gives the same report, everywhere.
+pub fn run(scenario: &Scenario, seed: u64) -> Report {
+    match scenario {
+        Scenario::Queue(queue) => crate::queue::run(queue, seed),
+    }
+}
+
+/// The same, and if an invariant of a policy or of the simulation breaks, what it says.
+pub fn attempt(scenario: &Scenario, seed: u64) -> Result<Report, String> {
+    std::panic::catch_unwind(|| run(scenario, seed)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        text.unwrap_or_else(|| "an invariant broke".into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All scenarios that come with the simulator, a tenth as large where they are large.
+    fn shipped() -> Vec<(String, Scenario)> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
+        let files = std::fs::read_dir(folder).expect("the scenarios");
+        let paths = files.map(|file| file.expect("a file").path());
+        let json = paths.filter(|path| path.extension().is_some_and(|kind| kind == "json"));
+        let read = |path: std::path::PathBuf| {
+            let text = std::fs::read_to_string(&path).expect("a text");
+            let name = path.display().to_string();
+            let scenario = Scenario::parse(&text).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+            (name, scenario)
+        };
+        json.map(read).collect()
+    }
+
+    #[test]
+    fn shipped_scenarios_are_read_written_and_run_the_same_twice() {
+        let shipped = shipped();
+        assert!(shipped.len() >= 5);
+        for (name, scenario) in shipped {
+            assert_eq!(Scenario::parse(&scenario.to_json()), Ok(scenario.clone()), "{name}");
+            let Scenario::Queue(mut queue) = scenario;
+            queue.producers = queue.producers.min(60);
+            queue.consumers = queue.consumers.min(60);
+            queue.batches = queue.batches.min(50);
+            let small = Scenario::Queue(queue);
+            assert_eq!(attempt(&small, 1), attempt(&small, 1), "{name}");
+            assert!(attempt(&small, 1).is_ok(), "{name}: {:?}", attempt(&small, 1));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_scenario_is_said() {
+        let wrong = |text: &str| Scenario::parse(text).expect_err(text);
+        assert!(wrong(r#"{"kind": "queue", "producers": 0}"#).contains("producers"));
+        assert!(wrong(r#"{"kind": "queue", "speed": 1}"#).contains("speed"));
+        assert!(wrong(r#"{"kind": "tea"}"#).contains("tea"));
+        let all_die = r#"{"kind": "queue", "consumers": 1,
+            "deaths": [{"side": "consumers", "node": 0, "at_ms": 1}]}"#;
+        assert!(wrong(all_die).contains("must live"));
+    }
+}
