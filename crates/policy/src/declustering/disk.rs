@@ -1,8 +1,8 @@
 //! The disk's end: which claim to begin next, how many to have in flight.
 //!
 //! A disk holds copies of several segments and so has several readers. A claim is bound when the
-//! disk begins it, not before: until then its reader may withdraw it. Real disks need a few requests
-//! in flight for their bandwidth; their number is the disk's, whoever they are for.
+//! disk begins it, not before: until then its reader may withdraw it. Real disks need a few
+//! requests in flight for their bandwidth; their number is the disk's, whoever they are for.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;

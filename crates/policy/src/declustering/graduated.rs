@@ -15,7 +15,7 @@ use super::disk::Served;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graduated {
     /// Bytes a reader must lag more before the disk turns to it from one that it reads on
-    /// sequentially. A few blocks for disks that seek, 0 for those that do not.
+    /// sequentially. About 8 blocks for disks that seek, 0 for those that do not.
     pub turn_bytes: u64,
     /// Parts in 256 of a lag that are remembered with every block begun.
     pub memory_gain: u32,
