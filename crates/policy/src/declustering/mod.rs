@@ -20,6 +20,8 @@ mod laggard;
 mod pace;
 pub mod reader;
 mod shares;
+#[cfg(test)]
+mod tests;
 mod unclaimed;
 
 pub use arrival::Arrival;

@@ -249,7 +249,7 @@ impl<'a> Simulation<'a> {
         }
         let (now_ns, mut out) = (self.events.now_ns(), Vec::new());
         let device = &self.mirrors.disks[disk];
-        while let Some(begin) = self.disks[disk].next(&mut out) {
+        while let Some(begin) = self.disks[disk].next(now_ns, &mut out) {
             let (free_ns, follows) = self.queues[disk];
             let mut start_ns = free_ns.max(now_ns + device.overhead_ns);
             if follows != Some((begin.reader as usize, begin.block)) {
@@ -271,7 +271,8 @@ impl<'a> Simulation<'a> {
         if self.is_dead(disk) {
             return;
         }
-        if self.disks[disk].on_done(reader as u32, block) {
+        let now_ns = self.events.now_ns();
+        if self.disks[disk].on_done(reader as u32, block, now_ns) {
             let copy = self.copy_at(reader, disk);
             let at_ns = self.arrives((reader, copy, false));
             self.events.push(at_ns, Event::Data { reader, copy, block });
@@ -280,7 +281,7 @@ impl<'a> Simulation<'a> {
         }
         // Without latency, the reader's next claim is there before the disk decides.
         let hops = if self.mirrors.latency_ns == 0 { 2 } else { 0 };
-        self.events.push(self.events.now_ns(), Event::Free { disk, hops });
+        self.events.push(now_ns, Event::Free { disk, hops });
     }
 
     fn send_to_readers(&mut self, disk: usize, out: Vec<(u32, ToReader)>) {

@@ -78,8 +78,8 @@ impl Reader {
         out.push((copy, ToDisk::Claim { block, bytes, again, told }));
     }
 
-    /// A claim is over. Returns whether nobody else has one of this block, which is then in nobody's
-    /// books.
+    /// A claim is over. Returns whether nobody else has one of this block, which is then in
+    /// nobody's books.
     pub(super) fn forget(&mut self, block: u32, copy: usize) -> bool {
         let asked = self.asked.get_mut(&block).expect("a claim of this block");
         let again = asked.second.is_some_and(|place| place.copy == copy);
