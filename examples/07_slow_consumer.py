@@ -21,9 +21,7 @@ class Work(eu.Module):
 def seconds(**options: str) -> float:
     flow = eu.Flow("slow consumer")
     batches = eu.generate("integers", rows=200 * 65_536)
-    flow.chain(
-        flow.place(batches, count=4), flow.place(Work(), count=4), eu.count(), eu.collect()
-    )
+    flow.chain(flow.place(batches, count=4), flow.place(Work(), count=4), eu.count(), eu.collect())
     return flow.go(workers=4, **options).seconds
 
 

@@ -1,7 +1,8 @@
 """Four equal consumers, one of which becomes ten times slower in the middle of the run.
 
-Each consumer takes 20 ms for a batch of half a mebibyte: a time, not a computation, so that two cores
-carry all four. The bound is the time at which all work is done if everybody works all the time.
+Each consumer takes 20 ms for a batch of half a mebibyte: a time, not a computation, so that two
+cores carry all four. The bound is the time at which all work is done if everybody works all the
+time.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from typing import ClassVar
 
 import pytest
 
@@ -28,7 +29,7 @@ class Stuck(eu.Module):
     """Its first instance stands still until the others have had all the rest."""
 
     # Of the class, because every instance works with a copy of the object.
-    seen: Counter[int] = Counter()
+    seen: ClassVar[Counter[int]] = Counter()
     rest_is_done = threading.Event()
     lock = threading.Lock()
 
