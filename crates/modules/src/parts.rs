@@ -1,5 +1,5 @@
-//! Sources read by parts: whoever is free takes the next one, so a slow instance reads fewer; unless
-//! the flow is to be divided in advance, to compare.
+//! Sources read by parts: whoever is free takes the next one, so a slow instance reads fewer;
+//! unless the flow is to be divided in advance, to compare.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
