@@ -22,9 +22,6 @@ type Way = (&'static str, fn(&mut Mirrors));
 /// A table, by name.
 type Table = (&'static str, fn() -> std::io::Result<()>);
 
-/// A table to make, by name.
-type Table = (&'static str, fn() -> std::io::Result<()>);
-
 fn main() -> std::io::Result<()> {
     let wanted = std::env::args().nth(1).unwrap_or_default();
     let tables: [Table; 9] = [
