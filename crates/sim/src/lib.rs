@@ -4,6 +4,7 @@
 //! seed that fails replays.
 #![forbid(unsafe_code)]
 
+pub mod disks;
 pub mod events;
 pub mod fluid;
 pub mod queue;

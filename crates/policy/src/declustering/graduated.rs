@@ -1,0 +1,60 @@
+//! Graduated declustering as it is done here: the laggard first, and a disk remembers who lagged.
+//!
+//! By itself, *the laggard first* lets load ripple round the ring only along a slope: a disk helps
+//! the reader on its left because that one lags the one on its right, so each hop costs up to a
+//! block, and the reader next to a slow disk ends up behind by the square root of what the slow
+//! disk did not deliver. So the disk also adds up, block by block, a part of how far each of its
+//! readers lags the others, and serves whoever lags most with that added. In the long run it then
+//! gives each reader the share it needs without anybody lagging: the slope vanishes, and a disk
+//! that slows is felt a hop further with every block or two (integral control; with lag alone it is
+//! proportional).
+
+use super::disk::Served;
+
+/// The laggard first, with memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Graduated {
+    /// Bytes a reader must lag more before the disk turns to it from one that it reads on
+    /// sequentially. A few blocks for disks that seek, 0 for those that do not.
+    pub turn_bytes: u64,
+    /// Parts in 256 of a lag that are remembered with every block begun.
+    pub memory_gain: u32,
+    /// What is remembered of a reader at most, in blocks of the size just begun.
+    pub memory_blocks_max: u32,
+}
+
+impl Default for Graduated {
+    fn default() -> Graduated {
+        Graduated { turn_bytes: 0, memory_gain: 32, memory_blocks_max: 4 }
+    }
+}
+
+impl Graduated {
+    /// The reader that lags most.
+    pub(super) fn choose<'a>(
+        &self,
+        readers: impl Iterator<Item = (&'a u32, &'a mut Served)>,
+        last: Option<(u32, u32)>,
+    ) -> Option<u32> {
+        let mut waiting: alloc::vec::Vec<_> =
+            readers.filter(|(_, served)| served.next().is_some()).collect();
+        let count = waiting.len() as i128;
+        let sum: i128 = waiting.iter().map(|(_, served)| i128::from(served.open_bytes())).sum();
+        for (_, served) in &mut waiting {
+            let block_bytes = served.next().map_or(0, |claim| claim.bytes);
+            let lag = i128::from(served.open_bytes()) - sum / count;
+            let part = lag * i128::from(self.memory_gain) / 256;
+            let most = i128::from(block_bytes) * i128::from(self.memory_blocks_max);
+            served.memory = (i128::from(served.memory) + part).clamp(-most, most) as i64;
+        }
+        let key = |(id, served): &(&u32, &mut Served)| {
+            let next = served.next().map(|claim| claim.block);
+            let is_turn =
+                last.is_some_and(|(reader, block)| reader == **id && next == Some(block + 1));
+            let open = served.open_bytes();
+            let stay = if is_turn { self.turn_bytes.min(open / 8) } else { 0 };
+            (i128::from(open) + i128::from(served.memory) + i128::from(stay), !served.rank, !**id)
+        };
+        waiting.iter().max_by_key(|reader| key(reader)).map(|(id, _)| **id)
+    }
+}

@@ -1,0 +1,100 @@
+//! The end of a segment: claims are withdrawn for copies that would begin them sooner, and what a
+//! slow disk has begun is read again by an idle one.
+//!
+//! A block that a slow disk holds without having begun it is what makes readers late when more than
+//! one request is outstanding; one it has begun is the rest. The first costs a message to take
+//! back. The second is read twice, at most `again_max` times a segment, and only by disks that
+//! nobody else needs.
+
+use super::{Asked, Outbox, Place, Reader, Stage};
+use crate::declustering::ToDisk;
+
+impl Reader {
+    /// Withdraws claims for copies at which none wait and for which no block is left.
+    pub(super) fn rebalance(&mut self, now_ns: u64, out: &mut Outbox) {
+        for to in 0..self.copies.len() {
+            let at = &self.copies[to];
+            if at.is_lost || at.waiting + at.coming > 0 {
+                continue;
+            }
+            // An idle disk would begin at once; another one a gap after its last.
+            let begins_ns = match (at.is_idle, at.pace.gap_ns()) {
+                (true, _) => 0,
+                (false, Some(gap_ns)) => gap_ns + gap_ns / 4,
+                (false, None) => continue,
+            };
+            if let Some((block, from)) = self.withdrawable(to, begins_ns, now_ns) {
+                let place = self.asked.get_mut(&block).and_then(|asked| asked.first.as_mut());
+                place.expect("a claim that waits").stage = Stage::Leaving { to };
+                self.copies[to].coming += 1;
+                out.push((from, ToDisk::Withdraw { block }));
+            }
+        }
+    }
+
+    /// A block that waits where it would be done later than at `to`, which would begin it in
+    /// `begins_ns`: of the copy that is latest the last one, or of a stream the first, which is
+    /// needed first.
+    fn withdrawable(&self, to: usize, begins_ns: u64, now_ns: u64) -> Option<(u32, usize)> {
+        let to_ns = self.copies[to].pace.service_ns();
+        let mut best: Option<(u64, u64, u32, usize)> = None;
+        for (&block, asked) in &self.asked {
+            let Some(Place { copy, sent, stage: Stage::Waiting }) = asked.first else { continue };
+            let from = &self.copies[copy];
+            if copy == to || from.is_quick || asked.second.is_some() || self.is_bad(block, to) {
+                continue;
+            }
+            let wait_ns = from.pace.gap_now_ns(now_ns).saturating_mul(from.waiting as u64);
+            let services_ns = to_ns.zip(from.pace.service_ns());
+            let (here_ns, there_ns) = services_ns.unwrap_or_default();
+            let rank = if self.settings.is_stream { u64::from(u32::MAX - block) } else { sent };
+            let later = best.is_none_or(|(wait, at, ..)| (wait_ns, rank) > (wait, at));
+            if wait_ns + there_ns > begins_ns + here_ns && later {
+                best = Some((wait_ns, rank, block, copy));
+            }
+        }
+        best.map(|(_, _, block, copy)| (block, copy))
+    }
+
+    /// Claims blocks again that another disk has begun, at disks that are idle and would be done
+    /// sooner.
+    pub(super) fn read_again(&mut self, now_ns: u64, out: &mut Outbox) {
+        for to in 0..self.copies.len() {
+            let at = &self.copies[to];
+            let is_free = at.is_idle && !at.is_lost && at.waiting + at.coming == 0;
+            if !is_free || self.again == self.settings.again_max {
+                continue;
+            }
+            let Some((worthwhile_ns, block)) = self.most_overdue(to, now_ns) else { continue };
+            if worthwhile_ns <= now_ns {
+                self.again += 1;
+                self.claim(block, to, true, now_ns, out);
+            } else {
+                let wake_ns = self.wake_ns.map_or(worthwhile_ns, |at_ns| at_ns.min(worthwhile_ns));
+                self.wake_ns = Some(wake_ns);
+            }
+        }
+    }
+
+    /// Of the blocks begun elsewhere and there only, the one worth reading again first, and from
+    /// when on.
+    fn most_overdue(&self, to: usize, now_ns: u64) -> Option<(u64, u32)> {
+        let known = |copy: &super::Copy| copy.pace.service_ns();
+        let here_ns =
+            known(&self.copies[to]).or_else(|| self.copies.iter().filter_map(known).min());
+        let candidates = self.asked.iter().filter_map(|(&block, asked)| {
+            let Asked { first: Some(place), second: None } = asked else { return None };
+            let Stage::Begun { at_ns } = place.stage else { return None };
+            if place.copy == to || self.is_bad(block, to) {
+                return None;
+            }
+            let there_ns = known(&self.copies[place.copy]).or(here_ns)?;
+            let here_ns = here_ns.unwrap_or(there_ns);
+            // What is late is expected to take as long again as it has taken so far.
+            let late_ns = at_ns + (there_ns + there_ns / 8).max(here_ns);
+            let sooner = now_ns + here_ns < at_ns + there_ns;
+            Some((if sooner { now_ns } else { late_ns }, block))
+        });
+        candidates.min()
+    }
+}

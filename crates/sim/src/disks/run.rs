@@ -1,0 +1,301 @@
+//! Drives the endpoints through virtual time.
+
+use std::collections::BTreeMap;
+
+use euphrates_policy::declustering::disk::Disk;
+use euphrates_policy::declustering::reader::{NoCopy, Reader};
+use euphrates_policy::declustering::{Claiming, ToDisk, ToReader};
+
+use super::{Mirrors, Report};
+use crate::events::Events;
+use crate::random::Random;
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Start {
+        reader: usize,
+    },
+    ToDisk {
+        reader: usize,
+        copy: usize,
+        message: ToDisk,
+    },
+    ToReader {
+        reader: usize,
+        copy: usize,
+        message: ToReader,
+    },
+    /// The disk has time, once everything that happens now has happened.
+    Free {
+        disk: usize,
+        hops: u8,
+    },
+    Read {
+        disk: usize,
+        reader: usize,
+        block: u32,
+    },
+    Data {
+        reader: usize,
+        copy: usize,
+        block: u32,
+    },
+    Wake {
+        reader: usize,
+    },
+    Lost {
+        reader: usize,
+        copy: usize,
+    },
+}
+
+struct Simulation<'a> {
+    mirrors: &'a Mirrors,
+    events: Events<Event>,
+    random: Random,
+    readers: Vec<Reader>,
+    disks: Vec<Disk>,
+    /// When each disk has served its queue, and which block would follow.
+    queues: Vec<(u64, Option<(usize, u32)>)>,
+    /// When the last message between two ends arrives, by reader, copy and direction.
+    links: BTreeMap<(usize, usize, bool), u64>,
+    delivered: Vec<Vec<bool>>,
+    handed: Vec<u32>,
+    report: Report,
+}
+
+/// How often the books of a reader are counted in full.
+const CHECK_EVERY: u64 = 4099;
+
+/// Reads everything. Panics if a block is delivered twice, or out of order, or never.
+pub fn run(mirrors: &Mirrors, seed: u64) -> Report {
+    let mut simulation = Simulation::new(mirrors, seed);
+    let mut count = 0;
+    while let Some(event) = simulation.events.pop() {
+        simulation.on(event);
+        count += 1;
+        if count % CHECK_EVERY == 0 {
+            simulation.readers[count as usize % mirrors.segments.len()].check_all();
+        }
+    }
+    simulation.finish()
+}
+
+impl<'a> Simulation<'a> {
+    fn new(mirrors: &'a Mirrors, seed: u64) -> Simulation<'a> {
+        let disk = || Disk::new(mirrors.order.clone(), mirrors.depth_max);
+        let mut disks: Vec<Disk> = mirrors.disks.iter().map(|_| disk()).collect();
+        let mut events = Events::default();
+        for (reader, segment) in mirrors.segments.iter().enumerate() {
+            events.push(segment.from_ns, Event::Start { reader });
+            for (rank, &at) in segment.copies.iter().enumerate() {
+                disks[at].on_reader(reader as u32, rank);
+                if let Some(dies_ns) = mirrors.disks[at].dies_ns {
+                    let lost = Event::Lost { reader, copy: rank };
+                    events.push(dies_ns.max(segment.from_ns) + mirrors.notice_ns, lost);
+                }
+            }
+        }
+        let of = |(reader, segment): (usize, &super::Segment)| {
+            let mut settings = mirrors.settings;
+            if let Claiming::Random(seed) = &mut settings.claiming {
+                // Or all readers would draw the same copies, and share the disks evenly.
+                *seed = Random::new(*seed + reader as u64).next_u64();
+            }
+            Reader::new(settings, &segment.sizes, segment.copies.len())
+        };
+        let blocks = |segment: &super::Segment| vec![false; segment.sizes.len()];
+        let segments = &mirrors.segments;
+        Simulation {
+            mirrors,
+            events,
+            random: Random::new(seed),
+            readers: segments.iter().enumerate().map(of).collect(),
+            disks,
+            queues: vec![(0, None); mirrors.disks.len()],
+            links: BTreeMap::new(),
+            delivered: segments.iter().map(blocks).collect(),
+            handed: vec![0; segments.len()],
+            report: Report { ends_ns: vec![0; segments.len()], ..Report::default() },
+        }
+    }
+
+    fn on(&mut self, event: Event) {
+        let now_ns = self.events.now_ns();
+        match event {
+            Event::Start { reader } => self.with(reader, |it, out| {
+                it.start(now_ns, out);
+                Ok(())
+            }),
+            Event::ToReader { reader, copy, message } => {
+                self.with(reader, |it, out| {
+                    it.on_message(copy, message, now_ns, out);
+                    Ok(())
+                });
+            }
+            Event::Wake { reader } => {
+                if self.readers[reader].wake_at_ns() == Some(now_ns) {
+                    self.with(reader, |it, out| {
+                        it.on_wake(now_ns, out);
+                        Ok(())
+                    });
+                }
+            }
+            Event::Lost { reader, copy } => {
+                self.with(reader, |it, out| it.on_lost(copy, now_ns, out));
+            }
+            Event::Data { reader, copy, block } => self.on_data(reader, copy, block),
+            Event::ToDisk { reader, copy, message } => {
+                let disk = self.mirrors.segments[reader].copies[copy];
+                if !self.is_dead(disk) {
+                    let mut out = Vec::new();
+                    self.disks[disk].on_message(reader as u32, message, &mut out);
+                    self.send_to_readers(disk, out);
+                    self.begin(disk);
+                }
+            }
+            Event::Free { disk, hops: 0 } => self.begin(disk),
+            Event::Free { disk, hops } => {
+                self.events.push(now_ns, Event::Free { disk, hops: hops - 1 });
+            }
+            Event::Read { disk, reader, block } => self.on_read(disk, reader, block),
+        }
+    }
+
+    /// A reader acts; its messages leave, and what it can hand over is taken.
+    fn with(
+        &mut self,
+        reader: usize,
+        act: impl FnOnce(&mut Reader, &mut Vec<(usize, ToDisk)>) -> Result<(), NoCopy>,
+    ) {
+        if self.report.failed.iter().any(|&(failed, _)| failed == reader) {
+            return;
+        }
+        let (now_ns, mut out) = (self.events.now_ns(), Vec::new());
+        let it = &mut self.readers[reader];
+        if let Err(error) = act(it, &mut out) {
+            self.report.failed.push((reader, error));
+            self.report.ends_ns[reader] = now_ns;
+            let copies = &self.mirrors.segments[reader].copies;
+            copies.iter().for_each(|&disk| self.disks[disk].on_gone(reader as u32));
+            return;
+        }
+        self.report.held_bytes = self.report.held_bytes.max(it.held_bytes());
+        while let Some(block) = it.take(now_ns, &mut out) {
+            let order = !self.mirrors.settings.is_stream || block == self.handed[reader];
+            assert!(order, "block {block} of {reader} came out of order");
+            let twice = core::mem::replace(&mut self.delivered[reader][block as usize], true);
+            assert!(!twice, "block {block} of {reader} came twice");
+            self.handed[reader] += 1;
+            self.report.blocks += 1;
+        }
+        if self.report.ends_ns[reader] == 0 && it.is_done() {
+            self.report.ends_ns[reader] = now_ns.max(1);
+        }
+        if let Some(at_ns) = it.wake_at_ns() {
+            assert!(at_ns > now_ns, "a reader wants to wake in the past");
+            self.events.push(at_ns, Event::Wake { reader });
+        }
+        self.report.messages += out.len() as u64;
+        for (copy, message) in out {
+            let at_ns = self.arrives((reader, copy, true));
+            self.events.push(at_ns, Event::ToDisk { reader, copy, message });
+        }
+    }
+
+    fn on_data(&mut self, reader: usize, copy: usize, block: u32) {
+        let now_ns = self.events.now_ns();
+        let is_bad = self.mirrors.segments[reader].bad.contains(&(copy, block));
+        let mut is_new = is_bad;
+        self.with(reader, |it, out| {
+            if is_bad {
+                return it.on_failed(copy, block, now_ns, out);
+            }
+            is_new = it.on_done(copy, block, now_ns, out);
+            Ok(())
+        });
+        self.report.wasted += u64::from(!is_new);
+    }
+
+    fn is_dead(&self, disk: usize) -> bool {
+        self.mirrors.disks[disk].dies_ns.is_some_and(|at_ns| at_ns <= self.events.now_ns())
+    }
+
+    fn begin(&mut self, disk: usize) {
+        if self.is_dead(disk) {
+            return;
+        }
+        let (now_ns, mut out) = (self.events.now_ns(), Vec::new());
+        let device = &self.mirrors.disks[disk];
+        while let Some(begin) = self.disks[disk].next(&mut out) {
+            let (free_ns, follows) = self.queues[disk];
+            let mut start_ns = free_ns.max(now_ns + device.overhead_ns);
+            if follows != Some((begin.reader as usize, begin.block)) {
+                start_ns = start_ns.saturating_add(device.seek_ns);
+                self.report.seeks += 1;
+            }
+            let end_ns = device.speed.done_at(start_ns, begin.bytes);
+            let after = (begin.reader as usize, begin.block + 1);
+            self.queues[disk] = (end_ns.unwrap_or(u64::MAX), Some(after));
+            if let Some(end_ns) = end_ns {
+                let reader = begin.reader as usize;
+                self.events.push(end_ns, Event::Read { disk, reader, block: begin.block });
+            }
+        }
+        self.send_to_readers(disk, out);
+    }
+
+    fn on_read(&mut self, disk: usize, reader: usize, block: u32) {
+        if self.is_dead(disk) {
+            return;
+        }
+        if self.disks[disk].on_done(reader as u32, block) {
+            let copy = self.copy_at(reader, disk);
+            let at_ns = self.arrives((reader, copy, false));
+            self.events.push(at_ns, Event::Data { reader, copy, block });
+        } else {
+            self.report.wasted += 1;
+        }
+        // Without latency, the reader's next claim is there before the disk decides.
+        let hops = if self.mirrors.latency_ns == 0 { 2 } else { 0 };
+        self.events.push(self.events.now_ns(), Event::Free { disk, hops });
+    }
+
+    fn send_to_readers(&mut self, disk: usize, out: Vec<(u32, ToReader)>) {
+        self.report.messages += out.len() as u64;
+        for (reader, message) in out {
+            let reader = reader as usize;
+            let copy = self.copy_at(reader, disk);
+            let at_ns = self.arrives((reader, copy, false));
+            self.events.push(at_ns, Event::ToReader { reader, copy, message });
+        }
+    }
+
+    fn copy_at(&self, reader: usize, disk: usize) -> usize {
+        let copies = &self.mirrors.segments[reader].copies;
+        copies.iter().position(|&at| at == disk).expect("a copy on this disk")
+    }
+
+    /// When a message that leaves now arrives, not before one that left earlier.
+    fn arrives(&mut self, link: (usize, usize, bool)) -> u64 {
+        let mirrors = self.mirrors;
+        let at_ns = self.events.now_ns() + mirrors.latency_ns;
+        if mirrors.latency_spread_ns == 0 {
+            return at_ns;
+        }
+        let last_ns = self.links.entry(link).or_default();
+        *last_ns = (at_ns + self.random.below(mirrors.latency_spread_ns)).max(*last_ns);
+        *last_ns
+    }
+
+    fn finish(mut self) -> Report {
+        for (reader, it) in self.readers.iter().enumerate() {
+            if self.report.failed.iter().all(|&(failed, _)| failed != reader) {
+                it.check_all();
+                assert!(it.is_done(), "reader {reader} never ended");
+                self.report.again += it.again() as u64;
+            }
+        }
+        self.report
+    }
+}
