@@ -12,6 +12,7 @@ pub mod declustering;
 pub mod device;
 pub mod distributed;
 pub mod memory;
+pub mod placement;
 pub mod queue;
 pub mod sort;
 pub mod stall;

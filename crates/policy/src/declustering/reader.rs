@@ -98,10 +98,12 @@ struct Copy {
 }
 
 /// A block that was claimed, at one or two copies.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Asked {
     first: Option<Place>,
     second: Option<Place>,
+    /// It was withdrawn once; if that happened again and again, it could go round for ever.
+    is_moved: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -213,6 +215,7 @@ impl Reader {
                 self.unclaimed.give_back(block);
             } else {
                 self.claim(block, to, false, now_ns, out);
+                self.asked.entry(block).and_modify(|asked| asked.is_moved = true);
             }
         }
     }

@@ -8,6 +8,8 @@
 
 pub mod bound;
 mod run;
+#[cfg(test)]
+mod tests;
 
 use euphrates_policy::declustering::Order;
 use euphrates_policy::declustering::reader::{NoCopy, Settings};

@@ -60,7 +60,7 @@ impl Reader {
         let bytes = self.unclaimed.bytes_of(block);
         let place = Place { copy, sent: self.sent, stage: Stage::Waiting };
         self.sent += 1;
-        let asked = self.asked.entry(block).or_insert(Asked { first: None, second: None });
+        let asked = self.asked.entry(block).or_insert_with(Asked::default);
         if again {
             assert!(asked.second.replace(place).is_none() && asked.first.is_some());
         } else {

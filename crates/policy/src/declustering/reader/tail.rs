@@ -41,7 +41,8 @@ impl Reader {
         for (&block, asked) in &self.asked {
             let Some(Place { copy, sent, stage: Stage::Waiting }) = asked.first else { continue };
             let from = &self.copies[copy];
-            if copy == to || from.is_quick || asked.second.is_some() || self.is_bad(block, to) {
+            let settled = from.is_quick || asked.is_moved && !self.copies[to].is_idle;
+            if copy == to || settled || asked.second.is_some() || self.is_bad(block, to) {
                 continue;
             }
             let wait_ns = from.pace.gap_now_ns(now_ns).saturating_mul(from.waiting as u64);
@@ -83,7 +84,7 @@ impl Reader {
         let here_ns =
             known(&self.copies[to]).or_else(|| self.copies.iter().filter_map(known).min());
         let candidates = self.asked.iter().filter_map(|(&block, asked)| {
-            let Asked { first: Some(place), second: None } = asked else { return None };
+            let Asked { first: Some(place), second: None, .. } = asked else { return None };
             let Stage::Begun { at_ns } = place.stage else { return None };
             if place.copy == to || self.is_bad(block, to) {
                 return None;

@@ -1,0 +1,27 @@
+//! Chained declustering for any number of copies (River 2.2.3).
+
+use alloc::vec::Vec;
+
+use super::ring::ring;
+use super::{Error, Placement, expect_room};
+
+/// The copies of a segment on disks that follow each other on a ring, where neighbours are on
+/// different workers. `workers` says on which worker each disk is.
+///
+/// # Errors
+/// If there are fewer disks than copies, or nothing to place.
+pub fn chained(
+    workers: &[u32],
+    segments_per_disk: usize,
+    copies: usize,
+) -> Result<Placement, Error> {
+    expect_room(workers.len(), segments_per_disk, copies)?;
+    let ring = ring(workers, copies);
+    let mut place = alloc::vec![0; ring.len()];
+    ring.iter().enumerate().for_each(|(at, &disk)| place[disk] = at);
+    let of_disk = |disk: usize| -> Vec<usize> {
+        (0..copies).map(|copy| ring[(place[disk] + copy) % ring.len()]).collect()
+    };
+    let segments = (0..segments_per_disk * ring.len()).map(|at| of_disk(at % ring.len()));
+    Ok(Placement::new(segments.collect(), workers))
+}

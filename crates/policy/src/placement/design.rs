@@ -1,0 +1,121 @@
+//! A block design: a disk shares its segments evenly with all other disks.
+//!
+//! It is developed cyclically: a *base block* of places on the ring is moved round by one place at
+//! a time, so that all disks hold the same, and two disks share as many segments as the base blocks
+//! have differences equal to theirs. So it comes down to base blocks in which all differences are
+//! equally frequent: a difference family where there is one, and otherwise as near as choosing the
+//! rarest difference each time comes. Where that would put two copies on one worker, two segments
+//! exchange their mirrors.
+
+use alloc::vec::Vec;
+
+use super::ring::{is_even, ring};
+use super::{Error, Placement, expect_room};
+
+/// The copies of each disk's segments on as many different disks as there are, evenly. With
+/// `segments_per_disk` of half the number of disks or more, every disk shares with every other one.
+///
+/// # Errors
+/// If there are fewer disks than copies, or nothing to place.
+pub fn spread(
+    workers: &[u32],
+    segments_per_disk: usize,
+    copies: usize,
+) -> Result<Placement, Error> {
+    expect_room(workers.len(), segments_per_disk, copies)?;
+    let ring = ring(workers, copies);
+    let disks = ring.len();
+    // If all workers have as many disks, places are on one worker whose difference is a multiple
+    // of their number; if not, that is seen to afterwards.
+    let next_same = || (1..disks).find(|&step| workers[ring[0]] == workers[ring[step]]);
+    let same = if is_even(workers) { next_same().unwrap_or(disks) } else { disks };
+    let mut frequency = alloc::vec![0usize; disks];
+    let mut segments = Vec::with_capacity(segments_per_disk * disks);
+    for _ in 0..segments_per_disk {
+        let block = base_block(&mut frequency, same, copies);
+        segments.extend(developed(&block, &ring, workers));
+    }
+    Ok(Placement::new(segments, workers))
+}
+
+/// A base block moved round the ring, with mirrors exchanged that would be on one worker.
+fn developed(block: &[usize], ring: &[usize], workers: &[u32]) -> Vec<Vec<usize>> {
+    let mut segments: Vec<Vec<usize>> = ring.iter().map(|&disk| alloc::vec![disk]).collect();
+    for &step in &block[1..] {
+        let moved = (0..ring.len()).map(|at| ring[(at + step) % ring.len()]);
+        let mut mirrors: Vec<usize> = moved.collect();
+        exchange(&segments, &mut mirrors, workers);
+        segments.iter_mut().zip(mirrors).for_each(|(segment, mirror)| segment.push(mirror));
+    }
+    // Where exchanging finds no way out, the chain may.
+    let chain = (0..ring.len())
+        .map(|by| (0..block.len()).map(|copy| ring[(by + copy) % ring.len()]).collect());
+    let chain: Vec<Vec<usize>> = chain.collect();
+    let clashes = |segments: &[Vec<usize>]| -> usize {
+        segments
+            .iter()
+            .map(|segment| {
+                (1..segment.len())
+                    .map(|at| clash(&segment[..at], segment[at], workers))
+                    .sum::<usize>()
+            })
+            .sum()
+    };
+    if clashes(&chain) < clashes(&segments) { chain } else { segments }
+}
+
+/// How badly a disk goes with the copies a segment has.
+fn clash(segment: &[usize], disk: usize, workers: &[u32]) -> usize {
+    let with = |&other: &usize| match workers[other] == workers[disk] {
+        true if other == disk => workers.len() * workers.len(),
+        same => usize::from(same),
+    };
+    segment.iter().map(with).sum()
+}
+
+/// Exchanges mirrors of two segments where that leaves fewer on a worker, or disk, they are on.
+fn exchange(segments: &[Vec<usize>], mirrors: &mut [usize], workers: &[u32]) {
+    let clash = |at: usize, mirror: usize| clash(&segments[at], mirror, workers);
+    for at in 0..mirrors.len() {
+        let now = clash(at, mirrors[at]);
+        if now == 0 {
+            continue;
+        }
+        let gain = |&other: &usize| {
+            let before = now + clash(other, mirrors[other]);
+            before.saturating_sub(clash(at, mirrors[other]) + clash(other, mirrors[at]))
+        };
+        let others = (1..mirrors.len()).map(|by| (at + by) % mirrors.len());
+        if let Some(other) = others.max_by_key(gain).filter(|other| gain(other) > 0) {
+            mirrors.swap(at, other);
+        }
+    }
+}
+
+/// Place 0 and `copies - 1` others, whose differences are the rarest so far.
+fn base_block(frequency: &mut [usize], same: usize, copies: usize) -> Vec<usize> {
+    let disks = frequency.len();
+    let mut block = alloc::vec![0];
+    while block.len() < copies {
+        let cost = |at: usize| -> (usize, usize) {
+            let steps = block.iter().map(|&other| (at + disks - other) % disks);
+            let on_one = steps.clone().filter(|step| step % same == 0).count();
+            // Both ways count, and are one and the same half-way round.
+            (on_one, steps.map(|step| square(frequency[step], step * 2 == disks)).sum())
+        };
+        let free = (1..disks).filter(|at| !block.contains(at));
+        let at = free.min_by_key(|&at| cost(at)).expect("more disks than copies");
+        for &other in &block {
+            let step = (at + disks - other) % disks;
+            frequency[step] += 1;
+            frequency[disks - step] += 1;
+        }
+        block.push(at);
+    }
+    block
+}
+
+/// By how much the sum of squares grows, halved, when a difference is used once more.
+fn square(frequency: usize, is_half: bool) -> usize {
+    if is_half { 2 * frequency + 2 } else { 2 * frequency + 1 }
+}

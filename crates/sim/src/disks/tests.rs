@@ -1,0 +1,141 @@
+//! Random clusters, deaths and delays: every block once, in order where there is one, and an end.
+
+use euphrates_policy::declustering::reader::Settings;
+use euphrates_policy::declustering::{Arrival, Claiming, Graduated, Laggard, Order, Shares};
+
+use super::{Device, Mirrors, Report, Segment, run};
+use crate::random::Random;
+use crate::speed::{Speed, Step};
+
+const MEGABYTE: u64 = 1 << 20;
+
+fn random_disk(random: &mut Random) -> Device {
+    let fast = 1000 * MEGABYTE / (1 + random.below(100));
+    let change = |random: &mut Random| {
+        let stands = random.chance(100);
+        let bytes_per_second = if stands { 0 } else { 1000 * MEGABYTE / (1 + random.below(1000)) };
+        Step { from_ns: random.below(2_000_000_000), bytes_per_second }
+    };
+    let mut steps: Vec<Step> = (0..random.below(4)).map(|_| change(random)).collect();
+    // In the end it moves again, or a run might last for ever.
+    steps.push(Step { from_ns: 2_000_000_000, bytes_per_second: fast });
+    Device {
+        speed: Speed::changing(fast, &steps),
+        seek_ns: random.below(3) * 4_000_000,
+        overhead_ns: random.below(2) * 1_000_000,
+        dies_ns: None,
+    }
+}
+
+fn random_segment(random: &mut Random, disks: usize) -> Segment {
+    let mut order: Vec<usize> = (0..disks).collect();
+    random.shuffle(&mut order);
+    let copies = random.between(1, 4.min(disks as u64)) as usize;
+    let blocks = random.below(60);
+    let even = random.chance(500);
+    let size = |random: &mut Random| if even { MEGABYTE } else { random.below(4 * MEGABYTE) };
+    let mut segment = Segment {
+        copies: order[..copies].to_vec(),
+        sizes: (0..blocks).map(|_| size(random)).collect(),
+        from_ns: random.below(2) * random.below(500_000_000),
+        bad: Vec::new(),
+    };
+    if copies > 1 && random.chance(300) {
+        let keeps = random.below(copies as u64) as usize;
+        let bad = (0..blocks as u32).filter(|_| random.chance(200)).collect::<Vec<_>>();
+        let places = bad.into_iter().map(|block| (random.below(copies as u64) as usize, block));
+        segment.bad = places.filter(|&(copy, _)| copy != keeps).collect();
+    }
+    segment
+}
+
+fn random_mirrors(random: &mut Random) -> Mirrors {
+    let disks = random.between(1, 9) as usize;
+    let orders = [
+        Order::Arrival(Arrival),
+        Order::Laggard(Laggard),
+        Order::Shares(Shares::new(8, 50)),
+        Order::Graduated(Graduated { turn_bytes: 4 * MEGABYTE, ..Graduated::default() }),
+        Order::Graduated(Graduated::default()),
+    ];
+    let claimings = [
+        Claiming::One(random.below(3) as usize),
+        Claiming::Random(random.next_u64() >> 1),
+        Claiming::Alternate,
+        Claiming::Room(random.between(1, 5) as usize),
+    ];
+    let late = random.chance(700);
+    Mirrors {
+        disks: (0..disks).map(|_| random_disk(random)).collect(),
+        segments: (0..random.between(1, 12)).map(|_| random_segment(random, disks)).collect(),
+        settings: Settings {
+            claiming: if late { Claiming::Late } else { claimings[random.below(4) as usize] },
+            is_stream: random.chance(400),
+            window_bytes_max: random.below(40 * MEGABYTE),
+            claims_max: random.between(1, 16) as usize,
+            again_max: random.below(9) as usize,
+        },
+        order: orders[random.below(5) as usize].clone(),
+        depth_max: random.between(1, 4) as usize,
+        latency_ns: random.below(3) * random.below(20_000_000),
+        latency_spread_ns: random.below(2) * random.below(20_000_000),
+        notice_ns: random.below(100_000_000),
+    }
+}
+
+/// Runs seeds; the simulation itself asserts that each block comes once and in order, and that
+/// readers end. A failing seed is printed.
+fn try_seeds(seeds: std::ops::Range<u64>, check: fn(&Mirrors, &Report), die: bool) {
+    for seed in seeds {
+        let mut random = Random::new(seed);
+        let mut mirrors = random_mirrors(&mut random);
+        if die {
+            for disk in &mut mirrors.disks {
+                disk.dies_ns = random.chance(300).then(|| random.below(1_000_000_000));
+            }
+        }
+        let outcome = std::panic::catch_unwind(|| check(&mirrors, &run(&mirrors, seed)));
+        assert!(outcome.is_ok(), "seed {seed}: {mirrors:#?}");
+    }
+}
+
+#[test]
+fn every_block_comes_once_and_in_order_whatever_the_disks_do() {
+    let check = |mirrors: &Mirrors, report: &Report| {
+        assert!(report.failed.is_empty());
+        let blocks = |segment: &Segment| segment.sizes.len() as u64;
+        assert_eq!(report.blocks, mirrors.segments.iter().map(blocks).sum::<u64>());
+        let again_max = mirrors.segments.len() * mirrors.settings.again_max;
+        assert!(report.again <= again_max as u64 && report.wasted <= report.again);
+        let bad: usize = mirrors.segments.iter().map(|segment| segment.bad.len()).sum();
+        assert!(report.again == 0 || report.messages > 0 || bad > 0);
+        let late = mirrors.settings.claiming == Claiming::Late;
+        assert!(late || report.again == 0);
+    };
+    try_seeds(0..3000, check, false);
+}
+
+#[test]
+fn a_reader_fails_only_when_no_copy_of_a_block_is_left() {
+    let check = |mirrors: &Mirrors, report: &Report| {
+        for &(reader, error) in &report.failed {
+            let segment = &mirrors.segments[reader];
+            let is_gone = |(copy, &disk): (usize, &usize)| {
+                mirrors.disks[disk].dies_ns.is_some() || segment.bad.contains(&(copy, error.block))
+            };
+            assert!(segment.copies.iter().enumerate().all(is_gone), "{error:?} of {reader}");
+        }
+    };
+    try_seeds(10_000..13_000, check, true);
+}
+
+#[test]
+fn what_a_reader_holds_stays_within_its_window() {
+    let check = |mirrors: &Mirrors, report: &Report| {
+        let sizes = mirrors.segments.iter().flat_map(|segment| &segment.sizes);
+        let largest = sizes.copied().max().unwrap_or(0);
+        let held_max = mirrors.settings.window_bytes_max.max(largest);
+        assert!(report.held_bytes <= held_max, "{} of {held_max}", report.held_bytes);
+    };
+    try_seeds(20_000..21_000, check, false);
+}
