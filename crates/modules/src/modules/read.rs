@@ -7,7 +7,8 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::error::unknown;
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
-use euphrates_io::collection::{Claims, Collection};
+use euphrates_io::collection::{Collection, ReadAs, Reading};
+use euphrates_io::declustering::Mirrors;
 use euphrates_io::segment::ReadOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,7 +19,9 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     summary: "Reads a collection.",
     detail: "Each instance takes the next blocks when it has finished some, so a slow one reads \
              fewer. With `order`, the records come as a stream, in the order written. Every block \
-             is compared with its checksum before it is used.",
+             is compared with its checksum before it is used. The copies of a mirrored collection \
+             share the reading by the speed each disk has now (graduated declustering); a block \
+             that one copy has lost is read from another, and the report says so.",
     inputs: NONE,
     outputs: OUT,
     order: Order::Any,
@@ -28,6 +31,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config = spec::parse_config::<Config>(config)?;
+        config.mirrors()?;
         Ok(Arc::new(Read { config, home: Mutex::default(), source: Mutex::default() }))
     },
 };
@@ -44,6 +48,16 @@ pub struct Config {
     /// Keep the order in which the records were written.
     #[serde(default)]
     pub order: bool,
+    /// How the copies of a mirrored collection share the reading: `graduated`, or, to compare,
+    /// `shares`, `laggard`, `arrival`, `alternate`, `random` or `primary`; `graduated` if absent.
+    #[serde(default)]
+    pub mirrors: Option<String>,
+}
+
+impl Config {
+    fn mirrors(&self) -> Result<Mirrors> {
+        self.mirrors.as_deref().map_or(Ok(Mirrors::default()), Mirrors::parse)
+    }
 }
 
 struct Read {
@@ -56,7 +70,7 @@ struct Read {
 struct Source {
     collection: Collection,
     columns: Option<Vec<usize>>,
-    claims: Arc<Claims>,
+    reading: Arc<Reading>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -80,8 +94,11 @@ impl Read {
         let columns = self.config.columns.as_ref();
         let columns = columns.map(|names| names.iter().map(position).collect::<Result<_>>());
         let columns = columns.transpose()?;
-        let claims = collection.claims(self.config.order);
-        Ok(Source { collection, columns, claims })
+        let options = ReadOptions { columns: columns.clone(), ..ReadOptions::default() };
+        let mirrors = self.config.mirrors()?;
+        let reading =
+            collection.reading(ReadAs { is_stream: self.config.order, mirrors, options })?;
+        Ok(Source { collection, columns, reading })
     }
 }
 
@@ -121,12 +138,15 @@ impl Placed for Read {
         let is_stream = self.config.order;
         Ok(Box::new(move |ports: &mut Ports| source.read(ports, is_stream)))
     }
+
+    fn remark(&self) -> Option<String> {
+        self.source()?.reading.remark()
+    }
 }
 
 impl Source {
     fn read(&self, ports: &mut Ports, is_stream: bool) -> Result<()> {
-        let columns = self.columns.clone();
-        let mut reader = self.claims.reader(ReadOptions { columns, ..ReadOptions::default() });
+        let mut reader = self.reading.reader(&ports.setup().cancel);
         let mut begun = None;
         while let Some(block) = reader.next_block()? {
             if is_stream && begun != Some(block.run) {
