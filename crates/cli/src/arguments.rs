@@ -63,6 +63,8 @@ pub enum Command {
     Code(Code),
     /// List the modules flows are made of, or describe one.
     Modules(Modules),
+    /// Ask a simulated cluster what the policies would do.
+    Sim(Sim),
     /// Look at this machine: versions, memory, disks.
     Doctor,
 }
@@ -329,6 +331,28 @@ pub struct Modules {
     /// The module to describe
     pub module: Option<String>,
     /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `euphrates sim`
+#[derive(Debug, Args)]
+pub struct Sim {
+    /// A scenario (JSON), like those in crates/sim/scenarios
+    pub scenario: PathBuf,
+    /// Nodes on each side, instead of those of the scenario
+    #[arg(long)]
+    pub nodes: Option<u32>,
+    /// The seed of the run
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Run so many seeds, one after the other
+    #[arg(long, default_value_t = 1)]
+    pub seeds: u64,
+    /// Fail below this part of the bound, and print a smaller scenario that fails as well
+    #[arg(long, default_value_t = 0.0, value_name = "FRACTION")]
+    pub at_least: f64,
+    /// As JSON, an object a line
     #[arg(long)]
     pub json: bool,
 }

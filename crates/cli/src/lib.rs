@@ -10,6 +10,7 @@ mod progress;
 mod rows;
 mod run;
 mod signals;
+mod sim;
 mod sort;
 mod style;
 
@@ -84,6 +85,7 @@ fn dispatch(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Show(command) => flows::show(command, host),
         Command::Code(command) => flows::code(command, host),
         Command::Modules(command) => flows::modules(command, host),
+        Command::Sim(command) => sim::run(command),
         Command::Doctor => doctor::run(),
     }
 }

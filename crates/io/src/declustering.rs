@@ -14,6 +14,8 @@ mod faults;
 mod reading;
 mod sequence;
 
+use std::cmp::Reverse;
+
 use euphrates_flow::Result;
 use euphrates_flow::error::unknown;
 use euphrates_policy::declustering::{Arrival, Claiming, Graduated, Laggard, Order, Shares};
@@ -37,18 +39,21 @@ pub enum Mirrors {
     Alternate,
     /// Each block from a random copy.
     Random,
+    /// All from the copy whose disk may do most, as `disks.json` has it.
+    Fastest,
     /// All from the first copy that is there.
     Primary,
 }
 
 impl Mirrors {
-    const ALL: [(&'static str, Mirrors); 7] = [
+    const ALL: [(&'static str, Mirrors); 8] = [
         ("graduated", Mirrors::Graduated),
         ("shares", Mirrors::Shares),
         ("laggard", Mirrors::Laggard),
         ("arrival", Mirrors::Arrival),
         ("alternate", Mirrors::Alternate),
         ("random", Mirrors::Random),
+        ("fastest", Mirrors::Fastest),
         ("primary", Mirrors::Primary),
     ];
 
@@ -59,14 +64,18 @@ impl Mirrors {
         found.map(|(_, mirrors)| *mirrors).ok_or_else(|| unknown("way of reading", word, names()))
     }
 
-    /// Where the reader of a segment claims.
-    fn claiming(self, segment: usize) -> Claiming {
+    /// Where the reader of a segment claims, whose copies are on disks of these rates.
+    fn claiming(self, segment: usize, rates: &[Option<u64>]) -> Claiming {
         const REQUESTS: usize = 2;
         match self {
             Mirrors::Graduated => Claiming::Late,
             Mirrors::Shares | Mirrors::Laggard | Mirrors::Arrival => Claiming::Room(REQUESTS),
             Mirrors::Alternate => Claiming::Alternate,
             Mirrors::Random => Claiming::Random(segment as u64),
+            Mirrors::Fastest => {
+                let rate = |copy: &usize| (rates[*copy].unwrap_or(u64::MAX), Reverse(*copy));
+                Claiming::One((0..rates.len()).max_by_key(rate).unwrap_or(0))
+            }
             Mirrors::Primary => Claiming::One(0),
         }
     }

@@ -18,8 +18,8 @@ use euphrates_io::segment::{ReadOptions, Segment, toc_path};
 use proptest::prelude::*;
 
 const ROWS: i64 = 20;
-const WAYS: [&str; 7] =
-    ["graduated", "shares", "laggard", "arrival", "alternate", "random", "primary"];
+const WAYS: [&str; 8] =
+    ["graduated", "shares", "laggard", "arrival", "alternate", "random", "fastest", "primary"];
 
 /// A home with so many disks, each of a worker of its own.
 fn home_of(rates: &[Option<u64>]) -> tempfile::TempDir {

@@ -12,8 +12,11 @@
 
 use alloc::vec::Vec;
 
+pub mod keyed;
 pub mod late;
 pub mod ledger;
+pub mod order;
+pub mod pull;
 pub mod push;
 pub mod sparrow;
 
@@ -80,8 +83,8 @@ impl Piece {
 pub struct Stock {
     /// Pieces ready to be given.
     pub ready: u32,
-    /// Bytes it still has to give, what is not read yet counted in; if unknown, all it has had to
-    /// give would be a guess, so it is what is ready.
+    /// Bytes it still has to give, what is not read yet counted in
+    /// ([`ledger::Ledger::left_bytes`]).
     pub left: u64,
 }
 
@@ -118,6 +121,8 @@ pub enum ToProducer {
         mib_ns: u64,
         /// How long an answer takes, in nanoseconds; 0 if it does not know.
         answer_ns: u64,
+        /// What producers have left, in the mean of those the consumer knows: who has more lags.
+        left_typical: u64,
         /// Whether to wait if nothing is ready.
         wait: bool,
     },

@@ -11,7 +11,9 @@ pub mod queue;
 pub mod random;
 pub mod report;
 pub mod scenario;
+pub mod shrink;
 pub mod speed;
 
 pub use report::Report;
-pub use scenario::{Scenario, run};
+pub use scenario::{Scenario, attempt, run};
+pub use shrink::shrink;

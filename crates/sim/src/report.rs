@@ -19,7 +19,8 @@ pub struct Report {
     pub idle: f64,
     /// From when the first consumer began its last piece until all were finished, in milliseconds.
     pub tail_ms: f64,
-    /// How long one batch of the slowest component takes at its slowest, in milliseconds.
+    /// How long one batch of the slowest component takes at its slowest, in milliseconds; a
+    /// component that stands still is not counted.
     pub slowest_batch_ms: f64,
     /// Batches moved.
     pub batches: u64,

@@ -48,3 +48,59 @@ pub fn run(scenario: &Scenario, seed: u64) -> Report {
         Scenario::Queue(queue) => crate::queue::run(queue, seed),
     }
 }
+
+/// The same, and if an invariant of a policy or of the simulation breaks, what it says.
+pub fn attempt(scenario: &Scenario, seed: u64) -> Result<Report, String> {
+    std::panic::catch_unwind(|| run(scenario, seed)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        text.unwrap_or_else(|| "an invariant broke".into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All scenarios that come with the simulator, a tenth as large where they are large.
+    fn shipped() -> Vec<(String, Scenario)> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
+        let files = std::fs::read_dir(folder).expect("the scenarios");
+        let paths = files.map(|file| file.expect("a file").path());
+        let json = paths.filter(|path| path.extension().is_some_and(|kind| kind == "json"));
+        let read = |path: std::path::PathBuf| {
+            let text = std::fs::read_to_string(&path).expect("a text");
+            let name = path.display().to_string();
+            let scenario = Scenario::parse(&text).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+            (name, scenario)
+        };
+        json.map(read).collect()
+    }
+
+    #[test]
+    fn shipped_scenarios_are_read_written_and_run_the_same_twice() {
+        let shipped = shipped();
+        assert!(shipped.len() >= 5);
+        for (name, scenario) in shipped {
+            assert_eq!(Scenario::parse(&scenario.to_json()), Ok(scenario.clone()), "{name}");
+            let Scenario::Queue(mut queue) = scenario;
+            queue.producers = queue.producers.min(60);
+            queue.consumers = queue.consumers.min(60);
+            queue.batches = queue.batches.min(50);
+            let small = Scenario::Queue(queue);
+            assert_eq!(attempt(&small, 1), attempt(&small, 1), "{name}");
+            assert!(attempt(&small, 1).is_ok(), "{name}: {:?}", attempt(&small, 1));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_scenario_is_said() {
+        let wrong = |text: &str| Scenario::parse(text).expect_err(text);
+        assert!(wrong(r#"{"kind": "queue", "producers": 0}"#).contains("producers"));
+        assert!(wrong(r#"{"kind": "queue", "speed": 1}"#).contains("speed"));
+        assert!(wrong(r#"{"kind": "tea"}"#).contains("tea"));
+        let all_die = r#"{"kind": "queue", "consumers": 1,
+            "deaths": [{"side": "consumers", "node": 0, "at_ms": 1}]}"#;
+        assert!(wrong(all_die).contains("must live"));
+    }
+}

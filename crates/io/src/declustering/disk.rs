@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Instant;
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Kind, Result};
@@ -16,9 +17,6 @@ use super::Mirrors;
 use super::reading::Shared;
 use crate::disk::{Disk, DiskFile, THREADS_MAX};
 use crate::segment::Segment;
-
-/// Requests of a disk of limited rate in flight: it serves one at a time, and the next is there.
-const LIMITED_DEPTH: usize = 2;
 
 /// What a disk is told.
 pub(super) enum Letter {
@@ -80,11 +78,10 @@ impl DiskEnd {
         }
         let (letters, mailbox) = channel();
         let end = Arc::new(DiskEnd { letters });
-        let depth = if disk.rate().is_some() { LIMITED_DEPTH } else { THREADS_MAX };
         let mut thread = Thread {
-            policy: Policy::new(mirrors.order(), depth),
+            policy: Policy::new(mirrors.order(), THREADS_MAX),
             mirrors,
-            depth,
+            began: Instant::now(),
             disk: disk.clone(),
             seats: HashMap::new(),
             own: Arc::downgrade(&end),
@@ -108,7 +105,7 @@ impl DiskEnd {
 struct Thread {
     policy: Policy,
     mirrors: Mirrors,
-    depth: usize,
+    began: Instant,
     disk: Disk,
     seats: HashMap<u32, Seat>,
     own: Weak<DiskEnd>,
@@ -140,7 +137,7 @@ impl Thread {
                 self.forget();
             }
             Letter::Read { reader, block, read } => {
-                let is_wanted = self.policy.on_done(reader, block);
+                let is_wanted = self.policy.on_done(reader, block, self.now_ns());
                 if let Some((shared, seat)) = self.seat(reader).filter(|_| is_wanted) {
                     shared.on_read(seat.segment, seat.copy, block, read);
                 }
@@ -153,13 +150,13 @@ impl Thread {
     /// When nobody reads, nothing needs to be remembered.
     fn forget(&mut self) {
         if self.seats.is_empty() && self.policy.in_flight() == 0 {
-            self.policy = Policy::new(self.mirrors.order(), self.depth);
+            self.policy = Policy::new(self.mirrors.order(), THREADS_MAX);
         }
     }
 
     fn begin(&mut self) {
         let mut out = Outbox::new();
-        while let Some(Begin { reader, block, .. }) = self.policy.next(&mut out) {
+        while let Some(Begin { reader, block, .. }) = self.policy.next(self.now_ns(), &mut out) {
             // Readers hear of a block before it comes.
             self.tell(std::mem::take(&mut out));
             self.read(reader, block);
@@ -185,6 +182,10 @@ impl Thread {
         };
         let length = place.bytes as usize;
         self.disk.read_then(&source.file, place.offset, length, source.way, then);
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
     }
 
     fn tell(&self, out: Outbox) {

@@ -19,7 +19,7 @@ use super::disk::{DiskEnd, Letter, Refused, Seat, Source};
 use super::faults::Faults;
 use super::{Mirrors, Sequence};
 use crate::collection::Copies;
-use crate::segment::{Block, Damage, Decoder, ReadBlock, Toc};
+use crate::segment::{Block, Damage, Decoder, ReadBlock, Segment, Toc};
 
 /// What all segments together claim, read ahead and keep at most, unless that is less than a few
 /// blocks each.
@@ -108,8 +108,13 @@ impl Declustered {
         for (at, copies) in segments.iter().enumerate() {
             copies.damages().for_each(|damage| faults.on_copy(damage.clone()));
             let (part, own) = Part::new(copies, mirrors, &mut faults)?;
+            let rate = |copy: &Option<Arc<Segment>>| match copy {
+                Some(copy) => copy.disk().rate(),
+                None => Some(0),
+            };
+            let rates: Vec<Option<u64>> = copies.copies.iter().map(rate).collect();
             let settings = Settings {
-                claiming: mirrors.claiming(at),
+                claiming: mirrors.claiming(at, &rates),
                 is_stream: sequence.is_some(),
                 window_bytes_max: window_bytes,
                 ..Settings::default()

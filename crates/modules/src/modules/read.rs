@@ -49,7 +49,8 @@ pub struct Config {
     #[serde(default)]
     pub order: bool,
     /// How the copies of a mirrored collection share the reading: `graduated`, or, to compare,
-    /// `shares`, `laggard`, `arrival`, `alternate`, `random` or `primary`; `graduated` if absent.
+    /// `shares`, `laggard`, `arrival`, `alternate`, `random`, `fastest` or `primary`; `graduated`
+    /// if absent.
     #[serde(default)]
     pub mirrors: Option<String>,
 }

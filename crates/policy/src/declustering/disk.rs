@@ -1,13 +1,17 @@
 //! The disk's end: which claim to begin next, how many to have in flight.
 //!
 //! A disk holds copies of several segments and so has several readers. A claim is bound when the
-//! disk begins it, not before: until then its reader may withdraw it. Real disks need a few requests
-//! in flight for their bandwidth; their number is the disk's, whoever they are for.
+//! disk begins it, not before: until then its reader may withdraw it. Real disks need a few
+//! requests in flight for their bandwidth; their number is the disk's, whoever they are for.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use super::{Order, ToDisk, ToReader, Told};
+
+/// A request is sent after another one only if it will not wait in the device much longer than
+/// this: what a slow disk holds without reading it is what makes readers late.
+const QUEUE_NS_MAX: u64 = 50_000_000;
 
 /// The disk of several readers.
 #[derive(Clone, Debug)]
@@ -16,6 +20,9 @@ pub struct Disk {
     depth_max: usize,
     readers: BTreeMap<u32, Served>,
     in_flight: usize,
+    /// From the end of one request to that of the next, while there are any.
+    interval_ns: u64,
+    busy_from_ns: u64,
     arrivals: u64,
     /// Reader and block that were begun last.
     last: Option<(u32, u32)>,
@@ -96,8 +103,16 @@ pub type Outbox = Vec<(u32, ToReader)>;
 impl Disk {
     /// A disk with so many requests in flight at most.
     pub fn new(order: Order, depth_max: usize) -> Disk {
-        let readers = BTreeMap::new();
-        Disk { order, depth_max: depth_max.max(1), readers, in_flight: 0, arrivals: 0, last: None }
+        Disk {
+            order,
+            depth_max: depth_max.max(1),
+            readers: BTreeMap::new(),
+            in_flight: 0,
+            interval_ns: 0,
+            busy_from_ns: 0,
+            arrivals: 0,
+            last: None,
+        }
     }
 
     /// A reader will claim here, for whom this disk holds copy `rank` of his segment.
@@ -140,8 +155,9 @@ impl Disk {
     }
 
     /// The next block to read, if there is one and the disk can take it. Ask until there is none.
-    pub fn next(&mut self, out: &mut Outbox) -> Option<Begin> {
-        if self.in_flight == self.depth_max {
+    pub fn next(&mut self, now_ns: u64, out: &mut Outbox) -> Option<Begin> {
+        let queue_ns = self.interval_ns.saturating_mul(self.in_flight as u64);
+        if self.in_flight == self.depth_max || queue_ns > QUEUE_NS_MAX {
             return None;
         }
         let Some(reader) = self.choose() else {
@@ -154,6 +170,9 @@ impl Disk {
         served.begun.push(Begun { block, is_wanted: true });
         let waiting = served.claims.len() as u32;
         out.push((reader, ToReader::Begun { block, again, waiting }));
+        if self.in_flight == 0 {
+            self.busy_from_ns = now_ns;
+        }
         self.in_flight += 1;
         self.last = Some((reader, block));
         self.check();
@@ -179,11 +198,14 @@ impl Disk {
     }
 
     /// A block was read, or could not be. Returns whether the reader still wants to hear of it.
-    pub fn on_done(&mut self, reader: u32, block: u32) -> bool {
+    pub fn on_done(&mut self, reader: u32, block: u32, now_ns: u64) -> bool {
         let served = self.readers.get_mut(&reader).expect("a reader of this disk");
         let at = served.begun.iter().position(|begun| begun.block == block);
         let begun = served.begun.swap_remove(at.expect("a block that was begun"));
         self.in_flight -= 1;
+        let interval_ns = now_ns.saturating_sub(self.busy_from_ns);
+        self.interval_ns = self.interval_ns / 2 + interval_ns / 2;
+        self.busy_from_ns = now_ns;
         self.check();
         begun.is_wanted
     }

@@ -15,7 +15,7 @@ use super::disk::Served;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graduated {
     /// Bytes a reader must lag more before the disk turns to it from one that it reads on
-    /// sequentially. A few blocks for disks that seek, 0 for those that do not.
+    /// sequentially. About 8 blocks for disks that seek, 0 for those that do not.
     pub turn_bytes: u64,
     /// Parts in 256 of a lag that are remembered with every block begun.
     pub memory_gain: u32,
@@ -43,17 +43,22 @@ impl Graduated {
         for (_, served) in &mut waiting {
             let block_bytes = served.next().map_or(0, |claim| claim.bytes);
             let lag = i128::from(served.open_bytes()) - sum / count;
-            let part = lag * i128::from(self.memory_gain) / 256;
+            // Smaller lags come and go with the turns themselves.
+            let quiet = i128::from(self.turn_bytes / 2);
+            let part = (lag - lag.clamp(-quiet, quiet)) * i128::from(self.memory_gain) / 256;
             let most = i128::from(block_bytes) * i128::from(self.memory_blocks_max);
             served.memory = (i128::from(served.memory) + part).clamp(-most, most) as i64;
         }
         let key = |(id, served): &(&u32, &mut Served)| {
             let next = served.next().map(|claim| claim.block);
-            let is_turn =
-                last.is_some_and(|(reader, block)| reader == **id && next == Some(block + 1));
+            let goes_on = last
+                .is_some_and(|last| next.is_some_and(|next| last == (**id, next.wrapping_sub(1))));
             let open = served.open_bytes();
-            let stay = if is_turn { self.turn_bytes.min(open / 8) } else { 0 };
-            (i128::from(open) + i128::from(served.memory) + i128::from(stay), !served.rank, !**id)
+            // A turn begins at a lag of `turn_bytes` and ends when the other one is overtaken. The
+            // primary is home: otherwise turns, once begun, would wander round the ring for ever.
+            let halves = u64::from(goes_on) + u64::from(served.rank == 0);
+            let stays = (self.turn_bytes / 2 * halves).min(open / 8);
+            (i128::from(open) + i128::from(served.memory) + i128::from(stays), !served.rank, !**id)
         };
         waiting.iter().max_by_key(|reader| key(reader)).map(|(id, _)| **id)
     }

@@ -20,6 +20,8 @@ mod laggard;
 mod pace;
 pub mod reader;
 mod shares;
+#[cfg(test)]
+mod tests;
 mod unclaimed;
 
 pub use arrival::Arrival;
@@ -34,7 +36,8 @@ pub const COPIES_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claiming {
     /// All at this copy; at the next one if it is lost. With 0 this is a mirror that is only there
-    /// for availability ("a non-adaptive mirroring system", River 3.2.2).
+    /// for availability ("a non-adaptive mirroring system", River 3.2.2); with the copy whose disk
+    /// is the fastest, *fastest copy*.
     One(usize),
     /// Each block at a random copy, drawn from this seed.
     Random(u64),

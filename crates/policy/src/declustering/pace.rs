@@ -34,7 +34,12 @@ impl Pace {
 
     /// The same, but no less than what the next one has taken already.
     pub fn gap_now_ns(&self, now_ns: u64) -> u64 {
-        self.gap_ns.unwrap_or(0).max(now_ns.saturating_sub(self.mark_ns))
+        self.gap_ns.unwrap_or(0).max(self.passed_ns(now_ns))
+    }
+
+    /// Since the disk began a block of ours, or the first claim waited.
+    pub fn passed_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.mark_ns)
     }
 
     /// From the beginning of a block to its arrival.

@@ -53,7 +53,7 @@ pub struct NoCopy {
 }
 
 /// Claims that wait at a copy at first; more if a disk runs out of them.
-const CLAIMS_MIN: usize = 2;
+const CLAIMS_MIN: usize = 4;
 
 /// The reader of one segment.
 #[derive(Clone, Debug)]
@@ -198,7 +198,7 @@ impl Reader {
     /// As many claims wait as the disk begins while we hear of it, and one to choose.
     fn adapt(&mut self, copy: usize, waiting: u32) {
         let at = &mut self.copies[copy];
-        at.plenty = if waiting < 2 { 0 } else { at.plenty + 1 };
+        at.plenty = if waiting < 4 { 0 } else { at.plenty + 1 };
         if waiting == 0 {
             at.claims_target = (at.claims_target + 1).min(self.settings.claims_max.max(1));
         } else if at.plenty >= 8 {
@@ -229,6 +229,7 @@ impl Reader {
                 Stage::Begun { at_ns } if place.copy == copy => {
                     self.copies[copy].pace.on_done(at_ns, now_ns);
                 }
+                _ if place.copy == copy => {}
                 _ => out.push((place.copy, ToDisk::Cancel { block })),
             }
             self.forget(block, place.copy);
@@ -364,7 +365,8 @@ impl Reader {
             let to_here = |place: &Place| place.stage == Stage::Leaving { to: at };
             assert_eq!((copy.waiting, copy.begun), (here().count() - begun, begun));
             assert_eq!(copy.coming, self.places().filter(to_here).count());
-            let starves = !copy.is_lost && copy.waiting + copy.coming + copy.begun == 0;
+            let has_none = copy.waiting + copy.coming + copy.begun == 0;
+            let starves = self.sent > 0 && !copy.is_lost && has_none;
             assert!(!starves || self.clone().take_next(at).is_none(), "copy {at} could claim more");
         }
     }

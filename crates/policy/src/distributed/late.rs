@@ -38,7 +38,9 @@ pub use producer::Producer;
 pub struct Limits {
     /// Pieces at a consumer, those asked for counted in; at least 3.
     pub slots_max: u32,
-    /// Bytes at a consumer, those asked for counted in; two pieces are always allowed.
+    /// Bytes at a consumer, those asked for counted in as the largest seen; three pieces are always
+    /// allowed: one in service, one asked for, one waited for. A batch larger than all before it
+    /// exceeds the bound by what it is larger.
     pub held_bytes_max: u64,
     /// Pieces a batch is cut in near the end, at most; 1 never cuts.
     pub pieces_max: u32,

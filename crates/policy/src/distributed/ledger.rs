@@ -9,6 +9,9 @@ use alloc::vec::Vec;
 
 use super::{Peer, Piece, Stock};
 
+/// What producers have to give in all who do not know it: more than any does.
+pub const LEFT_UNKNOWN_BYTES: u64 = 1 << 62;
+
 /// The books of one producer.
 #[derive(Clone, Debug)]
 pub struct Ledger {
@@ -56,9 +59,13 @@ impl Ledger {
         Stock { ready: self.ready.len() as u32, left: self.left_bytes() }
     }
 
-    /// Bytes ready and yet to become so.
+    /// Bytes ready and yet to become so. If nobody knows, it is as if all producers had the same
+    /// to give: then the one that has given least has most left.
     pub fn left_bytes(&self) -> u64 {
-        self.ready_bytes + self.unread_bytes.unwrap_or(0)
+        match self.unread_bytes {
+            Some(unread_bytes) => self.ready_bytes + unread_bytes,
+            None => LEFT_UNKNOWN_BYTES.saturating_sub(self.total_bytes - self.ready_bytes),
+        }
     }
 
     /// Bytes that have become ready so far.
@@ -231,6 +238,18 @@ mod tests {
         assert_eq!(ledger.next(), Some(piece));
         assert_eq!(ledger.recall(9).map(|(peer, _)| peer), Some(0));
         assert_eq!(ledger.recall(9), None);
+    }
+
+    #[test]
+    fn who_has_given_least_has_most_left_if_nobody_knows() {
+        let mut ledgers = [Ledger::new(100, None), Ledger::new(100, None)];
+        for ledger in &mut ledgers {
+            ledger.on_ready(Piece::whole(0, 60));
+        }
+        ledgers[0].give(1, None);
+        assert!(ledgers[0].left_bytes() < ledgers[1].left_bytes());
+        ledgers[1].on_end();
+        assert_eq!(ledgers[1].left_bytes(), 60);
     }
 
     #[test]

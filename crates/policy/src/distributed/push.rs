@@ -146,9 +146,11 @@ impl Producer {
                 let turn = ((self.turn - u64::from(self.place.me)) % u64::from(partners)) as u32;
                 first_living(mine + turn * m, 1).filter(|&to| self.has_credit(to))
             }
-            Choice::ShortestOf { k, .. } => (0..k.clamp(1, n))
+            Choice::ShortestOf { k, .. } => (0..n)
                 .map(|i| (self.place.me % n + i) % n)
-                .filter(|&to| !self.dead.contains(&to) && self.has_credit(to))
+                .filter(|to| !self.dead.contains(to))
+                .take(k.max(1) as usize)
+                .filter(|&to| self.has_credit(to))
                 .min_by_key(|to| self.counts.get(to).copied().unwrap_or(0)),
         }
     }

@@ -170,7 +170,8 @@ impl Consumer {
                 self.reserved.pop_front();
             }
             self.asked.push_back(to);
-            out.push(to, ToProducer::Request { mib_ns: 0, answer_ns: 0, wait: false });
+            let (mib_ns, answer_ns, left_typical) = (0, 0, 0);
+            out.push(to, ToProducer::Request { mib_ns, answer_ns, left_typical, wait: false });
         }
         debug_assert!(self.held_pieces() + self.asked.len() as u32 <= self.slots_max);
     }

@@ -59,6 +59,8 @@ struct Simulation<'a> {
     queues: Vec<(u64, Option<(usize, u32)>)>,
     /// When the last message between two ends arrives, by reader, copy and direction.
     links: BTreeMap<(usize, usize, bool), u64>,
+    /// When each reader will be woken.
+    wakes: Vec<Option<u64>>,
     delivered: Vec<Vec<bool>>,
     handed: Vec<u32>,
     report: Report,
@@ -82,7 +84,7 @@ pub fn run(mirrors: &Mirrors, seed: u64) -> Report {
         count += 1;
         assert!(count < events_max, "it goes in circles");
         if count % CHECK_EVERY == 0 || count < CHECKS_FIRST {
-            simulation.readers[count as usize % mirrors.segments.len()].check_all();
+            simulation.check(count as usize % mirrors.segments.len());
         }
     }
     simulation.finish()
@@ -121,9 +123,20 @@ impl<'a> Simulation<'a> {
             disks,
             queues: vec![(0, None); mirrors.disks.len()],
             links: BTreeMap::new(),
+            wakes: vec![None; segments.len()],
             delivered: segments.iter().map(blocks).collect(),
             handed: vec![0; segments.len()],
             report: Report { ends_ns: vec![0; segments.len()], ..Report::default() },
+        }
+    }
+
+    fn has_failed(&self, reader: usize) -> bool {
+        self.report.failed.iter().any(|&(failed, _)| failed == reader)
+    }
+
+    fn check(&self, reader: usize) {
+        if !self.has_failed(reader) {
+            self.readers[reader].check_all();
         }
     }
 
@@ -141,7 +154,8 @@ impl<'a> Simulation<'a> {
                 });
             }
             Event::Wake { reader } => {
-                if self.readers[reader].wake_at_ns() == Some(now_ns) {
+                if self.wakes[reader] == Some(now_ns) {
+                    self.wakes[reader] = None;
                     self.with(reader, |it, out| {
                         it.on_wake(now_ns, out);
                         Ok(())
@@ -175,7 +189,7 @@ impl<'a> Simulation<'a> {
         reader: usize,
         act: impl FnOnce(&mut Reader, &mut Vec<(usize, ToDisk)>) -> Result<(), NoCopy>,
     ) {
-        if self.report.failed.iter().any(|&(failed, _)| failed == reader) {
+        if self.has_failed(reader) {
             return;
         }
         let (now_ns, mut out) = (self.events.now_ns(), Vec::new());
@@ -199,10 +213,11 @@ impl<'a> Simulation<'a> {
         if self.report.ends_ns[reader] == 0 && it.is_done() {
             self.report.ends_ns[reader] = now_ns.max(1);
         }
-        if let Some(at_ns) = it.wake_at_ns() {
-            assert!(at_ns > now_ns, "a reader wants to wake in the past");
+        let wake_ns = it.wake_at_ns();
+        if let Some(at_ns) = wake_ns.filter(|_| self.wakes[reader] != wake_ns) {
             self.events.push(at_ns, Event::Wake { reader });
         }
+        self.wakes[reader] = wake_ns;
         self.report.messages += out.len() as u64;
         for (copy, message) in out {
             let at_ns = self.arrives((reader, copy, true));
@@ -234,7 +249,7 @@ impl<'a> Simulation<'a> {
         }
         let (now_ns, mut out) = (self.events.now_ns(), Vec::new());
         let device = &self.mirrors.disks[disk];
-        while let Some(begin) = self.disks[disk].next(&mut out) {
+        while let Some(begin) = self.disks[disk].next(now_ns, &mut out) {
             let (free_ns, follows) = self.queues[disk];
             let mut start_ns = free_ns.max(now_ns + device.overhead_ns);
             if follows != Some((begin.reader as usize, begin.block)) {
@@ -256,7 +271,8 @@ impl<'a> Simulation<'a> {
         if self.is_dead(disk) {
             return;
         }
-        if self.disks[disk].on_done(reader as u32, block) {
+        let now_ns = self.events.now_ns();
+        if self.disks[disk].on_done(reader as u32, block, now_ns) {
             let copy = self.copy_at(reader, disk);
             let at_ns = self.arrives((reader, copy, false));
             self.events.push(at_ns, Event::Data { reader, copy, block });
@@ -265,7 +281,7 @@ impl<'a> Simulation<'a> {
         }
         // Without latency, the reader's next claim is there before the disk decides.
         let hops = if self.mirrors.latency_ns == 0 { 2 } else { 0 };
-        self.events.push(self.events.now_ns(), Event::Free { disk, hops });
+        self.events.push(now_ns, Event::Free { disk, hops });
     }
 
     fn send_to_readers(&mut self, disk: usize, out: Vec<(u32, ToReader)>) {
@@ -297,7 +313,7 @@ impl<'a> Simulation<'a> {
 
     fn finish(mut self) -> Report {
         for (reader, it) in self.readers.iter().enumerate() {
-            if self.report.failed.iter().all(|&(failed, _)| failed != reader) {
+            if !self.has_failed(reader) {
                 it.check_all();
                 assert!(it.is_done(), "reader {reader} never ended");
                 self.report.again += it.again() as u64;

@@ -139,3 +139,71 @@ fn what_a_reader_holds_stays_within_its_window() {
     };
     try_seeds(20_000..21_000, check, false);
 }
+
+/// A ring with some disks slow, the links of a cluster, and disks that want several requests.
+fn ring(disks: usize, copies: usize, slow: usize, divisor: u64) -> Mirrors {
+    let fast = 100 * MEGABYTE;
+    let disk = |at: usize| Device {
+        overhead_ns: 2_000_000,
+        ..Device::constant(if at < slow { fast / divisor } else { fast })
+    };
+    let segment = |at: usize| Segment {
+        copies: (0..copies).map(|copy| (at + copy) % disks).collect(),
+        sizes: vec![MEGABYTE; 500],
+        from_ns: 0,
+        bad: Vec::new(),
+    };
+    Mirrors {
+        disks: (0..disks).map(disk).collect(),
+        segments: (0..disks).map(segment).collect(),
+        settings: Settings::default(),
+        order: Order::Graduated(Graduated::default()),
+        depth_max: 3,
+        latency_ns: 500_000,
+        latency_spread_ns: 500_000,
+        notice_ns: 0,
+    }
+}
+
+fn fraction(mirrors: &Mirrors) -> f64 {
+    mirrors.fraction(&run(mirrors, 1))
+}
+
+#[test]
+fn a_slow_disk_s_load_ripples_round_the_ring() {
+    for (disks, copies, slow) in [(4, 2, 1), (16, 2, 1), (16, 3, 2), (100, 2, 1), (100, 2, 50)] {
+        for divisor in [2, 10] {
+            let reached = fraction(&ring(disks, copies, slow, divisor));
+            assert!(reached >= 0.97, "{disks}, {copies}, {slow} at 1/{divisor}: {reached}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_reaches_the_same_with_a_window_of_thirty_two_blocks() {
+    for divisor in [1, 2, 10] {
+        let mut mirrors = ring(16, 2, 1, divisor);
+        mirrors.settings.is_stream = true;
+        mirrors.settings.window_bytes_max = 32 * MEGABYTE;
+        let reached = fraction(&mirrors);
+        assert!(reached >= 0.97, "1/{divisor}: {reached}");
+    }
+}
+
+#[test]
+fn mirrors_cost_next_to_nothing_when_nothing_is_slow_even_where_disks_seek() {
+    let mut mirrors = ring(16, 2, 0, 1);
+    mirrors.disks.iter_mut().for_each(|disk| disk.seek_ns = 8_000_000);
+    let turn_bytes = 8 * MEGABYTE;
+    mirrors.order = Order::Graduated(Graduated { turn_bytes, ..Graduated::default() });
+    let mirrored_ns = run(&mirrors, 1).end_ns();
+    mirrors.segments.iter_mut().for_each(|segment| segment.copies.truncate(1));
+    let plain_ns = run(&mirrors, 1).end_ns();
+    assert!(plain_ns * 100 >= mirrored_ns * 97, "{plain_ns} and {mirrored_ns}");
+}
+
+#[test]
+fn a_run_is_the_same_every_time() {
+    let mirrors = ring(5, 2, 1, 10);
+    assert_eq!(run(&mirrors, 3).ends_ns, run(&mirrors, 3).ends_ns);
+}

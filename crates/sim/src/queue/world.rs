@@ -188,16 +188,18 @@ impl<'a> World<'a> {
             }
             Event::WakeProducer(producer) => {
                 let node = &mut self.producers[producer as usize];
-                node.wake_ns = u64::MAX;
-                if node.alive {
+                // One that has been put off, or brought forward, is not the one waited for.
+                if node.alive && node.wake_ns == now.ns {
+                    node.wake_ns = u64::MAX;
                     node.end.on_wake(now, &mut self.to_consumers);
                     self.after_producer(producer);
                 }
             }
             Event::WakeConsumer(consumer) => {
                 let node = &mut self.consumers[consumer as usize];
-                node.wake_ns = u64::MAX;
-                if node.alive {
+                // One that has been put off, or brought forward, is not the one waited for.
+                if node.alive && node.wake_ns == now.ns {
+                    node.wake_ns = u64::MAX;
                     node.end.on_wake(now, &mut self.to_producers);
                     self.after_consumer(consumer);
                 }
@@ -385,7 +387,7 @@ impl<'a> World<'a> {
     fn slowest_batch_ms(&self) -> f64 {
         let speeds = self.producers.iter().map(|node| &node.disk);
         let speeds = speeds.chain(self.consumers.iter().map(|node| &node.cpu));
-        let slowest = speeds.map(Speed::slowest).min().unwrap_or(0);
+        let slowest = speeds.map(Speed::slowest).filter(|&speed| speed > 0).min().unwrap_or(0);
         self.scenario.batch_bytes as f64 * 1000.0 / slowest.max(1) as f64
     }
 }

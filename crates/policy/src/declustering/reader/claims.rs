@@ -60,7 +60,7 @@ impl Reader {
         let bytes = self.unclaimed.bytes_of(block);
         let place = Place { copy, sent: self.sent, stage: Stage::Waiting };
         self.sent += 1;
-        let asked = self.asked.entry(block).or_insert_with(Asked::default);
+        let asked = self.asked.entry(block).or_default();
         if again {
             assert!(asked.second.replace(place).is_none() && asked.first.is_some());
         } else {
@@ -78,8 +78,8 @@ impl Reader {
         out.push((copy, ToDisk::Claim { block, bytes, again, told }));
     }
 
-    /// A claim is over. Returns whether nobody else has one of this block, which is then in nobody's
-    /// books.
+    /// A claim is over. Returns whether nobody else has one of this block, which is then in
+    /// nobody's books.
     pub(super) fn forget(&mut self, block: u32, copy: usize) -> bool {
         let asked = self.asked.get_mut(&block).expect("a claim of this block");
         let again = asked.second.is_some_and(|place| place.copy == copy);

@@ -9,6 +9,9 @@
 use super::{Asked, Outbox, Place, Reader, Stage};
 use crate::declustering::ToDisk;
 
+/// What a block is taken to take before one has been read.
+const SERVICE_FIRST_NS: u64 = 10_000_000;
+
 impl Reader {
     /// Withdraws claims for copies at which none wait and for which no block is left.
     pub(super) fn rebalance(&mut self, now_ns: u64, out: &mut Outbox) {
@@ -23,13 +26,32 @@ impl Reader {
                 (false, Some(gap_ns)) => gap_ns + gap_ns / 4,
                 (false, None) => continue,
             };
-            if let Some((block, from)) = self.withdrawable(to, begins_ns, now_ns) {
+            let is_idle = at.is_idle;
+            let withdrawable = self.withdrawable(to, begins_ns, now_ns);
+            if withdrawable.is_none() && is_idle && self.waiting_bytes > 0 {
+                self.wake_by(now_ns + self.patience_ns(now_ns));
+            }
+            if let Some((block, from)) = withdrawable {
                 let place = self.asked.get_mut(&block).and_then(|asked| asked.first.as_mut());
                 place.expect("a claim that waits").stage = Stage::Leaving { to };
                 self.copies[to].coming += 1;
                 out.push((from, ToDisk::Withdraw { block }));
             }
         }
+    }
+
+    /// Claims that wait may be stuck where they are. How long to wait before looking again: a
+    /// block's time, and longer the longer nothing has happened.
+    fn patience_ns(&self, now_ns: u64) -> u64 {
+        let services = self.copies.iter().filter_map(|copy| copy.pace.service_ns());
+        let service_ns = services.min().unwrap_or(SERVICE_FIRST_NS);
+        let waiting = self.copies.iter().filter(|copy| copy.waiting > 0);
+        let passed_ns = waiting.map(|copy| copy.pace.passed_ns(now_ns)).max().unwrap_or(0);
+        service_ns.max(passed_ns / 4).max(1)
+    }
+
+    fn wake_by(&mut self, at_ns: u64) {
+        self.wake_ns = Some(self.wake_ns.map_or(at_ns, |before_ns| before_ns.min(at_ns)));
     }
 
     /// A block that waits where it would be done later than at `to`, which would begin it in
@@ -41,7 +63,10 @@ impl Reader {
         for (&block, asked) in &self.asked {
             let Some(Place { copy, sent, stage: Stage::Waiting }) = asked.first else { continue };
             let from = &self.copies[copy];
-            let settled = from.is_quick || asked.is_moved && !self.copies[to].is_idle;
+            let passed_ns = from.pace.passed_ns(now_ns);
+            let soon = from.pace.service_ns().is_some_and(|service_ns| passed_ns < service_ns);
+            let is_quick = from.is_quick && soon;
+            let settled = is_quick || asked.is_moved && !self.copies[to].is_idle;
             if copy == to || settled || asked.second.is_some() || self.is_bad(block, to) {
                 continue;
             }
@@ -71,8 +96,7 @@ impl Reader {
                 self.again += 1;
                 self.claim(block, to, true, now_ns, out);
             } else {
-                let wake_ns = self.wake_ns.map_or(worthwhile_ns, |at_ns| at_ns.min(worthwhile_ns));
-                self.wake_ns = Some(wake_ns);
+                self.wake_by(worthwhile_ns);
             }
         }
     }

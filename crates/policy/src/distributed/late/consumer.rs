@@ -1,6 +1,6 @@
 //! The consumer's end of late binding: whom to ask, and when.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 
 use super::super::{Dice, Held, Now, Outbox, Peer, Piece, Place, ToConsumer, ToProducer};
 use super::known::Known;
@@ -29,10 +29,12 @@ pub struct Consumer {
     mib_ns: u64,
     answer_ns: u64,
     piece_bytes: u64,
+    piece_bytes_max: u64,
     wake_at_ns: Option<u64>,
     /// When one that is idle looks about next, and how long it waits after that.
     look: Option<(u64, u64)>,
     looks: u64,
+    dead: BTreeSet<Peer>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,9 +68,11 @@ impl Consumer {
             mib_ns: 0,
             answer_ns: 0,
             piece_bytes: 0,
+            piece_bytes_max: 0,
             wake_at_ns: None,
             look: Some((0, IDLE_FIRST_NS)),
             looks: 0,
+            dead: BTreeSet::new(),
         }
     }
 
@@ -90,23 +94,23 @@ impl Consumer {
         out: &mut Outbox<ToProducer>,
     ) {
         match message {
-            ToConsumer::Reserve(stock) => self.known.on_stock(from, stock),
+            ToConsumer::Reserve(stock) => self.known.on_stock(from, stock, now.ns),
             ToConsumer::Wait(stock) => {
-                self.known.on_stock(from, stock);
+                self.known.on_stock(from, stock, now.ns);
                 self.on_answer(from, now);
                 debug_assert_eq!(self.waiting, Waiting::No, "it waits at one");
                 self.waiting = Waiting::At(from);
             }
             ToConsumer::None(stock) => {
-                self.known.on_stock(from, stock);
+                self.known.on_stock(from, stock, now.ns);
                 self.on_answer(from, now);
             }
             ToConsumer::Dismiss(stock) => {
-                self.known.on_stock(from, stock);
+                self.known.on_stock(from, stock, now.ns);
                 self.waiting = Waiting::No;
             }
             ToConsumer::Give { piece, stock, waited } => {
-                self.known.on_stock(from, stock);
+                self.known.on_stock(from, stock, now.ns);
                 if waited {
                     self.waiting = Waiting::No;
                 } else {
@@ -149,6 +153,7 @@ impl Consumer {
         now: Now,
         out: &mut Outbox<ToProducer>,
     ) {
+        self.dead.insert(producer);
         self.known.forget(producer);
         self.asked.retain(|&(peer, _)| peer != producer);
         if matches!(self.waiting, Waiting::At(peer) | Waiting::Leaving(peer) if peer == producer) {
@@ -169,6 +174,7 @@ impl Consumer {
         }
         let before = if self.piece_bytes == 0 { piece.bytes } else { self.piece_bytes };
         self.piece_bytes = (3 * before + piece.bytes) / 4;
+        self.piece_bytes_max = self.piece_bytes_max.max(piece.bytes);
         self.held_bytes += piece.bytes;
         self.held.push_back((from, piece));
     }
@@ -205,7 +211,7 @@ impl Consumer {
                 self.wake_at_ns = Some(at_ns);
                 break;
             }
-            let Some(peer) = self.known.laggard_ready() else { break };
+            let Some(peer) = self.known.laggard_ready(now.ns) else { break };
             self.ask(peer, false, now, out);
         }
         if self.serving.is_some() || !self.held.is_empty() {
@@ -232,42 +238,51 @@ impl Consumer {
             Waiting::At(peer) | Waiting::Leaving(peer) => Some(peer),
             Waiting::No => None,
         };
+        let laggard = self.known.laggard(waits_at, now.ns);
+        if let Some(peer) = laggard.or_else(|| self.anybody(now)) {
+            self.looks += 1;
+            self.ask(peer, waits_at.is_none(), now, out);
+        }
+    }
+
+    /// A producer that lives. Before anything is known, each consumer looks elsewhere, and where
+    /// its first home batch is.
+    fn anybody(&self, now: Now) -> Option<Peer> {
         let m = self.place.producers;
-        // Before anything is known, each looks elsewhere, and where its first home batch is.
-        let anybody = if self.looks == 0 { self.place.me % m } else { Dice(now.random).below(m) };
-        self.looks += 1;
-        let peer = self.known.laggard(waits_at).unwrap_or(anybody);
-        self.ask(peer, waits_at.is_none(), now, out);
+        let begin = if self.looks == 0 { self.place.me % m } else { Dice(now.random).below(m) };
+        (begin..m).chain(0..begin).find(|peer| !self.dead.contains(peer))
     }
 
     fn ask(&mut self, peer: Peer, wait: bool, now: Now, out: &mut Outbox<ToProducer>) {
         self.known.on_asked(peer);
         self.asked.push_back((peer, now.ns));
         let (mib_ns, answer_ns) = (self.mib_ns_now(now), self.answer_ns);
-        out.push(peer, ToProducer::Request { mib_ns, answer_ns, wait });
+        let left_typical = self.known.left_typical(now.ns);
+        out.push(peer, ToProducer::Request { mib_ns, answer_ns, left_typical, wait });
     }
 
     fn has_room(&self) -> bool {
         let Held { pieces, bytes } = self.held();
         let asked = self.asked.len() as u32;
         let slots = pieces + asked + u32::from(self.waiting != Waiting::No);
-        let bytes = bytes + u64::from(asked + 1) * self.piece_bytes;
+        let bytes = bytes + u64::from(asked + 1) * self.piece_bytes_max;
         slots < self.limits.slots_max && (pieces + asked < 2 || bytes <= self.limits.held_bytes_max)
     }
 
-    /// From when on it must ask, to have something when what it has is finished; nothing if it
-    /// cannot know before it has finished something.
+    /// From when on it must ask, to have something when what it has is finished; nothing if that
+    /// will be seen when it is finished.
     fn needs_at(&self, now: Now) -> Option<u64> {
-        let expected = self.held_bytes + self.asked.len() as u64 * self.piece_bytes;
         let nothing_comes = self.held.is_empty() && self.asked.is_empty();
-        if nothing_comes && (self.mib_ns == 0 || self.serving.is_none()) {
-            return Some(now.ns);
+        let Some(serving) = self.serving.filter(|_| self.mib_ns > 0) else {
+            return nothing_comes.then_some(now.ns);
+        };
+        let until_ns = serving.began_ns + time_of(serving.piece.bytes, self.mib_ns);
+        // One that is overdue has become slower, nobody knows how much.
+        if until_ns <= now.ns {
+            return nothing_comes.then_some(now.ns);
         }
-        if self.mib_ns == 0 {
-            return None;
-        }
-        let until_ns = self.serving_until(now) + time_of(expected, self.mib_ns_now(now));
-        Some(until_ns.saturating_sub(self.lead_ns()))
+        let expected = self.held_bytes + self.asked.len() as u64 * self.piece_bytes;
+        Some((until_ns + time_of(expected, self.mib_ns)).saturating_sub(self.lead_ns()))
     }
 
     /// How long before it has time it must ask: an answer and one that is no.

@@ -1,31 +1,52 @@
 //! What a consumer remembers of producers: the last word of a few.
+//!
+//! News grows old: while a producer was not heard of, others were served by it. So what it has
+//! left is taken to have become less since, as fast as that of producers that were heard of twice.
+//! Without that, the one not heard of for longest would pass for the laggard.
 
 use alloc::vec::Vec;
 
+use super::super::ledger::LEFT_UNKNOWN_BYTES;
 use super::super::{Peer, Stock};
 
 /// Producers remembered. More than a handful only brings older news.
-const KNOWN_MAX: usize = 16;
+const KNOWN_MAX: usize = 32;
 
 /// The last word of some producers.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    entries: Vec<(Peer, Stock)>,
+    entries: Vec<Entry>,
+    /// How much less producers had when they were heard of again, and after how long.
+    less_bytes: u64,
+    age_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    peer: Peer,
+    stock: Stock,
+    heard_ns: u64,
 }
 
 impl Known {
     /// A producer said what it has. If there are too many, the one with least is forgotten.
-    pub fn on_stock(&mut self, peer: Peer, stock: Stock) {
-        let at = self.entries.iter().position(|&(known, _)| known == peer);
-        match at {
-            Some(at) if stock.left == 0 => drop(self.entries.swap_remove(at)),
-            Some(at) => self.entries[at].1 = stock,
+    pub fn on_stock(&mut self, peer: Peer, stock: Stock, now_ns: u64) {
+        let entry = Entry { peer, stock, heard_ns: now_ns };
+        match self.entries.iter().position(|known| known.peer == peer) {
+            Some(at) => {
+                self.on_decline(self.entries[at], entry);
+                if stock.left == 0 {
+                    self.entries.swap_remove(at);
+                } else {
+                    self.entries[at] = entry;
+                }
+            }
             None if stock.left == 0 => {}
             None => {
                 if self.entries.len() == KNOWN_MAX {
-                    self.forget_least();
+                    self.forget_least(now_ns);
                 }
-                self.entries.push((peer, stock));
+                self.entries.push(entry);
             }
         }
         debug_assert!(self.entries.len() <= KNOWN_MAX);
@@ -33,30 +54,66 @@ impl Known {
 
     /// A producer was asked: it is believed to have one piece less.
     pub fn on_asked(&mut self, peer: Peer) {
-        if let Some((_, stock)) = self.entries.iter_mut().find(|(known, _)| *known == peer) {
-            stock.ready = stock.ready.saturating_sub(1);
+        if let Some(known) = self.entries.iter_mut().find(|known| known.peer == peer) {
+            known.stock.ready = known.stock.ready.saturating_sub(1);
         }
     }
 
     /// A producer is gone.
     pub fn forget(&mut self, peer: Peer) {
-        self.entries.retain(|&(known, _)| known != peer);
+        self.entries.retain(|known| known.peer != peer);
     }
 
     /// Of those that are believed to have something ready, the one that has most left.
-    pub fn laggard_ready(&self) -> Option<Peer> {
-        let ready = self.entries.iter().filter(|(_, stock)| stock.ready > 0);
-        ready.max_by_key(|(_, stock)| stock.left).map(|&(peer, _)| peer)
+    pub fn laggard_ready(&self, now_ns: u64) -> Option<Peer> {
+        let ready = self.entries.iter().filter(|known| known.stock.ready > 0);
+        ready.max_by_key(|known| self.left(known, now_ns)).map(|known| known.peer)
     }
 
     /// The one that has most left, ready or not, and is not this one.
-    pub fn laggard(&self, but: Option<Peer>) -> Option<Peer> {
-        let others = self.entries.iter().filter(|&&(peer, _)| Some(peer) != but);
-        others.max_by_key(|(_, stock)| stock.left).map(|&(peer, _)| peer)
+    pub fn laggard(&self, but: Option<Peer>, now_ns: u64) -> Option<Peer> {
+        let others = self.entries.iter().filter(|known| Some(known.peer) != but);
+        others.max_by_key(|known| self.left(known, now_ns)).map(|known| known.peer)
     }
 
-    fn forget_least(&mut self) {
-        let key = |(_, stock): &(Peer, Stock)| (stock.ready > 0, stock.left);
+    /// What those known are believed to have left, in the mean.
+    pub fn left_typical(&self, now_ns: u64) -> u64 {
+        let left = |known: &Entry| known.stock.left.saturating_sub(self.less(known, now_ns));
+        let sum: u128 = self.entries.iter().map(|known| u128::from(left(known))).sum();
+        (sum / self.entries.len().max(1) as u128) as u64
+    }
+
+    /// What a producer is believed to have left now, for the choice of a laggard; below 0 if it is
+    /// long since it was heard of. Old news count for less than they would if they were exact:
+    /// the largest of many guesses is the one that is most wrong, and who lags is heard.
+    fn left(&self, known: &Entry, now_ns: u64) -> i64 {
+        let less = self.less(known, now_ns);
+        let less = i64::try_from(less.saturating_add(less / 2)).unwrap_or(i64::MAX);
+        i64::try_from(known.stock.left).unwrap_or(i64::MAX).saturating_sub(less)
+    }
+
+    /// What a producer has given since it was heard of, if it is like the others.
+    fn less(&self, known: &Entry, now_ns: u64) -> u64 {
+        let age = u128::from(now_ns.saturating_sub(known.heard_ns));
+        let less = age * u128::from(self.less_bytes) / u128::from(self.age_ns.max(1));
+        u64::try_from(less).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes and times are summed apart, and both forgotten: news that come close upon each other
+    /// show a step and no slope.
+    fn on_decline(&mut self, before: Entry, after: Entry) {
+        let less = before.stock.left.saturating_sub(after.stock.left);
+        if less > LEFT_UNKNOWN_BYTES / 2 {
+            // It has learned what it has left, and given nothing.
+            return;
+        }
+        let age = after.heard_ns.saturating_sub(before.heard_ns);
+        self.less_bytes = self.less_bytes - self.less_bytes / 32 + less;
+        self.age_ns = self.age_ns - self.age_ns / 32 + age;
+    }
+
+    fn forget_least(&mut self, now_ns: u64) {
+        let key = |known: &Entry| (known.stock.ready > 0, self.left(known, now_ns));
         let least = (0..self.entries.len()).min_by_key(|&at| key(&self.entries[at]));
         least.map(|at| self.entries.swap_remove(at));
     }
@@ -70,14 +127,28 @@ mod tests {
     fn the_laggard_is_asked_first_and_few_are_remembered() {
         let mut known = Known::default();
         for peer in 0..100 {
-            known.on_stock(peer, Stock { ready: u32::from(peer != 50), left: u64::from(peer) });
+            known.on_stock(peer, Stock { ready: u32::from(peer != 50), left: u64::from(peer) }, 0);
         }
         assert_eq!(known.entries.len(), KNOWN_MAX);
-        assert_eq!(known.laggard_ready(), Some(99));
+        assert_eq!(known.laggard_ready(0), Some(99));
         known.on_asked(99);
-        assert_eq!((known.laggard_ready(), known.laggard(None)), (Some(98), Some(99)));
-        known.on_stock(99, Stock { ready: 0, left: 0 });
+        assert_eq!((known.laggard_ready(0), known.laggard(None, 0)), (Some(98), Some(99)));
+        known.on_stock(99, Stock { ready: 0, left: 0 }, 0);
         known.forget(98);
-        assert_eq!(known.laggard(Some(97)), Some(96));
+        assert_eq!(known.laggard(Some(97), 0), Some(96));
+    }
+
+    #[test]
+    fn old_news_count_for_less() {
+        let mut known = Known::default();
+        known.on_stock(1, Stock { ready: 1, left: 2_000_000 }, 0);
+        // The other loses 1,000 bytes in each 2^20 ns.
+        let laggard_after = |known: &mut Known, i: u64| {
+            known.on_stock(2, Stock { ready: 1, left: 1_990_000 - 1000 * i }, i << 20);
+            known.laggard_ready(i << 20)
+        };
+        assert_eq!(laggard_after(&mut known, 0), Some(1));
+        assert!((1..100).all(|i| laggard_after(&mut known, i).is_some()));
+        assert_eq!(laggard_after(&mut known, 100), Some(2), "it would have been heard");
     }
 }

@@ -6,6 +6,7 @@ const GIVES: u32 = 8;
 /// Measures over the last 8 to 16 gives, so that it follows a change and forgets a hiccup.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
+    first_ns: u64,
     old: Mark,
     new: Mark,
     bytes: u64,
@@ -25,7 +26,7 @@ impl Pace {
         if self.gives == 0 {
             // What is given first tells nothing: nobody knows since when it was ready.
             let first = Mark { at_ns: now_ns, bytes: 0, gives: 1 };
-            (self.old, self.new, self.gives) = (first, first, 1);
+            (self.first_ns, self.old, self.new, self.gives) = (now_ns, first, first, 1);
             return;
         }
         self.bytes += bytes;
@@ -44,6 +45,13 @@ impl Pace {
             return None;
         }
         u64::try_from(u128::from(bytes) * u128::from(lasted) / u128::from(given)).ok()
+    }
+
+    /// What is given in so long, in the mean of all the time until `now_ns`.
+    pub fn bytes_in_the_mean(&self, lasts_ns: u64, now_ns: u64) -> u64 {
+        let lasted = u128::from(now_ns.saturating_sub(self.first_ns).max(1));
+        let bytes = u128::from(self.bytes) * u128::from(lasts_ns) / lasted;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
     /// The time between two gives, in nanoseconds; nothing if that is not known.

@@ -30,6 +30,11 @@ pub struct Producer {
     recalling: Option<Peer>,
     pace: Pace,
     answer_ns: u64,
+    /// What others have left, and when consumers last told.
+    left_typical: u64,
+    told_ns: u64,
+    /// When a batch last became ready.
+    ready_ns: u64,
     /// When to advertise, and how long to wait after that.
     advertise: Option<(u64, u64)>,
 }
@@ -38,6 +43,13 @@ pub struct Producer {
 struct Waiter {
     peer: Peer,
     mib_ns: u64,
+}
+
+/// Who lags must be heard, and who is ahead may be quiet.
+enum Lag {
+    Ahead,
+    Even,
+    Behind,
 }
 
 impl Producer {
@@ -52,6 +64,9 @@ impl Producer {
             recalling: None,
             pace: Pace::default(),
             answer_ns: 0,
+            left_typical: 0,
+            told_ns: 0,
+            ready_ns: 0,
             advertise: None,
         }
     }
@@ -72,6 +87,7 @@ impl Producer {
     ) {
         self.ledger.on_ready(piece);
         self.turn += 1;
+        self.ready_ns = now.ns;
         self.offer(now, out);
     }
 
@@ -91,8 +107,11 @@ impl Producer {
         out: &mut Outbox<ToConsumer>,
     ) {
         match message {
-            ToProducer::Request { mib_ns, answer_ns, wait } => {
-                self.on_request(Waiter { peer: from, mib_ns }, answer_ns, wait, now, out);
+            ToProducer::Request { mib_ns, answer_ns, left_typical, wait } => {
+                self.answer_ns = mean(self.answer_ns, answer_ns);
+                self.left_typical = mean(self.left_typical(now), left_typical);
+                self.told_ns = now.ns;
+                self.on_request(Waiter { peer: from, mib_ns }, wait, now, out);
             }
             ToProducer::Withdraw => {
                 if let Some(at) = self.waiters.iter().position(|waiter| waiter.peer == from) {
@@ -139,7 +158,7 @@ impl Producer {
         if self.ledger.next().is_some() {
             let mut dice = Dice(now.random);
             (0..2).for_each(|_| self.reserve(dice.below(self.place.consumers), out));
-            let gap_ns = (2 * gap_ns).min(GAP_MAX_NS);
+            let gap_ns = (gap_ns + gap_ns / 2).min(GAP_MAX_NS);
             self.advertise = Some((at_ns.max(now.ns) + gap_ns, gap_ns));
         }
     }
@@ -155,24 +174,19 @@ impl Producer {
             self.reserve(self.home(), out);
         }
         if ready > 1 {
-            self.reserve(Dice(now.random).below(self.place.consumers), out);
+            let mut dice = Dice(now.random);
+            let more = match self.lag(now) {
+                Lag::Ahead => 0,
+                Lag::Even => 1,
+                Lag::Behind => 2,
+            };
+            (0..more).for_each(|_| self.reserve(dice.below(self.place.consumers), out));
         }
         self.plan_advertising(now);
         self.check();
     }
 
-    fn on_request(
-        &mut self,
-        asker: Waiter,
-        answer_ns: u64,
-        wait: bool,
-        now: Now,
-        out: &mut Outbox<ToConsumer>,
-    ) {
-        if answer_ns > 0 {
-            let before = if self.answer_ns == 0 { answer_ns } else { self.answer_ns };
-            self.answer_ns = (3 * before + answer_ns) / 4;
-        }
+    fn on_request(&mut self, asker: Waiter, wait: bool, now: Now, out: &mut Outbox<ToConsumer>) {
         self.advertise = None;
         if self.ledger.next().is_some() {
             self.give(asker, false, now, out);
@@ -202,7 +216,11 @@ impl Producer {
         if mib_ns == 0 || !self.ledger.knows_left() || self.limits.pieces_max < 2 {
             return None;
         }
-        let left_ns = self.pace.time_to_give(now.ns, self.ledger.left_bytes())?;
+        // What is taken as soon as it is ready shows that consumers wait for it, each for his own.
+        let is_fresh = now.ns <= self.ready_ns + PIECE_ANSWERS_MIN * self.answer_ns;
+        let least = if is_fresh { next.bytes } else { next.bytes / 4 };
+        let left_bytes = self.ledger.left_bytes().min(self.left_typical(now).max(least));
+        let left_ns = self.pace.time_to_give(now.ns, left_bytes)?;
         if left_ns >= time_of(next.bytes, mib_ns) / 4 * 3 {
             return None;
         }
@@ -245,6 +263,25 @@ impl Producer {
         ((u64::from(self.place.me) + turn % n * (m % n) + turn / period) % n) as Peer
     }
 
+    /// How the producer stands beside the others, as consumers told it.
+    fn lag(&self, now: Now) -> Lag {
+        let (mine, typical) = (self.ledger.left_bytes(), self.left_typical(now));
+        let batch = self.ledger.next().map_or(0, |piece| piece.bytes);
+        if mine > typical + batch {
+            Lag::Behind
+        } else if mine + batch < typical {
+            Lag::Ahead
+        } else {
+            Lag::Even
+        }
+    }
+
+    /// What others have left, if they have gone on since as this one has in the mean.
+    fn left_typical(&self, now: Now) -> u64 {
+        let since_ns = now.ns.saturating_sub(self.told_ns);
+        self.left_typical.saturating_sub(self.pace.bytes_in_the_mean(since_ns, self.told_ns))
+    }
+
     fn reserve(&self, begin: Peer, out: &mut Outbox<ToConsumer>) {
         let n = self.place.consumers;
         let living = (begin..n).chain(0..begin).find(|peer| !self.dead.contains(peer));
@@ -260,7 +297,14 @@ impl Producer {
         } else if self.advertise.is_none() {
             let gap_ns = match self.pace.gap_ns(now.ns) {
                 _ if self.ledger.is_ended() && self.answer_ns > 0 => 4 * self.answer_ns,
-                Some(gap_ns) => 4 * gap_ns.max(self.answer_ns),
+                Some(gap_ns) => {
+                    gap_ns.max(self.answer_ns)
+                        * match self.lag(now) {
+                            Lag::Ahead => 6,
+                            Lag::Even => 2,
+                            Lag::Behind => 1,
+                        }
+                }
                 None => GAP_FIRST_NS,
             };
             let gap_ns = gap_ns.clamp(1, GAP_MAX_NS);
@@ -272,6 +316,15 @@ impl Producer {
         debug_assert!(self.waiters.len() <= WAITERS_MAX);
         debug_assert!(self.waiters.is_empty() || self.ledger.next().is_none());
         debug_assert!(self.ledger.next().is_none() || self.advertise.is_some());
+    }
+}
+
+/// The mean of the last few, of which 0 is none.
+fn mean(before: u64, new: u64) -> u64 {
+    match (before, new) {
+        (before, 0) => before,
+        (0, new) => new,
+        (before, new) => before - before / 4 + new / 4,
     }
 }
 

@@ -1,0 +1,98 @@
+//! From a scenario that fails to a smaller one that fails too.
+
+use crate::queue::QueueScenario;
+use crate::scenario::Scenario;
+
+/// Tries so many smaller scenarios at most.
+const TRIES_MAX: u32 = 300;
+
+/// The smallest scenario found that still fails: fewer nodes, fewer batches, fewer things that
+/// happen. `fails` is asked of scenarios that have been checked.
+pub fn shrink(scenario: &Scenario, mut fails: impl FnMut(&Scenario) -> bool) -> Scenario {
+    let mut smallest = scenario.clone();
+    let mut tries = 0;
+    'smaller: loop {
+        for candidate in smaller(&smallest) {
+            tries += 1;
+            if tries > TRIES_MAX {
+                return smallest;
+            }
+            if candidate.check().is_ok() && fails(&candidate) {
+                smallest = candidate;
+                continue 'smaller;
+            }
+        }
+        return smallest;
+    }
+}
+
+/// Scenarios a step smaller, the boldest steps first.
+fn smaller(scenario: &Scenario) -> Vec<Scenario> {
+    let Scenario::Queue(queue) = scenario;
+    let mut all = Vec::new();
+    let mut with = |change: &dyn Fn(&mut QueueScenario)| {
+        let mut changed = queue.clone();
+        change(&mut changed);
+        if changed != *queue {
+            all.push(Scenario::Queue(changed));
+        }
+    };
+    for part in [2, 4, 8] {
+        let less = |count: u64| (count - count / part).max(1);
+        with(&|queue| {
+            queue.producers = less(queue.producers.into()) as u32;
+            queue.consumers = less(queue.consumers.into()) as u32;
+        });
+        with(&|queue| queue.producers = less(queue.producers.into()) as u32);
+        with(&|queue| queue.consumers = less(queue.consumers.into()) as u32);
+        with(&|queue| queue.batches = less(queue.batches));
+    }
+    with(&|queue| queue.producers = (queue.producers - 1).max(1));
+    with(&|queue| queue.consumers = (queue.consumers - 1).max(1));
+    with(&|queue| queue.batches = queue.batches.saturating_sub(1));
+    for at in 0..queue.perturbations.len() {
+        with(&|queue| {
+            queue.perturbations.remove(at);
+        });
+    }
+    for at in 0..queue.deaths.len() {
+        with(&|queue| {
+            queue.deaths.remove(at);
+        });
+    }
+    for at in 0..queue.links.len() {
+        with(&|queue| {
+            queue.links.remove(at);
+        });
+    }
+    with(&|queue| queue.batch_spread = 0.0);
+    with(&|queue| queue.work_spread = 0.0);
+    with(&|queue| queue.link_bytes_per_second = None);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{Death, Side};
+    use crate::run;
+
+    #[test]
+    fn what_fails_becomes_small_and_still_fails() {
+        let death = Death { side: Side::Consumers, node: 1, at_ms: 20.0 };
+        let scenario = QueueScenario {
+            producers: 40,
+            consumers: 30,
+            batches: 60,
+            work_spread: 0.2,
+            deaths: vec![death],
+            ..QueueScenario::default()
+        };
+        let fails = |scenario: &Scenario| run(scenario, 1).pieces >= 10;
+        let Scenario::Queue(small) = shrink(&Scenario::Queue(scenario), fails);
+        assert!(fails(&Scenario::Queue(small.clone())));
+        let batches = small.batches * u64::from(small.producers);
+        assert!(batches <= 20 && small.consumers <= 2, "{small:?}");
+        assert!(small.deaths.is_empty() && small.work_spread == 0.0);
+    }
+}

@@ -1,0 +1,111 @@
+//! What the distributed queue promises, asked of small clusters; the large ones are in
+//! `examples/queues.rs`. Time is virtual: these numbers are the same on every machine.
+
+use euphrates_sim::queue::{Death, Perturbation, PolicyName, QueueScenario, Share, Side, When};
+use euphrates_sim::{Report, Scenario, run};
+
+fn simulated(scenario: &QueueScenario) -> Report {
+    let scenario = Scenario::Queue(scenario.clone());
+    scenario.check().expect("a sound scenario");
+    run(&scenario, 1)
+}
+
+fn slow(share: Share, slower: f64, when: When) -> Vec<Perturbation> {
+    vec![Perturbation { side: Side::Consumers, share, slower, when }]
+}
+
+#[test]
+fn late_binding_is_near_the_bound_whoever_is_slow() {
+    let wandering = When::Wandering { every_ms: 300.0 };
+    let perturbed = [
+        vec![],
+        slow(Share::Count(1), 10.0, When::Always),
+        slow(Share::Part(0.25), 4.0, When::Always),
+        slow(Share::Part(0.5), 4.0, wandering),
+    ];
+    for (producers, consumers, batches) in [(4, 4, 500), (60, 60, 500), (100, 10, 200)] {
+        for (consumer_speed, perturbations) in
+            [1.0, 0.5].into_iter().flat_map(|load| perturbed.clone().map(|slow| (load, slow)))
+        {
+            let scenario = QueueScenario {
+                producers,
+                consumers,
+                batches,
+                consumer_speed,
+                perturbations,
+                ..QueueScenario::default()
+            };
+            let report = simulated(&scenario);
+            assert!(report.fraction >= 0.95, "{scenario:?}: {report:?}");
+            assert!(report.messages_per_batch <= 8.0, "{scenario:?}: {report:?}");
+            assert!(report.held_pieces_max <= 3, "{scenario:?}: {report:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_stuck_consumer_holds_does_not_grow_with_the_producers() {
+    let held = |policy, producers: u32| {
+        let when = When::Between { from_ms: 100.0, until_ms: 20_000.0 };
+        let report = simulated(&QueueScenario {
+            policy,
+            producers,
+            consumers: 8,
+            batches: 20,
+            consumer_speed: 8.0 / f64::from(producers),
+            perturbations: slow(Share::Count(1), 0.0, when),
+            ..QueueScenario::default()
+        });
+        report.held_pieces_max
+    };
+    assert!([8, 80, 800].into_iter().all(|m| held(PolicyName::LateBinding {}, m) <= 2));
+    assert!(held(PolicyName::Credit { credit_max: 2 }, 800) >= 1000, "the paper's does");
+}
+
+#[test]
+fn a_fast_consumer_that_is_far_gets_the_slots_it_needs_and_a_near_one_does_not() {
+    let text = include_str!("../scenarios/far.json");
+    let Scenario::Queue(far) = Scenario::parse(text).expect("a sound scenario");
+    let report = simulated(&far);
+    assert!(report.fraction >= 0.9 && report.held_pieces_max > 8, "{report:?}");
+    let near = QueueScenario { links: Vec::new(), ..far };
+    assert!(simulated(&near).held_pieces_max <= 3);
+}
+
+#[test]
+fn links_of_limited_speed_are_waited_for() {
+    // 32 MiB/s for each node's link, and 100 MiB/s of disk behind it: 2 s is what the links need,
+    // if no two ever want the same one. The policy knows of speeds, and not of links.
+    let scenario = QueueScenario {
+        producers: 8,
+        consumers: 8,
+        batches: 64,
+        link_bytes_per_second: Some(32 << 20),
+        ..QueueScenario::default()
+    };
+    let report = simulated(&scenario);
+    assert!((2000.0..3000.0).contains(&report.completed_ms), "{report:?}");
+}
+
+#[test]
+fn who_dies_takes_nothing_along_but_what_he_had_finished() {
+    for seed_at_ms in [5.0, 55.5, 300.0] {
+        let deaths = (1..8).map(|node| Death {
+            side: Side::Consumers,
+            node,
+            at_ms: seed_at_ms + f64::from(node) * 7.0,
+        });
+        let scenario = QueueScenario {
+            producers: 12,
+            consumers: 9,
+            batches: 80,
+            batch_spread: 0.8,
+            work_spread: 0.5,
+            deaths: deaths.collect(),
+            ..QueueScenario::default()
+        };
+        // That every share was worked off is asserted in the run.
+        let report = simulated(&scenario);
+        assert!(report.messages_per_batch <= 8.0, "{report:?}");
+    }
+}
