@@ -23,7 +23,6 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Cancel, Error, Result};
 
 use crate::catalog::{Catalog, Manifest};
-use crate::declustering::Mirrors;
 use crate::segment::{Damage, ReadOptions, Segment};
 pub use claims::Claims;
 pub use copies::Copies;
@@ -98,7 +97,7 @@ impl Collection {
 
     /// Reads all of it on one thread, in the order written.
     pub fn read(&self, options: ReadOptions) -> Result<CollectionReader> {
-        let how = ReadAs { is_stream: true, mirrors: Mirrors::default(), options };
+        let how = ReadAs { is_stream: true, options, ..ReadAs::default() };
         Ok(self.reading(how)?.reader(&Arc::new(Cancel::default())))
     }
 

@@ -10,15 +10,32 @@ use super::{Claims, Collection};
 use crate::declustering::{self, Declustered, Mirrors, Sequence};
 use crate::segment::{ReadBlock, ReadOptions, Reader};
 
+/// Read ahead and kept at most of a collection on several disks, unless that is said.
+const WINDOW_BYTES_MAX: usize = 256 << 20;
+
 /// How a collection is read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ReadAs {
     /// As numbered runs in the order written; else in any order.
     pub is_stream: bool,
     /// How the copies share the reading.
     pub mirrors: Mirrors,
+    /// Of one on several disks: bytes claimed, read ahead and kept at most, but for a few blocks
+    /// of each segment.
+    pub window_bytes_max: usize,
     /// Columns, and the requests to one disk.
     pub options: ReadOptions,
+}
+
+impl Default for ReadAs {
+    fn default() -> ReadAs {
+        ReadAs {
+            is_stream: false,
+            mirrors: Mirrors::default(),
+            window_bytes_max: WINDOW_BYTES_MAX,
+            options: ReadOptions::default(),
+        }
+    }
 }
 
 /// All of a collection, for any number of readers.
@@ -48,10 +65,8 @@ impl Reading {
             (true, true) => Some(Sequence::interleaved(collection.copies())?),
             (true, false) => Some(Sequence::consecutive(collection.copies())),
         };
-        let (schema, columns) = (collection.schema(), how.options.columns);
-        let declustered =
-            Declustered::new(collection.copies(), schema, sequence, how.mirrors, columns)?;
-        Ok(Reading::Declustered(declustered))
+        let (copies, schema) = (collection.copies(), collection.schema());
+        Ok(Reading::Declustered(Declustered::new(copies, schema, sequence, how)?))
     }
 
     /// A reader, for one thread, whose waiting ends with the flow.

@@ -2,6 +2,7 @@
 //! device queue read it. There is one for a disk of the process, however many readers it serves.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -88,7 +89,7 @@ impl DiskEnd {
         };
         std::thread::Builder::new()
             .name(format!("mirrors {}", disk.name()))
-            .spawn(move || thread.run(&mailbox))
+            .spawn(move || thread.live(&mailbox))
             .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
         ends.retain(|_, end| end.strong_count() > 0);
         ends.insert(key, Arc::downgrade(&end));
@@ -112,6 +113,14 @@ struct Thread {
 }
 
 impl Thread {
+    /// Runs to the end. A mistake in here must not leave readers waiting.
+    fn live(&mut self, mailbox: &Receiver<Letter>) {
+        if catch_unwind(AssertUnwindSafe(|| self.run(mailbox))).is_err() {
+            let readers = self.seats.values().filter_map(|seat| seat.shared.upgrade());
+            readers.for_each(|shared| shared.give_up());
+        }
+    }
+
     fn run(&mut self, mailbox: &Receiver<Letter>) {
         while let Ok(letter) = mailbox.recv() {
             self.on(letter);

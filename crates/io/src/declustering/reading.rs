@@ -18,12 +18,10 @@ use euphrates_policy::declustering::reader::{NoCopy, Outbox, Reader as Policy, S
 use super::disk::{DiskEnd, Letter, Refused, Seat, Source};
 use super::faults::Faults;
 use super::{Mirrors, Sequence};
-use crate::collection::Copies;
+use crate::collection::{Copies, ReadAs};
 use crate::segment::{Block, Damage, Decoder, ReadBlock, Segment, Toc};
 
-/// What all segments together claim, read ahead and keep at most, unless that is less than a few
-/// blocks each.
-const WINDOW_BYTES_MAX: u64 = 256 << 20;
+/// What a segment may claim, read ahead and keep, whatever the share it is given.
 const SEGMENT_WINDOW_BYTES_MIN: u64 = 4 << 20;
 const SEGMENT_WINDOW_BYTES_MAX: u64 = 64 << 20;
 
@@ -70,6 +68,7 @@ struct State {
     turn: usize,
     stream: Stream,
     failed: Option<(usize, u32)>,
+    is_given_up: bool,
     waiting: Vec<Thread>,
     faults: Faults,
     bytes: BTreeMap<String, u64>,
@@ -93,15 +92,16 @@ struct Got {
 }
 
 impl Declustered {
-    /// Everything is ready; nothing is read before a reader asks.
+    /// Everything is ready; nothing is read before a reader asks. With a sequence, the blocks come
+    /// as the stream it is.
     pub fn new(
         segments: &[Copies],
         schema: &SchemaRef,
         sequence: Option<Sequence>,
-        mirrors: Mirrors,
-        columns: Option<Vec<usize>>,
+        how: ReadAs,
     ) -> Result<Arc<Declustered>> {
-        let window_bytes = (WINDOW_BYTES_MAX / segments.len().max(1) as u64)
+        let mirrors = how.mirrors;
+        let window_bytes = (how.window_bytes_max as u64 / segments.len().max(1) as u64)
             .clamp(SEGMENT_WINDOW_BYTES_MIN, SEGMENT_WINDOW_BYTES_MAX);
         let (mut parts, mut policies, mut sources) = (vec![], vec![], vec![]);
         let mut faults = Faults::default();
@@ -133,11 +133,12 @@ impl Declustered {
             turn: 0,
             stream: Stream::default(),
             failed: None,
+            is_given_up: false,
             waiting: vec![],
             faults,
             bytes: BTreeMap::new(),
         };
-        let decoder = Decoder::new(schema, columns);
+        let decoder = Decoder::new(schema, how.options.columns);
         let (began, state) = (Instant::now(), Mutex::new(state));
         let shared = Arc::new(Shared { parts, decoder, sequence, began, state });
         Ok(Arc::new(Declustered(shared)))
@@ -189,6 +190,10 @@ impl Reader {
             shared.start(&mut state);
             if let Some((segment, block)) = state.failed {
                 return Err(shared.error(&state, segment, block));
+            }
+            if state.is_given_up {
+                return Err(Error::failed("a disk's thread has panicked")
+                    .remedy("this is a bug in Euphrates; please report it with the flow"));
             }
             self.cancel.check()?;
             let found = match &shared.sequence {
@@ -286,6 +291,13 @@ impl Shared {
                 });
             }
         }
+        state.wake();
+    }
+
+    /// A disk's endpoint has ended before its time.
+    pub fn give_up(&self) {
+        let mut state = self.lock();
+        state.is_given_up = true;
         state.wake();
     }
 
@@ -435,7 +447,7 @@ impl Part {
         static READERS: AtomicU32 = AtomicU32::new(0);
         let (mut ends, mut sources) = (vec![], vec![]);
         for copy in &copies.copies {
-            let source = copy.as_ref().map(|copy| Source::new(copy)).transpose();
+            let source = copy.as_ref().map(Source::new).transpose();
             let source = source.unwrap_or_else(|error| {
                 let what = error.message().to_string();
                 faults.on_copy(copy.as_ref().expect("it was tried").damage(None, what));

@@ -1,7 +1,7 @@
 //! Reads a collection (River, 2.2): unordered by whoever is free, or as a stream.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::error::unknown;
@@ -71,8 +71,13 @@ struct Read {
 struct Source {
     collection: Collection,
     columns: Option<Vec<usize>>,
-    reading: Arc<Reading>,
+    /// From the start on.
+    reading: OnceLock<Arc<Reading>>,
 }
+
+/// The part of a flow's memory that the copies of a collection may be read ahead into.
+const WINDOW_PART: usize = 8;
+const WINDOW_BYTES_MAX: usize = 256 << 20;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -95,11 +100,7 @@ impl Read {
         let columns = self.config.columns.as_ref();
         let columns = columns.map(|names| names.iter().map(position).collect::<Result<_>>());
         let columns = columns.transpose()?;
-        let options = ReadOptions { columns: columns.clone(), ..ReadOptions::default() };
-        let mirrors = self.config.mirrors()?;
-        let reading =
-            collection.reading(ReadAs { is_stream: self.config.order, mirrors, options })?;
-        Ok(Source { collection, columns, reading })
+        Ok(Source { collection, columns, reading: OnceLock::new() })
     }
 }
 
@@ -134,6 +135,19 @@ impl Placed for Read {
         Some(source.collection.segments().iter().map(|segment| segment.blocks().len()).sum())
     }
 
+    fn prepare(&self, setup: &Setup) -> Result<()> {
+        let source = self.source().expect("checked before it is prepared");
+        let how = ReadAs {
+            is_stream: self.config.order,
+            mirrors: self.config.mirrors()?,
+            window_bytes_max: (setup.budget_bytes / WINDOW_PART).min(WINDOW_BYTES_MAX),
+            options: ReadOptions { columns: source.columns.clone(), ..ReadOptions::default() },
+        };
+        let reading = source.collection.reading(how)?;
+        source.reading.get_or_init(|| reading);
+        Ok(())
+    }
+
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         let source = self.source().expect("checked before an instance is made");
         let is_stream = self.config.order;
@@ -141,13 +155,14 @@ impl Placed for Read {
     }
 
     fn remark(&self) -> Option<String> {
-        self.source()?.reading.remark()
+        self.source()?.reading.get()?.remark()
     }
 }
 
 impl Source {
     fn read(&self, ports: &mut Ports, is_stream: bool) -> Result<()> {
-        let mut reader = self.reading.reader(&ports.setup().cancel);
+        let reading = self.reading.get().expect("prepared before it is read");
+        let mut reader = reading.reader(&ports.setup().cancel);
         let mut begun = None;
         while let Some(block) = reader.next_block()? {
             if is_stream && begun != Some(block.run) {
