@@ -25,6 +25,7 @@ use euphrates_flow::{Cancel, Error, Result};
 use crate::catalog::{Catalog, Manifest};
 use crate::segment::{Damage, ReadOptions, Segment};
 pub use claims::Claims;
+pub(crate) use claims::RUN_BLOCKS;
 pub use copies::Copies;
 pub use plain::{plain_batch, plain_schema};
 pub use plan::Plan;

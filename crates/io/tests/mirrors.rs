@@ -107,6 +107,8 @@ enum Harm {
     LoseFile,
     LoseToc,
     LoseDisk,
+    /// The device refuses to read the file.
+    Refuse,
 }
 
 fn harms() -> impl Strategy<Value = Harm> {
@@ -116,6 +118,7 @@ fn harms() -> impl Strategy<Value = Harm> {
         1 => Just(Harm::LoseFile),
         1 => Just(Harm::LoseToc),
         1 => Just(Harm::LoseDisk),
+        1 => Just(Harm::Refuse),
     ]
 }
 
@@ -125,6 +128,7 @@ struct Harmed {
     blocks: BTreeSet<(usize, usize, usize)>,
     files: BTreeSet<(usize, usize)>,
     tocs: BTreeSet<(usize, usize)>,
+    refused: BTreeSet<(usize, usize)>,
 }
 
 impl Harmed {
@@ -157,12 +161,19 @@ impl Harmed {
             }
             Harm::Truncate => {
                 let blocks = segments[segment].blocks();
-                let Some(last) = blocks.last().filter(|_| path.exists()) else { return };
+                let Some(last) = blocks.last().filter(|_| path.is_file()) else { return };
                 let bytes = fs::metadata(path).unwrap().len().min(last.end() - 1);
                 fs::File::options().write(true).open(path).unwrap().set_len(bytes).unwrap();
                 self.blocks.insert((segment, copy, blocks.len() - 1));
             }
             Harm::LoseFile => self.lose(path, segment, copy),
+            Harm::Refuse => {
+                // A folder can be opened, and not read.
+                if fs::remove_file(path).is_ok() {
+                    fs::create_dir(path).unwrap();
+                    self.refused.insert((segment, copy));
+                }
+            }
             Harm::LoseToc => {
                 self.tocs.insert((segment, copy));
                 let _ = fs::remove_file(toc_path(path));
@@ -185,13 +196,18 @@ impl Harmed {
     fn lose(&mut self, path: &Path, segment: usize, copy: usize) {
         self.files.insert((segment, copy));
         self.tocs.insert((segment, copy));
-        let _ = fs::remove_file(path);
+        self.refused.remove(&(segment, copy));
+        let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+    }
+
+    fn can_read(&self, segment: usize, copy: usize) -> bool {
+        !self.files.contains(&(segment, copy)) && !self.refused.contains(&(segment, copy))
     }
 
     fn is_whole(&self, segment: usize, copies: usize, blocks: usize) -> bool {
         let has_toc = (0..copies).any(|copy| !self.tocs.contains(&(segment, copy)));
         let good = |copy, block| {
-            !self.files.contains(&(segment, copy)) && !self.blocks.contains(&(segment, copy, block))
+            self.can_read(segment, copy) && !self.blocks.contains(&(segment, copy, block))
         };
         let has_file = (0..copies).any(|copy| !self.files.contains(&(segment, copy)));
         has_toc && has_file && (0..blocks).all(|block| (0..copies).any(|copy| good(copy, block)))
@@ -239,7 +255,11 @@ proptest! {
             }
         }
         let found = verify(home, "c").unwrap();
-        let is_sound = harmed.blocks.is_empty() && harmed.tocs.is_empty();
+        let is_sound =
+            harmed.blocks.is_empty() && harmed.tocs.is_empty() && harmed.refused.is_empty();
+        // A segment without blocks has nothing to read, but a head and a footer to repair.
+        let is_whole = is_whole
+            && (0..segments.len()).all(|at| (0..copies).any(|copy| harmed.can_read(at, copy)));
         prop_assert_eq!(found.damages.is_empty(), is_sound);
         let repaired = repair(home, "c", "mend").unwrap();
         prop_assert_eq!(repaired.lost.is_empty(), is_whole);
@@ -304,8 +324,8 @@ fn a_repair_leaves_good_copies_alone() {
     assert!(!files[1][2].exists(), "the damaged file is gone");
     let now = Harmed::files(home.path());
     assert_eq!(now[1][..2], files[1][..2]);
-    let kept = files.concat().into_iter().zip(before).filter(|(path, _)| path.exists());
-    assert!(kept.map(|(path, before)| changed(&path) == before).all(|same| same));
+    let mut kept = files.concat().into_iter().zip(before).filter(|(path, _)| path.exists());
+    assert!(kept.all(|(path, before)| changed(&path) == before));
     assert_eq!(Catalog::of(home.path()).unwrap().describe("c").unwrap().version, 2);
 }
 
@@ -358,4 +378,37 @@ fn a_reader_that_waits_ends_when_the_flow_is_cancelled() {
         cancel.cancel();
         assert_eq!(reader.join().unwrap().unwrap_err().kind(), Kind::Interrupted);
     });
+}
+
+#[test]
+fn a_disk_that_fails_in_the_middle_is_done_without() {
+    for way in ["primary", "graduated", "arrival"] {
+        let home = home_of(&[None; 2]);
+        write(home.path(), 60, true, options(2, 2, None)).unwrap();
+        let disk = |at: usize, rate| NamedDisk {
+            name: format!("d{at}"),
+            folder: home.path().join(format!("disk{at}")),
+            mode: Default::default(),
+            rate,
+            worker: "w".into(),
+        };
+        save_named_disks(home.path(), &[disk(0, Some(50_000)), disk(1, Some(100_000))]).unwrap();
+        let collection = Collection::open(home.path(), "c").unwrap();
+        let mirrors = Mirrors::parse(way).unwrap();
+        let how = ReadAs { is_stream: true, mirrors, ..ReadAs::default() };
+        let reading = collection.reading(how).unwrap();
+        let mut reader = reading.reader(&Arc::new(Cancel::default()));
+        let mut numbers: Vec<i64> = vec![];
+        while let Some(block) = reader.next_block().unwrap() {
+            numbers.extend(block.batch.column(0).as_primitive::<Int64Type>().values());
+            if numbers.len() == 3 * ROWS as usize {
+                let files = Harmed::files(home.path()).concat();
+                let here = files.iter().filter(|path| path.starts_with(home.path().join("disk0")));
+                for path in here {
+                    fs::File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+                }
+            }
+        }
+        assert!(numbers.into_iter().eq(0..60 * ROWS), "{way}");
+    }
 }

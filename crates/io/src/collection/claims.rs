@@ -6,7 +6,7 @@ use crate::segment::{Claim, ReadOptions, Reader, Segment};
 
 /// What one claim takes of a collection that is read unordered.
 const CLAIM_BYTES: u64 = 4 << 20;
-/// Blocks of a run when a collection is read as a stream.
+/// Blocks of a run when a collection is read as a stream: what one reader is given in order.
 pub(crate) const RUN_BLOCKS: usize = 8;
 
 /// What of a collection nobody has begun to read. Whoever is free claims the next piece.

@@ -4,10 +4,7 @@ use std::ops::Range;
 
 use euphrates_flow::{Error, Result};
 
-use crate::collection::Copies;
-
-/// Blocks of a run: what one reader is given in order.
-const RUN_BLOCKS: usize = 8;
+use crate::collection::{Copies, RUN_BLOCKS};
 
 /// The segment of each block of a stream. Within a segment, blocks are in the order of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
