@@ -6,6 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 import euphrates as eu
 from test_failure import EUPHRATES
 
@@ -49,3 +51,77 @@ def test_a_missing_segment_is_damage(tmp_path: Path) -> None:
     verified = run("verify", "kept")
     assert verified.returncode == 3
     assert "missing" in verified.stderr
+
+
+def name_disks(home: Path, count: int, workers: int) -> list[str]:
+    home.mkdir(parents=True, exist_ok=True)
+    disks = [
+        {"name": f"d{at}", "folder": f"disk{at}", "worker": f"w{at % workers}"}
+        for at in range(count)
+    ]
+    (home / "disks.json").write_text(json.dumps(disks))
+    return [disk["name"] for disk in disks]
+
+
+def flip(path: Path, offset: int) -> None:
+    text = bytearray(path.read_bytes())
+    text[offset] ^= 1
+    path.write_bytes(text)
+
+
+def test_a_mirrored_collection_outlives_a_block_and_a_disk(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    disks = name_disks(home, 3, 3)
+    flow = eu.Flow("write")
+    numbers = eu.generate("integers", rows=500_000, order=True)
+    flow.chain(numbers, eu.write("kept", disks=disks, copies=2, layout="chained"))
+    flow.go()
+    assert "2 copies, chained, on d0, d1, d2" in run("ls").stdout
+    assert "mirror on disk d1" in run("describe", "kept").stdout
+    assert "3 segments, 6 copies" in run("verify", "kept").stderr
+
+    bad = sorted((home / "disk0").rglob("*.arrow"))[0]
+    flip(bad, bad.stat().st_size // 2)
+    verified = run("verify", "kept")
+    assert verified.returncode == 3
+    assert "disk d0" in verified.stderr and "block" in verified.stderr
+
+    flow = eu.Flow("read")
+    flow.chain(eu.read("kept", order=True, mirrors="primary"), eu.collect())
+    report = flow.go()
+    assert [row["n"] for row in report.collected().to_pylist()] == list(range(500_000))
+    assert "read from mirrors" in str(report)
+
+    repaired = run("repair", "kept")
+    assert repaired.returncode == 0
+    assert "mended: disk d0" in repaired.stderr
+    assert not bad.exists()
+    assert "sound" in run("verify", "kept").stderr
+
+    for file in sorted((home / "disk1").rglob("*")):
+        if file.is_file():
+            file.unlink()
+    assert run("repair", "kept").returncode == 0
+    assert "nothing to repair" in run("repair", "kept").stderr
+
+
+def test_what_has_no_good_copy_is_not_repaired(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    disks = name_disks(home, 2, 1)
+    flow = eu.Flow("write")
+    flow.chain(eu.generate("integers", rows=1000), eu.write("kept", disks=disks, copies=2))
+    assert "on one worker" in str(flow.go())
+    for copy in (home).rglob("0.arrow"):
+        flip(copy, copy.stat().st_size // 2)
+    repaired = run("repair", "kept")
+    assert repaired.returncode == 3
+    assert "no good copy: disk d1" in repaired.stderr
+    assert run("repair", "nothing").returncode == 2
+
+
+def test_more_copies_than_disks_is_the_users_mistake(tmp_path: Path) -> None:
+    disks = name_disks(tmp_path / "home", 2, 2)
+    flow = eu.Flow("write")
+    flow.chain(eu.generate("integers", rows=10), eu.write("x", disks=disks, copies=3))
+    with pytest.raises(eu.UsageError, match="3 copies need 3 disks, and 2 are named"):
+        flow.go()

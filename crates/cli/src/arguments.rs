@@ -47,8 +47,10 @@ pub enum Command {
     Ls(Ls),
     /// Describe a collection: schema, segments, sizes.
     Describe(Describe),
-    /// Read collections whole and check every block.
+    /// Read collections whole and check every block of every copy.
     Verify(Verify),
+    /// Write damaged or lost parts of mirrored collections anew, from their mirrors.
+    Repair(Repair),
     /// Remove collections.
     Rm(Rm),
     /// Run a flow.
@@ -242,6 +244,14 @@ pub struct Describe {
 /// `euphrates verify`
 #[derive(Debug, Args)]
 pub struct Verify {
+    /// Names of the collections
+    #[arg(required = true)]
+    pub collections: Vec<String>,
+}
+
+/// `euphrates repair`
+#[derive(Debug, Args)]
+pub struct Repair {
     /// Names of the collections
     #[arg(required = true)]
     pub collections: Vec<String>,

@@ -1,13 +1,13 @@
-//! `ls`, `describe`, `verify`, `rm`: collections and their catalog.
+//! `ls`, `describe`, `verify`, `repair`, `rm`: collections and their catalog.
 
 use euphrates_engine::machine;
 use euphrates_engine::report::{bytes_of, count};
 use euphrates_flow::{Error, Kind, Result};
-use euphrates_io::catalog::{Catalog, Manifest};
-use euphrates_io::collection::{self, Verified};
+use euphrates_io::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry};
+use euphrates_io::collection::{self, Repaired, Verified};
 use serde_json::json;
 
-use crate::arguments::{Describe, Log, Ls, Rm, Verify};
+use crate::arguments::{Describe, Log, Ls, Repair, Rm, Verify};
 use crate::print;
 use crate::style::{complain, say};
 
@@ -27,12 +27,25 @@ pub fn ls(command: Ls, log: Log) -> Result<u8> {
         return Ok(code);
     }
     let width = found.iter().map(|manifest| manifest.name.len()).max().unwrap_or(0).max(4);
-    for Manifest { name, rows, bytes, ordered, .. } in &found {
+    for manifest in &found {
+        let Manifest { name, rows, bytes, ordered, .. } = manifest;
         let order = if *ordered { "stream" } else { "unordered" };
-        let (rows, bytes) = (count(*rows), bytes_of(*bytes as f64));
-        print(&format!("{name:width$}  {rows:>15} rows  {bytes:>10}  {order}\n"))?;
+        let (rows, bytes, places) = (count(*rows), bytes_of(*bytes as f64), places(manifest));
+        let line = format!("{name:width$}  {rows:>15} rows  {bytes:>10}  {order:9}  {places}");
+        print(&format!("{}\n", line.trim_end()))?;
     }
     Ok(code)
+}
+
+/// Copies and disks, as far as they are worth a word.
+fn places(manifest: &Manifest) -> String {
+    let disks: Vec<&str> = manifest.disks().into_iter().collect();
+    let on = disks.join(", ");
+    match (manifest.copies(), disks.as_slice()) {
+        (1, [] | ["home"]) => String::new(),
+        (1, _) => format!("on {on}"),
+        (copies, _) => format!("{copies} copies, {}, on {on}", manifest.layout.word()),
+    }
 }
 
 /// `euphrates describe`
@@ -53,7 +66,11 @@ fn page(manifest: &Manifest) -> String {
     };
     let (rows, bytes) = (count(manifest.rows), bytes_of(manifest.bytes as f64));
     let mut text = format!("{}: {rows} rows, {bytes}, {order}\n", manifest.name);
-    text += &format!("version {}, made by run {}\n\ncolumns\n", manifest.version, manifest.run_id);
+    text += &format!("version {}, made by run {}\n", manifest.version, manifest.run_id);
+    if !places(manifest).is_empty() {
+        text += &format!("{}\n", places(manifest));
+    }
+    text += "\ncolumns\n";
     let width = manifest.columns.iter().map(|column| column.name.len()).max().unwrap_or(0);
     for column in &manifest.columns {
         text += &format!("  {:width$}  {}", column.name, column.data_type);
@@ -64,9 +81,12 @@ fn page(manifest: &Manifest) -> String {
     }
     text += "\nsegments\n";
     for segment in &manifest.segments {
+        let SegmentEntry { disk, blocks, path, .. } = segment;
         let (rows, bytes) = (count(segment.rows), bytes_of(segment.bytes as f64));
-        let (disk, blocks, path) = (&segment.disk, segment.blocks, &segment.path);
         text += &format!("  disk {disk}: {rows} rows, {bytes}, {blocks} blocks, {path}\n");
+        for CopyEntry { disk, path } in &segment.mirrors {
+            text += &format!("    mirror on disk {disk}: {path}\n");
+        }
     }
     text
 }
@@ -92,9 +112,46 @@ pub fn verify(command: Verify, log: Log) -> Result<u8> {
 }
 
 fn sound(name: &str, verified: &Verified) -> String {
-    let Verified { segments, blocks_good, bytes, .. } = verified;
+    let Verified { segments, copies, blocks_good, bytes, .. } = verified;
     let bytes = bytes_of(*bytes as f64);
-    format!("{name}: sound; {blocks_good} blocks in {segments} segments, {bytes}")
+    let copies = if copies > segments { format!(", {copies} copies") } else { String::new() };
+    format!("{name}: sound; {blocks_good} blocks in {segments} segments{copies}, {bytes}")
+}
+
+/// `euphrates repair`: exit code 3 if something is damaged of which there is no good copy.
+pub fn repair(command: Repair, log: Log) -> Result<u8> {
+    let mut worst = 0;
+    for name in &command.collections {
+        match collection::repair(&machine::home(), name, &machine::run_id()) {
+            Ok(repaired) => {
+                say(&mended(name, &repaired));
+                if !repaired.lost.is_empty() {
+                    worst = worst.max(Kind::Corrupt.exit_code());
+                }
+            }
+            Err(error) => {
+                complain(log, &error);
+                worst = worst.max(error.kind().exit_code());
+            }
+        }
+    }
+    Ok(worst)
+}
+
+fn mended(name: &str, repaired: &Repaired) -> String {
+    let Repaired { copies, mended, rewritten, bytes, lost } = repaired;
+    let (bytes, anew) = (bytes_of(*bytes as f64), rewritten.len());
+    let mut text = match (anew, lost.is_empty()) {
+        (0, true) => format!("{name}: sound; {copies} copies, nothing to repair"),
+        (_, true) => format!("{name}: repaired; {anew} of {copies} copies written anew, {bytes}"),
+        (_, false) => {
+            let lost = lost.len();
+            format!("{name}: NOT REPAIRED, {lost} places; {anew} of {copies} copies written anew")
+        }
+    };
+    mended.iter().for_each(|damage| text += &format!("\n  mended: {damage}"));
+    lost.iter().for_each(|damage| text += &format!("\n  no good copy: {damage}"));
+    text
 }
 
 /// `euphrates rm`

@@ -78,6 +78,7 @@ fn dispatch(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Ls(command) => collections::ls(command, log),
         Command::Describe(command) => collections::describe(command),
         Command::Verify(command) => collections::verify(command, log),
+        Command::Repair(command) => collections::repair(command, log),
         Command::Rm(command) => collections::rm(command),
         Command::Run(command) => flows::run(command, log, host),
         Command::Check(command) => flows::check(command, host),

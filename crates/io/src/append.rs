@@ -38,29 +38,30 @@ pub struct Turn {
     pub last: bool,
 }
 
-/// A file in the making.
-pub struct Appender {
-    target: Box<dyn Target>,
-    place: Mutex<Place>,
-    placed: Condvar,
+/// What several threads change in the order of their runs.
+#[derive(Debug)]
+pub struct Turns<T> {
+    state: Mutex<State<T>>,
+    passed: Condvar,
 }
 
-#[derive(Default)]
-struct Place {
-    offset: u64,
+#[derive(Debug)]
+struct State<T> {
+    guarded: T,
     next_run: RunIndex,
     failed: bool,
 }
 
-impl Appender {
-    /// An empty file.
-    pub fn new(target: Box<dyn Target>) -> Appender {
-        Appender { target, place: Mutex::default(), placed: Condvar::new() }
+impl<T> Turns<T> {
+    /// Run 0 comes first.
+    pub fn new(guarded: T) -> Turns<T> {
+        let state = State { guarded, next_run: 0, failed: false };
+        Turns { state: Mutex::new(state), passed: Condvar::new() }
     }
 
     /// Waits until all runs before this one are complete; what `waiting` returns is kept as long
     /// as there is something to wait for.
-    pub fn await_turn<G>(
+    pub fn wait<G>(
         &self,
         run: Option<RunIndex>,
         cancel: &Cancel,
@@ -68,58 +69,121 @@ impl Appender {
     ) -> Result<()> {
         let Some(run) = run.filter(|run| self.lock().next_run != *run) else { return Ok(()) };
         let _waits = waiting();
-        self.wait(Some(run), cancel).map(drop)
+        self.await_turn(Some(run), cancel).map(drop)
+    }
+
+    /// Waits for the turn, if there is one, then lets `act` change what is guarded.
+    pub fn take<R>(
+        &self,
+        turn: Option<Turn>,
+        cancel: &Cancel,
+        act: impl FnOnce(&mut T) -> Result<R>,
+    ) -> Result<R> {
+        let mut state = self.await_turn(turn.map(|turn| turn.run), cancel)?;
+        let result = act(&mut state.guarded)?;
+        if turn.is_some_and(|turn| turn.last) {
+            state.next_run += 1;
+            drop(state);
+            self.passed.notify_all();
+        }
+        Ok(result)
+    }
+
+    /// Looks at what is guarded, whosever turn it is.
+    pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.lock().guarded)
+    }
+
+    /// What was guarded.
+    pub fn into_inner(self) -> T {
+        self.state.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).guarded
+    }
+
+    /// Whoever waits is told that it was in vain.
+    pub fn fail(&self) {
+        self.lock().failed = true;
+        self.passed.notify_all();
+    }
+
+    fn await_turn(
+        &self,
+        run: Option<RunIndex>,
+        cancel: &Cancel,
+    ) -> Result<MutexGuard<'_, State<T>>> {
+        let mut state = self.lock();
+        while run.is_some_and(|run| run != state.next_run) {
+            cancel.check()?;
+            if state.failed {
+                return Err(Error::interrupted());
+            }
+            let woken = self.passed.wait_timeout(state, CANCEL_LOOK);
+            state = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        Ok(state)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A file in the making.
+pub struct Appender {
+    target: Box<dyn Target>,
+    /// Where the next bytes go.
+    end: Turns<u64>,
+}
+
+impl Appender {
+    /// An empty file.
+    pub fn new(target: Box<dyn Target>) -> Appender {
+        Appender { target, end: Turns::new(0) }
+    }
+
+    /// See [`Turns::wait`].
+    pub fn await_turn<G>(
+        &self,
+        run: Option<RunIndex>,
+        cancel: &Cancel,
+        waiting: impl FnOnce() -> G,
+    ) -> Result<()> {
+        self.end.wait(run, cancel, waiting)
     }
 
     /// Appends the parts and returns the offset they begin at. With a turn, waits until the runs
     /// before it are complete; without, the next free place will do.
     pub fn append(&self, turn: Option<Turn>, parts: &[Buffer], cancel: &Cancel) -> Result<u64> {
-        let bytes: usize = parts.iter().map(Buffer::len).sum();
-        let offset = {
-            let mut place = self.wait(turn.map(|turn| turn.run), cancel)?;
-            let offset = place.offset;
-            place.offset += bytes as u64;
-            if turn.is_some_and(|turn| turn.last) {
-                place.next_run += 1;
-            }
-            offset
-        };
-        self.placed.notify_all();
-        self.target.write_at(offset, parts).inspect_err(|_| self.fail())?;
+        let offset = self.place(turn, bytes_of(parts), cancel)?;
+        self.write(offset, parts)?;
         Ok(offset)
+    }
+
+    /// Takes a place for this many bytes, which must be written there.
+    pub fn place(&self, turn: Option<Turn>, bytes: u64, cancel: &Cancel) -> Result<u64> {
+        self.end.take(turn, cancel, |end| {
+            *end += bytes;
+            Ok(*end - bytes)
+        })
+    }
+
+    /// Writes what a place was taken for.
+    pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+        self.target.write_at(offset, parts).inspect_err(|_| self.end.fail())
     }
 
     /// The bytes appended so far.
     pub fn bytes(&self) -> u64 {
-        self.lock().offset
+        self.end.look(|end| *end)
     }
 
     /// Where the bytes go, to settle, commit or abandon it.
     pub fn target(&self) -> &dyn Target {
         self.target.as_ref()
     }
+}
 
-    fn wait(&self, run: Option<RunIndex>, cancel: &Cancel) -> Result<MutexGuard<'_, Place>> {
-        let mut place = self.lock();
-        while run.is_some_and(|run| run != place.next_run) {
-            cancel.check()?;
-            if place.failed {
-                return Err(Error::interrupted());
-            }
-            let woken = self.placed.wait_timeout(place, CANCEL_LOOK);
-            place = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-        }
-        Ok(place)
-    }
-
-    fn fail(&self) {
-        self.lock().failed = true;
-        self.placed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
+fn bytes_of(parts: &[Buffer]) -> u64 {
+    parts.iter().map(|part| part.len() as u64).sum()
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPay
 
 use crate::location::split_url;
 use crate::remote::{self, Store};
-pub use manifest::{Column, Layout, Life, Manifest, SegmentEntry};
+pub use manifest::{Column, CopyEntry, Layout, Life, Manifest, SegmentEntry};
 pub use statistics::{ColumnStatistics, Statistics};
 
 /// Where versions are, below a collection's name. No slug begins with a dot.
@@ -239,6 +239,7 @@ mod tests {
             schema: String::new(),
             layout: Layout::Plain,
             ordered: false,
+            interleaved: false,
             sort_keys: vec![],
             rows: 0,
             bytes: 0,

@@ -6,11 +6,14 @@
 
 mod behind;
 mod file;
+mod load;
 mod named;
 mod queue;
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,7 +27,8 @@ use euphrates_policy::device::{Facts, Way};
 use crate::buffer::pool;
 pub use behind::WriteBehind;
 pub use file::DiskFile;
-pub use named::{NamedDisk, named_disk, named_disks, save_named_disks};
+pub use load::{Load, Loads};
+pub use named::{LOCAL, NamedDisk, named_disk, named_disks, save_named_disks};
 use queue::Queue;
 pub use queue::{Completion, Op, Request, THREADS_MAX};
 
@@ -65,10 +69,13 @@ impl Disk {
     }
 
     /// The same folder on a device of its own that does at most this many bytes per second; all
-    /// its requests go through its queue.
+    /// its requests go through its queue, of which the process has one for a folder and rate.
     pub fn with_rate(&self, bytes_per_second: u64) -> Disk {
+        static QUEUES: Queues<(PathBuf, u64)> = OnceLock::new();
         let Inner { name, folder, mode, .. } = &*self.0;
-        let queue = Arc::new(Queue::new(name, Some(bytes_per_second)));
+        let queue = shared_queue(&QUEUES, (folder.clone(), bytes_per_second), || {
+            Queue::new(name, Some(bytes_per_second))
+        });
         let (name, folder, rate) = (name.clone(), folder.clone(), Some(bytes_per_second));
         Disk(Arc::new(Inner { name, folder, mode: *mode, rate, queue }))
     }
@@ -113,7 +120,15 @@ impl Disk {
 
     /// Hands a request to the device queue; its completion is sent to `done`, whatever happens.
     pub fn submit(&self, request: Request, done: &Sender<Completion>) {
-        self.0.queue.submit(request, done);
+        let done = done.clone();
+        // If nobody waits for it any more, the buffer goes back to its pool.
+        self.submit_then(request, move |completion| drop(done.send(completion)));
+    }
+
+    /// Hands a request to the device queue; `then` is called on one of its threads with the
+    /// completion, whatever happens.
+    pub fn submit_then(&self, request: Request, then: impl FnOnce(Completion) + Send + 'static) {
+        self.0.queue.submit(request, Box::new(then));
     }
 
     /// What decides the way to a file of this length: facts for `euphrates_policy::device`.
@@ -145,14 +160,54 @@ impl Disk {
         len: usize,
         way: Way,
     ) -> Result<Pending> {
-        let align = if way == Way::Direct { file.align_bytes().unwrap_or(1) } else { 1 };
-        let lead = (offset % align as u64) as usize;
-        let buffer = pool().take((lead + len).next_multiple_of(align))?;
+        let (request, range) = read_request(file, offset, len, way)?;
         let (done, completion) = channel();
-        let (op, offset) = (Op::Read, offset - lead as u64);
-        self.submit(Request { op, file: file.clone(), offset, buffer, way, tag: 0 }, &done);
-        Ok(Pending { completion, file: file.clone(), lead, len })
+        self.submit(request, &done);
+        Ok(Pending { completion, file: file.clone(), range })
     }
+
+    /// The same; `then` is called with the bytes on a thread of the device queue.
+    pub fn read_then(
+        &self,
+        file: &Arc<DiskFile>,
+        offset: u64,
+        len: usize,
+        way: Way,
+        then: impl FnOnce(Result<Buffer>) + Send + 'static,
+    ) {
+        match read_request(file, offset, len, way) {
+            Ok((request, range)) => {
+                let file = file.clone();
+                self.submit_then(request, move |completion| then(bytes(completion, &file, range)));
+            }
+            Err(error) => then(Err(error)),
+        }
+    }
+}
+
+/// The request for a range of a file, and where the range will be in its buffer.
+fn read_request(
+    file: &Arc<DiskFile>,
+    offset: u64,
+    len: usize,
+    way: Way,
+) -> Result<(Request, Range<usize>)> {
+    let align = if way == Way::Direct { file.align_bytes().unwrap_or(1) } else { 1 };
+    let lead = (offset % align as u64) as usize;
+    let buffer = pool().take((lead + len).next_multiple_of(align))?;
+    let (op, offset) = (Op::Read, offset - lead as u64);
+    let request = Request { op, file: file.clone(), offset, buffer, way, tag: 0 };
+    Ok((request, lead..lead + len))
+}
+
+/// What was asked for, of what was read. A file that ends before it is corrupt.
+fn bytes(completion: Completion, file: &DiskFile, range: Range<usize>) -> Result<Buffer> {
+    let failed = |error: &io::Error| Error::os("read", file.path(), error);
+    let read = completion.done.map_err(|error| failed(&error))?;
+    if read < range.end {
+        return Err(failed(&io::ErrorKind::UnexpectedEof.into()));
+    }
+    Ok(completion.buffer.into_arrow().slice_with_length(range.start, range.len()))
 }
 
 /// A read on its way.
@@ -160,22 +215,15 @@ impl Disk {
 pub struct Pending {
     completion: Receiver<Completion>,
     file: Arc<DiskFile>,
-    lead: usize,
-    len: usize,
+    range: Range<usize>,
 }
 
 impl Pending {
     /// The bytes. A file that ends before them is corrupt.
     pub fn wait(self) -> Result<Buffer> {
-        let path = self.file.path();
-        let completion =
-            received(&self.completion).map_err(|error| Error::os("read", path, &error))?;
-        let read = completion.done.map_err(|error| Error::os("read", path, &error))?;
-        if read < self.lead + self.len {
-            let early = io::Error::from(io::ErrorKind::UnexpectedEof);
-            return Err(Error::os("read", path, &early));
-        }
-        Ok(completion.buffer.into_arrow().slice_with_length(self.lead, self.len))
+        let completion = received(&self.completion)
+            .map_err(|error| Error::os("read", self.file.path(), &error))?;
+        bytes(completion, &self.file, self.range)
     }
 }
 
@@ -188,18 +236,29 @@ fn write_error(file: &DiskFile, offset: u64, bytes: usize, error: &io::Error) ->
         .remedy("free space, raise the limit, or point the output and scratch elsewhere")
 }
 
+type Queues<K> = OnceLock<Mutex<HashMap<K, Weak<Queue>>>>;
+
 /// The queue of the device a folder lies on; a device has one in a process.
 fn queue_of(folder: &Path) -> Result<Arc<Queue>> {
-    static QUEUES: OnceLock<Mutex<HashMap<u64, Weak<Queue>>>> = OnceLock::new();
+    static QUEUES: Queues<u64> = OnceLock::new();
     let device = device_of(folder)?;
-    let mut queues =
-        QUEUES.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if let Some(queue) = queues.get(&device).and_then(Weak::upgrade) {
-        return Ok(queue);
+    Ok(shared_queue(&QUEUES, device, || Queue::new(&device.to_string(), None)))
+}
+
+fn shared_queue<K: Eq + Hash>(
+    queues: &Queues<K>,
+    key: K,
+    new: impl FnOnce() -> Queue,
+) -> Arc<Queue> {
+    let queues = queues.get_or_init(Mutex::default);
+    let mut queues = queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(queue) = queues.get(&key).and_then(Weak::upgrade) {
+        return queue;
     }
-    let queue = Arc::new(Queue::new(&device.to_string(), None));
-    queues.insert(device, Arc::downgrade(&queue));
-    Ok(queue)
+    let queue = Arc::new(new());
+    queues.retain(|_, queue| queue.strong_count() > 0);
+    queues.insert(key, Arc::downgrade(&queue));
+    queue
 }
 
 fn device_of(folder: &Path) -> Result<u64> {

@@ -5,6 +5,7 @@ pub mod blob;
 pub mod buffer;
 pub mod catalog;
 pub mod collection;
+pub mod declustering;
 pub mod disk;
 pub mod foreign;
 pub mod gensort;

@@ -75,7 +75,7 @@ impl StagedFile {
             // Who may read the old file may read the new one.
             let _ = fs::set_permissions(&staged, old.permissions());
         }
-        let behind = WriteBehind::new(&disk, &file);
+        let behind = WriteBehind::new(&disk, &file, None);
         Ok(StagedFile { behind, file, staged, target, overwrite, _lock: lock })
     }
 }

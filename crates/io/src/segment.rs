@@ -2,8 +2,9 @@
 //!
 //! A segment is a plain Arrow IPC file, which every Arrow tool reads, and a table of contents
 //! beside it (`toc.rs`). Blocks are written from the batch's own buffers (`encode.rs`,
-//! `writer.rs`), and checked before Arrow decodes them in place (`reader.rs`).
+//! `writer.rs`), and checked before Arrow decodes them in place (`reader.rs`, `decode.rs`).
 
+mod decode;
 mod encode;
 mod reader;
 mod toc;
@@ -19,27 +20,29 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Error, Result};
 
 use crate::disk::{Disk, DiskFile};
+pub(crate) use decode::Decoder;
 pub(crate) use encode::has_dictionary;
 pub use encode::{BlockEncoder, Compression, EncodedBlock};
 pub use reader::{Claim, ReadBlock, ReadOptions, Reader};
 pub use toc::{Block, Toc};
 pub(crate) use toc::{message_of_schema, schema_of_message};
 pub use verify::Damage;
-pub use writer::{BlockInfo, SegmentOptions, SegmentWriter, SharedSegment};
+pub(crate) use writer::write_synced;
+pub use writer::{BlockInfo, Place, SegmentOptions, SegmentWriter, SharedSegment};
 
 /// A finished segment. A scratch segment's file is removed when this is dropped.
 #[derive(Debug)]
 pub struct Segment {
     disk: Disk,
     path: PathBuf,
-    toc: Toc,
+    toc: Arc<Toc>,
     scratch: bool,
     /// Open while somebody reads.
     file: Mutex<Weak<DiskFile>>,
 }
 
 impl Segment {
-    fn new(disk: Disk, path: PathBuf, toc: Toc, scratch: bool) -> Segment {
+    fn new(disk: Disk, path: PathBuf, toc: Arc<Toc>, scratch: bool) -> Segment {
         Segment { disk, path, toc, scratch, file: Mutex::default() }
     }
 
@@ -56,12 +59,25 @@ impl Segment {
         let toc = Toc::decode(toc)
             .map_err(|error| error.remedy("run `euphrates verify`").at(toc_path(path).display()))?;
         let facts = std::fs::metadata(path).map_err(|error| Error::os("look at", path, &error))?;
-        if facts.len() != toc.segment_bytes {
-            let lengths = format!("{} bytes, but {} were written", facts.len(), toc.segment_bytes);
-            let error = Error::corrupt(format!("the segment has {lengths}"));
-            return Err(error.remedy("run `euphrates verify`").at(path.display()));
+        let segment = Segment::copy_of(&Arc::new(toc), disk, path);
+        segment.expect_length(Ok(facts.len())).map(|()| segment)
+    }
+
+    /// Fails if the file has not the length that was written.
+    pub(crate) fn expect_length(&self, bytes: std::io::Result<u64>) -> Result<()> {
+        let bytes = bytes.map_err(|error| Error::os("look at", &self.path, &error))?;
+        if bytes == self.toc.segment_bytes {
+            return Ok(());
         }
-        Ok(Segment::new(disk.clone(), path.to_path_buf(), toc, false))
+        let lengths = format!("{bytes} bytes, but {} were written", self.toc.segment_bytes);
+        let error = Error::corrupt(format!("the segment has {lengths}"));
+        Err(error.remedy("run `euphrates verify`").at(self.path.display()))
+    }
+
+    /// A copy of a segment: bytes that should be those its table of contents describes. Nothing is
+    /// looked at yet.
+    pub(crate) fn copy_of(toc: &Arc<Toc>, disk: &Disk, path: &Path) -> Segment {
+        Segment::new(disk.clone(), path.to_path_buf(), toc.clone(), false)
     }
 
     /// The schema.
@@ -95,7 +111,7 @@ impl Segment {
     }
 
     /// The table of contents.
-    pub fn toc(&self) -> &Toc {
+    pub fn toc(&self) -> &Arc<Toc> {
         &self.toc
     }
 

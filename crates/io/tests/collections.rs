@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use euphrates_flow::{Cancel, Kind};
 use euphrates_io::catalog::Catalog;
 use euphrates_io::collection::*;
-use euphrates_io::disk::{NamedDisk, save_named_disks};
+use euphrates_io::disk::{LOCAL, NamedDisk, save_named_disks};
 use euphrates_io::segment::ReadOptions;
 
 fn numbers(from: i64, rows: i64) -> RecordBatch {
@@ -37,7 +37,7 @@ fn staged(home: &Path, name: &str, first: i64, overwrite: bool) -> NewCollection
 }
 
 fn values(collection: &Collection) -> Vec<i64> {
-    let batches = collection.read(ReadOptions::default()).map(Result::unwrap);
+    let batches = collection.read(ReadOptions::default()).unwrap().map(Result::unwrap);
     batches
         .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec())
         .collect()
@@ -203,9 +203,10 @@ fn a_collection_can_lie_on_another_disk_that_may_be_missing() {
         folder: elsewhere.path().into(),
         mode: Default::default(),
         rate: None,
+        worker: LOCAL.into(),
     };
     save_named_disks(home.path(), &[disk]).unwrap();
-    let on_fast = CreateOptions { disk: Some("fast".into()), ..options(false) };
+    let on_fast = CreateOptions { disks: vec!["fast".into()], ..options(false) };
     let schema = numbers(0, 0).schema();
     NewCollection::create(home.path(), "empty", &schema, on_fast.clone())
         .unwrap()

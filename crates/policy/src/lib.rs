@@ -8,6 +8,7 @@
 extern crate alloc;
 
 pub mod bottleneck;
+pub mod dealing;
 pub mod declustering;
 pub mod device;
 pub mod distributed;

@@ -3,7 +3,7 @@
 //! `{"format":1,"crc32c":"xxxxxxxx","manifest":{…}}`; the checksum is that of the whole text with
 //! eight zeros in its place, so a manifest that was torn or changed anywhere is known as such.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use arrow::datatypes::{Schema, SchemaRef};
@@ -28,11 +28,27 @@ pub enum Life {
 }
 
 /// How a collection lies on disks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
     /// Each segment once.
+    #[default]
     Plain,
+    /// Mirrors on the next disks of a ring.
+    Chained,
+    /// Mirrors of a disk's segments on all other disks, evenly.
+    Spread,
+}
+
+impl Layout {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Layout::Plain => "plain",
+            Layout::Chained => "chained",
+            Layout::Spread => "spread",
+        }
+    }
 }
 
 /// One version of a collection.
@@ -55,8 +71,12 @@ pub struct Manifest {
     pub schema: String,
     /// How it lies on disks.
     pub layout: Layout,
-    /// Whether its segments, one after the other, are a stream.
+    /// Whether its segments are a stream: one after the other, unless they are interleaved.
     pub ordered: bool,
+    /// Whether a stream's blocks were dealt to all segments at once; then the tables of contents
+    /// say the number of each.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub interleaved: bool,
     /// The columns it is sorted by, if that is known.
     pub sort_keys: Vec<String>,
     /// Rows of all segments.
@@ -95,9 +115,46 @@ pub struct SegmentEntry {
     pub blocks: u64,
     /// CRC-32C of its table of contents.
     pub toc_crc: u32,
+    /// Its other copies, which have the same bytes and the same table of contents.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mirrors: Vec<CopyEntry>,
+}
+
+/// Where a mirror is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CopyEntry {
+    /// The disk's name.
+    pub disk: String,
+    /// The file, from the disk's folder on.
+    pub path: String,
+}
+
+impl SegmentEntry {
+    /// All copies, the primary first.
+    pub fn copies(&self) -> Vec<CopyEntry> {
+        let primary = CopyEntry { disk: self.disk.clone(), path: self.path.clone() };
+        [primary].into_iter().chain(self.mirrors.iter().cloned()).collect()
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Manifest {
+    /// Copies of each segment.
+    pub fn copies(&self) -> usize {
+        self.segments.iter().map(|segment| 1 + segment.mirrors.len()).max().unwrap_or(1)
+    }
+
+    /// The disks it is on, by name.
+    pub fn disks(&self) -> BTreeSet<&str> {
+        let primary = self.segments.iter().map(|segment| segment.disk.as_str());
+        let mirrors = self.segments.iter().flat_map(|segment| &segment.mirrors);
+        primary.chain(mirrors.map(|mirror| mirror.disk.as_str())).collect()
+    }
+
     /// The schema.
     pub fn arrow_schema(&self) -> Result<SchemaRef> {
         let digit = |at: usize| self.schema.get(at..at + 2);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use euphrates_flow::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Catalog, Life};
+use crate::catalog::{Catalog, CopyEntry, Life, SegmentEntry};
 use crate::disk::{Disk, named_disk, named_disks};
 use crate::scratch::reclaim_after;
 
@@ -62,8 +62,9 @@ pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize
             return Err(Error::usage("it belongs to another home"));
         }
         let shown = catalog.newest(&note.name)?.is_some_and(|newest| {
-            let mut paths = newest.segments.iter().map(|segment| Path::new(&segment.path));
-            newest.life == Life::Live && paths.any(|path| path.starts_with(&note.place))
+            let mut copies = newest.segments.iter().flat_map(SegmentEntry::copies);
+            let shown = |copy: CopyEntry| Path::new(&copy.path).starts_with(&note.place);
+            newest.life == Life::Live && copies.any(shown)
         });
         if !shown {
             let _ = fs::remove_dir_all(disk.folder().join(&note.place));

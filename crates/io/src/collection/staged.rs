@@ -1,35 +1,58 @@
-//! A collection in the making: its segments stand in a staging folder until a manifest shows them.
+//! A collection in the making: its segments stand in staging folders until a manifest shows them.
 //!
-//! The commit: a note of what is about to happen, the segments' folder renamed into its place, the
-//! manifest put if absent, the staging folder removed. Killed anywhere in between, the next start
-//! finds the note and either keeps what the manifest shows, or removes it (`reclaim.rs`).
+//! The commit, on each disk: a note of what is about to happen, the segments' folder renamed into
+//! its place; then the manifest put if absent, and the staging folders removed. Killed anywhere in
+//! between, the next start finds the note and either keeps what the manifest shows, or removes it
+//! (`reclaim.rs`).
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Error, Result};
 
+use super::plan::Plan;
 use super::reclaim::{Note, STAGING, reclaim_disk};
-use crate::catalog::{Catalog, Layout, Life, Manifest, SegmentEntry, Statistics, check_name};
-use crate::disk::{Disk, named_disk};
+use super::segments::{NewSegment, NewSegments};
+use crate::catalog::{
+    Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics, check_name,
+};
+use crate::disk::{Disk, Loads, named_disk};
 use crate::scratch::{Held, hold};
-use crate::segment::{Compression, Segment, SegmentOptions, SharedSegment, toc_path};
+use crate::segment::{Compression, Place, Segment, SegmentOptions, SharedSegment, toc_path};
 
 /// How a collection is made.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CreateOptions {
-    /// The disk's name; the home's own if `None`.
-    pub disk: Option<String>,
+    /// The disks' names; the home's own if there are none.
+    pub disks: Vec<String>,
+    /// Copies of each segment, on as many disks.
+    pub copies: usize,
+    /// Where mirrors go; `chained` if it is not said.
+    pub layout: Option<Layout>,
     /// Whether it may take the place of one that exists.
     pub overwrite: bool,
     /// How blocks are made smaller.
     pub compression: Option<Compression>,
     /// A name no other run has.
     pub run_id: String,
+}
+
+impl Default for CreateOptions {
+    fn default() -> CreateOptions {
+        CreateOptions {
+            disks: vec![],
+            copies: 1,
+            layout: None,
+            overwrite: false,
+            compression: None,
+            run_id: String::new(),
+        }
+    }
 }
 
 /// A collection that nobody can see yet. Dropped before the commit, it leaves nothing behind.
@@ -41,10 +64,11 @@ pub struct NewCollection {
     /// The version it follows.
     before: Option<Manifest>,
     schema: SchemaRef,
-    disk: Disk,
+    plan: Plan,
     options: CreateOptions,
-    staging: Mutex<Option<Held>>,
-    /// Where the segments will be, from the disk's folder on.
+    /// A folder on each disk.
+    staging: Mutex<Option<Vec<Held>>>,
+    /// Where the segments will be, from each disk's folder on.
     place: String,
     begun: AtomicUsize,
     parts: Mutex<Parts>,
@@ -52,14 +76,9 @@ pub struct NewCollection {
 
 #[derive(Debug, Default)]
 struct Parts {
-    segments: Vec<(usize, Segment)>,
+    segments: Vec<(usize, SegmentEntry)>,
+    is_interleaved: bool,
     statistics: Statistics,
-}
-
-/// A segment of a new collection, to be written by one thread or several.
-pub struct NewSegment {
-    number: usize,
-    segment: SharedSegment,
 }
 
 impl NewCollection {
@@ -71,7 +90,6 @@ impl NewCollection {
         schema: &SchemaRef,
         options: CreateOptions,
     ) -> Result<NewCollection> {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
         check_name(name)?;
         let catalog = Catalog::of(home)?;
         let before = catalog.newest(name)?;
@@ -79,17 +97,29 @@ impl NewCollection {
             let error = Error::usage(format!("there is a collection `{name}` already"));
             return Err(error.remedy("choose another name, or overwrite it"));
         }
-        let disk = named_disk(home, options.disk.as_deref())?;
-        reclaim_disk(home, &disk, &catalog);
-        let run = format!("{}-{:x}", options.run_id, NUMBER.fetch_add(1, Relaxed));
-        let staging = hold(&disk.folder().join(STAGING), &run)?;
+        let plan = Plan::new(home, &options)?;
+        for disk in &plan.disks {
+            reclaim_disk(home, disk, &catalog);
+        }
+        let run = attempt(&options.run_id);
+        let hold = |disk: &Disk| hold(&disk.folder().join(STAGING), &run);
+        let mut staging = vec![];
+        for disk in &plan.disks {
+            match hold(disk) {
+                Ok(held) => staging.push(held),
+                Err(error) => {
+                    staging.into_iter().for_each(Held::remove);
+                    return Err(error);
+                }
+            }
+        }
         Ok(NewCollection {
             home: home.to_path_buf(),
             name: name.to_string(),
             catalog,
             before,
             schema: schema.clone(),
-            disk,
+            plan,
             options,
             place: format!("{name}/@{run}"),
             staging: Mutex::new(Some(staging)),
@@ -108,19 +138,46 @@ impl NewCollection {
         &self.schema
     }
 
-    /// Begins a segment. Segments stand in the collection in the order they were begun.
-    pub fn segment(&self) -> Result<NewSegment> {
-        let number = self.begun.fetch_add(1, Relaxed);
-        let path = self.staged_folder()?.join(format!("{number}.arrow"));
-        let options = SegmentOptions { compression: self.options.compression, scratch: false };
-        let segment = SharedSegment::create(&self.disk, &path, &self.schema, options)?;
-        Ok(NewSegment { number, segment })
+    /// Whether it lies on several disks, to which all its writers deal their blocks.
+    pub fn is_parallel(&self) -> bool {
+        self.plan.disks.len() > 1
     }
 
-    /// Takes a segment that is complete, and returns when the device has it.
-    pub fn add(&self, new: NewSegment) -> Result<()> {
-        let segment = new.segment.finish()?;
-        self.parts().segments.push((new.number, segment));
+    /// Begins a segment on the first disk. Segments stand in the collection in the order they were
+    /// begun.
+    pub fn segment(&self) -> Result<NewSegments> {
+        let segment = self.begin(&[0], None)?;
+        Ok(NewSegments::new(vec![segment], Loads::new(1)))
+    }
+
+    /// Begins the segments of all disks.
+    pub fn segments(&self) -> Result<NewSegments> {
+        let loads = Loads::new(self.plan.disks.len());
+        let segments = self.plan.segments.iter().map(|disks| self.begin(disks, Some(&loads)));
+        Ok(NewSegments::new(segments.collect::<Result<_>>()?, loads))
+    }
+
+    fn begin(&self, disks: &[usize], loads: Option<&Arc<Loads>>) -> Result<NewSegment> {
+        let number = self.begun.fetch_add(1, Relaxed);
+        let place = |&at: &usize| -> Result<Place> {
+            let path = self.staged_folder(at)?.join(format!("{number}.arrow"));
+            let load = loads.map(|loads| loads.of(at));
+            Ok(Place { disk: self.plan.disks[at].clone(), path, load })
+        };
+        let places = disks.iter().map(place).collect::<Result<_>>()?;
+        let options = SegmentOptions { compression: self.options.compression, scratch: false };
+        let segment = SharedSegment::create_copies(places, &self.schema, options)?;
+        Ok(NewSegment { number, disks: disks.to_vec(), segment })
+    }
+
+    /// Takes segments that are complete, and returns when the devices have them.
+    pub fn add(&self, new: NewSegments) -> Result<()> {
+        let is_interleaved = new.segments.len() > 1;
+        for NewSegment { number, disks, segment } in new.segments {
+            let entry = self.entry(&segment.finish()?, &disks)?;
+            self.parts().segments.push((number, entry));
+        }
+        self.parts().is_interleaved |= is_interleaved;
         Ok(())
     }
 
@@ -136,12 +193,13 @@ impl NewCollection {
         let Some(staging) = self.lock_staging().take() else { return Ok(()) };
         let committed = self.commit_staged(&staging, order);
         if committed.is_err() {
-            let _ = fs::remove_dir_all(self.disk.folder().join(&self.place));
+            let mut places = self.plan.disks.iter().map(|disk| disk.folder().join(&self.place));
+            places.by_ref().for_each(|place| drop(fs::remove_dir_all(place)));
         }
-        staging.remove();
+        staging.into_iter().for_each(Held::remove);
         committed?;
         if let Some(before) = &self.before {
-            remove_files(&self.home, before);
+            remove_files(&self.home, before, &BTreeSet::new());
         }
         Ok(())
     }
@@ -149,41 +207,26 @@ impl NewCollection {
     /// Removes all that was staged, if it has not been committed.
     pub fn abandon(&self) {
         if let Some(staging) = self.lock_staging().take() {
-            staging.remove();
+            staging.into_iter().for_each(Held::remove);
         }
     }
 
-    fn commit_staged(&self, staging: &Held, order: Option<Vec<String>>) -> Result<()> {
+    fn commit_staged(&self, staging: &[Held], order: Option<Vec<String>>) -> Result<()> {
         let manifest = self.manifest(order)?;
-        let (home, name, place) = (self.home.clone(), self.name.clone(), self.place.clone());
-        Note { home, name, place }.write(&staging.folder)?;
-        let (from, to) = (segments_folder(&staging.folder), self.disk.folder().join(&self.place));
-        let parent = to.parent().unwrap_or(Path::new("/"));
-        let synced = |path: &Path| File::open(path).and_then(|folder| folder.sync_all());
-        fs::create_dir_all(parent)
-            .and_then(|()| fs::create_dir_all(&from))
-            .and_then(|()| synced(&from))
-            .and_then(|()| fs::rename(&from, &to))
-            .and_then(|()| synced(parent))
-            .map_err(|error| Error::os("move the segments to", &to, &error))?;
-        self.show(&manifest)
-    }
-
-    /// Commits the manifest. A store that fails may have done it all the same, and one that
-    /// tries again by itself is then told that somebody was faster: so a failure is looked into.
-    fn show(&self, manifest: &Manifest) -> Result<()> {
-        let Err(error) = self.catalog.commit(manifest) else { return Ok(()) };
-        match self.catalog.newest(&self.name) {
-            Ok(Some(newest)) if newest == *manifest => Ok(()),
-            _ => Err(error),
+        let note =
+            Note { home: self.home.clone(), name: self.name.clone(), place: self.place.clone() };
+        staging.iter().try_for_each(|held| note.write(&held.folder))?;
+        for (disk, held) in self.plan.disks.iter().zip(staging) {
+            put_in_place(&segments_folder(&held.folder), &disk.folder().join(&self.place))?;
         }
+        show(&self.catalog, &manifest)
     }
 
     fn manifest(&self, order: Option<Vec<String>>) -> Result<Manifest> {
         let mut parts = self.parts();
         parts.segments.sort_by_key(|(number, _)| *number);
         let segments: Vec<SegmentEntry> =
-            parts.segments.iter().map(|(_, segment)| self.entry(segment)).collect::<Result<_>>()?;
+            parts.segments.iter().map(|(_, entry)| entry.clone()).collect();
         let mut manifest = Manifest {
             name: self.name.clone(),
             version: self.before.as_ref().map_or(0, |before| before.version) + 1,
@@ -192,8 +235,9 @@ impl NewCollection {
             created: now(),
             columns: vec![],
             schema: String::new(),
-            layout: Layout::Plain,
+            layout: self.plan.layout,
             ordered: order.is_some(),
+            interleaved: order.is_some() && parts.is_interleaved,
             sort_keys: order.unwrap_or_default(),
             rows: segments.iter().map(|segment| segment.rows).sum(),
             bytes: segments.iter().map(|segment| segment.bytes).sum(),
@@ -204,13 +248,17 @@ impl NewCollection {
         Ok(manifest)
     }
 
-    fn entry(&self, segment: &Segment) -> Result<SegmentEntry> {
+    fn entry(&self, segment: &Segment, disks: &[usize]) -> Result<SegmentEntry> {
         let beside = toc_path(segment.path());
         let toc = fs::read(&beside).map_err(|error| Error::os("read", &beside, &error))?;
         let file = segment.path().file_name().unwrap_or_default().to_string_lossy();
+        let path = format!("{}/{file}", self.place);
+        let name = |&at: &usize| self.plan.disks[at].name().to_string();
+        let mirror = |at| CopyEntry { disk: name(at), path: path.clone() };
         Ok(SegmentEntry {
-            disk: self.disk.name().to_string(),
-            path: format!("{}/{file}", self.place),
+            disk: name(&disks[0]),
+            mirrors: disks[1..].iter().map(mirror).collect(),
+            path,
             rows: segment.rows(),
             bytes: segment.bytes(),
             blocks: segment.blocks().len() as u64,
@@ -218,13 +266,13 @@ impl NewCollection {
         })
     }
 
-    fn staged_folder(&self) -> Result<PathBuf> {
+    fn staged_folder(&self, disk: usize) -> Result<PathBuf> {
         let staging = self.lock_staging();
         let held = staging.as_ref().ok_or_else(|| Error::failed("the collection is complete"))?;
-        Ok(segments_folder(&held.folder))
+        Ok(segments_folder(&held[disk].folder))
     }
 
-    fn lock_staging(&self) -> MutexGuard<'_, Option<Held>> {
+    fn lock_staging(&self) -> MutexGuard<'_, Option<Vec<Held>>> {
         self.staging.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -239,19 +287,39 @@ impl Drop for NewCollection {
     }
 }
 
-impl std::ops::Deref for NewSegment {
-    type Target = SharedSegment;
-
-    fn deref(&self) -> &SharedSegment {
-        &self.segment
+/// Commits a manifest. A store that fails may have done it all the same, and one that tries again
+/// by itself is then told that somebody was faster: so a failure is looked into.
+pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<()> {
+    let Err(error) = catalog.commit(manifest) else { return Ok(()) };
+    match catalog.newest(&manifest.name) {
+        Ok(Some(newest)) if newest == *manifest => Ok(()),
+        _ => Err(error),
     }
 }
 
-fn segments_folder(staging: &Path) -> PathBuf {
+/// Moves a folder of segments from staging to where the manifest will say it is, durably.
+pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<()> {
+    let parent = to.parent().unwrap_or(Path::new("/"));
+    let synced = |path: &Path| File::open(path).and_then(|folder| folder.sync_all());
+    fs::create_dir_all(parent)
+        .and_then(|()| fs::create_dir_all(from))
+        .and_then(|()| synced(from))
+        .and_then(|()| fs::rename(from, to))
+        .and_then(|()| synced(parent))
+        .map_err(|error| Error::os("move the segments to", to, &error))
+}
+
+/// A name no other attempt of any run has.
+pub(super) fn attempt(run_id: &str) -> String {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    format!("{run_id}-{:x}", NUMBER.fetch_add(1, Relaxed))
+}
+
+pub(super) fn segments_folder(staging: &Path) -> PathBuf {
     staging.join("segments")
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
@@ -270,12 +338,15 @@ pub(super) fn tombstone(last: &Manifest, run_id: &str) -> Manifest {
     }
 }
 
-/// Removes the files of a version that is no longer the newest. What cannot be removed is left:
-/// nothing refers to it.
-pub(super) fn remove_files(home: &Path, manifest: &Manifest) {
-    for entry in &manifest.segments {
-        let Ok(disk) = named_disk(home, Some(&entry.disk)) else { continue };
-        let path = disk.folder().join(&entry.path);
+/// Removes the files of a version that is no longer the newest, but those to `keep`. What cannot
+/// be removed is left: nothing refers to it.
+pub(super) fn remove_files(home: &Path, manifest: &Manifest, keep: &BTreeSet<(String, String)>) {
+    for CopyEntry { disk, path } in manifest.segments.iter().flat_map(SegmentEntry::copies) {
+        if keep.contains(&(disk.clone(), path.clone())) {
+            continue;
+        }
+        let Ok(disk) = named_disk(home, Some(&disk)) else { continue };
+        let path = disk.folder().join(&path);
         let _ = fs::remove_file(toc_path(&path));
         let _ = fs::remove_file(&path);
         // The folders above, as long as they are empty.

@@ -18,7 +18,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_policy::device::{Way, write_way};
 
 use super::queue::{Completion, Op, Request, THREADS_MAX};
-use super::{Disk, DiskFile, write_error};
+use super::{Disk, DiskFile, Load, write_error};
 use crate::buffer::{PooledBuffer, pool};
 
 /// Bytes of one request: with as many under way as a device takes at once, enough to keep it busy.
@@ -29,6 +29,7 @@ const REQUEST_BYTES: usize = 1 << 20;
 pub struct WriteBehind {
     disk: Disk,
     file: Arc<DiskFile>,
+    load: Option<Load>,
     done: Sender<Completion>,
     way: Mutex<UnderWay>,
 }
@@ -55,11 +56,11 @@ impl Edge {
 }
 
 impl WriteBehind {
-    /// Nothing is under way yet.
-    pub fn new(disk: &Disk, file: &Arc<DiskFile>) -> WriteBehind {
+    /// Nothing is under way yet. What will be is added to the disk's load, if that is asked.
+    pub fn new(disk: &Disk, file: &Arc<DiskFile>, load: Option<Load>) -> WriteBehind {
         let (done, completions) = channel();
         let way = Mutex::new(UnderWay { completions, requests: 0, failed: false, edge: None });
-        WriteBehind { disk: disk.clone(), file: file.clone(), done, way }
+        WriteBehind { disk: disk.clone(), file: file.clone(), load, done, way }
     }
 
     /// Writes all parts, one behind the other, from `offset` on, or begins to. Waits while there
@@ -118,9 +119,19 @@ impl WriteBehind {
             under_way.requests += 1;
             drop(under_way);
             let (op, file) = (Op::Write, self.file.clone());
-            self.disk.submit(Request { op, file, offset, buffer, way, tag: offset }, &self.done);
+            self.send(Request { op, file, offset, buffer, way, tag: offset });
         }
         Ok(())
+    }
+
+    fn send(&self, request: Request) {
+        let Some(load) = self.load.clone() else { return self.disk.submit(request, &self.done) };
+        let (bytes, done) = (request.buffer.len() as u64, self.done.clone());
+        load.add(bytes);
+        self.disk.submit_then(request, move |completion| {
+            load.subtract(bytes);
+            drop(done.send(completion));
+        });
     }
 
     fn take(&self, way: &mut UnderWay) -> Result<()> {
@@ -179,7 +190,7 @@ mod tests {
         for (number, disk) in disks.iter().enumerate() {
             let path = folder.path().join(number.to_string());
             let file = disk.create(&path).unwrap();
-            let behind = WriteBehind::new(disk, &file);
+            let behind = WriteBehind::new(disk, &file, None);
             let mut expected = Vec::new();
             for (number, bytes) in [1, 5_000_001, 0, 1 << 20, 4096, 9_999_999, 3].iter().enumerate()
             {

@@ -10,6 +10,8 @@ use super::{Disk, Mode};
 
 /// The disk every home has.
 const DEFAULT: &str = "home";
+/// The worker disks belong to that name none.
+pub const LOCAL: &str = "local";
 
 /// One entry of `disks.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +27,13 @@ pub struct NamedDisk {
     /// Bytes per second it is held to, if at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
+    /// The worker that owns it: mirrors are kept on disks of different workers.
+    #[serde(default = "local")]
+    pub worker: String,
+}
+
+fn local() -> String {
+    LOCAL.to_string()
 }
 
 /// [`Mode`] as it is written in `disks.json`.
@@ -51,7 +60,8 @@ pub fn named_disks(home: &Path) -> Result<Vec<NamedDisk>> {
     };
     if disks.iter().all(|disk| disk.name != DEFAULT) {
         let (name, folder) = (DEFAULT.to_string(), PathBuf::from("data"));
-        disks.insert(0, NamedDisk { name, folder, mode: NamedMode::Auto, rate: None });
+        let (mode, rate, worker) = (NamedMode::Auto, None, local());
+        disks.insert(0, NamedDisk { name, folder, mode, rate, worker });
     }
     for disk in &mut disks {
         disk.folder = home.join(&disk.folder);
@@ -103,6 +113,7 @@ mod tests {
             folder: home.path().join("elsewhere"),
             mode: NamedMode::Direct,
             rate: Some(5_000_000),
+            worker: "far".into(),
         };
         save_named_disks(home.path(), std::slice::from_ref(&slow)).unwrap();
         assert_eq!(named_disks(home.path()).unwrap()[1], slow);

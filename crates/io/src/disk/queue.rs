@@ -4,8 +4,8 @@
 //! completes, and completions carry the tag of their request and come in any order.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -56,11 +56,12 @@ pub struct Completion {
     pub done: io::Result<usize>,
 }
 
+/// What is done with a completion, on a thread of the queue: brief, and never waiting.
+pub(super) type Then = Box<dyn FnOnce(Completion) + Send>;
+
 /// A queue and its threads, which start with the first request and end when the queue is dropped.
-#[derive(Debug)]
 pub(super) struct Queue(Arc<Shared>);
 
-#[derive(Debug)]
 struct Shared {
     name: String,
     state: Mutex<State>,
@@ -69,9 +70,9 @@ struct Shared {
     began: Instant,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
-    jobs: VecDeque<(Request, Sender<Completion>)>,
+    jobs: VecDeque<(Request, Then)>,
     threads: usize,
     idle: usize,
     closed: bool,
@@ -88,10 +89,10 @@ impl Queue {
         }))
     }
 
-    /// Hands a request over. Its completion is sent to `done`, whatever happens.
-    pub(super) fn submit(&self, request: Request, done: &Sender<Completion>) {
+    /// Hands a request over. `then` is called with its completion, whatever happens.
+    pub(super) fn submit(&self, request: Request, then: Then) {
         let mut state = self.0.lock();
-        state.jobs.push_back((request, done.clone()));
+        state.jobs.push_back((request, then));
         if state.idle >= state.jobs.len() || state.threads == THREADS_MAX {
             drop(state);
             return self.0.work.notify_one();
@@ -110,10 +111,16 @@ impl Queue {
             state.threads -= 1;
             let orphan = if state.threads == 0 { state.jobs.pop_front() } else { None };
             drop(state);
-            if let Some((request, done)) = orphan {
-                self.0.serve(request, &done);
+            if let Some((request, then)) = orphan {
+                self.0.serve(request, then);
             }
         }
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("name", &self.0.name).finish_non_exhaustive()
     }
 }
 
@@ -133,9 +140,9 @@ impl Shared {
     fn work(&self) {
         let mut state = self.lock();
         loop {
-            if let Some((request, done)) = state.jobs.pop_front() {
+            if let Some((request, then)) = state.jobs.pop_front() {
                 drop(state);
-                self.serve(request, &done);
+                self.serve(request, then);
                 state = self.lock();
                 continue;
             }
@@ -149,15 +156,14 @@ impl Shared {
         }
     }
 
-    fn serve(&self, request: Request, done: &Sender<Completion>) {
+    fn serve(&self, request: Request, then: Then) {
         self.wait_for_turn(request.buffer.len() as u64);
         let Request { op, file, offset, mut buffer, way, tag } = request;
         let result = match op {
             Op::Read => file.read(way, offset, &mut buffer),
             Op::Write => file.write(way, offset, &buffer).map(|()| buffer.len()),
         };
-        // Nobody waits for it any more: the buffer goes back to its pool.
-        let _ = done.send(Completion { tag, buffer, done: result });
+        then(Completion { tag, buffer, done: result });
     }
 
     fn wait_for_turn(&self, bytes: u64) {

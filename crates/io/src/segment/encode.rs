@@ -204,7 +204,7 @@ fn encoded(parts: Vec<Buffer>, rows: usize) -> Result<EncodedBlock> {
     let batch_at = u32::try_from(batch_at)
         .map_err(|_| Error::failed("dictionaries of more than 4 GiB in one batch"))?;
     let crc = digest.finalize() as u32;
-    let block = Block { offset: 0, bytes, rows: rows as u64, batch_at, meta_bytes, crc };
+    let block = Block { bytes, rows: rows as u64, batch_at, meta_bytes, crc, ..Block::default() };
     Ok(EncodedBlock { parts, block, dictionaries })
 }
 

@@ -2,17 +2,14 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use arrow::ipc;
-use arrow::ipc::reader::FileDecoder;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::Result;
 use euphrates_policy::device::{ReadPath, Way};
 
-use super::{Block, Segment, has_dictionary};
+use super::{Block, Decoder, Segment};
 use crate::disk::{DiskFile, Pending, THREADS_MAX};
 
 /// What is taken from the page cache at once: it stays in the processor's cache until it is used.
@@ -74,9 +71,7 @@ pub struct Reader {
 struct Open {
     segment: Arc<Segment>,
     file: Arc<DiskFile>,
-    /// Without dictionaries, one decoder serves all blocks.
-    decoder: Option<FileDecoder>,
-    columns: Option<Vec<usize>>,
+    decoder: Decoder,
 }
 
 /// Adjacent blocks read by one request.
@@ -118,7 +113,7 @@ impl Reader {
                 let block = chunk.open.segment.blocks()[index];
                 let start = (block.offset - chunk.start) as usize;
                 let slice = bytes.slice_with_length(start, block.bytes as usize);
-                let batch = chunk.open.decode(index, &block, slice)?;
+                let batch = chunk.open.decode(index, &block, &slice)?;
                 let last = chunk.ends_claim && chunk.blocks.is_empty();
                 return Ok(Some(ReadBlock { batch, bytes: block.bytes, run: chunk.run, last }));
             }
@@ -207,12 +202,8 @@ impl Reader {
             Some(path) => path.on_file(facts),
             none => *none = Some(ReadPath::new(facts)),
         }
-        let columns = self.options.columns.clone();
-        let mut open = Open { segment, file, decoder: None, columns };
-        if !open.segment.schema().fields().iter().any(|field| has_dictionary(field)) {
-            open.decoder = Some(open.fresh_decoder());
-        }
-        Ok(Arc::new(open))
+        let decoder = Decoder::new(segment.schema(), self.options.columns.clone());
+        Ok(Arc::new(Open { segment, file, decoder }))
     }
 }
 
@@ -232,63 +223,14 @@ impl Chunk {
 }
 
 impl Open {
-    fn fresh_decoder(&self) -> FileDecoder {
-        let schema = self.segment.schema().clone();
-        let decoder = FileDecoder::new(schema, ipc::MetadataVersion::V5);
-        let decoder = match &self.columns {
-            Some(columns) => decoder.with_projection(columns.clone()),
-            None => decoder,
-        };
-        // SAFETY: a block is decoded only after its CRC has proved that it is what an Arrow
-        // encoder of this house wrote from a valid batch.
-        unsafe { decoder.with_skip_validation(true) }
-    }
-
     /// Checks a block, then decodes it in place.
-    fn decode(&self, index: usize, block: &Block, bytes: Buffer) -> Result<RecordBatch> {
-        let damaged = |why: String| {
-            Error::corrupt(why)
+    fn decode(&self, index: usize, block: &Block, bytes: &Buffer) -> Result<RecordBatch> {
+        let decoded = block.check(bytes).and_then(|()| self.decoder.decode(block, bytes));
+        decoded.map_err(|error| {
+            error
                 .at(format!("block {index}"))
                 .at(self.segment.path().display())
                 .remedy("run `euphrates verify` to learn what is left, and write it again")
-        };
-        let crc = crc_fast::crc32_iscsi(&bytes);
-        if crc != block.crc {
-            return Err(damaged(format!("its checksum is {crc:08x}, not {:08x}", block.crc)));
-        }
-        let decoded = catch_unwind(AssertUnwindSafe(|| self.decode_checked(block, &bytes)));
-        let batch = match decoded {
-            Ok(Ok(batch)) => batch,
-            Ok(Err(error)) => return Err(damaged(error.message().to_string())),
-            Err(_) => return Err(damaged("it cannot be decoded".into())),
-        };
-        if batch.num_rows() as u64 != block.rows {
-            return Err(damaged(format!("{} rows, not {}", batch.num_rows(), block.rows)));
-        }
-        Ok(batch)
-    }
-
-    fn decode_checked(&self, block: &Block, bytes: &Buffer) -> Result<RecordBatch> {
-        let place = |message: &Buffer, meta: u32| {
-            ipc::Block::new(0, meta as i32, message.len() as i64 - i64::from(meta))
-        };
-        let batch = bytes.slice(block.batch_at as usize);
-        let place_of_batch = place(&batch, block.meta_bytes);
-        let nothing = || Error::corrupt("it holds no batch");
-        if let Some(decoder) = &self.decoder {
-            return decoder.read_record_batch(&place_of_batch, &batch)?.ok_or_else(nothing);
-        }
-        let mut decoder = self.fresh_decoder();
-        let mut at = 0;
-        while at < block.batch_at as usize {
-            let message = bytes.slice(at);
-            let word = message.get(4..8).and_then(|word| word.try_into().ok());
-            let meta = word.map(u32::from_le_bytes).ok_or_else(nothing)? + 8;
-            let header = message.get(8..meta as usize).ok_or_else(nothing)?;
-            let header = ipc::root_as_message(header).map_err(Error::corrupt)?;
-            decoder.read_dictionary(&place(&message, meta), &message)?;
-            at += meta as usize + header.bodyLength() as usize;
-        }
-        decoder.read_record_batch(&place_of_batch, &batch)?.ok_or_else(nothing)
+        })
     }
 }

@@ -40,6 +40,8 @@ pub struct Block {
     pub meta_bytes: u32,
     /// CRC-32C of its bytes.
     pub crc: u32,
+    /// Its number in the stream, where a stream's blocks are dealt to several segments; else 0.
+    pub number: u32,
 }
 
 /// A table of contents.
@@ -80,7 +82,7 @@ impl Toc {
             for field in [block.offset, block.bytes, block.rows] {
                 out.extend_from_slice(&field.to_le_bytes());
             }
-            for field in [block.batch_at, block.meta_bytes, block.crc, 0] {
+            for field in [block.batch_at, block.meta_bytes, block.crc, block.number] {
                 out.extend_from_slice(&field.to_le_bytes());
             }
         }
@@ -146,6 +148,7 @@ impl Block {
             batch_at: fields.u32()?,
             meta_bytes: fields.u32()?,
             crc: fields.u32()?,
+            number: fields.u32()?,
         })
     }
 
@@ -211,7 +214,7 @@ mod tests {
         let schema_message = message_of_schema(&schema).unwrap();
         assert!(schema_message.len().is_multiple_of(64));
         let block = Block { offset: 64, bytes: 128, rows: 3, meta_bytes: 64, ..Block::default() };
-        let later = Block { offset: 192, ..block };
+        let later = Block { offset: 192, number: 7, ..block };
         let blocks = vec![block, later];
         let toc = Toc { schema, schema_message, blocks, segment_bytes: 320, rest_crc: 9 };
         assert_eq!(Toc::decode(&toc.encode()).unwrap(), toc);

@@ -12,7 +12,7 @@ use super::encode::{BLOCK_ALIGN_BYTES, footer, pad_message};
 use super::toc::{Block, Toc, message_of_schema, schema_of_message};
 use super::{BlockEncoder, Compression, EncodedBlock, Segment, toc_path};
 use crate::append::{Appender, Target, Turn};
-use crate::disk::{Disk, DiskFile, WriteBehind};
+use crate::disk::{Disk, DiskFile, Load, WriteBehind};
 
 /// What a file begins with: the magic, padded to 64 bytes.
 const HEAD: [u8; 64] = {
@@ -45,10 +45,20 @@ pub struct BlockInfo {
     pub bytes: u64,
 }
 
-/// A segment in the making that several threads append to. Dropped unfinished, its file is
-/// removed.
+/// Where a copy of a segment goes.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The disk.
+    pub disk: Disk,
+    /// The file, which must not exist.
+    pub path: PathBuf,
+    /// Told what is on its way to the disk.
+    pub load: Option<Load>,
+}
+
+/// A segment in the making that several threads append to, and all its copies: files of the same
+/// bytes. Dropped unfinished, they are removed.
 pub struct SharedSegment {
-    disk: Disk,
     schema: SchemaRef,
     schema_message: Vec<u8>,
     options: SegmentOptions,
@@ -72,15 +82,23 @@ impl SharedSegment {
         schema: &SchemaRef,
         options: SegmentOptions,
     ) -> Result<SharedSegment> {
+        let place = Place { disk: disk.clone(), path: path.to_path_buf(), load: None };
+        SharedSegment::create_copies(vec![place], schema, options)
+    }
+
+    /// Makes a file at each place, the first of which is the primary; fails if there is one.
+    pub fn create_copies(
+        places: Vec<Place>,
+        schema: &SchemaRef,
+        options: SegmentOptions,
+    ) -> Result<SharedSegment> {
+        assert!(!places.is_empty(), "a segment has a copy");
         let schema_message = message_of_schema(schema)?;
         let schema = schema_of_message(&schema_message)?;
-        let file = disk.create(path)?;
-        let path = path.to_path_buf();
-        let behind = WriteBehind::new(disk, &file);
-        let staged = Arc::new(Staged { path, file, behind });
+        let copies = places.into_iter().map(Copy::create).collect::<Result<_>>()?;
+        let staged = Arc::new(Staged { copies });
         let appender = Appender::new(Box::new(staged.clone()));
         let segment = SharedSegment {
-            disk: disk.clone(),
             schema,
             schema_message,
             options,
@@ -115,8 +133,19 @@ impl SharedSegment {
         encoded: &EncodedBlock,
         cancel: &Cancel,
     ) -> Result<BlockInfo> {
-        let offset = self.appender.append(turn, &encoded.parts, cancel)?;
-        let block = Block { offset, ..encoded.block };
+        let offset = self.appender.place(turn, encoded.block.bytes, cancel)?;
+        self.write(offset, 0, encoded)
+    }
+
+    /// Takes a place for a block, behind all that have one, for [`SharedSegment::write`].
+    pub fn place(&self, encoded: &EncodedBlock) -> Result<u64> {
+        self.appender.place(None, encoded.block.bytes, &Cancel::default())
+    }
+
+    /// Writes a block in its place; `number` is the block's in a stream over several segments.
+    pub fn write(&self, offset: u64, number: u32, encoded: &EncodedBlock) -> Result<BlockInfo> {
+        self.appender.write(offset, &encoded.parts)?;
+        let block = Block { offset, number, ..encoded.block };
         let mut placed = self.lock();
         placed.blocks.push(block);
         let dictionaries = encoded.dictionaries.iter();
@@ -146,8 +175,8 @@ impl SharedSegment {
         self.appender.bytes()
     }
 
-    /// Writes the footer and the table of contents, and returns when the device has them (unless
-    /// it is scratch).
+    /// Writes the footer and the table of contents of each copy, and returns when the devices have
+    /// them (unless it is scratch). The segment returned is the primary.
     pub fn finish(mut self) -> Result<Segment> {
         let PlacedBlocks { mut blocks, mut dictionaries } = std::mem::take(&mut *self.lock());
         blocks.sort_unstable_by_key(|block| block.offset);
@@ -163,14 +192,17 @@ impl SharedSegment {
             segment_bytes: self.appender.bytes(),
             rest_crc: digest.finalize() as u32,
         };
-        self.staged.behind.wait()?;
+        let staged = &self.staged;
+        staged.copies.iter().try_for_each(|copy| copy.behind.wait())?;
         if !self.options.scratch {
-            self.staged.settle(toc.segment_bytes)?;
-            write_synced(&toc_path(&self.staged.path), &toc.encode())?;
+            staged.settle(toc.segment_bytes)?;
+            let encoded = toc.encode();
+            let mut paths = staged.copies.iter().map(|copy| toc_path(&copy.path));
+            paths.try_for_each(|path| write_synced(&path, &encoded))?;
         }
         self.finished = true;
-        let path = self.staged.path.clone();
-        Ok(Segment::new(self.disk.clone(), path, toc, self.options.scratch))
+        let Copy { disk, path, .. } = &staged.copies[0];
+        Ok(Segment::new(disk.clone(), path.clone(), Arc::new(toc), self.options.scratch))
     }
 
     fn lock(&self) -> MutexGuard<'_, PlacedBlocks> {
@@ -223,20 +255,36 @@ impl SegmentWriter {
     }
 }
 
-/// The file of a segment in the making. Its folder makes it visible, not itself.
+/// The files of a segment in the making. Their folders make them visible, not themselves.
 struct Staged {
+    copies: Vec<Copy>,
+}
+
+struct Copy {
+    disk: Disk,
     path: PathBuf,
     file: Arc<DiskFile>,
     behind: WriteBehind,
 }
 
+impl Copy {
+    fn create(place: Place) -> Result<Copy> {
+        let Place { disk, path, load } = place;
+        let file = disk.create(&path)?;
+        let behind = WriteBehind::new(&disk, &file, load);
+        Ok(Copy { disk, path, file, behind })
+    }
+}
+
 impl Target for Arc<Staged> {
     fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
-        self.behind.write(offset, parts)
+        self.copies.iter().try_for_each(|copy| copy.behind.write(offset, parts))
     }
 
     fn settle(&self, _bytes: u64) -> Result<()> {
-        self.file.sync().map_err(|error| Error::os("sync", &self.path, &error))
+        let sync =
+            |copy: &Copy| copy.file.sync().map_err(|error| Error::os("sync", &copy.path, &error));
+        self.copies.iter().try_for_each(sync)
     }
 
     fn commit(&self) -> Result<()> {
@@ -244,13 +292,15 @@ impl Target for Arc<Staged> {
     }
 
     fn abandon(&self) {
-        // What cannot be removed now goes with the staging folder.
-        let _ = std::fs::remove_file(&self.path);
-        let _ = std::fs::remove_file(toc_path(&self.path));
+        // What cannot be removed now goes with the staging folders.
+        for copy in &self.copies {
+            let _ = std::fs::remove_file(&copy.path);
+            let _ = std::fs::remove_file(toc_path(&copy.path));
+        }
     }
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || {
         let mut file = std::fs::File::create(path)?;
         std::io::Write::write_all(&mut file, bytes)?;

@@ -1,13 +1,14 @@
 //! Reads a collection (River, 2.2): unordered by whoever is free, or as a stream.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::error::unknown;
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
-use euphrates_io::collection::{Claims, Collection};
+use euphrates_io::collection::{Collection, ReadAs, Reading};
+use euphrates_io::declustering::Mirrors;
 use euphrates_io::segment::ReadOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,7 +19,9 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     summary: "Reads a collection.",
     detail: "Each instance takes the next blocks when it has finished some, so a slow one reads \
              fewer. With `order`, the records come as a stream, in the order written. Every block \
-             is compared with its checksum before it is used.",
+             is compared with its checksum before it is used. The copies of a mirrored collection \
+             share the reading by the speed each disk has now (graduated declustering); a block \
+             that one copy has lost is read from another, and the report says so.",
     inputs: NONE,
     outputs: OUT,
     order: Order::Any,
@@ -28,6 +31,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config = spec::parse_config::<Config>(config)?;
+        config.mirrors()?;
         Ok(Arc::new(Read { config, home: Mutex::default(), source: Mutex::default() }))
     },
 };
@@ -44,6 +48,17 @@ pub struct Config {
     /// Keep the order in which the records were written.
     #[serde(default)]
     pub order: bool,
+    /// How the copies of a mirrored collection share the reading: `graduated`, or, to compare,
+    /// `shares`, `laggard`, `arrival`, `alternate`, `random`, `fastest` or `primary`; `graduated`
+    /// if absent.
+    #[serde(default)]
+    pub mirrors: Option<String>,
+}
+
+impl Config {
+    fn mirrors(&self) -> Result<Mirrors> {
+        self.mirrors.as_deref().map_or(Ok(Mirrors::default()), Mirrors::parse)
+    }
 }
 
 struct Read {
@@ -56,8 +71,13 @@ struct Read {
 struct Source {
     collection: Collection,
     columns: Option<Vec<usize>>,
-    claims: Arc<Claims>,
+    /// From the start on.
+    reading: OnceLock<Arc<Reading>>,
 }
+
+/// The part of a flow's memory that the copies of a collection may be read ahead into.
+const WINDOW_PART: usize = 8;
+const WINDOW_BYTES_MAX: usize = 256 << 20;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -80,8 +100,7 @@ impl Read {
         let columns = self.config.columns.as_ref();
         let columns = columns.map(|names| names.iter().map(position).collect::<Result<_>>());
         let columns = columns.transpose()?;
-        let claims = collection.claims(self.config.order);
-        Ok(Source { collection, columns, claims })
+        Ok(Source { collection, columns, reading: OnceLock::new() })
     }
 }
 
@@ -116,17 +135,34 @@ impl Placed for Read {
         Some(source.collection.segments().iter().map(|segment| segment.blocks().len()).sum())
     }
 
+    fn prepare(&self, setup: &Setup) -> Result<()> {
+        let source = self.source().expect("checked before it is prepared");
+        let how = ReadAs {
+            is_stream: self.config.order,
+            mirrors: self.config.mirrors()?,
+            window_bytes_max: (setup.budget_bytes / WINDOW_PART).min(WINDOW_BYTES_MAX),
+            options: ReadOptions { columns: source.columns.clone(), ..ReadOptions::default() },
+        };
+        let reading = source.collection.reading(how)?;
+        source.reading.get_or_init(|| reading);
+        Ok(())
+    }
+
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         let source = self.source().expect("checked before an instance is made");
         let is_stream = self.config.order;
         Ok(Box::new(move |ports: &mut Ports| source.read(ports, is_stream)))
     }
+
+    fn remark(&self) -> Option<String> {
+        self.source()?.reading.get()?.remark()
+    }
 }
 
 impl Source {
     fn read(&self, ports: &mut Ports, is_stream: bool) -> Result<()> {
-        let columns = self.columns.clone();
-        let mut reader = self.claims.reader(ReadOptions { columns, ..ReadOptions::default() });
+        let reading = self.reading.get().expect("prepared before it is read");
+        let mut reader = reading.reader(&ports.setup().cancel);
         let mut begun = None;
         while let Some(block) = reader.next_block()? {
             if is_stream && begun != Some(block.run) {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::error::unknown;
 use euphrates_flow::metrics::State;
 use euphrates_flow::spec::{self, IN, NONE};
 use euphrates_flow::{
@@ -13,9 +14,9 @@ use euphrates_flow::{
     RunIndex, Setup, Taken, batch_bytes, split_batch,
 };
 use euphrates_io::append::Turn;
-use euphrates_io::catalog::{Catalog, Life, Statistics, check_name};
+use euphrates_io::catalog::{Catalog, Layout, Life, Statistics, check_name};
 use euphrates_io::collection::{
-    CreateOptions, NewCollection, NewSegment, plain_batch, plain_schema,
+    CreateOptions, NewCollection, NewSegments, Plan, plain_batch, plain_schema,
 };
 use euphrates_io::segment::{BlockEncoder, Compression};
 use schemars::JsonSchema;
@@ -27,7 +28,9 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     summary: "Writes a collection.",
     detail: "The collection appears when the flow has ended well, whole and at once; until then, \
              and if the flow fails, what was there before stays. An ordered stream is written in \
-             order, by several instances at once.",
+             order, by several instances at once. Over several `disks`, each block goes to the \
+             disk that has least to do, so a slow one gets fewer. With `copies`, each segment has \
+             mirrors on other disks, of other workers where there are some.",
     inputs: IN,
     outputs: NONE,
     order: Order::Keeps,
@@ -39,6 +42,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
         let config = spec::parse_config::<Config>(config)?;
         check_name(&config.collection)?;
         config.compression()?;
+        config.layout()?;
         Ok(Arc::new(Write { config, ..Write::default() }))
     },
 };
@@ -55,6 +59,16 @@ pub struct Config {
     /// The disk to write to, of those in `disks.json`; the home folder's if absent.
     #[serde(default)]
     pub disk: Option<String>,
+    /// The disks to write to, all at once.
+    #[serde(default)]
+    pub disks: Vec<String>,
+    /// Copies of each segment, each on another disk; 1 if absent.
+    #[serde(default)]
+    pub copies: Option<usize>,
+    /// Where mirrors go: `chained`, on the next of the disks, or `spread`, evenly over all others;
+    /// `chained` if absent.
+    #[serde(default)]
+    pub layout: Option<String>,
     /// `none`, `lz4` or `zstd`; `none` if absent.
     #[serde(default)]
     pub compression: Option<String>,
@@ -66,6 +80,33 @@ impl Config {
             None | Some("none") => Ok(None),
             Some(word) => Compression::parse(word).map(Some),
         }
+    }
+
+    fn layout(&self) -> Result<Option<Layout>> {
+        let layouts = [Layout::Plain, Layout::Chained, Layout::Spread];
+        let words = || layouts.iter().map(|layout| layout.word());
+        self.layout
+            .as_deref()
+            .map(|word| {
+                let found = layouts.into_iter().find(|layout| layout.word() == word);
+                found.ok_or_else(|| unknown("layout", word, words()))
+            })
+            .transpose()
+    }
+
+    fn options(&self, run_id: &str) -> Result<CreateOptions> {
+        if self.disk.is_some() && !self.disks.is_empty() {
+            return Err(Error::usage("both `disk` and `disks` are given")
+                .remedy("name all of them in `disks`"));
+        }
+        Ok(CreateOptions {
+            disks: self.disk.iter().chain(&self.disks).cloned().collect(),
+            copies: self.copies.unwrap_or(1),
+            layout: self.layout()?,
+            overwrite: self.overwrite,
+            compression: self.compression()?,
+            run_id: run_id.to_string(),
+        })
     }
 }
 
@@ -80,9 +121,11 @@ struct Write {
     schema: Mutex<Option<SchemaRef>>,
     /// If a stream comes in: what it is sorted by.
     order: Mutex<Option<Vec<String>>>,
+    /// Where it goes, once the flow has been checked.
+    plan: Mutex<Option<Plan>>,
     new: Mutex<Option<Arc<NewCollection>>>,
-    /// The one segment of a stream, which all instances write.
-    stream: Mutex<Option<Arc<NewSegment>>>,
+    /// The segments that all instances write: those of a stream, or of several disks.
+    shared: Mutex<Option<Arc<NewSegments>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -100,12 +143,14 @@ impl Placed for Write {
         };
         *lock(&self.schema) = Some(plain_schema(schema));
         let name = &self.config.collection;
-        if let (false, Some(home)) = (self.config.overwrite, &*lock(&self.home)) {
+        if let Some(home) = &*lock(&self.home) {
             let newest = Catalog::of(home)?.newest(name)?;
-            if newest.is_some_and(|newest| newest.life == Life::Live) {
+            let is_there = newest.is_some_and(|newest| newest.life == Life::Live);
+            if is_there && !self.config.overwrite {
                 return Err(Error::usage(format!("there is a collection `{name}` already"))
                     .remedy("choose another name, or ask to overwrite"));
             }
+            *lock(&self.plan) = Some(Plan::new(home, &self.config.options("")?)?);
         }
         Ok(vec![])
     }
@@ -122,34 +167,32 @@ impl Placed for Write {
 
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let schema = lock(&self.schema).clone().expect("checked before it is prepared");
-        let options = CreateOptions {
-            disk: self.config.disk.clone(),
-            overwrite: self.config.overwrite,
-            compression: self.config.compression()?,
-            run_id: setup.run_id.clone(),
-        };
+        let options = self.config.options(&setup.run_id)?;
         let name = &self.config.collection;
         let new = Arc::new(NewCollection::create(&setup.home, name, &schema, options)?);
         *lock(&self.new) = Some(new.clone());
-        if lock(&self.order).is_some() {
-            *lock(&self.stream) = Some(Arc::new(new.segment()?));
-        }
+        let shared = match (new.is_parallel(), lock(&self.order).is_some()) {
+            (true, _) => Some(new.segments()?),
+            (false, true) => Some(new.segment()?),
+            (false, false) => None,
+        };
+        *lock(&self.shared) = shared.map(Arc::new);
         Ok(())
     }
 
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let new = lock(&self.new).clone().expect("prepared before an instance is made");
-        let stream = lock(&self.stream).clone();
+        let shared = lock(&self.shared).clone();
         let cancel = setup.cancel.clone();
-        Ok(Box::new(Instance { new, stream, cancel }))
+        Ok(Box::new(Instance { new, shared, cancel }))
     }
 
     fn settle(&self) -> Result<()> {
-        let Some(stream) = lock(&self.stream).take() else { return Ok(()) };
-        let stream = Arc::into_inner(stream)
+        let Some(shared) = lock(&self.shared).take() else { return Ok(()) };
+        let shared = Arc::into_inner(shared)
             .ok_or_else(|| Error::failed("an instance has not ended yet"))?;
         match &*lock(&self.new) {
-            Some(new) => new.add(stream),
+            Some(new) => new.add(shared),
             None => Ok(()),
         }
     }
@@ -162,23 +205,33 @@ impl Placed for Write {
     }
 
     fn abandon(&self) {
-        *lock(&self.stream) = None;
+        *lock(&self.shared) = None;
         if let Some(new) = lock(&self.new).take() {
             new.abandon();
         }
+    }
+
+    fn remark(&self) -> Option<String> {
+        let plan = lock(&self.plan);
+        let plan = plan.as_ref().filter(|plan| plan.on_one_worker > 0)?;
+        let (some, all) = (plan.on_one_worker, plan.segments.len());
+        Some(format!(
+            "{some} of {all} segments have copies on one worker, which takes all of them with it; \
+             say in disks.json which `worker` owns each disk"
+        ))
     }
 }
 
 struct Instance {
     new: Arc<NewCollection>,
-    stream: Option<Arc<NewSegment>>,
+    shared: Option<Arc<NewSegments>>,
     cancel: Arc<Cancel>,
 }
 
 impl Module for Instance {
     fn run(&mut self, ports: &mut Ports) -> Result<()> {
-        match self.stream.take() {
-            Some(stream) => self.write(&stream, ports),
+        match self.shared.take() {
+            Some(shared) => self.write(&shared, ports),
             None => {
                 // Writers of one file would wait for each other in the file system.
                 let segment = self.new.segment()?;
@@ -190,11 +243,11 @@ impl Module for Instance {
 }
 
 impl Instance {
-    fn write(&self, segment: &NewSegment, ports: &mut Ports) -> Result<()> {
+    fn write(&self, segments: &NewSegments, ports: &mut Ports) -> Result<()> {
         let mut writer = Writer {
-            segment,
+            segments,
             schema: self.new.schema(),
-            encoder: segment.encoder()?,
+            encoder: segments.encoder()?,
             small: vec![],
             small_bytes: 0,
             statistics: Statistics::default(),
@@ -211,7 +264,7 @@ impl Instance {
                     writer.flush(Some(ended), ports)?;
                     run = None;
                     writer.await_turn(Some(ended), ports)?;
-                    segment.end_run(ended, &self.cancel)?;
+                    segments.end_run(ended, &self.cancel)?;
                 }
                 Taken::Empty => {}
                 Taken::End => {
@@ -226,7 +279,7 @@ impl Instance {
 
 /// Makes blocks of about a megabyte of what comes, and appends them.
 struct Writer<'a> {
-    segment: &'a NewSegment,
+    segments: &'a NewSegments,
     schema: &'a SchemaRef,
     encoder: BlockEncoder,
     small: Vec<RecordBatch>,
@@ -269,13 +322,13 @@ impl Writer<'_> {
         let block = self.encoder.encode(batch)?;
         self.await_turn(run, ports)?;
         let turn = run.map(|run| Turn { run, last: false });
-        let written = self.segment.append(turn, &block, self.cancel)?;
+        let written = self.segments.append(turn, &block, self.cancel)?;
         ports.metrics().put(written.rows as usize, written.bytes as usize);
         Ok(())
     }
 
     /// Others may have to write runs before this one first.
     fn await_turn(&self, run: Option<RunIndex>, ports: &Ports) -> Result<()> {
-        self.segment.await_turn(run, self.cancel, || ports.metrics().enter(State::Blocked))
+        self.segments.await_turn(run, self.cancel, || ports.metrics().enter(State::Blocked))
     }
 }

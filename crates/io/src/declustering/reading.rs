@@ -1,0 +1,471 @@
+//! A collection's endpoints: a policy for each segment, what has arrived, and who waits for it.
+//!
+//! Waiting is by parking the thread, as in the engine's queues: a waiter enters its name under the
+//! lock, so no wake-up between its look and its parking is lost.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::{Cancel, Error, Result};
+use euphrates_policy::declustering::ToReader;
+use euphrates_policy::declustering::reader::{NoCopy, Outbox, Reader as Policy, Settings};
+
+use super::disk::{DiskEnd, Letter, Refused, Seat, Source};
+use super::faults::Faults;
+use super::{Mirrors, Sequence};
+use crate::collection::{Copies, ReadAs};
+use crate::segment::{Block, Damage, Decoder, ReadBlock, Segment, Toc};
+
+/// What a segment may claim, read ahead and keep, whatever the share it is given.
+const SEGMENT_WINDOW_BYTES_MIN: u64 = 4 << 20;
+const SEGMENT_WINDOW_BYTES_MAX: u64 = 64 << 20;
+
+/// A collection on several disks, being read.
+pub struct Declustered(Arc<Shared>);
+
+/// One of its readers. After an error, or at the end, it ends.
+pub struct Reader {
+    shared: Arc<Shared>,
+    cancel: Arc<Cancel>,
+    /// Of a stream: the run it is in, and its blocks that have not come.
+    run: Option<(u64, usize)>,
+}
+
+/// What readers and disks share.
+pub(super) struct Shared {
+    parts: Vec<Part>,
+    decoder: Decoder,
+    sequence: Option<Sequence>,
+    began: Instant,
+    state: Mutex<State>,
+}
+
+/// A segment.
+struct Part {
+    /// Its name at the disks.
+    reader: u32,
+    toc: Arc<Toc>,
+    path: String,
+    disks: Vec<String>,
+    /// The disks' endpoints; nothing in place of a copy that is lost.
+    ends: Vec<Option<Arc<DiskEnd>>>,
+}
+
+struct State {
+    policies: Vec<Policy>,
+    /// Where each copy is read, until its disk is told.
+    sources: Vec<Vec<Option<Source>>>,
+    has_started: bool,
+    arrived: BTreeMap<(usize, u32), Buffer>,
+    /// Blocks that nobody has taken.
+    left: usize,
+    /// The segment to look at next, when there is no order.
+    turn: usize,
+    stream: Stream,
+    failed: Option<(usize, u32)>,
+    is_given_up: bool,
+    waiting: Vec<Thread>,
+    faults: Faults,
+    bytes: BTreeMap<String, u64>,
+}
+
+/// Runs of a stream on their way to readers.
+#[derive(Default)]
+struct Stream {
+    /// The first run that no reader has taken on.
+    next_run: u64,
+    /// The place of the first block that has not been dealt.
+    next_place: usize,
+    dealt: BTreeMap<u64, VecDeque<Got>>,
+}
+
+/// A block that is there.
+struct Got {
+    segment: usize,
+    block: u32,
+    bytes: Buffer,
+}
+
+impl Declustered {
+    /// Everything is ready; nothing is read before a reader asks. With a sequence, the blocks come
+    /// as the stream it is.
+    pub fn new(
+        segments: &[Copies],
+        schema: &SchemaRef,
+        sequence: Option<Sequence>,
+        how: ReadAs,
+    ) -> Result<Arc<Declustered>> {
+        let mirrors = how.mirrors;
+        let window_bytes = (how.window_bytes_max as u64 / segments.len().max(1) as u64)
+            .clamp(SEGMENT_WINDOW_BYTES_MIN, SEGMENT_WINDOW_BYTES_MAX);
+        let (mut parts, mut policies, mut sources) = (vec![], vec![], vec![]);
+        let mut faults = Faults::default();
+        for (at, copies) in segments.iter().enumerate() {
+            copies.damages().for_each(|damage| faults.on_copy(damage.clone()));
+            let (part, own) = Part::new(copies, mirrors, &mut faults)?;
+            let rate = |copy: &Option<Arc<Segment>>| match copy {
+                Some(copy) => copy.disk().rate(),
+                None => Some(0),
+            };
+            let rates: Vec<Option<u64>> = copies.copies.iter().map(rate).collect();
+            let settings = Settings {
+                claiming: mirrors.claiming(at, &rates),
+                is_stream: sequence.is_some(),
+                window_bytes_max: window_bytes,
+                ..Settings::default()
+            };
+            let sizes: Vec<u64> = part.toc.blocks.iter().map(|block| block.bytes).collect();
+            policies.push(Policy::new(settings, &sizes, part.ends.len()));
+            parts.push(part);
+            sources.push(own);
+        }
+        let state = State {
+            policies,
+            sources,
+            has_started: false,
+            arrived: BTreeMap::new(),
+            left: parts.iter().map(|part| part.toc.blocks.len()).sum(),
+            turn: 0,
+            stream: Stream::default(),
+            failed: None,
+            is_given_up: false,
+            waiting: vec![],
+            faults,
+            bytes: BTreeMap::new(),
+        };
+        let decoder = Decoder::new(schema, how.options.columns);
+        let (began, state) = (Instant::now(), Mutex::new(state));
+        let shared = Arc::new(Shared { parts, decoder, sequence, began, state });
+        Ok(Arc::new(Declustered(shared)))
+    }
+
+    /// A reader for one thread, which the end of the flow unparks.
+    pub fn reader(&self, cancel: &Arc<Cancel>) -> Reader {
+        Reader { shared: self.0.clone(), cancel: cancel.clone(), run: None }
+    }
+
+    /// How much came from each disk, and what was damaged.
+    pub fn remark(&self) -> Option<String> {
+        let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let bytes = self.bytes_by_disk();
+        let disks: Vec<String> = bytes
+            .iter()
+            .map(|(disk, bytes)| format!("{:.1} MiB from {disk}", mebibytes(*bytes)))
+            .collect();
+        let told = (!disks.is_empty()).then(|| disks.join(", "));
+        let faults = self.0.lock().faults.remark();
+        let all: Vec<String> = told.into_iter().chain(faults).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// The bytes that came from each disk.
+    pub fn bytes_by_disk(&self) -> Vec<(String, u64)> {
+        self.0.lock().bytes.iter().map(|(disk, bytes)| (disk.clone(), *bytes)).collect()
+    }
+}
+
+impl Reader {
+    /// The next block, `None` after the last. Of a stream, blocks come in runs.
+    pub fn next_block(&mut self) -> Result<Option<ReadBlock>> {
+        let shared = self.shared.clone();
+        let Some((got, run, last)) = self.next_bytes(&shared)? else { return Ok(None) };
+        let part = &shared.parts[got.segment];
+        let block: &Block = &part.toc.blocks[got.block as usize];
+        let batch = shared
+            .decoder
+            .decode(block, &got.bytes)
+            .map_err(|error| error.at(format!("block {}", got.block)).at(&part.path))?;
+        Ok(Some(ReadBlock { batch, bytes: block.bytes, run, last }))
+    }
+
+    /// What is next for this reader: its run, and whether it is the last of it.
+    fn next_bytes(&mut self, shared: &Arc<Shared>) -> Result<Option<(Got, u64, bool)>> {
+        loop {
+            let mut state = shared.lock();
+            shared.start(&mut state);
+            if let Some((segment, block)) = state.failed {
+                return Err(shared.error(&state, segment, block));
+            }
+            if state.is_given_up {
+                return Err(Error::failed("a disk's thread has panicked")
+                    .remedy("this is a bug in Euphrates; please report it with the flow"));
+            }
+            self.cancel.check()?;
+            let found = match &shared.sequence {
+                Some(sequence) => match self.next_of_run(shared, sequence, &mut state) {
+                    None => return Ok(None),
+                    Some(found) => found,
+                },
+                None if state.left == 0 => return Ok(None),
+                None => shared.take_any(&mut state).map(|got| (got, 0, false)),
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+            let wake_ns = state.policies.iter().filter_map(Policy::wake_at_ns).min();
+            state.waiting.push(thread::current());
+            drop(state);
+            match wake_ns.map(|at_ns| at_ns.saturating_sub(shared.now_ns())) {
+                None => thread::park(),
+                Some(ns) => {
+                    thread::park_timeout(Duration::from_nanos(ns));
+                    shared.wake_due();
+                }
+            }
+        }
+    }
+
+    /// The next block of the reader's run, if it is there; nothing at all if there is no run left.
+    #[allow(clippy::option_option, reason = "no run left, or a run whose block is not there yet")]
+    fn next_of_run(
+        &mut self,
+        shared: &Shared,
+        sequence: &Sequence,
+        state: &mut State,
+    ) -> Option<Option<(Got, u64, bool)>> {
+        let (run, left) = match self.run {
+            Some(run) => run,
+            None if state.stream.next_run == sequence.runs() => return None,
+            None => {
+                let run = state.stream.next_run;
+                state.stream.next_run += 1;
+                (run, sequence.run(run).len())
+            }
+        };
+        shared.deal(sequence, state);
+        self.run = Some((run, left));
+        let dealt = state.stream.dealt.get_mut(&run).and_then(VecDeque::pop_front);
+        let Some(got) = dealt else { return Some(None) };
+        let last = left == 1;
+        if last {
+            state.stream.dealt.remove(&run);
+        }
+        self.run = (!last).then_some((run, left - 1));
+        Some(Some((got, run, last)))
+    }
+}
+
+impl Shared {
+    /// A disk says something.
+    pub fn on_message(&self, segment: usize, copy: usize, message: ToReader) {
+        let mut state = self.lock();
+        self.with(&mut state, segment, |policy, now_ns, out| {
+            policy.on_message(copy, message, now_ns, out);
+            Ok(())
+        });
+        if state.failed.is_some() || state.policies[segment].wake_at_ns().is_some() {
+            state.wake();
+        }
+    }
+
+    /// A disk has read a block.
+    pub fn on_read(&self, segment: usize, copy: usize, block: u32, read: Result<Buffer, Refused>) {
+        let mut state = self.lock();
+        let disk = &self.parts[segment].disks[copy];
+        match read {
+            Ok(bytes) => {
+                state.faults.on_device(segment, copy, false);
+                let mut is_first = false;
+                self.with(&mut state, segment, |policy, now_ns, out| {
+                    is_first = policy.on_done(copy, block, now_ns, out);
+                    Ok(())
+                });
+                if is_first {
+                    *state.bytes.entry(disk.clone()).or_default() += bytes.len() as u64;
+                    state.arrived.insert((segment, block), bytes);
+                }
+            }
+            Err(Refused { what, is_damaged }) => {
+                let path = self.parts[segment].path.clone().into();
+                let (disk, block_at) = (disk.clone(), Some(block as usize));
+                state.faults.on_block(Damage { disk, path, block: block_at, what });
+                let is_lost = !is_damaged && state.faults.on_device(segment, copy, true);
+                self.with(&mut state, segment, |policy, now_ns, out| match is_lost {
+                    true => policy.on_lost(copy, now_ns, out),
+                    false => policy.on_failed(copy, block, now_ns, out),
+                });
+            }
+        }
+        state.wake();
+    }
+
+    /// A disk's endpoint has ended before its time.
+    pub fn give_up(&self) {
+        let mut state = self.lock();
+        state.is_given_up = true;
+        state.wake();
+    }
+
+    /// Tells the disks who will read, and makes the first claims.
+    fn start(self: &Arc<Self>, state: &mut State) {
+        if std::mem::replace(&mut state.has_started, true) {
+            return;
+        }
+        for (segment, sources) in std::mem::take(&mut state.sources).into_iter().enumerate() {
+            let Part { reader, ends, .. } = &self.parts[segment];
+            for (copy, (end, source)) in ends.iter().zip(sources).enumerate() {
+                let Some((end, source)) = end.as_ref().zip(source) else { continue };
+                let shared = Arc::downgrade(self);
+                let seat = Seat { shared, segment, copy, source };
+                end.post(Letter::Join { reader: *reader, seat });
+            }
+        }
+        for (segment, part) in self.parts.iter().enumerate() {
+            self.with(state, segment, |policy, now_ns, out| {
+                let lost = (0..part.ends.len()).filter(|&copy| part.ends[copy].is_none());
+                lost.into_iter().try_for_each(|copy| policy.on_lost(copy, now_ns, out))?;
+                policy.start(now_ns, out);
+                Ok(())
+            });
+        }
+    }
+
+    /// Asks the policy of a segment, and posts what it has to say.
+    fn with(
+        &self,
+        state: &mut State,
+        segment: usize,
+        ask: impl FnOnce(&mut Policy, u64, &mut Outbox) -> Result<(), NoCopy>,
+    ) {
+        if state.failed.is_some() {
+            return;
+        }
+        let mut out = Outbox::new();
+        let answer = ask(&mut state.policies[segment], self.now_ns(), &mut out);
+        if let Err(NoCopy { block }) = answer {
+            state.failed = Some((segment, block));
+            return self.parts.iter().for_each(Part::leave);
+        }
+        let Part { reader, ends, .. } = &self.parts[segment];
+        for (copy, message) in out {
+            if let Some(end) = &ends[copy] {
+                end.post(Letter::Said { reader: *reader, message });
+            }
+        }
+        if state.policies[segment].is_done() {
+            self.parts[segment].leave();
+        }
+    }
+
+    /// Any block that is there, of each segment in turn.
+    fn take_any(&self, state: &mut State) -> Option<Got> {
+        let segments = self.parts.len();
+        let turns = (0..segments).map(|by| (state.turn + by) % segments);
+        for segment in turns.collect::<Vec<_>>() {
+            if let Some(got) = self.take(state, segment) {
+                state.turn = segment + 1;
+                return Some(got);
+            }
+        }
+        None
+    }
+
+    /// Deals the next blocks of the stream to the runs that somebody has taken on.
+    fn deal(&self, sequence: &Sequence, state: &mut State) {
+        let mut dealt = false;
+        while let Some(segment) = sequence.segment(state.stream.next_place) {
+            let run = sequence.run_of(state.stream.next_place);
+            if run >= state.stream.next_run {
+                break;
+            }
+            let Some(got) = self.take(state, segment) else { break };
+            state.stream.next_place += 1;
+            state.stream.dealt.entry(run).or_default().push_back(got);
+            dealt = true;
+        }
+        if dealt {
+            // Some of it may be for others.
+            state.wake();
+        }
+    }
+
+    fn take(&self, state: &mut State, segment: usize) -> Option<Got> {
+        let mut block = None;
+        self.with(state, segment, |policy, now_ns, out| {
+            block = policy.take(now_ns, out);
+            Ok(())
+        });
+        let block = block?;
+        state.left -= 1;
+        if state.left == 0 {
+            state.wake();
+        }
+        let bytes = state.arrived.remove(&(segment, block)).expect("it has arrived");
+        Some(Got { segment, block, bytes })
+    }
+
+    /// Lets those policies act whose time has come.
+    fn wake_due(&self) {
+        let (mut state, now_ns) = (self.lock(), self.now_ns());
+        for segment in 0..self.parts.len() {
+            if state.policies[segment].wake_at_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+                self.with(&mut state, segment, |policy, now_ns, out| {
+                    policy.on_wake(now_ns, out);
+                    Ok(())
+                });
+            }
+        }
+    }
+
+    fn error(&self, state: &State, segment: usize, block: u32) -> Error {
+        let part = &self.parts[segment];
+        state.faults.error(block, &part.path, &part.disks)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.parts.iter().for_each(Part::leave);
+    }
+}
+
+impl State {
+    fn wake(&mut self) {
+        self.waiting.drain(..).for_each(|thread| thread.unpark());
+    }
+}
+
+impl Part {
+    fn new(
+        copies: &Copies,
+        mirrors: Mirrors,
+        faults: &mut Faults,
+    ) -> Result<(Part, Vec<Option<Source>>)> {
+        static READERS: AtomicU32 = AtomicU32::new(0);
+        let (mut ends, mut sources) = (vec![], vec![]);
+        for copy in &copies.copies {
+            let source = copy.as_ref().map(Source::new).transpose();
+            let source = source.unwrap_or_else(|error| {
+                let what = error.message().to_string();
+                faults.on_copy(copy.as_ref().expect("it was tried").damage(None, what));
+                None
+            });
+            let end = copy.as_ref().filter(|_| source.is_some());
+            ends.push(end.map(|copy| DiskEnd::of(copy.disk(), mirrors)).transpose()?);
+            sources.push(source);
+        }
+        let (toc, path, disks) = (copies.toc.clone(), copies.path(), copies.disks.clone());
+        let reader = READERS.fetch_add(1, Relaxed);
+        Ok((Part { reader, toc, path, disks, ends }, sources))
+    }
+
+    /// The disks need not remember this segment.
+    fn leave(&self) {
+        for end in self.ends.iter().flatten() {
+            end.post(Letter::Gone { reader: self.reader });
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The order of a stream whose blocks lie in several segments.
+
+use std::ops::Range;
+
+use euphrates_flow::{Error, Result};
+
+use crate::collection::{Copies, RUN_BLOCKS};
+
+/// The segment of each block of a stream. Within a segment, blocks are in the order of the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sequence(Vec<u32>);
+
+impl Sequence {
+    /// One segment behind the other.
+    pub fn consecutive(segments: &[Copies]) -> Sequence {
+        let all = segments.iter().enumerate();
+        let blocks = all.flat_map(|(at, copies)| copies.toc.blocks.iter().map(move |_| at as u32));
+        Sequence(blocks.collect())
+    }
+
+    /// By the numbers that the tables of contents give the blocks. Fails if these are not those of
+    /// one stream.
+    pub fn interleaved(segments: &[Copies]) -> Result<Sequence> {
+        const NOBODY: u32 = u32::MAX;
+        let blocks = segments.iter().map(|copies| copies.toc.blocks.len()).sum();
+        let mut sequence = vec![NOBODY; blocks];
+        for (at, copies) in segments.iter().enumerate() {
+            let mut last = None;
+            for number in copies.toc.blocks.iter().map(|block| block.number) {
+                let place = sequence.get_mut(number as usize).filter(|place| **place == NOBODY);
+                let place = place.filter(|_| last.is_none_or(|last| last < number));
+                *place.ok_or_else(|| Error::corrupt("its blocks have no order"))? = at as u32;
+                last = Some(number);
+            }
+        }
+        Ok(Sequence(sequence))
+    }
+
+    /// Number of runs.
+    pub(super) fn runs(&self) -> u64 {
+        self.0.len().div_ceil(RUN_BLOCKS) as u64
+    }
+
+    /// The blocks of a run, by their place in the stream.
+    pub(super) fn run(&self, run: u64) -> Range<usize> {
+        let start = run as usize * RUN_BLOCKS;
+        start..self.0.len().min(start + RUN_BLOCKS)
+    }
+
+    /// The run of the block at this place.
+    pub(super) fn run_of(&self, place: usize) -> u64 {
+        (place / RUN_BLOCKS) as u64
+    }
+
+    /// The segment of the block at this place.
+    pub(super) fn segment(&self, place: usize) -> Option<usize> {
+        self.0.get(place).map(|&segment| segment as usize)
+    }
+}

@@ -1,0 +1,92 @@
+//! Blocks as batches: checked first, then decoded in place.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use arrow::ipc;
+use arrow::ipc::reader::FileDecoder;
+use euphrates_flow::{Error, Result};
+
+use super::{Block, has_dictionary};
+
+/// Decodes the blocks of one schema.
+pub(crate) struct Decoder {
+    schema: SchemaRef,
+    columns: Option<Vec<usize>>,
+    /// Without dictionaries, one serves all blocks.
+    shared: Option<FileDecoder>,
+}
+
+impl Block {
+    /// Fails unless these bytes are those that were written.
+    pub(crate) fn check(&self, bytes: &[u8]) -> Result<()> {
+        let crc = crc_fast::crc32_iscsi(bytes);
+        if crc == self.crc {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!("its checksum is {crc:08x}, not {:08x}", self.crc)))
+    }
+}
+
+impl Decoder {
+    /// All columns, or those at these positions.
+    pub(crate) fn new(schema: &SchemaRef, columns: Option<Vec<usize>>) -> Decoder {
+        let mut decoder = Decoder { schema: schema.clone(), columns, shared: None };
+        if !schema.fields().iter().any(|field| has_dictionary(field)) {
+            decoder.shared = Some(decoder.fresh());
+        }
+        decoder
+    }
+
+    /// The batch of a block, which has been checked.
+    pub(crate) fn decode(&self, block: &Block, bytes: &Buffer) -> Result<RecordBatch> {
+        let decoded = catch_unwind(AssertUnwindSafe(|| self.decode_checked(block, bytes)));
+        let batch = match decoded {
+            Ok(Ok(batch)) => batch,
+            Ok(Err(error)) => return Err(Error::corrupt(error.message())),
+            Err(_) => return Err(Error::corrupt("it cannot be decoded")),
+        };
+        if batch.num_rows() as u64 != block.rows {
+            let rows = batch.num_rows();
+            return Err(Error::corrupt(format!("{rows} rows, not {}", block.rows)));
+        }
+        Ok(batch)
+    }
+
+    fn fresh(&self) -> FileDecoder {
+        let decoder = FileDecoder::new(self.schema.clone(), ipc::MetadataVersion::V5);
+        let decoder = match &self.columns {
+            Some(columns) => decoder.with_projection(columns.clone()),
+            None => decoder,
+        };
+        // SAFETY: a block is decoded only after its CRC has proved that it is what an Arrow
+        // encoder of this house wrote from a valid batch.
+        unsafe { decoder.with_skip_validation(true) }
+    }
+
+    fn decode_checked(&self, block: &Block, bytes: &Buffer) -> Result<RecordBatch> {
+        let place = |message: &Buffer, meta: u32| {
+            ipc::Block::new(0, meta as i32, message.len() as i64 - i64::from(meta))
+        };
+        let batch = bytes.slice(block.batch_at as usize);
+        let place_of_batch = place(&batch, block.meta_bytes);
+        let nothing = || Error::corrupt("it holds no batch");
+        if let Some(decoder) = &self.shared {
+            return decoder.read_record_batch(&place_of_batch, &batch)?.ok_or_else(nothing);
+        }
+        let mut decoder = self.fresh();
+        let mut at = 0;
+        while at < block.batch_at as usize {
+            let message = bytes.slice(at);
+            let word = message.get(4..8).and_then(|word| word.try_into().ok());
+            let meta = word.map(u32::from_le_bytes).ok_or_else(nothing)? + 8;
+            let header = message.get(8..meta as usize).ok_or_else(nothing)?;
+            let header = ipc::root_as_message(header).map_err(Error::corrupt)?;
+            decoder.read_dictionary(&place(&message, meta), &message)?;
+            at += meta as usize + header.bodyLength() as usize;
+        }
+        decoder.read_record_batch(&place_of_batch, &batch)?.ok_or_else(nothing)
+    }
+}
