@@ -1,0 +1,41 @@
+"""One of four disks is five times slower. Reading each segment from its first copy waits for it;
+graduated declustering takes from it what it can give, and the rest from its mirrors.
+"""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import euphrates as eu
+
+temporary = tempfile.TemporaryDirectory()  # goes when the program ends
+home = Path(temporary.name)
+os.environ["EUPHRATES_HOME"] = str(home)
+
+
+def disks(*rates: int) -> None:
+    """Four folders that stand for disks of four workers, held to these bytes a second."""
+    entries = [
+        {"name": f"d{n}", "folder": f"disk{n}", "worker": f"w{n}", "rate": rate}
+        for n, rate in enumerate(rates)
+    ]
+    (home / "disks.json").write_text(json.dumps(entries))
+
+
+def read(mirrors: str) -> float:
+    flow = eu.Flow("read")
+    flow.chain(eu.read("numbers", mirrors=mirrors), eu.count(), eu.collect())
+    return flow.go().seconds
+
+
+disks(100_000_000, 100_000_000, 100_000_000, 100_000_000)
+flow = eu.Flow("write")
+numbers = flow.place(eu.generate("integers", rows=6_000_000))
+flow.attach(numbers, flow.place(eu.write("numbers", disks=["d0", "d1", "d2", "d3"], copies=2)))
+
+if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+    flow.go()
+    disks(20_000_000, 20_000_000, 4_000_000, 20_000_000)
+    print(f"from the first copies: {read('primary'):.1f} s; graduated: {read('graduated'):.1f} s")
+    print(f"the speeds of all four, added up: {48 / (3 * 20 + 4):.1f} s")
