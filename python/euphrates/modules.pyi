@@ -297,12 +297,15 @@ def read(
     *,
     columns: Sequence[str | PathLike[str]] | None | Var = None,
     order: bool | Var = False,
+    mirrors: str | PathLike[str] | None | Var = None,
 ) -> ModuleCall:
     """Reads a collection.
 
     Each instance takes the next blocks when it has finished some, so a slow one reads fewer.
     With `order`, the records come as a stream, in the order written. Every block is compared
-    with its checksum before it is used.
+    with its checksum before it is used. The copies of a mirrored collection share the reading
+    by the speed each disk has now (graduated declustering); a block that one copy has lost is
+    read from another, and the report says so.
 
     Options:
 
@@ -312,6 +315,10 @@ def read(
         The columns to read, in this order; all if absent.
     order
         Keep the order in which the records were written.
+    mirrors
+        How the copies of a mirrored collection share the reading: `graduated`, or, to compare,
+        `shares`, `laggard`, `arrival`, `alternate`, `random`, `fastest` or `primary`;
+        `graduated` if absent.
     """
 
 def sample(
@@ -477,13 +484,18 @@ def write(
     *,
     overwrite: bool | Var = False,
     disk: str | PathLike[str] | None | Var = None,
+    disks: Sequence[str | PathLike[str]] | Var = [],
+    copies: int | None | Var = None,
+    layout: str | PathLike[str] | None | Var = None,
     compression: str | PathLike[str] | None | Var = None,
 ) -> ModuleCall:
     """Writes a collection.
 
     The collection appears when the flow has ended well, whole and at once; until then, and if
     the flow fails, what was there before stays. An ordered stream is written in order, by
-    several instances at once.
+    several instances at once. Over several `disks`, each block goes to the disk that has least
+    to do, so a slow one gets fewer. With `copies`, each segment has mirrors on other disks, of
+    other workers where there are some.
 
     Options:
 
@@ -493,6 +505,13 @@ def write(
         Replace an existing collection.
     disk
         The disk to write to, of those in `disks.json`; the home folder's if absent.
+    disks
+        The disks to write to, all at once.
+    copies
+        Copies of each segment, each on another disk; 1 if absent.
+    layout
+        Where mirrors go: `chained`, on the next of the disks, or `spread`, evenly over all
+        others; `chained` if absent.
     compression
         `none`, `lz4` or `zstd`; `none` if absent.
     """

@@ -3,11 +3,11 @@
 //! `euphrates_policy::declustering`.
 //!
 //! A disk of the process has one endpoint, whoever reads from it, on a thread of its own
-//! (`disk.rs`), which takes letters from a mailbox. A collection being read has an endpoint for each
-//! segment, under one lock (`reading.rs`); who locks it hands letters to the disks' mailboxes, which
-//! never waits. So letters between two endpoints stay in order, and nobody holds one endpoint while
-//! waiting for another. Bytes go from the device queue's thread, which compares them with their
-//! checksum, to the reader that decodes them; nothing is copied.
+//! (`disk.rs`), which takes letters from a mailbox. A collection being read has an endpoint for
+//! each segment, all under one lock (`reading.rs`); who locks it hands letters to the disks'
+//! mailboxes, which never waits. So letters between two endpoints stay in order, and nobody holds
+//! one endpoint while waiting for another. Bytes go from the device queue's thread, which compares
+//! them with their checksum, to the reader that decodes them; nothing is copied.
 
 mod disk;
 mod faults;

@@ -1,4 +1,5 @@
-//! What of a collection on one disk nobody has begun to read. Whoever is free claims the next piece.
+//! What of a collection on one disk nobody has begun to read. Whoever is free claims the next
+//! piece.
 
 use std::sync::{Arc, Mutex};
 
