@@ -20,6 +20,7 @@ use euphrates_flow::Result;
 use euphrates_flow::error::unknown;
 use euphrates_policy::declustering::{Arrival, Claiming, Graduated, Laggard, Order, Shares};
 
+use crate::disk::THREADS_MAX;
 pub use reading::{Declustered, Reader};
 pub use sequence::Sequence;
 
@@ -66,10 +67,12 @@ impl Mirrors {
 
     /// Where the reader of a segment claims, whose copies are on disks of these rates.
     fn claiming(self, segment: usize, rates: &[Option<u64>]) -> Claiming {
-        const REQUESTS: usize = 2;
+        // Two keep a disk busy; with as many as are in flight, it also has some to choose from.
+        const FEW: usize = 2;
         match self {
             Mirrors::Graduated => Claiming::Late,
-            Mirrors::Shares | Mirrors::Laggard | Mirrors::Arrival => Claiming::Room(REQUESTS),
+            Mirrors::Shares | Mirrors::Laggard => Claiming::Room(THREADS_MAX),
+            Mirrors::Arrival => Claiming::Room(FEW),
             Mirrors::Alternate => Claiming::Alternate,
             Mirrors::Random => Claiming::Random(segment as u64),
             Mirrors::Fastest => {
