@@ -18,7 +18,7 @@ from ._config import Var, var
 from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
 from ._module import EMPTY, Module
 from ._options import suggestion as _suggestion
-from ._progress import ModuleProgress, Progress
+from ._progress import ModuleProgress, Progress, SlowNow
 from .errors import (
     CorruptError,
     EuphratesError,
@@ -29,21 +29,26 @@ from .errors import (
 )
 from .flow import Explanation, Flow, Placed
 from .modules import *  # noqa: F403 - a function for every module there is
-from .report import ModuleReport, Report
+from .perturbation import Perturbation, perturb
+from .report import DiskReport, History, InstanceReport, ModuleReport, Report, Series, Slow
 from .running import Running
 
 __all__ = [
     "EMPTY",
     "Batch",
     "CorruptError",
+    "DiskReport",
     "EuphratesError",
     "Explanation",
     "Flow",
     "FlowError",
+    "History",
+    "InstanceReport",
     "Interrupted",
     "Module",
     "ModuleProgress",
     "ModuleReport",
+    "Perturbation",
     "Placed",
     "Ports",
     "Progress",
@@ -51,10 +56,14 @@ __all__ = [
     "ResourceError",
     "Running",
     "Schema",
+    "Series",
+    "Slow",
+    "SlowNow",
     "Table",
     "UsageError",
     "Var",
     "__version__",
+    "perturb",
     "schema",
     "var",
 ]

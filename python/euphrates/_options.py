@@ -27,6 +27,7 @@ def options_json(
     variables: dict[str, Any],
     workers: int | None = None,
     queues: str | None = None,
+    perturbations: list[dict[str, Any]] | None = None,
 ) -> str:
     """The options of a run, as JSON."""
     folders = [scratch] if isinstance(scratch, str | os.PathLike) else scratch
@@ -48,6 +49,8 @@ def options_json(
             options[name] = number
     if queues is not None:
         options["queues"] = queues
+    if perturbations:
+        options["perturbations"] = perturbations
     if home is not None:
         options["home"] = os.fspath(home)
     return json.dumps(options)

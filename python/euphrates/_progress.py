@@ -35,6 +35,15 @@ class ModuleProgress:
 
 
 @dataclasses.dataclass(frozen=True)
+class SlowNow:
+    """An instance or a disk that is slow at this moment."""
+
+    name: str
+    factor: float | None
+    """How many times as long it takes; `None` if it stands still."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Progress:
     """Where a flow stands."""
 
@@ -46,6 +55,8 @@ class Progress:
     """What the module that moves most has moved in the last second, in or out."""
     line: str = ""
     """All this for people, what matters first."""
+    slow: list[SlowNow] = dataclasses.field(default_factory=list)
+    """Instances and disks that are slow now."""
 
     @classmethod
     def of_json(cls, text: str) -> Progress:
@@ -54,7 +65,8 @@ class Progress:
             return cls(0.0, [])
         data = json.loads(text)
         modules = [_module(module) for module in data["modules"]]
-        return cls(data["seconds"], modules, data["bytes_per_second"], data["line"])
+        slow = [SlowNow(**one) for one in data["slow"]]
+        return cls(data["seconds"], modules, data["bytes_per_second"], data["line"], slow)
 
     def __str__(self) -> str:
         return self.line

@@ -19,6 +19,7 @@ from ._references import Held
 from ._scripts import module_of_file
 from .errors import UsageError
 from .modules import SPECS, ModuleCall
+from .perturbation import Perturbation, perturbations_json
 from .report import Report
 from .running import Running
 
@@ -179,6 +180,7 @@ class Flow:
         workers: int | None = None,
         queues: str | None = None,
         progress: ProgressOption = None,
+        perturb: Perturbation | Sequence[Perturbation] = (),
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Report:
@@ -189,11 +191,13 @@ class Flow:
         where collections live, `scratch` where goes what does not fit the memory. `workers` spreads
         the instances over so many workers of this process. `queues` says how distributed queues
         decide: by `"late_binding"`, or, to compare, by `"static"` division in advance,
-        `"round_robin"`, `"shortest"`, `"credit"` (River's own) or `"sparrow"`. All other arguments,
-        and `variables`, are values of the flow's variables.
+        `"round_robin"`, `"shortest"`, `"credit"` (River's own) or `"sparrow"`. `perturb` is what is
+        made slow on purpose (`eu.perturb`). All other arguments, and `variables`, are values of the
+        flow's variables.
         """
         values = self._values(Flow.go, variables, more_variables)
-        options = options_json(memory, cores, home, scratch, values, workers, queues)
+        slowed = perturbations_json(perturb)
+        options = options_json(memory, cores, home, scratch, values, workers, queues, slowed)
         with watcher(progress, self.name) as tell:
             return self._started(options)._go(tell)
 
@@ -206,12 +210,14 @@ class Flow:
         scratch: Folder | Sequence[Folder] = (),
         workers: int | None = None,
         queues: str | None = None,
+        perturb: Perturbation | Sequence[Perturbation] = (),
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Running:
         """Starts the flow and does not wait for it; the arguments are those of `go`."""
         values = self._values(Flow.start, variables, more_variables)
-        options = options_json(memory, cores, home, scratch, values, workers, queues)
+        slowed = perturbations_json(perturb)
+        options = options_json(memory, cores, home, scratch, values, workers, queues, slowed)
         return self._started(options)
 
     def check(self, **variables: Any) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import euphrates as eu
+
 EUPHRATES = str(Path(sys.executable).with_name("euphrates"))
 
 
@@ -190,3 +192,37 @@ def test_ctrl_c_ends_within_two_seconds_and_leaves_nothing(tmp_path: Path) -> No
     assert process.returncode == 130
     assert sorted(path.name for path in tmp_path.iterdir()) == ["flow.json", "home"]
     assert not list((tmp_path / "home" / "scratch").iterdir())
+
+
+def test_a_flow_is_perturbed_as_it_is_said(run, tmp_path: Path) -> None:
+    flow = eu.Flow("filter")
+    flow.chain(
+        eu.generate("integers", rows=100_000),
+        flow.place(eu.filter("n % 7 = 3"), count=2),
+        eu.count(),
+        eu.collect(),
+    )
+    flow.save(tmp_path / "flow.json")
+    words = ["--slow", "filter_1.1=50%@0+5~9", "--slow", "filter_1=2x", "--hog", "1MB"]
+    done = run("perturb", "flow.json", *words, "--pause", "count_1.0@0+0.1")
+    assert "14286" in done.stdout
+    assert "perturbed: filter_1.1: 50 % of its speed taken, from 0 s, for 5 s, every 9 s" in (
+        done.stderr
+    )
+    assert "perturbed: memory: 1MB held" in done.stderr
+    listed = [{"module": "filter_1", "share": 0.5}]
+    (tmp_path / "list.json").write_text(json.dumps(listed))
+    done = run("--log", "json", "perturb", "flow.json", "--from", "list.json")
+    report = json.loads(done.stderr.splitlines()[-1])["report"]
+    assert report["perturbations"] == listed
+    assert "instances" in report and report["slow"] == []
+    for wrong, says in [
+        (["--slow", "fliter_1=4x"], "no instance named"),
+        (["--slow", "filter_1"], "no value"),
+        (["--slow", "filter_1=fast"], "no share"),
+        (["--pause", "filter_1"], "how many seconds"),
+        (["--disk", "d1=5MB/s"], "no disk named `d1`"),
+        ([], "nothing is perturbed"),
+    ]:
+        assert says in run("perturb", "flow.json", *wrong, code=2).stderr
+    assert json.loads(run("perturb", "--schema").stdout)["type"] == "array"

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ARROWS = {
     "policy": set(),
     "sim": {"policy"},
-    "flow": set(),
+    "flow": {"policy"},
     "io": {"policy", "flow"},
     "engine": {"policy", "flow", "io"},
     "modules": {"policy", "flow", "io"},

@@ -55,6 +55,9 @@ pub enum Command {
     Rm(Rm),
     /// Run a flow.
     Run(Run),
+    /// Run a flow while something in it is made slow, and tell how it bore it.
+    #[command(after_help = crate::perturb::WHEN)]
+    Perturb(crate::perturb::Perturb),
     /// Check a flow without running it, and explain how it would run.
     Check(Check),
     /// Show a flow as a picture or as its document.
@@ -366,24 +369,9 @@ pub struct Sim {
     pub json: bool,
 }
 
-/// `512MiB`, `4GB`, `1.5g`, `1000000`.
-pub fn parse_bytes(text: &str) -> Result<usize, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: f64 = number.parse().map_err(|_| format!("`{text}` is not a size"))?;
-    let (shift, thousand) = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => (0, 1000.0),
-        "k" | "kb" => (1, 1000.0),
-        "m" | "mb" => (2, 1000.0),
-        "g" | "gb" => (3, 1000.0),
-        "t" | "tb" => (4, 1000.0),
-        "kib" => (1, 1024.0),
-        "mib" => (2, 1024.0),
-        "gib" => (3, 1024.0),
-        "tib" => (4, 1024.0),
-        _ => return Err(format!("`{unit}` is not a unit; try MiB or GB")),
-    };
-    Ok((number * f64::powi(thousand, shift)) as usize)
+/// A size in bytes.
+fn parse_bytes(text: &str) -> Result<usize, String> {
+    euphrates_flow::size::parse_bytes(text).map(|bytes| bytes as usize)
 }
 
 /// `zip=string`.
@@ -425,15 +413,6 @@ pub fn csv_config(delimiter: Option<char>, no_header: bool) -> Map<String, Value
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_read_in_both_kinds_of_units() {
-        assert_eq!(parse_bytes("1GiB"), Ok(1 << 30));
-        assert_eq!(parse_bytes("1.5 GB"), Ok(1_500_000_000));
-        assert_eq!(parse_bytes("4096"), Ok(4096));
-        assert!(parse_bytes("many").is_err());
-        assert!(parse_bytes("1 parsec").is_err());
-    }
 
     #[test]
     fn how_text_is_read_is_said_in_words_of_the_modules() {

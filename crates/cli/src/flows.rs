@@ -105,7 +105,7 @@ fn page(spec: &ModuleSpec) -> String {
 }
 
 /// The flow in a file, JSON or what a Python file builds, to be used in this process.
-fn load(path: &Path, host: &dyn Host) -> Result<Document> {
+pub fn load(path: &Path, host: &dyn Host) -> Result<Document> {
     read(path, host, false)
 }
 
@@ -125,7 +125,7 @@ fn read(path: &Path, host: &dyn Host, is_kept: bool) -> Result<Document> {
 }
 
 /// `name=value`; a value that is not JSON is text.
-fn variables(params: &[String]) -> Result<BTreeMap<String, Value>> {
+pub fn variables(params: &[String]) -> Result<BTreeMap<String, Value>> {
     let one = |param: &String| {
         let (name, value) = param.split_once('=').ok_or_else(|| {
             Error::usage(format!("`{param}` is no variable")).remedy("write -p name=value")

@@ -6,6 +6,7 @@ mod copy;
 mod doctor;
 mod flows;
 mod gensort;
+mod perturb;
 mod progress;
 mod rows;
 mod run;
@@ -81,6 +82,7 @@ fn dispatch(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Repair(command) => collections::repair(command, log),
         Command::Rm(command) => collections::rm(command),
         Command::Run(command) => flows::run(command, log, host),
+        Command::Perturb(command) => perturb::run(command, log, host),
         Command::Check(command) => flows::check(command, host),
         Command::Show(command) => flows::show(command, host),
         Command::Code(command) => flows::code(command, host),

@@ -1,6 +1,7 @@
 //! What this machine has: cores, memory, folders.
 
 use std::path::PathBuf;
+use std::time::Duration;
 use std::{env, fs, thread};
 
 /// Processors this process may use.
@@ -40,4 +41,50 @@ pub fn run_id() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros());
     format!("{now:x}-{:x}-{:x}", std::process::id(), NUMBER.fetch_add(1, Relaxed))
+}
+
+/// Bytes of memory that could still be used, the page cache counted as usable.
+pub fn memory_available_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kibibytes.map_or(u64::MAX, |kibibytes| kibibytes << 10).min(memory_bytes())
+}
+
+/// The calling thread, as the operating system numbers it.
+pub fn thread_id() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
+}
+
+/// How long a thread of this process has computed, and how long it could have but had to wait for
+/// a processor; `None` once it has ended, or where the kernel does not say.
+pub fn thread_times(thread: u32) -> Option<(Duration, Duration)> {
+    let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
+    let mut next = || numbers.next().flatten().map(Duration::from_nanos);
+    Some((next()?, next()?))
+}
+
+/// How long all threads of this process have computed.
+pub fn process_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
+}
+
+/// How long the machine's processors have worked for anybody; `None` where the kernel does not
+/// say, or counts others than the `cores` that are ours.
+pub fn machine_time(cores: usize) -> Option<Duration> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let is_processor = |line: &&str| {
+        let number = line.strip_prefix("cpu");
+        number.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    if text.lines().filter(is_processor).count() != cores {
+        return None;
+    }
+    let all = text.lines().next()?.split_whitespace().skip(1);
+    let ticks: Vec<u64> = all.map(|field| field.parse().unwrap_or(0)).collect();
+    // user, nice, system, idle, iowait, irq, softirq, steal
+    let busy: u64 = ticks.iter().take(8).sum::<u64>() - ticks.get(3)? - ticks.get(4)?;
+    Some(Duration::from_secs_f64(busy as f64 / rustix::param::clock_ticks_per_second() as f64))
 }

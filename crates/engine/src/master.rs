@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use euphrates_flow::check::{Checked, check};
 use euphrates_flow::metrics::{InstanceMetrics, State};
-use euphrates_flow::{Cancel, Document, Error, Kind, Registry, Result, Setup};
+use euphrates_flow::{Cancel, Document, Error, Kind, Perturbation, Registry, Result, Setup};
 use euphrates_io::buffer::pool;
 use euphrates_policy::distributed::Policy;
 use euphrates_policy::memory;
@@ -17,8 +17,11 @@ use serde_json::Value;
 
 use crate::division;
 use crate::machine;
+use crate::perturb::Perturber;
 use crate::progress::{Pace, Progress};
 use crate::report::Report;
+use crate::slowness::Slowness;
+use crate::watch::Watch;
 use crate::worker::{self, Resources, Worker};
 
 /// After a cancel, instances have this long to come back; then they are left behind.
@@ -41,6 +44,8 @@ pub struct Options {
     pub home: Option<PathBuf>,
     /// Folders for what does not fit the memory; `$EUPHRATES_SCRATCH` or under the home by default.
     pub scratch: Vec<PathBuf>,
+    /// What is done to the flow, to see how it bears it.
+    pub perturbations: Vec<Perturbation>,
 }
 
 impl Options {
@@ -82,16 +87,26 @@ pub fn start(document: &Document, registry: &Registry, options: &Options) -> Res
         return Err(error.remedy("give at least 1, or leave it out"));
     }
     options.scratch.iter().try_for_each(|folder| check_scratch(folder))?;
+    let (workers, home) = (options.workers.unwrap_or(1), options.home());
+    let mut perturber = Perturber::new(&options.perturbations, &flow, workers, &home)?;
     let resources = resources(&flow, options);
     let cancel = resources.setup.cancel.clone();
     pool().keep_at_most(memory::slabs_bytes_max(options.budget()));
-    let worker = worker::start(&flow, &resources).inspect_err(|_| {
+    // What is there from the start is there before the first batch.
+    perturber.on_look(0);
+    let started = worker::start(&flow, &resources, &perturber, began).and_then(|worker| {
+        let watch = Watch::start(&flow, &worker, perturber, &home, began)?;
+        Ok((worker, watch))
+    });
+    let (worker, watch) = started.inspect_err(|_| {
         cancel.cancel();
         flow.nodes.iter().for_each(|node| node.placed.abandon());
     })?;
     Ok(Running {
         flow,
         worker,
+        watch: Some(watch),
+        perturbations: options.perturbations.clone(),
         cancel,
         began,
         pace: Mutex::default(),
@@ -139,6 +154,9 @@ fn resources(flow: &Checked, options: &Options) -> Resources {
 pub struct Running {
     flow: Checked,
     worker: Worker,
+    /// Until the end.
+    watch: Option<Watch>,
+    perturbations: Vec<Perturbation>,
     cancel: Arc<Cancel>,
     began: Instant,
     pace: Mutex<Pace>,
@@ -157,7 +175,8 @@ impl Running {
     /// Where every module stands now.
     pub fn progress(&self) -> Progress {
         let mut pace = self.pace.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        Progress::read(&self.flow, &self.worker, self.began.elapsed(), &mut pace)
+        let slow = self.watch.as_ref().map(Watch::slow).unwrap_or_default();
+        Progress::read(&self.flow, &self.worker, slow, self.began.elapsed(), &mut pace)
     }
 
     /// Stops the flow; `wait` will return `Interrupted`, and no output will appear.
@@ -274,8 +293,13 @@ impl Running {
         }
         let seconds = self.began.elapsed().as_secs_f64();
         self.outcome = Some(seconds);
-        let report = Report::new(&self.flow, &self.worker, seconds);
-        Ok(report)
+        let slowness = self.watch.take().map(|watch| {
+            let (flow, worker) = (&self.flow, &self.worker);
+            watch.finish(|seen, spells| Slowness::new(flow, worker, seen, spells, seconds))
+        });
+        let perturbations = std::mem::take(&mut self.perturbations);
+        let slowness = slowness.unwrap_or_default();
+        Ok(Report::new(&self.flow, &self.worker, seconds, perturbations, slowness))
     }
 }
 

@@ -10,6 +10,7 @@ use euphrates_flow::metrics::{Counters, State};
 use serde::Serialize;
 
 use crate::report::{bytes_of, count, seconds, sum};
+use crate::watch::SlowNow;
 use crate::worker::Worker;
 
 /// Where a running flow stands.
@@ -21,6 +22,8 @@ pub struct Progress {
     pub bytes_per_second: f64,
     /// The modules, producers before consumers.
     pub modules: Vec<ModuleProgress>,
+    /// Instances and disks that are slow now.
+    pub slow: Vec<SlowNow>,
 }
 
 /// Where a module stands.
@@ -43,6 +46,7 @@ impl Progress {
     pub(crate) fn read(
         flow: &Checked,
         worker: &Worker,
+        slow: Vec<SlowNow>,
         elapsed: Duration,
         pace: &mut Pace,
     ) -> Progress {
@@ -66,11 +70,15 @@ impl Progress {
         let modules: Vec<_> = (0..flow.nodes.len()).map(module).collect();
         let moved = |module: &ModuleProgress| [module.counters.bytes_in, module.counters.bytes_out];
         let bytes_per_second = pace.of(elapsed, modules.iter().flat_map(moved).collect());
-        Progress { seconds: elapsed.as_secs_f64(), bytes_per_second, modules }
+        Progress { seconds: elapsed.as_secs_f64(), bytes_per_second, modules, slow }
     }
 }
 
-/// One line, what matters first: `12.3 s  4,000,000 rows in, 120,000 out, 98.1 MB/s  busy: sort_1`.
+/// Slow ones that a line names.
+const NAMED_MAX: usize = 3;
+
+/// One line, what matters first: `12.3 s  4,000,000 rows in, 120,000 out, 98.1 MB/s  busy: sort_1`,
+/// with `slow: map_1.2 (4.1x)` before who is busy if somebody is slow.
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows_in = self.modules.iter().map(|module| module.counters.rows_in).max();
@@ -80,6 +88,12 @@ impl fmt::Display for Progress {
         let [rows_in, rows_out] = [rows_in, rows_out].map(|rows| count(rows.unwrap_or(0)));
         let rate = bytes_of(self.bytes_per_second);
         write!(f, "{}  {rows_in} rows in, {rows_out} out, {rate}/s", seconds(self.seconds))?;
+        for (position, slow) in self.slow.iter().take(NAMED_MAX).enumerate() {
+            write!(f, "{}{slow}", if position == 0 { "  slow: " } else { ", " })?;
+        }
+        if self.slow.len() > NAMED_MAX {
+            write!(f, " and {} more", self.slow.len() - NAMED_MAX)?;
+        }
         let busy = self.modules.iter().filter(|module| module.state == State::Busy.word());
         for (position, module) in busy.enumerate() {
             write!(f, "{}{}", if position == 0 { "  busy: " } else { ", " }, module.id)?;
@@ -158,10 +172,15 @@ mod tests {
             module("sort_1", State::Busy, 40_000_000, 1_300_000),
             module("save_1", State::Starved, 1_250_000, 1_200_000),
         ];
-        let progress = Progress { seconds: 12.3, bytes_per_second: 114.2e6, modules };
+        let mut progress =
+            Progress { seconds: 12.3, bytes_per_second: 114.2e6, modules, slow: vec![] };
         let line = progress.to_string();
         let wanted = "12.30 s  40,000,000 rows in, 1,250,000 out, 114.2 MB/s  busy: sort_1";
         assert_eq!(line, wanted);
         assert!(line.len() < 80);
+        let slow = |name: &str, factor| SlowNow { name: name.into(), factor };
+        progress.slow = vec![slow("map_1.2", Some(4.13)), slow("map_1.0", None)];
+        let line = progress.to_string();
+        assert!(line.contains("  slow: map_1.2 (4.1x), map_1.0 (still)  busy: sort_1"), "{line}");
     }
 }

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use euphrates_flow::Perturbation;
 use euphrates_flow::check::{Checked, CheckedNode};
 use euphrates_flow::metrics::Counters;
 use euphrates_flow::module::Collected;
 use euphrates_policy::bottleneck::{Bottleneck, Work, bottleneck};
 use serde::Serialize;
 
+use crate::slowness::Slowness;
 use crate::worker::Worker;
 
 /// The counters of a module's instances together.
@@ -29,6 +31,12 @@ pub struct Report {
     pub modules: Vec<ModuleReport>,
     /// The module that kept the others waiting, if one did.
     pub bottleneck: Option<String>,
+    /// What was done to it on purpose.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub perturbations: Vec<Perturbation>,
+    /// Who was slow, and how near the run came to the ideal.
+    #[serde(flatten)]
+    pub slowness: Slowness,
     /// What `collect` modules kept, by their names in the flow.
     #[serde(skip)]
     pub collected: BTreeMap<String, Collected>,
@@ -57,7 +65,13 @@ pub struct ModuleReport {
 }
 
 impl Report {
-    pub(crate) fn new(flow: &Checked, worker: &Worker, seconds: f64) -> Report {
+    pub(crate) fn new(
+        flow: &Checked,
+        worker: &Worker,
+        seconds: f64,
+        perturbations: Vec<Perturbation>,
+        slowness: Slowness,
+    ) -> Report {
         let module = |node: usize| {
             let counters = sum(worker, node);
             let part = |seconds: f64| (seconds / counters.life_seconds.max(1e-9)).min(1.0);
@@ -79,12 +93,13 @@ impl Report {
         };
         let kept = |node: &CheckedNode| Some((node.id.clone(), node.placed.collected()?));
         let collected = flow.nodes.iter().filter_map(kept).collect();
-        Report { name: flow.name.clone(), seconds, modules, bottleneck, collected }
+        let name = flow.name.clone();
+        Report { name, seconds, modules, bottleneck, perturbations, slowness, collected }
     }
 
     /// The report as JSON.
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("numbers and strings are JSON")
+        serde_json::to_string(self).expect("numbers and strings are JSON")
     }
 
     /// What came into the flow: the rows and bytes of its sources.
@@ -128,6 +143,9 @@ impl fmt::Display for Report {
                 writeln!(f, "{}: {remark}", module.id)?;
             }
         }
+        for one in &self.perturbations {
+            writeln!(f, "perturbed: {one}")?;
+        }
         write!(f, "\nbottleneck: ")?;
         match verdict(&self.modules) {
             Bottleneck::At(position) => {
@@ -137,7 +155,8 @@ impl fmt::Display for Report {
             Bottleneck::TooShort => write!(f, "none; there was too little work to tell"),
             Bottleneck::Even => write!(f, "none; several modules were equally busy"),
             Bottleneck::Waiting => write!(f, "none; every module waited most of its time"),
-        }
+        }?;
+        write!(f, "{}", self.slowness)
     }
 }
 

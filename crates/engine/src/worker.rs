@@ -4,6 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use euphrates_flow::check::{Checked, CheckedEdge, Unit};
 use euphrates_flow::metrics::InstanceMetrics;
@@ -15,6 +16,8 @@ use euphrates_policy::distributed::Policy;
 
 use crate::distributed::DistributedQueue;
 use crate::division::late_binding;
+use crate::machine;
+use crate::perturb::Perturber;
 use crate::queue::{LocalQueue, QueueProducer};
 
 /// What lies between two modules.
@@ -83,7 +86,12 @@ pub struct Worker {
 }
 
 /// Prepares every module, connects the instances and sets them going.
-pub fn start(flow: &Checked, resources: &Resources) -> Result<Worker> {
+pub fn start(
+    flow: &Checked,
+    resources: &Resources,
+    perturber: &Perturber,
+    epoch: Instant,
+) -> Result<Worker> {
     let cancel = &resources.setup.cancel;
     let queues: Vec<_> = flow.edges.iter().map(|edge| connect(flow, edge, resources)).collect();
     let (tell, ended) = mpsc::channel();
@@ -101,7 +109,10 @@ pub fn start(flow: &Checked, resources: &Resources) -> Result<Worker> {
             let setup = Arc::new(Setup { instance, ..setup.clone() });
             let module = checked.placed.clone().instance(&setup).map_err(place)?;
             let name = format!("{}.{instance}", checked.id);
-            let ports = ports(flow, node, instance, &queues, metrics.clone(), setup);
+            let mut ports = ports(flow, node, instance, &queues, metrics.clone(), setup);
+            if let Some(brake) = perturber.brake(node, instance, epoch) {
+                ports.slow_by(brake);
+            }
             ready.push(Ready { name, module, ports, metrics: metrics.clone() });
         }
         instances.push(Instances { metrics });
@@ -127,8 +138,9 @@ fn spawn(
     let Ready { name, mut module, mut ports, metrics } = ready;
     let thread = thread::Builder::new().name(name.clone()).spawn(move || {
         cancel.wake_me();
-        let life = metrics.live();
-        let outcome = catch_unwind(AssertUnwindSafe(|| module.run(&mut ports)));
+        let life = metrics.live(machine::thread_id());
+        let run = || module.run(&mut ports).and_then(|()| ports.make_up());
+        let outcome = catch_unwind(AssertUnwindSafe(run));
         drop(life);
         let result = match outcome {
             Ok(Err(error)) if error.kind() == Kind::Closed => Ok(()),

@@ -1,6 +1,7 @@
 //! What a flow is: modules, ports, queues, documents. Nothing here runs anything.
 
 pub mod batch;
+pub mod brake;
 pub mod check;
 pub mod code;
 pub mod document;
@@ -8,14 +9,17 @@ pub mod draw;
 pub mod error;
 pub mod metrics;
 pub mod module;
+pub mod perturbation;
 pub mod ports;
 pub mod setup;
+pub mod size;
 pub mod spec;
 
 pub use batch::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, batch_bytes, batch_rows, split_batch};
 pub use document::{Document, QueueKind};
 pub use error::{Error, Kind, Result};
 pub use module::{Module, Placed};
+pub use perturbation::Perturbation;
 pub use ports::{Parcel, Ports, RunIndex, Taken};
 pub use setup::{Cancel, Setup};
 pub use spec::{Effect, ModuleSpec, Order, PortNames, Registry, Shape};

@@ -1,6 +1,6 @@
 //! What every instance knows of itself: rows, bytes, and where its time went.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// What an instance is doing at this moment.
@@ -33,15 +33,24 @@ impl State {
 }
 
 /// The counters of one instance; written by its thread, read by anyone.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct InstanceMetrics {
+    /// Times below that are points and not lengths count from here.
+    epoch: Instant,
+    /// The thread, as the operating system numbers it; 0 until it is known.
+    thread: AtomicU32,
     state: AtomicU8,
+    began_ns: AtomicU64,
+    /// When it began to wait, if it does.
+    waits_since_ns: AtomicU64,
     rows_in: AtomicU64,
     bytes_in: AtomicU64,
     rows_out: AtomicU64,
     bytes_out: AtomicU64,
     wait_get_ns: AtomicU64,
     wait_put_ns: AtomicU64,
+    /// The part of both that the module waited outside of its ports.
+    aside_ns: AtomicU64,
     life_ns: AtomicU64,
     spilled_bytes: AtomicU64,
 }
@@ -86,6 +95,27 @@ impl Counters {
     }
 }
 
+impl Default for InstanceMetrics {
+    fn default() -> InstanceMetrics {
+        InstanceMetrics {
+            epoch: Instant::now(),
+            thread: AtomicU32::default(),
+            state: AtomicU8::default(),
+            began_ns: AtomicU64::default(),
+            waits_since_ns: AtomicU64::default(),
+            rows_in: AtomicU64::default(),
+            bytes_in: AtomicU64::default(),
+            rows_out: AtomicU64::default(),
+            bytes_out: AtomicU64::default(),
+            wait_get_ns: AtomicU64::default(),
+            wait_put_ns: AtomicU64::default(),
+            aside_ns: AtomicU64::default(),
+            life_ns: AtomicU64::default(),
+            spilled_bytes: AtomicU64::default(),
+        }
+    }
+}
+
 impl InstanceMetrics {
     /// The counters now.
     pub fn read(&self) -> Counters {
@@ -115,16 +145,63 @@ impl InstanceMetrics {
         STATES[self.state.load(Relaxed) as usize]
     }
 
-    /// Marks the instance as running; dropping the guard marks its end.
-    pub fn live(&self) -> Life<'_> {
+    /// Seconds in the module's own code so far, the present stretch counted in.
+    pub fn busy_so_far(&self) -> Duration {
+        let state = self.state();
+        let (now, began) = (self.now_ns(), self.began_ns.load(Relaxed));
+        let life = match state {
+            State::Waiting => 0,
+            State::Ended => self.life_ns.load(Relaxed),
+            _ => now.saturating_sub(began),
+        };
+        let waits_now = match state {
+            State::Starved | State::Blocked => {
+                now.saturating_sub(self.waits_since_ns.load(Relaxed))
+            }
+            _ => 0,
+        };
+        let waited = self.wait_get_ns.load(Relaxed) + self.wait_put_ns.load(Relaxed) + waits_now;
+        Duration::from_nanos(life.saturating_sub(waited))
+    }
+
+    /// The thread it runs in, as the operating system numbers it, once it does.
+    pub fn thread(&self) -> Option<u32> {
+        Some(self.thread.load(Relaxed)).filter(|thread| *thread != 0)
+    }
+
+    /// Marks the instance as running, in this thread of the operating system's; dropping the guard
+    /// marks its end.
+    pub fn live(&self, thread: u32) -> Life<'_> {
+        self.thread.store(thread, Relaxed);
+        self.began_ns.store(self.now_ns(), Relaxed);
         self.state.store(State::Busy as u8, Relaxed);
         Life { metrics: self, began: Instant::now() }
     }
 
-    /// Enters a waiting state until the guard is dropped.
+    /// Enters a waiting state until the guard is dropped: for modules that wait outside of their
+    /// ports.
     pub fn enter(&self, state: State) -> Entered<'_> {
+        self.wait(state, true)
+    }
+
+    /// The same, in the ports.
+    pub(crate) fn enter_in_ports(&self, state: State) -> Entered<'_> {
+        self.wait(state, false)
+    }
+
+    fn wait(&self, state: State, aside: bool) -> Entered<'_> {
+        self.waits_since_ns.store(self.now_ns(), Relaxed);
         self.state.store(state as u8, Relaxed);
-        Entered(self)
+        Entered { metrics: self, state, aside, began: Instant::now() }
+    }
+
+    /// What the instance has waited outside of its ports.
+    pub(crate) fn aside(&self) -> Duration {
+        Duration::from_nanos(self.aside_ns.load(Relaxed))
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
     }
 
     /// A source module brought these in from outside the flow.
@@ -143,14 +220,6 @@ impl InstanceMetrics {
     pub fn spilled(&self, bytes: usize) {
         self.spilled_bytes.fetch_add(bytes as u64, Relaxed);
     }
-
-    pub(crate) fn waited_get(&self, time: Duration) {
-        self.wait_get_ns.fetch_add(time.as_nanos() as u64, Relaxed);
-    }
-
-    pub(crate) fn waited_put(&self, time: Duration) {
-        self.wait_put_ns.fetch_add(time.as_nanos() as u64, Relaxed);
-    }
 }
 
 /// From the start of `run` to its end.
@@ -166,11 +235,51 @@ impl Drop for Life<'_> {
     }
 }
 
-/// Back to busy when dropped.
-pub struct Entered<'a>(&'a InstanceMetrics);
+/// Back to busy when dropped; until then the time is counted as waited.
+pub struct Entered<'a> {
+    metrics: &'a InstanceMetrics,
+    state: State,
+    aside: bool,
+    began: Instant,
+}
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        self.0.state.store(State::Busy as u8, Relaxed);
+        let time_ns = self.began.elapsed().as_nanos() as u64;
+        let waited = match self.state {
+            State::Blocked => &self.metrics.wait_put_ns,
+            _ => &self.metrics.wait_get_ns,
+        };
+        waited.fetch_add(time_ns, Relaxed);
+        if self.aside {
+            self.metrics.aside_ns.fetch_add(time_ns, Relaxed);
+        }
+        self.metrics.state.store(State::Busy as u8, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_waited_in_or_outside_of_the_ports_is_not_busy() {
+        let metrics = InstanceMetrics::default();
+        assert_eq!((metrics.busy_so_far(), metrics.thread()), (Duration::ZERO, None));
+        let life = metrics.live(7);
+        {
+            let _waits = metrics.enter(State::Starved);
+            std::thread::park_timeout(Duration::from_millis(20));
+            let (busy, life) = (metrics.busy_so_far(), metrics.epoch.elapsed());
+            assert!(busy + Duration::from_millis(10) < life, "{busy:?} of {life:?}");
+        }
+        drop(metrics.enter_in_ports(State::Blocked));
+        drop(life);
+        let counters = metrics.read();
+        assert!(counters.starved_seconds > 0.01 && counters.blocked_seconds < 0.01);
+        assert_eq!(metrics.aside().as_secs_f64(), counters.starved_seconds);
+        assert_eq!((metrics.state(), metrics.thread()), (State::Ended, Some(7)));
+        let busy = metrics.busy_so_far().as_secs_f64();
+        assert!((busy - counters.busy_seconds()).abs() < 1e-6, "{busy}");
     }
 }

@@ -4,11 +4,11 @@
 //! ever counts, times or numbers anything (River, 2.3.1 and 2.3.2).
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 
 use crate::batch::batch_bytes;
+use crate::brake::Brake;
 use crate::error::{Error, Result, unknown};
 use crate::metrics::{InstanceMetrics, State};
 use crate::setup::Setup;
@@ -111,6 +111,8 @@ pub struct Ports {
     keeps_runs: bool,
     metrics: Arc<InstanceMetrics>,
     setup: Arc<Setup>,
+    /// What makes the instance slow, if it is to be.
+    brake: Option<Brake>,
 }
 
 impl Ports {
@@ -126,7 +128,28 @@ impl Ports {
         let (output_names, outputs): (Vec<_>, Vec<_>) =
             outputs.into_iter().map(|port| (port.name, port.queue)).unzip();
         let runs = vec![None; outputs.len()];
-        Ports { inputs, input_names, outputs, output_names, runs, keeps_runs, metrics, setup }
+        let brake = None;
+        Ports {
+            inputs,
+            input_names,
+            outputs,
+            output_names,
+            runs,
+            keeps_runs,
+            metrics,
+            setup,
+            brake,
+        }
+    }
+
+    /// Makes the instance slow: what it does between two calls takes longer from now on.
+    pub fn slow_by(&mut self, brake: Brake) {
+        self.brake = Some(brake);
+    }
+
+    /// The module has returned: what it did last is made up for.
+    pub fn make_up(&mut self) -> Result<()> {
+        self.stand_still()
     }
 
     /// The next batch of an input, or `None` when there will be no more.
@@ -173,8 +196,14 @@ impl Ports {
         if inputs.is_empty() {
             return Ok(None);
         }
-        let began = Instant::now();
-        let _state = self.metrics.enter(State::Starved);
+        self.stand_still()?;
+        let ready = self.wait_for_any(inputs)?;
+        self.let_go()?;
+        Ok(Some(ready))
+    }
+
+    fn wait_for_any(&mut self, inputs: &[usize]) -> Result<usize> {
+        let _state = self.metrics.enter_in_ports(State::Starved);
         loop {
             self.setup.cancel.check()?;
             let ready = inputs.iter().copied().find(|&input| self.inputs[input].ready(true));
@@ -182,8 +211,7 @@ impl Ports {
                 inputs.iter().for_each(|&other| {
                     self.inputs[other].ready(false);
                 });
-                self.metrics.waited_get(began.elapsed());
-                return Ok(Some(input));
+                return Ok(input);
             }
             std::thread::park();
         }
@@ -236,6 +264,7 @@ impl Ports {
             keeps_runs: false,
             metrics: self.metrics.clone(),
             setup: self.setup.clone(),
+            brake: self.brake.clone(),
         }
     }
 
@@ -266,16 +295,15 @@ impl Ports {
 
     fn take(&mut self, input: usize, wait: bool) -> Result<Taken> {
         self.setup.cancel.check()?;
+        self.stand_still()?;
         let taken = match self.inputs[input].take(false)? {
             Taken::Empty if wait => {
-                let began = Instant::now();
-                let _state = self.metrics.enter(State::Starved);
-                let taken = self.inputs[input].take(true);
-                self.metrics.waited_get(began.elapsed());
-                taken?
+                let _state = self.metrics.enter_in_ports(State::Starved);
+                self.inputs[input].take(true)?
             }
             taken => taken,
         };
+        self.let_go()?;
         if let Taken::Batch(parcel) = &taken {
             self.metrics.got(parcel.batch.num_rows(), parcel.bytes);
         }
@@ -292,22 +320,37 @@ impl Ports {
         if batch.num_rows() == 0 {
             return Ok(None);
         }
+        self.stand_still()?;
         let (rows, bytes) = (batch.num_rows(), batch_bytes(&batch));
         let parcel = Parcel { batch, bytes, run: self.runs[output] };
         let refused = match self.outputs[output].put(parcel, false)? {
             Some(parcel) if wait => {
-                let began = Instant::now();
-                let _state = self.metrics.enter(State::Blocked);
-                let refused = self.outputs[output].put(parcel, true);
-                self.metrics.waited_put(began.elapsed());
-                refused?
+                let _state = self.metrics.enter_in_ports(State::Blocked);
+                self.outputs[output].put(parcel, true)?
             }
             refused => refused,
         };
+        self.let_go()?;
         if refused.is_none() {
             self.metrics.put(rows, bytes);
         }
         Ok(refused.map(|parcel| parcel.batch))
+    }
+
+    /// The module has come to its ports: if it is to be slow, its work takes longer than it did.
+    fn stand_still(&mut self) -> Result<()> {
+        match &mut self.brake {
+            Some(brake) => brake.stand_still(self.metrics.aside(), &self.setup.cancel),
+            None => Ok(()),
+        }
+    }
+
+    /// The module goes on, unless it is paused.
+    fn let_go(&mut self) -> Result<()> {
+        match &mut self.brake {
+            Some(brake) => brake.let_go(&self.setup.cancel),
+            None => Ok(()),
+        }
     }
 
     /// A batch of `run` came in: what is put from now on belongs to the same run.

@@ -6,12 +6,12 @@
 
 mod behind;
 mod file;
+mod limit;
 mod load;
 mod named;
 mod queue;
 
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -27,6 +27,8 @@ use euphrates_policy::device::{Facts, Way};
 use crate::buffer::pool;
 pub use behind::WriteBehind;
 pub use file::DiskFile;
+pub use limit::{DiskCounts, Moved, disk_counts};
+use limit::{Key, Limit};
 pub use load::{Load, Loads};
 pub use named::{LOCAL, NamedDisk, named_disk, named_disks, save_named_disks};
 use queue::Queue;
@@ -42,7 +44,8 @@ struct Inner {
     name: String,
     folder: PathBuf,
     mode: Mode,
-    rate: Option<u64>,
+    limit: Arc<Limit>,
+    /// That of the device.
     queue: Arc<Queue>,
 }
 
@@ -50,11 +53,8 @@ impl Disk {
     /// A disk of this name in a folder, which is made if it is missing. Disks on one device share
     /// its queue.
     pub fn new(name: &str, folder: &Path, mode: Mode) -> Result<Disk> {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Error::os("make the folder", folder, &error))?;
-        let queue = queue_of(folder)?;
-        let (name, folder) = (name.to_string(), folder.to_path_buf());
-        Ok(Disk(Arc::new(Inner { name, folder, mode, rate: None, queue })))
+        let key = Key { name: name.into(), folder: Some(folder.into()), rate: None };
+        Disk::made(key, folder, mode)
     }
 
     /// The disk a path lies on, by the name of its device.
@@ -65,19 +65,32 @@ impl Disk {
             None => Path::new("/"),
         };
         let folder = if path.is_dir() { path } else { parent };
-        Disk::new(&format!("device-{}", device_of(folder)?), folder, Mode::Auto)
+        let name = format!("device-{}", device_of(folder)?);
+        Disk::made(Key { name, folder: None, rate: None }, folder, Mode::Auto)
+    }
+
+    fn made(key: Key, folder: &Path, mode: Mode) -> Result<Disk> {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Error::os("make the folder", folder, &error))?;
+        let (name, folder, queue) = (key.name.clone(), folder.to_path_buf(), queue_of(folder)?);
+        let limit = Limit::of(key);
+        Ok(Disk(Arc::new(Inner { name, folder, mode, limit, queue })))
     }
 
     /// The same folder on a device of its own that does at most this many bytes per second; all
-    /// its requests go through its queue, of which the process has one for a folder and rate.
+    /// its requests go through its queue, of which the process has one for a name, folder and rate.
     pub fn with_rate(&self, bytes_per_second: u64) -> Disk {
-        static QUEUES: Queues<(PathBuf, u64)> = OnceLock::new();
-        let Inner { name, folder, mode, .. } = &*self.0;
-        let queue = shared_queue(&QUEUES, (folder.clone(), bytes_per_second), || {
-            Queue::new(name, Some(bytes_per_second))
-        });
-        let (name, folder, rate) = (name.clone(), folder.clone(), Some(bytes_per_second));
-        Disk(Arc::new(Inner { name, folder, mode: *mode, rate, queue }))
+        let Inner { name, folder, mode, queue, .. } = &*self.0;
+        let rate = Some(bytes_per_second.max(1));
+        let limit = Limit::of(Key { name: name.clone(), folder: Some(folder.clone()), rate });
+        let (name, folder, queue) = (name.clone(), folder.clone(), queue.clone());
+        Disk(Arc::new(Inner { name, folder, mode: *mode, limit, queue }))
+    }
+
+    /// Holds the disk to this many bytes per second from now on, whoever uses it, or lets it go;
+    /// a rate of its own remains. It is let go at the latest when nobody uses it.
+    pub fn hold(&self, bytes_per_second: Option<u64>) {
+        self.0.limit.hold(bytes_per_second);
     }
 
     /// The name.
@@ -90,9 +103,9 @@ impl Disk {
         &self.0.folder
     }
 
-    /// The rate it is held to, in bytes per second.
+    /// The rate it is held to now, in bytes per second.
     pub fn rate(&self) -> Option<u64> {
-        self.0.rate
+        self.0.limit.rate()
     }
 
     /// What the user said of the page cache.
@@ -128,7 +141,9 @@ impl Disk {
     /// Hands a request to the device queue; `then` is called on one of its threads with the
     /// completion, whatever happens.
     pub fn submit_then(&self, request: Request, then: impl FnOnce(Completion) + Send + 'static) {
-        self.0.queue.submit(request, Box::new(then));
+        let limit = &self.0.limit;
+        let queue = if limit.rate().is_some() { &limit.queue } else { &*self.0.queue };
+        queue.submit(request, Box::new(then), &limit.meter);
     }
 
     /// What decides the way to a file of this length: facts for `euphrates_policy::device`.
@@ -138,13 +153,13 @@ impl Disk {
             memory_available_bytes: memory_available_bytes(),
             mode: self.0.mode,
             can_direct: self.0.mode != Mode::Buffered && file.align_bytes().is_some(),
-            is_limited: self.0.rate.is_some(),
+            is_limited: self.rate().is_some(),
         }
     }
 
     /// This range from the page cache, if all of it is there; never waits for a device.
     pub fn read_cached(&self, file: &DiskFile, offset: u64, len: usize) -> Result<Option<Buffer>> {
-        if self.0.rate.is_some() {
+        if self.rate().is_some() {
             return Ok(None);
         }
         let mut buffer = pool().take(len)?;
@@ -236,29 +251,18 @@ fn write_error(file: &DiskFile, offset: u64, bytes: usize, error: &io::Error) ->
         .remedy("free space, raise the limit, or point the output and scratch elsewhere")
 }
 
-type Queues<K> = OnceLock<Mutex<HashMap<K, Weak<Queue>>>>;
-
 /// The queue of the device a folder lies on; a device has one in a process.
 fn queue_of(folder: &Path) -> Result<Arc<Queue>> {
-    static QUEUES: Queues<u64> = OnceLock::new();
+    static QUEUES: OnceLock<Mutex<HashMap<u64, Weak<Queue>>>> = OnceLock::new();
     let device = device_of(folder)?;
-    Ok(shared_queue(&QUEUES, device, || Queue::new(&device.to_string(), None)))
-}
-
-fn shared_queue<K: Eq + Hash>(
-    queues: &Queues<K>,
-    key: K,
-    new: impl FnOnce() -> Queue,
-) -> Arc<Queue> {
-    let queues = queues.get_or_init(Mutex::default);
-    let mut queues = queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if let Some(queue) = queues.get(&key).and_then(Weak::upgrade) {
-        return queue;
+    let mut queues =
+        QUEUES.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(queue) = queues.get(&device).and_then(Weak::upgrade) {
+        return Ok(queue);
     }
-    let queue = Arc::new(new());
-    queues.retain(|_, queue| queue.strong_count() > 0);
-    queues.insert(key, Arc::downgrade(&queue));
-    queue
+    let queue = Arc::new(Queue::new(&device.to_string()));
+    queues.insert(device, Arc::downgrade(&queue));
+    Ok(queue)
 }
 
 fn device_of(folder: &Path) -> Result<u64> {
@@ -340,12 +344,35 @@ mod tests {
     }
 
     #[test]
-    fn disks_on_one_device_share_a_queue_and_a_limited_one_has_its_own() {
+    fn disks_on_one_device_share_a_queue_and_handles_to_one_disk_its_limit() {
         let folder = tempfile::tempdir().unwrap();
         let one = Disk::new("one", folder.path(), Mode::Auto).unwrap();
         let two = Disk::of(&folder.path().join("nothing")).unwrap();
         assert!(Arc::ptr_eq(&one.0.queue, &two.0.queue));
-        assert!(!Arc::ptr_eq(&one.0.queue, &one.with_rate(1).0.queue));
+        assert!(!Arc::ptr_eq(&one.0.limit, &two.0.limit));
+        let again = Disk::new("one", folder.path(), Mode::Direct).unwrap();
+        again.hold(Some(7));
+        assert_eq!((one.rate(), two.rate(), one.with_rate(9).rate()), (Some(7), None, Some(9)));
+        again.hold(None);
+        assert_eq!(one.rate(), None);
+    }
+
+    #[test]
+    fn a_disk_that_is_let_go_serves_whoever_waited_for_a_turn() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _) = filled(folder.path(), 100_000);
+        let disk = Disk::new("held", folder.path(), Mode::Auto).unwrap();
+        let file = disk.open(&path).unwrap();
+        // At one byte a second, the second of these would take a day.
+        disk.hold(Some(1));
+        let read = || disk.read_at(&file, 0, 90_000, Way::Buffered).unwrap();
+        let reads = [read(), read()];
+        disk.hold(None);
+        reads.into_iter().for_each(|read| assert_eq!(read.wait().unwrap().len(), 90_000));
+        let counts = disk_counts();
+        let counts = counts.iter().find(|counts| counts.name == "held").unwrap();
+        assert_eq!((counts.read.bytes, counts.written.bytes), (180_000, 0));
+        assert!(counts.read.busy > Duration::ZERO);
     }
 
     #[test]

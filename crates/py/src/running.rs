@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use euphrates_engine::division::named;
 use euphrates_engine::progress::Progress;
 use euphrates_engine::{Options, Report};
-use euphrates_flow::{Cancel, Document, Error, Result};
+use euphrates_flow::{Cancel, Document, Error, Perturbation, Result};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -35,6 +35,7 @@ pub struct RunOptions {
     workers: Option<usize>,
     queues: Option<String>,
     variables: Map<String, Value>,
+    perturbations: Vec<Perturbation>,
 }
 
 impl RunOptions {
@@ -50,6 +51,7 @@ impl RunOptions {
             workers: given.workers,
             division: given.queues.as_deref().map(named).transpose()?,
             variables: given.variables.into_iter().collect(),
+            perturbations: given.perturbations,
         })
     }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use euphrates_policy::device::{Rate, Way};
 
 use super::file::DiskFile;
+use super::limit::Meter;
 use crate::buffer::PooledBuffer;
 
 /// Requests that are with the device at once: enough to keep one busy, few enough to keep its
@@ -66,33 +67,61 @@ struct Shared {
     name: String,
     state: Mutex<State>,
     work: Condvar,
-    rate: Option<Mutex<Rate>>,
+    pace: Mutex<Pace>,
+    /// The pace has changed: whoever waits for a turn has another one now.
+    paced: Condvar,
     began: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Pace {
+    rate: Option<Rate>,
+    bytes_per_second: Option<u64>,
+    changes: u64,
+}
+
+struct Job {
+    request: Request,
+    then: Then,
+    meter: Arc<Meter>,
 }
 
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<(Request, Then)>,
+    jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
     closed: bool,
 }
 
 impl Queue {
-    pub(super) fn new(name: &str, bytes_per_second: Option<u64>) -> Queue {
+    pub(super) fn new(name: &str) -> Queue {
         Queue(Arc::new(Shared {
             name: name.to_string(),
             state: Mutex::default(),
             work: Condvar::new(),
-            rate: bytes_per_second.map(|rate| Mutex::new(Rate::new(rate))),
+            pace: Mutex::default(),
+            paced: Condvar::new(),
             began: Instant::now(),
         }))
     }
 
+    /// Does no more than this many bytes per second from now on, or as many as it can.
+    pub(super) fn set_rate(&self, bytes_per_second: Option<u64>) {
+        let mut pace = self.0.pace();
+        if pace.bytes_per_second != bytes_per_second {
+            pace.rate = bytes_per_second.map(Rate::new);
+            pace.bytes_per_second = bytes_per_second;
+            pace.changes += 1;
+            self.0.paced.notify_all();
+        }
+    }
+
     /// Hands a request over. `then` is called with its completion, whatever happens.
-    pub(super) fn submit(&self, request: Request, then: Then) {
+    pub(super) fn submit(&self, request: Request, then: Then, meter: &Arc<Meter>) {
+        meter.begin(request.op);
         let mut state = self.0.lock();
-        state.jobs.push_back((request, then));
+        state.jobs.push_back(Job { request, then, meter: meter.clone() });
         if state.idle >= state.jobs.len() || state.threads == THREADS_MAX {
             drop(state);
             return self.0.work.notify_one();
@@ -111,8 +140,8 @@ impl Queue {
             state.threads -= 1;
             let orphan = if state.threads == 0 { state.jobs.pop_front() } else { None };
             drop(state);
-            if let Some((request, then)) = orphan {
-                self.0.serve(request, then);
+            if let Some(job) = orphan {
+                self.0.serve(job);
             }
         }
     }
@@ -140,9 +169,9 @@ impl Shared {
     fn work(&self) {
         let mut state = self.lock();
         loop {
-            if let Some((request, then)) = state.jobs.pop_front() {
+            if let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                self.serve(request, then);
+                self.serve(job);
                 state = self.lock();
                 continue;
             }
@@ -156,25 +185,37 @@ impl Shared {
         }
     }
 
-    fn serve(&self, request: Request, then: Then) {
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn serve(&self, job: Job) {
+        let Job { request, then, meter } = job;
         self.wait_for_turn(request.buffer.len() as u64);
         let Request { op, file, offset, mut buffer, way, tag } = request;
         let result = match op {
             Op::Read => file.read(way, offset, &mut buffer),
             Op::Write => file.write(way, offset, &buffer).map(|()| buffer.len()),
         };
+        meter.end(op, result.as_ref().map_or(0, |bytes| *bytes as u64));
         then(Completion { tag, buffer, done: result });
     }
 
     fn wait_for_turn(&self, bytes: u64) {
-        let Some(rate) = &self.rate else { return };
-        let now = self.began.elapsed();
-        let start = {
-            let mut rate = rate.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            Duration::from_nanos(rate.start_at(now.as_nanos() as u64, bytes))
-        };
-        if start > now {
-            std::thread::sleep(start - now);
+        let mut pace = self.pace();
+        loop {
+            let now = self.began.elapsed();
+            let Some(rate) = &mut pace.rate else { return };
+            let start = Duration::from_nanos(rate.start_at(now.as_nanos() as u64, bytes));
+            let changes = pace.changes;
+            while pace.changes == changes {
+                let left = start.saturating_sub(self.began.elapsed());
+                if left.is_zero() {
+                    return;
+                }
+                let woken = self.paced.wait_timeout(pace, left);
+                pace = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            }
         }
     }
 }

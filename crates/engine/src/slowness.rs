@@ -1,0 +1,329 @@
+//! Who was slow, since when, what it cost, and how near the run came to the ideal of its machines.
+
+use std::fmt;
+
+use euphrates_flow::check::Checked;
+use euphrates_flow::metrics::Counters;
+use euphrates_policy::health::Spell;
+use euphrates_policy::ideal::{Bound, Stage, Step, ideal};
+use serde::Serialize;
+
+use crate::report::seconds;
+use crate::watch::{Component, STILL, Watcher};
+use crate::worker::Worker;
+
+/// Below this, starting and ending are most of what was measured.
+const SECONDS_MIN: f64 = 1.0;
+/// Spells that are told one by one.
+const SHOWN_MAX: usize = 10;
+/// Points of a history that a report keeps.
+const POINTS_MAX: usize = 240;
+/// Members whose history a report keeps.
+const SERIES_MAX: usize = 64;
+
+/// What a report says of slowness.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Slowness {
+    /// Seconds a perfectly balanced run would have taken at the rates that were measured; `None`
+    /// if the run was too short to tell.
+    pub ideal_seconds: Option<f64>,
+    /// These, as a part of the seconds it took.
+    pub fraction_of_ideal: Option<f64>,
+    /// What sets the ideal: a module, `processors`, or a disk.
+    pub ideal_bound: Option<String>,
+    /// Seconds of a run that gives every instance of a module the same share beforehand.
+    pub divided_seconds: Option<f64>,
+    /// Who was slow, in the order in which they became so.
+    pub slow: Vec<Slow>,
+    /// The instances, producers before consumers.
+    pub instances: Vec<InstanceReport>,
+    /// The disks.
+    pub disks: Vec<DiskReport>,
+    /// What instances and disks did over time.
+    pub history: HistoryReport,
+}
+
+/// A time in which somebody was slow.
+#[derive(Clone, Debug, Serialize)]
+pub struct Slow {
+    /// The instance, or the disk.
+    pub name: String,
+    /// Its module; `None` for a disk.
+    pub module: Option<String>,
+    /// Seconds from the start of the flow.
+    pub from_seconds: f64,
+    /// Seconds from the start of the flow.
+    pub to_seconds: f64,
+    /// How many times as long it took for its work; `None` if it stood still.
+    pub factor: Option<f64>,
+    /// Whether it was slower than it had been before; else, than its peers.
+    pub than_before: bool,
+    /// The part it moved of what it and its peers moved meanwhile; `None` without peers.
+    pub share_moved: Option<f64>,
+    /// The part it would have had of an equal division.
+    pub share_equal: Option<f64>,
+}
+
+/// What an instance did.
+#[derive(Clone, Debug, Serialize)]
+pub struct InstanceReport {
+    /// Its name: module and number.
+    pub name: String,
+    /// Its module.
+    pub module: String,
+    /// Seconds in the module's own code.
+    pub busy_seconds: f64,
+    /// Seconds it computed, if the system says.
+    pub computed_seconds: Option<f64>,
+    /// Bytes in and out in a second in which it was busy and had a processor if it needed one.
+    pub busy_bytes_per_second: f64,
+    /// Rows, bytes and waits.
+    #[serde(flatten)]
+    pub counters: Counters,
+}
+
+/// What a disk did for this process while the flow ran.
+#[derive(Clone, Debug, Serialize)]
+pub struct DiskReport {
+    /// Its name, or that of its device.
+    pub name: String,
+    /// What came from the device; not what the page cache had.
+    pub read_bytes: f64,
+    /// Seconds in which it had something to read.
+    pub read_seconds: f64,
+    /// What went to the device.
+    pub written_bytes: f64,
+    /// Seconds in which it had something to write.
+    pub written_seconds: f64,
+}
+
+/// What instances and disks did over time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HistoryReport {
+    /// When each interval ended, in seconds from the start of the flow.
+    pub seconds: Vec<f64>,
+    /// Who did how much; the largest, if there are many.
+    pub series: Vec<Series>,
+}
+
+/// One instance's or disk's history.
+#[derive(Clone, Debug, Serialize)]
+pub struct Series {
+    /// The instance, or the disk.
+    pub name: String,
+    /// Its module; `None` for a disk.
+    pub module: Option<String>,
+    /// Bytes per second, in and out, in each interval.
+    pub bytes_per_second: Vec<f64>,
+}
+
+impl Slowness {
+    pub(crate) fn new(
+        flow: &Checked,
+        worker: &Worker,
+        seen: &Watcher,
+        spells: &[Spell],
+        seconds: f64,
+    ) -> Slowness {
+        let mut slowness = Slowness {
+            slow: spells.iter().map(|spell| slow(flow, seen, spell)).collect(),
+            instances: instances(flow, worker, seen),
+            disks: disks(seen),
+            history: history(flow, seen),
+            ..Slowness::default()
+        };
+        if seconds >= SECONDS_MIN {
+            slowness.compare(flow, seen, seconds);
+        }
+        slowness
+    }
+
+    fn compare(&mut self, flow: &Checked, seen: &Watcher, seconds: f64) {
+        let steps = |wanted: &dyn Fn(&Component) -> bool| {
+            let all = seen.components.iter().zip(&seen.history.steps);
+            all.filter(|(one, _)| wanted(one)).map(|(_, steps)| steps.clone()).collect()
+        };
+        let mut names: Vec<String> = flow.nodes.iter().map(|node| node.id.clone()).collect();
+        let mut stages: Vec<Stage> = (0..names.len())
+            .map(|node| {
+                let of_node =
+                    |one: &Component| matches!(one, Component::Instance(of, _) if *of == node);
+                Stage { members: steps(&of_node), flows: true }
+            })
+            .collect();
+        for (at, component) in seen.components.iter().enumerate() {
+            if matches!(component, Component::Disk { .. }) {
+                let members = vec![seen.history.steps[at].clone()];
+                stages.push(Stage { members, flows: false });
+                names.push(seen.name(at));
+            }
+        }
+        let found = ideal(&seen.history.walls_ns, &stages, &seen.history.processors);
+        let Some(bound) = found.bound else { return };
+        self.ideal_seconds = Some(found.seconds.min(seconds));
+        self.fraction_of_ideal = Some((found.seconds / seconds).min(1.0));
+        self.divided_seconds = Some(found.divided_seconds);
+        self.ideal_bound = Some(match bound {
+            Bound::Stage(at) => names.swap_remove(at),
+            Bound::Processors => "processors".into(),
+        });
+    }
+}
+
+fn slow(flow: &Checked, seen: &Watcher, spell: &Spell) -> Slow {
+    let (from_ns, to_ns) = (spell.from_ns, spell.to_ns.unwrap_or(spell.from_ns));
+    let component = &seen.components[spell.component];
+    // Disks have their data, and no share of a common work.
+    let is_peer = |other: &Component| match (component, other) {
+        (Component::Instance(a, _), Component::Instance(b, _)) => a == b,
+        _ => false,
+    };
+    let peers: Vec<usize> =
+        (0..seen.components.len()).filter(|at| is_peer(&seen.components[*at])).collect();
+    let work = |at: usize| seen.history.work(at, from_ns, to_ns);
+    let all: f64 = peers.iter().map(|at| work(*at)).sum();
+    let compared = !spell.alone && all > 0.0;
+    Slow {
+        name: seen.name(spell.component),
+        module: module_of(flow, component),
+        from_seconds: from_ns as f64 / 1e9,
+        to_seconds: to_ns as f64 / 1e9,
+        factor: spell.factor(),
+        than_before: spell.alone,
+        share_moved: compared.then(|| work(spell.component) / all),
+        share_equal: compared.then(|| 1.0 / peers.len() as f64),
+    }
+}
+
+fn module_of(flow: &Checked, component: &Component) -> Option<String> {
+    match component {
+        Component::Instance(node, _) => Some(flow.nodes[*node].id.clone()),
+        Component::Disk { .. } => None,
+    }
+}
+
+fn sum(steps: &[Step]) -> Step {
+    let mut sum = Step::default();
+    steps.iter().for_each(|step| sum.add(step));
+    sum
+}
+
+fn instances(flow: &Checked, worker: &Worker, seen: &Watcher) -> Vec<InstanceReport> {
+    let one = |(at, component): (usize, &Component)| {
+        let Component::Instance(node, number) = component else { return None };
+        let metrics = &worker.instances[*node].metrics[*number];
+        let sum = seen.history.steps.get(at).map(|steps| sum(steps)).unwrap_or_default();
+        let rate = sum.work() / (sum.busy_ns as f64 / 1e9);
+        Some(InstanceReport {
+            name: seen.name(at),
+            module: flow.nodes[*node].id.clone(),
+            busy_seconds: metrics.busy_so_far().as_secs_f64(),
+            computed_seconds: seen.computed(at),
+            busy_bytes_per_second: if rate.is_finite() { rate } else { 0.0 },
+            counters: metrics.read(),
+        })
+    };
+    seen.components.iter().enumerate().filter_map(one).collect()
+}
+
+fn disks(seen: &Watcher) -> Vec<DiskReport> {
+    let mut disks: Vec<DiskReport> = vec![];
+    for (component, steps) in seen.components.iter().zip(&seen.history.steps) {
+        let Component::Disk { name, writes } = component else { continue };
+        let sum = sum(steps);
+        let busy = sum.busy_ns as f64 / 1e9;
+        if !writes {
+            let (read_bytes, read_seconds) = (sum.work(), busy);
+            let (written_bytes, written_seconds) = (0.0, 0.0);
+            let name = name.clone();
+            let fresh =
+                DiskReport { name, read_bytes, read_seconds, written_bytes, written_seconds };
+            disks.push(fresh);
+        } else if let Some(last) = disks.last_mut() {
+            (last.written_bytes, last.written_seconds) = (sum.work(), busy);
+        }
+    }
+    disks
+}
+
+fn history(flow: &Checked, seen: &Watcher) -> HistoryReport {
+    let group = seen.history.walls_ns.len().div_ceil(POINTS_MAX).max(1);
+    let walls: Vec<f64> = seen
+        .history
+        .walls_ns
+        .chunks(group)
+        .map(|walls| walls.iter().sum::<u64>() as f64 / 1e9)
+        .collect();
+    let mut at = 0.0;
+    let ends = walls.iter().map(|wall| {
+        at += wall;
+        at
+    });
+    let seconds = ends.collect();
+    let mut chosen: Vec<(usize, f64)> =
+        seen.history.steps.iter().enumerate().map(|(at, steps)| (at, sum(steps).work())).collect();
+    chosen.retain(|(_, work)| *work > 0.0);
+    chosen.sort_by(|a, b| b.1.total_cmp(&a.1));
+    chosen.truncate(SERIES_MAX);
+    chosen.sort_by_key(|(at, _)| *at);
+    let series = |(at, _): (usize, f64)| {
+        let points = seen.history.steps[at].chunks(group).zip(&walls);
+        let rate = |(steps, wall): (&[Step], &f64)| (sum(steps).work() / wall.max(1e-9)).round();
+        Series {
+            name: seen.name(at),
+            module: module_of(flow, &seen.components[at]),
+            bytes_per_second: points.map(rate).collect(),
+        }
+    };
+    HistoryReport { seconds, series: chosen.into_iter().map(series).collect() }
+}
+
+/// What a person wants to know: one line, and more only if somebody was slow.
+impl fmt::Display for Slowness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for slow in self.slow.iter().take(SHOWN_MAX) {
+            write!(f, "\nslow: {slow}")?;
+        }
+        if self.slow.len() > SHOWN_MAX {
+            write!(f, "\nand {} times more", self.slow.len() - SHOWN_MAX)?;
+        }
+        if let (Some(ideal), Some(fraction)) = (self.ideal_seconds, self.fraction_of_ideal) {
+            let bound = match self.ideal_bound.as_deref() {
+                None | Some("processors") => "all processors at work".to_string(),
+                Some(name) => format!("{name} at the rate it had"),
+            };
+            let part = fraction * 100.0;
+            write!(f, "\nideal: {} with {bound}; this run reached {part:.0} %", seconds(ideal))?;
+        }
+        // Disks have their data already; only instances share work.
+        let shares = self.slow.iter().any(|slow| slow.module.is_some());
+        match self.divided_seconds {
+            Some(divided) if shares => {
+                let text = seconds(divided);
+                write!(f, "\nwith the work divided equally beforehand: {text}")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Slow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let than = if self.than_before { "as before" } else { "as its peers" };
+        match self.factor {
+            Some(factor) if factor < STILL => {
+                write!(f, "{} took {factor:.1} times as long {than}", self.name)?
+            }
+            _ => write!(f, "{} stood still", self.name)?,
+        }
+        write!(f, ", from {:.1} s to {:.1} s", self.from_seconds, self.to_seconds)?;
+        if let (Some(moved), Some(equal)) = (self.share_moved, self.share_equal) {
+            let (moved, equal) = (moved * 100.0, equal * 100.0);
+            write!(
+                f,
+                ";\n      it moved {moved:.0} % of the work meanwhile instead of {equal:.0} %"
+            )?;
+        }
+        Ok(())
+    }
+}

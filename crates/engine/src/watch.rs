@@ -1,0 +1,335 @@
+//! Watches a running flow ten times a second: who does how much, who is slow; and perturbs it, if
+//! it is to be. In a thread of its own, so that it looks regularly whoever waits for the flow.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use euphrates_flow::check::Checked;
+use euphrates_flow::metrics::InstanceMetrics;
+use euphrates_flow::{Error, Result};
+use euphrates_io::disk::{DiskCounts, Moved, disk_counts, named_disks};
+use euphrates_policy::health::{Facts, Health, LOOK_NS, Spell};
+use euphrates_policy::ideal::Step;
+
+use crate::history::{History, Look};
+use crate::machine;
+use crate::perturb::Perturber;
+use crate::worker::Worker;
+
+/// The watch over one flow; it ends when this is dropped.
+pub(crate) struct Watch {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    ended: AtomicBool,
+    state: Mutex<Watcher>,
+}
+
+/// What can be slow.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Component {
+    /// An instance: module (index into the flow's nodes) and number.
+    Instance(usize, usize),
+    /// A disk, read or written.
+    Disk {
+        /// The name.
+        name: String,
+        /// `false` if it is read.
+        writes: bool,
+    },
+}
+
+/// What has been seen.
+pub(crate) struct Watcher {
+    pub components: Vec<Component>,
+    pub history: History,
+    health: Health,
+    /// Names of the modules, to speak of instances.
+    ids: Vec<String>,
+    instances: Vec<Watched>,
+    /// By names and folders.
+    disks: BTreeMap<DiskKey, WatchedDisk>,
+    /// Folders of the disks that the flow's home names; those of other flows are not ours.
+    named: Vec<PathBuf>,
+    facts: Vec<Facts>,
+    epoch: Instant,
+    last: Instant,
+    process: Duration,
+    machine: Option<Duration>,
+    cores: usize,
+    perturber: Perturber,
+}
+
+/// An instance, and how long it had been busy, had computed and had waited for a processor.
+struct Watched {
+    metrics: Arc<InstanceMetrics>,
+    busy: Duration,
+    times: Option<(Duration, Duration)>,
+}
+
+/// A disk's name, and its folder if it is a named one.
+type DiskKey = (String, Option<PathBuf>);
+
+/// A disk, what it had done, and the first of its two components: it has them once it moves
+/// something.
+struct WatchedDisk {
+    read: Moved,
+    written: Moved,
+    component: Option<usize>,
+}
+
+impl Watch {
+    /// Begins to watch a flow that started at `epoch`.
+    pub fn start(
+        flow: &Checked,
+        worker: &Worker,
+        perturber: Perturber,
+        home: &Path,
+        epoch: Instant,
+    ) -> Result<Watch> {
+        let mut watcher = Watcher::new(flow, worker, perturber, epoch);
+        watcher.named = named_disks(home)?.into_iter().map(|disk| disk.folder).collect();
+        let shared = Arc::new(Shared { ended: AtomicBool::new(false), state: Mutex::new(watcher) });
+        let watched = shared.clone();
+        let builder = std::thread::Builder::new().name("watch".into());
+        let thread = builder.spawn(move || {
+            while !watched.ended.load(Relaxed) {
+                let next = Instant::now() + Duration::from_nanos(LOOK_NS);
+                watched.lock().look();
+                while !watched.ended.load(Relaxed) && Instant::now() < next {
+                    std::thread::park_timeout(next - Instant::now());
+                }
+            }
+        });
+        let thread =
+            thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
+        Ok(Watch { shared, thread: Some(thread) })
+    }
+
+    /// Who is slow now: `map_1.2 (4.1x)`.
+    pub fn slow(&self) -> Vec<SlowNow> {
+        let watcher = self.shared.lock();
+        let slow = watcher.health.slow();
+        // Whoever is as fast as others is only waiting to be told so.
+        let slow = slow.filter(|(_, factor)| factor.is_none_or(|factor| factor > TOLD_MIN));
+        slow.map(|(spell, factor)| SlowNow { name: watcher.name(spell.component), factor })
+            .collect()
+    }
+
+    /// Looks once more and ends; what was seen, and all spells of slowness.
+    pub fn finish<T>(mut self, tell: impl FnOnce(&Watcher, &[Spell]) -> T) -> T {
+        self.end();
+        let mut watcher = self.shared.lock();
+        watcher.look();
+        let health = std::mem::take(&mut watcher.health);
+        let spells = health.finish(watcher.epoch.elapsed().as_nanos() as u64);
+        tell(&watcher, &spells)
+    }
+
+    fn end(&mut self) {
+        self.shared.ended.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It looks at numbers and sleeps; it has nothing to fail with.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.end();
+        // What is held must not be held for as long as somebody keeps the flow.
+        self.shared.lock().perturber = Perturber::default();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Watcher> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Whoever takes this many times as long stands still, with a step before and one after.
+pub(crate) const STILL: f64 = 50.0;
+
+/// Below this, somebody who has been slow is not said to be so at this moment.
+const TOLD_MIN: f64 = 1.3;
+
+/// Somebody who is slow at this moment.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct SlowNow {
+    /// The instance, or the disk.
+    pub name: String,
+    /// How many times as long it takes; `None` if it stands still.
+    pub factor: Option<f64>,
+}
+
+/// `map_1.2 (4.1x)`.
+impl fmt::Display for SlowNow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.factor {
+            Some(factor) if factor < STILL => write!(f, "{} ({factor:.1}x)", self.name),
+            _ => write!(f, "{} (still)", self.name),
+        }
+    }
+}
+
+impl Watcher {
+    fn new(flow: &Checked, worker: &Worker, perturber: Perturber, epoch: Instant) -> Watcher {
+        let mut health = Health::default();
+        let (mut components, mut instances, cores) = (vec![], vec![], machine::cores());
+        for (node, of) in worker.instances.iter().enumerate() {
+            for (number, metrics) in of.metrics.iter().enumerate() {
+                health.add(node, true);
+                components.push(Component::Instance(node, number));
+                instances.push(Watched {
+                    metrics: metrics.clone(),
+                    busy: Duration::ZERO,
+                    times: None,
+                });
+            }
+        }
+        let disk = |counts: DiskCounts| {
+            let DiskCounts { name, folder, read, written } = counts;
+            ((name, folder), WatchedDisk { read, written, component: None })
+        };
+        Watcher {
+            facts: vec![Facts::default(); components.len()],
+            components,
+            history: History::default(),
+            health,
+            ids: flow.nodes.iter().map(|node| node.id.clone()).collect(),
+            instances,
+            disks: disk_counts().into_iter().map(disk).collect(),
+            named: vec![],
+            epoch,
+            last: epoch,
+            process: machine::process_time(),
+            machine: machine::machine_time(cores),
+            cores,
+            perturber,
+        }
+    }
+
+    /// `map_1.2`, `disk d1 (reading)`.
+    pub fn name(&self, component: usize) -> String {
+        match &self.components[component] {
+            Component::Instance(node, number) => format!("{}.{number}", self.ids[*node]),
+            Component::Disk { name, writes: false } => format!("disk {name} (reading)"),
+            Component::Disk { name, writes: true } => format!("disk {name} (writing)"),
+        }
+    }
+
+    /// Seconds an instance has computed, if the system says.
+    pub fn computed(&self, component: usize) -> Option<f64> {
+        self.facts[component].cpu_ns.map(|ns| ns as f64 / 1e9)
+    }
+
+    fn look(&mut self) {
+        let now = Instant::now();
+        let now_ns = now.saturating_duration_since(self.epoch).as_nanos() as u64;
+        self.perturber.on_look(now_ns);
+        let (process, machine) = (machine::process_time(), machine::machine_time(self.cores));
+        let wall = now.saturating_duration_since(self.last).as_secs_f64().max(1e-9);
+        let used = process.saturating_sub(self.process);
+        let others = machine.zip(self.machine).map_or(0.0, |(now, then)| {
+            (now.saturating_sub(then).as_secs_f64() - used.as_secs_f64()).max(0.0)
+        });
+        let instances = self.instances.iter_mut().zip(&mut self.facts);
+        let mut steps: Vec<Step> = instances.map(|(one, facts)| one.look(facts)).collect();
+        self.look_at_disks(&mut steps);
+        self.history.push(&Look {
+            wall_ns: (wall * 1e9) as u64,
+            used_ns: used.as_nanos() as u64,
+            available: (self.cores as f64 - others / wall).max(0.0),
+            steps,
+        });
+        self.health.on_look(now_ns, &self.facts);
+        (self.last, self.process, self.machine) = (now, process, machine);
+    }
+
+    fn look_at_disks(&mut self, steps: &mut Vec<Step>) {
+        steps.resize(self.components.len(), Step::default());
+        for counts in disk_counts() {
+            let DiskCounts { name, folder, read, written } = counts;
+            if folder.as_ref().is_some_and(|folder| !self.named.contains(folder)) {
+                continue;
+            }
+            let is_named = folder.is_some();
+            let nothing =
+                WatchedDisk { read: Moved::default(), written: Moved::default(), component: None };
+            let disk = self.disks.entry((name.clone(), folder)).or_insert(nothing);
+            let bytes = |now: Moved, then: Moved| now.bytes.saturating_sub(then.bytes);
+            let ns = |now: Moved, then: Moved| now.busy.saturating_sub(then.busy).as_nanos() as u64;
+            let (work_in, work_out) = (bytes(read, disk.read), bytes(written, disk.written));
+            let both = [
+                Step { work_in, work_out: 0, busy_ns: ns(read, disk.read) },
+                Step { work_in: 0, work_out, busy_ns: ns(written, disk.written) },
+            ];
+            (disk.read, disk.written) = (read, written);
+            if disk.component.is_none() && both.iter().all(|step| step.work() == 0.0) {
+                continue;
+            }
+            let first = *disk.component.get_or_insert(self.components.len());
+            if first == self.components.len() {
+                for writes in [false, true] {
+                    // Devices that nobody has named are not chosen by anybody either.
+                    let group = self.ids.len() + usize::from(writes);
+                    let alone = self.ids.len() + 2 + self.components.len();
+                    self.health.add(if is_named { group } else { alone }, is_named);
+                    self.components.push(Component::Disk { name: name.clone(), writes });
+                    self.facts.push(Facts::default());
+                    steps.push(Step::default());
+                }
+            }
+            for (lane, step) in both.into_iter().enumerate() {
+                add(&mut self.facts[first + lane], &step, None);
+                steps[first + lane] = step;
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// What it has done since the last look, added to the facts.
+    fn look(&mut self, facts: &mut Facts) -> Step {
+        let counters = self.metrics.read();
+        let busy = self.metrics.busy_so_far();
+        let busy_more = busy.saturating_sub(self.busy);
+        let times = self.metrics.thread().and_then(machine::thread_times);
+        let before = self.times.unwrap_or_default();
+        let more = times.map(|(computed, queued)| {
+            (computed.saturating_sub(before.0), queued.saturating_sub(before.1))
+        });
+        self.times = times.or(self.times);
+        self.busy = busy.max(self.busy);
+        // Whoever waits for a processor has not the means to work: that is nobody's slowness but
+        // the machine's. Some of it was waited while there was nothing to do, so it is not taken
+        // for more than leaves the time it computed.
+        let (computed, queued) = more.unwrap_or_default();
+        let busy_ns = busy_more.saturating_sub(queued).max(computed.min(busy_more));
+        let step = Step {
+            work_in: counters.bytes_in.saturating_sub(facts.work_in),
+            work_out: counters.bytes_out.saturating_sub(facts.work_out),
+            busy_ns: busy_ns.as_nanos() as u64,
+        };
+        let computed = self.times.is_some().then_some(computed.as_nanos() as u64);
+        add(facts, &step, computed);
+        step
+    }
+}
+
+fn add(facts: &mut Facts, step: &Step, computed_ns: Option<u64>) {
+    facts.work_in += step.work_in;
+    facts.work_out += step.work_out;
+    facts.busy_ns += step.busy_ns;
+    facts.cpu_ns = computed_ns.map(|more| facts.cpu_ns.unwrap_or(0) + more).or(facts.cpu_ns);
+}

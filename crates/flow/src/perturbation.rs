@@ -1,0 +1,304 @@
+//! Perturbations: what makes a component slow without failing it (River 1, 3), put upon a flow on
+//! purpose, to see how it bears them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use euphrates_policy::throttle::{Pattern, Slowing};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::check::Checked;
+use crate::error::{Error, Result, unknown};
+use crate::size::Size;
+
+/// One perturbation: of a disk, an instance, all instances of a module or of a worker, or of the
+/// machine's memory. Times are in seconds since the start of the flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Perturbation {
+    /// Name of a disk, which is held to `rate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
+    /// Bytes per second the disk does at most: 5000000 or "5MB/s".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Size>,
+    /// An instance, like "map_1.2": the third of map_1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// A module: all its instances.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
+    /// A worker, like "w2", the third: all its instances.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// The share of its speed that is taken away, between 0 and 1; 0.75 leaves a quarter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Whether it stands still; `lasts` says for how long.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pause: bool,
+    /// Bytes of memory that are held and touched, like "1GB".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Size>,
+    /// Seconds until it begins; 0 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<f64>,
+    /// Seconds it lasts; to the end by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lasts: Option<f64>,
+    /// Seconds from one beginning to the next; by default it comes once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<f64>,
+}
+
+/// What is to be done to a flow, checked against it.
+#[derive(Clone, Debug, Default)]
+pub struct Perturbations {
+    /// To instances, by module (index into the flow's nodes) and number.
+    pub slowings: BTreeMap<(usize, usize), Vec<Slowing>>,
+    /// To disks: name, when, bytes per second.
+    pub disks: Vec<(String, Pattern, u64)>,
+    /// To memory: when, bytes.
+    pub memory: Vec<(Pattern, u64)>,
+}
+
+/// Whom a perturbation is for.
+enum Target<'a> {
+    Disk(&'a str),
+    Instance(&'a str),
+    Module(&'a str),
+    Worker(&'a str),
+    Memory(&'a Size),
+}
+
+impl Perturbation {
+    /// The JSON schema of a list of perturbations.
+    pub fn json_schema() -> Value {
+        crate::spec::schema_of::<Vec<Perturbation>>()
+    }
+
+    /// A list of perturbations in JSON.
+    pub fn list_from_json(text: &str) -> Result<Vec<Perturbation>> {
+        serde_json::from_str(text)
+            .map_err(|error| Error::usage(format!("the perturbations are malformed: {error}")))
+    }
+
+    fn target(&self) -> Result<Target<'_>> {
+        let mut targets = [
+            self.disk.as_deref().map(Target::Disk),
+            self.instance.as_deref().map(Target::Instance),
+            self.module.as_deref().map(Target::Module),
+            self.worker.as_deref().map(Target::Worker),
+            self.memory.as_ref().map(Target::Memory),
+        ]
+        .into_iter()
+        .flatten();
+        let remedy = "name one of disk, instance, module, worker, memory";
+        match (targets.next(), targets.next()) {
+            (Some(target), None) => Ok(target),
+            (None, _) => Err(Error::usage("the perturbation has no target").remedy(remedy)),
+            (_, Some(_)) => {
+                Err(Error::usage("the perturbation has several targets").remedy(remedy))
+            }
+        }
+    }
+
+    fn pattern(&self) -> Result<Pattern> {
+        let after_ns = nanoseconds("after", self.after.unwrap_or(0.0))?;
+        let lasts_ns = self.lasts.map(|seconds| nanoseconds("lasts", seconds)).transpose()?;
+        let every_ns = self.every.map(|seconds| nanoseconds("every", seconds)).transpose()?;
+        if lasts_ns == Some(0) {
+            return Err(Error::usage("lasts is 0").remedy("give seconds above 0, or leave it out"));
+        }
+        match (lasts_ns, every_ns) {
+            (None, Some(_)) => Err(Error::usage("every is given, but not lasts")
+                .remedy("say how long it lasts each time")),
+            (Some(lasts), Some(every)) if every <= lasts => {
+                Err(Error::usage("it comes again before it has gone: every is not above lasts")
+                    .remedy("give a longer every, or leave it out"))
+            }
+            _ => Ok(Pattern { after_ns, lasts_ns, every_ns }),
+        }
+    }
+
+    /// The part of the speed that is left.
+    fn left(&self, pattern: &Pattern) -> Result<f64> {
+        match (self.share, self.pause) {
+            (None, true) if pattern.lasts_ns.is_none() => {
+                Err(Error::usage("a pause without an end: the flow would never end")
+                    .remedy("say how many seconds it lasts"))
+            }
+            (None, true) => Ok(0.0),
+            (Some(share), false) if share > 0.0 && share < 1.0 => Ok(1.0 - share),
+            (Some(share), false) => Err(Error::usage(format!("a share of {share}"))
+                .remedy("give a number between 0 and 1; 0.75 takes three quarters away")),
+            (Some(_), true) => Err(Error::usage("both share and pause").remedy("give one of them")),
+            (None, false) => {
+                Err(Error::usage("nothing is done to it").remedy("give a share, or pause"))
+            }
+        }
+    }
+
+    /// Refuses what says nothing about this target.
+    fn only(&self, what: &str, rate: bool, speed: bool) -> Result<()> {
+        let stranger = match () {
+            () if self.rate.is_some() && !rate => "rate",
+            () if self.share.is_some() && !speed => "share",
+            () if self.pause && !speed => "pause",
+            () => return Ok(()),
+        };
+        Err(Error::usage(format!("{stranger} does not go with {what}")))
+    }
+}
+
+/// `map_1.2: 75 % of its speed taken, from 2 s for 10 s`.
+impl fmt::Display for Perturbation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [&self.instance, &self.module, &self.worker];
+        match (names.into_iter().flatten().next(), &self.disk, &self.memory) {
+            (Some(name), ..) => write!(f, "{name}")?,
+            (_, Some(disk), _) => write!(f, "disk {disk}")?,
+            _ => write!(f, "memory")?,
+        }
+        match (&self.rate, self.share, &self.memory) {
+            (Some(rate), ..) => write!(f, ": held to {rate}/s")?,
+            (_, Some(share), _) => write!(f, ": {:.0} % of its speed taken", share * 100.0)?,
+            (_, _, Some(bytes)) => write!(f, ": {bytes} held")?,
+            _ => write!(f, ": paused")?,
+        }
+        if let Some(after) = self.after {
+            write!(f, ", from {after} s")?;
+        }
+        if let Some(lasts) = self.lasts {
+            write!(f, ", for {lasts} s")?;
+        }
+        match self.every {
+            Some(every) => write!(f, ", every {every} s"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Perturbations {
+    /// Checks a list against a flow, the number of its workers and the names of the disks there
+    /// are.
+    pub fn new(
+        list: &[Perturbation],
+        flow: &Checked,
+        workers: usize,
+        disks: &[String],
+    ) -> Result<Perturbations> {
+        let mut all = Perturbations::default();
+        for (number, one) in list.iter().enumerate() {
+            all.add(one, flow, workers, disks)
+                .map_err(|error| error.at(format!("perturbation {}", number + 1)))?;
+        }
+        Ok(all)
+    }
+
+    fn add(
+        &mut self,
+        one: &Perturbation,
+        flow: &Checked,
+        workers: usize,
+        disks: &[String],
+    ) -> Result<()> {
+        let pattern = one.pattern()?;
+        let target = one.target()?;
+        match target {
+            Target::Disk(name) => {
+                one.only("a disk", true, false)?;
+                let rate = one.rate.as_ref().ok_or_else(|| {
+                    Error::usage("a disk without a rate").remedy("give one, like \"5MB/s\"")
+                })?;
+                let rate = rate.bytes().map_err(|error| error.at("rate"))?;
+                if !disks.iter().any(|disk| disk == name) {
+                    return Err(unknown("disk", name, disks.iter().map(String::as_str)));
+                }
+                self.disks.push((name.into(), pattern, rate));
+            }
+            Target::Memory(size) => {
+                one.only("memory", false, false)?;
+                self.memory.push((pattern, size.bytes().map_err(|error| error.at("memory"))?));
+            }
+            Target::Instance(name) => {
+                one.only("an instance", false, true)?;
+                self.slow([instance(flow, name)?], pattern, one.left(&pattern)?);
+            }
+            Target::Module(name) => {
+                one.only("a module", false, true)?;
+                let node = module(flow, name)?;
+                let all = (0..flow.nodes[node].count).map(|number| (node, number));
+                self.slow(all, pattern, one.left(&pattern)?);
+            }
+            Target::Worker(name) => {
+                one.only("a worker", false, true)?;
+                let worker = worker(workers, name)?;
+                let counts = flow.nodes.iter().map(|node| node.count).enumerate();
+                let there = counts.flat_map(|(node, count)| {
+                    (worker..count).step_by(workers).map(move |number| (node, number))
+                });
+                self.slow(there, pattern, one.left(&pattern)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn slow(
+        &mut self,
+        instances: impl IntoIterator<Item = (usize, usize)>,
+        pattern: Pattern,
+        left: f64,
+    ) {
+        for instance in instances {
+            self.slowings.entry(instance).or_default().push(Slowing { pattern, left });
+        }
+    }
+}
+
+fn nanoseconds(what: &str, seconds: f64) -> Result<u64> {
+    if seconds >= 0.0 && seconds.is_finite() {
+        return Ok((seconds * 1e9) as u64);
+    }
+    Err(Error::usage(format!("{what} is {seconds}")).remedy("give seconds, from 0 up"))
+}
+
+/// `w2`, the third worker: the instances of a module are dealt to the workers in turn.
+fn worker(workers: usize, name: &str) -> Result<usize> {
+    let names: Vec<String> = (0..workers).map(|number| format!("w{number}")).collect();
+    names
+        .iter()
+        .position(|known| known == name)
+        .ok_or_else(|| unknown("worker", name, names.iter().map(String::as_str)))
+}
+
+fn module(flow: &Checked, name: &str) -> Result<usize> {
+    let ids = || flow.nodes.iter().map(|node| node.id.as_str());
+    ids().position(|id| id == name).ok_or_else(|| unknown("module", name, ids()))
+}
+
+/// `map_1.2`: the module and the number of the instance.
+fn instance(flow: &Checked, name: &str) -> Result<(usize, usize)> {
+    let names = |node: usize| {
+        let (id, last) = (&flow.nodes[node].id, flow.nodes[node].count - 1);
+        if last == 0 { format!("{id}.0") } else { format!("{id}.0 to {id}.{last}") }
+    };
+    if let Some(node) = flow.nodes.iter().position(|node| node.id == name) {
+        return Err(Error::usage(format!("`{name}` is a module, not an instance"))
+            .remedy(format!("name the module as such, or one of {}", names(node))));
+    }
+    let split = name.rsplit_once('.').and_then(|(id, number)| Some((id, number.parse().ok()?)));
+    let Some((id, number)) = split else {
+        let all: Vec<String> = (0..flow.nodes.len()).map(names).collect();
+        return Err(Error::usage(format!("no instance named `{name}`"))
+            .remedy(format!("instances: {}", all.join(", "))));
+    };
+    let node = module(flow, id)?;
+    if number >= flow.nodes[node].count {
+        return Err(Error::usage(format!("no instance named `{name}`"))
+            .remedy(format!("instances: {}", names(node))));
+    }
+    Ok((node, number))
+}

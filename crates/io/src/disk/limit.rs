@@ -1,0 +1,161 @@
+//! What holds a disk to a rate, now or always, and counts what the disk does.
+//!
+//! All handles to a disk of one name and folder share it, so that a rate can be set while others
+//! use the disk, and is that of the disk and not of each file. A limited disk has threads of its
+//! own: requests that wait for their turn must not hold up other disks on the same device.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use super::queue::{Op, Queue};
+
+/// What a disk has read or written since the process began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes of requests that are done.
+    pub bytes: u64,
+    /// Time in which it had something to do.
+    pub busy: Duration,
+}
+
+/// What a disk did.
+#[derive(Clone, Debug)]
+pub struct DiskCounts {
+    /// The name.
+    pub name: String,
+    /// Its folder; `None` for what lies on a device without being on a named disk.
+    pub folder: Option<PathBuf>,
+    /// What came from it, without what the page cache had.
+    pub read: Moved,
+    /// What went to it.
+    pub written: Moved,
+}
+
+/// What every disk of this process has done so far that has done anything.
+pub fn disk_counts() -> Vec<DiskCounts> {
+    let known = registry();
+    let mut all: Vec<DiskCounts> = known
+        .iter()
+        .map(|(key, known)| {
+            let [read, written] = known.meter.read();
+            DiskCounts { name: key.name.clone(), folder: key.folder.clone(), read, written }
+        })
+        .filter(|counts| counts.read.bytes + counts.written.bytes > 0)
+        .collect();
+    all.sort_by(|a, b| (&a.name, &a.folder).cmp(&(&b.name, &b.folder)));
+    all
+}
+
+/// What tells disks apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub name: String,
+    pub folder: Option<PathBuf>,
+    /// The rate it has for good.
+    pub rate: Option<u64>,
+}
+
+/// Counts the requests of one disk.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    /// Of reading, and of writing.
+    lanes: [Mutex<Lane>; 2],
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    moved: Moved,
+    requests: usize,
+    /// When the first of those began that are under way.
+    since: Option<Instant>,
+}
+
+impl Meter {
+    pub(super) fn begin(&self, op: Op) {
+        let mut lane = lock(&self.lanes[op as usize]);
+        lane.requests += 1;
+        lane.since.get_or_insert_with(Instant::now);
+    }
+
+    pub(super) fn end(&self, op: Op, bytes: u64) {
+        let mut lane = lock(&self.lanes[op as usize]);
+        lane.requests -= 1;
+        lane.moved.bytes += bytes;
+        let now = Instant::now();
+        let busy = lane.since.map_or(Duration::ZERO, |since| now - since);
+        lane.moved.busy += busy;
+        lane.since = (lane.requests > 0).then_some(now);
+    }
+
+    fn read(&self) -> [Moved; 2] {
+        [0, 1].map(|lane| {
+            let lane = lock(&self.lanes[lane]);
+            let busy = lane.since.map_or(Duration::ZERO, |since| since.elapsed());
+            Moved { busy: lane.moved.busy + busy, ..lane.moved }
+        })
+    }
+}
+
+/// What the handles to one disk share.
+#[derive(Debug)]
+pub(super) struct Limit {
+    /// Where requests go while the disk is limited.
+    pub(super) queue: Queue,
+    pub(super) meter: Arc<Meter>,
+    /// The rate it has for good, and the one it is held to now; 0 for none.
+    own: u64,
+    held: AtomicU64,
+}
+
+impl Limit {
+    /// That of a disk; made if nobody has it.
+    pub(super) fn of(key: Key) -> Arc<Limit> {
+        let mut known = registry();
+        // Those that nobody uses are forgotten once there are many.
+        if known.len() >= KNOWN_MAX {
+            known.retain(|_, known| known.limit.strong_count() > 0);
+        }
+        let found = known.get(&key);
+        if let Some(limit) = found.and_then(|known| known.limit.upgrade()) {
+            return limit;
+        }
+        let meter = found.map_or_else(Arc::default, |known| known.meter.clone());
+        let queue = Queue::new(&key.name);
+        queue.set_rate(key.rate);
+        let (own, held) = (key.rate.unwrap_or(0), AtomicU64::new(0));
+        let limit = Arc::new(Limit { queue, meter: meter.clone(), own, held });
+        known.insert(key, Known { meter, limit: Arc::downgrade(&limit) });
+        limit
+    }
+
+    /// Bytes per second the disk does at most now.
+    pub(super) fn rate(&self) -> Option<u64> {
+        [self.own, self.held.load(Relaxed)].into_iter().filter(|rate| *rate > 0).min()
+    }
+
+    /// Holds it to this rate from now on, or no longer.
+    pub(super) fn hold(&self, bytes_per_second: Option<u64>) {
+        self.held.store(bytes_per_second.unwrap_or(0), Relaxed);
+        self.queue.set_rate(self.rate());
+    }
+}
+
+/// The most disks that are remembered after their last use.
+const KNOWN_MAX: usize = 1024;
+
+struct Known {
+    meter: Arc<Meter>,
+    limit: Weak<Limit>,
+}
+
+fn registry() -> MutexGuard<'static, HashMap<Key, Known>> {
+    static KNOWN: OnceLock<Mutex<HashMap<Key, Known>>> = OnceLock::new();
+    lock(KNOWN.get_or_init(Mutex::default))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,215 @@
+//! Flows with slow parts: who is named, that work flows round them, and what a report says of it.
+//! Rates are set by throttles on all instances, so that the machine does not decide.
+
+use std::path::Path;
+
+use euphrates_engine::{Options, Report, go, start};
+use euphrates_flow::{Document, Kind, Perturbation, Result};
+use euphrates_io::disk::{NamedDisk, save_named_disks};
+use euphrates_modules::registry;
+use serde_json::{Value, json};
+
+/// Integers through four instances of a filter, which can be slowed.
+fn filter(rows: u64) -> Document {
+    let mut flow = Document::new("filter");
+    let made = flow.place("generate", json!({"what": "integers", "rows": rows}), Some(1));
+    let kept = flow.place("filter", json!({"where": "n % 1000 = 7"}), Some(4));
+    let counted = flow.place("count", json!({}), Some(1));
+    let collected = flow.place("collect", json!({}), None);
+    flow.attach(&made, &kept).bytes_max = Some(2 << 20);
+    flow.attach(&kept, &counted);
+    flow.attach(&counted, &collected);
+    flow
+}
+
+fn options(home: &Path, perturbations: Value) -> Options {
+    Options {
+        cores: Some(2),
+        home: Some(home.into()),
+        perturbations: Perturbation::list_from_json(&perturbations.to_string()).unwrap(),
+        ..Options::default()
+    }
+}
+
+fn run(flow: &Document, perturbations: Value) -> Result<Report> {
+    let home = tempfile::tempdir().unwrap();
+    go(flow, &registry(), &options(home.path(), perturbations))
+}
+
+/// What the instances of `filter_1` moved, as parts of the whole.
+fn shares(report: &Report) -> Vec<f64> {
+    let instances = report.slowness.instances.iter().filter(|one| one.module == "filter_1");
+    let rows: Vec<f64> = instances.map(|one| one.counters.rows_in as f64).collect();
+    rows.iter().map(|own| own / rows.iter().sum::<f64>()).collect()
+}
+
+fn check_numbers(report: &Report) {
+    let slowness = &report.slowness;
+    let fraction = slowness.fraction_of_ideal.expect("long enough");
+    assert!(fraction > 0.0 && fraction <= 1.0, "{fraction}");
+    assert!(slowness.ideal_seconds.unwrap() <= report.seconds);
+    assert!(slowness.divided_seconds.unwrap() >= slowness.ideal_seconds.unwrap() * 0.999);
+    let parsed: Value = serde_json::from_str(&report.to_json()).unwrap();
+    assert_eq!(parsed["slow"].as_array().unwrap().len(), slowness.slow.len());
+    let points = slowness.history.seconds.len();
+    assert!(points > 5 && points <= 240, "{points}");
+    assert!(slowness.history.series.iter().all(|one| one.bytes_per_second.len() == points));
+}
+
+#[test]
+fn whoever_is_slow_is_named_does_less_and_is_told_in_the_report() {
+    let throttles = json!([
+        {"module": "filter_1", "share": 0.97},
+        {"instance": "filter_1.2", "share": 0.8},
+    ]);
+    let report = run(&filter(120_000_000), throttles).unwrap();
+    check_numbers(&report);
+    let names: Vec<&str> = report.slowness.slow.iter().map(|slow| slow.name.as_str()).collect();
+    assert_eq!(names, ["filter_1.2"]);
+    let slow = &report.slowness.slow[0];
+    assert!((3.0..8.0).contains(&slow.factor.unwrap()), "{slow:?}");
+    assert!(slow.share_moved.unwrap() < 0.12 && slow.share_equal == Some(0.25), "{slow:?}");
+    let shares = shares(&report);
+    assert!(shares[2] < 0.12 && shares[0] > 0.2, "{shares:?}");
+    // A fixed division would have waited for it.
+    let (divided, ideal) = (report.slowness.divided_seconds, report.slowness.ideal_seconds);
+    assert!(divided.unwrap() > 2.0 * ideal.unwrap(), "{divided:?} {ideal:?}");
+    let page = report.to_string();
+    for part in ["perturbed: filter_1.2", "slow: filter_1.2", "ideal: ", "divided equally"] {
+        assert!(page.contains(part), "{page}");
+    }
+}
+
+#[test]
+fn a_worker_that_is_slow_has_all_its_instances_slow() {
+    let home = tempfile::tempdir().unwrap();
+    let slow = json!([
+        {"module": "filter_1", "share": 0.97},
+        {"worker": "w1", "share": 0.9},
+    ]);
+    let options = Options { workers: Some(3), ..options(home.path(), slow) };
+    let report = go(&filter(60_000_000), &registry(), &options).unwrap();
+    // Of four instances and three workers, the second worker has the second instance only.
+    let shares = shares(&report);
+    let fast = [0, 2, 3].map(|at| shares[at]);
+    assert!(fast.iter().all(|share| *share > 2.0 * shares[1]), "{shares:?}");
+}
+
+#[test]
+fn nobody_is_named_when_all_are_alike() {
+    let report = run(&filter(120_000_000), json!([{"module": "filter_1", "share": 0.97}])).unwrap();
+    check_numbers(&report);
+    assert!(report.slowness.slow.is_empty(), "{:?}", report.slowness.slow);
+    assert!(!report.to_string().contains("divided equally"));
+    let shares = shares(&report);
+    assert!(shares.iter().all(|share| (0.15..0.35).contains(share)), "{shares:?}");
+}
+
+#[test]
+fn work_flows_round_a_pause() {
+    let throttle = json!({"module": "filter_1", "share": 0.97});
+    let even = run(&filter(150_000_000), json!([throttle])).unwrap();
+    let pause = json!({"instance": "filter_1.1", "pause": true, "after": 0.3, "lasts": 1.8});
+    let paused = run(&filter(150_000_000), json!([throttle, pause])).unwrap();
+    // The others do what it does not: it is one of four, so it costs a part of the pause.
+    let cost = paused.slowness.ideal_seconds.unwrap() - even.slowness.ideal_seconds.unwrap();
+    assert!(cost < 1.5, "{cost}");
+    let shares = shares(&paused);
+    assert!(shares[1] < 0.2 && shares[0] > 0.24, "{shares:?}");
+    let slow = &paused.slowness.slow;
+    assert!(slow.iter().any(|slow| slow.name == "filter_1.1"), "{slow:?}");
+    assert!(slow.iter().all(|slow| slow.name == "filter_1.1"), "{slow:?}");
+}
+
+#[test]
+fn a_cancel_wakes_whoever_stands_still() {
+    let home = tempfile::tempdir().unwrap();
+    let pause = json!([{"module": "filter_1", "pause": true, "lasts": 3600}]);
+    let mut running =
+        start(&filter(10_000_000), &registry(), &options(home.path(), pause)).unwrap();
+    running.cancel();
+    assert!(running.wait_for(std::time::Duration::from_secs(60)));
+    assert_eq!(running.finish().unwrap_err().kind(), Kind::Interrupted);
+}
+
+#[test]
+fn a_disk_is_held_to_its_rate_while_the_flow_runs_and_let_go_after_it() {
+    let home = tempfile::tempdir().unwrap();
+    let disk = |name: &str| NamedDisk {
+        name: name.into(),
+        folder: name.into(),
+        mode: Default::default(),
+        rate: None,
+        worker: name.into(),
+    };
+    save_named_disks(home.path(), &[disk("d1"), disk("d2")]).unwrap();
+    for (name, to) in [("one", "d1"), ("two", "d2")] {
+        let mut flow = Document::new("write");
+        let made = flow.place("generate", json!({"what": "records", "rows": 400_000}), None);
+        let kept = flow.place("write", json!({"collection": name, "disk": to}), None);
+        flow.attach(&made, &kept);
+        go(&flow, &registry(), &options(home.path(), json!([]))).unwrap();
+    }
+    let mut flow = Document::new("read");
+    let read = |name: &str| json!({"collection": name});
+    let (one, two) = (flow.place("read", read("one"), None), flow.place("read", read("two"), None));
+    for from in [one, two] {
+        let counted = flow.place("count", json!({}), Some(1));
+        let collected = flow.place("collect", json!({}), None);
+        flow.attach(&from, &counted);
+        flow.attach(&counted, &collected);
+    }
+    let held = json!([{"disk": "d1", "rate": "10MB/s"}, {"disk": "d2", "rate": "40MB/s"}]);
+    let report = go(&flow, &registry(), &options(home.path(), held)).unwrap();
+    let seconds = |name: &str| {
+        let disk = report.slowness.disks.iter().find(|disk| disk.name == name).unwrap();
+        assert!(disk.read_bytes > 39e6 && disk.written_bytes == 0.0, "{disk:?}");
+        disk.read_seconds
+    };
+    // Forty megabytes each: four seconds and one, but for the request that may start at once.
+    assert!(seconds("d1") > 3.0 && seconds("d2") > 0.5, "{:?}", report.slowness.disks);
+    let slow = &report.slowness.slow;
+    let names: Vec<&str> = slow.iter().map(|slow| slow.name.as_str()).collect();
+    assert_eq!(names, ["disk d1 (reading)"], "{slow:?}");
+    check_numbers(&report);
+    let disk = euphrates_io::disk::named_disk(home.path(), Some("d1")).unwrap();
+    assert_eq!(disk.rate(), None);
+}
+
+#[test]
+fn what_cannot_be_perturbed_is_refused_before_the_flow_starts() {
+    let cases = [
+        (json!({"instance": "filter_1.4", "share": 0.5}), "filter_1.0 to filter_1.3"),
+        (json!({"instance": "filter_1", "share": 0.5}), "is a module"),
+        (json!({"instance": "here", "share": 0.5}), "generate_1.0, filter_1.0 to filter_1.3"),
+        (json!({"module": "fitler_1", "share": 0.5}), "did you mean `filter_1`"),
+        (json!({"worker": "w1", "share": 0.5}), "no worker named `w1`"),
+        (json!({"disk": "d9", "rate": "5MB/s"}), "known: home"),
+        (json!({"disk": "home", "rate": 0}), "0"),
+        (json!({"disk": "home", "rate": "fast"}), "not a size"),
+        (json!({"disk": "home"}), "without a rate"),
+        (json!({"module": "filter_1", "share": 1.0}), "between 0 and 1"),
+        (json!({"module": "filter_1", "share": 0.0}), "between 0 and 1"),
+        (json!({"module": "filter_1"}), "share, or pause"),
+        (json!({"module": "filter_1", "pause": true}), "how many seconds"),
+        (json!({"module": "filter_1", "pause": true, "share": 0.5, "lasts": 1}), "one of them"),
+        (json!({"module": "filter_1", "rate": 5}), "rate does not go with"),
+        (json!({"share": 0.5}), "no target"),
+        (json!({"module": "filter_1", "disk": "home"}), "several targets"),
+        (json!({"memory": "900TB"}), "hold less"),
+        (json!({"memory": "1MB", "lasts": 5, "every": 5}), "every is not above lasts"),
+        (json!({"memory": "1MB", "every": 5}), "not lasts"),
+        (json!({"memory": "1MB", "after": -1}), "seconds, from 0 up"),
+    ];
+    for (perturbation, says) in cases {
+        let error = run(&filter(1000), json!([perturbation])).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage, "{error}");
+        assert!(error.to_string().contains(says), "{says}: {error}");
+    }
+}
+
+#[test]
+fn memory_is_held_and_the_flow_goes_on() {
+    let report = run(&filter(1_000_000), json!([{"memory": "100MB"}])).unwrap();
+    assert!(report.to_string().contains("perturbed: memory: 100MB held"), "{report}");
+}

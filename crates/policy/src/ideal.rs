@@ -1,0 +1,291 @@
+//! How fast a flow could have been on these machines, and how slow with its work divided
+//! beforehand.
+//!
+//! The bound is that of a fluid: a stage whose members together do so much work in a second, at the
+//! rates they showed while they were busy, is done when these add up to all its work; the slowest
+//! stage decides. Processors are a stage that all others share, a disk is one of its own. Rates
+//! change as components are slowed, so they are integrated over time. Where a stage can give
+//! nothing before it has taken in everything, as a sort does, times add up (River 3, "percent of
+//! peak", with the peak of these machines as they were).
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// What a member did in one interval of the history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Work that came in, in bytes.
+    pub work_in: u64,
+    /// Work that went out.
+    pub work_out: u64,
+    /// Time it was busy.
+    pub busy_ns: u64,
+}
+
+impl Step {
+    /// Work in all.
+    pub fn work(&self) -> f64 {
+        self.work_in as f64 + self.work_out as f64
+    }
+
+    /// Adds another interval's, or another member's.
+    pub fn add(&mut self, other: &Step) {
+        self.work_in += other.work_in;
+        self.work_out += other.work_out;
+        self.busy_ns += other.busy_ns;
+    }
+}
+
+/// Members that share work, with what each did in every interval.
+#[derive(Clone, Debug, Default)]
+pub struct Stage {
+    /// The members' histories, one step an interval.
+    pub members: Vec<Vec<Step>>,
+    /// Whether the members take in and give out the records of a flow: only such a stage can be
+    /// one that gives nothing before it has everything.
+    pub flows: bool,
+}
+
+/// The processors: what was used, and what could have been, in each interval.
+#[derive(Clone, Debug, Default)]
+pub struct Processors {
+    /// Nanoseconds computed.
+    pub used_ns: Vec<u64>,
+    /// Processors that were there for us.
+    pub available: Vec<f64>,
+}
+
+/// Who decides the bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The stage at this position.
+    Stage(usize),
+    /// The processors.
+    Processors,
+}
+
+/// What could have been.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ideal {
+    /// Seconds a perfectly balanced run takes at these rates.
+    pub seconds: f64,
+    /// Seconds of a run in which every member of a stage gets the same share beforehand.
+    pub divided_seconds: f64,
+    /// Who decides most of the first; `None` if nothing was done.
+    pub bound: Option<Bound>,
+}
+
+/// Busy time that a rate is taken over, at least: more than the steps in which progress is made.
+const RATE_BUSY_NS: u64 = 500_000_000;
+
+/// The bound of a history: the lengths of its intervals in nanoseconds, and who did what in them.
+pub fn ideal(walls_ns: &[u64], stages: &[Stage], processors: &Processors) -> Ideal {
+    let (mut seconds, mut divided_seconds, mut largest, mut bound) = (0.0, 0.0, 0.0, None);
+    for phase in phases(walls_ns.len(), stages) {
+        let walls = &walls_ns[phase.clone()];
+        let loads = stages
+            .iter()
+            .enumerate()
+            .map(|(at, stage)| (Bound::Stage(at), Load::of(stage, phase.clone())));
+        let mut all: Vec<(Bound, Load)> = loads.collect();
+        all.push((Bound::Processors, Load::of_processors(processors, walls, phase)));
+        let (mut longest, mut longest_divided) = (0.0_f64, 0.0_f64);
+        for (who, load) in &all {
+            let takes = load.together(walls);
+            if takes > longest && takes > largest {
+                (largest, bound) = (takes, Some(*who));
+            }
+            longest = longest.max(takes);
+            longest_divided = longest_divided.max(load.divided(walls));
+        }
+        seconds += longest;
+        divided_seconds += longest_divided.max(longest);
+    }
+    Ideal { seconds, divided_seconds, bound }
+}
+
+/// The intervals between the moments at which some stage had taken in everything and had given
+/// nothing yet.
+fn phases(intervals: usize, stages: &[Stage]) -> Vec<Range<usize>> {
+    let mut cuts: Vec<usize> = stages.iter().filter_map(turn).collect();
+    cuts.retain(|cut| *cut > 0 && *cut < intervals);
+    cuts.sort_unstable();
+    cuts.dedup();
+    let begins = core::iter::once(0).chain(cuts.iter().copied());
+    let ends = cuts.iter().copied().chain(core::iter::once(intervals));
+    begins.zip(ends).map(|(begin, end)| begin..end).collect()
+}
+
+/// The interval in which a stage begins to give, if it has everything by then.
+fn turn(stage: &Stage) -> Option<usize> {
+    let steps = || stage.members.iter().flat_map(|steps| steps.iter().enumerate());
+    let last_in = steps().filter(|(_, step)| step.work_in > 0).map(|(at, _)| at).max()?;
+    let first_out = steps().filter(|(_, step)| step.work_out > 0).map(|(at, _)| at).min()?;
+    (stage.flows && first_out >= last_in).then_some(first_out)
+}
+
+/// Work of a phase, and the rates at which its members can do it, per nanosecond.
+struct Load {
+    work: f64,
+    rates: Vec<Vec<f64>>,
+}
+
+impl Load {
+    fn of(stage: &Stage, phase: Range<usize>) -> Load {
+        let steps = || stage.members.iter().map(|steps| &steps[phase.clone()]);
+        let work = steps().flatten().map(Step::work).sum();
+        Load { work, rates: steps().map(rates).collect() }
+    }
+
+    fn of_processors(processors: &Processors, walls: &[u64], phase: Range<usize>) -> Load {
+        let used = &processors.used_ns[phase.clone()];
+        let there = processors.available[phase].iter().zip(used).zip(walls);
+        // What was used was there.
+        let rates =
+            there.map(|((there, used), wall)| there.max(*used as f64 / (*wall).max(1) as f64));
+        let rates = Vec::from([rates.collect()]);
+        Load { work: used.iter().map(|used| *used as f64).sum(), rates }
+    }
+
+    /// Seconds until the members together have done the work.
+    fn together(&self, walls: &[u64]) -> f64 {
+        let mut left = self.work;
+        let mut seconds = 0.0;
+        for (at, wall) in walls.iter().enumerate() {
+            if left <= 0.0 {
+                break;
+            }
+            let rate: f64 = self.rates.iter().map(|rates| rates[at]).sum();
+            let can = rate * *wall as f64;
+            let part = if can > left { left / can } else { 1.0 };
+            seconds += part * *wall as f64 / 1e9;
+            left -= can;
+        }
+        seconds
+    }
+
+    /// Seconds until the slowest member has done an equal share.
+    fn divided(&self, walls: &[u64]) -> f64 {
+        let share = self.work / self.rates.len().max(1) as f64;
+        let mean = |rates: &Vec<f64>| {
+            let known: Vec<f64> = rates.iter().copied().filter(|rate| *rate > 0.0).collect();
+            known.iter().sum::<f64>() / known.len().max(1) as f64
+        };
+        let means: Vec<f64> = self.rates.iter().map(mean).collect();
+        let best = means.iter().copied().fold(0.0, f64::max);
+        let slowest = self.rates.iter().zip(&means).map(|(rates, mean)| {
+            let mut left = share;
+            let mut seconds = 0.0;
+            for (rate, wall) in rates.iter().zip(walls) {
+                // One that was never seen at work is taken for as good as the best.
+                let can = if *mean > 0.0 { *rate } else { best } * *wall as f64;
+                if can >= left {
+                    return seconds + left / can.max(f64::MIN_POSITIVE) * *wall as f64 / 1e9;
+                }
+                left -= can;
+                seconds += *wall as f64 / 1e9;
+            }
+            // Beyond what was seen, it goes on as it went.
+            seconds + left / if *mean > 0.0 { *mean } else { best } / 1e9
+        });
+        if best > 0.0 && share > 0.0 { slowest.fold(0.0, f64::max) } else { 0.0 }
+    }
+}
+
+/// A member's rate in every interval: over enough busy time before and after that steps do not
+/// show; where it was idle, that of the busy time around.
+fn rates(steps: &[Step]) -> Vec<f64> {
+    let mut rates: Vec<f64> = Vec::with_capacity(steps.len());
+    let mut block = Step::default();
+    for (at, step) in steps.iter().enumerate() {
+        block.add(step);
+        let rest: u64 = steps[at + 1..].iter().map(|step| step.busy_ns).sum();
+        if (block.busy_ns >= RATE_BUSY_NS && rest >= RATE_BUSY_NS) || at + 1 == steps.len() {
+            let rate = block.work() / block.busy_ns.max(1) as f64;
+            // Work that took no time, as far as was seen, says nothing of a rate.
+            let rate = if block.busy_ns == 0 { 0.0 } else { rate };
+            rates.resize(at + 1, rate);
+            block = Step::default();
+        }
+    }
+    rates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// `intervals` of a second, of which each member is busy in all and does this much.
+    fn stage(intervals: usize, works: &[u64]) -> Stage {
+        let member =
+            |work: &u64| vec![Step { work_in: *work, work_out: 0, busy_ns: SECOND }; intervals];
+        Stage { members: works.iter().map(member).collect(), flows: true }
+    }
+
+    fn idle(intervals: usize) -> Processors {
+        Processors { used_ns: vec![0; intervals], available: vec![2.0; intervals] }
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-6, "{a} {b}");
+    }
+
+    #[test]
+    fn members_that_are_always_busy_are_ideal_and_division_waits_for_the_slow_one() {
+        let found = ideal(&[SECOND; 10], &[stage(10, &[100, 100, 100, 25])], &idle(10));
+        close(found.seconds, 10.0);
+        close(found.divided_seconds, 3250.0 / 4.0 / 25.0);
+        assert_eq!(found.bound, Some(Bound::Stage(0)));
+    }
+
+    #[test]
+    fn who_was_idle_could_have_done_more() {
+        let mut one = stage(10, &[100, 100]);
+        one.members[1].iter_mut().for_each(|step| {
+            (step.work_in, step.busy_ns) = (50, SECOND / 2);
+        });
+        // 1,500 in all, at 200 a second.
+        close(ideal(&[SECOND; 10], &[one], &idle(10)).seconds, 7.5);
+    }
+
+    #[test]
+    fn rates_that_change_are_integrated() {
+        let mut one = stage(10, &[100, 100]);
+        one.members[1][5..].iter_mut().for_each(|step| step.work_in = 10);
+        // The second is idle in the last second, in which it would be slow.
+        one.members[1][9] = Step::default();
+        let found = ideal(&[SECOND; 10], &[one], &idle(10));
+        close(found.seconds, 5.0 + 540.0 / 110.0 - 100.0 / 110.0 + 1.0 - 0.0 - 10.0 / 110.0);
+        // Seven seconds' share: five at 100, the rest at 10.
+        close(found.divided_seconds, 5.0 + (1540.0 / 2.0 - 500.0 - 50.0) / (550.0 / 10.0) + 5.0);
+    }
+
+    #[test]
+    fn processors_are_shared_by_all() {
+        let processors = Processors {
+            used_ns: vec![SECOND; 10],
+            available: [vec![1.0; 5], vec![2.0; 5]].concat(),
+        };
+        let found = ideal(&[SECOND; 10], &[], &processors);
+        close(found.seconds, 7.5);
+        assert_eq!(found.bound, Some(Bound::Processors));
+        let nothing = ideal(&[], &[], &Processors::default());
+        assert_eq!((nothing.seconds, nothing.bound), (0.0, None));
+    }
+
+    #[test]
+    fn a_stage_that_gives_only_when_it_has_everything_makes_times_add_up() {
+        let busy = |work_in, work_out, busy_ns| Step { work_in, work_out, busy_ns };
+        let intake = vec![busy(100, 0, SECOND / 2); 4];
+        let output = vec![busy(0, 100, SECOND); 4];
+        let sort = Stage { members: vec![[intake, output].concat()], flows: true };
+        // Half of the intake was waiting; nothing of the output was.
+        close(ideal(&[SECOND; 8], core::slice::from_ref(&sort), &idle(8)).seconds, 6.0);
+        // One that passes on what it gets has one phase: 800 at rates of 200, then 100.
+        let mixed = Stage { flows: false, ..sort };
+        close(ideal(&[SECOND; 8], &[mixed], &idle(8)).seconds, 4.0);
+    }
+}
