@@ -37,6 +37,9 @@ pub struct DistributedQueue {
     clock: Clock,
 }
 
+/// SplitMix64's increment: the policies mix it further.
+const RANDOM_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// What all endpoints of one process know.
 struct Shared {
     began: Instant,
@@ -54,8 +57,7 @@ impl Shared {
     /// The time, and a number nobody can foresee but a replay.
     fn now(&self) -> Now {
         let ns = self.began.elapsed().as_nanos() as u64;
-        // SplitMix64's increment: the policies mix it further.
-        let random = self.calls.fetch_add(0x9e37_79b9_7f4a_7c15, SeqCst);
+        let random = self.calls.fetch_add(RANDOM_STEP, SeqCst);
         Now { ns, random: random ^ (random >> 31) }
     }
 

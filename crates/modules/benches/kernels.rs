@@ -27,11 +27,24 @@ use serde_json::{Value, json};
 
 fn main() {
     let rounds = 5;
-    run_generation(4_000_000, rounds);
-    queue_hop(rounds);
-    distributed_queue(rounds);
-    pass_through(rounds);
-    start_up(rounds * 20);
+    // Those that are named, or all.
+    let named: Vec<String> = std::env::args().skip(1).filter(|one| one != "--bench").collect();
+    let wanted = |name: &str| named.is_empty() || named.iter().any(|one| one == name);
+    if wanted("run_generation") {
+        run_generation(4_000_000, rounds);
+    }
+    if wanted("queue_hop") {
+        queue_hop(rounds);
+    }
+    if wanted("distributed_queue") {
+        distributed_queue(rounds);
+    }
+    if wanted("pass_through") {
+        pass_through(rounds);
+    }
+    if wanted("start_up") {
+        start_up(rounds * 20);
+    }
 }
 
 fn flow(steps: &[(&str, Value, usize)]) -> Report {

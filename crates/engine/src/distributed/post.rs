@@ -1,13 +1,12 @@
 //! Letters between endpoints, and who reads them.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::thread::{self, Thread};
 
 use euphrates_policy::distributed::{Now, Peer};
 
-use super::DistributedQueue;
+use super::{DistributedQueue, RANDOM_STEP};
 
 /// An endpoint of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,11 +36,21 @@ pub trait Endpoint {
 /// An endpoint, its box, and the thread that waits there.
 #[derive(Debug)]
 pub struct Station<E: Endpoint> {
-    letters: Mutex<VecDeque<E::Letter>>,
-    endpoint: Mutex<E>,
+    letters: Mutex<Vec<E::Letter>>,
+    /// Whether the box has any: asked far more often than there are.
+    has_letters: AtomicBool,
+    desk: Mutex<Desk<E>>,
     waiter: Mutex<Option<Thread>>,
+    has_waiter: AtomicBool,
     /// When the alarm set last goes off; it may go off for nothing.
     alarm_ns: AtomicU64,
+}
+
+/// Where letters are read: all that are in the box at once, so that it is locked but briefly.
+#[derive(Debug)]
+struct Desk<E: Endpoint> {
+    endpoint: E,
+    letters: Vec<E::Letter>,
 }
 
 /// No alarm is set.
@@ -52,15 +61,19 @@ impl<E: Endpoint> Station<E> {
     pub fn new(endpoint: E) -> Station<E> {
         Station {
             letters: Mutex::default(),
-            endpoint: Mutex::new(endpoint),
+            has_letters: AtomicBool::new(false),
+            desk: Mutex::new(Desk { endpoint, letters: vec![] }),
             waiter: Mutex::default(),
+            has_waiter: AtomicBool::new(false),
             alarm_ns: AtomicU64::new(NEVER),
         }
     }
 
     /// Puts a letter into the box. Whoever does must have it delivered, holding no endpoint.
     pub fn put(&self, letter: E::Letter) {
-        lock(&self.letters).push_back(letter);
+        let mut letters = lock(&self.letters);
+        letters.push(letter);
+        self.has_letters.store(true, SeqCst);
     }
 
     /// Acts as this endpoint, which knows all its letters then. Its own are in the boxes of others
@@ -72,10 +85,11 @@ impl<E: Endpoint> Station<E> {
         due: &mut Vec<Address>,
         act: impl FnOnce(&mut E, Now) -> R,
     ) -> R {
-        let mut endpoint = lock(&self.endpoint);
-        self.read(&mut endpoint, queue);
-        let done = act(&mut endpoint, queue.shared.now());
-        self.leave(&mut endpoint, queue, me, due);
+        let mut desk = lock(&self.desk);
+        let now = queue.shared.now();
+        self.read(&mut desk, now);
+        let done = act(&mut desk.endpoint, now);
+        self.leave(&mut desk.endpoint, queue, me, due);
         // Somebody may have found the endpoint occupied, and left a letter.
         due.push(E::address(me));
         done
@@ -83,15 +97,15 @@ impl<E: Endpoint> Station<E> {
 
     /// Has letters read, unless somebody is there who will read them.
     pub fn settle(&self, queue: &DistributedQueue, me: Peer, due: &mut Vec<Address>) {
-        while !lock(&self.letters).is_empty() {
-            let mut endpoint = match self.endpoint.try_lock() {
-                Ok(endpoint) => endpoint,
+        while self.has_letters.load(SeqCst) {
+            let mut desk = match self.desk.try_lock() {
+                Ok(desk) => desk,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => return,
             };
-            self.read(&mut endpoint, queue);
-            self.leave(&mut endpoint, queue, me, due);
-            if endpoint.may_go_on() {
+            self.read(&mut desk, queue.shared.now());
+            self.leave(&mut desk.endpoint, queue, me, due);
+            if desk.endpoint.may_go_on() {
                 self.wake();
             }
         }
@@ -99,13 +113,22 @@ impl<E: Endpoint> Station<E> {
 
     /// The calling thread is to be unparked when there may be something to do, or not any more.
     pub fn wait_here(&self, waits: bool) {
-        *lock(&self.waiter) = waits.then(thread::current);
+        // Nobody else makes this thread wait.
+        if waits || self.has_waiter.load(SeqCst) {
+            let mut waiter = lock(&self.waiter);
+            *waiter = waits.then(thread::current);
+            self.has_waiter.store(waits, SeqCst);
+        }
     }
 
     /// Unparks who waits.
     pub fn wake(&self) {
-        if let Some(waiter) = lock(&self.waiter).take() {
-            waiter.unpark();
+        if self.has_waiter.load(SeqCst) {
+            let mut waiter = lock(&self.waiter);
+            self.has_waiter.store(false, SeqCst);
+            if let Some(waiter) = waiter.take() {
+                waiter.unpark();
+            }
         }
     }
 
@@ -114,12 +137,20 @@ impl<E: Endpoint> Station<E> {
         self.alarm_ns.store(NEVER, SeqCst);
     }
 
-    fn read(&self, endpoint: &mut E, queue: &DistributedQueue) {
-        loop {
-            // Not in the `let` of a loop: the box would stay locked while the letter is read.
-            let letter = lock(&self.letters).pop_front();
-            let Some(letter) = letter else { return };
-            endpoint.read(letter, queue.shared.now());
+    fn read(&self, desk: &mut Desk<E>, now: Now) {
+        if !self.has_letters.load(SeqCst) {
+            return;
+        }
+        let Desk { endpoint, letters } = desk;
+        {
+            let mut all = lock(&self.letters);
+            std::mem::swap(&mut *all, letters);
+            self.has_letters.store(false, SeqCst);
+        }
+        let mut now = now;
+        for letter in letters.drain(..) {
+            endpoint.read(letter, now);
+            now.random = now.random.wrapping_add(RANDOM_STEP);
         }
     }
 
