@@ -243,17 +243,26 @@ impl Watcher {
         let others = machine.zip(self.machine).map_or(0.0, |(now, then)| {
             (now.saturating_sub(then).as_secs_f64() - used.as_secs_f64()).max(0.0)
         });
+        let asked = self.asked();
         let instances = self.instances.iter_mut().zip(&mut self.facts);
         let mut steps: Vec<Step> = instances.map(|(one, facts)| one.look(facts)).collect();
+        let got = granted(asked, self.asked());
         self.look_at_disks(&mut steps);
         self.history.push(&Look {
             wall_ns: (wall * 1e9) as u64,
             used_ns: used.as_nanos() as u64,
-            available: (self.cores as f64 - others / wall).max(0.0),
+            // What others used while we asked for little would have been shared with us.
+            available: (self.cores as f64 - others / wall).max(self.cores as f64 * got).max(0.0),
             steps,
         });
         self.health.on_look(now_ns, &self.facts);
         (self.last, self.process, self.machine) = (now, process, machine);
+    }
+
+    /// How long all instances have computed, and have waited for a processor.
+    fn asked(&self) -> (Duration, Duration) {
+        let times = self.instances.iter().filter_map(|one| one.times);
+        times.fold((Duration::ZERO, Duration::ZERO), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     fn look_at_disks(&mut self, steps: &mut Vec<Step>) {
@@ -325,6 +334,13 @@ impl Watched {
         add(facts, &step, computed);
         step
     }
+}
+
+/// The part that was granted of the processors that were asked for between two looks.
+fn granted(before: (Duration, Duration), now: (Duration, Duration)) -> f64 {
+    let computed = now.0.saturating_sub(before.0).as_secs_f64();
+    let queued = now.1.saturating_sub(before.1).as_secs_f64();
+    if computed + queued > 0.0 { computed / (computed + queued) } else { 0.0 }
 }
 
 fn add(facts: &mut Facts, step: &Step, computed_ns: Option<u64>) {

@@ -86,7 +86,7 @@ pub fn ideal(walls_ns: &[u64], stages: &[Stage], processors: &Processors) -> Ide
         let loads = stages
             .iter()
             .enumerate()
-            .map(|(at, stage)| (Bound::Stage(at), Load::of(stage, phase.clone())));
+            .map(|(at, stage)| (Bound::Stage(at), Load::of(stage, walls, phase.clone())));
         let mut all: Vec<(Bound, Load)> = loads.collect();
         all.push((Bound::Processors, Load::of_processors(processors, walls, phase)));
         let (mut longest, mut longest_divided) = (0.0_f64, 0.0_f64);
@@ -124,17 +124,30 @@ fn turn(stage: &Stage) -> Option<usize> {
     (stage.flows && first_out >= last_in).then_some(first_out)
 }
 
+/// Of whoever was busy for a smaller part of the busiest member's time, or of all the time, too
+/// little was seen to say how fast it is.
+const KNOWN_PART_OF_BUSIEST: u64 = 20;
+const KNOWN_PART_OF_WALL: u64 = 100;
+
 /// Work of a phase, and the rates at which its members can do it, per nanosecond.
 struct Load {
     work: f64,
     rates: Vec<Vec<f64>>,
+    /// Whose rates are more than chance.
+    known: Vec<bool>,
 }
 
 impl Load {
-    fn of(stage: &Stage, phase: Range<usize>) -> Load {
+    fn of(stage: &Stage, walls: &[u64], phase: Range<usize>) -> Load {
         let steps = || stage.members.iter().map(|steps| &steps[phase.clone()]);
         let work = steps().flatten().map(Step::work).sum();
-        Load { work, rates: steps().map(rates).collect() }
+        let busy: Vec<u64> =
+            steps().map(|steps| steps.iter().map(|step| step.busy_ns).sum()).collect();
+        let busiest = busy.iter().copied().max().unwrap_or(0);
+        let wall: u64 = walls.iter().sum();
+        let least = (busiest / KNOWN_PART_OF_BUSIEST).max(wall / KNOWN_PART_OF_WALL);
+        let known = busy.iter().map(|busy| *busy >= least).collect();
+        Load { work, rates: steps().map(rates).collect(), known }
     }
 
     fn of_processors(processors: &Processors, walls: &[u64], phase: Range<usize>) -> Load {
@@ -144,7 +157,8 @@ impl Load {
         let rates =
             there.map(|((there, used), wall)| there.max(*used as f64 / (*wall).max(1) as f64));
         let rates = Vec::from([rates.collect()]);
-        Load { work: used.iter().map(|used| *used as f64).sum(), rates }
+        let work = used.iter().map(|used| *used as f64).sum();
+        Load { work, rates, known: Vec::from([true]) }
     }
 
     /// Seconds until the members together have done the work.
@@ -167,17 +181,18 @@ impl Load {
     /// Seconds until the slowest member has done an equal share.
     fn divided(&self, walls: &[u64]) -> f64 {
         let share = self.work / self.rates.len().max(1) as f64;
-        let mean = |rates: &Vec<f64>| {
-            let known: Vec<f64> = rates.iter().copied().filter(|rate| *rate > 0.0).collect();
-            known.iter().sum::<f64>() / known.len().max(1) as f64
+        let mean = |(rates, known): (&Vec<f64>, &bool)| {
+            let seen = rates.iter().copied().filter(|rate| *known && *rate > 0.0);
+            let seen: Vec<f64> = seen.collect();
+            seen.iter().sum::<f64>() / seen.len().max(1) as f64
         };
-        let means: Vec<f64> = self.rates.iter().map(mean).collect();
+        let means: Vec<f64> = self.rates.iter().zip(&self.known).map(mean).collect();
         let best = means.iter().copied().fold(0.0, f64::max);
         let slowest = self.rates.iter().zip(&means).map(|(rates, mean)| {
             let mut left = share;
             let mut seconds = 0.0;
             for (rate, wall) in rates.iter().zip(walls) {
-                // One that was never seen at work is taken for as good as the best.
+                // One that was hardly seen at work is taken for as good as the best.
                 let can = if *mean > 0.0 { *rate } else { best } * *wall as f64;
                 if can >= left {
                     return seconds + left / can.max(f64::MIN_POSITIVE) * *wall as f64 / 1e9;
@@ -261,6 +276,16 @@ mod tests {
         close(found.seconds, 5.0 + 540.0 / 110.0 - 100.0 / 110.0 + 1.0 - 0.0 - 10.0 / 110.0);
         // Seven seconds' share: five at 100, the rest at 10.
         close(found.divided_seconds, 5.0 + (1540.0 / 2.0 - 500.0 - 50.0) / (550.0 / 10.0) + 5.0);
+    }
+
+    #[test]
+    fn who_was_hardly_busy_is_not_called_slow() {
+        let mut one = stage(10, &[100, 100]);
+        // A moment in which next to nothing was done says nothing of what could be.
+        one.members[1] = vec![Step::default(); 10];
+        one.members[1][9] = Step { work_in: 1, work_out: 0, busy_ns: SECOND / 4 };
+        let found = ideal(&[SECOND; 10], &[one], &idle(10));
+        close(found.divided_seconds, found.seconds);
     }
 
     #[test]
