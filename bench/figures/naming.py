@@ -1,11 +1,11 @@
 """Who is slow: named within two seconds, and nobody who is not; and how near the report's ideal is.
 
-Three flows. In the first, four consumers take 20 ms for a batch; in the second, two filters compute;
-in the third, four disks of 20 MB/s are read. In the unperturbed runs nothing is
-done to them. In the others one instance or one disk becomes slower after a second; what counts is
-the time from then until the progress line names it, and whether the report names it and nobody
-else. The ideal time of the report is compared with the fluid bound that the simulator computes for
-consumers of these speeds, without having seen the run.
+Three flows. In the first, four consumers take 20 ms for a batch; in the second, two filters
+compute; in the third, four disks of 20 MB/s are read. In the unperturbed runs nothing is done to
+them. In the others one instance or one disk becomes slower after a second; what counts is the time
+from then until the progress line names it, and whether the report names it and nobody else. The
+ideal time of the report is compared with the fluid bound that the simulator computes for consumers
+of these speeds, without having seen the run.
 """
 
 from __future__ import annotations
@@ -196,8 +196,8 @@ def draw(axes: Any, results: dict[str, Any]) -> None:
         delays = [delay(run) for run in results["slowed"] if (run["flow"], run["left"]) == kind]
         left.plot(delays, [place] * len(delays), "o", color=COLOURS["late_binding"], alpha=0.6)
     told = {"consumers": "a consumer", "filters": "a filter", "disks": "a disk"}
-    left.set_yticks(range(len(kinds)), [f"{told[flow]}: {of} left" if of != "stopped" else
-                                        f"{told[flow]}: stopped" for flow, of in kinds])  # fmt: skip
+    labels = [f"{told[flow]}: {of}" + ("" if of == "stopped" else " left") for flow, of in kinds]
+    left.set_yticks(range(len(kinds)), labels)
     left.invert_yaxis()
     left.axvline(2, color=COLOURS["static"], linewidth=1, linestyle=":")
     left.set_xlim(0, 2.2)
