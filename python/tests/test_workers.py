@@ -25,6 +25,68 @@ def test_every_record_arrives_once(queues: str | None, producers: int, consumers
     assert sorted(table["n"]) == list(range(0, ROWS, 1000))
 
 
+class NeverGets(eu.Module):
+    """Its first instance looks at none of its input, and does not end before the rest is done."""
+
+    seen: ClassVar[Counter[int]] = Counter()
+    rest_is_done = threading.Event()
+    lock = threading.Lock()
+
+    def run(self, ports: eu.Ports) -> None:
+        while ports.instance == 0 and not NeverGets.rest_is_done.wait(0.01):
+            ports.check()
+        if ports.instance == 0:
+            return
+        for batch in ports:
+            with NeverGets.lock:
+                NeverGets.seen[ports.instance] += batch.num_rows
+                if sum(NeverGets.seen.values()) == ROWS:
+                    NeverGets.rest_is_done.set()
+            ports.put(batch)
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_what_would_go_to_a_consumer_that_never_gets_goes_to_others(workers: int) -> None:
+    NeverGets.seen.clear()
+    NeverGets.rest_is_done.clear()
+    flow = eu.Flow("never")
+    numbers = flow.place(eu.generate("integers", rows=ROWS), count=4)
+    flow.chain(numbers, flow.place(NeverGets(), count=4), eu.count(), eu.collect())
+    assert flow.go(workers=workers).collected().to_pylist() == [{"count": ROWS}]
+
+
+class Dies(eu.Module):
+    """Its second instance fails with what it has taken in its hands."""
+
+    def run(self, ports: eu.Ports) -> None:
+        for number, batch in enumerate(ports):
+            if ports.instance == 1 and number == 1:
+                raise RuntimeError("out of luck")
+            ports.put(batch)
+
+
+@pytest.mark.parametrize("queues", WAYS)
+def test_a_producer_that_dies_fails_the_flow_and_hangs_nobody(queues: str | None) -> None:
+    flow = eu.Flow("dies")
+    numbers = flow.place(eu.generate("integers", rows=ROWS), count=2)
+    passed = flow.place(Dies(), count=2, id="dies")
+    flow.chain(numbers, passed, flow.place(eu.filter("n >= 0"), count=3), eu.collect())
+    with pytest.raises(eu.FlowError, match="out of luck") as failed:
+        flow.go(workers=2, queues=queues)
+    assert "dies.1" in str(failed.value)
+
+
+def test_a_queue_that_would_lose_an_order_is_refused_before_the_start() -> None:
+    flow = eu.Flow("pairs")
+    numbers = flow.place(eu.generate("integers", rows=ROWS, order=True), count=2)
+    kept = flow.place(eu.filter("n % 2 = 0"), count=2)
+    flow.attach(numbers, kept, queue="pairwise")
+    flow.attach(kept, flow.place(eu.collect()))
+    with pytest.raises(eu.UsageError, match="loses the order") as refused:
+        flow.go()
+    assert "leave out queue" in str(refused.value)
+
+
 class Stuck(eu.Module):
     """Its first instance stands still until the others have had all the rest."""
 

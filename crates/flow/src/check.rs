@@ -382,7 +382,15 @@ fn queue(
             .remedy("give both modules the same count"));
     }
     // Dealing the runs of several producers out pair by pair leaves gaps in their numbers.
-    let ordered = producer.ordered && (kind != QueueKind::Pairwise || count == 1);
+    let gaps = producer.ordered && kind == QueueKind::Pairwise && count > 1;
+    if gaps && order != Order::Any {
+        return Err(Error::usage("a pairwise queue loses the order that this module would keep")
+            .at(format!("queue from {}", producer.id))
+            .remedy(
+                "leave out queue, so that runs go whole to whoever has time; or read unordered",
+            ));
+    }
+    let ordered = producer.ordered && !gaps;
     let (unit, why) = match (ordered, order) {
         (true, Order::Any) => (Unit::Batch, "needs no order"),
         (true, Order::Keeps) => (Unit::Run, "keeps the order of the runs"),
