@@ -96,5 +96,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(HERE))
+    # `rig` is used from the top of the tree, and not installed.
+    sys.path[:0] = [str(HERE), str(HERE.parents[1])]
     main()

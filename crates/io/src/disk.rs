@@ -4,6 +4,7 @@
 //! queue, several requests at a time (`queue.rs`). Which way a request goes is decided in
 //! `euphrates_policy::device`.
 
+mod at_once;
 mod behind;
 mod file;
 mod limit;
@@ -25,6 +26,7 @@ pub use euphrates_policy::device::Mode;
 use euphrates_policy::device::{Facts, Way};
 
 use crate::buffer::pool;
+pub use at_once::at_once;
 pub use behind::WriteBehind;
 pub use file::DiskFile;
 pub use limit::{DiskCounts, Moved, disk_counts};

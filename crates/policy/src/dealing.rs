@@ -3,6 +3,9 @@
 //! A block is bound to a disk when it is about to be written, and not before: it goes to the
 //! segment whose disks have least to do, so a slow disk gets fewer blocks and holds up nobody. As
 //! long as all keep up, the segments grow alike.
+//!
+//! What is on its way to a disk is bound to it, and is what all others wait for at the end. So a
+//! disk gets ahead by bytes only as far as it is fast, and a slow one by a single request.
 
 /// A segment in the making.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,36 +16,87 @@ pub struct Growing {
     pub dealt_bytes: u64,
 }
 
-/// The segment for the next block, given the bytes on their way to each disk; none as long as
-/// every segment has a disk with `load_bytes_max` or more to do.
-pub fn deal(segments: &[Growing], load_bytes: &[u64], load_bytes_max: u64) -> Option<usize> {
-    let load = |segment: &Growing| segment.disks.iter().map(|&disk| load_bytes[disk]).max();
-    let keys = segments.iter().map(|segment| (load(segment).unwrap_or(0), segment.dealt_bytes));
-    let least = keys.enumerate().min_by_key(|&(at, key)| (key, at))?;
-    (least.1.0 < load_bytes_max).then_some(least.0)
+/// What is on its way to a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Bytes of all requests.
+    pub bytes: u64,
+    /// Requests: one that the disk is at, and those that wait for it.
+    pub requests: u32,
+    /// From the end of one request to that of the next, lately; 0 before there were any.
+    pub interval_ns: u64,
+}
+
+/// On its way to a disk at most before it gets no more blocks: what a device takes at once.
+pub const BACKLOG_BYTES_MAX: u64 = 4 << 20;
+/// The same for a slow disk, which keeps what it is at and one request more.
+const BACKLOG_NS_MAX: u64 = 50_000_000;
+const BACKLOG_REQUESTS_MIN: u32 = 2;
+
+impl Backlog {
+    fn has_room(&self) -> bool {
+        let ns = self.interval_ns.saturating_mul(u64::from(self.requests));
+        self.bytes < BACKLOG_BYTES_MAX
+            && (self.requests < BACKLOG_REQUESTS_MIN || ns < BACKLOG_NS_MAX)
+    }
+}
+
+/// The segment for the next block, given the backlog of each disk; none as long as every segment
+/// has a disk with enough to do.
+pub fn deal(segments: &[Growing], backlogs: &[Backlog]) -> Option<usize> {
+    let backlogs = |segment: &Growing| -> alloc::vec::Vec<Backlog> {
+        segment.disks.iter().map(|&disk| backlogs[disk]).collect()
+    };
+    let open = segments.iter().enumerate();
+    let open = open.filter(|(_, segment)| backlogs(segment).iter().all(Backlog::has_room));
+    let keys = open.map(|(at, segment)| {
+        let bytes = backlogs(segment).iter().map(|backlog| backlog.bytes).max();
+        (bytes.unwrap_or(0), segment.dealt_bytes, at)
+    });
+    keys.min().map(|(_, _, at)| at)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn ring() -> Vec<Growing> {
+        let ring = [[0, 1], [1, 2], [2, 3], [3, 0]];
+        ring.map(|disks| Growing { disks: disks.to_vec(), dealt_bytes: 0 }).to_vec()
+    }
+
+    fn mebibytes(backlogs: [u64; 4]) -> [Backlog; 4] {
+        let of = |mib| Backlog { bytes: mib << 20, requests: mib as u32, interval_ns: 1_000_000 };
+        backlogs.map(of)
+    }
 
     #[test]
     fn blocks_go_where_there_is_least_to_do_and_else_evenly() {
-        let mut segments = vec![vec![0, 1], vec![1, 2], vec![2, 3], vec![3, 0]]
-            .into_iter()
-            .map(|disks| Growing { disks, dealt_bytes: 0 });
-        let mut segments: alloc::vec::Vec<Growing> = segments.by_ref().collect();
+        let mut segments = ring();
         for _ in 0..400 {
-            let at = deal(&segments, &[0; 4], 1).unwrap();
+            let at = deal(&segments, &[Backlog::default(); 4]).unwrap();
             segments[at].dealt_bytes += 1;
         }
         assert!(segments.iter().all(|segment| segment.dealt_bytes == 100));
         // The first disk is slow: what it shares waits, all else goes on.
-        assert_eq!(deal(&segments, &[9, 0, 0, 0], 8), Some(1));
-        assert_eq!(deal(&segments, &[9, 3, 2, 1], 8), Some(2));
-        assert_eq!(deal(&segments, &[9, 9, 9, 9], 8), None);
-        assert_eq!(deal(&segments, &[9, 0, 9, 0], 8), None, "every segment has a busy disk");
-        assert_eq!(deal(&[], &[], 8), None);
+        assert_eq!(deal(&segments, &mebibytes([5, 0, 0, 0])), Some(1));
+        assert_eq!(deal(&segments, &mebibytes([5, 3, 2, 1])), Some(2));
+        assert_eq!(deal(&segments, &mebibytes([5, 5, 5, 5])), None);
+        let busy = deal(&segments, &mebibytes([5, 0, 5, 0]));
+        assert_eq!(busy, None, "every segment has a busy disk");
+        assert_eq!(deal(&[], &[]), None);
+    }
+
+    #[test]
+    fn a_slow_disk_has_one_request_waiting_and_no_more() {
+        let alone = [Growing { disks: vec![0], dealt_bytes: 0 }];
+        let slow = |requests| Backlog { bytes: 9, requests, interval_ns: 100_000_000 };
+        assert_eq!(deal(&alone, &[slow(1)]), Some(0), "it is never left without");
+        assert_eq!(deal(&alone, &[slow(2)]), None);
+        let fast = Backlog { interval_ns: 10_000_000, ..slow(4) };
+        assert_eq!(deal(&alone, &[fast]), Some(0));
+        assert_eq!(deal(&alone, &[Backlog { requests: 5, ..fast }]), None);
     }
 }

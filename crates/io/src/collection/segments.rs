@@ -14,9 +14,6 @@ use crate::append::{Turn, Turns};
 use crate::disk::Loads;
 use crate::segment::{BlockEncoder, BlockInfo, EncodedBlock, SharedSegment};
 
-/// On its way to a disk at most before its segments get no more blocks: what a device takes at
-/// once.
-const LOAD_BYTES_MAX: u64 = 4 << 20;
 /// How often who waits for a disk looks whether the flow was cancelled.
 const CANCEL_LOOK: Duration = Duration::from_millis(50);
 
@@ -80,8 +77,7 @@ impl NewSegments {
         }
         loop {
             cancel.check()?;
-            let chosen = |load: &[u64]| deal(growing, load, LOAD_BYTES_MAX);
-            if let Some(at) = self.loads.choose(CANCEL_LOOK, chosen) {
+            if let Some(at) = self.loads.choose(CANCEL_LOOK, |backlogs| deal(growing, backlogs)) {
                 return Ok(at);
             }
         }

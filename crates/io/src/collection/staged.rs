@@ -1,14 +1,17 @@
 //! A collection in the making: its segments stand in staging folders until a manifest shows them.
 //!
-//! The commit, on each disk: a note of what is about to happen, the segments' folder renamed into
-//! its place; then the manifest put if absent, and the staging folders removed. Killed anywhere in
-//! between, the next start finds the note and either keeps what the manifest shows, or removes it
-//! (`reclaim.rs`).
+//! On each disk, while its segments are synced: a note of what is about to happen. Then the commit:
+//! the segments' folder renamed into its place; the manifest put if absent, and the staging folders
+//! removed. Killed anywhere in between, the next start finds the note and either keeps what the
+//! manifest shows, or removes it (`reclaim.rs`).
+//!
+//! A sync of a busy disk waits behind whatever others write there, so all that can be synced
+//! together is: two waits in all, for all disks at once.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,7 +24,7 @@ use super::segments::{NewSegment, NewSegments};
 use crate::catalog::{
     Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics, check_name,
 };
-use crate::disk::{Disk, Loads, named_disk};
+use crate::disk::{Disk, Loads, at_once, named_disk};
 use crate::scratch::{Held, hold};
 use crate::segment::{Compression, Place, Segment, SegmentOptions, SharedSegment, toc_path};
 
@@ -55,6 +58,9 @@ impl Default for CreateOptions {
     }
 }
 
+/// Something to do on a disk.
+type Act<'a> = Box<dyn FnOnce() -> Result<()> + Send + 'a>;
+
 /// A collection that nobody can see yet. Dropped before the commit, it leaves nothing behind.
 #[derive(Debug)]
 pub struct NewCollection {
@@ -71,6 +77,7 @@ pub struct NewCollection {
     /// Where the segments will be, from each disk's folder on.
     place: String,
     begun: AtomicUsize,
+    has_notes: AtomicBool,
     parts: Mutex<Parts>,
 }
 
@@ -124,6 +131,7 @@ impl NewCollection {
             place: format!("{name}/@{run}"),
             staging: Mutex::new(Some(staging)),
             begun: AtomicUsize::new(0),
+            has_notes: AtomicBool::new(false),
             parts: Mutex::default(),
         })
     }
@@ -173,12 +181,32 @@ impl NewCollection {
     /// Takes segments that are complete, and returns when the devices have them.
     pub fn add(&self, new: NewSegments) -> Result<()> {
         let is_interleaved = new.segments.len() > 1;
+        let mut acts = self.notes(self.lock_staging().as_deref().unwrap_or_default());
         for NewSegment { number, disks, segment } in new.segments {
-            let entry = self.entry(&segment.finish()?, &disks)?;
-            self.parts().segments.push((number, entry));
+            acts.push(Box::new(move || {
+                let entry = self.entry(&segment.finish()?, &disks)?;
+                self.parts().segments.push((number, entry));
+                Ok(())
+            }));
         }
+        at_once(acts, |act| act())?;
         self.parts().is_interleaved |= is_interleaved;
         Ok(())
+    }
+
+    /// Writing a note on each disk, for whoever asks first.
+    fn notes(&self, staging: &[Held]) -> Vec<Act<'_>> {
+        if self.has_notes.swap(true, Relaxed) {
+            return vec![];
+        }
+        let note =
+            Note { home: self.home.clone(), name: self.name.clone(), place: self.place.clone() };
+        let note = Arc::new(note);
+        let write = |held: &Held| -> Act<'_> {
+            let (note, folder) = (note.clone(), held.folder.clone());
+            Box::new(move || note.write(&folder))
+        };
+        staging.iter().map(write).collect()
     }
 
     /// Takes into account what values a writer has seen.
@@ -213,12 +241,10 @@ impl NewCollection {
 
     fn commit_staged(&self, staging: &[Held], order: Option<Vec<String>>) -> Result<()> {
         let manifest = self.manifest(order)?;
-        let note =
-            Note { home: self.home.clone(), name: self.name.clone(), place: self.place.clone() };
-        staging.iter().try_for_each(|held| note.write(&held.folder))?;
-        for (disk, held) in self.plan.disks.iter().zip(staging) {
-            put_in_place(&segments_folder(&held.folder), &disk.folder().join(&self.place))?;
-        }
+        at_once(self.notes(staging), |act| act())?;
+        at_once(self.plan.disks.iter().zip(staging), |(disk, held)| {
+            put_in_place(&segments_folder(&held.folder), &disk.folder().join(&self.place))
+        })?;
         show(&self.catalog, &manifest)
     }
 
@@ -300,13 +326,14 @@ pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<()> {
 /// Moves a folder of segments from staging to where the manifest will say it is, durably.
 pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<()> {
     let parent = to.parent().unwrap_or(Path::new("/"));
-    let synced = |path: &Path| File::open(path).and_then(|folder| folder.sync_all());
     fs::create_dir_all(parent)
         .and_then(|()| fs::create_dir_all(from))
-        .and_then(|()| synced(from))
         .and_then(|()| fs::rename(from, to))
-        .and_then(|()| synced(parent))
-        .map_err(|error| Error::os("move the segments to", to, &error))
+        .map_err(|error| Error::os("move the segments to", to, &error))?;
+    at_once([to, parent], |folder| {
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| Error::os("sync the folder", folder, &error))
+    })
 }
 
 /// A name no other attempt of any run has.

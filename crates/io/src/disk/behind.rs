@@ -127,9 +127,9 @@ impl WriteBehind {
     fn send(&self, request: Request) {
         let Some(load) = self.load.clone() else { return self.disk.submit(request, &self.done) };
         let (bytes, done) = (request.buffer.len() as u64, self.done.clone());
-        load.add(bytes);
+        load.begin(bytes);
         self.disk.submit_then(request, move |completion| {
-            load.subtract(bytes);
+            load.end(bytes);
             drop(done.send(completion));
         });
     }

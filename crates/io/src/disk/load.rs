@@ -1,13 +1,22 @@
 //! How much is on its way to each of several disks: facts for `euphrates_policy::dealing`.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use euphrates_policy::dealing::Backlog;
 
 /// What is on its way to the disks of one collection.
 #[derive(Debug)]
 pub struct Loads {
-    bytes: Mutex<Vec<u64>>,
+    state: Mutex<State>,
     less: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    backlogs: Vec<Backlog>,
+    /// When each disk's last request ended, or the first of those under way began.
+    since: Vec<Instant>,
 }
 
 /// The share of one disk.
@@ -20,7 +29,8 @@ pub struct Load {
 impl Loads {
     /// Nothing is on its way to this many disks.
     pub fn new(disks: usize) -> Arc<Loads> {
-        Arc::new(Loads { bytes: Mutex::new(vec![0; disks]), less: Condvar::new() })
+        let (backlogs, since) = (vec![Backlog::default(); disks], vec![Instant::now(); disks]);
+        Arc::new(Loads { state: Mutex::new(State { backlogs, since }), less: Condvar::new() })
     }
 
     /// The share of a disk.
@@ -28,30 +38,47 @@ impl Loads {
         Load { loads: self.clone(), disk }
     }
 
-    /// Asks `choose`, which is told the bytes on their way to each disk, until it has an answer:
-    /// again when they have become less, or when the time is up.
-    pub fn choose<T>(&self, patience: Duration, choose: impl Fn(&[u64]) -> Option<T>) -> Option<T> {
-        let bytes = self.lock();
-        if let Some(chosen) = choose(&bytes) {
+    /// Asks `choose`, which is told the backlog of each disk, until it has an answer: again when
+    /// one has become less, or when the time is up.
+    pub fn choose<T>(
+        &self,
+        patience: Duration,
+        choose: impl Fn(&[Backlog]) -> Option<T>,
+    ) -> Option<T> {
+        let state = self.lock();
+        if let Some(chosen) = choose(&state.backlogs) {
             return Some(chosen);
         }
-        let woken = self.less.wait_timeout(bytes, patience);
-        let bytes = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-        choose(&bytes)
+        let woken = self.less.wait_timeout(state, patience);
+        let state = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        choose(&state.backlogs)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<u64>> {
-        self.bytes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
 impl Load {
-    pub(super) fn add(&self, bytes: u64) {
-        self.loads.lock()[self.disk] += bytes;
+    /// A request is on its way.
+    pub(super) fn begin(&self, bytes: u64) {
+        let State { backlogs, since } = &mut *self.loads.lock();
+        let backlog = &mut backlogs[self.disk];
+        if backlog.requests == 0 {
+            since[self.disk] = Instant::now();
+        }
+        backlog.requests += 1;
+        backlog.bytes += bytes;
     }
 
-    pub(super) fn subtract(&self, bytes: u64) {
-        self.loads.lock()[self.disk] -= bytes;
+    /// It is done.
+    pub(super) fn end(&self, bytes: u64) {
+        let State { backlogs, since } = &mut *self.loads.lock();
+        let (backlog, now) = (&mut backlogs[self.disk], Instant::now());
+        let took = now.duration_since(std::mem::replace(&mut since[self.disk], now));
+        backlog.interval_ns = backlog.interval_ns / 2 + took.as_nanos() as u64 / 2;
+        backlog.requests -= 1;
+        backlog.bytes -= bytes;
         self.loads.less.notify_all();
     }
 }

@@ -12,7 +12,7 @@ use super::encode::{BLOCK_ALIGN_BYTES, footer, pad_message};
 use super::toc::{Block, Toc, message_of_schema, schema_of_message};
 use super::{BlockEncoder, Compression, EncodedBlock, Segment, toc_path};
 use crate::append::{Appender, Target, Turn};
-use crate::disk::{Disk, DiskFile, Load, WriteBehind};
+use crate::disk::{Disk, DiskFile, Load, WriteBehind, at_once};
 
 /// What a file begins with: the magic, padded to 64 bytes.
 const HEAD: [u8; 64] = {
@@ -195,10 +195,13 @@ impl SharedSegment {
         let staged = &self.staged;
         staged.copies.iter().try_for_each(|copy| copy.behind.wait())?;
         if !self.options.scratch {
-            staged.settle(toc.segment_bytes)?;
             let encoded = toc.encode();
-            let mut paths = staged.copies.iter().map(|copy| toc_path(&copy.path));
-            paths.try_for_each(|path| write_synced(&path, &encoded))?;
+            at_once([true, false], |is_toc| match is_toc {
+                true => {
+                    at_once(&staged.copies, |copy| write_synced(&toc_path(&copy.path), &encoded))
+                }
+                false => staged.settle(toc.segment_bytes),
+            })?;
         }
         self.finished = true;
         let Copy { disk, path, .. } = &staged.copies[0];
@@ -282,9 +285,9 @@ impl Target for Arc<Staged> {
     }
 
     fn settle(&self, _bytes: u64) -> Result<()> {
-        let sync =
-            |copy: &Copy| copy.file.sync().map_err(|error| Error::os("sync", &copy.path, &error));
-        self.copies.iter().try_for_each(sync)
+        at_once(&self.copies, |copy| {
+            copy.file.sync().map_err(|error| Error::os("sync", &copy.path, &error))
+        })
     }
 
     fn commit(&self) -> Result<()> {
