@@ -71,7 +71,8 @@ impl Piece {
         debug_assert!(shares >= 2 && self.bytes >= 2, "a piece too small to be cut");
         let taken = u128::from(bytes) * shares / u128::from(self.bytes);
         let taken = taken.clamp(1, shares - 1);
-        let bytes = (u128::from(self.bytes) * taken / shares) as u64;
+        let bytes = (u128::from(self.bytes) * taken / shares).clamp(1, u128::from(self.bytes - 1));
+        let bytes = bytes as u64;
         let first = Piece { to: self.from + taken as u32, bytes, ..*self };
         *self = Piece { from: first.to, bytes: self.bytes - bytes, ..*self };
         first

@@ -1,5 +1,6 @@
 //! Producers that read from disks, consumers with CPUs, and a distributed queue between them.
 
+pub mod clairvoyant;
 mod scenario;
 mod tally;
 mod world;

@@ -26,7 +26,8 @@ pub fn shrink(scenario: &Scenario, mut fails: impl FnMut(&Scenario) -> bool) -> 
     }
 }
 
-/// Scenarios a step smaller, the boldest steps first.
+/// Scenarios a step smaller, the boldest steps first: what happens to few nodes may be needed for
+/// them to fail as well, and not for many.
 fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     let Scenario::Queue(queue) = scenario;
     let mut all = Vec::new();
@@ -37,19 +38,6 @@ fn smaller(scenario: &Scenario) -> Vec<Scenario> {
             all.push(Scenario::Queue(changed));
         }
     };
-    for part in [2, 4, 8] {
-        let less = |count: u64| (count - count / part).max(1);
-        with(&|queue| {
-            queue.producers = less(queue.producers.into()) as u32;
-            queue.consumers = less(queue.consumers.into()) as u32;
-        });
-        with(&|queue| queue.producers = less(queue.producers.into()) as u32);
-        with(&|queue| queue.consumers = less(queue.consumers.into()) as u32);
-        with(&|queue| queue.batches = less(queue.batches));
-    }
-    with(&|queue| queue.producers = (queue.producers - 1).max(1));
-    with(&|queue| queue.consumers = (queue.consumers - 1).max(1));
-    with(&|queue| queue.batches = queue.batches.saturating_sub(1));
     for at in 0..queue.perturbations.len() {
         with(&|queue| {
             queue.perturbations.remove(at);
@@ -68,6 +56,19 @@ fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     with(&|queue| queue.batch_spread = 0.0);
     with(&|queue| queue.work_spread = 0.0);
     with(&|queue| queue.link_bytes_per_second = None);
+    for part in [2, 4, 8] {
+        let less = |count: u64| (count - count / part).max(1);
+        with(&|queue| {
+            queue.producers = less(queue.producers.into()) as u32;
+            queue.consumers = less(queue.consumers.into()) as u32;
+        });
+        with(&|queue| queue.producers = less(queue.producers.into()) as u32);
+        with(&|queue| queue.consumers = less(queue.consumers.into()) as u32);
+        with(&|queue| queue.batches = less(queue.batches));
+    }
+    with(&|queue| queue.producers = (queue.producers - 1).max(1));
+    with(&|queue| queue.consumers = (queue.consumers - 1).max(1));
+    with(&|queue| queue.batches = queue.batches.saturating_sub(1));
     all
 }
 

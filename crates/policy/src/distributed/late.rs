@@ -16,9 +16,11 @@
 //! - *Waiting.* A consumer that finds nothing waits at one producer, which gives it its next piece
 //!   at once. After that it asks ever more rarely: the rest is up to reservations.
 //! - *Advertising.* A producer that has something and is not asked for long reserves it elsewhere,
-//!   ever more rarely. So each end finds the other when few are left, and nobody floods anybody.
+//!   ever more rarely, and once more at once when the others have nothing. So each end finds the
+//!   other when few are left, and nobody floods anybody.
 //! - *Pieces.* When a producer knows from what it has left, and how fast that goes, that the end is
-//!   nearer than the asker would be done with a whole batch, it gives a piece that is done by then.
+//!   nearer than the asker would be done with a whole batch, it gives a piece that is done in half
+//!   of that time.
 //! - *Recalls.* What was given and not begun is recalled for one who waits.
 //!
 //! After Sparrow's late binding (SOSP '13); the laggard first is River's graduated declustering

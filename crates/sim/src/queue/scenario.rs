@@ -197,6 +197,19 @@ pub struct Death {
     pub at_ms: f64,
 }
 
+/// What chance decides before a run.
+#[derive(Clone, Debug)]
+pub struct Cast {
+    /// How fast each producer reads, and when.
+    pub disks: Vec<Speed>,
+    /// From what the sizes of each producer's batches are drawn.
+    pub sizes: Vec<Random>,
+    /// How fast each consumer works, and when.
+    pub cpus: Vec<Speed>,
+    /// From what everything else is drawn.
+    pub random: Random,
+}
+
 /// What all scenarios together may ask for, so that a typing error does not fill the memory.
 const NODES_MAX: u32 = 100_000;
 const BATCHES_MAX: u64 = 100_000_000;
@@ -258,6 +271,15 @@ impl QueueScenario {
             far.iter_mut().for_each(|latency| *latency += (link.latency_us * 1000.0) as u64);
         }
         latencies
+    }
+
+    /// What a seed makes of the scenario.
+    pub fn cast(&self, seed: u64) -> Cast {
+        let mut random = Random::new(seed);
+        let disks = self.speeds(Side::Producers, &mut random);
+        let sizes = disks.iter().map(|_| Random::new(random.next_u64())).collect();
+        let cpus = self.speeds(Side::Consumers, &mut random);
+        Cast { disks, sizes, cpus, random }
     }
 
     /// How fast each node of a side is, and when.

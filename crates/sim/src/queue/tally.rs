@@ -38,7 +38,7 @@ impl Tally {
     pub fn on_to_consumer(&mut self, message: &ToConsumer) {
         self.pieces += u64::from(matches!(message, ToConsumer::Give { .. }));
         self.counts[match message {
-            ToConsumer::Reserve(_) => 0,
+            ToConsumer::Reserve { .. } => 0,
             ToConsumer::Give { .. } => 1,
             ToConsumer::Wait(_) => 2,
             ToConsumer::None(_) => 3,

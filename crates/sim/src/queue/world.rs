@@ -4,7 +4,7 @@ use euphrates_policy::distributed::{
     Consumer, Now, Outbox, Peer, Piece, Place, Producer, ToConsumer, ToProducer,
 };
 
-use super::scenario::{MS, QueueScenario, Side};
+use super::scenario::{Cast, MS, QueueScenario, Side};
 use super::tally::Tally;
 use crate::events::Events;
 use crate::fluid;
@@ -91,32 +91,31 @@ pub fn run(scenario: &QueueScenario, seed: u64) -> Report {
 
 impl<'a> World<'a> {
     fn new(scenario: &'a QueueScenario, seed: u64) -> World<'a> {
-        let mut random = Random::new(seed);
         let (m, n) = (scenario.producers, scenario.consumers);
         let policy = scenario.policy.policy();
         let place = |me| Place { me, producers: m, consumers: n };
-        let disks = scenario.speeds(Side::Producers, &mut random);
+        let Cast { disks, sizes, cpus, random } = scenario.cast(seed);
+        let disks = disks.into_iter().zip(sizes);
         let latencies = scenario.latencies(Side::Producers);
-        let producers = (0..m).zip(disks).zip(latencies).map(|((me, disk), latency_ns)| {
-            let sizes = Random::new(random.next_u64());
-            let total = scenario.knows_left.then(|| total_bytes(scenario, sizes.clone()));
-            let bytes_max = u64::from(scenario.ready_max) * scenario.batch_bytes;
-            ProducerNode {
-                end: Producer::new(policy, place(me), bytes_max, total),
-                disk,
-                latency_ns,
-                link: LinkState::default(),
-                read: 0,
-                reading: None,
-                sizes,
-                wake_ns: u64::MAX,
-                alive: true,
-                known_dead: false,
-                drained: false,
-            }
-        });
+        let producers =
+            (0..m).zip(disks).zip(latencies).map(|((me, (disk, sizes)), latency_ns)| {
+                let total = scenario.knows_left.then(|| total_bytes(scenario, sizes.clone()));
+                let bytes_max = u64::from(scenario.ready_max) * scenario.batch_bytes;
+                ProducerNode {
+                    end: Producer::new(policy, place(me), bytes_max, total),
+                    disk,
+                    latency_ns,
+                    link: LinkState::default(),
+                    read: 0,
+                    reading: None,
+                    sizes,
+                    wake_ns: u64::MAX,
+                    alive: true,
+                    known_dead: false,
+                    drained: false,
+                }
+            });
         let producers: Vec<_> = producers.collect();
-        let cpus = scenario.speeds(Side::Consumers, &mut random);
         let latencies = scenario.latencies(Side::Consumers);
         let consumers =
             (0..n).zip(cpus).zip(latencies).map(|((me, cpu), latency_ns)| ConsumerNode {

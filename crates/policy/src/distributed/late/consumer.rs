@@ -266,7 +266,7 @@ impl Consumer {
         self.known.on_asked(peer);
         self.asked.push_back((peer, now.ns));
         let (mib_ns, answer_ns) = (self.mib_ns_now(now), self.answer_ns);
-        let left_typical = self.known.left_typical(now.ns);
+        let left_typical = self.known.left_typical(peer, now.ns);
         out.push(peer, ToProducer::Request { mib_ns, answer_ns, left_typical, wait });
     }
 

@@ -76,11 +76,13 @@ impl Known {
         others.max_by_key(|known| self.left(known, now_ns)).map(|known| known.peer)
     }
 
-    /// What those known are believed to have left, in the mean.
-    pub fn left_typical(&self, now_ns: u64) -> u64 {
+    /// What those known are believed to have left, in the mean; without this one, which is to be
+    /// compared with it.
+    pub fn left_typical(&self, but: Peer, now_ns: u64) -> u64 {
         let left = |known: &Entry| known.stock.left.saturating_sub(self.less(known, now_ns));
-        let sum: u128 = self.entries.iter().map(|known| u128::from(left(known))).sum();
-        (sum / self.entries.len().max(1) as u128) as u64
+        let others = self.entries.iter().filter(|known| known.peer != but);
+        let sum: u128 = others.clone().map(|known| u128::from(left(known))).sum();
+        (sum / others.count().max(1) as u128) as u64
     }
 
     /// What a producer is believed to have left now, for the choice of a laggard; below 0 if it is

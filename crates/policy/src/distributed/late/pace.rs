@@ -47,6 +47,12 @@ impl Pace {
         u64::try_from(u128::from(bytes) * u128::from(lasted) / u128::from(given)).ok()
     }
 
+    /// How long it would take in the mean of all the time until `now_ns`.
+    pub fn time_in_the_mean(&self, now_ns: u64, bytes: u64) -> Option<u64> {
+        let lasted = u128::from(now_ns.saturating_sub(self.first_ns));
+        u64::try_from((u128::from(bytes) * lasted).checked_div(u128::from(self.bytes))?).ok()
+    }
+
     /// What is given in so long, in the mean of all the time until `now_ns`.
     pub fn bytes_in_the_mean(&self, lasts_ns: u64, now_ns: u64) -> u64 {
         let lasted = u128::from(now_ns.saturating_sub(self.first_ns).max(1));
@@ -75,5 +81,6 @@ mod tests {
         assert_eq!(pace.gap_ns(390), Some(10));
         (0..40).for_each(|i| pace.on_give(400 + i * 100, 5));
         assert_eq!(pace.time_to_give(4300, 100), Some(2000));
+        assert_eq!(pace.time_in_the_mean(4345, 100), Some(1100), "395 bytes in 4345 ns");
     }
 }

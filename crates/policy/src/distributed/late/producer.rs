@@ -2,7 +2,7 @@
 
 use alloc::collections::{BTreeSet, VecDeque};
 
-use super::super::ledger::Ledger;
+use super::super::ledger::{LEFT_UNKNOWN_BYTES, Ledger};
 use super::super::{Dice, Now, Outbox, Peer, Piece, Place, SHARES, ToConsumer, ToProducer};
 use super::pace::Pace;
 use super::{Limits, MIB, time_of};
@@ -13,6 +13,9 @@ const WAITERS_MAX: usize = 64;
 const GAP_FIRST_NS: u64 = 1_000_000;
 /// No producer advertises more rarely.
 const GAP_MAX_NS: u64 = 1_000_000_000;
+/// Who has so many batches more left than others lags. With fewer nearly all would, and nobody
+/// would be heard.
+const BEHIND_BATCHES: u64 = 4;
 /// A piece lasts so many times as long as an answer takes, or asking is most of the work.
 const PIECE_ANSWERS_MIN: u64 = 4;
 
@@ -33,10 +36,12 @@ pub struct Producer {
     /// What others have left, and when consumers last told.
     left_typical: u64,
     told_ns: u64,
-    /// When a batch last became ready.
-    ready_ns: u64,
+    /// When a batch last became ready while no other was.
+    fresh_ns: u64,
     /// When to advertise, and how long to wait after that.
     advertise: Option<(u64, u64)>,
+    /// Whether it has advertised, since it was asked, as one that is the last to have something.
+    hurries: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +71,9 @@ impl Producer {
             answer_ns: 0,
             left_typical: 0,
             told_ns: 0,
-            ready_ns: 0,
+            fresh_ns: 0,
             advertise: None,
+            hurries: false,
         }
     }
 
@@ -87,7 +93,9 @@ impl Producer {
     ) {
         self.ledger.on_ready(piece);
         self.turn += 1;
-        self.ready_ns = now.ns;
+        if self.ledger.stock().ready == 1 {
+            self.fresh_ns = now.ns;
+        }
         self.offer(now, out);
     }
 
@@ -158,7 +166,12 @@ impl Producer {
         if self.ledger.next().is_some() {
             let mut dice = Dice(now.random);
             (0..2).for_each(|_| self.reserve(dice.below(self.place.consumers), out));
-            let gap_ns = (gap_ns + gap_ns / 2).min(GAP_MAX_NS);
+            // Everybody has time for the last one, but nobody is reminded for ever.
+            let gap_ns = if self.is_last(now) && !core::mem::replace(&mut self.hurries, true) {
+                gap_ns.min(self.gap_last_ns())
+            } else {
+                (gap_ns + gap_ns / 2).min(GAP_MAX_NS)
+            };
             self.advertise = Some((at_ns.max(now.ns) + gap_ns, gap_ns));
         }
     }
@@ -188,6 +201,7 @@ impl Producer {
 
     fn on_request(&mut self, asker: Waiter, wait: bool, now: Now, out: &mut Outbox<ToConsumer>) {
         self.advertise = None;
+        self.hurries = false;
         if self.ledger.next().is_some() {
             self.give(asker, false, now, out);
             return self.plan_advertising(now);
@@ -217,10 +231,14 @@ impl Producer {
             return None;
         }
         // What is taken as soon as it is ready shows that consumers wait for it, each for his own.
-        let is_fresh = now.ns <= self.ready_ns + PIECE_ANSWERS_MIN * self.answer_ns;
-        let least = if is_fresh { next.bytes } else { next.bytes / 4 };
+        // Else a piece is done in half the time that is left, since that is a guess: what is too
+        // small costs a message, what is too large the time of everybody.
+        let is_fresh = now.ns <= self.fresh_ns + PIECE_ANSWERS_MIN * self.answer_ns;
+        let (least, parts) = if is_fresh { (next.bytes, 1) } else { (next.bytes / 4, 2) };
         let left_bytes = self.ledger.left_bytes().min(self.left_typical(now).max(least));
-        let left_ns = self.pace.time_to_give(now.ns, left_bytes)?;
+        // One that was asked rarely, being ahead, is asked by all when the others have nothing.
+        let in_the_mean = self.pace.time_in_the_mean(now.ns, left_bytes)?;
+        let left_ns = self.pace.time_to_give(now.ns, left_bytes)?.min(in_the_mean) / parts;
         if left_ns >= time_of(next.bytes, mib_ns) / 4 * 3 {
             return None;
         }
@@ -267,13 +285,27 @@ impl Producer {
     fn lag(&self, now: Now) -> Lag {
         let (mine, typical) = (self.ledger.left_bytes(), self.left_typical(now));
         let batch = self.ledger.next().map_or(0, |piece| piece.bytes);
-        if mine > typical + batch {
+        if mine > typical + BEHIND_BATCHES * batch {
             Lag::Behind
         } else if mine + batch < typical {
             Lag::Ahead
         } else {
             Lag::Even
         }
+    }
+
+    /// Whether this is the end, and others are not known to have anything: then everybody has time
+    /// to hear of what is left here.
+    fn is_last(&self, now: Now) -> bool {
+        let typical = self.left_typical(now);
+        let batch = self.ledger.next().map_or(0, |piece| piece.bytes);
+        let is_unknown = typical > LEFT_UNKNOWN_BYTES / 2;
+        self.answer_ns > 0 && self.ledger.knows_left() && (typical < batch || is_unknown)
+    }
+
+    /// How long one that is the last to have something waits before it advertises.
+    fn gap_last_ns(&self) -> u64 {
+        16 * self.answer_ns
     }
 
     /// What others have left, if they have gone on since as this one has in the mean.
@@ -296,7 +328,7 @@ impl Producer {
             self.advertise = None;
         } else if self.advertise.is_none() {
             let gap_ns = match self.pace.gap_ns(now.ns) {
-                _ if self.ledger.is_ended() && self.answer_ns > 0 => 4 * self.answer_ns,
+                _ if self.is_last(now) => self.gap_last_ns(),
                 Some(gap_ns) => {
                     gap_ns.max(self.answer_ns)
                         * match self.lag(now) {

@@ -1,0 +1,163 @@
+//! A schedule of whole batches by one who knows everything: what a queue could reach.
+//!
+//! The fluid bound takes batches for water. They are not: none is worked on before it is read
+//! whole, or by two consumers at once, and the last one takes its time. How much of what a policy
+//! misses is due to that, this schedule tells. Whoever makes it knows all speeds, past and to
+//! come, and needs no messages; a consumer that is free begins a batch of the producer with most
+//! left, if it can be done by the deadline. The earliest deadline that all batches meet is found
+//! by bisection. (A greedy schedule, and none of pieces, so not a bound: only one that is reached.)
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use super::scenario::{Cast, QueueScenario};
+use crate::speed::Speed;
+
+/// The deadline is found to so many nanoseconds.
+const EXACT_NS: u64 = 20_000;
+
+/// When all batches of a queue in which nobody dies can be finished, not before `bound_ns`, in
+/// nanoseconds; links take no time.
+pub fn done_at(scenario: &QueueScenario, seed: u64, bound_ns: u64) -> u64 {
+    let cast = scenario.cast(seed);
+    let meets = |by_ns: u64| Schedule::new(scenario, &cast, by_ns).run();
+    let (mut low, mut step) = (bound_ns, EXACT_NS);
+    while !meets(low + step) {
+        (low, step) = (low + step, 2 * step);
+    }
+    let mut high = low + step;
+    while high - low > EXACT_NS {
+        let middle = low + (high - low) / 2;
+        if meets(middle) { high = middle } else { low = middle }
+    }
+    high
+}
+
+/// What happens next: the time, whether it is a producer's, and whose.
+type Event = Reverse<(u64, bool, usize)>;
+
+struct Schedule<'a> {
+    scenario: &'a QueueScenario,
+    cast: &'a Cast,
+    by_ns: u64,
+    events: BinaryHeap<Event>,
+    producers: Vec<Stock>,
+    /// Who has something ready, by what is left.
+    ready: BTreeSet<(u64, usize)>,
+    /// Who has time. One that cannot meet the deadline is not there any more.
+    free: Vec<usize>,
+    left: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Stock {
+    ready: u64,
+    unread: u64,
+    is_reading: bool,
+}
+
+impl<'a> Schedule<'a> {
+    fn new(scenario: &'a QueueScenario, cast: &'a Cast, by_ns: u64) -> Schedule<'a> {
+        let stock = Stock { ready: 0, unread: scenario.batches, is_reading: false };
+        Schedule {
+            scenario,
+            cast,
+            by_ns,
+            events: BinaryHeap::new(),
+            producers: vec![stock; cast.disks.len()],
+            ready: BTreeSet::new(),
+            free: (0..cast.cpus.len()).collect(),
+            left: scenario.batches * cast.disks.len() as u64,
+        }
+    }
+
+    /// Whether all batches are finished by then.
+    fn run(mut self) -> bool {
+        (0..self.producers.len()).for_each(|producer| self.read(producer, 0));
+        while let Some(&Reverse((now_ns, ..))) = self.events.peek() {
+            while let Some(&Reverse((at_ns, is_read, who))) = self.events.peek()
+                && at_ns == now_ns
+            {
+                self.events.pop();
+                if is_read { self.on_read(who, now_ns) } else { self.free.push(who) }
+            }
+            self.hand_out(now_ns);
+        }
+        self.left == 0
+    }
+
+    fn on_read(&mut self, producer: usize, now_ns: u64) {
+        let before = self.producers[producer];
+        self.ready.remove(&(before.ready + before.unread, producer));
+        let stock = &mut self.producers[producer];
+        (stock.ready, stock.unread, stock.is_reading) =
+            (before.ready + 1, before.unread - 1, false);
+        self.ready.insert((before.ready + before.unread, producer));
+        self.read(producer, now_ns);
+    }
+
+    fn read(&mut self, producer: usize, now_ns: u64) {
+        let stock = &mut self.producers[producer];
+        let more = stock.unread > 0 && stock.ready < u64::from(self.scenario.ready_max);
+        if more && !stock.is_reading {
+            stock.is_reading = true;
+            if let Some(done_ns) = self.done_at(&self.cast.disks[producer], now_ns) {
+                self.events.push(Reverse((done_ns, true, producer)));
+            }
+        }
+    }
+
+    /// Gives what is ready to those who are done with it first.
+    fn hand_out(&mut self, now_ns: u64) {
+        if self.ready.is_empty() || self.free.is_empty() {
+            return;
+        }
+        let mut free: Vec<_> = std::mem::take(&mut self.free)
+            .into_iter()
+            .filter_map(|who| Some((self.done_at(&self.cast.cpus[who], now_ns)?, who)))
+            .filter(|&(done_ns, _)| done_ns <= self.by_ns)
+            .collect();
+        free.sort_unstable_by(|a, b| b.cmp(a));
+        while !free.is_empty()
+            && let Some((left, producer)) = self.ready.pop_last()
+        {
+            let (done_ns, consumer) = free.pop().expect("one that is free");
+            self.events.push(Reverse((done_ns, false, consumer)));
+            self.left -= 1;
+            self.producers[producer].ready -= 1;
+            if self.producers[producer].ready > 0 {
+                self.ready.insert((left - 1, producer));
+            }
+            self.read(producer, now_ns);
+        }
+        self.free = free.into_iter().map(|(_, who)| who).collect();
+    }
+
+    fn done_at(&self, speed: &Speed, now_ns: u64) -> Option<u64> {
+        speed.done_at(now_ns, self.scenario.batch_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{Perturbation, Share, Side, When};
+
+    const MS: u64 = 1_000_000;
+
+    fn reached_ms(producers: u32, consumers: u32, slower: f64) -> u64 {
+        let when = When::Always;
+        let slow = Perturbation { side: Side::Consumers, share: Share::Count(1), slower, when };
+        let base = QueueScenario { producers, consumers, batches: 10, ..QueueScenario::default() };
+        let scenario = QueueScenario { perturbations: vec![slow], ..base };
+        done_at(&scenario, 1, 0).div_ceil(MS)
+    }
+
+    #[test]
+    fn whole_batches_are_read_before_they_are_worked_on() {
+        // Ten batches of 10 ms each side, one after the other; four a producer, of 40 ms; and one
+        // consumer who would finish nothing in time.
+        assert_eq!([reached_ms(1, 1, 1.0), reached_ms(1, 4, 1.0)], [110, 140]);
+        assert_eq!(reached_ms(2, 2, 1e6), 10 + 20 * 10);
+    }
+}
