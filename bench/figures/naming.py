@@ -214,4 +214,4 @@ def draw(axes: Any, results: dict[str, Any]) -> None:
     right.invert_yaxis()
     right.axvspan(0.95, 1.05, color="#eaeef2", zorder=0)
     right.set_xlim(0.93, 1.07)
-    right.set_xlabel("the report's ideal / the simulator's bound (claim: 0.95 to 1.05)")
+    right.set_xlabel("the report's ideal by the simulator's bound")
