@@ -13,6 +13,8 @@ const WAITERS_MAX: usize = 64;
 const GAP_FIRST_NS: u64 = 1_000_000;
 /// No producer advertises more rarely.
 const GAP_MAX_NS: u64 = 1_000_000_000;
+/// Nor, when it has read all, than so many answers take: what nobody finds then is the tail.
+const END_GAP_ANSWERS: u64 = 16;
 /// A piece lasts so many times as long as an answer takes, or asking is most of the work.
 const PIECE_ANSWERS_MIN: u64 = 4;
 
@@ -158,7 +160,11 @@ impl Producer {
         if self.ledger.next().is_some() {
             let mut dice = Dice(now.random);
             (0..2).for_each(|_| self.reserve(dice.below(self.place.consumers), out));
-            let gap_ns = (gap_ns + gap_ns / 2).min(GAP_MAX_NS);
+            let gap_max_ns = match self.ledger.is_ended() && self.answer_ns > 0 {
+                true => END_GAP_ANSWERS.saturating_mul(self.answer_ns).min(GAP_MAX_NS),
+                false => GAP_MAX_NS,
+            };
+            let gap_ns = (gap_ns + gap_ns / 2).min(gap_max_ns);
             self.advertise = Some((at_ns.max(now.ns) + gap_ns, gap_ns));
         }
     }
