@@ -373,6 +373,14 @@ mod tests {
         let counts = counts.iter().find(|counts| counts.name == "held").unwrap();
         assert_eq!((counts.read.bytes, counts.written.bytes), (180_000, 0));
         assert!(counts.read.busy > Duration::ZERO);
+        // With another rate, it is the same disk.
+        let faster = Disk::new("held", folder.path(), Mode::Auto).unwrap().with_rate(1 << 30);
+        let read = faster.read_at(&faster.open(&path).unwrap(), 0, 90_000, Way::Buffered);
+        assert_eq!(read.unwrap().wait().unwrap().len(), 90_000);
+        let counts = disk_counts();
+        let mut counts = counts.iter().filter(|counts| counts.name == "held");
+        assert_eq!(counts.next().map(|counts| counts.read.bytes), Some(270_000));
+        assert!(counts.next().is_none());
     }
 
     #[test]
@@ -386,7 +394,7 @@ mod tests {
             .map(|part| disk.read_at(&file, part * 10_000, 10_000, Way::Buffered).unwrap())
             .collect();
         reads.into_iter().for_each(|read| assert_eq!(read.wait().unwrap().len(), 10_000));
-        assert!(began.elapsed() >= Duration::from_millis(50));
+        assert!(began.elapsed() >= Duration::from_millis(60));
         assert!(disk.read_cached(&file, 0, 10).unwrap().is_none());
     }
 }

@@ -4,7 +4,7 @@
 //! use the disk, and is that of the disk and not of each file. A limited disk has threads of its
 //! own: requests that wait for their turn must not hold up other disks on the same device.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -36,17 +36,18 @@ pub struct DiskCounts {
 
 /// What every disk of this process has done so far that has done anything.
 pub fn disk_counts() -> Vec<DiskCounts> {
-    let known = registry();
-    let mut all: Vec<DiskCounts> = known
-        .iter()
-        .map(|(key, known)| {
-            let [read, written] = known.meter.read();
-            DiskCounts { name: key.name.clone(), folder: key.folder.clone(), read, written }
-        })
-        .filter(|counts| counts.read.bytes + counts.written.bytes > 0)
-        .collect();
-    all.sort_by(|a, b| (&a.name, &a.folder).cmp(&(&b.name, &b.folder)));
-    all
+    let mut all: BTreeMap<(String, Option<PathBuf>), [Moved; 2]> = BTreeMap::new();
+    // A disk that had another rate before is the same disk.
+    for (key, known) in registry().iter() {
+        let sums = all.entry((key.name.clone(), key.folder.clone())).or_default();
+        for (sum, moved) in sums.iter_mut().zip(known.meter.read()) {
+            (sum.bytes, sum.busy) = (sum.bytes + moved.bytes, sum.busy + moved.busy);
+        }
+    }
+    all.retain(|_, [read, written]| read.bytes + written.bytes > 0);
+    all.into_iter()
+        .map(|((name, folder), [read, written])| DiskCounts { name, folder, read, written })
+        .collect()
 }
 
 /// What tells disks apart.
