@@ -15,9 +15,12 @@ import importlib
 import json
 import os
 import platform
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
@@ -84,6 +87,18 @@ def keep(name: str, figure: ModuleType, results: dict, claims: list[dict]) -> No
     drawing.tight_layout()
     drawing.savefig(RESULTS / f"{today}-{name}.png", dpi=120)
     plt.close(drawing)
+
+
+def simulated(seed: int = 1, **scenario: Any) -> dict[str, Any]:
+    """What the simulator says of a distributed queue; the fields are those of its scenarios."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"kind": "queue", **scenario}, file)
+        file.flush()
+        program = Path(sys.executable).with_name("euphrates")
+        call = [program, "sim", file.name, "--json", "--seed", str(seed)]
+        told = subprocess.run(call, check=True, stdout=subprocess.PIPE).stdout
+    report: dict[str, Any] = json.loads(told)
+    return report
 
 
 def main() -> None:

@@ -368,16 +368,30 @@ fn a_reader_that_waits_ends_when_the_flow_is_cancelled() {
         let reader = scope.spawn(|| -> Result<()> {
             cancel.wake_me();
             let mut reader = reading.reader(&cancel);
-            // The first request of a disk is served at once.
-            while reader.next_block().map(|block| block.is_some())? {
-                let _ = tell.send(());
-            }
-            Ok(())
+            tell.send(()).unwrap();
+            // At a byte a second, the first block is a long way off.
+            reader.next_block().map(drop)
         });
         told.recv().unwrap();
         cancel.cancel();
         assert_eq!(reader.join().unwrap().unwrap_err().kind(), Kind::Interrupted);
     });
+}
+
+#[test]
+fn divided_in_advance_a_reader_gets_its_own_segments_and_no_others() {
+    let home = home_of(&[None; 3]);
+    write(home.path(), 30, false, options(3, 1, None)).unwrap();
+    let reading = Collection::open(home.path(), "c").unwrap().reading(ReadAs::default()).unwrap();
+    let cancel = Arc::new(Cancel::default());
+    // One after the other: nobody waits for who has not begun, or has more readers than segments.
+    let blocks = |number| {
+        let mut reader = reading.reader_of(&cancel, number, 4);
+        std::iter::from_fn(|| reader.next_block().unwrap()).count()
+    };
+    let all: Vec<usize> = (0..4).map(blocks).collect();
+    assert!(all[..3].iter().all(|&blocks| blocks > 0), "{all:?}");
+    assert_eq!((all.iter().sum::<usize>(), all[3]), (30, 0));
 }
 
 #[test]

@@ -148,14 +148,15 @@ impl Rate {
         Rate { bytes_per_second: bytes_per_second.max(1), free_at_ns: 0 }
     }
 
-    /// When, in nanoseconds of the caller's clock, a request of `bytes` may start that came `now`.
-    pub fn start_at(&mut self, now_ns: u64, bytes: u64) -> u64 {
+    /// When, in nanoseconds of the caller's clock, a request of `bytes` is done that came `now`:
+    /// one after the other, each after its own time, as a disk does it.
+    pub fn done_at(&mut self, now_ns: u64, bytes: u64) -> u64 {
         let start = self.free_at_ns.max(now_ns);
         let nanoseconds = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second);
         let lasts = u64::try_from(nanoseconds).unwrap_or(u64::MAX);
         self.free_at_ns = start.saturating_add(lasts);
         debug_assert!(start >= now_ns && self.free_at_ns >= start);
-        start
+        self.free_at_ns
     }
 }
 
@@ -230,13 +231,13 @@ mod tests {
     fn requests_of_any_size_keep_the_rate() {
         for bytes in [1, 1000, 4 << 20] {
             let mut rate = Rate::new(1_000_000);
-            let starts: alloc::vec::Vec<u64> = (0..101).map(|_| rate.start_at(7, bytes)).collect();
-            assert_eq!(starts[0], 7);
-            assert_eq!(starts[100] - 7, 100 * bytes * 1000);
+            let ends: alloc::vec::Vec<u64> = (0..100).map(|_| rate.done_at(7, bytes)).collect();
+            assert_eq!(ends[0] - 7, bytes * 1000);
+            assert_eq!(ends[99] - 7, 100 * bytes * 1000);
         }
         let mut idle = Rate::new(1);
-        idle.start_at(0, 1);
-        assert_eq!(idle.start_at(9_000_000_000, 1), 9_000_000_000, "rest is not saved up");
-        assert_eq!(Rate::new(0).start_at(0, u64::MAX), 0);
+        idle.done_at(0, 1);
+        assert_eq!(idle.done_at(9_000_000_000, 1), 10_000_000_000, "rest is not saved up");
+        assert_eq!(Rate::new(0).done_at(0, u64::MAX), u64::MAX);
     }
 }

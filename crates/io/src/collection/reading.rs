@@ -81,6 +81,21 @@ impl Reading {
         }
     }
 
+    /// One of so many readers, for which the segments of several disks are divided in advance.
+    pub fn reader_of(
+        &self,
+        cancel: &Arc<Cancel>,
+        number: usize,
+        readers: usize,
+    ) -> CollectionReader {
+        match self {
+            Reading::Plain(..) => self.reader(cancel),
+            Reading::Declustered(declustered) => {
+                CollectionReader::Declustered(declustered.reader_of(cancel, number, readers))
+            }
+        }
+    }
+
     /// What there is to say of it, for people: how much came from each disk, what was damaged.
     pub fn remark(&self) -> Option<String> {
         match self {

@@ -4,6 +4,8 @@
 //! lock, so no wake-up between its look and its parking is lost.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::iter::StepBy;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, Thread};
@@ -32,6 +34,8 @@ pub struct Declustered(Arc<Shared>);
 pub struct Reader {
     shared: Arc<Shared>,
     cancel: Arc<Cancel>,
+    /// The segments it takes blocks of, if there is no order.
+    own: StepBy<Range<usize>>,
     /// Of a stream: the run it is in, and its blocks that have not come.
     run: Option<(u64, usize)>,
 }
@@ -146,7 +150,14 @@ impl Declustered {
 
     /// A reader for one thread, which the end of the flow unparks.
     pub fn reader(&self, cancel: &Arc<Cancel>) -> Reader {
-        Reader { shared: self.0.clone(), cancel: cancel.clone(), run: None }
+        self.reader_of(cancel, 0, 1)
+    }
+
+    /// One of so many readers, for which the segments are divided in advance: an unordered reader
+    /// gets nothing of the others' segments, a stream is not divided.
+    pub fn reader_of(&self, cancel: &Arc<Cancel>, number: usize, readers: usize) -> Reader {
+        let own = (number..self.0.parts.len().max(number)).step_by(readers);
+        Reader { shared: self.0.clone(), cancel: cancel.clone(), own, run: None }
     }
 
     /// How much came from each disk, and what was damaged.
@@ -201,8 +212,10 @@ impl Reader {
                     None => return Ok(None),
                     Some(found) => found,
                 },
-                None if state.left == 0 => return Ok(None),
-                None => shared.take_any(&mut state).map(|got| (got, 0, false)),
+                None if self.own.clone().all(|own| state.policies[own].is_done()) => {
+                    return Ok(None);
+                }
+                None => shared.take_any(&mut state, &self.own).map(|got| (got, 0, false)),
             };
             if found.is_some() {
                 return Ok(found);
@@ -352,11 +365,11 @@ impl Shared {
         }
     }
 
-    /// Any block that is there, of each segment in turn.
-    fn take_any(&self, state: &mut State) -> Option<Got> {
-        let segments = self.parts.len();
-        let turns = (0..segments).map(|by| (state.turn + by) % segments);
-        for segment in turns.collect::<Vec<_>>() {
+    /// Any block that is there, of each of these segments in turn.
+    fn take_any(&self, state: &mut State, own: &StepBy<Range<usize>>) -> Option<Got> {
+        let turn = state.turn;
+        let later = own.clone().filter(|&segment| segment >= turn);
+        for segment in later.chain(own.clone().take_while(|&segment| segment < turn)) {
             if let Some(got) = self.take(state, segment) {
                 state.turn = segment + 1;
                 return Some(got);

@@ -191,7 +191,7 @@ impl Shared {
 
     fn serve(&self, job: Job) {
         let Job { request, then, meter } = job;
-        self.wait_for_turn(request.buffer.len() as u64);
+        self.take_time(request.buffer.len() as u64);
         let Request { op, file, offset, mut buffer, way, tag } = request;
         let result = match op {
             Op::Read => file.read(way, offset, &mut buffer),
@@ -201,15 +201,16 @@ impl Shared {
         then(Completion { tag, buffer, done: result });
     }
 
-    fn wait_for_turn(&self, bytes: u64) {
+    /// Waits as long as a disk of the queue's rate would take.
+    fn take_time(&self, bytes: u64) {
         let mut pace = self.pace();
         loop {
             let now = self.began.elapsed();
             let Some(rate) = &mut pace.rate else { return };
-            let start = Duration::from_nanos(rate.start_at(now.as_nanos() as u64, bytes));
+            let done = Duration::from_nanos(rate.done_at(now.as_nanos() as u64, bytes));
             let changes = pace.changes;
             while pace.changes == changes {
-                let left = start.saturating_sub(self.began.elapsed());
+                let left = done.saturating_sub(self.began.elapsed());
                 if left.is_zero() {
                     return;
                 }

@@ -162,7 +162,11 @@ impl Placed for Read {
 impl Source {
     fn read(&self, ports: &mut Ports, is_stream: bool) -> Result<()> {
         let reading = self.reading.get().expect("prepared before it is read");
-        let mut reader = reading.reader(&ports.setup().cancel);
+        let setup = ports.setup();
+        let mut reader = match setup.is_divided {
+            true => reading.reader_of(&setup.cancel, setup.instance, setup.instances),
+            false => reading.reader(&setup.cancel),
+        };
         let mut begun = None;
         while let Some(block) = reader.next_block()? {
             if is_stream && begun != Some(block.run) {

@@ -59,7 +59,7 @@ impl Consumer {
         Consumer {
             place,
             limits,
-            known: Known::default(),
+            known: Known::new(place),
             held: VecDeque::new(),
             held_bytes: 0,
             serving: None,

@@ -7,15 +7,19 @@
 use alloc::vec::Vec;
 
 use super::super::ledger::LEFT_UNKNOWN_BYTES;
-use super::super::{Peer, Stock};
+use super::super::{Peer, Place, Stock};
 
-/// Producers remembered. More than a handful only brings older news.
-const KNOWN_MAX: usize = 32;
+/// Producers remembered at least, and at most. More than a handful only brings older news; but
+/// where producers are many times as many as consumers, what is forgotten may be found too late.
+const KNOWN: [usize; 2] = [32, 128];
+/// So many times the producers a consumer has to serve, in between.
+const KNOWN_TIMES: u32 = 6;
 
 /// The last word of some producers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Known {
     entries: Vec<Entry>,
+    entries_max: usize,
     /// How much less producers had when they were heard of again, and after how long.
     less_bytes: u64,
     age_ns: u64,
@@ -29,6 +33,13 @@ struct Entry {
 }
 
 impl Known {
+    /// Nobody is known yet.
+    pub fn new(place: Place) -> Known {
+        let served = place.producers.div_ceil(place.consumers.max(1));
+        let entries_max = (served.saturating_mul(KNOWN_TIMES) as usize).clamp(KNOWN[0], KNOWN[1]);
+        Known { entries: Vec::new(), entries_max, less_bytes: 0, age_ns: 0 }
+    }
+
     /// A producer said what it has. If there are too many, the one with least is forgotten.
     pub fn on_stock(&mut self, peer: Peer, stock: Stock, now_ns: u64) {
         let entry = Entry { peer, stock, heard_ns: now_ns };
@@ -43,13 +54,13 @@ impl Known {
             }
             None if stock.left == 0 => {}
             None => {
-                if self.entries.len() == KNOWN_MAX {
+                if self.entries.len() == self.entries_max {
                     self.forget_least(now_ns);
                 }
                 self.entries.push(entry);
             }
         }
-        debug_assert!(self.entries.len() <= KNOWN_MAX);
+        debug_assert!(self.entries.len() <= self.entries_max);
     }
 
     /// A producer was asked: it is believed to have one piece less.
@@ -125,13 +136,23 @@ impl Known {
 mod tests {
     use super::*;
 
+    fn known(producers: u32, consumers: u32) -> Known {
+        Known::new(Place { me: 0, producers, consumers })
+    }
+
+    #[test]
+    fn more_are_remembered_where_more_have_to_be_served() {
+        let max = |producers, consumers| known(producers, consumers).entries_max;
+        assert_eq!([max(1, 1000), max(32, 4), max(1000, 50), max(u32::MAX, 1)], [32, 48, 120, 128]);
+    }
+
     #[test]
     fn the_laggard_is_asked_first_and_few_are_remembered() {
-        let mut known = Known::default();
+        let mut known = known(100, 100);
         for peer in 0..100 {
             known.on_stock(peer, Stock { ready: u32::from(peer != 50), left: u64::from(peer) }, 0);
         }
-        assert_eq!(known.entries.len(), KNOWN_MAX);
+        assert_eq!(known.entries.len(), 32);
         assert_eq!(known.laggard_ready(0), Some(99));
         known.on_asked(99);
         assert_eq!((known.laggard_ready(0), known.laggard(None, 0)), (Some(98), Some(99)));
@@ -142,7 +163,7 @@ mod tests {
 
     #[test]
     fn old_news_count_for_less() {
-        let mut known = Known::default();
+        let mut known = known(100, 100);
         known.on_stock(1, Stock { ready: 1, left: 2_000_000 }, 0);
         // The other loses 1,000 bytes in each 2^20 ns.
         let laggard_after = |known: &mut Known, i: u64| {
