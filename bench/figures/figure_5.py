@@ -54,9 +54,9 @@ def once(cluster: Cluster, way: str, slow: int) -> dict[str, Any]:
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    points = [0, 1, 8, 10, 15] if quick else SLOW["late_binding"]
+    points = [1, 8, 12] if quick else SLOW["late_binding"]
     runs = []
-    with Cluster(NODES, BLOCKS // 4 if quick else BLOCKS) as cluster:
+    with Cluster(NODES, BLOCKS * 3 // 4 if quick else BLOCKS) as cluster:
         for slow in points:
             runs += [once(cluster, way, slow) for way, which in SLOW.items() if slow in which]
         # The others are known well enough by one run each.
