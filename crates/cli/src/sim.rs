@@ -56,9 +56,9 @@ fn smaller(scenario: &Scenario, seed: u64, at_least: f64, complaint: String) -> 
 fn page(report: &Report) -> String {
     let mut text = format!("seed            {}\n", report.seed);
     text += &format!("completed       {:.1} ms\n", report.completed_ms);
-    text += &format!("fluid bound     {:.1} ms\n", report.bound_ms);
+    text += &format!("bound           {:.1} ms\n", report.bound_ms);
     text += &format!("fraction        {:.3}\n", report.fraction);
-    text += &format!("consumers idle  {:.1} %\n", report.idle * 100.0);
+    text += &format!("idle            {:.1} %\n", report.idle * 100.0);
     text += &format!("tail            {:.1} ms\n", report.tail_ms);
     text += &format!("batches         {} in {} pieces\n", report.batches, report.pieces);
     text += &format!("messages        {:.2} a batch\n", report.messages_per_batch);

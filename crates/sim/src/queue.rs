@@ -5,5 +5,6 @@ mod scenario;
 mod tally;
 mod world;
 
+pub(crate) use scenario::speed_of;
 pub use scenario::{Death, Link, Perturbation, PolicyName, QueueScenario, Share, Side, When};
 pub use world::run;

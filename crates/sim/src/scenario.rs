@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::disks::MirrorsScenario;
 use crate::queue::QueueScenario;
 use crate::report::Report;
 
@@ -11,6 +12,8 @@ use crate::report::Report;
 pub enum Scenario {
     /// A distributed queue between producers and consumers.
     Queue(QueueScenario),
+    /// A mirrored collection that is read.
+    Mirrors(MirrorsScenario),
 }
 
 impl Scenario {
@@ -25,13 +28,15 @@ impl Scenario {
     pub fn check(&self) -> Result<(), String> {
         match self {
             Scenario::Queue(queue) => queue.check(),
+            Scenario::Mirrors(mirrors) => mirrors.check(),
         }
     }
 
-    /// The same with so many nodes on each side.
+    /// The same with so many nodes on each side, or so many disks.
     pub fn with_nodes(mut self, nodes: u32) -> Scenario {
         match &mut self {
             Scenario::Queue(queue) => (queue.producers, queue.consumers) = (nodes, nodes),
+            Scenario::Mirrors(mirrors) => mirrors.disks = nodes,
         }
         self
     }
@@ -46,6 +51,7 @@ impl Scenario {
 pub fn run(scenario: &Scenario, seed: u64) -> Report {
     match scenario {
         Scenario::Queue(queue) => crate::queue::run(queue, seed),
+        Scenario::Mirrors(mirrors) => crate::disks::run_scenario(mirrors, seed),
     }
 }
 
@@ -83,11 +89,18 @@ mod tests {
         assert!(shipped.len() >= 5);
         for (name, scenario) in shipped {
             assert_eq!(Scenario::parse(&scenario.to_json()), Ok(scenario.clone()), "{name}");
-            let Scenario::Queue(mut queue) = scenario;
-            queue.producers = queue.producers.min(60);
-            queue.consumers = queue.consumers.min(60);
-            queue.batches = queue.batches.min(50);
-            let small = Scenario::Queue(queue);
+            let mut small = scenario;
+            match &mut small {
+                Scenario::Queue(queue) => {
+                    queue.producers = queue.producers.min(60);
+                    queue.consumers = queue.consumers.min(60);
+                    queue.batches = queue.batches.min(50);
+                }
+                Scenario::Mirrors(mirrors) => {
+                    mirrors.disks = mirrors.disks.min(60);
+                    mirrors.blocks = mirrors.blocks.min(50);
+                }
+            }
             assert_eq!(attempt(&small, 1), attempt(&small, 1), "{name}");
             assert!(attempt(&small, 1).is_ok(), "{name}: {:?}", attempt(&small, 1));
         }
@@ -102,5 +115,8 @@ mod tests {
         let all_die = r#"{"kind": "queue", "consumers": 1,
             "deaths": [{"side": "consumers", "node": 0, "at_ms": 1}]}"#;
         assert!(wrong(all_die).contains("must live"));
+        let lost = r#"{"kind": "mirrors", "copies": 1, "deaths": [{"disk": 0, "at_ms": 1}]}"#;
+        assert!(wrong(lost).contains("none left"));
+        assert!(wrong(r#"{"kind": "mirrors", "disks": 3, "copies": 4}"#).contains("copies"));
     }
 }

@@ -1,5 +1,6 @@
 //! From a scenario that fails to a smaller one that fails too.
 
+use crate::disks::MirrorsScenario;
 use crate::queue::QueueScenario;
 use crate::scenario::Scenario;
 
@@ -29,7 +30,44 @@ pub fn shrink(scenario: &Scenario, mut fails: impl FnMut(&Scenario) -> bool) -> 
 /// Scenarios a step smaller, the boldest steps first: what happens to few nodes may be needed for
 /// them to fail as well, and not for many.
 fn smaller(scenario: &Scenario) -> Vec<Scenario> {
-    let Scenario::Queue(queue) = scenario;
+    match scenario {
+        Scenario::Queue(queue) => smaller_queues(queue),
+        Scenario::Mirrors(mirrors) => smaller_mirrors(mirrors),
+    }
+}
+
+fn smaller_mirrors(mirrors: &MirrorsScenario) -> Vec<Scenario> {
+    let mut all = Vec::new();
+    let mut with = |change: &dyn Fn(&mut MirrorsScenario)| {
+        let mut changed = mirrors.clone();
+        change(&mut changed);
+        if changed != *mirrors {
+            all.push(Scenario::Mirrors(changed));
+        }
+    };
+    for at in 0..mirrors.perturbations.len() {
+        with(&|mirrors| {
+            mirrors.perturbations.remove(at);
+        });
+    }
+    for at in 0..mirrors.deaths.len() {
+        with(&|mirrors| {
+            mirrors.deaths.remove(at);
+        });
+    }
+    with(&|mirrors| mirrors.seek_ms = 0.0);
+    with(&|mirrors| mirrors.stream_window_bytes = None);
+    with(&|mirrors| mirrors.segments_each = 1);
+    for part in [2, 4, 8] {
+        with(&|mirrors| mirrors.disks = (mirrors.disks - mirrors.disks / part).max(1));
+        with(&|mirrors| mirrors.blocks = (mirrors.blocks - mirrors.blocks / part).max(1));
+    }
+    with(&|mirrors| mirrors.disks = mirrors.disks.saturating_sub(1));
+    with(&|mirrors| mirrors.blocks = mirrors.blocks.saturating_sub(1));
+    all
+}
+
+fn smaller_queues(queue: &QueueScenario) -> Vec<Scenario> {
     let mut all = Vec::new();
     let mut with = |change: &dyn Fn(&mut QueueScenario)| {
         let mut changed = queue.clone();
@@ -90,10 +128,22 @@ mod tests {
             ..QueueScenario::default()
         };
         let fails = |scenario: &Scenario| run(scenario, 1).pieces >= 10;
-        let Scenario::Queue(small) = shrink(&Scenario::Queue(scenario), fails);
+        let Scenario::Queue(small) = shrink(&Scenario::Queue(scenario), fails) else {
+            panic!("of another kind");
+        };
         assert!(fails(&Scenario::Queue(small.clone())));
         let batches = small.batches * u64::from(small.producers);
         assert!(batches <= 20 && small.consumers <= 2, "{small:?}");
         assert!(small.deaths.is_empty() && small.work_spread == 0.0);
+    }
+
+    #[test]
+    fn mirrors_become_small_too() {
+        let scenario = MirrorsScenario { blocks: 40, segments_each: 2, ..Default::default() };
+        let fails = |scenario: &Scenario| run(scenario, 1).batches >= 10;
+        let Scenario::Mirrors(small) = shrink(&Scenario::Mirrors(scenario), fails) else {
+            panic!("of another kind");
+        };
+        assert!(small.blocks * small.disks <= 12 && small.segments_each == 1, "{small:?}");
     }
 }

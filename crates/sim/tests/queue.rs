@@ -65,7 +65,7 @@ fn what_a_stuck_consumer_holds_does_not_grow_with_the_producers() {
 #[test]
 fn a_fast_consumer_that_is_far_gets_the_slots_it_needs_and_a_near_one_does_not() {
     let text = include_str!("../scenarios/far.json");
-    let Scenario::Queue(far) = Scenario::parse(text).expect("a sound scenario");
+    let Ok(Scenario::Queue(far)) = Scenario::parse(text) else { panic!("a sound queue") };
     let report = simulated(&far);
     assert!(report.fraction >= 0.9 && report.held_pieces_max > 8, "{report:?}");
     let near = QueueScenario { links: Vec::new(), ..far };

@@ -42,6 +42,7 @@ pub(super) struct Served {
     told: Told,
     begun_bytes: u64,
     knows_idle: bool,
+    is_gone: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -120,17 +121,28 @@ impl Disk {
         self.readers.entry(reader).or_insert(Served { rank, ..Served::default() });
     }
 
-    /// A reader is done, or gone. What is in flight for it is still answered with `on_done`.
+    /// A reader is done, or gone, and its number will not come back. What is in flight for it is
+    /// still answered with `on_done`; then it is forgotten.
     pub fn on_gone(&mut self, reader: u32) {
         if let Some(served) = self.readers.get_mut(&reader) {
+            served.is_gone = true;
             served.claims.clear();
             served.begun.iter_mut().for_each(|begun| begun.is_wanted = false);
+        }
+        self.forget_gone(reader);
+    }
+
+    fn forget_gone(&mut self, reader: u32) {
+        let is_over = |served: &Served| served.is_gone && served.begun.is_empty();
+        if self.readers.get(&reader).is_some_and(is_over) {
+            self.readers.remove(&reader);
         }
     }
 
     /// A reader says something. What comes from one that is not known is not listened to.
     pub fn on_message(&mut self, reader: u32, message: ToDisk, out: &mut Outbox) {
-        let Some(served) = self.readers.get_mut(&reader) else { return };
+        let known = self.readers.get_mut(&reader);
+        let Some(served) = known.filter(|served| !served.is_gone) else { return };
         match message {
             ToDisk::Claim { block, bytes, again, told } => {
                 let arrival = self.arrivals;
@@ -156,8 +168,7 @@ impl Disk {
 
     /// The next block to read, if there is one and the disk can take it. Ask until there is none.
     pub fn next(&mut self, now_ns: u64, out: &mut Outbox) -> Option<Begin> {
-        let queue_ns = self.interval_ns.saturating_mul(self.in_flight as u64);
-        if self.in_flight == self.depth_max || queue_ns > QUEUE_NS_MAX {
+        if self.in_flight == self.depth_max || self.queue_ns(now_ns) > QUEUE_NS_MAX {
             return None;
         }
         let Some(reader) = self.choose() else {
@@ -179,6 +190,13 @@ impl Disk {
         Some(Begin { reader, block, bytes })
     }
 
+    /// How long a request would wait in the device, less what the one being read has taken already:
+    /// so a slow disk is given the next block while it reads one, but not much earlier.
+    fn queue_ns(&self, now_ns: u64) -> u64 {
+        let passed_ns = now_ns.saturating_sub(self.busy_from_ns).min(self.interval_ns);
+        self.interval_ns.saturating_mul(self.in_flight as u64).saturating_sub(passed_ns)
+    }
+
     fn choose(&mut self) -> Option<u32> {
         let readers = self.readers.iter_mut();
         match &mut self.order {
@@ -191,7 +209,7 @@ impl Disk {
 
     fn tell_idle(&mut self, out: &mut Outbox) {
         for (&reader, served) in &mut self.readers {
-            if !core::mem::replace(&mut served.knows_idle, true) {
+            if !served.is_gone && !core::mem::replace(&mut served.knows_idle, true) {
                 out.push((reader, ToReader::Idle));
             }
         }
@@ -206,8 +224,14 @@ impl Disk {
         let interval_ns = now_ns.saturating_sub(self.busy_from_ns);
         self.interval_ns = self.interval_ns / 2 + interval_ns / 2;
         self.busy_from_ns = now_ns;
+        self.forget_gone(reader);
         self.check();
         begun.is_wanted
+    }
+
+    /// Readers that are not gone, or for whom something is in flight.
+    pub fn readers(&self) -> usize {
+        self.readers.len()
     }
 
     /// Requests in flight.

@@ -183,3 +183,21 @@ fn a_claim_can_be_withdrawn_until_it_is_begun_and_idle_is_said_once() {
     assert!(disk.next(1, &mut out).is_none() && disk.next(1, &mut out).is_none());
     assert_eq!(out, [(7, ToReader::Idle)]);
 }
+
+#[test]
+fn who_is_gone_is_forgotten_when_nothing_is_in_flight_for_him() {
+    let mut disk = Disk::new(Order::Arrival(Arrival), 1);
+    let mut out = Vec::new();
+    for reader in 0..100 {
+        disk.on_reader(reader, 0);
+        disk.on_message(reader, claim(0, 10), &mut out);
+        disk.on_message(reader, claim(1, 10), &mut out);
+        assert!(disk.next(0, &mut out).is_some());
+        disk.on_gone(reader);
+        disk.on_message(reader, claim(2, 10), &mut out);
+        assert_eq!(disk.readers(), 1, "what is in flight will be answered");
+        assert!(!disk.on_done(reader, 0, 1), "nobody wants it");
+        assert_eq!(disk.readers(), 0);
+    }
+    disk.on_gone(7);
+}

@@ -8,6 +8,7 @@
 
 pub mod bound;
 mod run;
+mod scenario;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use euphrates_policy::declustering::Order;
 use euphrates_policy::declustering::reader::{NoCopy, Settings};
 
 pub use run::run;
+pub use scenario::{DiskDeath, MirrorsScenario, SlowDisks, Way, run_scenario};
 
 use crate::speed::Speed;
 use bound::Demand;
@@ -85,6 +87,8 @@ pub struct Report {
     pub seeks: u64,
     /// What one reader held at most.
     pub held_bytes: u64,
+    /// Events simulated.
+    pub events: u64,
 }
 
 impl Report {

@@ -319,6 +319,7 @@ impl<'a> Simulation<'a> {
                 self.report.again += it.again() as u64;
             }
         }
+        self.report.events = self.events.count();
         self.report
     }
 }

@@ -128,7 +128,7 @@ pub enum Share {
 }
 
 impl Share {
-    fn of(self, nodes: u32) -> u32 {
+    pub(crate) fn of(self, nodes: u32) -> u32 {
         match self {
             Share::Count(count) => count.min(nodes),
             Share::Part(part) => ((part * f64::from(nodes)) as u32).clamp(1, nodes),
@@ -291,7 +291,8 @@ impl QueueScenario {
         let mine = self.perturbations.iter().filter(|perturbation| perturbation.side == side);
         let mine: Vec<_> = mine.map(|p| (p, p.share.of(nodes))).collect();
         let speed = |node: u32| {
-            let hit = mine.iter().filter(|&&(_, share)| node < share).map(|&(p, _)| p);
+            let hit = mine.iter().filter(|&&(_, share)| node < share);
+            let hit = hit.map(|&(p, _)| (p.slower, p.when));
             speed_of(full, hit, self.horizon_ns(), random)
         };
         (0..nodes).map(speed).collect()
@@ -305,18 +306,18 @@ impl QueueScenario {
 }
 
 /// A speed with perturbations, each of which divides it while it is there.
-fn speed_of<'a>(
+pub(crate) fn speed_of(
     full: u64,
-    perturbations: impl Iterator<Item = &'a Perturbation>,
+    perturbations: impl Iterator<Item = (f64, When)>,
     horizon_ns: u64,
     random: &mut Random,
 ) -> Speed {
     let ns = |ms: f64| (ms * MS as f64) as u64;
     let factor = |slower: f64| if slower == 0.0 { 0.0 } else { 1.0 / slower };
     let mut stretches: Vec<(u64, u64, f64)> = Vec::new();
-    for perturbation in perturbations {
-        let factor = factor(perturbation.slower);
-        match perturbation.when {
+    for (slower, when) in perturbations {
+        let factor = factor(slower);
+        match when {
             When::Always => stretches.push((0, u64::MAX, factor)),
             When::Between { from_ms, until_ms } => {
                 stretches.push((ns(from_ms), ns(until_ms), factor));
