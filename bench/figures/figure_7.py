@@ -30,7 +30,7 @@ import rig
 
 TITLE = "River, figure 7: mirrored disks are read, some beside a competing reader"
 PANELS = 2
-POINTS = {4: [0, 1, 2, 3, 4], 16: [0, 1, 4, 8, 16]}
+POINTS = {4: [0, 1, 2, 3, 4], 16: [0, 1, 4, 8, 12, 16]}
 QUICK = {4: [0, 1, 4], 16: [0, 4]}
 SECONDS = {4: 7, 16: 6}
 ROUNDS = 3

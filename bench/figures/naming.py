@@ -61,7 +61,7 @@ def consumers(batches: int = 600) -> eu.Flow:
 def filters() -> eu.Flow:
     flow = eu.Flow("filters")
     keep = flow.place(eu.filter("n % 1000 = 7 or n % 999 = 5"), count=2, id="keep")
-    source = flow.place(eu.generate("integers", rows=400_000_000), count=1)
+    source = flow.place(eu.generate("integers", rows=1_400_000_000), count=1)
     flow.chain(source, keep, eu.count(), eu.collect())
     return flow
 
