@@ -168,7 +168,8 @@ impl Disk {
 
     /// The next block to read, if there is one and the disk can take it. Ask until there is none.
     pub fn next(&mut self, now_ns: u64, out: &mut Outbox) -> Option<Begin> {
-        if self.in_flight == self.depth_max || self.queue_ns(now_ns) > QUEUE_NS_MAX {
+        let queue_ns = self.interval_ns.saturating_mul(self.in_flight as u64);
+        if self.in_flight == self.depth_max || queue_ns > QUEUE_NS_MAX {
             return None;
         }
         let Some(reader) = self.choose() else {
@@ -188,13 +189,6 @@ impl Disk {
         self.last = Some((reader, block));
         self.check();
         Some(Begin { reader, block, bytes })
-    }
-
-    /// How long a request would wait in the device, less what the one being read has taken already:
-    /// so a slow disk is given the next block while it reads one, but not much earlier.
-    fn queue_ns(&self, now_ns: u64) -> u64 {
-        let passed_ns = now_ns.saturating_sub(self.busy_from_ns).min(self.interval_ns);
-        self.interval_ns.saturating_mul(self.in_flight as u64).saturating_sub(passed_ns)
     }
 
     fn choose(&mut self) -> Option<u32> {
