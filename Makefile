@@ -8,7 +8,7 @@ export CARGO_TERM_COLOR ?= auto
 SOURCES := $(shell find crates python/euphrates -name '*.rs' -o -name '*.py' -o -name '*.pyi') \
            $(wildcard crates/*/Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: help build demo test lint bench figures docs derive clean
+.PHONY: torture help build demo test lint bench figures docs derive clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -34,6 +34,11 @@ lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 bench: build $(VENV)/.bench  ## Measure against the peers, and plot
 	cargo bench -p euphrates-modules --bench kernels
 	$(PY) bench/peers/sort.py
+
+torture: build $(VENV)/.bench  ## Kill workers at random moments, stop them, and let strangers dribble
+	$(PY) bench/torture/kill_workers.py --kills 100 --keep
+	$(PY) bench/torture/kill_workers.py --kills 20 --how STOP
+	$(PY) bench/torture/dribblers.py --keep
 
 figures: build $(VENV)/.bench  ## Measure what the two mechanisms gain, plot it, and check the claims
 	$(PY) bench/figures/figure.py

@@ -1,9 +1,10 @@
-"""A real cluster's disks and CPUs on one machine, and what makes them slow.
+"""A real cluster's disks, CPUs and links on one machine, and what makes them slow.
 
 The paper's disks gave 5.45 MB/s each (River, 3.1.1), so one machine of today holds a cluster of
 them. A disk is a file system in an image file whose rate the kernel limits; a CPU is a share of the
-machine's. Perturbers make them slow the way the paper did (figures 5, 6, 7): a competing stream, a
-job that steals part of a processor, memory that is gone, a pause. See docs/rig.md.
+machine's; a host is a network namespace with a link of a set rate, and has both. Perturbers make
+them slow the way the paper did (figures 5, 6, 7): a competing stream, a job that steals part of a
+processor, memory that is gone, a pause. See docs/rig.md.
 """
 
 from __future__ import annotations
@@ -11,16 +12,23 @@ from __future__ import annotations
 from .cpus import Cpu
 from .disks import Disk, Disks
 from .features import missing
+from .hosts import Host, Hosts
 from .ledger import reclaim
 from .perturbers import Perturber, cpu_hog, memory_hog, pause
+from .ray import RayCluster
+from .strangers import Strangers
 from .tools import RigError
 
 __all__ = [
     "Cpu",
     "Disk",
     "Disks",
+    "Host",
+    "Hosts",
     "Perturber",
+    "RayCluster",
     "RigError",
+    "Strangers",
     "cpu_hog",
     "memory_hog",
     "missing",

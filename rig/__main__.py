@@ -1,14 +1,16 @@
-"""`python -m rig`: what works on this machine, and a command on throttled disks."""
+"""`python -m rig`: what works on this machine, and a command on throttled disks or among hosts."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import sys
+from collections.abc import Callable
 
 from . import measure
 from .disks import Disks
 from .features import missing
+from .hosts import Hosts
 from .ledger import reclaim
 from .processes import marked
 from .tools import RigError
@@ -21,7 +23,12 @@ def doctor() -> int:
     for line in measure.control_groups():
         print(line)
     good = True
-    for feature, measured in (("disks", measure.disk_rates), ("cpus", measure.cpu_shares)):
+    parts: dict[str, Callable[[], list[measure.Measured]]] = {
+        "disks": measure.disk_rates,
+        "cpus": measure.cpu_shares,
+        "hosts": measure.link_rates,
+    }
+    for feature, measured in parts.items():
         why = missing(feature)
         print(f"{feature}: {why or 'yes'}")
         good = good and why is None
@@ -33,15 +40,29 @@ def doctor() -> int:
 def on_disks(given: argparse.Namespace) -> int:
     """Runs the command with {0}, {1} ... replaced by the disks; returns its exit code."""
     with Disks(given.count, given.rate, iops=given.iops, size=given.size) as disks:
-        command = [with_paths(word, disks) for word in given.command]
-        with contextlib.ExitStack() as made:
-            code = marked(made, command).wait()
+        return run(
+            given.command, {str(number): str(disk.path) for number, disk in enumerate(disks)}
+        )
+
+
+def among_hosts(given: argparse.Namespace) -> int:
+    """Runs the command with {0} replaced by the first host's address, {netns0} by its namespace."""
+    with Hosts(given.count, given.link, hostnames=given.hostnames) as hosts:
+        names = {str(number): host.address for number, host in enumerate(hosts)}
+        names |= {f"netns{number}": host.namespace for number, host in enumerate(hosts)}
+        return run(given.command, {**names, "outside": hosts.outside})
+
+
+def run(command: list[str], names: dict[str, str]) -> int:
+    """Runs it with the names in braces replaced, and ends all it started; returns its exit code."""
+    with contextlib.ExitStack() as made:
+        code = marked(made, [replaced(word, names) for word in command]).wait()
     return code if code >= 0 else 128 - code
 
 
-def with_paths(word: str, disks: Disks) -> str:
-    for number, disk in enumerate(disks):
-        word = word.replace(f"{{{number}}}", str(disk.path))
+def replaced(word: str, names: dict[str, str]) -> str:
+    for name, text in names.items():
+        word = word.replace(f"{{{name}}}", text)
     return word
 
 
@@ -55,9 +76,21 @@ def main() -> int:
     disks.add_argument("--iops", type=int, help="requests a second of each")
     disks.add_argument("--size", default="64MB", help="bytes of each")
     disks.add_argument("command", nargs="+", metavar="COMMAND", help="{0} is the first disk")
+    hosts = commands.add_parser("hosts", help="run a command among hosts with links of a set rate")
+    hosts.add_argument("count", type=int)
+    hosts.add_argument("--link", help="bytes a second of each, such as 20MB/s or 1Gbit/s")
+    hosts.add_argument("--hostnames", action="store_true", help="each host has a name of its own")
+    hosts.add_argument(
+        "command",
+        nargs="+",
+        metavar="COMMAND",
+        help="{0} is the first host's address, {netns0} its name for `ip netns exec`, "
+        "{outside} the address of where the command runs",
+    )
     given = parser.parse_args()
+    kinds = {"disks": on_disks, "hosts": among_hosts}
     try:
-        return doctor() if given.which == "doctor" else on_disks(given)
+        return doctor() if given.which == "doctor" else kinds[given.which](given)
     except (RigError, ValueError, OSError) as error:
         print(f"rig: {error}", file=sys.stderr)
         return 2

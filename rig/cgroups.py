@@ -87,8 +87,8 @@ def io_limits(version: int, device: str, rate: int | None, iops: int | None) -> 
 def cpu_limits(version: int, quota: float | None, weight: int) -> dict[str, str]:
     """What to write so that a group has at most `quota` CPUs, and `weight` beside others."""
     # Short periods, so that a slow CPU is slow and not in turns fast and gone; but the kernel
-    # gives no less than a millisecond of a period.
-    period = 20_000 if quota is None or quota >= 0.1 else 100_000
+    # gives no less than a millisecond of a period, and has none longer than a second.
+    period = 20_000 if quota is None else min(1_000_000, max(20_000, round(1000 / quota)))
     most = None if quota is None else max(1000, round(quota * period))
     if version == 1:
         return {

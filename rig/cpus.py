@@ -51,11 +51,15 @@ class Cpu:
         self._group = None
         self._made.close()
 
-    def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-        """Starts a program on this CPU; the options are those of `subprocess.Popen`."""
+    def inside(self, command: Sequence[str]) -> list[str]:
+        """The command that enters this CPU and then is `command`, in the same process."""
         if self._group is None:
             raise RigError("this CPU is not there: use it in a `with`")
-        return marked(self._made, cgroups.joining([self._group], list(command)), **options)
+        return cgroups.joining([self._group], list(command))
+
+    def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+        """Starts a program on this CPU; the options are those of `subprocess.Popen`."""
+        return marked(self._made, self.inside(command), **options)
 
     def set_quota(self, quota: float | None) -> None:
         self.quota = checked(quota)

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 from . import cgroups
 from .tools import RigError
 
 TOOLS = ("losetup", "mkfs.ext4", "mount", "umount")
+NETWORK_TOOLS = ("ip", "tc", "nsenter", "unshare")
+CAP_NET_ADMIN = 12
 CAP_SYS_ADMIN = 21
+# Tries each thing a network of hosts is made of, in a namespace that ends with the script.
+PROBE = """
+try() { word=$1; shift; "$@" >/dev/null 2>&1 || { echo "no $word"; exit 1; }; }
+try "virtual links (veth)" ip link add name a type veth peer name b
+try "network bridges" ip link add name c type bridge
+try "token buckets (tc tbf)" tc qdisc replace dev a root tbf rate 1mbit burst 64k limit 64k
+try "black holes (tc blackhole)" tc qdisc replace dev a root blackhole
+"""
 
 
 def missing(*wanted: str) -> str | None:
-    """Why not: the first thing missing for "disks" or "cpus" (both if none is named), or None."""
-    unknown = set(wanted) - {"disks", "cpus"}
+    """Why not: the first thing missing for what is named (all, if nothing is), or None."""
+    named = {"disks": missing_for_disks, "cpus": missing_for_cpus, "hosts": missing_for_hosts}
+    unknown = set(wanted) - set(named)
     if unknown:
-        raise ValueError(f"no such feature: {', '.join(sorted(unknown))} (disks, cpus)")
+        raise ValueError(f"no such feature: {', '.join(sorted(unknown))} ({', '.join(named)})")
     why = missing_for_all()
-    if why is None and (not wanted or "disks" in wanted):
-        why = missing_for_disks()
-    if why is None and (not wanted or "cpus" in wanted):
-        why = missing_for_cpus()
+    for name, missing_for in named.items():
+        if why is None and (not wanted or name in wanted):
+            why = missing_for()
     return why
 
 
@@ -38,9 +50,14 @@ def missing_for_all() -> str | None:
         return "needs root"
     if not capabilities() >> CAP_SYS_ADMIN & 1:
         return "needs root's rights to mount (CAP_SYS_ADMIN)"
+    return missing_for_ledger()
+
+
+def missing_for_ledger() -> str | None:
+    """What is made of processes alone needs no root, but a guardian in any case."""
     if not hasattr(os, "pidfd_open"):
         return "no pidfd (Linux 5.3)"
-    if not os.access("/run", os.W_OK):
+    if os.geteuid() == 0 and not os.access("/run", os.W_OK):
         return "no /run to write to"
     return None
 
@@ -80,3 +97,19 @@ def missing_for_cpus() -> str | None:
     if not os.access(cpu.root / "cgroup.procs", os.W_OK):
         return "cpu control group is read-only"
     return None
+
+
+def missing_for_hosts() -> str | None:
+    if not capabilities() >> CAP_NET_ADMIN & 1:
+        return "needs root's rights to networks (CAP_NET_ADMIN)"
+    absent = [name for name in NETWORK_TOOLS if shutil.which(name) is None]
+    return f"no {', '.join(absent)}" if absent else missing_for_networks()
+
+
+@functools.cache
+def missing_for_networks() -> str | None:
+    """What the kernel refuses to make, asked once."""
+    if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode != 0:
+        return "no network namespaces"
+    tried = subprocess.run(["unshare", "--net", "sh", "-c", PROBE], capture_output=True, text=True)
+    return tried.stdout.strip() or None

@@ -1,8 +1,9 @@
 """What this process has made and not yet unmade: written down before it is made.
 
-The ledger lies under /run/euphrates-rig/<pid>. As long as anything stands in it a guardian process
-watches: when the caller ends in whatever way, kill -9 included, the guardian unmakes the rest. What
-a guardian could not, because it died too, `reclaim` does at the next start.
+The ledger lies under /run/euphrates-rig/<pid>, and that of who is not root in a folder under /tmp.
+As long as anything stands in it a guardian process watches: when the caller ends in whatever way,
+kill -9 included, the guardian unmakes the rest. What a guardian could not, because it died too,
+`reclaim` does at the next start.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -19,10 +21,11 @@ import warnings
 from pathlib import Path
 
 from . import undo
-from .features import missing_for_all
+from .features import missing_for_ledger
 from .tools import MARK, RigError
 
-STATE = Path("/run/euphrates-rig")
+USER = os.geteuid()
+STATE = Path("/run/euphrates-rig" if USER == 0 else f"/tmp/euphrates-rig-{USER}")
 PACKAGES = Path(__file__).resolve().parents[1]
 
 
@@ -71,9 +74,12 @@ class Ledger:
 
     def watch(self) -> None:
         """Starts the guardian and waits until it watches."""
-        why = missing_for_all()
+        why = missing_for_ledger()
         if why is not None:
             raise RigError(why)
+        STATE.mkdir(mode=0o700, exist_ok=True)
+        if not is_own(STATE):
+            raise RigError(f"{STATE} is another user's, or open to others")
         reclaim()
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "owner").write_text(f"{self.pid} {undo.started(self.pid)}")
@@ -170,7 +176,7 @@ def undo_each(entries: list[tuple[str, dict[str, str]]]) -> list[str]:
 def reclaim() -> list[str]:
     """Unmakes what processes left whose guardian died, too; returns whose it was."""
     found = []
-    for folder in sorted(STATE.glob("*")):
+    for folder in sorted(STATE.glob("*")) if is_own(STATE) else []:
         with contextlib.suppress(FileNotFoundError), open(folder / "lock", "a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -190,3 +196,12 @@ def is_owned(folder: Path) -> bool:
     except (FileNotFoundError, ValueError):
         return undo.started(int(folder.name)) is not None
     return undo.started(int(pid)) == started
+
+
+def is_own(state: Path) -> bool:
+    """Whether nobody else can have written there what is to be unmade: /tmp is everybody's."""
+    try:
+        facts = state.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == USER and not facts.st_mode & 0o022

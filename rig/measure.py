@@ -1,4 +1,4 @@
-"""How fast a disk and a CPU of the rig really are: what `python -m rig doctor` prints."""
+"""How fast a disk, a CPU and a link of the rig really are: what `python -m rig doctor` prints."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from pathlib import Path
 from . import cgroups
 from .cpus import Cpu
 from .disks import Disk, Disks
+from .hosts import Host, Hosts
 from .tools import tool
 
 REQUEST = 1 << 20
+STREAM = Path(__file__).with_name("stream.py")
 SPIN = """
 import time
 end = time.monotonic() + {seconds}
@@ -116,6 +118,55 @@ def cpu_shares(quotas: tuple[float, ...] = (0.5, 0.25, 0.1)) -> list[Measured]:
             process = cpu.start(command, stdout=subprocess.PIPE, text=True)
             used = float(process.communicate()[0])
         found.append(Measured(f"a CPU of {quota:g}", quota, used, "CPUs"))
+    return found
+
+
+class Stream:
+    """Bytes from one host to another for some seconds, as fast as they go."""
+
+    def __init__(self, sender: Host, receiver: Host, seconds: float, each: int = 1 << 62) -> None:
+        script = [sys.executable, "-S", str(STREAM)]
+        self._receiver = receiver.start(
+            [*script, "receive", "--each", str(each)], stdout=subprocess.PIPE, text=True
+        )
+        port = self._line()
+        self.sender = sender.start([*script, "send", receiver.address, port, str(seconds)])
+
+    def _line(self) -> str:
+        assert self._receiver.stdout is not None
+        return str(self._receiver.stdout.readline().strip())
+
+    def came(self) -> tuple[int, float]:
+        """Waits for `each` bytes more, or the end: bytes so far, and seconds after the first."""
+        bytes_, seconds = self._line().split()
+        return int(bytes_), float(seconds)
+
+    def end(self) -> tuple[int, float]:
+        """Waits for the end: bytes in all, and seconds after the first."""
+        bytes_, seconds = self._receiver.communicate()[0].splitlines()[-1].split()
+        return int(bytes_), float(seconds)
+
+
+def link_rates(rates: tuple[int, ...] = (5, 20, 50, 125), seconds: float = 1.0) -> list[Measured]:
+    """A stream between two hosts alone, one each way at once, and two into one host."""
+    found = []
+    with Hosts(3) as hosts:
+        one, other, third = hosts
+
+        def streamed(what: str, rate: float, *pairs: tuple[Host, Host]) -> None:
+            streams = [Stream(sender, receiver, seconds) for sender, receiver in pairs]
+            for stream in streams:
+                bytes_, took = stream.end()
+                found.append(Measured(what, rate, bytes_ / took / 1e6, "MB/s"))
+
+        for rate in rates:
+            for host in hosts:
+                host.set_link_rate(rate * 1e6)
+            streamed("a stream between hosts", rate, (one, other))
+        for host in hosts:
+            host.set_link_rate(20e6)
+        streamed("a stream each way", 20, (one, other), (other, one))
+        streamed("two streams into one host", 10, (one, third), (other, third))
     return found
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import select
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -19,12 +21,40 @@ from . import cgroups
 from .tools import MARK, RigError, tool
 
 DEATH_SECONDS_MAX = 30
+NAMESPACES = Path("/run/netns")
 
 
 def processes(facts: dict[str, str]) -> None:
     """Kills what was started under a mark (or marks below it), and what that started."""
     mark = f"{MARK}={facts['mark']}".encode()
     kill_all(lambda: [pid for pid in all_pids() if is_marked(environment(pid), mark)])
+
+
+def titled(facts: dict[str, str]) -> None:
+    """Kills those of Ray's processes that have files in a folder: the title they take is written
+    over their mark. Others may read there, or be the driver.
+    """
+    kill_all(lambda: titled_in(facts["path"]))
+
+
+def titled_in(folder: str) -> list[int]:
+    return [pid for pid in all_pids() if has_title(pid) and has_files(pid, folder)]
+
+
+def has_title(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::")
+    except OSError:
+        return False
+
+
+def has_files(pid: int, folder: str) -> bool:
+    found = False
+    with contextlib.suppress(OSError):  # ended in the meantime
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                found = found or os.readlink(entry.path).startswith(folder + "/")
+    return found
 
 
 def is_marked(environment: list[bytes], mark: bytes) -> bool:
@@ -143,16 +173,55 @@ def loop(facts: dict[str, str]) -> None:
                 tool("losetup", "--detach", f"/dev/{device.name}")
 
 
+def namespace(facts: dict[str, str]) -> None:
+    """Kills who is inside a network namespace, takes its links away, and removes it.
+
+    The kernel takes a namespace apart some time later; until then its links would be seen outside.
+    """
+    path = NAMESPACES / facts["name"]
+    if not path.exists():
+        return
+    kill_all(functools.partial(within, path))
+    # One whose maker was killed half-way is a file and no more.
+    while os.path.ismount(path) and (found := links(path.name)):
+        tool("ip", "-netns", path.name, "link", "delete", found[0])
+    tool("ip", "netns", "delete", path.name)
+
+
+def links(namespace: str) -> list[str]:
+    """With one end of a link its other goes."""
+    listed = tool("ip", "-netns", namespace, "-json", "link", "show", "type", "veth")
+    return [link["ifname"] for link in json.loads(listed or "[]") if link]
+
+
+def within(path: Path) -> list[int]:
+    """Who is in the network namespace of that name."""
+    wanted, found = path.stat(), []
+    for pid in all_pids():
+        with contextlib.suppress(OSError):  # ended in the meantime
+            if os.path.samestat(os.stat(f"/proc/{pid}/ns/net"), wanted):
+                found.append(pid)
+    return found
+
+
 def image(facts: dict[str, str]) -> None:
     Path(facts["path"]).unlink(missing_ok=True)
 
 
+def folder(facts: dict[str, str]) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(facts["path"])
+
+
 KINDS: dict[str, Callable[[dict[str, str]], None]] = {
     "processes": processes,
+    "titled": titled,
     "stopped": stopped,
     "group": group,
     "limits": limits,
     "mount": mount,
+    "namespace": namespace,
     "loop": loop,
     "image": image,
+    "folder": folder,
 }

@@ -20,10 +20,17 @@ def amount(text: str | int | float) -> int:
 
 
 def rate(text: str | int | float | None) -> int | None:
-    """Bytes a second, from a number or from text such as "5.45MB/s"; None is no limit."""
+    """Bytes a second, from a number or text such as "5.45MB/s" or "1Gbit/s"; None is no limit."""
     if text is None:
         return None
-    return amount(text.strip().removesuffix("/s") if isinstance(text, str) else text)
+    if not isinstance(text, str):
+        return amount(text)
+    size = text.strip().removesuffix("/s")
+    if re.search(r"[KMG]i?b$", size):
+        raise ValueError(f"bits or bytes: {text!r}? (say 1Gbit/s or 125MB/s)")
+    if size.endswith("bit"):
+        return positive(amount(size.removesuffix("bit")) // 8, text)
+    return amount(size)
 
 
 def positive(bytes_: int, text: object) -> int:

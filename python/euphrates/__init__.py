@@ -19,6 +19,7 @@ from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
 from ._module import EMPTY, Module
 from ._options import suggestion as _suggestion
 from ._progress import ModuleProgress, Progress, SlowNow
+from .cluster import Cluster, Worker
 from .errors import (
     CorruptError,
     EuphratesError,
@@ -28,6 +29,7 @@ from .errors import (
     UsageError,
 )
 from .flow import Explanation, Flow, Placed
+from .launch import Launched, Line, Process
 from .modules import *  # noqa: F403 - a function for every module there is
 from .perturbation import Perturbation, perturb
 from .report import DiskReport, History, InstanceReport, ModuleReport, Report, Series, Slow
@@ -36,6 +38,7 @@ from .running import Running
 __all__ = [
     "EMPTY",
     "Batch",
+    "Cluster",
     "CorruptError",
     "DiskReport",
     "EuphratesError",
@@ -45,12 +48,15 @@ __all__ = [
     "History",
     "InstanceReport",
     "Interrupted",
+    "Launched",
+    "Line",
     "Module",
     "ModuleProgress",
     "ModuleReport",
     "Perturbation",
     "Placed",
     "Ports",
+    "Process",
     "Progress",
     "Report",
     "ResourceError",
@@ -62,6 +68,7 @@ __all__ = [
     "Table",
     "UsageError",
     "Var",
+    "Worker",
     "__version__",
     "perturb",
     "schema",

@@ -28,6 +28,7 @@ def options_json(
     workers: int | None = None,
     queues: str | None = None,
     perturbations: list[dict[str, Any]] | None = None,
+    resume: bool = False,
 ) -> str:
     """The options of a run, as JSON."""
     folders = [scratch] if isinstance(scratch, str | os.PathLike) else scratch
@@ -51,6 +52,8 @@ def options_json(
         options["queues"] = queues
     if perturbations:
         options["perturbations"] = perturbations
+    if resume:
+        options["resume"] = True
     if home is not None:
         options["home"] = os.fspath(home)
     return json.dumps(options)

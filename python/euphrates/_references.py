@@ -4,8 +4,12 @@ this process.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import importlib
 import itertools
+import os
+import pickle
 import sys
 import weakref
 from types import ModuleType
@@ -99,8 +103,54 @@ def _script(path: str, name: str) -> ModuleType:
         ) from error
 
 
-def held(number: int) -> Any:
-    """The object of this process with this number."""
+def believe_master() -> None:
+    """This process is a worker: what its master has pickled for it may be loaded. Nobody else's
+    pickles ever are.
+    """
+    global _believes
+    _believes = True
+
+
+_believes = False
+
+
+def search_path() -> str:
+    """Where this program finds modules, for workers that are to find the same."""
+    return os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
+
+
+def pickled(entry: Held) -> str:
+    """An object of this process, for workers of its flow."""
+    try:
+        return base64.b64encode(_pickle().dumps(entry.target)).decode("ascii")
+    except Exception as error:  # whatever its `__reduce__` raises
+        raise UsageError(
+            f"{entry} cannot be sent to workers: {error}", remedy=entry.remedy
+        ) from error
+
+
+def _pickle() -> Any:
+    """Pickles functions by value where cloudpickle is installed, by itself or with Ray."""
+    for name in ("cloudpickle", "ray.cloudpickle"):
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(name)
+    return _ByName
+
+
+class _ByName:
+    """Without cloudpickle: what can be imported travels, by its name."""
+
+    @staticmethod
+    def dumps(target: Any) -> bytes:
+        if getattr(target, "__module__", None) == "__main__":
+            raise TypeError("it is defined in the program itself; install cloudpickle")
+        return pickle.dumps(target)
+
+
+def held(number: int, given: str | None = None) -> Any:
+    """The object of this process with this number; at a worker, the one that its master gave."""
+    if given is not None and _believes:
+        return pickle.loads(base64.b64decode(given))
     entry = _table.get(number)
     if entry is None:
         raise UsageError(

@@ -15,8 +15,9 @@ from ._config import Gathered, Var
 from ._module import Module
 from ._options import Folder, known_variables, options_json, size
 from ._progress import Progress, watcher
-from ._references import Held
+from ._references import Held, pickled
 from ._scripts import module_of_file
+from .cluster import Cluster, opened
 from .errors import UsageError
 from .modules import SPECS, ModuleCall
 from .perturbation import Perturbation, perturbations_json
@@ -108,12 +109,20 @@ class Flow:
     # Building
 
     def place(
-        self, module: Placeable, *, count: int | None = None, id: str | None = None
+        self,
+        module: Placeable,
+        *,
+        count: int | None = None,
+        per_worker: int | None = None,
+        workers: Sequence[str] = (),
+        id: str | None = None,
     ) -> Placed:
         """Places a module and returns its handle.
 
         `count` is the number of instances; by default as many as are of use, up to one a core.
-        `id` is its name in the flow; by default the module's name and a number.
+        `per_worker` is the number at each worker, instead of `count`. `workers` are those it may be
+        at, by name or by label: any by default. `id` is its name in the flow; by default the
+        module's name and a number.
         """
         call = _call(module)
         ids = {node["id"] for node in self._document["modules"]}
@@ -124,6 +133,10 @@ class Flow:
         node: dict[str, Any] = {"id": id, "module": call.name, "config": call.config}
         if count is not None:
             node["count"] = count
+        if per_worker is not None:
+            node["per_worker"] = per_worker
+        if workers:
+            node["workers"] = [workers] if isinstance(workers, str) else list(workers)
         for variable in call.gathered.variables:
             self._declare(variable)
         self._held.update((held.number, held) for held in call.gathered.held)
@@ -179,8 +192,10 @@ class Flow:
         scratch: Folder | Sequence[Folder] = (),
         workers: int | None = None,
         queues: str | None = None,
+        cluster: Cluster | str | None = None,
         progress: ProgressOption = None,
         perturb: Perturbation | Sequence[Perturbation] = (),
+        resume: bool = False,
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Report:
@@ -189,17 +204,22 @@ class Flow:
         `memory` is the budget in bytes (`"1GiB"`), 70 % of the machine's by default. `cores` is
         the number of instances of a module that does not say; one a core by default. `home` is
         where collections live, `scratch` where goes what does not fit the memory. `workers` spreads
-        the instances over so many workers of this process. `queues` says how distributed queues
-        decide: by `"late_binding"`, or, to compare, by `"static"` division in advance,
-        `"round_robin"`, `"shortest"`, `"credit"` (River's own) or `"sparrow"`. `perturb` is what is
-        made slow on purpose (`eu.perturb`). All other arguments, and `variables`, are values of the
+        the instances over so many workers of this process; `cluster` runs them on workers of their
+        own: one that is open, or words like `"processes:4"` or `"ray"`, for one that lives as long
+        as the flow. `queues` says how distributed queues decide: by `"late_binding"`, or, to
+        compare, by `"static"` division in advance, `"round_robin"`, `"shortest"`, `"credit"`
+        (River's own) or `"sparrow"`. `perturb` is what is
+        made slow on purpose (`eu.perturb`). With `resume`, nothing is done if the same flow, run
+        so, has made its output before and its sources have not changed; else it runs, and may
+        replace what it has made itself. All other arguments, and `variables`, are values of the
         flow's variables.
         """
         values = self._values(Flow.go, variables, more_variables)
         slowed = perturbations_json(perturb)
-        options = options_json(memory, cores, home, scratch, values, workers, queues, slowed)
-        with watcher(progress, self.name) as tell:
-            return self._started(options)._go(tell)
+        given = (memory, cores, home, scratch, values, workers, queues, slowed)
+        options = options_json(*given, self._resumable(resume))
+        with opened(cluster, self.name) as native, watcher(progress, self.name) as tell:
+            return self._started(options, native)._go(tell)
 
     def start(
         self,
@@ -210,15 +230,18 @@ class Flow:
         scratch: Folder | Sequence[Folder] = (),
         workers: int | None = None,
         queues: str | None = None,
+        cluster: Cluster | None = None,
         perturb: Perturbation | Sequence[Perturbation] = (),
+        resume: bool = False,
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Running:
         """Starts the flow and does not wait for it; the arguments are those of `go`."""
         values = self._values(Flow.start, variables, more_variables)
         slowed = perturbations_json(perturb)
-        options = options_json(memory, cores, home, scratch, values, workers, queues, slowed)
-        return self._started(options)
+        given = (memory, cores, home, scratch, values, workers, queues, slowed)
+        options = options_json(*given, self._resumable(resume))
+        return self._started(options, None if cluster is None else cluster._native)
 
     def check(self, **variables: Any) -> None:
         """Checks the flow without starting it: schemas, ports, orders, cycles, options. Python
@@ -313,8 +336,28 @@ class Flow:
     def _json(self) -> str:
         return json.dumps(self._document, ensure_ascii=False, allow_nan=False)
 
-    def _started(self, options: str) -> Running:
-        return Running(_euphrates.start(self._json(), options), list(self._held.values()))
+    def _json_for_workers(self) -> str:
+        """The document with the functions it holds, for processes that believe this one."""
+        document = json.loads(self._json())
+        for node in document["modules"]:
+            for value in node["config"].values():
+                entry = self._held.get(value["$live"]) if _is_live(value) else None
+                if entry is not None and callable(entry.target):
+                    try:
+                        value["$pickled"] = pickled(entry)
+                    except UsageError as error:
+                        error.place = f"module {node['id']}"
+                        raise
+        return json.dumps(document, ensure_ascii=False, allow_nan=False)
+
+    def _started(self, options: str, cluster: _euphrates.Cluster | None) -> Running:
+        document = self._json() if cluster is None else self._json_for_workers()
+        native = _euphrates.start(document, options, cluster)
+        return Running(native, list(self._held.values()))
+
+    def _resumable(self, resume: bool) -> bool:
+        """What lives in this process only nobody can tell from another process's."""
+        return resume and bool(self.to_json())
 
     def _values(
         self,
@@ -422,10 +465,14 @@ def _strict(value: Any) -> Any:
     raise UsageError(f"{value!r} is not JSON")
 
 
+def _is_live(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"$live"}
+
+
 def _live(value: Any) -> list[int]:
     """The numbers of the objects of this process that a configuration refers to."""
     if isinstance(value, Mapping):
-        if set(value) == {"$live"}:
+        if _is_live(value):
             return [value["$live"]]
         return [number for member in value.values() for number in _live(member)]
     if isinstance(value, list):

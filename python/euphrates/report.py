@@ -163,6 +163,10 @@ class Report:
         """What instances and disks did over time."""
         self.perturbations: list[dict[str, Any]] = parsed.get("perturbations", [])
         """What was done to the flow on purpose."""
+        self.losses: list[str] = parsed.get("losses", [])
+        """Workers that were lost on the way, without whom the flow began again."""
+        self.made_before: list[str] = parsed.get("made_before", [])
+        """Modules whose output was there from a run before, so that nothing was done (`resume`)."""
 
     def collected(self, id: str | Placed | None = None) -> Table:
         """The rows that a `collect` module kept; it needs no name if there is only one."""

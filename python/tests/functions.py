@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -40,6 +42,17 @@ def sleeping(batch: eu.Batch) -> eu.Batch:
     if len(batch):
         time.sleep(1000)
     return batch
+
+
+def keeping_a_lock() -> Callable[[eu.Batch], eu.Batch]:
+    """One that cannot travel, since it has something to lock at hand."""
+    lock = threading.Lock()
+
+    def locked(batch: eu.Batch) -> eu.Batch:
+        with lock:
+            return batch
+
+    return locked
 
 
 class Split(eu.Module):
@@ -122,3 +135,27 @@ def duckdb_doubled(batch: eu.Batch) -> Any:
     import duckdb
 
     return duckdb.connect().sql("select n * 2 as n from batch")
+
+
+class Who(eu.Module):
+    """Says once which process it is in."""
+
+    inputs = ()
+
+    def schemas(self, inputs: list[eu.Schema]) -> Any:
+        return {"pid": "int64"}
+
+    def run(self, ports: eu.Ports) -> None:
+        ports.put(pa.table({"pid": [os.getpid()]}))
+
+
+def pid(batch: eu.Batch) -> pa.RecordBatch:
+    """The batch, and which process had it."""
+    table = batch.to_pyarrow()
+    return table.append_column("pid", pa.array([os.getpid()] * len(batch), pa.int64()))
+
+
+def clock(batch: eu.Batch) -> pa.RecordBatch:
+    """The batch, and what the wall clock says."""
+    now = pa.array([time.time()] * len(batch), pa.float64())
+    return batch.to_pyarrow().append_column("clock", now)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shlex
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,9 +31,21 @@ def blocks(language: str) -> list[tuple[str, str]]:
     return found
 
 
-def skip_if_missing(name: str) -> None:
-    """What the page of the rig shows needs root, and features of the kernel."""
+@pytest.fixture(scope="module", autouse=True)
+def rays_own() -> Iterator[None]:
+    """Ray's folder, whose path must be short, and a token, which it would keep in the home."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_TMPDIR", folder)
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        yield
+
+
+def skip_if_missing(name: str, code: str) -> None:
+    """What the page of the rig shows needs root, and features of the kernel; some of it Ray."""
     why = rig.missing() if name.startswith("rig.md") else None
+    if why is None and ("RayCluster" in code or "Cluster.ray" in code):
+        why = rig.ray.missing()
     if why is not None:
         pytest.skip(why)
 
@@ -54,7 +69,7 @@ def run(command: list[str], folder: Path) -> str:
 
 @pytest.mark.parametrize(("name", "code"), blocks("python"), ids=lambda value: value[:24])
 def test_python_blocks_run(name: str, code: str, tmp_path: Path) -> None:
-    skip_if_missing(name)
+    skip_if_missing(name, code)
     run([sys.executable, "-c", code], tmp_path)
 
 
@@ -70,7 +85,7 @@ def test_shell_blocks_run(name: str, script: str, tmp_path: Path) -> None:
         makefile = (ROOT / "Makefile").read_text()
         assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
         return
-    skip_if_missing(name)
+    skip_if_missing(name, script)
     run(["bash", "-ec", script], tmp_path)
 
 
@@ -82,6 +97,7 @@ EXAMPLES = pytest.mark.parametrize(
 @EXAMPLES
 def test_examples_run_and_are_short(example: Path, tmp_path: Path) -> None:
     assert len(example.read_text().splitlines()) < 45
+    skip_if_missing(example.name, example.read_text())
     assert run([sys.executable, str(example)], tmp_path)
     assert left_behind(tmp_path) == []
 
@@ -97,8 +113,10 @@ def test_the_command_line_checks_and_runs_examples(example: Path, tmp_path: Path
 
 
 def left_behind(folder: Path) -> list[Path]:
-    """What a program left in its folders, but for the collections it wrote."""
-    return [*(folder / "tmp").iterdir()] + [
+    """What a program left in its folders, but for the collections it wrote; and for what Ray's
+    agents leave, which Ray kills.
+    """
+    return [path for path in (folder / "tmp").iterdir() if not path.name.startswith("pymp-")] + [
         path for path in folder.iterdir() if path.name not in ("home", "tmp")
     ]
 

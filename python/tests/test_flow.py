@@ -56,6 +56,22 @@ def test_ids_are_unique_and_may_be_chosen() -> None:
         eu.Flow().attach(flow.place(eu.count()), "x")
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        (eu.save("out.csv"), eu.save("./out.csv", overwrite=True), r"/out\.csv"),
+        (eu.write("kept"), eu.write("kept", overwrite=True), "collection kept"),
+    ],
+)
+def test_two_modules_may_not_make_the_same(one: object, other: object, both: str) -> None:
+    flow = eu.Flow()
+    tee = flow.place(eu.generate("integers", rows=10)) >> eu.tee()
+    for sink in (one, other):
+        flow.attach(tee, flow.place(sink))
+    with pytest.raises(eu.UsageError, match=f"{both} is made by two modules"):
+        flow.check()
+
+
 def test_functions_have_real_signatures() -> None:
     signature = inspect.signature(eu.generate)
     kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}

@@ -92,6 +92,6 @@ def test_two_outputs_of_one_name_are_told_apart_before_anything_is_written(tmp_p
     flow.attach(flow.place(eu.generate("integers", rows=10)), tee)
     for _ in range(2):
         flow.attach(tee, flow.place(eu.save(str(tmp_path / "same.parquet"))))
-    with pytest.raises(eu.UsageError, match="same file"):
+    with pytest.raises(eu.UsageError, match="is made by two modules"):
         flow.go()
     assert not list(tmp_path.glob("*same*"))

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import rig
-from rig import cgroups, features, ledger, measure, units
+from rig import cgroups, features, ledger, measure, undo, units
 
 ROOT = Path(__file__).resolve().parents[2]
 MB = 1_000_000
@@ -55,10 +55,16 @@ def test_amounts_and_rates_are_read_as_written() -> None:
     assert units.rate("5.45MB/s") == 5_450_000
     assert units.rate("20 MiB/s") == 20 << 20
     assert units.amount("64MB") == units.amount(64 * MB) == 64 * MB
+    assert units.rate("1Gbit/s") == units.rate("125MB/s") == 125 * MB
     assert units.rate(None) is None
 
 
-@pytest.mark.parametrize("bad", ["", "fast", "1.2.3MB", "0", 0, -1, "5 TB/s"])
+def test_a_rate_that_may_be_bits_or_bytes_is_asked_about() -> None:
+    with pytest.raises(ValueError, match="bits or bytes"):
+        units.rate("1Gb/s")
+
+
+@pytest.mark.parametrize("bad", ["", "fast", "1.2.3MB", "0", 0, -1, "5 TB/s", "fastbit/s"])
 def test_what_is_no_amount_is_refused(bad: str | int) -> None:
     with pytest.raises(ValueError, match="not an amount"):
         units.rate(bad)
@@ -72,6 +78,7 @@ def test_limits_are_written_as_each_version_of_the_kernel_wants_them() -> None:
     assert old["blkio.throttle.read_bps_device"] == "7:0 1000"
     assert old["blkio.throttle.write_iops_device"] == "7:0 0"
     assert cgroups.cpu_limits(2, 0.25, 100) == {"cpu.max": "5000 20000", "cpu.weight": "100"}
+    assert cgroups.cpu_limits(2, 0.03, 100)["cpu.max"] == "1000 33333", "no less than 1 ms"
     assert cgroups.cpu_limits(1, None, 50)["cpu.cfs_quota_us"] == "-1"
     assert cgroups.cpu_limits(1, None, 50)["cpu.shares"] == "512"
 
@@ -86,6 +93,15 @@ def test_without_root_the_word_is_root(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(features, "TOOLS", ("no-such-tool",))
     assert features.missing_for_disks() == "no no-such-tool"
+
+
+def test_a_ledger_that_others_can_write_to_is_not_acted_upon(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    assert not ledger.is_own(folder)
+    folder.mkdir(mode=0o700)
+    assert ledger.is_own(folder)
+    folder.chmod(0o777)
+    assert not ledger.is_own(folder)
 
 
 # --- disks ---------------------------------------------------------------------------------------
@@ -244,7 +260,7 @@ def test_a_hog_takes_its_share_and_no_more() -> None:
     assert 0 < took <= 0.5 * (time.perf_counter() - start) + 0.1
 
 
-@needs()
+@needs("disks", "cpus")
 def test_a_memory_hog_holds_what_it_says() -> None:
     with rig.memory_hog("32MB") as hog:
         status = Path(f"/proc/{hog.pid}/status").read_text()
@@ -253,7 +269,7 @@ def test_a_memory_hog_holds_what_it_says() -> None:
         assert Path(f"/proc/{hog.pid}/oom_score_adj").read_text().strip() == "1000"
 
 
-@needs()
+@needs("disks", "cpus")
 def test_a_paused_process_stands_still_and_goes_on() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
         assert cat.stdin is not None and cat.stdout is not None
@@ -266,7 +282,7 @@ def test_a_paused_process_stands_still_and_goes_on() -> None:
         cat.stdin.close()
 
 
-@needs()
+@needs("disks", "cpus")
 def test_a_pattern_ends_when_its_seconds_are_over() -> None:
     with subprocess.Popen(["sleep", "1000"]) as sleeper:
         start = time.perf_counter()
@@ -314,6 +330,7 @@ def left_by(pid: int) -> list[str]:
         loops += [str(path)] if f"{cgroups.PREFIX}{pid}-" in path.read_text() else []
     controllers = [cgroups.need(name) for name in ("io", "cpu")]
     groups = [str(path) for one in controllers for path in one.root.glob(f"*rig-{pid}-*")]
+    namespaces = [str(path) for path in undo.NAMESPACES.glob(f"{cgroups.PREFIX}{pid}-*")]
     marks = f"EUPHRATES_RIG={pid}-".encode()
     marked = []
     for path in Path("/proc").glob("[0-9]*/environ"):
@@ -322,7 +339,7 @@ def left_by(pid: int) -> list[str]:
         except OSError:
             continue
     state = [str(path) for path in ledger.STATE.glob(str(pid))]
-    return mounts + loops + groups + marked + state
+    return mounts + loops + groups + namespaces + marked + state
 
 
 def wait_for_end(handle: int) -> None:
@@ -330,7 +347,7 @@ def wait_for_end(handle: int) -> None:
     os.close(handle)
 
 
-@needs()
+@needs("disks", "cpus")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_signal_leaves_nothing_behind(how: signal.Signals) -> None:
     process, guardian = rigged()
@@ -342,7 +359,7 @@ def test_a_signal_leaves_nothing_behind(how: signal.Signals) -> None:
     assert left_by(process.pid) == []
 
 
-@needs()
+@needs("disks", "cpus")
 @pytest.mark.parametrize("at_the_end", ["pass", "raise OSError('on purpose')", "os._exit(3)"])
 def test_an_end_of_its_own_leaves_nothing_behind(at_the_end: str) -> None:
     process, guardian = rigged(f"import os; {at_the_end}")
@@ -362,7 +379,7 @@ with rig.Cpu():
 """
 
 
-@needs()
+@needs("disks", "cpus")
 def test_a_tool_that_is_at_work_ends_with_its_caller() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", TOOL], cwd=ROOT, stdout=subprocess.PIPE
@@ -375,7 +392,7 @@ def test_a_tool_that_is_at_work_ends_with_its_caller() -> None:
     assert left_by(process.pid) == []
 
 
-@needs()
+@needs("disks", "cpus")
 def test_the_next_start_reclaims_what_a_dead_guardian_left() -> None:
     process, guardian = rigged()
     handle = os.pidfd_open(guardian)
@@ -385,18 +402,22 @@ def test_the_next_start_reclaims_what_a_dead_guardian_left() -> None:
     process.kill()
     process.wait()
     assert left_by(process.pid)
-    with rig.Cpu():
-        assert left_by(process.pid) == []
+    # In a process of its own: this one may have a rig already, for the whole session.
+    subprocess.run(
+        [sys.executable, "-c", "import rig; rig.Cpu().__enter__()"], cwd=ROOT, check=True
+    )
+    assert left_by(process.pid) == []
 
 
 @needs("disks")
 def test_a_disk_that_is_in_use_goes_with_its_last_user() -> None:
+    before = left_by(os.getpid())
     with rig.Disks(1, size="32MB") as disks:
         path = disks[0].path
         file = open(path / "file", "w")  # noqa: SIM115
     assert not os.path.ismount(path)
     file.close()
-    assert left_by(os.getpid()) == []
+    assert left_by(os.getpid()) == before
 
 
 @needs("disks")

@@ -37,13 +37,19 @@ class Cluster:
         self.folders = list(folders)
         # A process counts by these names what its disks do, whoever's home they are in.
         self.names = [f"{name}.{at}" for at in range(len(folders))]
+        self.owners = list(self.names)
         self.set_rates(rates)
+
+    def owned_by(self, workers: Sequence[str]) -> None:
+        """Has each disk read by this worker."""
+        self.owners = list(workers)
+        self.set_rates([])
 
     def set_rates(self, rates: Sequence[int]) -> None:
         """Holds the disks to these bytes a second; those of the rig are held by the kernel."""
         disks: list[dict[str, Any]] = [
-            {"name": name, "folder": str(folder), "worker": name, "mode": "direct"}
-            for name, folder in zip(self.names, self.folders)
+            {"name": name, "folder": str(folder), "worker": owner, "mode": "direct"}
+            for name, folder, owner in zip(self.names, self.folders, self.owners)
         ]
         for disk, rate in zip(disks, rates):
             disk["rate"] = rate

@@ -68,6 +68,20 @@ pub enum Command {
     Modules(Modules),
     /// Ask a simulated cluster what the policies would do.
     Sim(Sim),
+    /// Be a worker: do what a master asks for, until it has gone.
+    Worker(crate::worker::Worker),
+    /// Keep a cluster: workers join it, and any number of programs run flows on it.
+    Cluster(crate::keep::Keep),
+    /// Make a token, which the workers of a cluster and their masters must know.
+    Token(crate::keep::Token),
+    /// Remove what killed processes have left: scratch, and output in the making.
+    Gc(crate::gc::Gc),
+    /// Run any program on the workers of a cluster, and bring home what it writes.
+    Launch(crate::launch::Start),
+    /// List the programs and flows that run on a cluster, whoever has started them.
+    Ps(crate::ps::Ps),
+    /// End programs and flows that run on a cluster, whoever has started them.
+    Kill(crate::ps::Kill),
     /// Look at this machine: versions, memory, disks.
     Doctor,
 }
@@ -84,7 +98,11 @@ pub struct Resources {
     /// Folder for what does not fit the memory; may be repeated, one for each disk
     #[arg(long)]
     pub scratch: Vec<PathBuf>,
-    /// Workers in this process that the instances are spread over
+    /// Do nothing if this very flow, run so, has made its output before; else run it, and replace
+    /// what it has made
+    #[arg(long)]
+    pub resume: bool,
+    /// Workers in this process that the instances are spread over; with --cluster, to wait for
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
     /// Divide all work in advance, to compare: the same as --queues static
@@ -93,6 +111,18 @@ pub struct Resources {
     /// How distributed queues decide: late_binding, static, round_robin, shortest, credit, sparrow
     #[arg(long, value_name = "WAY")]
     pub queues: Option<String>,
+    /// Where to run: processes:N on this machine, join:HOST:PORT with workers that come there,
+    /// at:HOST:PORT with those of a kept cluster, ray or ray:HOST:PORT on Ray's nodes, if this is
+    /// the program of the wheel [default: this process]
+    #[arg(long, value_name = "CLUSTER")]
+    pub cluster: Option<String>,
+    /// With --cluster: a file of its owner's alone with the cluster's token
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    pub token_file: Option<PathBuf>,
+    /// With --cluster: how others are kept out, tls or token [default: tls]
+    #[arg(long, value_name = "WAY", requires = "cluster")]
+    #[arg(value_parser = crate::worker::parse_security)]
+    pub channel_security: Option<euphrates_engine::cluster::Security>,
 }
 
 /// How text is read, where it does not say it itself.
@@ -370,7 +400,7 @@ pub struct Sim {
 }
 
 /// A size in bytes.
-fn parse_bytes(text: &str) -> Result<usize, String> {
+pub fn parse_bytes(text: &str) -> Result<usize, String> {
     euphrates_flow::size::parse_bytes(text).map(|bytes| bytes as usize)
 }
 

@@ -15,7 +15,7 @@ pub fn copy_in(command: CopyIn, log: Log, host: &dyn Host) -> Result<u8> {
     let config = json!({"collection": command.collection, "overwrite": command.overwrite});
     let sink = flow.place("write", config, None);
     flow.attach(&source, &sink);
-    drive::run(&flow, &host.registry(), &drive::options(&command.resources)?, log)?;
+    drive::run(&flow, &host.registry(), &drive::options(&command.resources, host)?, log)?;
     Ok(0)
 }
 
@@ -28,6 +28,6 @@ pub fn copy_out(command: CopyOut, log: Log, host: &dyn Host) -> Result<u8> {
     config.insert("format".into(), command.format.into());
     let sink = flow.place("copy_out", Value::Object(config), None);
     flow.attach(&source, &sink);
-    drive::run(&flow, &host.registry(), &drive::options(&command.resources)?, log)?;
+    drive::run(&flow, &host.registry(), &drive::options(&command.resources, host)?, log)?;
     Ok(0)
 }

@@ -17,8 +17,10 @@ use crate::{Host, print, rows, run as drive};
 /// `euphrates run`
 pub fn run(command: Run, log: Log, host: &dyn Host) -> Result<u8> {
     let document = load(&command.flow, host)?;
-    let options =
-        Options { variables: variables(&command.params)?, ..drive::options(&command.resources)? };
+    let options = Options {
+        variables: variables(&command.params)?,
+        ..drive::options(&command.resources, host)?
+    };
     let report = drive::run(&document, &host.registry(), &options, log)?;
     for (id, collected) in &report.collected {
         print(&rows::table(id, collected)?)?;

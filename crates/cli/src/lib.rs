@@ -5,24 +5,34 @@ mod collections;
 mod copy;
 mod doctor;
 mod flows;
+mod gc;
 mod gensort;
+mod keep;
+mod launch;
+mod lines;
 mod perturb;
 mod progress;
+mod ps;
 mod rows;
 mod run;
 mod signals;
 mod sim;
 mod sort;
 mod style;
+mod worker;
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::Parser;
+use euphrates_engine::cluster::Cluster;
+use euphrates_engine::cluster::open::open;
 use euphrates_flow::{Document, Error, Registry, Result};
 
 use arguments::{Arguments, Command};
+pub use euphrates_engine::cluster::open::ClusterOptions;
 
 /// What the command line needs of the program it lives in.
 pub trait Host {
@@ -31,6 +41,20 @@ pub trait Host {
     /// The flow a Python file builds. If the document is kept beyond this process, it must not
     /// hold what lives in this process only.
     fn flow_of_python(&self, path: &Path, is_kept: bool) -> Result<Document>;
+    /// What starts a worker of this program.
+    fn worker_command(&self) -> Vec<OsString>;
+    /// What it is started with in its environment, besides this program's.
+    fn worker_environment(&self) -> Vec<(OsString, OsString)> {
+        vec![]
+    }
+    /// This process is a worker from now on.
+    fn on_worker(&self) -> Result<()> {
+        Ok(())
+    }
+    /// Opens a cluster by the words it is asked for with.
+    fn open_cluster(&self, words: &str, options: &ClusterOptions) -> Result<Arc<Cluster>> {
+        open(words, options)
+    }
 }
 
 /// The bare program: built-in modules, no Python.
@@ -44,6 +68,11 @@ impl Host for Bare {
     fn flow_of_python(&self, path: &Path, _: bool) -> Result<Document> {
         Err(Error::usage(format!("{path:?} is a Python file, and this program has no Python"))
             .remedy("install the wheel (`pip install euphrates`), or give the flow as JSON"))
+    }
+
+    fn worker_command(&self) -> Vec<OsString> {
+        let program = std::env::current_exe().map_or("euphrates".into(), |path| path.into());
+        vec![program, "worker".into()]
     }
 }
 
@@ -88,6 +117,13 @@ fn dispatch(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Code(command) => flows::code(command, host),
         Command::Modules(command) => flows::modules(command, host),
         Command::Sim(command) => sim::run(command),
+        Command::Worker(command) => worker::run(command, host),
+        Command::Cluster(command) => keep::keep(command),
+        Command::Token(command) => keep::token(command),
+        Command::Gc(command) => gc::run(command),
+        Command::Launch(command) => launch::run(command, log, host),
+        Command::Ps(command) => ps::ps(command, host),
+        Command::Kill(command) => ps::end(command, host),
         Command::Doctor => doctor::run(),
     }
 }

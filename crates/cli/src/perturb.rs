@@ -67,7 +67,7 @@ pub fn run(command: Perturb, log: Log, host: &dyn Host) -> Result<u8> {
     let options = Options {
         variables: flows::variables(&command.params)?,
         perturbations: perturbations(&command, &document)?,
-        ..drive::options(&command.resources)?
+        ..drive::options(&command.resources, host)?
     };
     if options.perturbations.is_empty() {
         return Err(Error::usage("nothing is perturbed")

@@ -9,6 +9,7 @@ use euphrates_flow::{Document, Registry, Result};
 use crate::arguments::{Log, Resources};
 use crate::progress::Teller;
 use crate::signals::Signals;
+use crate::{ClusterOptions, Host};
 
 /// How often progress is looked at, and Ctrl-C heard.
 const LOOK: Duration = Duration::from_millis(50);
@@ -35,14 +36,29 @@ pub fn run(
 }
 
 /// The engine's options for these resources.
-pub fn options(resources: &Resources) -> Result<Options> {
+pub fn options(resources: &Resources, host: &dyn Host) -> Result<Options> {
+    let cluster = ClusterOptions {
+        worker_command: host.worker_command(),
+        worker_environment: host.worker_environment(),
+        token_file: resources.token_file.clone(),
+        workers: resources.workers,
+        within: None,
+        on: vec![],
+        security: resources.channel_security,
+    };
     let way = if resources.divide { Some("static") } else { resources.queues.as_deref() };
     Ok(Options {
         memory_bytes: resources.memory,
         cores: resources.threads,
         scratch: resources.scratch.clone(),
-        workers: resources.workers,
+        workers: resources.workers.filter(|_| resources.cluster.is_none()),
+        cluster: resources
+            .cluster
+            .as_deref()
+            .map(|words| host.open_cluster(words, &cluster))
+            .transpose()?,
         division: way.map(named).transpose()?,
+        resume: resources.resume,
         ..Options::default()
     })
 }

@@ -25,6 +25,11 @@ impl Signals {
     pub fn heard(&self) -> bool {
         self.heard.load(Relaxed)
     }
+
+    /// Whether one has come since this was asked last.
+    pub fn heard_again(&self) -> bool {
+        self.heard.swap(false, Relaxed)
+    }
 }
 
 impl Drop for Signals {

@@ -9,7 +9,7 @@ use crate::{Host, run as drive};
 /// `euphrates sort`
 pub fn run(command: Sort, log: Log, host: &dyn Host) -> Result<u8> {
     let document = flow(&command)?;
-    drive::run(&document, &host.registry(), &drive::options(&command.resources)?, log)?;
+    drive::run(&document, &host.registry(), &drive::options(&command.resources, host)?, log)?;
     Ok(0)
 }
 

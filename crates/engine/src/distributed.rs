@@ -5,65 +5,71 @@
 //! Nobody waits for an answer: whoever posts a letter hands it over on the spot if the other
 //! endpoint is free; if not, the thread that is using that endpoint reads it before it leaves. So
 //! letters between two endpoints arrive in the order in which they were sent, and no thread ever
-//! holds two endpoints. Between machines the same letters will travel on the wire.
+//! holds two endpoints. To an endpoint in another process the same letters travel in frames
+//! (`transport.rs`), and whoever receives them there puts them into the box.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Instant;
 
 use euphrates_flow::{Cancel, Result};
 use euphrates_policy::distributed::{Now, Peer, Place, Policy};
+use euphrates_wire::Frame;
 
+use crate::mailbox::{Mailbox, RANDOM_STEP, Router, peers_here};
+use crate::network::Location;
+use crate::transport::{Ends, Transport, malformed, misdirected, misdirected_from};
 use clock::Clock;
 pub use ends::{DistributedConsumer, DistributedProducer};
-use post::{Address, Station};
+use letters::{Received, ToReceiving, ToSending};
 use receiving::Receiving;
 use sending::Sending;
 
 mod clock;
 mod ends;
-mod post;
+mod letters;
 mod receiving;
 mod sending;
 
-/// A queue whose producers and consumers may be anywhere.
+/// A queue whose producers and consumers may be anywhere. Each process that has some of its ends
+/// has one of these, with a mailbox for each of them.
 pub struct DistributedQueue {
-    producers: Vec<Station<Sending>>,
-    consumers: Vec<Station<Receiving>>,
-    shared: Shared,
+    producers: Vec<Location<Mailbox<Sending>>>,
+    consumers: Vec<Location<Mailbox<Receiving>>>,
+    /// The way to the ends in other processes.
+    transport: Option<Transport>,
+    began: Instant,
+    calls: AtomicU64,
+    /// Bytes put here and not begun here. Only the sum over all processes says what waits.
+    waiting_bytes: AtomicI64,
     cancel: Arc<Cancel>,
     bytes_max: usize,
     clock: Clock,
 }
 
-/// SplitMix64's increment: the policies mix it further.
-const RANDOM_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// What all endpoints of one process know.
-struct Shared {
-    began: Instant,
-    calls: AtomicU64,
-    /// Producers that may put more.
-    producing: AtomicUsize,
-    /// Consumers that may take more.
-    consuming: AtomicUsize,
-    /// Shares of batches that nobody has begun, and their bytes.
-    unbegun: AtomicU64,
-    unbegun_bytes: AtomicU64,
+/// An endpoint of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Address {
+    /// That of a producer.
+    Producer(Peer),
+    /// That of a consumer.
+    Consumer(Peer),
 }
 
-impl Shared {
-    /// The time, and a number nobody can foresee but a replay.
+impl Router for DistributedQueue {
+    type Address = Address;
+
+    /// A number nobody can foresee but a replay.
     fn now(&self) -> Now {
         let ns = self.began.elapsed().as_nanos() as u64;
         let random = self.calls.fetch_add(RANDOM_STEP, SeqCst);
         Now { ns, random: random ^ (random >> 31) }
     }
 
-    /// Whether nothing will ever be begun again.
-    fn is_over(&self) -> bool {
-        self.producing.load(SeqCst) == 0 && self.unbegun.load(SeqCst) == 0
+    fn wake_at(&self, at_ns: u64, address: Address) {
+        self.clock.set(at_ns, address);
     }
 }
 
@@ -78,28 +84,52 @@ impl DistributedQueue {
         consumers: usize,
         cancel: Arc<Cancel>,
     ) -> Arc<DistributedQueue> {
+        let here = |ends: usize| vec![Location::Here(()); ends];
+        let (producers, consumers) = (here(producers), here(consumers));
+        DistributedQueue::between(policy, bytes_max, producers, consumers, None, cancel)
+    }
+
+    /// The same, where some ends are in other processes. Only those here must be made.
+    pub fn between(
+        policy: Policy,
+        bytes_max: usize,
+        producers: Vec<Location<()>>,
+        consumers: Vec<Location<()>>,
+        transport: Option<Transport>,
+        cancel: Arc<Cancel>,
+    ) -> Arc<DistributedQueue> {
         let place = |me: usize| Place {
             me: me as Peer,
-            producers: producers as u32,
-            consumers: consumers as u32,
+            producers: producers.len() as u32,
+            consumers: consumers.len() as u32,
         };
         // The bound is the queue's: what waits at consumers is bounded by the policy besides.
-        let share = (bytes_max / producers.max(1)) as u64;
-        let sending = |me| Station::new(Sending::new(policy, place(me), share));
-        let receiving = |me| Station::new(Receiving::new(policy, place(me)));
-        let began = Instant::now();
-        let shared = Shared {
-            began,
-            calls: AtomicU64::new(0),
-            producing: AtomicUsize::new(producers),
-            consuming: AtomicUsize::new(consumers),
-            unbegun: AtomicU64::new(0),
-            unbegun_bytes: AtomicU64::new(0),
+        let share = (bytes_max / producers.len().max(1)) as u64;
+        let sending = |me, location: &Location<()>| {
+            let near = near(&consumers, &producers);
+            location.with(|| Mailbox::new(Sending::new(policy, (place(me), near), share)))
         };
+        let receiving = |me, location: &Location<()>| {
+            let near = near(&producers, &consumers);
+            location.with(|| Mailbox::new(Receiving::new(policy, (place(me), near))))
+        };
+        let began = Instant::now();
+        let random = transport.as_ref().map_or(0, |transport| transport.me() as u64);
         Arc::new_cyclic(|queue: &Weak<DistributedQueue>| DistributedQueue {
-            producers: (0..producers).map(sending).collect(),
-            consumers: (0..consumers).map(receiving).collect(),
-            shared,
+            producers: producers
+                .iter()
+                .enumerate()
+                .map(|(me, location)| sending(me, location))
+                .collect(),
+            consumers: consumers
+                .iter()
+                .enumerate()
+                .map(|(me, location)| receiving(me, location))
+                .collect(),
+            transport,
+            began,
+            calls: AtomicU64::new(random << 32),
+            waiting_bytes: AtomicI64::new(0),
             cancel,
             bytes_max,
             clock: Clock::new(queue.clone(), began),
@@ -116,15 +146,86 @@ impl DistributedQueue {
         DistributedConsumer::new(self.clone(), me as Peer)
     }
 
-    /// Bytes waiting now, and the bound.
-    pub fn fill(&self) -> (usize, usize) {
-        (self.shared.unbegun_bytes.load(SeqCst) as usize, self.bytes_max)
+    /// Bytes put here and not begun here, and the bound. Where the queue is in several processes,
+    /// the sum over them says what waits.
+    pub fn fill(&self) -> (i64, usize) {
+        (self.waiting_bytes.load(SeqCst), self.bytes_max)
+    }
+
+    /// What came from another process for an end that is here.
+    pub fn on_frame(&self, frame: &Frame) -> Result<()> {
+        let transport =
+            self.transport.as_ref().ok_or_else(|| misdirected("a queue that is here"))?;
+        let (producer, consumer) = (frame.header.producer, frame.header.consumer);
+        let mut due = Vec::new();
+        let (letter, batch) = transport.read(frame)?;
+        match (letters::read(letter).map_err(|_| malformed())?, batch) {
+            (Received::Up(letter), None) => {
+                misdirected_from(consumer, self.consumers.len())?;
+                let mailbox = self.producers.get(producer as usize).and_then(Location::here);
+                mailbox.ok_or_else(|| misdirected("a producer"))?.put((consumer, letter));
+                due.push(Address::Producer(producer));
+            }
+            (Received::Down(down), batch) => {
+                let letter = down.with(batch).ok_or_else(malformed)?;
+                misdirected_from(producer, self.producers.len())?;
+                let mailbox = self.consumers.get(consumer as usize).and_then(Location::here);
+                mailbox.ok_or_else(|| misdirected("a consumer"))?.put((producer, letter));
+                due.push(Address::Consumer(consumer));
+            }
+            (Received::Up(_), Some(_)) => return Err(malformed()),
+        }
+        self.deliver(due);
+        Ok(())
+    }
+
+    fn to_consumer(&self, from: Peer, to: Peer, letter: ToReceiving, due: &mut Vec<Address>) {
+        match &self.consumers[to as usize] {
+            Location::Here(mailbox) => {
+                mailbox.put((from, letter));
+                due.push(Address::Consumer(to));
+            }
+            Location::There(worker) => {
+                let ends = Ends { producer: from, consumer: to };
+                let (down, batch) = letter.without_records();
+                let letter = letters::write_down(down);
+                match batch {
+                    Some(batch) => self.transport().send_batch(*worker, ends, &letter, &batch),
+                    None => self.transport().send(*worker, ends, letter),
+                }
+            }
+        }
+    }
+
+    fn to_producer(&self, from: Peer, to: Peer, letter: ToSending, due: &mut Vec<Address>) {
+        match &self.producers[to as usize] {
+            Location::Here(mailbox) => {
+                mailbox.put((from, letter));
+                due.push(Address::Producer(to));
+            }
+            Location::There(worker) => {
+                let ends = Ends { producer: to, consumer: from };
+                self.transport().send(*worker, ends, letters::write_up(letter));
+            }
+        }
+    }
+
+    fn transport(&self) -> &Transport {
+        self.transport.as_ref().expect("ends elsewhere can be written to")
+    }
+
+    fn sending(&self, me: Peer) -> &Mailbox<Sending> {
+        self.producers[me as usize].here().expect("an end is where its module is")
+    }
+
+    fn receiving(&self, me: Peer) -> &Mailbox<Receiving> {
+        self.consumers[me as usize].here().expect("an end is where its module is")
     }
 
     /// Acts as a producer, then sees its letters delivered.
     fn send<R>(&self, me: Peer, act: impl FnOnce(&mut Sending, Now) -> R) -> R {
         let mut due = Vec::new();
-        let done = self.producers[me as usize].act(self, me, &mut due, act);
+        let done = self.sending(me).act(self, me, &mut due, act);
         self.deliver(due);
         done
     }
@@ -132,7 +233,7 @@ impl DistributedQueue {
     /// Acts as a consumer, then sees its letters delivered.
     fn receive<R>(&self, me: Peer, act: impl FnOnce(&mut Receiving, Now) -> R) -> R {
         let mut due = Vec::new();
-        let done = self.consumers[me as usize].act(self, me, &mut due, act);
+        let done = self.receiving(me).act(self, me, &mut due, act);
         self.deliver(due);
         done
     }
@@ -141,20 +242,9 @@ impl DistributedQueue {
     fn deliver(&self, mut due: Vec<Address>) {
         while let Some(address) = due.pop() {
             match address {
-                Address::Producer(peer) => {
-                    self.producers[peer as usize].settle(self, peer, &mut due);
-                }
-                Address::Consumer(peer) => {
-                    self.consumers[peer as usize].settle(self, peer, &mut due);
-                }
+                Address::Producer(peer) => self.sending(peer).settle(self, peer, &mut due),
+                Address::Consumer(peer) => self.receiving(peer).settle(self, peer, &mut due),
             }
-        }
-    }
-
-    /// When nothing will come any more, whoever waits is told.
-    fn tell_if_over(&self) {
-        if self.shared.is_over() {
-            self.consumers.iter().for_each(Station::wake);
         }
     }
 
@@ -162,11 +252,11 @@ impl DistributedQueue {
     fn ring(&self, address: Address) {
         match address {
             Address::Producer(me) => {
-                self.producers[me as usize].on_alarm();
+                self.sending(me).on_alarm();
                 self.send(me, |end, now| end.on_wake(now));
             }
             Address::Consumer(me) => {
-                self.consumers[me as usize].on_alarm();
+                self.receiving(me).on_alarm();
                 self.receive(me, |end, now| end.on_wake(now));
             }
         }
@@ -178,6 +268,16 @@ impl DistributedQueue {
         thread::park();
         self.cancel.check()
     }
+}
+
+/// The ends that are here, if not all are: for each of the others' ends that is here, they are
+/// nearer.
+fn near(ends: &[Location<()>], others: &[Location<()>]) -> Vec<Peer> {
+    let is_here = |location: &Location<()>| location.here().is_some();
+    if ends.iter().chain(others).all(is_here) {
+        return vec![];
+    }
+    peers_here(ends).collect()
 }
 
 #[cfg(test)]

@@ -1,15 +1,28 @@
 //! Runs a flow: master, worker, queues, memory, metrics, commit.
 
+pub mod cluster;
+mod commit;
+pub mod commons;
+mod dispatch;
 pub mod distributed;
 pub mod division;
+mod exchange;
 mod history;
 pub mod machine;
+mod mailbox;
 pub mod master;
+pub mod network;
 mod perturb;
+pub mod placement;
+mod processors;
 pub mod progress;
 pub mod queue;
+mod recovery;
 pub mod report;
+mod resume;
+mod runs;
 pub mod slowness;
+mod transport;
 mod watch;
 mod worker;
 

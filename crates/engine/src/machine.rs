@@ -1,5 +1,6 @@
 //! What this machine has: cores, memory, folders.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::{env, fs, thread};
@@ -17,6 +18,31 @@ pub fn memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     let machine = info.totalram as u64 * u64::from(info.mem_unit.max(1));
     limits.fold(machine, u64::min)
+}
+
+/// What the machine is called.
+pub fn name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The process that started this one, or took it over.
+pub fn parent() -> Option<u32> {
+    rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get().cast_unsigned())
+}
+
+/// Whose process this is: the name, or the number if nobody has given one.
+pub fn user() -> String {
+    let number = rustix::process::getuid().as_raw().to_string();
+    let known = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut lines = known.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let found = lines.find(|fields| fields.get(2) == Some(&number.as_str()));
+    found.map_or(number.clone(), |fields| fields[0].to_string())
+}
+
+/// What all processes of one machine share, and no process of another has.
+pub fn host() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    boot.map_or_else(|_| "unknown".to_string(), |id| id.trim().to_string())
 }
 
 /// Where collections, their catalog and scratch live: `$EUPHRATES_HOME`, or `~/.euphrates`.
@@ -87,4 +113,61 @@ pub fn machine_time(cores: usize) -> Option<Duration> {
     // user, nice, system, idle, iowait, irq, softirq, steal
     let busy: u64 = ticks.iter().take(8).sum::<u64>() - ticks.get(3)? - ticks.get(4)?;
     Some(Duration::from_secs_f64(busy as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
+
+/// What the processes of a group have used, with those of theirs that have ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// How long they have computed.
+    pub cpu: Duration,
+    /// The memory they hold; what they share counts for each.
+    pub memory_bytes: u64,
+}
+
+/// What every process group of this machine has used.
+pub fn usage_by_group() -> BTreeMap<u32, Usage> {
+    let mut groups: BTreeMap<u32, Usage> = BTreeMap::new();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path().join("stat")) {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let Some((group, usage)) = usage_of(&text) else { continue };
+        let sum = groups.entry(group).or_default();
+        sum.cpu += usage.cpu;
+        sum.memory_bytes += usage.memory_bytes;
+    }
+    groups
+}
+
+/// From a line of `/proc/PID/stat`; the name in it may hold anything.
+fn usage_of(stat: &str) -> Option<(u32, Usage)> {
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let number = |at: usize| fields.get(at)?.trim().parse::<u64>().ok();
+    let ticks = (11..15).map(number).sum::<Option<u64>>()?;
+    let seconds = ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+    let memory_bytes = number(21)? * rustix::param::page_size() as u64;
+    let usage = Usage { cpu: Duration::from_secs_f64(seconds), memory_bytes };
+    Some((u32::try_from(number(2)?).ok()?, usage))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_read_whatever_it_is_called() {
+        let numbers = "S 1 77 77 0 -1 4194560 9 9 9 9 100 50 25 25 20 0 1 0 5 999 3 18446744073";
+        let (group, usage) = usage_of(&format!("5 (a) b ) {numbers}")).unwrap();
+        assert_eq!(group, 77);
+        let ticks = rustix::param::clock_ticks_per_second();
+        assert_eq!(usage.cpu, Duration::from_secs_f64(200.0 / ticks as f64));
+        assert_eq!(usage.memory_bytes, 3 * rustix::param::page_size() as u64);
+        assert!(usage_of("").is_none() && usage_of("5 (a) S 1").is_none());
+    }
+
+    #[test]
+    fn the_processes_of_this_machine_are_found() {
+        let own = rustix::process::getpgrp().as_raw_nonzero().get().cast_unsigned();
+        assert!(usage_by_group()[&own].memory_bytes > 0);
+        assert!(!user().is_empty());
+    }
 }

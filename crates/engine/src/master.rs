@@ -2,33 +2,46 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::check::{Checked, check};
 use euphrates_flow::metrics::{InstanceMetrics, State};
-use euphrates_flow::{Cancel, Document, Error, Kind, Perturbation, Registry, Result, Setup};
+use euphrates_flow::perturbation::Workers;
+use euphrates_flow::{
+    Cancel, Document, Error, Kind, NoExchange, Perturbation, Registry, Result, Setup,
+};
 use euphrates_io::buffer::pool;
 use euphrates_policy::distributed::Policy;
 use euphrates_policy::memory;
 use euphrates_policy::stall::StallWatch;
+use euphrates_wire::lane::PATIENCE;
 use serde_json::Value;
 
+use crate::cluster::attempt::Attempt;
+use crate::cluster::{self, Cluster};
+use crate::commons::Here;
 use crate::division;
 use crate::machine;
 use crate::perturb::Perturber;
+use crate::placement::{self, Member, Placement};
 use crate::progress::{Pace, Progress};
+use crate::recovery::Again;
 use crate::report::Report;
+use crate::resume::{Left, Notebook};
 use crate::slowness::Slowness;
 use crate::watch::Watch;
-use crate::worker::{self, Resources, Worker};
+use crate::worker::{self, Ended, OnEnded, Resources, Worker};
 
 /// After a cancel, instances have this long to come back; then they are left behind.
 pub const CANCEL_GRACE: Duration = Duration::from_millis(1500);
 
+/// How often a flow is looked at, at most.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// How a flow is run. The default suits this machine.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// Bytes of memory the flow may use; 70 % of the machine's or control group's by default.
     pub memory_bytes: Option<usize>,
@@ -36,6 +49,8 @@ pub struct Options {
     pub cores: Option<usize>,
     /// In-process workers that the instances are spread over; one by default.
     pub workers: Option<usize>,
+    /// The workers to run on, in processes of their own; this process alone by default.
+    pub cluster: Option<Arc<Cluster>>,
     /// How distributed queues decide; by default the best for where their ends are.
     pub division: Option<Policy>,
     /// Values of the flow's variables.
@@ -46,14 +61,16 @@ pub struct Options {
     pub scratch: Vec<PathBuf>,
     /// What is done to the flow, to see how it bears it.
     pub perturbations: Vec<Perturbation>,
+    /// Whether outputs that the same flow has made before, asked so, need not be made again.
+    pub resume: bool,
 }
 
 impl Options {
-    fn cores(&self) -> usize {
+    pub(crate) fn cores(&self) -> usize {
         self.cores.unwrap_or_else(machine::cores).max(1)
     }
 
-    fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.home.clone().unwrap_or_else(machine::home)
     }
 
@@ -65,7 +82,20 @@ impl Options {
 
 /// Binds the variables and checks the flow without starting it.
 pub fn prepare(document: &Document, registry: &Registry, options: &Options) -> Result<Checked> {
-    check(&document.bind(&options.variables)?, registry, options.cores(), &options.home())
+    if let Some(cluster) = &options.cluster {
+        return cluster::start::prepare(cluster, document, registry, options)
+            .map(|bound| bound.flow);
+    }
+    let workers = options.workers.unwrap_or(1);
+    let mut bound = document.bind(&options.variables)?;
+    let members: Vec<Member> = names(workers).into_iter().map(Member::called).collect();
+    placement::settle_counts(&mut bound, &members)?;
+    check(&bound, registry, options.cores(), &options.home())
+}
+
+/// The names of so many workers of one process.
+fn names(workers: usize) -> Vec<String> {
+    (0..workers).map(|number| format!("w{number}")).collect()
 }
 
 /// Checks, starts and waits (River's `Go`).
@@ -75,8 +105,6 @@ pub fn go(document: &Document, registry: &Registry, options: &Options) -> Result
 
 /// Checks and starts; does not wait.
 pub fn start(document: &Document, registry: &Registry, options: &Options) -> Result<Running> {
-    let began = Instant::now();
-    let flow = prepare(document, registry, options)?;
     let given = [
         ("threads", options.cores),
         ("memory", options.memory_bytes),
@@ -87,33 +115,59 @@ pub fn start(document: &Document, registry: &Registry, options: &Options) -> Res
         return Err(error.remedy("give at least 1, or leave it out"));
     }
     options.scratch.iter().try_for_each(|folder| check_scratch(folder))?;
+    let notebook = options.resume.then(|| Notebook::of(document, options)).transpose()?;
+    let left = notebook.as_ref().map(|notebook| notebook.left(document, registry, options));
+    let mut running = match (left.transpose()?, &options.cluster) {
+        (Some(Left::Nothing(made)), _) => {
+            let nothing = Checked { nodes: vec![], edges: vec![], name: document.name.clone() };
+            let mut running = start_here(nothing, options)?;
+            running.made_before = made;
+            return Ok(running);
+        }
+        (Some(Left::Flow(left)), _) => {
+            let again = Options { resume: false, variables: BTreeMap::new(), ..options.clone() };
+            start(&left, registry, &again)?
+        }
+        (None, Some(cluster)) => cluster::start::start(cluster, document, registry, options)?,
+        (None, None) => start_here(prepare(document, registry, options)?, options)?,
+    };
+    if notebook.is_some() {
+        running.notebook = notebook;
+    }
+    Ok(running)
+}
+
+fn start_here(flow: Checked, options: &Options) -> Result<Running> {
+    let began = Instant::now();
     let (workers, home) = (options.workers.unwrap_or(1), options.home());
-    let mut perturber = Perturber::new(&options.perturbations, &flow, workers, &home)?;
+    let turns: Vec<Vec<usize>> = flow
+        .nodes
+        .iter()
+        .map(|node| (0..node.count).map(|instance| instance % workers).collect())
+        .collect();
+    let known = Workers { names: &names(workers), of: &turns };
+    let mut perturber = Perturber::new(&options.perturbations, &flow, known, &home)?;
     let resources = resources(&flow, options);
     let cancel = resources.setup.cancel.clone();
     pool().keep_at_most(memory::slabs_bytes_max(options.budget()));
     // What is there from the start is there before the first batch.
     perturber.on_look(0);
-    let started = worker::start(&flow, &resources, &perturber, began).and_then(|worker| {
-        let watch = Watch::start(&flow, &worker, perturber, &home, began)?;
+    let (tell, ended) = channel();
+    let on_ended: OnEnded = Arc::new(move |end| drop(tell.send(end)));
+    let prepared = worker::prepare(&flow, &resources, &perturber, began);
+    let started = prepared.and_then(|prepared| prepared.start(&cancel, on_ended));
+    let started = started.and_then(|worker| {
+        let watch = Watch::start(&flow, &worker, perturber, (&home, began), None)?;
         Ok((worker, watch))
     });
     let (worker, watch) = started.inspect_err(|_| {
         cancel.cancel();
         flow.nodes.iter().for_each(|node| node.placed.abandon());
     })?;
-    Ok(Running {
-        flow,
-        worker,
-        watch: Some(watch),
-        perturbations: options.perturbations.clone(),
-        cancel,
-        began,
-        pace: Mutex::default(),
-        failure: None,
-        outcome: None,
-        stall: StallWatch::default(),
-    })
+    let placement = resources.placement;
+    let perturbations = options.perturbations.clone();
+    let deployment = Deployment { placement, attempt: None, run_id: resources.setup.run_id };
+    Ok(Running::new(flow, (worker, ended), deployment, Some(watch), (perturbations, cancel, began)))
 }
 
 /// Better now than in the middle of a sort.
@@ -134,7 +188,10 @@ fn resources(flow: &Checked, options: &Options) -> Resources {
         true => machine::scratch(&home),
         false => options.scratch.clone(),
     };
+    let cancel = Arc::new(Cancel::default());
     let setup = Setup {
+        module: String::new(),
+        worker: "w0".to_string(),
         instance: 0,
         instances: 1,
         is_divided: options.division.is_some_and(division::is_static),
@@ -143,30 +200,91 @@ fn resources(flow: &Checked, options: &Options) -> Resources {
         scratch,
         home,
         run_id: machine::run_id(),
-        cancel: Arc::new(Cancel::default()),
+        commons: Arc::new(Here::new(Arc::default(), cancel.clone())),
+        exchange: Arc::new(NoExchange),
+        is_whole: true,
+        instances_here: 1,
+        cancel,
     };
     let share_bytes = memory::share(options.budget(), queue_bytes, hungry_instances);
     let (workers, division) = (options.workers.unwrap_or(1), options.division);
-    Resources { share_bytes, setup, workers, division }
+    let placement = Placement::alone(flow);
+    let (names, network) = (Arc::default(), None);
+    Resources { share_bytes, setup, workers, division, placement, names, network }
+}
+
+/// Where the instances of a flow are, and who else runs some.
+pub(crate) struct Deployment {
+    pub placement: Placement,
+    /// What runs in other processes.
+    pub attempt: Option<Attempt>,
+    pub run_id: String,
 }
 
 /// A flow that has been started. Dropping it cancels the flow.
 pub struct Running {
-    flow: Checked,
-    worker: Worker,
+    pub(crate) flow: Checked,
+    pub(crate) worker: Worker,
+    pub(crate) ended: Receiver<Ended>,
+    pub(crate) deployment: Deployment,
     /// Until the end.
-    watch: Option<Watch>,
-    perturbations: Vec<Perturbation>,
-    cancel: Arc<Cancel>,
-    began: Instant,
-    pace: Mutex<Pace>,
+    pub(crate) watch: Option<Watch>,
+    pub(crate) perturbations: Vec<Perturbation>,
+    /// The user's switch.
+    pub(crate) cancel: Arc<Cancel>,
+    /// That of this attempt: another attempt has another.
+    pub(crate) attempt_cancel: Arc<Cancel>,
+    /// How to begin again, if that is possible.
+    pub(crate) again: Option<Again>,
+    /// What was lost on the way, and did not stop the flow.
+    pub(crate) losses: Vec<String>,
+    /// Where it is noted what it makes, if it is to be resumed.
+    pub(crate) notebook: Option<Notebook>,
+    /// Outputs that need not be made again.
+    pub(crate) made_before: Vec<String>,
+    pub(crate) began: Instant,
+    pub(crate) pace: Mutex<Pace>,
     /// The first failure that was not the echo of another.
-    failure: Option<Error>,
-    outcome: Option<f64>,
-    stall: StallWatch,
+    pub(crate) failure: Option<Error>,
+    pub(crate) outcome: Option<f64>,
+    pub(crate) stall: StallWatch,
 }
 
 impl Running {
+    pub(crate) fn new(
+        flow: Checked,
+        (worker, ended): (Worker, Receiver<Ended>),
+        deployment: Deployment,
+        watch: Option<Watch>,
+        (perturbations, cancel, began): (Vec<Perturbation>, Arc<Cancel>, Instant),
+    ) -> Running {
+        Running {
+            flow,
+            worker,
+            ended,
+            deployment,
+            watch,
+            perturbations,
+            attempt_cancel: cancel.clone(),
+            cancel,
+            again: None,
+            losses: vec![],
+            notebook: None,
+            made_before: vec![],
+            began,
+            pace: Mutex::default(),
+            failure: None,
+            outcome: None,
+            stall: StallWatch::default(),
+        }
+    }
+
+    /// The same, where it may begin again.
+    pub(crate) fn repeatable(mut self, attempt_cancel: Arc<Cancel>, again: Again) -> Running {
+        (self.attempt_cancel, self.again) = (attempt_cancel, Some(again));
+        self
+    }
+
     /// The flow as checked.
     pub fn flow(&self) -> &Checked {
         &self.flow
@@ -176,7 +294,10 @@ impl Running {
     pub fn progress(&self) -> Progress {
         let mut pace = self.pace.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let slow = self.watch.as_ref().map(Watch::slow).unwrap_or_default();
-        Progress::read(&self.flow, &self.worker, slow, self.began.elapsed(), &mut pace)
+        let attempt = self.deployment.attempt.as_ref();
+        let elsewhere = |edge| attempt.map_or(0, |attempt| attempt.waiting_bytes(edge));
+        let instances = (&self.worker, &elsewhere as &dyn Fn(usize) -> i64);
+        Progress::read(&self.flow, instances, slow, self.began.elapsed(), &mut pace)
     }
 
     /// Stops the flow; `wait` will return `Interrupted`, and no output will appear.
@@ -198,15 +319,21 @@ impl Running {
     /// Waits for the end of all instances, at most this long; `true` when `finish` will not wait.
     pub fn wait_for(&mut self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
-        while self.worker.left > 0 {
+        while self.worker.left > 0 || self.failure.is_some() && self.begin_again() {
             let left = deadline.saturating_duration_since(Instant::now());
             // A cancel may come while we listen: look again soon enough to keep its grace short.
-            match self.worker.ended.recv_timeout(left.min(Duration::from_millis(20))) {
-                Ok(result) => self.note(result),
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) if self.cancel.is_cancelled() => {
+            match self.ended.recv_timeout(left.min(LOOK)) {
+                Ok(ended) => self.note(ended),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let message = "an instance has ended without a word";
+                    self.failure.get_or_insert_with(|| Error::failed(message));
+                    break;
+                }
+                Err(RecvTimeoutError::Timeout) if self.is_cancelled() => {
                     self.drain_cancelled();
-                    return true;
+                    if !self.begin_again() {
+                        return true;
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => return false,
                 Err(RecvTimeoutError::Timeout) => self.look(),
@@ -216,13 +343,33 @@ impl Running {
         true
     }
 
+    /// Why it ends without output, if it does.
+    fn end(&mut self) -> Option<Error> {
+        if self.worker.left == 0 {
+            self.worker.threads.drain(..).for_each(|thread| {
+                // Panics of modules are caught in the thread and told as failures.
+                let _ = thread.join();
+            });
+        }
+        self.take_network_failure();
+        let failure = self.failure.take();
+        failure.or_else(|| self.is_cancelled().then(Error::interrupted))
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled() || self.attempt_cancel.is_cancelled()
+    }
+
     /// Ends a flow whose modules wait for each other for ever.
     fn look(&mut self) {
         let instances = || self.worker.instances.iter().flat_map(|one| &one.metrics);
         let waits = |state| matches!(state, State::Starved | State::Blocked | State::Ended);
         let all_wait = instances().all(|one| waits(one.state()));
         let moved = instances().map(|one| one.moved()).fold(0, u64::wrapping_add);
-        if self.failure.is_some() || !self.stall.on_look(all_wait, moved) {
+        // A silent connection between its workers is given up after so long.
+        let silence = self.deployment.attempt.as_ref().map_or(Duration::ZERO, |_| PATIENCE);
+        let now = self.began.elapsed();
+        if self.failure.is_some() || !self.stall.on_look(now, all_wait, moved, silence) {
             return;
         }
         let modules = self.flow.nodes.iter().zip(&self.worker.instances);
@@ -239,24 +386,26 @@ impl Running {
         let remedy = "let the module where branches meet read its inputs side by side (`select`), \
                       or give the queues into it more room (`bytes_max`)";
         self.failure = Some(Error::failed(message).remedy(remedy));
-        self.cancel.cancel();
+        self.attempt_cancel.cancel();
     }
 
     /// After a cancel: waits out the grace, then leaves behind what does not come back.
     fn drain_cancelled(&mut self) {
+        self.attempt_cancel.cancel();
+        self.deployment.attempt.iter().for_each(Attempt::cancel);
         let deadline = Instant::now() + CANCEL_GRACE;
         while self.worker.left > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.worker.ended.recv_timeout(left) {
-                Ok(result) => self.note(result),
+            match self.ended.recv_timeout(left) {
+                Ok(ended) => self.note(ended),
                 Err(_) => break,
             }
         }
     }
 
-    fn note(&mut self, result: Result<()>) {
+    fn note(&mut self, ended: Ended) {
         self.worker.left -= 1;
-        let Err(error) = result else { return };
+        let Err(error) = ended.result else { return };
         let echo = error.kind() == Kind::Interrupted;
         if self.failure.as_ref().is_none_or(|first| first.kind() == Kind::Interrupted && !echo) {
             self.failure = Some(error);
@@ -265,32 +414,21 @@ impl Running {
 
     /// Commits if all went well, else abandons; to be called after `wait_for` said `true`.
     pub fn finish(mut self) -> Result<Report> {
-        if self.worker.left == 0 {
-            self.worker.threads.drain(..).for_each(|thread| {
-                // Panics of modules are caught in the thread and told as failures.
-                let _ = thread.join();
-            });
-        }
-        let failure = self.failure.take();
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        if self.cancel.is_cancelled() {
-            return Err(Error::interrupted());
-        }
-        let nodes = || self.flow.nodes.iter();
-        let placed = |node: &euphrates_flow::check::CheckedNode, error: Error| {
-            error.at(format!("module {}", node.id))
+        let staged = loop {
+            match self.end().map_or_else(|| self.settle(), Err) {
+                Ok(staged) => break staged,
+                Err(error) => self.failure = Some(error),
+            }
+            // Nothing is visible yet: a worker that was lost now costs no more than one before.
+            if !self.begin_again() {
+                return Err(self.failure.take().unwrap_or_else(Error::interrupted));
+            }
+            while !self.wait_for(Duration::from_secs(3600)) {}
         };
-        for node in nodes() {
-            node.placed.settle().map_err(|error| placed(node, error))?;
+        if let Some(notebook) = &self.notebook {
+            notebook.write(&self.flow, &staged, &self.deployment.run_id)?;
         }
-        if self.cancel.is_cancelled() {
-            return Err(Error::interrupted());
-        }
-        for node in nodes() {
-            node.placed.commit().map_err(|error| placed(node, error))?;
-        }
+        self.show(staged)?;
         let seconds = self.began.elapsed().as_secs_f64();
         self.outcome = Some(seconds);
         let slowness = self.watch.take().map(|watch| {
@@ -299,13 +437,22 @@ impl Running {
         });
         let perturbations = std::mem::take(&mut self.perturbations);
         let slowness = slowness.unwrap_or_default();
-        Ok(Report::new(&self.flow, &self.worker, seconds, perturbations, slowness))
+        let remark = |node: usize| match &self.deployment.attempt {
+            Some(attempt) if !self.deployment.placement.is_whole(node) => attempt.remark(node),
+            _ => self.flow.nodes[node].placed.remark(),
+        };
+        let losses = std::mem::take(&mut self.losses);
+        let told = (perturbations, losses, slowness);
+        let report = Report::new(&self.flow, &self.worker, &remark, seconds, told);
+        Ok(Report { made_before: std::mem::take(&mut self.made_before), ..report })
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.cancel.cancel();
+        self.attempt_cancel.cancel();
+        self.close_attempt(&[]);
         // `abandon` after `commit` finds nothing staged.
         self.flow.nodes.iter().for_each(|node| node.placed.abandon());
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use euphrates_flow::brake::Brake;
 use euphrates_flow::check::Checked;
-use euphrates_flow::perturbation::Perturbations;
+use euphrates_flow::perturbation::{Perturbations, Workers};
 use euphrates_flow::{Error, Perturbation, Result};
 use euphrates_io::disk::{Disk, named_disk, named_disks};
 use euphrates_policy::throttle::{Pattern, Throttle, held_rate};
@@ -39,14 +39,14 @@ impl Perturber {
     pub fn new(
         list: &[Perturbation],
         flow: &Checked,
-        workers: usize,
+        workers: Workers<'_>,
         home: &Path,
     ) -> Result<Perturber> {
         if list.is_empty() {
             return Ok(Perturber::default());
         }
         let names: Vec<String> = named_disks(home)?.into_iter().map(|disk| disk.name).collect();
-        let all = Perturbations::new(list, flow, workers, &names)?;
+        let all = Perturbations::new(list, flow, &workers, &names)?;
         let mut disks: Vec<HeldDisk> = vec![];
         for (name, pattern, rate) in &all.disks {
             match disks.iter_mut().find(|held| held.disk.name() == name) {
@@ -70,6 +70,21 @@ impl Perturber {
         };
         let memory = all.memory.iter().map(hog).collect();
         Ok(Perturber { all, disks, memory })
+    }
+
+    /// The same for one of several processes. Memory is held by the first alone.
+    pub fn of_part(
+        list: &[Perturbation],
+        flow: &Checked,
+        workers: Workers<'_>,
+        home: &Path,
+        me: usize,
+    ) -> Result<Perturber> {
+        let mut perturber = Perturber::new(list, flow, workers, home)?;
+        if me != 0 {
+            perturber.memory.clear();
+        }
+        Ok(perturber)
     }
 
     /// The brake of an instance, if it has one; `epoch` is the start of the flow.

@@ -36,7 +36,7 @@ pub struct ModuleProgress {
     /// What most of its instances are doing: `busy`, `starved`, `blocked`, `ended`.
     pub state: &'static str,
     /// Bytes waiting in its input queues, and their bound.
-    pub waiting_bytes: (usize, usize),
+    pub waiting_bytes: (i64, usize),
     /// Sums over the instances.
     #[serde(flatten)]
     pub counters: Counters,
@@ -45,7 +45,7 @@ pub struct ModuleProgress {
 impl Progress {
     pub(crate) fn read(
         flow: &Checked,
-        worker: &Worker,
+        (worker, elsewhere): (&Worker, &dyn Fn(usize) -> i64),
         slow: Vec<SlowNow>,
         elapsed: Duration,
         pace: &mut Pace,
@@ -55,10 +55,13 @@ impl Progress {
             let states: Vec<State> = metrics.iter().map(|metrics| metrics.state()).collect();
             let most = |state: &State| states.iter().filter(|other| *other == state).count();
             let state = states.iter().max_by_key(|state| most(state));
-            let inputs = flow.edges.iter().zip(&worker.queues);
-            let fills = inputs
-                .filter(|(edge, _)| edge.to.0 == node)
-                .flat_map(|(_, queues)| queues.iter().map(|queue| queue.fill()));
+            let inputs = flow.edges.iter().zip(&worker.queues).enumerate();
+            let fills = inputs.filter(|(_, (edge, _))| edge.to.0 == node).flat_map(
+                |(number, (_, queues))| {
+                    let here = queues.iter().map(|queue| queue.fill());
+                    here.chain([(elsewhere(number), 0)])
+                },
+            );
             ModuleProgress {
                 id: flow.nodes[node].id.clone(),
                 count: metrics.len(),

@@ -62,9 +62,9 @@ impl LocalQueue {
     }
 
     /// Bytes waiting now, and the bound.
-    pub fn fill(&self) -> (usize, usize) {
+    pub fn fill(&self) -> (i64, usize) {
         let state = self.lock();
-        (state.policy.bytes(), state.policy.bytes_max())
+        (state.policy.bytes() as i64, state.policy.bytes_max())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -85,12 +85,6 @@ pub struct QueueProducer {
 }
 
 impl QueueProducer {
-    /// Whether a batch would be let in now.
-    pub fn has_room(&self, parcel: &Parcel) -> bool {
-        let run = if self.queue.unit == Unit::Run { parcel.run } else { None };
-        self.queue.lock().policy.admit(parcel.bytes, run)
-    }
-
     fn try_put(&self, mut parcel: Parcel, register: bool) -> Result<Option<Parcel>> {
         let run = if self.queue.unit == Unit::Run { parcel.run } else { None };
         if run.is_none() && self.queue.unit == Unit::Run {
@@ -129,6 +123,13 @@ impl Producer for QueueProducer {
             }
             self.queue.park()?;
         }
+    }
+
+    fn has_room(&mut self, parcel: &Parcel) -> bool {
+        let run = if self.queue.unit == Unit::Run { parcel.run } else { None };
+        let state = self.queue.lock();
+        // Who puts is told that nobody is left.
+        state.consumers == 0 || state.policy.admit(parcel.bytes, run)
     }
 
     fn begin_run(&mut self, run: RunIndex) -> Result<()> {
@@ -237,7 +238,7 @@ impl State {
         match self.loose.pop_front() {
             Some(parcel) => {
                 self.policy.on_take(parcel.bytes, None);
-                self.putters.wake_one();
+                self.putters.wake_first();
                 if !self.loose.is_empty() {
                     self.takers.wake_one();
                 }
@@ -307,9 +308,17 @@ impl Waiters {
         self.0.retain(|waiter| waiter.id() != me);
     }
 
+    /// The last that came: what it needs is still in its processor's cache.
     fn wake_one(&mut self) {
         if let Some(waiter) = self.0.pop() {
             waiter.unpark();
+        }
+    }
+
+    /// The one that has waited longest: whoever puts again at once would else be woken again, too.
+    fn wake_first(&mut self) {
+        if !self.0.is_empty() {
+            self.0.remove(0).unpark();
         }
     }
 

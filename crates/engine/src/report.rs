@@ -34,6 +34,12 @@ pub struct Report {
     /// What was done to it on purpose.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub perturbations: Vec<Perturbation>,
+    /// What was lost on the way, and did not stop the flow.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<String>,
+    /// Modules whose output was there from a run before: nothing was done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub made_before: Vec<String>,
     /// Who was slow, and how near the run came to the ideal.
     #[serde(flatten)]
     pub slowness: Slowness,
@@ -68,9 +74,9 @@ impl Report {
     pub(crate) fn new(
         flow: &Checked,
         worker: &Worker,
+        remark: &dyn Fn(usize) -> Option<String>,
         seconds: f64,
-        perturbations: Vec<Perturbation>,
-        slowness: Slowness,
+        (perturbations, losses, slowness): (Vec<Perturbation>, Vec<String>, Slowness),
     ) -> Report {
         let module = |node: usize| {
             let counters = sum(worker, node);
@@ -79,7 +85,7 @@ impl Report {
                 id: flow.nodes[node].id.clone(),
                 module: flow.nodes[node].spec.name.to_string(),
                 count: flow.nodes[node].count,
-                remark: flow.nodes[node].placed.remark(),
+                remark: remark(node),
                 busy: part(counters.busy_seconds()),
                 starved: part(counters.starved_seconds),
                 blocked: part(counters.blocked_seconds),
@@ -94,7 +100,17 @@ impl Report {
         let kept = |node: &CheckedNode| Some((node.id.clone(), node.placed.collected()?));
         let collected = flow.nodes.iter().filter_map(kept).collect();
         let name = flow.name.clone();
-        Report { name, seconds, modules, bottleneck, perturbations, slowness, collected }
+        Report {
+            name,
+            seconds,
+            modules,
+            bottleneck,
+            perturbations,
+            losses,
+            made_before: vec![],
+            slowness,
+            collected,
+        }
     }
 
     /// The report as JSON.
@@ -145,6 +161,13 @@ impl fmt::Display for Report {
         }
         for one in &self.perturbations {
             writeln!(f, "perturbed: {one}")?;
+        }
+        for loss in &self.losses {
+            writeln!(f, "{loss}")?;
+        }
+        if !self.made_before.is_empty() {
+            let made = self.made_before.join(", ");
+            return write!(f, "nothing was left to do: {made} is there from a run before");
         }
         write!(f, "\nbottleneck: ")?;
         match verdict(&self.modules) {

@@ -229,13 +229,14 @@ fn instances(flow: &Checked, worker: &Worker, seen: &Watcher) -> Vec<InstanceRep
 fn disks(seen: &Watcher) -> Vec<DiskReport> {
     let mut disks: Vec<DiskReport> = vec![];
     for (component, steps) in seen.components.iter().zip(&seen.history.steps) {
-        let Component::Disk { name, writes } = component else { continue };
+        let Component::Disk { worker, name, writes } = component else { continue };
         let sum = sum(steps);
         let busy = sum.busy_ns as f64 / 1e9;
         if !writes {
             let (read_bytes, read_seconds) = (sum.work(), busy);
             let (written_bytes, written_seconds) = (0.0, 0.0);
-            let name = name.clone();
+            let of = worker.as_ref().map_or(String::new(), |worker| format!(" of {worker}"));
+            let name = format!("{name}{of}");
             let fresh =
                 DiskReport { name, read_bytes, read_seconds, written_bytes, written_seconds };
             disks.push(fresh);

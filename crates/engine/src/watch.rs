@@ -19,6 +19,7 @@ use euphrates_policy::ideal::Step;
 use crate::history::{History, Look};
 use crate::machine;
 use crate::perturb::Perturber;
+use crate::processors::{ProcessClock, Processors};
 use crate::worker::Worker;
 
 /// The watch over one flow; it ends when this is dropped.
@@ -39,6 +40,8 @@ pub(crate) enum Component {
     Instance(usize, usize),
     /// A disk, read or written.
     Disk {
+        /// The worker that uses it, if that is in another process.
+        worker: Option<String>,
         /// The name.
         name: String,
         /// `false` if it is read.
@@ -61,9 +64,8 @@ pub(crate) struct Watcher {
     facts: Vec<Facts>,
     epoch: Instant,
     last: Instant,
-    process: Duration,
-    machine: Option<Duration>,
-    cores: usize,
+    processors: Processors,
+    elsewhere: Option<Elsewhere>,
     perturber: Perturber,
 }
 
@@ -74,8 +76,19 @@ struct Watched {
     times: Option<(Duration, Duration)>,
 }
 
-/// A disk's name, and its folder if it is a named one.
-type DiskKey = (String, Option<PathBuf>);
+/// The worker that uses a disk, if it is another; the disk's name, and its folder if it is a named
+/// one.
+type DiskKey = (Option<String>, String, Option<PathBuf>);
+
+/// What other processes of the flow have told last.
+pub(crate) type Elsewhere = Box<dyn Fn() -> Vec<Seen> + Send>;
+
+/// What one of them has told.
+pub(crate) struct Seen {
+    pub worker: String,
+    pub clock: ProcessClock,
+    pub disks: Vec<DiskCounts>,
+}
 
 /// A disk, what it had done, and the first of its two components: it has them once it moves
 /// something.
@@ -91,10 +104,11 @@ impl Watch {
         flow: &Checked,
         worker: &Worker,
         perturber: Perturber,
-        home: &Path,
-        epoch: Instant,
+        (home, epoch): (&Path, Instant),
+        elsewhere: Option<Elsewhere>,
     ) -> Result<Watch> {
         let mut watcher = Watcher::new(flow, worker, perturber, epoch);
+        watcher.elsewhere = elsewhere;
         watcher.named = named_disks(home)?.into_iter().map(|disk| disk.folder).collect();
         let shared = Arc::new(Shared { ended: AtomicBool::new(false), state: Mutex::new(watcher) });
         let watched = shared.clone();
@@ -185,7 +199,7 @@ impl fmt::Display for SlowNow {
 impl Watcher {
     fn new(flow: &Checked, worker: &Worker, perturber: Perturber, epoch: Instant) -> Watcher {
         let mut health = Health::default();
-        let (mut components, mut instances, cores) = (vec![], vec![], machine::cores());
+        let (mut components, mut instances) = (vec![], vec![]);
         for (node, of) in worker.instances.iter().enumerate() {
             for (number, metrics) in of.metrics.iter().enumerate() {
                 health.add(node, true);
@@ -199,7 +213,7 @@ impl Watcher {
         }
         let disk = |counts: DiskCounts| {
             let DiskCounts { name, folder, read, written } = counts;
-            ((name, folder), WatchedDisk { read, written, component: None })
+            ((None, name, folder), WatchedDisk { read, written, component: None })
         };
         Watcher {
             facts: vec![Facts::default(); components.len()],
@@ -212,9 +226,8 @@ impl Watcher {
             named: vec![],
             epoch,
             last: epoch,
-            process: machine::process_time(),
-            machine: machine::machine_time(cores),
-            cores,
+            processors: Processors::default(),
+            elsewhere: None,
             perturber,
         }
     }
@@ -223,8 +236,11 @@ impl Watcher {
     pub fn name(&self, component: usize) -> String {
         match &self.components[component] {
             Component::Instance(node, number) => format!("{}.{number}", self.ids[*node]),
-            Component::Disk { name, writes: false } => format!("disk {name} (reading)"),
-            Component::Disk { name, writes: true } => format!("disk {name} (writing)"),
+            Component::Disk { worker, name, writes } => {
+                let doing = if *writes { "writing" } else { "reading" };
+                let of = worker.as_ref().map_or(String::new(), |worker| format!(" of {worker}"));
+                format!("disk {name}{of} ({doing})")
+            }
         }
     }
 
@@ -237,26 +253,24 @@ impl Watcher {
         let now = Instant::now();
         let now_ns = now.saturating_duration_since(self.epoch).as_nanos() as u64;
         self.perturber.on_look(now_ns);
-        let (process, machine) = (machine::process_time(), machine::machine_time(self.cores));
         let wall = now.saturating_duration_since(self.last).as_secs_f64().max(1e-9);
-        let used = process.saturating_sub(self.process);
-        let others = machine.zip(self.machine).map_or(0.0, |(now, then)| {
-            (now.saturating_sub(then).as_secs_f64() - used.as_secs_f64()).max(0.0)
-        });
+        let elsewhere = self.elsewhere.as_ref().map(|ask| ask()).unwrap_or_default();
+        let clocks = elsewhere.iter().map(|seen| (seen.worker.as_str(), &seen.clock));
+        let had = self.processors.look(clocks, wall);
         let asked = self.asked();
         let instances = self.instances.iter_mut().zip(&mut self.facts);
         let mut steps: Vec<Step> = instances.map(|(one, facts)| one.look(facts)).collect();
         let got = granted(asked, self.asked());
-        self.look_at_disks(&mut steps);
+        self.look_at_disks(elsewhere, &mut steps);
         self.history.push(&Look {
             wall_ns: (wall * 1e9) as u64,
-            used_ns: used.as_nanos() as u64,
+            used_ns: (had.used_seconds * 1e9) as u64,
             // What others used while we asked for little would have been shared with us.
-            available: (self.cores as f64 - others / wall).max(self.cores as f64 * got).max(0.0),
+            available: (had.cores - had.others).max(had.cores * got).max(0.0),
             steps,
         });
         self.health.on_look(now_ns, &self.facts);
-        (self.last, self.process, self.machine) = (now, process, machine);
+        self.last = now;
     }
 
     /// How long all instances have computed, and have waited for a processor.
@@ -265,9 +279,13 @@ impl Watcher {
         times.fold((Duration::ZERO, Duration::ZERO), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    fn look_at_disks(&mut self, steps: &mut Vec<Step>) {
+    fn look_at_disks(&mut self, elsewhere: Vec<Seen>, steps: &mut Vec<Step>) {
         steps.resize(self.components.len(), Step::default());
-        for counts in disk_counts() {
+        let away = elsewhere.into_iter().flat_map(|Seen { worker, disks, .. }| {
+            disks.into_iter().map(move |counts| (Some(worker.clone()), counts))
+        });
+        let here = disk_counts().into_iter().map(|counts| (None, counts));
+        for (worker, counts) in here.chain(away).collect::<Vec<_>>() {
             let DiskCounts { name, folder, read, written } = counts;
             if folder.as_ref().is_some_and(|folder| !self.named.contains(folder)) {
                 continue;
@@ -275,13 +293,13 @@ impl Watcher {
             let is_named = folder.is_some();
             let nothing =
                 WatchedDisk { read: Moved::default(), written: Moved::default(), component: None };
-            let disk = self.disks.entry((name.clone(), folder)).or_insert(nothing);
-            let bytes = |now: Moved, then: Moved| now.bytes.saturating_sub(then.bytes);
-            let ns = |now: Moved, then: Moved| now.busy.saturating_sub(then.busy).as_nanos() as u64;
-            let (work_in, work_out) = (bytes(read, disk.read), bytes(written, disk.written));
+            let key = (worker.clone(), name.clone(), folder);
+            let disk = self.disks.entry(key).or_insert(nothing);
+            let (got, put) = (read.since(disk.read), written.since(disk.written));
+            let ns = |moved: Moved| moved.busy.as_nanos() as u64;
             let both = [
-                Step { work_in, work_out: 0, busy_ns: ns(read, disk.read) },
-                Step { work_in: 0, work_out, busy_ns: ns(written, disk.written) },
+                Step { work_in: got.bytes, work_out: 0, busy_ns: ns(got) },
+                Step { work_in: 0, work_out: put.bytes, busy_ns: ns(put) },
             ];
             (disk.read, disk.written) = (read, written);
             if disk.component.is_none() && both.iter().all(|step| step.work() == 0.0) {
@@ -294,7 +312,8 @@ impl Watcher {
                     let group = self.ids.len() + usize::from(writes);
                     let alone = self.ids.len() + 2 + self.components.len();
                     self.health.add(if is_named { group } else { alone }, is_named);
-                    self.components.push(Component::Disk { name: name.clone(), writes });
+                    let (worker, name) = (worker.clone(), name.clone());
+                    self.components.push(Component::Disk { worker, name, writes });
                     self.facts.push(Facts::default());
                     steps.push(Step::default());
                 }
@@ -313,7 +332,10 @@ impl Watched {
         let counters = self.metrics.read();
         let busy = self.metrics.busy_so_far();
         let busy_more = busy.saturating_sub(self.busy);
-        let times = self.metrics.thread().and_then(machine::thread_times);
+        let times = match self.metrics.told() {
+            Some(told) => told.times,
+            None => self.metrics.thread().and_then(machine::thread_times),
+        };
         let before = self.times.unwrap_or_default();
         let more = times.map(|(computed, queued)| {
             (computed.saturating_sub(before.0), queued.saturating_sub(before.1))

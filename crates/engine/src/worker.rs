@@ -1,8 +1,9 @@
 //! A worker: every instance in a thread of its own, its ports connected by queues.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -16,9 +17,14 @@ use euphrates_policy::distributed::Policy;
 
 use crate::distributed::DistributedQueue;
 use crate::division::late_binding;
+use crate::exchange::{ExchangeHandle, ModuleExchange};
 use crate::machine;
+use crate::network::{Location, Network};
 use crate::perturb::Perturber;
-use crate::queue::{LocalQueue, QueueProducer};
+use crate::placement::Placement;
+use crate::queue::LocalQueue;
+use crate::runs::RunQueue;
+use crate::transport::Transport;
 
 /// What lies between two modules.
 #[derive(Clone)]
@@ -27,14 +33,17 @@ pub enum Queue {
     Local(Arc<LocalQueue>),
     /// Between endpoints that send each other letters.
     Distributed(Arc<DistributedQueue>),
+    /// The same for whole runs.
+    Runs(Arc<RunQueue>),
 }
 
 impl Queue {
     /// Bytes waiting now, and the bound.
-    pub fn fill(&self) -> (usize, usize) {
+    pub fn fill(&self) -> (i64, usize) {
         match self {
             Queue::Local(queue) => queue.fill(),
             Queue::Distributed(queue) => queue.fill(),
+            Queue::Runs(queue) => queue.fill(),
         }
     }
 
@@ -42,6 +51,7 @@ impl Queue {
         match self {
             Queue::Local(queue) => Box::new(queue.producer()),
             Queue::Distributed(queue) => Box::new(queue.producer(instance)),
+            Queue::Runs(queue) => Box::new(queue.producer(instance)),
         }
     }
 
@@ -49,11 +59,12 @@ impl Queue {
         match self {
             Queue::Local(queue) => Box::new(queue.consumer()),
             Queue::Distributed(queue) => Box::new(queue.consumer(instance)),
+            Queue::Runs(queue) => Box::new(queue.consumer(instance)),
         }
     }
 }
 
-/// What the instances of one worker share.
+/// What the instances of one process share.
 pub struct Resources {
     /// In-process workers that the instances are spread over.
     pub workers: usize,
@@ -63,15 +74,33 @@ pub struct Resources {
     pub share_bytes: usize,
     /// The part of `Setup` that is the same for all.
     pub setup: Setup,
+    /// Which instances are here, and where the others are.
+    pub placement: Placement,
+    /// The names of the processes, by number, if there are several.
+    pub names: Arc<[String]>,
+    /// The way to other processes, if there are some.
+    pub network: Option<Arc<Network>>,
 }
 
 /// A module's instances, as seen from outside.
 pub struct Instances {
-    /// Counters, one an instance.
+    /// Counters, one an instance; those of instances elsewhere are as they were last told.
     pub metrics: Vec<Arc<InstanceMetrics>>,
 }
 
-/// Threads at work.
+/// The end of one instance.
+#[derive(Debug)]
+pub struct Ended {
+    /// Module and number.
+    pub instance: (usize, usize),
+    /// What `run` returned, with its place.
+    pub result: Result<()>,
+}
+
+/// Hears how instances end.
+pub type OnEnded = Arc<dyn Fn(Ended) + Send + Sync>;
+
+/// Threads at work: the part of a flow that is in this process.
 pub struct Worker {
     /// Per module of the flow.
     pub instances: Vec<Instances>,
@@ -79,33 +108,54 @@ pub struct Worker {
     pub queues: Vec<Vec<Queue>>,
     /// Instances that have not been heard of.
     pub left: usize,
-    /// What each instance's `run` returned, with its place, as they end.
-    pub ended: mpsc::Receiver<Result<()>>,
     /// The threads.
     pub threads: Vec<JoinHandle<()>>,
 }
 
-/// Prepares every module, connects the instances and sets them going.
-pub fn start(
+/// What stands ready: modules prepared, instances connected, nothing moving yet.
+pub struct Prepared {
+    instances: Vec<Instances>,
+    /// Per edge of the flow.
+    pub queues: Vec<Vec<Queue>>,
+    /// Per module, if its instances ask each other across processes.
+    pub exchanges: Vec<Option<Arc<ModuleExchange>>>,
+    ready: Vec<Ready>,
+}
+
+/// Prepares every module that has instances here, and connects these.
+pub fn prepare(
     flow: &Checked,
     resources: &Resources,
     perturber: &Perturber,
     epoch: Instant,
-) -> Result<Worker> {
-    let cancel = &resources.setup.cancel;
-    let queues: Vec<_> = flow.edges.iter().map(|edge| connect(flow, edge, resources)).collect();
-    let (tell, ended) = mpsc::channel();
-    let mut instances = Vec::new();
+) -> Result<Prepared> {
+    let placement = &resources.placement;
+    let numbers = queue_numbers(flow);
+    let edges = flow.edges.iter().zip(&numbers);
+    let queues: Vec<_> =
+        edges.map(|(edge, first)| connect(flow, edge, *first, resources)).collect();
+    let (mut instances, mut exchanges) = (Vec::new(), Vec::new());
     let mut ready: Vec<Ready> = Vec::new();
     for (node, checked) in flow.nodes.iter().enumerate() {
         let place = |error: Error| error.at(format!("module {}", checked.id));
         let mut setup = resources.setup.clone();
+        setup.module = checked.id.clone();
         setup.instances = checked.count;
         setup.memory_bytes = if checked.spec.wants_memory { resources.share_bytes } else { 0 };
-        checked.placed.prepare(&setup).map_err(place)?;
+        let exchange = exchange(flow, node, resources);
+        if let Some(exchange) = &exchange {
+            setup.exchange = Arc::new(ExchangeHandle(exchange.clone()));
+        }
+        setup.is_whole = placement.is_whole(node);
+        setup.instances_here = placement.here(node).count();
+        exchanges.push(exchange);
+        if placement.here(node).next().is_some() {
+            checked.placed.prepare(&setup).map_err(place)?;
+        }
         let metrics: Vec<_> =
             (0..checked.count).map(|_| Arc::new(InstanceMetrics::default())).collect();
-        for (instance, metrics) in metrics.iter().enumerate() {
+        for instance in placement.here(node) {
+            let metrics = metrics[instance].clone();
             let setup = Arc::new(Setup { instance, ..setup.clone() });
             let module = checked.placed.clone().instance(&setup).map_err(place)?;
             let name = format!("{}.{instance}", checked.id);
@@ -113,78 +163,202 @@ pub fn start(
             if let Some(brake) = perturber.brake(node, instance, epoch) {
                 ports.slow_by(brake);
             }
-            ready.push(Ready { name, module, ports, metrics: metrics.clone() });
+            ready.push(Ready { name, instance: (node, instance), module, ports, metrics });
         }
         instances.push(Instances { metrics });
     }
-    let left = ready.len();
-    let spawn = |ready: Ready| spawn(ready, tell.clone(), cancel.clone());
-    let threads = ready.into_iter().map(spawn).collect::<Result<_>>()?;
-    Ok(Worker { instances, queues, left, ended, threads })
+    Ok(Prepared { instances, queues, exchanges, ready })
+}
+
+impl Prepared {
+    /// The instances, here and elsewhere.
+    pub fn instances(&self) -> &[Instances] {
+        &self.instances
+    }
+
+    /// Sets it going. The end of every instance is told.
+    pub fn start(self, cancel: &Arc<Cancel>, tell: OnEnded) -> Result<Worker> {
+        let Prepared { instances, queues, ready, .. } = self;
+        let left = ready.len();
+        let spawn = |ready: Ready| spawn(ready, tell.clone(), cancel.clone());
+        let threads = ready.into_iter().map(spawn).collect::<Result<_>>()?;
+        Ok(Worker { instances, queues, left, threads })
+    }
+}
+
+/// The exchange of a module that has one, if it is in several processes.
+fn exchange(flow: &Checked, node: usize, resources: &Resources) -> Option<Arc<ModuleExchange>> {
+    let placement = &resources.placement;
+    let others = placement.others(node);
+    let network = resources.network.clone().filter(|_| !others.is_empty())?;
+    placement.here(node).next()?;
+    let placed = flow.nodes[node].placed.clone();
+    let schema = placed.serves()?;
+    // Behind the numbers of all queues come those of the modules.
+    let number = queues_count(flow) + node as u32;
+    let transport = Transport::new(network, number, schema);
+    let others = (others, resources.names.clone());
+    Some(ModuleExchange::new(transport, placed, others, resources.setup.cancel.clone()))
 }
 
 struct Ready {
     name: String,
+    instance: (usize, usize),
     module: Box<dyn Module>,
     ports: Ports,
     metrics: Arc<InstanceMetrics>,
 }
 
-fn spawn(
-    ready: Ready,
-    tell: mpsc::Sender<Result<()>>,
-    cancel: Arc<Cancel>,
-) -> Result<JoinHandle<()>> {
-    let Ready { name, mut module, mut ports, metrics } = ready;
+fn spawn(ready: Ready, tell: OnEnded, cancel: Arc<Cancel>) -> Result<JoinHandle<()>> {
+    let Ready { name, instance, mut module, mut ports, metrics } = ready;
     let thread = thread::Builder::new().name(name.clone()).spawn(move || {
         cancel.wake_me();
         let life = metrics.live(machine::thread_id());
         let run = || module.run(&mut ports).and_then(|()| ports.make_up());
-        let outcome = catch_unwind(AssertUnwindSafe(run));
-        drop(life);
-        let result = match outcome {
-            Ok(Err(error)) if error.kind() == Kind::Closed => Ok(()),
-            Ok(result) => result,
-            Err(panic) => Err(Error::failed(format!("panicked: {}", panic_text(panic.as_ref())))
-                .remedy("this is a bug in the module; please report it with the flow")),
+        let mut result = match caught(run) {
+            Err(error) if error.kind() == Kind::Closed => Ok(()),
+            result => result,
         };
+        drop(life);
         // A failure is known before this instance's queues end, so that nobody downstream takes
         // a stream that was cut short for a whole one.
         if result.is_err() {
             cancel.cancel();
         }
-        drop(ports);
-        drop(module);
+        let left = || {
+            drop(ports);
+            drop(module);
+            Ok(())
+        };
+        result = result.and(caught(left));
+        if result.is_err() {
+            cancel.cancel();
+        }
         let place = |error: Error| error.at(format!("module {name}"));
-        // The master may have stopped listening.
-        let _ = tell.send(result.map_err(place));
+        tell(Ended { instance, result: result.map_err(place) });
     });
     thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
+/// A panic is a failure like others.
+pub(crate) fn caught(run: impl FnOnce() -> Result<()>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        Err(Error::failed(format!("panicked: {}", panic_text(panic.as_ref())))
+            .remedy("this is a bug in the module; please report it with the flow"))
+    })
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or(panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// The queues of an edge: one that all share, or one for each pair or each consumer.
-fn connect(flow: &Checked, edge: &CheckedEdge, resources: &Resources) -> Vec<Queue> {
-    let (from, to) = (flow.nodes[edge.from.0].count, flow.nodes[edge.to.0].count);
-    let cancel = &resources.setup.cancel;
-    let make = |producers, consumers| {
-        let cancel = cancel.clone();
-        Queue::Local(LocalQueue::new(edge.unit, edge.bytes_max, producers, consumers, cancel))
+/// The number of each edge's first queue, the same in all processes.
+pub fn queue_numbers(flow: &Checked) -> Vec<u32> {
+    let mut next = 0;
+    let number = |edge: &CheckedEdge| {
+        let first = next;
+        next += queues_of(flow, edge);
+        first
     };
-    let is_spread = resources.workers > 1 && from.max(to) > 1;
-    let division = resources.division.or(is_spread.then(late_binding));
-    match (edge.kind, edge.unit, division) {
-        (QueueKind::Distributed, Unit::Batch, Some(policy)) => {
-            let (bytes_max, cancel) = (edge.bytes_max, cancel.clone());
-            vec![Queue::Distributed(DistributedQueue::new(policy, bytes_max, from, to, cancel))]
+    flow.edges.iter().map(number).collect()
+}
+
+/// How many queues a flow has.
+pub fn queues_count(flow: &Checked) -> u32 {
+    flow.edges.iter().map(|edge| queues_of(flow, edge)).sum()
+}
+
+fn queues_of(flow: &Checked, edge: &CheckedEdge) -> u32 {
+    let (from, to) = (flow.nodes[edge.from.0].count, flow.nodes[edge.to.0].count);
+    let queues = match edge.kind {
+        QueueKind::Distributed => 1,
+        QueueKind::Pairwise => from,
+        QueueKind::Broadcast => to,
+    };
+    queues as u32
+}
+
+/// The other workers that share a queue with this one.
+pub fn peers(flow: &Checked, placement: &Placement) -> BTreeSet<usize> {
+    let mut peers = BTreeSet::new();
+    for edge in &flow.edges {
+        let (from, to) = (&placement.of[edge.from.0], &placement.of[edge.to.0]);
+        if from.contains(&placement.me) {
+            peers.extend(to);
         }
-        (QueueKind::Distributed, ..) => vec![make(from, to)],
-        (QueueKind::Pairwise, ..) => (0..from).map(|_| make(1, 1)).collect(),
-        (QueueKind::Broadcast, ..) => (0..to).map(|_| make(from, 1)).collect(),
+        if to.contains(&placement.me) {
+            peers.extend(from);
+        }
+    }
+    for node in 0..flow.nodes.len() {
+        // They may have something to ask each other.
+        if placement.here(node).next().is_some() {
+            peers.extend(&placement.of[node]);
+        }
+    }
+    peers.remove(&placement.me);
+    peers
+}
+
+/// The queues of an edge: one that all share, or one for each pair or each consumer.
+fn connect(flow: &Checked, edge: &CheckedEdge, first: u32, resources: &Resources) -> Vec<Queue> {
+    let locations = |node: usize| resources.placement.locations(node);
+    let (from, to) = (locations(edge.from.0), locations(edge.to.0));
+    let is_spread = resources.workers > 1 && from.len().max(to.len()) > 1;
+    let chosen = resources.division.or(is_spread.then(late_binding));
+    let number = |at: usize| first + at as u32;
+    let make = |at: usize, from: &[Location<()>], to: &[Location<()>], chosen: Option<Policy>| {
+        queue(edge, number(at), from, to, chosen, resources)
+    };
+    debug_assert_eq!(from.len(), flow.nodes[edge.from.0].count);
+    match edge.kind {
+        QueueKind::Distributed => vec![make(0, &from, &to, chosen)],
+        QueueKind::Pairwise => {
+            let pair = |at: usize| make(at, &from[at..=at], &to[at..=at], None);
+            (0..from.len()).map(pair).collect()
+        }
+        QueueKind::Broadcast => {
+            let each = |at: usize| make(at, &from, &to[at..=at], None);
+            (0..to.len()).map(each).collect()
+        }
+    }
+}
+
+/// One queue: shared by its ends where all of them are here and nothing else is asked for, else
+/// with an endpoint for each.
+fn queue(
+    edge: &CheckedEdge,
+    number: u32,
+    from: &[Location<()>],
+    to: &[Location<()>],
+    chosen: Option<Policy>,
+    resources: &Resources,
+) -> Queue {
+    let cancel = resources.setup.cancel.clone();
+    let is_here = from.iter().chain(to).all(|location| location.here().is_some());
+    let transport = (!is_here).then(|| {
+        let network = resources.network.clone().expect("instances elsewhere can be written to");
+        Transport::new(network, number, edge.schema.clone())
+    });
+    let policy = chosen.or((!is_here).then(late_binding));
+    match (edge.unit, policy) {
+        (Unit::Run, _) if !is_here => {
+            Queue::Runs(RunQueue::new(edge.bytes_max, from, to, transport, cancel))
+        }
+        (Unit::Batch, Some(policy)) => {
+            let (from, to) = (from.to_vec(), to.to_vec());
+            let bytes_max = edge.bytes_max;
+            Queue::Distributed(DistributedQueue::between(
+                policy, bytes_max, from, to, transport, cancel,
+            ))
+        }
+        _ => {
+            let (producers, consumers) = (from.len(), to.len());
+            let unit = edge.unit;
+            Queue::Local(LocalQueue::new(unit, edge.bytes_max, producers, consumers, cancel))
+        }
     }
 }
 
@@ -202,14 +376,16 @@ fn ports(
     let input = |(port, name): (usize, &String)| {
         let (edge, queues) =
             edges().find(|(edge, _)| edge.to == (node, port)).expect("every input is attached");
-        Input { name: name.clone(), queue: queues[own(edge)].consumer(instance) }
+        let end = if edge.kind == QueueKind::Distributed { instance } else { 0 };
+        Input { name: name.clone(), queue: queues[own(edge)].consumer(end) }
     };
     let output = |(port, name): (usize, &String)| {
         let (edge, queues) =
             edges().find(|(edge, _)| edge.from == (node, port)).expect("every output is attached");
         let queue: Box<dyn Producer> = match edge.kind {
-            QueueKind::Broadcast => Box::new(ToAll::new(queues)),
-            _ => queues[own(edge)].producer(instance),
+            QueueKind::Broadcast => Box::new(ToAll::new(queues, instance)),
+            QueueKind::Distributed => queues[0].producer(instance),
+            QueueKind::Pairwise => queues[instance].producer(0),
         };
         Output { name: name.clone(), queue }
     };
@@ -220,20 +396,16 @@ fn ports(
 
 /// The producer's end of a broadcast: every consumer gets every batch. Consumers that are done are
 /// passed over; when all are, so is the producer.
-struct ToAll(Vec<Option<QueueProducer>>);
+struct ToAll(Vec<Option<Box<dyn Producer>>>);
 
 impl ToAll {
-    fn new(queues: &[Queue]) -> ToAll {
-        let end = |queue: &Queue| match queue {
-            Queue::Local(queue) => Some(queue.producer()),
-            Queue::Distributed(_) => unreachable!("a consumer's own queue is not distributed"),
-        };
-        ToAll(queues.iter().map(end).collect())
+    fn new(queues: &[Queue], instance: usize) -> ToAll {
+        ToAll(queues.iter().map(|queue| Some(queue.producer(instance))).collect())
     }
 
-    fn each(&mut self, mut act: impl FnMut(&mut QueueProducer) -> Result<()>) -> Result<()> {
+    fn each(&mut self, mut act: impl FnMut(&mut dyn Producer) -> Result<()>) -> Result<()> {
         for end in &mut self.0 {
-            match end.as_mut().map(&mut act) {
+            match end.as_mut().map(|end| act(end.as_mut())) {
                 Some(Err(error)) if error.kind() == Kind::Closed => *end = None,
                 Some(Err(error)) => return Err(error),
                 _ => {}
@@ -246,11 +418,15 @@ impl ToAll {
 impl Producer for ToAll {
     fn put(&mut self, parcel: Parcel, wait: bool) -> Result<Option<Parcel>> {
         // All or none: with some full, a put that does not wait must leave no trace.
-        if !wait && !self.0.iter().flatten().all(|end| end.has_room(&parcel)) {
+        if !wait && !self.has_room(&parcel) {
             return Ok(Some(parcel));
         }
         self.each(|end| end.put(parcel.clone(), true).map(|_| ()))?;
         Ok(None)
+    }
+
+    fn has_room(&mut self, parcel: &Parcel) -> bool {
+        self.0.iter_mut().flatten().all(|end| end.has_room(parcel))
     }
 
     fn begin_run(&mut self, run: RunIndex) -> Result<()> {

@@ -1,6 +1,8 @@
 //! Checks a flow before it starts, and settles what the document leaves open: how many instances,
 //! which queues, in which unit.
 
+mod targets;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +12,9 @@ use serde_json::Value;
 
 use crate::document::{Document, Edge, Node, Port, QueueKind};
 use crate::error::{Error, Result, unknown};
-use crate::module::Placed;
+use crate::module::{Module, Placed};
 use crate::ports::PortRef;
+use crate::setup::Setup;
 use crate::spec::{ModuleSpec, Order, PortNames, Registry, Shape};
 
 /// The bytes a queue holds unless the flow says otherwise: a few batches for each side, few enough
@@ -38,6 +41,8 @@ pub struct CheckedNode {
     pub placed: Arc<dyn Placed>,
     /// Number of instances.
     pub count: usize,
+    /// Names or labels of the workers it may be at; any, if there are none.
+    pub workers: Vec<String>,
     /// Whether the runs of its input are repeated on its outputs.
     pub keeps_runs: bool,
     /// Names of the inputs.
@@ -57,6 +62,60 @@ impl CheckedNode {
     pub fn schema(&self, output: usize) -> SchemaRef {
         let last = self.schemas.len() - 1;
         self.schemas[output.min(last)].clone()
+    }
+}
+
+impl CheckedNode {
+    /// What other processes need to know of it.
+    pub fn facts(&self) -> Facts {
+        Facts {
+            schemas: self.schemas.clone(),
+            ordered: self.ordered,
+            sorted_by: self.sorted_by.clone(),
+            needs_runs: self.placed.needs_runs(),
+            shape: self.placed.shape(),
+        }
+    }
+}
+
+/// What is known of a module whose instances are all in other processes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// The schemas of its outputs.
+    pub schemas: Vec<SchemaRef>,
+    /// Whether its outputs come in runs.
+    pub ordered: bool,
+    /// What these are sorted by.
+    pub sorted_by: Vec<String>,
+    /// Whether its input must be in runs.
+    pub needs_runs: bool,
+    /// Ports and order, if the configuration decides them.
+    pub shape: Option<Shape>,
+}
+
+impl Placed for Facts {
+    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        Ok(self.schemas.clone())
+    }
+
+    fn shape(&self) -> Option<Shape> {
+        self.shape.clone()
+    }
+
+    fn is_ordered(&self, _: bool, _: bool) -> bool {
+        self.ordered
+    }
+
+    fn sorted_by(&self, _: &[String]) -> Vec<String> {
+        self.sorted_by.clone()
+    }
+
+    fn needs_runs(&self) -> bool {
+        self.needs_runs
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        Err(Error::failed("an instance of a module that is in another process"))
     }
 }
 
@@ -95,7 +154,19 @@ pub fn check(
     cores: usize,
     home: &Path,
 ) -> Result<Checked> {
-    let graph = Graph::new(document, registry)?;
+    check_part(document, registry, cores, home, &BTreeMap::new())
+}
+
+/// The same for one of several processes. Of modules that have no instance there, by name, what
+/// another has found out is believed.
+pub fn check_part(
+    document: &Document,
+    registry: &Registry,
+    cores: usize,
+    home: &Path,
+    elsewhere: &BTreeMap<String, Facts>,
+) -> Result<Checked> {
+    let graph = Graph::new(document, registry, elsewhere)?;
     let mut nodes: Vec<CheckedNode> = Vec::new();
     let mut edges: Vec<CheckedEdge> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -111,6 +182,7 @@ pub fn check(
             edge
         }));
     }
+    targets::check(&nodes)?;
     Ok(Checked { name: document.name.clone(), nodes, edges })
 }
 
@@ -128,8 +200,12 @@ struct Member {
 }
 
 impl Member {
-    fn new(node: &Node, registry: &Registry) -> Result<Member> {
+    fn new(node: &Node, registry: &Registry, elsewhere: Option<&Facts>) -> Result<Member> {
         let spec = registry.find(&node.module)?;
+        if let Some(facts) = elsewhere {
+            let (placed, shape) = (Arc::new(facts.clone()), facts.shape.clone());
+            return Ok(Member { spec, placed, shape });
+        }
         let placed = (spec.place)(Value::Object(node.config.clone()))?;
         let shape = placed.shape();
         Ok(Member { spec, placed, shape })
@@ -166,13 +242,17 @@ struct Incoming<'a> {
 }
 
 impl<'a> Graph<'a> {
-    fn new(document: &'a Document, registry: &Registry) -> Result<Graph<'a>> {
+    fn new(
+        document: &'a Document,
+        registry: &Registry,
+        elsewhere: &BTreeMap<String, Facts>,
+    ) -> Result<Graph<'a>> {
         if document.modules.is_empty() {
             return Err(Error::usage("the flow has no modules").remedy("place one"));
         }
         let mut members = BTreeMap::new();
         for node in &document.modules {
-            let member = Member::new(node, registry);
+            let member = Member::new(node, registry, elsewhere.get(&node.id));
             let member = member.map_err(|e| e.at(format!("module {}", node.id)))?;
             if members.insert(node.id.as_str(), member).is_some() {
                 return Err(Error::usage(format!("two modules have the id `{}`", node.id)));
@@ -339,6 +419,7 @@ fn settle(
         id: node.id.clone(),
         spec: member.spec,
         count,
+        workers: node.workers.clone(),
         keeps_runs,
         ordered: placed.is_ordered(in_runs, keeps_runs),
         sorted_by: placed.sorted_by(sorted_by),
@@ -352,7 +433,10 @@ fn settle(
 
 fn instances(node: &Node, member: &Member, cores: usize) -> Result<usize> {
     let possible = member.is_parallel();
-    match node.count {
+    if node.count.is_some() && node.per_worker.is_some() {
+        return Err(Error::usage("both `count` and `per_worker` are given").remedy("give one"));
+    }
+    match node.count.or(node.per_worker) {
         Some(0) => Err(Error::usage("count is 0").remedy("give at least 1")),
         Some(count) if count > 1 && !possible => {
             let message = format!("`{}` cannot have {count} instances", node.module);

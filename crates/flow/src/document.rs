@@ -60,6 +60,12 @@ pub struct Node {
     /// The number of instances; without it, the engine chooses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
+    /// The number of instances at each worker; instead of `count`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_worker: Option<usize>,
+    /// The workers it may be at, by name or by label (`gpu`, `zone=a`); any, if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<String>,
 }
 
 /// A queue between two modules.
@@ -179,7 +185,14 @@ impl Document {
             Value::Object(map) => map,
             _ => Map::new(),
         };
-        self.modules.push(Node { id: id.into(), module: module.into(), config, count });
+        self.modules.push(Node {
+            id: id.into(),
+            module: module.into(),
+            config,
+            count,
+            per_worker: None,
+            workers: vec![],
+        });
         id.into()
     }
 

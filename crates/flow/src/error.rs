@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// What kind of failure an error is; it decides the exit code and the Python exception.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The flow, an option or an expression is wrong; nothing has started.
     Usage,
@@ -42,8 +45,10 @@ impl Kind {
 /// let told = "module filter_1: no column `l_pric`\n  remedy: columns: l_price";
 /// assert_eq!(error.to_string(), told);
 /// ```
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: Kind,
     message: String,
@@ -140,6 +145,30 @@ impl Error {
     /// What to do about it.
     pub fn advice(&self) -> Option<&str> {
         self.0.remedy.as_deref()
+    }
+}
+
+/// An error as it travels between processes.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    kind: Kind,
+    message: String,
+    places: Vec<String>,
+    remedy: Option<String>,
+}
+
+impl Serialize for Error {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Inner { kind, message, places, remedy } = &*self.0;
+        let (message, places, remedy) = (message.clone(), places.clone(), remedy.clone());
+        Told { kind: *kind, message, places, remedy }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Error {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Error, D::Error> {
+        let Told { kind, message, places, remedy } = Told::deserialize(deserializer)?;
+        Ok(Error(Box::new(Inner { kind, message, places, remedy })))
     }
 }
 

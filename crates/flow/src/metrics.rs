@@ -1,13 +1,18 @@
 //! What every instance knows of itself: rows, bytes, and where its time went.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 /// What an instance is doing at this moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum State {
     /// Not started yet.
+    #[default]
     Waiting,
     /// In the module's own code.
     Busy,
@@ -53,10 +58,25 @@ pub struct InstanceMetrics {
     aside_ns: AtomicU64,
     life_ns: AtomicU64,
     spilled_bytes: AtomicU64,
+    /// Of an instance in another process: what was last heard of it.
+    told: OnceLock<Mutex<Told>>,
+}
+
+/// What one process tells another of an instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// What it has moved.
+    pub counters: Counters,
+    /// What it is doing.
+    pub state: State,
+    /// How long it has been in its own code.
+    pub busy: Duration,
+    /// How long its thread has computed, and has waited for a processor; if the system says.
+    pub times: Option<(Duration, Duration)>,
 }
 
 /// The counters at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
     /// Rows that came in.
     pub rows_in: u64,
@@ -112,13 +132,28 @@ impl Default for InstanceMetrics {
             aside_ns: AtomicU64::default(),
             life_ns: AtomicU64::default(),
             spilled_bytes: AtomicU64::default(),
+            told: OnceLock::new(),
         }
     }
 }
 
 impl InstanceMetrics {
+    /// The instance is in another process, which tells this.
+    pub fn tell(&self, told: Told) {
+        let place = self.told.get_or_init(Mutex::default);
+        *place.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = told;
+    }
+
+    /// What was last heard of an instance in another process.
+    pub fn told(&self) -> Option<Told> {
+        Some(*self.told.get()?.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
     /// The counters now.
     pub fn read(&self) -> Counters {
+        if let Some(told) = self.told() {
+            return told.counters;
+        }
         let seconds = |ns: &AtomicU64| Duration::from_nanos(ns.load(Relaxed)).as_secs_f64();
         Counters {
             rows_in: self.rows_in.load(Relaxed),
@@ -134,12 +169,19 @@ impl InstanceMetrics {
 
     /// A number that changes whenever something comes in or goes out.
     pub fn moved(&self) -> u64 {
+        if let Some(Told { counters, .. }) = self.told() {
+            let Counters { rows_in, bytes_in, rows_out, bytes_out, .. } = counters;
+            return [rows_in, bytes_in, rows_out, bytes_out].into_iter().fold(0, u64::wrapping_add);
+        }
         let counters = [&self.rows_in, &self.bytes_in, &self.rows_out, &self.bytes_out];
         counters.iter().map(|counter| counter.load(Relaxed)).fold(0, u64::wrapping_add)
     }
 
     /// What the instance is doing now.
     pub fn state(&self) -> State {
+        if let Some(told) = self.told() {
+            return told.state;
+        }
         const STATES: [State; 5] =
             [State::Waiting, State::Busy, State::Starved, State::Blocked, State::Ended];
         STATES[self.state.load(Relaxed) as usize]
@@ -147,6 +189,9 @@ impl InstanceMetrics {
 
     /// Seconds in the module's own code so far, the present stretch counted in.
     pub fn busy_so_far(&self) -> Duration {
+        if let Some(told) = self.told() {
+            return told.busy;
+        }
         let state = self.state();
         let (now, began) = (self.now_ns(), self.began_ns.load(Relaxed));
         let life = match state {

@@ -1,14 +1,17 @@
 //! Modules: the unit of programming (River, 2.3.1).
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use serde_json::Value;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ports::Ports;
-use crate::setup::Setup;
+use crate::setup::{Batches, Setup};
 use crate::spec::Shape;
 
 /// One running copy of a module: a thread of control with inputs and outputs.
@@ -39,6 +42,22 @@ pub struct Collected {
     pub schema: SchemaRef,
     /// The rows.
     pub batches: Vec<RecordBatch>,
+}
+
+/// Where instances of a module may be, if a flow has several processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// Anywhere: they share nothing but what the commons give them.
+    Anywhere,
+    /// At the workers of these names, where what they need is near; together if none of them is
+    /// there.
+    Beside(BTreeSet<String>),
+    /// At each of the workers of these names, at least one: what they need is only there.
+    AtEach(BTreeSet<String>),
+    /// All at one worker: they share something that is there.
+    Together,
+    /// In the process of the master: they touch what is the program's own.
+    Home,
 }
 
 /// A module placed in a flow: configured and checked; what its instances share lives here.
@@ -106,6 +125,91 @@ pub trait Placed: Send + Sync {
 
     /// Removes whatever was staged. Called instead of, or after a failure of, `commit`.
     fn abandon(&self) {}
+
+    /// Where its instances may be.
+    fn spread(&self) -> Spread {
+        Spread::Anywhere
+    }
+
+    /// Whether a flow it is in may begin again after a failure: what it has taken in can be taken
+    /// in again, and what it has done can be undone (`abandon`).
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
+    /// What it takes from outside the flow, as this process sees it: workers that see something
+    /// else would read another table. Known once the flow is checked.
+    fn sees(&self) -> Option<String> {
+        None
+    }
+
+    /// What it makes visible at the end of the flow, in words that name nothing else.
+    fn target(&self) -> Option<String> {
+        None
+    }
+
+    /// Its configuration with local paths that begin at this folder, where they are relative: other
+    /// processes may stand elsewhere.
+    fn standing_at(&self, folder: &Path) -> Option<Value> {
+        let _ = folder;
+        None
+    }
+
+    /// Of a module whose processes ask or tell each other something: the schema of the batches they
+    /// ask for. Known once the flow is checked.
+    fn serves(&self) -> Option<SchemaRef> {
+        None
+    }
+
+    /// What this process gives for a request of another.
+    fn serve(&self, request: u64) -> Result<Batches> {
+        Err(Error::failed(format!("nobody here knows of request {request}")))
+    }
+
+    /// What another process tells this one (see `Exchange::tell`), from when both are prepared.
+    /// Must not wait, for nothing else comes from there meanwhile.
+    fn on_told(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
+        let _ = (letter, body);
+        Err(Error::corrupt(format!("process {process} tells something that nobody asked for")))
+    }
+
+    /// After `settle`: what this process has staged, for another to make visible. Null if only this
+    /// one can.
+    fn staged(&self) -> Result<Value> {
+        Ok(Value::Null)
+    }
+
+    /// Makes visible, at once, what other processes have staged; called instead of `commit` where
+    /// none of it is. Says whether it could be reached from here.
+    fn commit_staged(&self, staged: Vec<Value>, run_id: &str) -> Result<bool> {
+        let _ = (staged, run_id);
+        Ok(false)
+    }
+
+    /// What was staged here has been made visible elsewhere.
+    fn on_committed(&self) {}
+
+    /// Nobody will say any more whether what was staged here has been made visible elsewhere.
+    fn on_orphaned(&self) {
+        self.abandon();
+    }
+
+    /// After `settle`: how its output can be known once it is visible, given what other processes
+    /// have staged; null if it has none, or nobody could tell.
+    fn made(&self, staged: &[Value], run_id: &str) -> Value {
+        let _ = (staged, run_id);
+        Value::Null
+    }
+
+    /// Whether an output that is known so is there. Asked of a module that has only been placed.
+    fn is_made(&self, made: &Value) -> bool {
+        let _ = made;
+        false
+    }
+
+    /// A worker was lost: removes what processes that no longer live have staged, as far as it can
+    /// be reached from here.
+    fn reclaim(&self) {}
 
     /// What the module kept for the program that started the flow; taken once.
     fn collected(&self) -> Option<Collected> {

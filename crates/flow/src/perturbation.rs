@@ -64,6 +64,15 @@ pub struct Perturbations {
     pub memory: Vec<(Pattern, u64)>,
 }
 
+/// A flow's workers, as perturbations name them.
+#[derive(Clone, Copy, Debug)]
+pub struct Workers<'a> {
+    /// Their names.
+    pub names: &'a [String],
+    /// By module and instance: the worker.
+    pub of: &'a [Vec<usize>],
+}
+
 /// Whom a perturbation is for.
 enum Target<'a> {
     Disk(&'a str),
@@ -182,12 +191,11 @@ impl fmt::Display for Perturbation {
 }
 
 impl Perturbations {
-    /// Checks a list against a flow, the number of its workers and the names of the disks there
-    /// are.
+    /// Checks a list against a flow, its workers and the names of the disks there are.
     pub fn new(
         list: &[Perturbation],
         flow: &Checked,
-        workers: usize,
+        workers: &Workers<'_>,
         disks: &[String],
     ) -> Result<Perturbations> {
         let mut all = Perturbations::default();
@@ -202,7 +210,7 @@ impl Perturbations {
         &mut self,
         one: &Perturbation,
         flow: &Checked,
-        workers: usize,
+        workers: &Workers<'_>,
         disks: &[String],
     ) -> Result<()> {
         let pattern = one.pattern()?;
@@ -236,9 +244,9 @@ impl Perturbations {
             Target::Worker(name) => {
                 one.only("a worker", false, true)?;
                 let worker = worker(workers, name)?;
-                let counts = flow.nodes.iter().map(|node| node.count).enumerate();
-                let there = counts.flat_map(|(node, count)| {
-                    (worker..count).step_by(workers).map(move |number| (node, number))
+                let there = workers.of.iter().enumerate().flat_map(|(node, of)| {
+                    let numbers = of.iter().enumerate().filter(|(_, at)| **at == worker);
+                    numbers.map(move |(number, _)| (node, number))
                 });
                 self.slow(there, pattern, one.left(&pattern)?);
             }
@@ -265,13 +273,10 @@ fn nanoseconds(what: &str, seconds: f64) -> Result<u64> {
     Err(Error::usage(format!("{what} is {seconds}")).remedy("give seconds, from 0 up"))
 }
 
-/// `w2`, the third worker: the instances of a module are dealt to the workers in turn.
-fn worker(workers: usize, name: &str) -> Result<usize> {
-    let names: Vec<String> = (0..workers).map(|number| format!("w{number}")).collect();
-    names
-        .iter()
-        .position(|known| known == name)
-        .ok_or_else(|| unknown("worker", name, names.iter().map(String::as_str)))
+/// The position of a worker of this name.
+fn worker(workers: &Workers<'_>, name: &str) -> Result<usize> {
+    let names = || workers.names.iter().map(String::as_str);
+    names().position(|known| known == name).ok_or_else(|| unknown("worker", name, names()))
 }
 
 fn module(flow: &Checked, name: &str) -> Result<usize> {

@@ -53,6 +53,8 @@ pub trait Consumer: Send {
 pub trait Producer: Send {
     /// Puts a batch, waiting for room if `wait`; gives it back if there was none.
     fn put(&mut self, parcel: Parcel, wait: bool) -> Result<Option<Parcel>>;
+    /// Whether a batch would be let in now.
+    fn has_room(&mut self, parcel: &Parcel) -> bool;
     /// Says that a run has begun: its batches will follow, from this producer alone.
     fn begin_run(&mut self, run: RunIndex) -> Result<()>;
     /// Says that no more batches of a run will follow.
@@ -304,8 +306,11 @@ impl Ports {
             taken => taken,
         };
         self.let_go()?;
-        if let Taken::Batch(parcel) = &taken {
-            self.metrics.got(parcel.batch.num_rows(), parcel.bytes);
+        match &taken {
+            Taken::Batch(parcel) => self.metrics.got(parcel.batch.num_rows(), parcel.bytes),
+            // Whoever fails cancels before its queues end: a stream cut short is no whole one.
+            Taken::End | Taken::RunEnd(_) => self.setup.cancel.check()?,
+            Taken::Empty => {}
         }
         Ok(taken)
     }

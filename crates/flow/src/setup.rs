@@ -1,20 +1,32 @@
 //! What an instance is given besides its ports: a share of memory, scratch space, and a way to
 //! learn that the flow is over.
 
+use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::Thread;
+
+use arrow::buffer::Buffer;
+use arrow::record_batch::RecordBatch;
 
 use crate::error::{Error, Result};
 
 /// Resources of one instance.
 #[derive(Clone, Debug)]
 pub struct Setup {
+    /// The module's name in the flow.
+    pub module: String,
+    /// The name of the worker it runs at.
+    pub worker: String,
     /// Which instance of its module this is, from 0.
     pub instance: usize,
     /// How many instances the module has.
     pub instances: usize,
+    /// Whether all of them are in this process.
+    pub is_whole: bool,
+    /// How many of them are in this process.
+    pub instances_here: usize,
     /// Whether all work is divided in advance, to show what that costs.
     pub is_divided: bool,
     /// The bytes this instance may hold beyond a few batches; only modules whose spec asks for
@@ -30,6 +42,85 @@ pub struct Setup {
     pub run_id: String,
     /// The flow's end, if it comes early.
     pub cancel: Arc<Cancel>,
+    /// What the instances agree on, wherever they are.
+    pub commons: Arc<dyn Commons>,
+    /// What the module's instances in other processes have.
+    pub exchange: Arc<dyn Exchange>,
+}
+
+impl Setup {
+    /// The next number of this name, of those that the module's instances share.
+    pub fn next(&self, name: &str) -> Result<u64> {
+        self.commons.next(&format!("{}/{name}", self.module))
+    }
+
+    /// Brings a value, and waits for those of all the module's instances: in their order.
+    pub fn gather(&self, name: &str, value: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+        let name = format!("{}/{name}", self.module);
+        self.commons.gather(&name, self.instance, self.instances, value)
+    }
+}
+
+/// Batches, one after the other.
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// What instances of one module have that are in other processes: each process gives what it is
+/// asked for (see `Placed::serve`).
+pub trait Exchange: Debug + Send + Sync {
+    /// The numbers of the other processes that have instances of the module.
+    fn others(&self) -> Vec<usize>;
+
+    /// The number of this process.
+    fn me(&self) -> usize;
+
+    /// The name of the worker that a process is.
+    fn name(&self, process: usize) -> &str;
+
+    /// Tells the module in another process something (see `Placed::on_told`). Never waits; what is
+    /// told to one process comes in the order it was told.
+    fn tell(&self, process: usize, letter: &[u8], body: Vec<Buffer>);
+
+    /// What another process makes of a request. The batches come as fast as they are taken.
+    fn fetch(&self, process: usize, request: u64) -> Result<Batches>;
+}
+
+/// Of a module whose instances are all in one process.
+#[derive(Debug)]
+pub struct NoExchange;
+
+impl Exchange for NoExchange {
+    fn others(&self) -> Vec<usize> {
+        vec![]
+    }
+
+    fn me(&self) -> usize {
+        0
+    }
+
+    fn name(&self, _: usize) -> &str {
+        ""
+    }
+
+    fn tell(&self, _: usize, _: &[u8], _: Vec<Buffer>) {}
+
+    fn fetch(&self, process: usize, _: u64) -> Result<Batches> {
+        Err(Error::failed(format!("there is no process {process}")))
+    }
+}
+
+/// What instances in several processes agree on: small things, seldom.
+pub trait Commons: Debug + Send + Sync {
+    /// The next number of this name, from 0: every number goes to one who asks.
+    fn next(&self, name: &str) -> Result<u64>;
+
+    /// Brings the value of one of so many members, and waits for those of all: in their order.
+    fn gather(
+        &self,
+        name: &str,
+        member: usize,
+        members: usize,
+        value: Vec<u8>,
+    ) -> Result<Vec<Vec<u8>>>;
 }
 
 /// The one switch that stops a flow.

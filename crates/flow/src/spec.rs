@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result, unknown};
 use crate::module::Placed;
 
 /// What a module needs of the order of its input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Order {
     /// Nothing: batches may come in any order, and the output has none.
     Any,
@@ -40,7 +42,7 @@ pub enum PortNames {
 }
 
 /// Ports and order of a module whose configuration decides them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// Names of the inputs.
     pub inputs: Vec<String>,

@@ -13,6 +13,8 @@ use std::time::Duration;
 use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error, Result, RunIndex};
 
+use crate::output::Staged;
+
 /// How often a waiting writer looks whether the flow was cancelled.
 const CANCEL_LOOK: Duration = Duration::from_millis(50);
 
@@ -25,6 +27,10 @@ pub trait Target: Send + Sync {
     fn settle(&self, bytes: u64) -> Result<()>;
     /// Makes it visible at once.
     fn commit(&self) -> Result<()>;
+    /// What another process needs to make it visible, if one can.
+    fn staged(&self) -> Option<Staged> {
+        None
+    }
     /// Removes it.
     fn abandon(&self);
 }

@@ -15,6 +15,7 @@ mod repair;
 mod segments;
 mod staged;
 mod verify;
+mod version;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,9 +24,10 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Cancel, Error, Result};
 
 use crate::catalog::{Catalog, Manifest};
+use crate::disk::owners;
 use crate::segment::{Damage, ReadOptions, Segment};
-pub use claims::Claims;
 pub(crate) use claims::RUN_BLOCKS;
+pub use claims::{Claims, Numbers};
 pub use copies::Copies;
 pub use plain::{plain_batch, plain_schema};
 pub use plan::Plan;
@@ -35,13 +37,13 @@ pub use repair::{Repaired, repair};
 pub use segments::NewSegments;
 pub use staged::{CreateOptions, NewCollection};
 pub use verify::{Verified, verify};
+pub use version::{Parts, commit_staged};
 
 /// A version of a collection, open. Its files stay readable when a newer version replaces it.
 #[derive(Debug)]
 pub struct Collection {
     manifest: Manifest,
     schema: SchemaRef,
-    segments: Vec<Arc<Segment>>,
     copies: Vec<Copies>,
 }
 
@@ -56,13 +58,13 @@ impl Collection {
 
     fn open_version(home: &Path, manifest: Manifest) -> Result<Collection> {
         let schema = manifest.arrow_schema()?;
-        let copies = manifest.segments.iter().map(|entry| Copies::open(home, entry));
+        let owners = owners(home)?;
+        let copies = manifest.segments.iter().map(|entry| Copies::open(home, &owners, entry));
         let copies = copies.collect::<Result<Vec<_>>>()?;
-        let segments: Vec<_> = copies.iter().map(|copies| copies.first().clone()).collect();
-        if let Some(other) = segments.iter().find(|segment| segment.schema() != &schema) {
-            return Err(Error::corrupt("a segment has another schema").at(other.path().display()));
+        if let Some(other) = copies.iter().find(|copies| copies.toc.schema != schema) {
+            return Err(Error::corrupt("a segment has another schema").at(other.path()));
         }
-        Ok(Collection { manifest, schema, segments, copies })
+        Ok(Collection { manifest, schema, copies })
     }
 
     /// Everything the catalog knows of it.
@@ -75,9 +77,15 @@ impl Collection {
         &self.schema
     }
 
-    /// The segments, in order: of each the first copy that is there.
-    pub fn segments(&self) -> &[Arc<Segment>] {
-        &self.segments
+    /// The segments, in order: of each the first copy that is there. Fails if a worker has one that
+    /// cannot be seen from here.
+    pub fn segments(&self) -> Result<Vec<Arc<Segment>>> {
+        self.copies.iter().map(|copies| copies.first().cloned()).collect()
+    }
+
+    /// The blocks of all segments.
+    pub fn blocks(&self) -> usize {
+        self.copies.iter().map(|copies| copies.toc.blocks.len()).sum()
     }
 
     /// The segments with all their copies.
@@ -90,16 +98,22 @@ impl Collection {
         self.copies.iter().flat_map(Copies::damages)
     }
 
+    /// Whether it is read piece by piece: it lies on one disk, one segment behind the other.
+    pub fn is_in_pieces(&self, as_stream: bool) -> bool {
+        self.manifest.disks().len() <= 1 && !(as_stream && self.manifest.interleaved)
+    }
+
     /// The whole collection, to be claimed piece by piece by any number of readers; as numbered
     /// runs in the order written if `as_stream`. For collections on one disk.
-    pub fn claims(&self, as_stream: bool) -> Arc<Claims> {
-        Claims::new(self.segments.clone(), as_stream)
+    pub fn claims(&self, as_stream: bool) -> Result<Arc<Claims>> {
+        Ok(Claims::new(&self.segments()?, as_stream))
     }
 
     /// Reads all of it on one thread, in the order written.
     pub fn read(&self, options: ReadOptions) -> Result<CollectionReader> {
         let how = ReadAs { is_stream: true, options, ..ReadAs::default() };
-        Ok(self.reading(how)?.reader(&Arc::new(Cancel::default())))
+        let reading = self.reading(how)?;
+        Ok(reading.reader(&Arc::new(Cancel::default()), reading.numbers()))
     }
 
     /// All of it, to be shared by any number of readers.
@@ -112,7 +126,7 @@ impl Collection {
 pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
     let catalog = Catalog::of(home)?;
     let manifest = catalog.describe(name)?;
-    catalog.commit(&staged::tombstone(&manifest, run_id))?;
-    staged::remove_files(home, &manifest, &Default::default());
+    catalog.commit(&version::tombstone(&manifest, run_id))?;
+    version::remove_files(home, &manifest, &Default::default());
     Ok(())
 }

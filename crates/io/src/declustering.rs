@@ -8,11 +8,19 @@
 //! mailboxes, which never waits. So letters between two endpoints stay in order, and nobody holds
 //! one endpoint while waiting for another. Bytes go from the device queue's thread, which compares
 //! them with their checksum, to the reader that decodes them; nothing is copied.
+//!
+//! Several processes may read a collection together (`among.rs`): each disk has its endpoint in the
+//! process that owns it, each segment in the one that owns its first copy. The same letters then go
+//! over the wire (`message.rs`, `serving.rs`), and blocks as they lie on the disk.
 
+mod among;
 mod disk;
 mod faults;
+mod message;
+mod part;
 mod reading;
 mod sequence;
+mod serving;
 
 use std::cmp::Reverse;
 
@@ -21,6 +29,7 @@ use euphrates_flow::error::unknown;
 use euphrates_policy::declustering::{Arrival, Claiming, Graduated, Laggard, Order, Shares};
 
 use crate::disk::THREADS_MAX;
+pub use among::Among;
 pub use reading::{Declustered, Reader};
 pub use sequence::Sequence;
 

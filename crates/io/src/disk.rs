@@ -10,6 +10,7 @@ mod file;
 mod limit;
 mod load;
 mod named;
+mod owners;
 mod queue;
 
 use std::collections::HashMap;
@@ -32,7 +33,8 @@ pub use file::DiskFile;
 pub use limit::{DiskCounts, Moved, disk_counts};
 use limit::{Key, Limit};
 pub use load::{Load, Loads};
-pub use named::{LOCAL, NamedDisk, named_disk, named_disks, save_named_disks};
+pub use named::{HOME, LOCAL, NamedDisk, named_disk, named_disks, owners, save_named_disks};
+pub use owners::Owners;
 use queue::Queue;
 pub use queue::{Completion, Op, Request, THREADS_MAX};
 

@@ -10,6 +10,7 @@ pub mod disk;
 pub mod foreign;
 pub mod gensort;
 pub mod location;
+pub mod mirroring;
 pub mod output;
 pub mod pipe;
 pub mod process;

@@ -3,26 +3,24 @@
 //! Locally a hidden file beside the target, renamed at the commit. In an object store an upload in
 //! parts, completed at the commit. Until then whoever looks sees what was there before.
 
-use std::collections::BTreeMap;
+mod upload;
+
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use arrow::buffer::Buffer;
-use bytes::Bytes;
 use euphrates_flow::{Error, Result};
-use object_store::MultipartId;
-use object_store::multipart::PartId;
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use crate::append::Target;
-use crate::blob::Owned;
 use crate::disk::{Disk, DiskFile, WriteBehind};
 use crate::location::{Destination, destination};
-use crate::remote::Object;
+use upload::Upload;
 
 /// What a local file is staged as: hidden, so that readers of the folder pass it over, and of a
 /// name nobody else uses, so that what the dead have left can be removed.
@@ -32,7 +30,7 @@ const STAGED_SUFFIX: &str = "euphrates-part";
 pub fn check(path: &str, overwrite: bool) -> Result<()> {
     match destination(path)? {
         Destination::Local(path) => check_local(&path, overwrite).map(drop),
-        Destination::Remote(object) => check_remote(&object, overwrite),
+        Destination::Remote(object) => upload::check(&object, overwrite),
     }
 }
 
@@ -41,8 +39,8 @@ pub fn create(path: &str, overwrite: bool, run_id: &str) -> Result<Box<dyn Targe
     match destination(path)? {
         Destination::Local(path) => Ok(Box::new(StagedFile::create(&path, overwrite, run_id)?)),
         Destination::Remote(object) => {
-            check_remote(&object, overwrite)?;
-            Ok(Box::new(Upload { object, overwrite, state: Mutex::default() }))
+            upload::check(&object, overwrite)?;
+            Ok(Box::new(Upload::new(object, overwrite)))
         }
     }
 }
@@ -50,6 +48,44 @@ pub fn create(path: &str, overwrite: bool, run_id: &str) -> Result<Box<dyn Targe
 fn exists_already(name: &str) -> Error {
     Error::usage(format!("{name} exists already"))
         .remedy("choose another name, or ask to overwrite")
+}
+
+/// A settled file beside its target, as any process that sees both can make it visible.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Staged {
+    staged: PathBuf,
+    target: PathBuf,
+    overwrite: bool,
+    /// Another machine may have another file of that name.
+    inode: u64,
+    bytes: u64,
+    /// Nanoseconds since 1970.
+    modified_ns: i64,
+}
+
+impl Staged {
+    /// Renames it, if it can be seen from here; says whether that is so.
+    pub fn commit(&self) -> Result<bool> {
+        if !self.is_at(&self.staged) {
+            return Ok(false);
+        }
+        show(&self.staged, &self.target, self.overwrite)?;
+        Ok(true)
+    }
+
+    /// Whether it is visible under its own name, and has not changed since.
+    pub fn is_shown(&self) -> bool {
+        self.is_at(&self.target)
+    }
+
+    fn is_at(&self, path: &Path) -> bool {
+        let own = (self.inode, self.bytes, self.modified_ns);
+        fs::symlink_metadata(path).is_ok_and(|seen| identity_of(&seen) == own)
+    }
+}
+
+fn identity_of(meta: &fs::Metadata) -> (u64, u64, i64) {
+    (meta.ino(), meta.len(), meta.mtime() * 1_000_000_000 + meta.mtime_nsec())
 }
 
 /// A local file beside its target.
@@ -97,24 +133,38 @@ impl Target for StagedFile {
     }
 
     fn commit(&self) -> Result<()> {
-        let renamed = match self.overwrite {
-            true => rustix::fs::renameat(CWD, &self.staged, CWD, &self.target),
-            false => rename_new(&self.staged, &self.target),
-        };
-        match renamed {
-            Ok(()) => {}
-            Err(Errno::EXIST) => return Err(exists_already(&self.target.display().to_string())),
-            Err(errno) => return Err(Error::os("rename to", &self.target, &errno.into())),
-        }
-        let folder = folder_of(&self.target);
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| Error::os("sync", folder, &error))
+        show(&self.staged, &self.target, self.overwrite)
+    }
+
+    fn staged(&self) -> Option<Staged> {
+        // Who reads it may stand elsewhere.
+        let staged = std::path::absolute(&self.staged).ok()?;
+        let target = std::path::absolute(&self.target).ok()?;
+        let meta = fs::symlink_metadata(&staged).ok()?;
+        let (inode, bytes, modified_ns) = identity_of(&meta);
+        Some(Staged { staged, target, overwrite: self.overwrite, inode, bytes, modified_ns })
     }
 
     fn abandon(&self) {
         // After a commit the staged name is gone, and removing it changes nothing.
         let _ = fs::remove_file(&self.staged);
     }
+}
+
+/// Makes a staged file visible under its own name.
+fn show(staged: &Path, target: &Path, overwrite: bool) -> Result<()> {
+    let renamed = match overwrite {
+        true => rustix::fs::renameat(CWD, staged, CWD, target),
+        false => rename_new(staged, target),
+    };
+    match renamed {
+        Ok(()) => {}
+        Err(Errno::EXIST) => return Err(exists_already(&target.display().to_string())),
+        Err(errno) => return Err(Error::os("rename to", target, &errno.into())),
+    }
+    let folder = folder_of(target);
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| Error::os("sync", folder, &error))
 }
 
 /// A new file whose owner is alive. Whoever reclaims may have seen it before it was locked.
@@ -143,21 +193,26 @@ fn is_at(file: &File, path: &Path) -> bool {
     file.metadata().map(identity).is_ok_and(|held| there.is_ok_and(|there| there == held))
 }
 
-/// Removes what processes that no longer live have staged in a folder.
-fn reclaim(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
+/// Removes what processes that no longer live have staged in a folder. Returns how many files went.
+pub fn reclaim(folder: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let is_staged = |name: &str| {
         name.starts_with('.')
             && name.strip_suffix(STAGED_SUFFIX).is_some_and(|name| name.ends_with('.'))
     };
-    for entry in entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_staged))
-    {
+    let staged = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(is_staged);
+    let removed = entries.flatten().filter(staged).filter(|entry| {
         let path = entry.path();
-        let lock = File::open(&path);
         let is_free = |lock: File| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if lock.is_ok_and(is_free) {
-            let _ = fs::remove_file(&path);
-        }
+        File::open(&path).is_ok_and(is_free) && fs::remove_file(&path).is_ok()
+    });
+    removed.count()
+}
+
+/// Removes what processes that no longer live have staged where a file for `path` is staged.
+pub fn reclaim_beside(path: &str) {
+    if let Ok(Destination::Local(path)) = destination(path) {
+        reclaim(folder_of(&fs::canonicalize(&path).unwrap_or(path)));
     }
 }
 
@@ -210,119 +265,6 @@ fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
-    }
-}
-
-fn check_remote(object: &Object, overwrite: bool) -> Result<()> {
-    if !overwrite && object.bytes()?.is_some() {
-        return Err(exists_already(&object.name()));
-    }
-    Ok(())
-}
-
-/// An object uploaded in parts. What is smaller than one part is put whole at the commit.
-struct Upload {
-    object: Object,
-    overwrite: bool,
-    state: Mutex<UploadState>,
-}
-
-#[derive(Default)]
-struct UploadState {
-    /// What came before its turn, by offset.
-    early: BTreeMap<u64, Vec<Bytes>>,
-    /// Up to where everything has come.
-    contiguous: u64,
-    /// What has come in turn but does not fill a part yet.
-    tail: Vec<Bytes>,
-    tail_bytes: usize,
-    upload: Option<MultipartId>,
-    /// The parts, by number; `None` while one is on its way.
-    parts: Vec<Option<PartId>>,
-}
-
-/// The size of an upload's part. Grows, so that the 10,000 parts S3 allows hold 880 GB while
-/// small objects do not wait for large parts.
-fn part_bytes(index: usize) -> usize {
-    (16 << 20) * (1 + index / 1000)
-}
-
-impl Upload {
-    fn lock(&self) -> MutexGuard<'_, UploadState> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Uploads the tail as the next part; the lock is not held meanwhile.
-    fn send_tail(&self, mut state: MutexGuard<'_, UploadState>) -> Result<()> {
-        let upload = match &state.upload {
-            Some(upload) => upload.clone(),
-            None => state.upload.insert(self.object.begin()?).clone(),
-        };
-        let index = state.parts.len();
-        state.parts.push(None);
-        let tail = std::mem::take(&mut state.tail);
-        state.tail_bytes = 0;
-        drop(state);
-        let part = self.object.put_part(&upload, index, tail)?;
-        self.lock().parts[index] = Some(part);
-        Ok(())
-    }
-}
-
-impl Target for Upload {
-    fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
-        let bytes = |part: &Buffer| Bytes::from_owner(Owned(part.clone()));
-        let parts: Vec<Bytes> = parts.iter().filter(|part| !part.is_empty()).map(bytes).collect();
-        let mut state = self.lock();
-        if !parts.is_empty() {
-            state.early.insert(offset, parts);
-        }
-        loop {
-            let at = state.contiguous;
-            let Some(parts) = state.early.remove(&at) else { return Ok(()) };
-            let bytes: usize = parts.iter().map(Bytes::len).sum();
-            state.contiguous += bytes as u64;
-            state.tail_bytes += bytes;
-            state.tail.extend(parts);
-            if state.tail_bytes >= part_bytes(state.parts.len()) {
-                self.send_tail(state)?;
-                state = self.lock();
-            }
-        }
-    }
-
-    fn settle(&self, bytes: u64) -> Result<()> {
-        let state = self.lock();
-        if state.contiguous != bytes {
-            let message = format!("{} bytes came of {bytes}", state.contiguous);
-            return Err(Error::corrupt(message).at(self.object.name()));
-        }
-        match state.upload.is_some() && state.tail_bytes > 0 {
-            true => self.send_tail(state),
-            false => Ok(()),
-        }
-    }
-
-    fn commit(&self) -> Result<()> {
-        let mut state = self.lock();
-        let Some(upload) = state.upload.clone() else {
-            return self.object.put(std::mem::take(&mut state.tail), !self.overwrite);
-        };
-        check_remote(&self.object, self.overwrite)?;
-        let parts: Option<Vec<PartId>> = std::mem::take(&mut state.parts).into_iter().collect();
-        let parts = parts.ok_or_else(|| {
-            Error::failed("a part of the upload is missing").at(self.object.name())
-        })?;
-        self.object.complete(&upload, parts)?;
-        state.upload = None;
-        Ok(())
-    }
-
-    fn abandon(&self) {
-        if let Some(upload) = self.lock().upload.take() {
-            // What cannot be aborted is removed by the bucket's own rule for unfinished uploads.
-            let _ = self.object.abort(&upload);
-        }
     }
 }
 
@@ -391,52 +333,6 @@ mod tests {
             assert_eq!(error.kind(), Kind::Usage, "{path}");
             assert!(error.advice().is_some(), "{path}");
         }
-    }
-
-    fn upload(object: &Object, overwrite: bool) -> Upload {
-        Upload { object: object.clone(), overwrite, state: Mutex::default() }
-    }
-
-    #[test]
-    fn an_object_appears_whole_at_the_commit_whatever_its_size_and_the_order_of_its_pieces() {
-        let store = crate::remote::Store::in_memory();
-        for (name, piece_bytes, pieces) in [("small", 7, 6), ("large", 3 << 20, 15)] {
-            let object = store.object(name).unwrap();
-            let target = upload(&object, false);
-            // 2, 1, 0, 5, 4, 3, …
-            let order = (0..pieces).map(|at| at / 3 * 3 + 2 - at % 3);
-            for piece in order {
-                let bytes = Buffer::from_vec(vec![piece as u8; piece_bytes]);
-                target.write_at((piece * piece_bytes) as u64, &[bytes]).unwrap();
-            }
-            let bytes = (pieces * piece_bytes) as u64;
-            assert_eq!(target.settle(bytes + 1).unwrap_err().kind(), Kind::Corrupt);
-            target.settle(bytes).unwrap();
-            assert_eq!(object.bytes().unwrap(), None, "nothing is visible before the commit");
-            target.commit().unwrap();
-            target.abandon();
-            assert_eq!(object.bytes().unwrap(), Some(bytes));
-            let read = object.read(0, bytes as usize).unwrap();
-            assert!(read.iter().enumerate().all(|(at, byte)| *byte == (at / piece_bytes) as u8));
-
-            let late = upload(&object, false);
-            write(&late, "other").unwrap();
-            assert_eq!(late.commit().unwrap_err().kind(), Kind::Usage);
-            let replacing = upload(&object, true);
-            write(&replacing, "other").unwrap();
-            replacing.commit().unwrap();
-            assert_eq!(object.bytes().unwrap(), Some(5));
-        }
-    }
-
-    #[test]
-    fn an_abandoned_upload_leaves_nothing() {
-        let store = crate::remote::Store::in_memory();
-        let object = store.object("gone").unwrap();
-        let target = upload(&object, false);
-        target.write_at(0, &[Buffer::from_vec(vec![0; 20 << 20])]).unwrap();
-        target.abandon();
-        assert_eq!(store.list("").unwrap().len(), 0);
     }
 
     #[test]

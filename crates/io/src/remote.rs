@@ -15,7 +15,8 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
-    MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig,
+    MultipartId, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    RetryConfig,
 };
 use tokio::runtime::Runtime;
 
@@ -35,6 +36,16 @@ pub struct Store {
 pub struct Object {
     store: Arc<Store>,
     key: Path,
+}
+
+/// An object, as its store tells it from others of its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its length.
+    pub bytes: u64,
+    modified_ns: Option<i64>,
+    e_tag: Option<String>,
+    version: Option<String>,
 }
 
 impl Store {
@@ -119,8 +130,16 @@ impl Object {
 
     /// The length in bytes, or `None` if there is no such object.
     pub fn bytes(&self) -> Result<Option<u64>> {
+        Ok(self.identity()?.map(|identity| identity.bytes))
+    }
+
+    /// What tells this object from any other that has been, or will be, under its key.
+    pub fn identity(&self) -> Result<Option<Identity>> {
         match wait(self.store.objects.head(&self.key)) {
-            Ok(meta) => Ok(Some(meta.size)),
+            Ok(ObjectMeta { last_modified, size, e_tag, version, .. }) => {
+                let modified_ns = last_modified.timestamp_nanos_opt();
+                Ok(Some(Identity { bytes: size, modified_ns, e_tag, version }))
+            }
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(failure("look up", &self.name(), &error)),
         }

@@ -30,6 +30,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// The lock beside the folder.
+    pub(crate) fn lock_path(&self) -> &Path {
+        &self.lock_path
+    }
+
     /// Removes the folder, then the lock. What cannot be removed now is reclaimed by the next
     /// start.
     pub(crate) fn remove(self) {
@@ -84,7 +89,16 @@ pub(crate) fn hold(parent: &Path, name: &str) -> Result<Held> {
     let lock = lock_file(&lock_path).map_err(|error| made(&lock_path, error))?;
     let folder = parent.join(name);
     fs::create_dir(&folder).map_err(|error| made(&folder, error))?;
+    // Others may hold it too from now on; nobody reclaims what is held by anybody.
+    let shared = flock(&lock, FlockOperation::LockShared);
+    shared.map_err(|error| made(&lock_path, error.into()))?;
     Ok(Held { folder, lock_path, _lock: lock })
+}
+
+/// Keeps others from reclaiming a folder whose owner may die, where its lock can be reached.
+pub(crate) fn share(lock_path: &Path) -> Option<File> {
+    let lock = File::open(lock_path).ok()?;
+    flock(&lock, FlockOperation::NonBlockingLockShared).ok().map(|()| lock)
 }
 
 /// The lock, held. Whoever reclaims may have seen the file before it was, and removed it.

@@ -20,15 +20,15 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Error, Result};
 
 use crate::disk::{Disk, DiskFile};
-pub(crate) use decode::Decoder;
+pub use decode::BlockDecoder;
 pub(crate) use encode::has_dictionary;
 pub use encode::{BlockEncoder, Compression, EncodedBlock};
 pub use reader::{Claim, ReadBlock, ReadOptions, Reader};
 pub use toc::{Block, Toc};
-pub(crate) use toc::{message_of_schema, schema_of_message};
+pub use toc::{message_of_schema, schema_of_message};
 pub use verify::Damage;
-pub(crate) use writer::write_synced;
 pub use writer::{BlockInfo, Place, SegmentOptions, SegmentWriter, SharedSegment};
+pub(crate) use writer::{FileCopy, write_synced};
 
 /// A finished segment. A scratch segment's file is removed when this is dropped.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl Segment {
     /// Reads these blocks in order, with the read-ahead and columns asked for.
     pub fn read_with(self: &Arc<Self>, blocks: Range<usize>, options: ReadOptions) -> Reader {
         let mut claim = Some(Claim { segment: self.clone(), blocks, run: 0 });
-        Reader::new(move || claim.take(), options)
+        Reader::new(move || Ok(claim.take()), options)
     }
 
     /// The file, opened unless somebody has it open.

@@ -79,8 +79,9 @@ fn readers_share_the_pieces_and_a_stream_numbers_its_runs() {
     staged(home.path(), "c", 0, false).commit(None).unwrap();
     let collection = Collection::open(home.path(), "c").unwrap();
     for as_stream in [false, true] {
-        let claims = collection.claims(as_stream);
-        let mut readers: Vec<_> = (0..3).map(|_| claims.reader(ReadOptions::default())).collect();
+        let claims = collection.claims(as_stream).unwrap();
+        let mut readers: Vec<_> =
+            (0..3).map(|_| claims.reader(ReadOptions::default(), claims.numbers())).collect();
         let (mut read, mut runs) = (vec![], vec![]);
         let mut at = 0;
         while !readers.is_empty() {

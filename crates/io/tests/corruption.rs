@@ -178,7 +178,7 @@ fn damage_in_one_block_is_found_by_a_check_and_leaves_the_others() {
     new.add(part).unwrap();
     new.commit(None).unwrap();
     let collection = Collection::open(home.path(), "c").unwrap();
-    let segment = &collection.segments()[0];
+    let segment = &collection.segments().unwrap()[0];
     let at = segment.blocks()[1].offset + segment.blocks()[1].bytes / 2;
     let file = File::options().write(true).open(segment.path()).unwrap();
     file.write_all_at(b"damage", at).unwrap();

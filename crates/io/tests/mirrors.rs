@@ -80,7 +80,7 @@ fn read(home: &Path, is_stream: bool, mirrors: &str, readers: usize) -> Result<V
     let reading = collection.reading(ReadAs { is_stream, mirrors, ..ReadAs::default() })?;
     let cancel = Arc::new(Cancel::default());
     let read_one = || -> Result<Vec<(u64, i64)>> {
-        let mut reader = reading.reader(&cancel);
+        let mut reader = reading.reader(&cancel, reading.numbers());
         let mut all = vec![];
         while let Some(block) = reader.next_block()? {
             let values = block.batch.column(0).as_primitive::<Int64Type>().values();
@@ -237,7 +237,7 @@ proptest! {
         write(home, blocks, is_stream, options(disks, copies, layout)).unwrap();
         let expected: Vec<i64> = (0..blocks as i64 * ROWS).collect();
         prop_assert_eq!(&read(home, is_stream, WAYS[way], readers).unwrap(), &expected);
-        let segments = Collection::open(home, "c").unwrap().segments().to_vec();
+        let segments = Collection::open(home, "c").unwrap().segments().unwrap();
         let mut harmed = Harmed::default();
         harms.iter().for_each(|(at, harm)| harmed.harm(home, *at, *harm, &segments));
         let is_whole = segments.iter().enumerate().all(|(segment, one)| {
@@ -367,7 +367,7 @@ fn a_reader_that_waits_ends_when_the_flow_is_cancelled() {
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| -> Result<()> {
             cancel.wake_me();
-            let mut reader = reading.reader(&cancel);
+            let mut reader = reading.reader(&cancel, reading.numbers());
             tell.send(()).unwrap();
             // At a byte a second, the first block is a long way off.
             reader.next_block().map(drop)
@@ -385,8 +385,8 @@ fn divided_in_advance_a_reader_gets_its_own_segments_and_no_others() {
     let reading = Collection::open(home.path(), "c").unwrap().reading(ReadAs::default()).unwrap();
     let cancel = Arc::new(Cancel::default());
     // One after the other: nobody waits for who has not begun, or has more readers than segments.
-    let blocks = |number| {
-        let mut reader = reading.reader_of(&cancel, number, 4);
+    let blocks = |_| {
+        let mut reader = reading.reader_of(&cancel, 4, reading.numbers());
         std::iter::from_fn(|| reader.next_block().unwrap()).count()
     };
     let all: Vec<usize> = (0..4).map(blocks).collect();
@@ -411,7 +411,7 @@ fn a_disk_that_fails_in_the_middle_is_done_without() {
         let mirrors = Mirrors::parse(way).unwrap();
         let how = ReadAs { is_stream: true, mirrors, ..ReadAs::default() };
         let reading = collection.reading(how).unwrap();
-        let mut reader = reading.reader(&Arc::new(Cancel::default()));
+        let mut reader = reading.reader(&Arc::new(Cancel::default()), reading.numbers());
         let mut numbers: Vec<i64> = vec![];
         while let Some(block) = reader.next_block().unwrap() {
             numbers.extend(block.batch.column(0).as_primitive::<Int64Type>().values());

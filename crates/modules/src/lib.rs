@@ -9,6 +9,7 @@ pub mod modules {
 pub mod expression;
 pub mod order_by;
 pub mod parts;
+pub mod paths;
 pub mod pipes;
 pub mod sort;
 pub mod stepwise;

@@ -1,5 +1,6 @@
 //! The sort's machinery: keys, runs, ranges, copying. The module itself is `modules/sort.rs`.
 
+pub mod council;
 pub mod gather;
 pub mod keys;
 pub mod layout;

@@ -1,6 +1,6 @@
 //! Runs one module over queues in memory, so that a test says: this went in, that came out.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use arrow::compute::concat_batches;
@@ -9,7 +9,8 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::ports::{Consumer, Input, Output, Producer};
 use euphrates_flow::{
-    Cancel, Error, Kind, ModuleSpec, Parcel, Ports, Result, RunIndex, Setup, Taken, batch_bytes,
+    Cancel, Commons, Error, Kind, ModuleSpec, NoExchange, Parcel, Ports, Result, RunIndex, Setup,
+    Taken, batch_bytes,
 };
 use serde_json::Value;
 
@@ -92,6 +93,8 @@ impl Bench {
             return (vec![], Err(error));
         }
         let setup = Arc::new(Setup {
+            module: "test".into(),
+            worker: "w0".into(),
             instance: 0,
             instances: 1,
             is_divided: false,
@@ -101,6 +104,10 @@ impl Bench {
             home: std::env::temp_dir(),
             run_id: "test".into(),
             cancel: self.cancel.clone(),
+            commons: Arc::new(Alone::default()),
+            exchange: Arc::new(NoExchange),
+            is_whole: true,
+            instances_here: 1,
         });
         let name = |(port, queue): (usize, VecDeque<Taken>)| Input {
             name: port.to_string(),
@@ -120,6 +127,23 @@ impl Bench {
             other => other,
         };
         (logs.iter().map(|log| log.lock().unwrap().clone()).collect(), outcome)
+    }
+}
+
+/// The commons of one instance.
+#[derive(Debug, Default)]
+struct Alone(Mutex<HashMap<String, u64>>);
+
+impl Commons for Alone {
+    fn next(&self, name: &str) -> Result<u64> {
+        let mut numbers = self.0.lock().unwrap();
+        let number = numbers.entry(name.into()).or_default();
+        *number += 1;
+        Ok(*number - 1)
+    }
+
+    fn gather(&self, _: &str, _: usize, _: usize, value: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+        Ok(vec![value])
     }
 }
 
@@ -178,6 +202,10 @@ impl Producer for Kept {
         }
         self.log.lock().unwrap().push(Item::Batch(parcel.batch));
         Ok(None)
+    }
+
+    fn has_room(&mut self, _: &Parcel) -> bool {
+        true
     }
 
     fn begin_run(&mut self, run: RunIndex) -> Result<()> {

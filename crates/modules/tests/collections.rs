@@ -62,7 +62,7 @@ fn columns_are_chosen_by_name_and_small_batches_are_put_together() {
     let table = ("generate", json!({"what": "orders", "scale": 0.01}));
     run(home.path(), &[table, ("write", json!({"collection": "orders"}))]).unwrap();
     let collection = Collection::open(home.path(), "orders").unwrap();
-    let blocks: usize = collection.segments().iter().map(|one| one.blocks().len()).sum();
+    let blocks: usize = collection.blocks();
     assert!(blocks <= 4, "{blocks} blocks for 2 MB");
     let columns = json!({"collection": "orders", "columns": ["o_totalprice", "o_orderkey"]});
     let report = run(home.path(), &[("read", columns), ("collect", json!({}))]).unwrap();

@@ -153,7 +153,8 @@ fn a_damaged_block_is_read_from_its_mirror_and_told() {
     let report = make(home.path(), 2, true, write).unwrap();
     assert!(remark(&report, "write").contains("2 of 2 segments have copies on one worker"));
     let how = |mirrors: &str| json!({"collection": "c", "order": true, "mirrors": mirrors});
-    let offset = Collection::open(home.path(), "c").unwrap().segments()[0].blocks()[1].offset;
+    let offset =
+        Collection::open(home.path(), "c").unwrap().segments().unwrap()[0].blocks()[1].offset;
     let harm = |copy: usize| {
         let path = &segments(home.path(), copy)[0];
         let mut bytes = fs::read(path).unwrap();

@@ -16,7 +16,6 @@ pub mod keyed;
 pub mod late;
 pub mod ledger;
 pub mod order;
-pub mod pull;
 pub mod push;
 pub mod sparrow;
 
@@ -232,6 +231,13 @@ impl Producer {
         }
     }
 
+    /// Says which consumers are nearer than others: at the same machine.
+    pub fn set_near(&mut self, near: Vec<Peer>) {
+        if let Producer::LateBinding(end) = self {
+            end.set_near(near);
+        }
+    }
+
     /// Whether another batch may become ready now.
     pub fn may_accept(&self, bytes: u64) -> bool {
         each!(Producer, self, end => end.ledger().may_accept(bytes))
@@ -300,6 +306,13 @@ impl Consumer {
                 Consumer::Sparrow(sparrow::Consumer::new(slots_max))
             }
             Policy::Push(_) => Consumer::Push(push::Consumer::default()),
+        }
+    }
+
+    /// Says which producers are nearer than others: at the same machine.
+    pub fn set_near(&mut self, near: Vec<Peer>) {
+        if let Consumer::LateBinding(end) = self {
+            end.set_near(near);
         }
     }
 

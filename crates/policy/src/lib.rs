@@ -17,6 +17,8 @@ pub mod ideal;
 pub mod memory;
 pub mod placement;
 pub mod queue;
+pub mod runs;
 pub mod sort;
 pub mod stall;
 pub mod throttle;
+pub mod window;

@@ -1,7 +1,8 @@
 //! Who may hold how much of the memory budget.
 
-/// What a process needs before it has read a byte: code, stacks, allocator, an interpreter.
-pub const BASE_BYTES: usize = 48 << 20;
+/// What a process needs that nobody accounts for: code, stacks, an interpreter (35 MB before it has
+/// read a byte), and what the allocator keeps between what is in use.
+pub const BASE_BYTES: usize = 64 << 20;
 
 /// The share of the budget for each of the instances that can use memory. Queues, used slabs and
 /// what sinks encode are bounded apart and come off the top, up to three quarters of the budget;

@@ -102,7 +102,7 @@ impl World {
                 known_dead: false,
             }
         });
-        let producers: Vec<_> = producers.collect();
+        let mut producers: Vec<_> = producers.collect();
         let consumers = (0..n).map(|me| ConsumerNode {
             end: Consumer::new(policy, place(me)),
             byte_ns: 1 + random.below(speed_max),
@@ -111,8 +111,20 @@ impl World {
             alive: true,
             known_dead: false,
         });
+        let mut consumers: Vec<_> = consumers.collect();
+        // Ends of one machine are near each other.
+        let machines = 1 + random.below(4) as u32;
+        if machines > 1 {
+            let near = |me: usize, ends: u32| {
+                (0..ends).filter(|end| end % machines == me as u32 % machines).collect()
+            };
+            let ends = producers.iter_mut().enumerate();
+            ends.for_each(|(me, node)| node.end.set_near(near(me, n)));
+            let ends = consumers.iter_mut().enumerate();
+            ends.for_each(|(me, node)| node.end.set_near(near(me, m)));
+        }
         World {
-            consumers: consumers.collect(),
+            consumers,
             producers,
             policy,
             spread,

@@ -1,19 +1,43 @@
 //! The command line, for the wheel: the same as the bare program's, and it knows Python.
 
+use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 
-use euphrates_cli::Host;
+use euphrates_cli::{ClusterOptions, Host};
+use euphrates_engine::cluster::open::open;
+use euphrates_engine::cluster::{Cluster as Workers, Security};
 use euphrates_flow::{Document, Error, Registry, Result};
 use pyo3::prelude::*;
 
+use crate::cluster::Cluster;
 use crate::errors::mistake;
 use crate::registry;
 use crate::user_code::{CHECKING, call};
 
 /// Runs the command line and returns its exit code.
 #[pyfunction]
-pub fn cli_main(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> u8 {
+pub fn cli_main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| euphrates_cli::main(arguments, &Python3))
+}
+
+/// What starts a worker: this Python, with the package.
+pub fn worker_command() -> Vec<OsString> {
+    let python = Python::try_attach(|py| {
+        let found = py.import("sys").and_then(|sys| sys.getattr("executable"));
+        found.and_then(|path| path.extract::<OsString>()).ok()
+    });
+    let python = python.flatten().unwrap_or_else(|| "python3".into());
+    vec![python, "-m".into(), "euphrates".into(), "worker".into()]
+}
+
+/// Workers of this machine find the modules that this program finds.
+pub fn worker_environment() -> Vec<(OsString, OsString)> {
+    let path = Python::try_attach(|py| {
+        let found = py.import("euphrates._references")?.call_method0("search_path")?;
+        found.extract::<OsString>()
+    });
+    path.and_then(PyResult::ok).map(|path| ("PYTHONPATH".into(), path)).into_iter().collect()
 }
 
 struct Python3;
@@ -32,5 +56,41 @@ impl Host for Python3 {
         });
         let json = attached.unwrap_or_else(|| Err(Error::failed("Python is shutting down")));
         Document::from_json(&json.map_err(|error| mistake(error).at(path.display()))?)
+    }
+
+    fn worker_command(&self) -> Vec<OsString> {
+        worker_command()
+    }
+
+    fn worker_environment(&self) -> Vec<(OsString, OsString)> {
+        worker_environment()
+    }
+
+    fn on_worker(&self) -> Result<()> {
+        let attached = Python::try_attach(|py| {
+            call(py, CHECKING, || {
+                let references = py.import("euphrates._references")?;
+                references.call_method0("believe_master").map(drop)
+            })
+        });
+        attached.unwrap_or_else(|| Err(Error::failed("Python is shutting down")))
+    }
+    fn open_cluster(&self, words: &str, options: &ClusterOptions) -> Result<Arc<Workers>> {
+        if words.split(':').next() != Some("ray") {
+            return open(words, options);
+        }
+        let security = match options.security {
+            Some(Security::Token) => "token",
+            Some(Security::Tls) | None => "tls",
+        };
+        let attached = Python::try_attach(|py| {
+            call(py, CHECKING, || {
+                let open = py.import("euphrates.ray")?.getattr("kept")?;
+                let native = open.call1((words, options.workers, security))?;
+                Ok(native.extract::<Py<Cluster>>()?)
+            })
+        });
+        let native = attached.unwrap_or_else(|| Err(Error::failed("Python is shutting down")))?;
+        native.get().workers()
     }
 }

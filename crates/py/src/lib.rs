@@ -6,8 +6,10 @@
 
 mod arrow_c;
 mod cli;
+mod cluster;
 mod describe;
 mod errors;
+mod launch;
 mod lease;
 mod modules;
 mod ports;
@@ -28,6 +30,13 @@ fn _euphrates(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<schema::Schema>()?;
     module.add_class::<ports::PyPorts>()?;
     module.add_class::<ports::InputStream>()?;
+    module.add_class::<cluster::Cluster>()?;
+    module.add_class::<cluster::WorkerServer>()?;
+    module.add_class::<launch::Launch>()?;
+    module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
+    module.add_function(wrap_pyfunction!(launch::processes, module)?)?;
+    module.add_function(wrap_pyfunction!(launch::kill, module)?)?;
+    module.add_function(wrap_pyfunction!(cluster::new_token, module)?)?;
     module.add_class::<running::Running>()?;
     module.add_function(wrap_pyfunction!(running::start, module)?)?;
     module.add_function(wrap_pyfunction!(describe::specs, module)?)?;

@@ -6,7 +6,7 @@ mod from_arrow;
 mod map;
 mod sql;
 
-use euphrates_flow::{Error, ModuleSpec, Result};
+use euphrates_flow::{Error, ModuleSpec, Result, Spread};
 use pyo3::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,17 +29,30 @@ pub enum Reference {
         /// Its number.
         #[serde(rename = "$live")]
         live: u64,
+        /// The same for workers, who believe their master: pickled, in base64.
+        #[serde(rename = "$pickled", default, skip_serializing_if = "Option::is_none")]
+        pickled: Option<String>,
     },
 }
 
 impl Reference {
+    /// Where a module may be that refers to it.
+    fn spread(&self) -> Spread {
+        match self {
+            Reference::Live { pickled: None, .. } => Spread::Home,
+            _ => Spread::Anywhere,
+        }
+    }
+
     /// The object.
     fn resolve(&self, py: Python<'_>) -> Result<Py<PyAny>> {
         call(py, CHECKING, || {
             let references = py.import("euphrates._references")?;
             match self {
                 Reference::Import(path) => references.call_method1("imported", (path,)),
-                Reference::Live { live } => references.call_method1("held", (*live,)),
+                Reference::Live { live, pickled } => {
+                    references.call_method1("held", (*live, pickled.as_deref()))
+                }
             }
             .map(Bound::unbind)
         })

@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::cluster::Cluster;
 use crate::errors::{OrRaise, raised};
 use crate::registry;
 use crate::tables::Table;
@@ -36,6 +37,7 @@ pub struct RunOptions {
     queues: Option<String>,
     variables: Map<String, Value>,
     perturbations: Vec<Perturbation>,
+    resume: bool,
 }
 
 impl RunOptions {
@@ -49,18 +51,27 @@ impl RunOptions {
             home: given.home,
             scratch: given.scratch,
             workers: given.workers,
+            cluster: None,
             division: given.queues.as_deref().map(named).transpose()?,
             variables: given.variables.into_iter().collect(),
             perturbations: given.perturbations,
+            resume: given.resume,
         })
     }
 }
 
 /// Checks and starts a flow; does not wait for it.
 #[pyfunction]
-pub fn start(py: Python<'_>, document: &str, options: &str) -> PyResult<Running> {
+#[pyo3(signature = (document, options, cluster=None))]
+pub fn start(
+    py: Python<'_>,
+    document: &str,
+    options: &str,
+    cluster: Option<&Cluster>,
+) -> PyResult<Running> {
     let started = py.detach(|| -> Result<Running> {
-        let options = RunOptions::parse(options)?;
+        let mut options = RunOptions::parse(options)?;
+        options.cluster = cluster.map(Cluster::workers).transpose()?;
         let document = Document::from_json(document)?;
         let running = euphrates_engine::start(&document, &registry(), &options)?;
         let shared = Arc::new(Shared {

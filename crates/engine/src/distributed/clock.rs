@@ -5,8 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::Address;
 use super::DistributedQueue;
-use super::post::{Address, lock};
+use crate::mailbox::lock;
 
 /// The alarms of one queue. Its thread starts with the first.
 pub struct Clock {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use euphrates_flow::ports::{Consumer, Producer};
-use euphrates_flow::{Error, Parcel, Result, RunIndex, Taken};
-use euphrates_policy::distributed::{Peer, SHARES};
+use euphrates_flow::{Parcel, Result, RunIndex, Taken};
+use euphrates_policy::distributed::Peer;
 
 use super::DistributedQueue;
 use super::receiving::Receiving;
@@ -22,28 +22,15 @@ impl DistributedProducer {
     }
 
     fn try_put(&self, parcel: Parcel, register: bool) -> Result<Option<Parcel>> {
-        let DistributedQueue { shared, producers, .. } = &*self.queue;
-        if shared.consuming.load(SeqCst) == 0 {
-            return Err(Error::closed());
-        }
-        let bytes = parcel.bytes as u64;
-        let refused = self.queue.send(self.me, |end, now| {
-            // Before anybody can begin it.
-            shared.unbegun.fetch_add(SHARES.into(), SeqCst);
-            let refused = end.put(parcel, now);
-            if refused.is_some() {
-                shared.unbegun.fetch_sub(SHARES.into(), SeqCst);
-            } else {
-                shared.unbegun_bytes.fetch_add(bytes, SeqCst);
+        let bytes = parcel.bytes as i64;
+        self.queue.send(self.me, |end, now| {
+            let refused = end.put(parcel, now)?;
+            if refused.is_none() {
+                self.queue.waiting_bytes.fetch_add(bytes, SeqCst);
             }
-            producers[self.me as usize].wait_here(refused.is_some() && register);
-            refused
-        });
-        // The last consumer may have gone before there was somebody to wake.
-        match shared.consuming.load(SeqCst) {
-            0 => Err(Error::closed()),
-            _ => Ok(refused),
-        }
+            self.queue.sending(self.me).wait_here(refused.is_some() && register);
+            Ok(refused)
+        })
     }
 }
 
@@ -58,6 +45,10 @@ impl Producer for DistributedProducer {
         }
     }
 
+    fn has_room(&mut self, parcel: &Parcel) -> bool {
+        self.queue.send(self.me, |end, _| end.has_room(parcel))
+    }
+
     // Whoever needs no order needs no runs.
     fn begin_run(&mut self, _run: RunIndex) -> Result<()> {
         Ok(())
@@ -70,9 +61,10 @@ impl Producer for DistributedProducer {
 
 impl Drop for DistributedProducer {
     fn drop(&mut self) {
-        self.queue.send(self.me, |end, now| end.on_end(now));
-        self.queue.shared.producing.fetch_sub(1, SeqCst);
-        self.queue.tell_if_over();
+        // Of a flow that was cancelled nobody is to think that this was all.
+        if !self.queue.cancel.is_cancelled() {
+            self.queue.send(self.me, |end, now| end.on_end(now));
+        }
     }
 }
 
@@ -89,23 +81,24 @@ impl DistributedConsumer {
     }
 
     fn try_take(&mut self, register: bool) -> Taken {
-        let DistributedQueue { shared, consumers, .. } = &*self.queue;
         let next = self.queue.receive(self.me, Receiving::next);
-        // Whom it asked has answered by now, if something was ready.
-        let next = next.or_else(|| {
+        // Whom it asked has answered by now, if it is here and something was ready.
+        let next = next.ok_or(false).or_else(|_| {
             self.queue.receive(self.me, |end, now| {
                 let next = end.next(now);
-                consumers[self.me as usize].wait_here(next.is_none() && register);
-                next
+                let waits = next.is_none() && !end.is_over() && register;
+                self.queue.receiving(self.me).wait_here(waits);
+                next.ok_or(end.is_over())
             })
         });
-        let Some((piece, batch)) = next else {
-            return if shared.is_over() { Taken::End } else { Taken::Empty };
-        };
-        shared.unbegun_bytes.fetch_sub(piece.bytes, SeqCst);
-        shared.unbegun.fetch_sub((piece.to - piece.from).into(), SeqCst);
-        self.queue.tell_if_over();
-        Taken::Batch(Parcel { batch, bytes: piece.bytes as usize, run: None })
+        match next {
+            Ok((piece, batch)) => {
+                self.queue.waiting_bytes.fetch_sub(piece.bytes as i64, SeqCst);
+                Taken::Batch(Parcel { batch, bytes: piece.bytes as usize, run: None })
+            }
+            Err(true) => Taken::End,
+            Err(false) => Taken::Empty,
+        }
     }
 }
 
@@ -122,27 +115,18 @@ impl Consumer for DistributedConsumer {
     }
 
     fn ready(&mut self, register: bool) -> bool {
-        let DistributedQueue { shared, consumers, .. } = &*self.queue;
-        let ready = self.queue.receive(self.me, |end, now| {
+        self.queue.receive(self.me, |end, now| {
             // While it looks elsewhere, it is not busy with what it took here.
             end.finish(now);
-            let ready = end.is_ready();
-            consumers[self.me as usize].wait_here(register && !ready);
+            let ready = end.is_ready() || end.is_over();
+            self.queue.receiving(self.me).wait_here(register && !ready);
             ready
-        });
-        ready || shared.is_over()
+        })
     }
 }
 
 impl Drop for DistributedConsumer {
     fn drop(&mut self) {
-        let queue = &self.queue;
-        queue.receive(self.me, |end, now| end.leave(now));
-        for producer in 0..queue.producers.len() {
-            queue.send(producer as Peer, |end, now| end.on_death(self.me, now));
-        }
-        if queue.shared.consuming.fetch_sub(1, SeqCst) == 1 {
-            queue.producers.iter().for_each(|station| station.wake());
-        }
+        self.queue.receive(self.me, |end, now| end.leave(now));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 
 use arrow::array::{AsArray, Int64Array};
 use arrow::datatypes::Int64Type;
@@ -10,7 +11,10 @@ use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Cancel, Kind, Parcel, Taken, batch_bytes};
 use euphrates_policy::distributed::{Policy, late, push::Choice};
 
-use super::{DistributedConsumer, DistributedQueue};
+use super::letters::{ToReceiving, Word};
+use super::{Address, DistributedConsumer, DistributedQueue};
+use crate::network::{Location, channels};
+use crate::transport::Transport;
 
 const ROWS: i64 = 100;
 
@@ -40,6 +44,84 @@ fn queue(policy: Policy, producers: usize, consumers: usize) -> Arc<DistributedQ
     DistributedQueue::new(policy, bytes_max, producers, consumers, Arc::default())
 }
 
+/// One queue in so many processes, which channels connect; ends are dealt to them in turn.
+fn spread(
+    policy: Policy,
+    workers: usize,
+    producers: usize,
+    consumers: usize,
+) -> Vec<Arc<DistributedQueue>> {
+    let bytes_max = 4 * producers * parcel(0).bytes;
+    let queues = channels::networks(workers).into_iter().enumerate();
+    let between = |(me, (network, cancel, mail)): (usize, (_, _, channels::Mail))| {
+        let locations = |ends: usize| -> Vec<Location<()>> {
+            let location = |end| {
+                if end % workers == me {
+                    Location::Here(())
+                } else {
+                    Location::There(end % workers)
+                }
+            };
+            (0..ends).map(location).collect()
+        };
+        let transport = Transport::new(network, 0, parcel(0).batch.schema());
+        let (producers, consumers) = (locations(producers), locations(consumers));
+        let queue = DistributedQueue::between(
+            policy,
+            bytes_max,
+            producers,
+            consumers,
+            Some(transport),
+            cancel,
+        );
+        mail.deliver(&queue, DistributedQueue::on_frame);
+        queue
+    };
+    queues.map(between).collect()
+}
+
+#[test]
+fn every_record_arrives_once_between_processes() {
+    for policy in policies() {
+        for (workers, producers, consumers) in [(2, 1, 1), (2, 3, 4), (3, 8, 2), (4, 2, 8)] {
+            let queues = spread(policy, workers, producers, consumers);
+            let at = |end: usize| &queues[end % workers];
+            let ends: Vec<_> = (0..consumers).map(|me| at(me).consumer(me)).collect();
+            for me in 0..producers {
+                produce_one(at(me), me, 100);
+            }
+            let threads: Vec<_> =
+                ends.into_iter().map(|end| std::thread::spawn(|| drain(end))).collect();
+            let got = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+            assert_all_once(got, producers as i64 * 100);
+        }
+    }
+}
+
+#[test]
+fn consumers_of_other_processes_may_leave_and_the_last_closes_the_queue() {
+    for policy in policies() {
+        let queues = spread(policy, 3, 2, 3);
+        let mut ends: Vec<_> = (0..3).map(|me| queues[me].consumer(me)).collect();
+        let mut early = ends.remove(1);
+        (0..2).for_each(|me| produce_one(&queues[me], me, 100));
+        let Taken::Batch(first) = early.take(true).unwrap() else { panic!("there is enough") };
+        drop(early);
+        let threads: Vec<_> =
+            ends.into_iter().map(|end| std::thread::spawn(|| drain(end))).collect();
+        let rest = threads.into_iter().flat_map(|thread| thread.join().unwrap());
+        assert_all_once(numbers(&first).into_iter().chain(rest).collect(), 200);
+    }
+    let queues = spread(policies()[0], 2, 1, 2);
+    let ends: Vec<_> = (0..2).map(|me| queues[me].consumer(me)).collect();
+    let mut producer = queues[0].producer(0);
+    let producing = std::thread::spawn(move || {
+        (0..1000).find_map(|number| producer.put(parcel(number), true).err())
+    });
+    drop(ends);
+    assert_eq!(producing.join().unwrap().expect("somebody says so").kind(), Kind::Closed);
+}
+
 fn drain(mut end: DistributedConsumer) -> Vec<i64> {
     let mut all = vec![];
     loop {
@@ -53,15 +135,17 @@ fn drain(mut end: DistributedConsumer) -> Vec<i64> {
 
 /// Each producer puts so many parcels in a thread of its own.
 fn produce(queue: &Arc<DistributedQueue>, producers: usize, each: i64) {
-    for producer in 0..producers {
-        let mut end = queue.producer(producer);
-        std::thread::spawn(move || {
-            for number in 0..each {
-                let refused = end.put(parcel(producer as i64 * each + number), true).unwrap();
-                assert!(refused.is_none());
-            }
-        });
-    }
+    (0..producers).for_each(|producer| produce_one(queue, producer, each));
+}
+
+fn produce_one(queue: &Arc<DistributedQueue>, producer: usize, each: i64) {
+    let mut end = queue.producer(producer);
+    std::thread::spawn(move || {
+        for number in 0..each {
+            let refused = end.put(parcel(producer as i64 * each + number), true).unwrap();
+            assert!(refused.is_none());
+        }
+    });
 }
 
 fn assert_all_once(mut got: Vec<i64>, parcels: i64) {
@@ -173,4 +257,18 @@ fn a_cancelled_flow_wakes_both_ends() {
     // What had come already may still be taken; then there is nothing to wait for.
     let end = (0..1000).find_map(|_| consumer.take(true).err()).expect("it ends");
     assert_eq!(end.kind(), Kind::Interrupted);
+}
+
+#[test]
+fn who_waits_is_woken_whoever_reads_the_letters() {
+    let queue = queue(policies()[0], 1, 1);
+    let mut consumer = queue.consumer(0);
+    assert!(!consumer.ready(true));
+    // It is put into the box, and read by the clock's thread before it is delivered.
+    queue.receiving(0).put((0, ToReceiving::Word(Word::Over)));
+    queue.ring(Address::Consumer(0));
+    let since = Instant::now();
+    std::thread::park_timeout(Duration::from_secs(60));
+    assert!(since.elapsed() < Duration::from_secs(50), "nobody has woken it");
+    assert!(matches!(consumer.take(false), Ok(Taken::End)));
 }

@@ -42,6 +42,12 @@ pub fn write(document: &Document, registry: &Registry) -> String {
         if let Some(count) = node.count {
             call = call.with("count=", Expr::Text(count.to_string()));
         }
+        if let Some(count) = node.per_worker {
+            call = call.with("per_worker=", Expr::Text(count.to_string()));
+        }
+        if !node.workers.is_empty() {
+            call = call.with("workers=", plain(&node.workers.clone().into()));
+        }
         if !usual_id {
             call = call.with("id=", Expr::Text(string(&node.id)));
         }

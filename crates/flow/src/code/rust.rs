@@ -63,6 +63,7 @@ fn body(document: &Document) -> String {
         let used = document.queues.iter().any(|edge| edge.from == id || edge.to == id);
         let before = if used { format!("let {} = ", names[id]) } else { String::new() };
         text += &line(place(node, usual_id), &before);
+        text += &where_at(node);
     }
     for edge in &document.queues {
         text += &attach(edge, &names);
@@ -96,6 +97,18 @@ fn place(node: &Node, usual_id: bool) -> Expr {
     };
     let config = Value::Object(node.config.clone());
     call.and(format!("{:?}", node.module)).with("", json(&config)).and(format!("{:?}", node.count))
+}
+
+/// Where the module placed last may be.
+fn where_at(node: &Node) -> String {
+    let per_worker = node.per_worker.map(|count| format!("node.per_worker = Some({count});"));
+    let names: Vec<String> = node.workers.iter().map(|name| format!("{name:?}.into()")).collect();
+    let workers =
+        (!names.is_empty()).then(|| format!("node.workers = vec![{}];", names.join(", ")));
+    let fields = per_worker.into_iter().chain(workers);
+    let last = "    let node = flow.modules.last_mut().expect(\"just placed\");\n";
+    let lines: Vec<String> = fields.map(|field| format!("    {field}\n")).collect();
+    if lines.is_empty() { String::new() } else { format!("{last}{}", lines.concat()) }
 }
 
 fn attach(edge: &Edge, names: &BTreeMap<&str, String>) -> String {

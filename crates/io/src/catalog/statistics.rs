@@ -21,23 +21,36 @@ pub struct ColumnStatistics {
 }
 
 /// Statistics in the making.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Statistics {
     /// By column; `None` where there are no values to compare, or none that are cheap.
     columns: Vec<Option<Extremes>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Extremes {
     range: Option<(Scalar, Scalar)>,
     nulls: u64,
 }
 
 /// Every number that is compared fits one of these.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 enum Scalar {
     Int(i128),
-    Float(f64),
+    Float(#[serde(with = "bits")] f64),
+}
+
+/// Numbers that JSON does not have, travel as well.
+mod bits {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(float: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(float.to_bits())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        u64::deserialize(deserializer).map(f64::from_bits)
+    }
 }
 
 impl Statistics {
@@ -168,8 +181,11 @@ mod tests {
         one.add(&batches[1]);
         other.add(&batches[2]);
         let mut all = Statistics::default();
-        all.merge(&one);
-        all.merge(&other);
+        let travelled = |part: &Statistics| {
+            serde_json::from_str::<Statistics>(&serde_json::to_string(part).unwrap()).unwrap()
+        };
+        all.merge(&travelled(&one));
+        all.merge(&travelled(&other));
         let known = all.finish(&schema);
         let int = ColumnStatistics { min: json!(-3), max: json!(3), nulls: 3 };
         assert_eq!(known["int"], int);

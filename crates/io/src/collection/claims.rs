@@ -1,7 +1,10 @@
-//! What of a collection on one disk nobody has begun to read. Whoever is free claims the next
-//! piece.
+//! A collection on one disk, cut into pieces. Whoever is free takes the next number, and claims the
+//! piece that has it: so readers need share nothing but a number.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use euphrates_flow::Result;
 
 use crate::segment::{Claim, ReadOptions, Reader, Segment};
 
@@ -10,49 +13,55 @@ const CLAIM_BYTES: u64 = 4 << 20;
 /// Blocks of a run when a collection is read as a stream: what one reader is given in order.
 pub(crate) const RUN_BLOCKS: usize = 8;
 
-/// What of a collection nobody has begun to read. Whoever is free claims the next piece.
+/// Gives the next number that nobody has, from 0.
+pub type Numbers = Box<dyn FnMut() -> Result<u64> + Send>;
+
+/// The pieces of a collection, by number.
 #[derive(Debug)]
 pub struct Claims {
-    segments: Vec<Arc<Segment>>,
-    as_stream: bool,
-    next: Mutex<Next>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Next {
-    segment: usize,
-    block: usize,
-    run: u64,
+    pieces: Vec<Claim>,
+    next: AtomicU64,
 }
 
 impl Claims {
-    pub(super) fn new(segments: Vec<Arc<Segment>>, as_stream: bool) -> Arc<Claims> {
-        Arc::new(Claims { segments, as_stream, next: Mutex::default() })
+    pub(super) fn new(segments: &[Arc<Segment>], as_stream: bool) -> Arc<Claims> {
+        let mut pieces: Vec<Claim> = vec![];
+        for segment in segments {
+            let mut block = 0;
+            while block < segment.blocks().len() {
+                let blocks = block..block + length(segment, block, as_stream);
+                block = blocks.end;
+                let run = pieces.len() as u64;
+                pieces.push(Claim { segment: segment.clone(), blocks, run });
+            }
+        }
+        Arc::new(Claims { pieces, next: AtomicU64::new(0) })
     }
 
-    /// The next piece; `None` when all have been claimed.
-    pub fn claim(&self) -> Option<Claim> {
-        let mut next = self.next.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        while self.segments.get(next.segment)?.blocks().len() == next.block {
-            (next.segment, next.block) = (next.segment + 1, 0);
-        }
-        let segment = &self.segments[next.segment];
-        let rest = &segment.blocks()[next.block..];
-        let blocks = if self.as_stream {
-            rest.len().min(RUN_BLOCKS)
-        } else {
-            let fits = rest.iter().take_while(|block| block.end() - rest[0].offset <= CLAIM_BYTES);
-            fits.count().max(1)
-        };
-        let blocks = next.block..next.block + blocks;
-        let claim = Claim { segment: segment.clone(), blocks: blocks.clone(), run: next.run };
-        (next.block, next.run) = (blocks.end, next.run + 1);
-        Some(claim)
+    /// The piece of this number, if there are so many.
+    pub fn claim(&self, number: u64) -> Option<Claim> {
+        self.pieces.get(usize::try_from(number).ok()?).cloned()
+    }
+
+    /// Numbers for readers that share this object.
+    pub fn numbers(self: &Arc<Self>) -> Numbers {
+        let claims = self.clone();
+        Box::new(move || Ok(claims.next.fetch_add(1, Relaxed)))
     }
 
     /// A reader that claims piece by piece; its blocks say which run they are of.
-    pub fn reader(self: &Arc<Self>, options: ReadOptions) -> Reader {
+    pub fn reader(self: &Arc<Self>, options: ReadOptions, mut numbers: Numbers) -> Reader {
         let claims = self.clone();
-        Reader::new(move || claims.claim(), options)
+        Reader::new(move || Ok(claims.claim(numbers()?)), options)
     }
+}
+
+/// How many blocks the piece that begins with this one has.
+fn length(segment: &Segment, block: usize, as_stream: bool) -> usize {
+    let rest = &segment.blocks()[block..];
+    if as_stream {
+        return rest.len().min(RUN_BLOCKS);
+    }
+    let fits = rest.iter().take_while(|block| block.end() - rest[0].offset <= CLAIM_BYTES);
+    fits.count().max(1)
 }

@@ -3,14 +3,18 @@
 //! All copies have the same bytes, so one table of contents that is whole describes them all; a
 //! copy is lost only if its file cannot be opened.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use euphrates_flow::{Error, Kind, Result};
 
 use crate::catalog::{CopyEntry, SegmentEntry};
-use crate::disk::{DiskFile, named_disk};
+use crate::disk::{DiskFile, HOME, named_disk};
 use crate::segment::{Damage, Segment, Toc, toc_path};
+
+/// The workers that own disks, by the disk's name.
+pub(super) type Owned = BTreeMap<String, String>;
 
 /// A segment and its copies.
 #[derive(Clone, Debug)]
@@ -28,19 +32,20 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// The copies of a segment. Fails if none can be read.
-    pub(super) fn open(home: &Path, entry: &SegmentEntry) -> Result<Copies> {
+    /// The copies of a segment. Fails if none can be read, neither here nor by the owner of its
+    /// disk.
+    pub(super) fn open(home: &Path, owners: &Owned, entry: &SegmentEntry) -> Result<Copies> {
         let copies = entry.copies();
-        if let [only] = copies.as_slice() {
-            let segment = open_whole(home, entry, only)?;
-            let files = vec![segment.file()?];
+        let is_owned = copies.iter().any(|copy| owners.contains_key(&copy.disk));
+        if let ([only], false) = (copies.as_slice(), is_owned) {
+            let (segment, file) = open_whole(home, entry, only)?;
             return Ok(Copies {
                 toc: segment.toc().clone(),
                 copies: vec![Some(segment)],
                 disks: vec![only.disk.clone()],
                 path: only.path.clone(),
                 damages: vec![],
-                _files: files,
+                _files: vec![file],
             });
         }
         let mut damages = vec![];
@@ -51,7 +56,8 @@ impl Copies {
                 found
             }
         });
-        let Some(toc) = toc else { return Err(none(entry, &damages)) };
+        let at_home = || is_owned.then(|| toc_at_home(home, entry).ok().map(Arc::new)).flatten();
+        let Some(toc) = toc.or_else(at_home) else { return Err(none(entry, &damages)) };
         let mut opened = vec![];
         for copy in &copies {
             let segment = open_copy(home, &toc, copy);
@@ -61,7 +67,7 @@ impl Copies {
             }
             opened.push(segment.ok());
         }
-        if opened.iter().all(Option::is_none) {
+        if opened.iter().all(Option::is_none) && !is_owned {
             return Err(none(entry, &damages));
         }
         let files = opened.iter().flatten().map(|(_, file)| file.clone()).collect();
@@ -81,26 +87,45 @@ impl Copies {
         self.damages.iter()
     }
 
-    /// The first copy that is there.
-    pub fn first(&self) -> &Arc<Segment> {
-        self.copies.iter().flatten().next().expect("one can be opened")
+    /// The first copy that can be opened here. Fails if all are on disks of other workers.
+    pub fn first(&self) -> Result<&Arc<Segment>> {
+        self.copies.iter().flatten().next().ok_or_else(|| {
+            Error::resource(format!("segment {} is on disk {}", self.path, self.disks.join(", ")))
+                .remedy("read it at the worker that has this disk: see disks.json")
+        })
     }
 }
 
 /// A segment that has no mirror: everything must be in its place.
-fn open_whole(home: &Path, entry: &SegmentEntry, copy: &CopyEntry) -> Result<Arc<Segment>> {
+fn open_whole(
+    home: &Path,
+    entry: &SegmentEntry,
+    copy: &CopyEntry,
+) -> Result<(Arc<Segment>, Arc<DiskFile>)> {
     let toc = Arc::new(read_toc(home, entry, copy)?);
     let (segment, file) = open_copy(home, &toc, copy)?;
     segment.expect_length(file.bytes())?;
-    Ok(segment)
+    Ok((segment, file))
 }
 
 /// A copy's table of contents, if it is the one that was written.
 pub(super) fn read_toc(home: &Path, entry: &SegmentEntry, copy: &CopyEntry) -> Result<Toc> {
     let path = named_disk(home, Some(&copy.disk))?.folder().join(&copy.path);
-    let beside = toc_path(&path);
-    let toc = std::fs::read(&beside).map_err(|error| failed(copy, &beside, &error))?;
+    let toc = toc_beside(entry, copy, &path)?;
     std::fs::metadata(&path).map_err(|error| failed(copy, &path, &error))?;
+    Ok(toc)
+}
+
+/// What the writers have left at home, where a disk cannot be seen by all.
+fn toc_at_home(home: &Path, entry: &SegmentEntry) -> Result<Toc> {
+    let copy = CopyEntry { disk: HOME.into(), path: entry.path.clone() };
+    let path = named_disk(home, Some(HOME))?.folder().join(&copy.path);
+    toc_beside(entry, &copy, &path)
+}
+
+fn toc_beside(entry: &SegmentEntry, copy: &CopyEntry, path: &Path) -> Result<Toc> {
+    let beside = toc_path(path);
+    let toc = std::fs::read(&beside).map_err(|error| failed(copy, &beside, &error))?;
     if crc_fast::crc32_iscsi(&toc) != entry.toc_crc {
         return Err(Error::corrupt("the table of contents is not the one that was written")
             .remedy("run `euphrates verify`")
@@ -143,5 +168,10 @@ pub(super) fn damage(copy: &CopyEntry, error: &Error) -> Damage {
 fn none(entry: &SegmentEntry, damages: &[Damage]) -> Error {
     let told: Vec<String> = damages.iter().map(Damage::to_string).collect();
     let error = format!("no copy of segment {} can be read: {}", entry.path, told.join("; "));
-    Error::new(Kind::Corrupt, error).remedy("are its disks in their places? See disks.json")
+    let disks: Vec<String> = entry.copies().iter().map(|copy| format!("`{}`", copy.disk)).collect();
+    let places = match disks.as_slice() {
+        [one] => format!("is disk {one} in its place?"),
+        several => format!("are disks {} in their places?", several.join(", ")),
+    };
+    Error::new(Kind::Corrupt, error).remedy(places + " See disks.json")
 }

@@ -1,13 +1,15 @@
 //! A collection being read by any number of readers: piece by piece where it lies on one disk, and
 //! by graduated declustering where it has mirrors, or several disks to keep busy at once.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use euphrates_flow::{Cancel, Result};
+use arrow::buffer::Buffer;
+use euphrates_flow::{Cancel, Error, Exchange, Result};
 
-use super::{Claims, Collection};
-use crate::declustering::{self, Declustered, Mirrors, Sequence};
+use super::{Claims, Collection, Numbers};
+use crate::declustering::{self, Among, Declustered, Mirrors, Sequence};
 use crate::segment::{ReadBlock, ReadOptions, Reader};
 
 /// Read ahead and kept at most of a collection on several disks, unless that is said.
@@ -25,6 +27,8 @@ pub struct ReadAs {
     pub window_bytes_max: usize,
     /// Columns, and the requests to one disk.
     pub options: ReadOptions,
+    /// Of one on several disks: the other processes that read it, and the workers that own disks.
+    pub exchange: Option<(Arc<dyn Exchange>, BTreeMap<String, String>)>,
 }
 
 impl Default for ReadAs {
@@ -34,6 +38,7 @@ impl Default for ReadAs {
             mirrors: Mirrors::default(),
             window_bytes_max: WINDOW_BYTES_MAX,
             options: ReadOptions::default(),
+            exchange: None,
         }
     }
 }
@@ -57,8 +62,8 @@ pub enum CollectionReader {
 impl Reading {
     pub(super) fn new(collection: &Collection, how: ReadAs) -> Result<Reading> {
         let manifest = collection.manifest();
-        if manifest.disks().len() <= 1 {
-            return Ok(Reading::Plain(collection.claims(how.is_stream), how.options));
+        if collection.is_in_pieces(how.is_stream) {
+            return Ok(Reading::Plain(collection.claims(how.is_stream)?, how.options));
         }
         let sequence = match (how.is_stream, manifest.interleaved) {
             (false, _) => None,
@@ -66,14 +71,28 @@ impl Reading {
             (true, false) => Some(Sequence::consecutive(collection.copies())),
         };
         let (copies, schema) = (collection.copies(), collection.schema());
-        Ok(Reading::Declustered(Declustered::new(copies, schema, sequence, how)?))
+        let among = match &how.exchange {
+            Some((exchange, workers)) if !how.is_stream => {
+                Among::new(exchange.clone(), copies, workers)
+            }
+            _ => Among::alone(copies.len()),
+        };
+        Ok(Reading::Declustered(Declustered::new(copies, schema, sequence, (how, among))?))
+    }
+
+    /// Numbers for readers that share this object; what is on one disk is claimed by them.
+    pub fn numbers(&self) -> Numbers {
+        match self {
+            Reading::Plain(claims, _) => claims.numbers(),
+            Reading::Declustered(_) => Box::new(|| Ok(0)),
+        }
     }
 
     /// A reader, for one thread, whose waiting ends with the flow.
-    pub fn reader(&self, cancel: &Arc<Cancel>) -> CollectionReader {
+    pub fn reader(&self, cancel: &Arc<Cancel>, numbers: Numbers) -> CollectionReader {
         match self {
             Reading::Plain(claims, options) => {
-                CollectionReader::Plain(claims.reader(options.clone()))
+                CollectionReader::Plain(claims.reader(options.clone(), numbers))
             }
             Reading::Declustered(declustered) => {
                 CollectionReader::Declustered(declustered.reader(cancel))
@@ -81,18 +100,27 @@ impl Reading {
         }
     }
 
-    /// One of so many readers, for which the segments of several disks are divided in advance.
+    /// The next of so many readers of this process, for which the segments of several disks are
+    /// divided in advance.
     pub fn reader_of(
         &self,
         cancel: &Arc<Cancel>,
-        number: usize,
         readers: usize,
+        numbers: Numbers,
     ) -> CollectionReader {
         match self {
-            Reading::Plain(..) => self.reader(cancel),
+            Reading::Plain(..) => self.reader(cancel, numbers),
             Reading::Declustered(declustered) => {
-                CollectionReader::Declustered(declustered.reader_of(cancel, number, readers))
+                CollectionReader::Declustered(declustered.reader_of(cancel, readers))
             }
+        }
+    }
+
+    /// Another process that reads it, too, tells something.
+    pub fn on_told(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
+        match self {
+            Reading::Plain(..) => Err(Error::corrupt("a letter for a collection on one disk")),
+            Reading::Declustered(declustered) => declustered.on_told(process, letter, body),
         }
     }
 

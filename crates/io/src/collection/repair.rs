@@ -13,8 +13,9 @@ use euphrates_flow::{Error, Result};
 use serde::Serialize;
 
 use super::reclaim::{Note, STAGING, reclaim_disk};
-use super::staged::{attempt, now, put_in_place, remove_files, segments_folder, show};
+use super::staged::{attempt, put_in_place, segments_folder};
 use super::verify::{Checked, check};
+use super::version::{now, remove_files, show};
 use crate::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry};
 use crate::disk::{Disk, WriteBehind, named_disk};
 use crate::scratch::{Held, hold};

@@ -4,10 +4,11 @@
 //! its number in its segment's table of contents: so a stream is written, and read again, by all
 //! its disks together, and still has one order.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use euphrates_flow::{Cancel, Error, Result};
+use euphrates_flow::{Cancel, Error, Result, RunIndex};
 use euphrates_policy::dealing::{Growing, deal};
 
 use crate::append::{Turn, Turns};
@@ -22,6 +23,9 @@ pub struct NewSegments {
     pub(super) segments: Vec<NewSegment>,
     dealt: Turns<Dealt>,
     loads: Arc<Loads>,
+    /// The runs of the blocks, in the order they came, where others write other runs of the same
+    /// stream elsewhere: only all together know the numbers.
+    runs: Mutex<Vec<RunIndex>>,
 }
 
 /// One of them.
@@ -42,7 +46,12 @@ impl NewSegments {
     pub(super) fn new(segments: Vec<NewSegment>, loads: Arc<Loads>) -> NewSegments {
         let growing = |new: &NewSegment| Growing { disks: new.disks.clone(), dealt_bytes: 0 };
         let growing = segments.iter().map(growing).collect();
-        NewSegments { segments, dealt: Turns::new(Dealt { growing, blocks: 0 }), loads }
+        NewSegments {
+            segments,
+            dealt: Turns::new(Dealt { growing, blocks: 0 }),
+            loads,
+            runs: Mutex::default(),
+        }
     }
 
     /// An encoder for one thread.
@@ -68,6 +77,59 @@ impl NewSegments {
         let number = if self.segments.len() > 1 { number } else { 0 };
         let written = self.segments[at].segment.write(offset, number, encoded);
         written.inspect_err(|_| self.dealt.fail())
+    }
+
+    /// Writes the next block of a run, by the only writer of these segments; others write other
+    /// runs of the stream elsewhere.
+    pub fn append_of(
+        &self,
+        run: RunIndex,
+        encoded: &EncodedBlock,
+        cancel: &Cancel,
+    ) -> Result<BlockInfo> {
+        let at = self.dealt.take(None, cancel, |dealt| {
+            let at = self.choose(&dealt.growing, cancel)?;
+            dealt.growing[at].dealt_bytes += encoded.block.bytes;
+            Ok(at)
+        })?;
+        let offset = self.segments[at].segment.place(encoded)?;
+        let number = {
+            let mut runs = self.lock_runs();
+            runs.push(run);
+            u32::try_from(runs.len() - 1).map_err(|_| too_many())?
+        };
+        self.segments[at].segment.write(offset, number, encoded)
+    }
+
+    /// How many blocks of which runs have been written by `append_of`.
+    pub fn blocks_by_run(&self) -> BTreeMap<RunIndex, u32> {
+        let mut blocks = BTreeMap::new();
+        self.lock_runs().iter().for_each(|run| *blocks.entry(*run).or_default() += 1);
+        blocks
+    }
+
+    /// Gives the blocks their numbers in the stream, of which each run begins with this one.
+    pub fn number(&self, first: &BTreeMap<RunIndex, u32>) -> Result<()> {
+        let mut next = first.clone();
+        let mut number = |run: &RunIndex| {
+            let next = next.get_mut(run);
+            let next = next.ok_or_else(|| Error::failed(format!("nobody knows of run {run}")))?;
+            *next += 1;
+            Ok(*next - 1)
+        };
+        let numbers: Vec<u32> = self.lock_runs().iter().map(&mut number).collect::<Result<_>>()?;
+        let renumber = |new: &NewSegment| new.segment.renumber(|at| numbers[at as usize]);
+        self.segments.iter().for_each(renumber);
+        Ok(())
+    }
+
+    /// Whether its blocks are part of a stream that others write, too.
+    pub(super) fn is_part(&self) -> bool {
+        !self.lock_runs().is_empty()
+    }
+
+    fn lock_runs(&self) -> MutexGuard<'_, Vec<RunIndex>> {
+        self.runs.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn choose(&self, growing: &[Growing], cancel: &Cancel) -> Result<usize> {

@@ -13,20 +13,24 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Error, Result};
 
 use super::plan::Plan;
 use super::reclaim::{Note, STAGING, reclaim_disk};
 use super::segments::{NewSegment, NewSegments};
+use super::version::{Head, Parts, remove_files, show};
 use crate::catalog::{
     Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics, check_name,
 };
-use crate::disk::{Disk, Loads, at_once, named_disk};
+use crate::disk::{Disk, HOME, Loads, at_once, named_disk};
+use crate::mirroring::{Spot, Writers};
 use crate::scratch::{Held, hold};
-use crate::segment::{Compression, Place, Segment, SegmentOptions, SharedSegment, toc_path};
+use crate::segment::{
+    Compression, Place, Segment, SegmentOptions, SharedSegment, toc_path, write_synced,
+};
 
 /// How a collection is made.
 #[derive(Clone, Debug)]
@@ -72,20 +76,23 @@ pub struct NewCollection {
     schema: SchemaRef,
     plan: Plan,
     options: CreateOptions,
-    /// A folder on each disk.
-    staging: Mutex<Option<Vec<Held>>>,
+    writers: Arc<Writers>,
+    /// A folder on each disk of this process, and one at home for tables of contents that others
+    /// could not read.
+    staging: Mutex<Option<Vec<Staging>>>,
     /// Where the segments will be, from each disk's folder on.
     place: String,
     begun: AtomicUsize,
     has_notes: AtomicBool,
+    is_in_place: AtomicBool,
     parts: Mutex<Parts>,
 }
 
-#[derive(Debug, Default)]
-struct Parts {
-    segments: Vec<(usize, SegmentEntry)>,
-    is_interleaved: bool,
-    statistics: Statistics,
+/// Where the files of a disk are, while they are made.
+#[derive(Debug)]
+struct Staging {
+    disk: Disk,
+    held: Held,
 }
 
 impl NewCollection {
@@ -97,6 +104,17 @@ impl NewCollection {
         schema: &SchemaRef,
         options: CreateOptions,
     ) -> Result<NewCollection> {
+        NewCollection::create_among(home, name, schema, options, Arc::default())
+    }
+
+    /// The same, where several processes write it: each the segments of its own disks.
+    pub fn create_among(
+        home: &Path,
+        name: &str,
+        schema: &SchemaRef,
+        options: CreateOptions,
+        writers: Arc<Writers>,
+    ) -> Result<NewCollection> {
         check_name(name)?;
         let catalog = Catalog::of(home)?;
         let before = catalog.newest(name)?;
@@ -105,17 +123,23 @@ impl NewCollection {
             return Err(error.remedy("choose another name, or overwrite it"));
         }
         let plan = Plan::new(home, &options)?;
-        for disk in &plan.disks {
-            reclaim_disk(home, disk, &catalog);
+        let own =
+            plan.disks.iter().filter(|disk| writers.owners().elsewhere(disk.name()).is_none());
+        let mut own: Vec<Disk> = own.cloned().collect();
+        if writers.owners().are_several() {
+            let at_home = named_disk(home, None)?;
+            if own.iter().all(|disk| disk.name() != at_home.name()) {
+                own.push(at_home);
+            }
         }
         let run = attempt(&options.run_id);
-        let hold = |disk: &Disk| hold(&disk.folder().join(STAGING), &run);
         let mut staging = vec![];
-        for disk in &plan.disks {
-            match hold(disk) {
-                Ok(held) => staging.push(held),
+        for disk in own {
+            reclaim_disk(home, &disk, &catalog);
+            match hold(&disk.folder().join(STAGING), &run) {
+                Ok(held) => staging.push(Staging { disk, held }),
                 Err(error) => {
-                    staging.into_iter().for_each(Held::remove);
+                    staging.into_iter().for_each(Staging::remove);
                     return Err(error);
                 }
             }
@@ -129,9 +153,11 @@ impl NewCollection {
             plan,
             options,
             place: format!("{name}/@{run}"),
+            writers,
             staging: Mutex::new(Some(staging)),
             begun: AtomicUsize::new(0),
             has_notes: AtomicBool::new(false),
+            is_in_place: AtomicBool::new(false),
             parts: Mutex::default(),
         })
     }
@@ -158,19 +184,34 @@ impl NewCollection {
         Ok(NewSegments::new(vec![segment], Loads::new(1)))
     }
 
-    /// Begins the segments of all disks.
+    /// Begins the segments of all disks of this process.
     pub fn segments(&self) -> Result<NewSegments> {
         let loads = Loads::new(self.plan.disks.len());
-        let segments = self.plan.segments.iter().map(|disks| self.begin(disks, Some(&loads)));
+        let owners = self.writers.owners();
+        let is_own = |(number, disks): &(usize, &Vec<usize>)| {
+            let owner = owners.owner(self.plan.disks[disks[0]].name());
+            owner.unwrap_or_else(|| owners.in_turn(*number)) == owners.me()
+        };
+        let own = self.plan.segments.iter().enumerate().filter(is_own);
+        let segments = own.map(|(_, disks)| self.begin(disks, Some(&loads)));
         Ok(NewSegments::new(segments.collect::<Result<_>>()?, loads))
+    }
+
+    /// Segments for one writer alone: on all disks, or on the only one.
+    pub fn own_segments(&self) -> Result<NewSegments> {
+        if self.is_parallel() { self.segments() } else { self.segment() }
     }
 
     fn begin(&self, disks: &[usize], loads: Option<&Arc<Loads>>) -> Result<NewSegment> {
         let number = self.begun.fetch_add(1, Relaxed);
+        let file = format!("{number}.arrow");
         let place = |&at: &usize| -> Result<Place> {
-            let path = self.staged_folder(at)?.join(format!("{number}.arrow"));
+            let disk = &self.plan.disks[at];
             let load = loads.map(|loads| loads.of(at));
-            Ok(Place { disk: self.plan.disks[at].clone(), path, load })
+            if let Some(far) = self.writers.far(disk.name(), &file) {
+                return Ok(Place::There(far, load));
+            }
+            Ok(Place::Here(disk.clone(), self.staged_folder(disk.name())?.join(&file), load))
         };
         let places = disks.iter().map(place).collect::<Result<_>>()?;
         let options = SegmentOptions { compression: self.options.compression, scratch: false };
@@ -178,13 +219,26 @@ impl NewCollection {
         Ok(NewSegment { number, disks: disks.to_vec(), segment })
     }
 
+    /// Another process that writes it, too, tells something.
+    pub fn on_told(self: &Arc<Self>, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
+        // Files of several processes must not meet.
+        self.writers.on_told(process, letter, body, &|disk, file| {
+            let file = format!("of-{process}-{file}");
+            let found = self.plan.disks.iter().find(|own| own.name() == disk);
+            let disk = found.ok_or_else(|| Error::failed("a disk of another collection"))?;
+            let path = self.staged_folder(disk.name())?.join(&file);
+            Ok(Spot { disk: disk.clone(), path, place: format!("{}/{file}", self.place) })
+        })
+    }
+
     /// Takes segments that are complete, and returns when the devices have them.
     pub fn add(&self, new: NewSegments) -> Result<()> {
-        let is_interleaved = new.segments.len() > 1;
+        let is_interleaved = new.segments.len() > 1 || new.is_part();
         let mut acts = self.notes(self.lock_staging().as_deref().unwrap_or_default());
         for NewSegment { number, disks, segment } in new.segments {
             acts.push(Box::new(move || {
-                let entry = self.entry(&segment.finish()?, &disks)?;
+                let (segment, places) = segment.finish_copies()?;
+                let entry = self.entry(&segment, &disks, places)?;
                 self.parts().segments.push((number, entry));
                 Ok(())
             }));
@@ -195,14 +249,14 @@ impl NewCollection {
     }
 
     /// Writing a note on each disk, for whoever asks first.
-    fn notes(&self, staging: &[Held]) -> Vec<Act<'_>> {
+    fn notes(&self, staging: &[Staging]) -> Vec<Act<'_>> {
         if self.has_notes.swap(true, Relaxed) {
             return vec![];
         }
         let note =
             Note { home: self.home.clone(), name: self.name.clone(), place: self.place.clone() };
         let note = Arc::new(note);
-        let write = |held: &Held| -> Act<'_> {
+        let write = |Staging { held, .. }: &Staging| -> Act<'_> {
             let (note, folder) = (note.clone(), held.folder.clone());
             Box::new(move || note.write(&folder))
         };
@@ -221,10 +275,9 @@ impl NewCollection {
         let Some(staging) = self.lock_staging().take() else { return Ok(()) };
         let committed = self.commit_staged(&staging, order);
         if committed.is_err() {
-            let mut places = self.plan.disks.iter().map(|disk| disk.folder().join(&self.place));
-            places.by_ref().for_each(|place| drop(fs::remove_dir_all(place)));
+            self.remove_place(&staging);
         }
-        staging.into_iter().for_each(Held::remove);
+        staging.into_iter().for_each(Staging::remove);
         committed?;
         if let Some(before) = &self.before {
             remove_files(&self.home, before, &BTreeSet::new());
@@ -234,57 +287,107 @@ impl NewCollection {
 
     /// Removes all that was staged, if it has not been committed.
     pub fn abandon(&self) {
+        self.writers.close();
         if let Some(staging) = self.lock_staging().take() {
-            staging.into_iter().for_each(Held::remove);
+            if self.is_in_place.load(Relaxed) {
+                self.remove_place(&staging);
+            }
+            staging.into_iter().for_each(Staging::remove);
         }
     }
 
-    fn commit_staged(&self, staging: &[Held], order: Option<Vec<String>>) -> Result<()> {
-        let manifest = self.manifest(order)?;
+    /// Moves the segments to where the manifest of another process will say they are, and what is
+    /// kept for others, when all of that has come. Until then they are nobody's, and go if this
+    /// process does.
+    pub fn stage(&self) -> Result<Parts> {
+        self.writers.finish()?;
+        let staging = self.lock_staging();
+        let staging = staging.as_ref().ok_or_else(|| Error::failed("it has been staged"))?;
+        self.is_in_place.store(true, Relaxed);
+        self.put_in_place(staging)?;
+        let mut parts = std::mem::take(&mut *self.parts());
+        let locks = staging.iter().map(|staging| staging.held.lock_path().to_path_buf());
+        parts.locks = locks.collect();
+        Ok(parts)
+    }
+
+    /// Another process has committed what was staged here, and removed the version before where it
+    /// could reach it.
+    pub fn on_shown(&self) {
+        self.writers.close();
+        if let Some(before) = self.before.as_ref().filter(|_| self.writers.owners().are_several()) {
+            remove_files(&self.home, before, &BTreeSet::new());
+        }
+        if let Some(staging) = self.lock_staging().take() {
+            staging.into_iter().for_each(Staging::remove);
+        }
+    }
+
+    /// If its segments have been moved to where a manifest may show them: leaves them there, for
+    /// whoever reclaims to find out. Says whether that is so.
+    pub fn leave(&self) -> bool {
+        let is_in_place = self.is_in_place.load(Relaxed);
+        if is_in_place {
+            self.lock_staging().take();
+        }
+        is_in_place
+    }
+
+    fn remove_place(&self, staging: &[Staging]) {
+        for Staging { disk, .. } in staging {
+            let _ = fs::remove_dir_all(disk.folder().join(&self.place));
+        }
+    }
+
+    fn put_in_place(&self, staging: &[Staging]) -> Result<()> {
         at_once(self.notes(staging), |act| act())?;
-        at_once(self.plan.disks.iter().zip(staging), |(disk, held)| {
+        at_once(staging, |Staging { disk, held }| {
             put_in_place(&segments_folder(&held.folder), &disk.folder().join(&self.place))
-        })?;
+        })
+    }
+
+    fn commit_staged(&self, staging: &[Staging], order: Option<Vec<String>>) -> Result<()> {
+        let parts = std::mem::take(&mut *self.parts());
+        let manifest = self.head().manifest(parts, order)?;
+        self.put_in_place(staging)?;
         show(&self.catalog, &manifest)
     }
 
-    fn manifest(&self, order: Option<Vec<String>>) -> Result<Manifest> {
-        let mut parts = self.parts();
-        parts.segments.sort_by_key(|(number, _)| *number);
-        let segments: Vec<SegmentEntry> =
-            parts.segments.iter().map(|(_, entry)| entry.clone()).collect();
-        let mut manifest = Manifest {
-            name: self.name.clone(),
-            version: self.before.as_ref().map_or(0, |before| before.version) + 1,
-            life: Life::Live,
-            run_id: self.options.run_id.clone(),
-            created: now(),
-            columns: vec![],
-            schema: String::new(),
+    fn head(&self) -> Head<'_> {
+        Head {
+            name: &self.name,
+            before: self.before.as_ref(),
+            schema: &self.schema,
             layout: self.plan.layout,
-            ordered: order.is_some(),
-            interleaved: order.is_some() && parts.is_interleaved,
-            sort_keys: order.unwrap_or_default(),
-            rows: segments.iter().map(|segment| segment.rows).sum(),
-            bytes: segments.iter().map(|segment| segment.bytes).sum(),
-            segments,
-            statistics: parts.statistics.finish(&self.schema),
-        };
-        manifest.set_schema(&self.schema)?;
-        Ok(manifest)
+            run_id: &self.options.run_id,
+        }
     }
 
-    fn entry(&self, segment: &Segment, disks: &[usize]) -> Result<SegmentEntry> {
+    fn entry(
+        &self,
+        segment: &Segment,
+        disks: &[usize],
+        places: Vec<Option<String>>,
+    ) -> Result<SegmentEntry> {
         let beside = toc_path(segment.path());
         let toc = fs::read(&beside).map_err(|error| Error::os("read", &beside, &error))?;
-        let file = segment.path().file_name().unwrap_or_default().to_string_lossy();
-        let path = format!("{}/{file}", self.place);
+        let file = segment.path().file_name().unwrap_or_default();
+        if self.writers.owners().are_several() {
+            // Others see the home, if not this disk.
+            let at_home = self.staged_folder(HOME)?;
+            fs::create_dir_all(&at_home).map_err(|error| Error::os("make", &at_home, &error))?;
+            write_synced(&toc_path(&at_home.join(file)), &toc)?;
+        }
+        let path = format!("{}/{}", self.place, file.to_string_lossy());
         let name = |&at: &usize| self.plan.disks[at].name().to_string();
-        let mirror = |at| CopyEntry { disk: name(at), path: path.clone() };
+        let mirrors = disks[1..].iter().zip(places).map(|(at, place)| CopyEntry {
+            disk: name(at),
+            path: place.unwrap_or_else(|| path.clone()),
+        });
         Ok(SegmentEntry {
             disk: name(&disks[0]),
-            mirrors: disks[1..].iter().map(mirror).collect(),
-            path,
+            mirrors: mirrors.collect(),
+            path: path.clone(),
             rows: segment.rows(),
             bytes: segment.bytes(),
             blocks: segment.blocks().len() as u64,
@@ -292,13 +395,15 @@ impl NewCollection {
         })
     }
 
-    fn staged_folder(&self, disk: usize) -> Result<PathBuf> {
+    fn staged_folder(&self, disk: &str) -> Result<PathBuf> {
         let staging = self.lock_staging();
-        let held = staging.as_ref().ok_or_else(|| Error::failed("the collection is complete"))?;
-        Ok(segments_folder(&held[disk].folder))
+        let all = staging.as_ref().ok_or_else(|| Error::failed("the collection is complete"))?;
+        let found = all.iter().find(|staging| staging.disk.name() == disk);
+        let found = found.ok_or_else(|| Error::failed(format!("disk {disk} is elsewhere")))?;
+        Ok(segments_folder(&found.held.folder))
     }
 
-    fn lock_staging(&self) -> MutexGuard<'_, Option<Vec<Held>>> {
+    fn lock_staging(&self) -> MutexGuard<'_, Option<Vec<Staging>>> {
         self.staging.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -307,19 +412,15 @@ impl NewCollection {
     }
 }
 
-impl Drop for NewCollection {
-    fn drop(&mut self) {
-        self.abandon();
+impl Staging {
+    fn remove(self) {
+        self.held.remove();
     }
 }
 
-/// Commits a manifest. A store that fails may have done it all the same, and one that tries again
-/// by itself is then told that somebody was faster: so a failure is looked into.
-pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<()> {
-    let Err(error) = catalog.commit(manifest) else { return Ok(()) };
-    match catalog.newest(&manifest.name) {
-        Ok(Some(newest)) if newest == *manifest => Ok(()),
-        _ => Err(error),
+impl Drop for NewCollection {
+    fn drop(&mut self) {
+        self.abandon();
     }
 }
 
@@ -344,40 +445,4 @@ pub(super) fn attempt(run_id: &str) -> String {
 
 pub(super) fn segments_folder(staging: &Path) -> PathBuf {
     staging.join("segments")
-}
-
-pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
-}
-
-/// The version that says that a collection is no more.
-pub(super) fn tombstone(last: &Manifest, run_id: &str) -> Manifest {
-    Manifest {
-        version: last.version + 1,
-        life: Life::Removed,
-        run_id: run_id.to_string(),
-        created: now(),
-        rows: 0,
-        bytes: 0,
-        segments: vec![],
-        statistics: Default::default(),
-        ..last.clone()
-    }
-}
-
-/// Removes the files of a version that is no longer the newest, but those to `keep`. What cannot
-/// be removed is left: nothing refers to it.
-pub(super) fn remove_files(home: &Path, manifest: &Manifest, keep: &BTreeSet<(String, String)>) {
-    for CopyEntry { disk, path } in manifest.segments.iter().flat_map(SegmentEntry::copies) {
-        if keep.contains(&(disk.clone(), path.clone())) {
-            continue;
-        }
-        let Ok(disk) = named_disk(home, Some(&disk)) else { continue };
-        let path = disk.folder().join(&path);
-        let _ = fs::remove_file(toc_path(&path));
-        let _ = fs::remove_file(&path);
-        // The folders above, as long as they are empty.
-        let above = path.ancestors().skip(1).take_while(|above| *above != disk.folder());
-        let _ = above.map(fs::remove_dir).take_while(|removed| removed.is_ok()).count();
-    }
 }

@@ -1,23 +1,29 @@
 //! A disk's endpoint: a thread that takes letters, asks the policy what to read next, and has the
 //! device queue read it. There is one for a disk of the process, however many readers it serves.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Instant;
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Kind, Result};
-use euphrates_policy::declustering::ToDisk;
 use euphrates_policy::declustering::disk::{Begin, Disk as Policy, Outbox};
+use euphrates_policy::declustering::{ToDisk, ToReader};
 use euphrates_policy::device::{ReadPath, Way};
 
 use super::Mirrors;
+use super::message::Word;
 use super::reading::Shared;
 use crate::disk::{Disk, DiskFile, THREADS_MAX};
 use crate::segment::Segment;
+
+/// Blocks on their way to one reader in another process, at most, and how long they may take before
+/// no more are begun for him: they would wait in a slow link while another copy could give them.
+const ON_WAY_MAX: usize = 16;
+const ON_WAY_NS_MAX: u64 = 150_000_000;
 
 /// What a disk is told.
 pub(super) enum Letter {
@@ -25,6 +31,8 @@ pub(super) enum Letter {
     Join { reader: u32, seat: Seat },
     /// A segment's reader says something.
     Said { reader: u32, message: ToDisk },
+    /// A segment's reader in another process has got a block.
+    Got { reader: u32 },
     /// A segment's reader is done, or gone.
     Gone { reader: u32 },
     /// A block was read, and is what was written; or not.
@@ -41,9 +49,13 @@ pub(super) struct Refused {
 /// One segment's reader, as a disk knows it.
 pub(super) struct Seat {
     pub shared: Weak<Shared>,
+    /// The process he is in, if it is another.
+    pub asker: Option<usize>,
     pub segment: usize,
     pub copy: usize,
     pub source: Source,
+    /// Since when blocks are on their way to another process.
+    pub on_way: VecDeque<u64>,
 }
 
 /// A copy to read from.
@@ -70,9 +82,7 @@ impl DiskEnd {
     /// The endpoint of this disk in this process. Each way of sharing has its own, so that they
     /// can be compared.
     pub fn of(disk: &Disk, mirrors: Mirrors) -> Result<Arc<DiskEnd>> {
-        type Ends = Mutex<HashMap<(PathBuf, Option<u64>, Mirrors), Weak<DiskEnd>>>;
-        static ENDS: OnceLock<Ends> = OnceLock::new();
-        let mut ends = ENDS.get_or_init(Mutex::default).lock().unwrap_or_else(|e| e.into_inner());
+        let mut ends = ends();
         let key = (disk.folder().to_path_buf(), disk.rate(), mirrors);
         if let Some(end) = ends.get(&key).and_then(Weak::upgrade) {
             return Ok(end);
@@ -103,6 +113,14 @@ impl DiskEnd {
     }
 }
 
+/// The endpoints of this process: by folder, rate, and way of sharing.
+type Ends = HashMap<(PathBuf, Option<u64>, Mirrors), Weak<DiskEnd>>;
+
+fn ends() -> MutexGuard<'static, Ends> {
+    static ENDS: OnceLock<Mutex<Ends>> = OnceLock::new();
+    ENDS.get_or_init(Mutex::default).lock().unwrap_or_else(|e| e.into_inner())
+}
+
 struct Thread {
     policy: Policy,
     mirrors: Mirrors,
@@ -116,8 +134,15 @@ impl Thread {
     /// Runs to the end. A mistake in here must not leave readers waiting.
     fn live(&mut self, mailbox: &Receiver<Letter>) {
         if catch_unwind(AssertUnwindSafe(|| self.run(mailbox))).is_err() {
-            let readers = self.seats.values().filter_map(|seat| seat.shared.upgrade());
-            readers.for_each(|shared| shared.give_up());
+            // Who comes from now on gets another endpoint; who has this one, and joins it late, is
+            // told as all others are.
+            ends().retain(|_, end| !Weak::ptr_eq(end, &self.own));
+            self.seats.drain().for_each(|(_, seat)| seat.give_up());
+            for letter in mailbox {
+                if let Letter::Join { seat, .. } = letter {
+                    seat.give_up();
+                }
+            }
         }
     }
 
@@ -137,18 +162,30 @@ impl Thread {
         match letter {
             Letter::Join { reader, seat } => {
                 self.policy.on_reader(reader, seat.copy);
+                if seat.asker.is_some() {
+                    self.policy.on_far(reader);
+                }
                 self.seats.insert(reader, seat);
             }
             Letter::Said { reader, message } => self.policy.on_message(reader, message, &mut out),
+            Letter::Got { reader } => {
+                if let Some(seat) = self.seats.get_mut(&reader) {
+                    seat.on_way.pop_front();
+                }
+            }
             Letter::Gone { reader } => {
                 self.policy.on_gone(reader);
                 self.seats.remove(&reader);
                 self.forget();
             }
             Letter::Read { reader, block, read } => {
-                let is_wanted = self.policy.on_done(reader, block, self.now_ns());
-                if let Some((shared, seat)) = self.seat(reader).filter(|_| is_wanted) {
-                    shared.on_read(seat.segment, seat.copy, block, read);
+                let now_ns = self.now_ns();
+                let is_wanted = self.policy.on_done(reader, block, now_ns);
+                if let Some(seat) = self.seats.get_mut(&reader).filter(|_| is_wanted) {
+                    if seat.asker.is_some() && read.is_ok() {
+                        seat.on_way.push_back(now_ns);
+                    }
+                    seat.on_read(block, read);
                 }
                 self.forget();
             }
@@ -164,7 +201,10 @@ impl Thread {
     }
 
     fn begin(&mut self) {
-        let mut out = Outbox::new();
+        let (mut out, now_ns) = (Outbox::new(), self.now_ns());
+        for (&reader, seat) in self.seats.iter().filter(|(_, seat)| seat.asker.is_some()) {
+            self.policy.on_way(reader, seat.is_held_up(now_ns));
+        }
         while let Some(Begin { reader, block, .. }) = self.policy.next(self.now_ns(), &mut out) {
             // Readers hear of a block before it comes.
             self.tell(std::mem::take(&mut out));
@@ -199,14 +239,109 @@ impl Thread {
 
     fn tell(&self, out: Outbox) {
         for (reader, message) in out {
-            if let Some((shared, seat)) = self.seat(reader) {
-                shared.on_message(seat.segment, seat.copy, message);
+            if let Some(seat) = self.seats.get(&reader) {
+                seat.on_message(message);
+            }
+        }
+    }
+}
+
+impl Seat {
+    fn is_held_up(&self, now_ns: u64) -> bool {
+        let is_late = |since_ns: &u64| now_ns - since_ns > ON_WAY_NS_MAX;
+        self.on_way.len() >= ON_WAY_MAX || self.on_way.front().is_some_and(is_late)
+    }
+
+    fn on_message(&self, message: ToReader) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let place = (self.segment, self.copy);
+        match self.asker {
+            None => shared.on_message(place, message),
+            Some(asker) => shared.among.tell(asker, place, Word::ToReader(message), vec![]),
+        }
+    }
+
+    fn on_read(&self, block: u32, read: Result<Buffer, Refused>) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let place = (self.segment, self.copy);
+        match (self.asker, read) {
+            (None, read) => shared.on_read(place, block, read),
+            (Some(asker), Ok(bytes)) => {
+                shared.among.tell(asker, place, Word::Read { block }, vec![bytes])
+            }
+            (Some(asker), Err(Refused { what, is_damaged })) => {
+                shared.among.tell(asker, place, Word::Refused { block, is_damaged, what }, vec![]);
             }
         }
     }
 
-    fn seat(&self, reader: u32) -> Option<(Arc<Shared>, &Seat)> {
-        let seat = self.seats.get(&reader)?;
-        Some((seat.shared.upgrade()?, seat))
+    fn give_up(&self) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        match self.asker {
+            None => shared.give_up(),
+            Some(asker) => {
+                shared.among.tell(asker, (self.segment, self.copy), Word::GaveUp, vec![])
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use euphrates_flow::Cancel;
+
+    use super::*;
+    use crate::collection::{Collection, CreateOptions, NewCollection, ReadAs};
+    use crate::disk::{NamedDisk, save_named_disks};
+
+    /// A collection of one block, on two disks.
+    fn write(home: &Path) -> Result<()> {
+        let disks = ["a", "b"].map(|name| NamedDisk {
+            name: name.into(),
+            folder: home.join(name),
+            mode: Default::default(),
+            rate: None,
+            worker: String::new(),
+        });
+        save_named_disks(home, &disks)?;
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![7; 10]));
+        let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+        let disks = vec!["a".into(), "b".into()];
+        let options = CreateOptions { disks, copies: 2, ..CreateOptions::default() };
+        let options = CreateOptions { run_id: "run".into(), ..options };
+        let new = NewCollection::create(home, "c", &batch.schema(), options)?;
+        let segments = new.segments()?;
+        let encoded = segments.encoder()?.encode(&batch)?;
+        segments.append(None, &encoded, &Cancel::default())?;
+        new.add(segments)?;
+        new.commit(None)
+    }
+
+    #[test]
+    fn an_endpoint_that_has_panicked_is_handed_out_no_more_and_whoever_has_it_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        write(home.path()).unwrap();
+        let collection = Collection::open(home.path(), "c").unwrap();
+        let cancel = Arc::new(Cancel::default());
+        let reading = || collection.reading(ReadAs::default()).unwrap();
+        let early = reading();
+        for copy in collection.copies().iter().flat_map(|copies| &copies.copies) {
+            let disk = copy.as_ref().unwrap().disk();
+            let end = DiskEnd::of(disk, Mirrors::default()).unwrap();
+            // An answer to a question that nobody has asked: the policy does not believe it.
+            let read = Err(Refused { what: "made up".into(), is_damaged: false });
+            end.post(Letter::Read { reader: u32::MAX, block: 0, read });
+            while Arc::ptr_eq(&DiskEnd::of(disk, Mirrors::default()).unwrap(), &end) {
+                std::thread::yield_now();
+            }
+        }
+        let error = early.reader(&cancel, early.numbers()).next_block().err().unwrap();
+        assert!(error.to_string().contains("thread has panicked"), "{error}");
+        let late = reading();
+        let block = late.reader(&cancel, late.numbers()).next_block().unwrap().unwrap();
+        assert_eq!(block.batch.num_rows(), 10);
     }
 }

@@ -4,9 +4,6 @@
 //! lock, so no wake-up between its look and its parking is lost.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::iter::StepBy;
-use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -17,11 +14,13 @@ use euphrates_flow::{Cancel, Error, Result};
 use euphrates_policy::declustering::ToReader;
 use euphrates_policy::declustering::reader::{NoCopy, Outbox, Reader as Policy, Settings};
 
-use super::disk::{DiskEnd, Letter, Refused, Seat, Source};
+use super::disk::{Refused, Source};
 use super::faults::Faults;
-use super::{Mirrors, Sequence};
+use super::part::Part;
+use super::serving::Serving;
+use super::{Among, Mirrors, Sequence};
 use crate::collection::{Copies, ReadAs};
-use crate::segment::{Block, Damage, Decoder, ReadBlock, Segment, Toc};
+use crate::segment::{Block, BlockDecoder, Damage, ReadBlock, Segment};
 
 /// What a segment may claim, read ahead and keep, whatever the share it is given.
 const SEGMENT_WINDOW_BYTES_MIN: u64 = 4 << 20;
@@ -35,29 +34,21 @@ pub struct Reader {
     shared: Arc<Shared>,
     cancel: Arc<Cancel>,
     /// The segments it takes blocks of, if there is no order.
-    own: StepBy<Range<usize>>,
+    own: Vec<usize>,
     /// Of a stream: the run it is in, and its blocks that have not come.
     run: Option<(u64, usize)>,
 }
 
 /// What readers and disks share.
 pub(super) struct Shared {
-    parts: Vec<Part>,
-    decoder: Decoder,
+    pub parts: Vec<Part>,
+    pub among: Among,
+    pub mirrors: Mirrors,
+    pub serving: Serving,
+    decoder: BlockDecoder,
     sequence: Option<Sequence>,
     began: Instant,
     state: Mutex<State>,
-}
-
-/// A segment.
-struct Part {
-    /// Its name at the disks.
-    reader: u32,
-    toc: Arc<Toc>,
-    path: String,
-    disks: Vec<String>,
-    /// The disks' endpoints; nothing in place of a copy that is lost.
-    ends: Vec<Option<Arc<DiskEnd>>>,
 }
 
 struct State {
@@ -66,8 +57,12 @@ struct State {
     sources: Vec<Vec<Option<Source>>>,
     has_started: bool,
     arrived: BTreeMap<(usize, u32), Buffer>,
-    /// Blocks that nobody has taken.
+    /// The segments that are read here.
+    own: Vec<usize>,
+    /// Blocks of theirs that nobody has taken.
     left: usize,
+    /// Readers among whom they are divided so far.
+    readers: usize,
     /// The segment to look at next, when there is no order.
     turn: usize,
     stream: Stream,
@@ -102,16 +97,16 @@ impl Declustered {
         segments: &[Copies],
         schema: &SchemaRef,
         sequence: Option<Sequence>,
-        how: ReadAs,
+        (how, among): (ReadAs, Among),
     ) -> Result<Arc<Declustered>> {
         let mirrors = how.mirrors;
-        let window_bytes = (how.window_bytes_max as u64 / segments.len().max(1) as u64)
+        let own: Vec<usize> = (0..segments.len()).filter(|at| among.is_read_here(*at)).collect();
+        let window_bytes = (how.window_bytes_max as u64 / own.len().max(1) as u64)
             .clamp(SEGMENT_WINDOW_BYTES_MIN, SEGMENT_WINDOW_BYTES_MAX);
         let (mut parts, mut policies, mut sources) = (vec![], vec![], vec![]);
         let mut faults = Faults::default();
         for (at, copies) in segments.iter().enumerate() {
-            copies.damages().for_each(|damage| faults.on_copy(damage.clone()));
-            let (part, own) = Part::new(copies, mirrors, &mut faults)?;
+            let (part, sources_of) = Part::new(copies, (at, &among), mirrors, &mut faults)?;
             let rate = |copy: &Option<Arc<Segment>>| match copy {
                 Some(copy) => copy.disk().rate(),
                 None => Some(0),
@@ -124,16 +119,18 @@ impl Declustered {
                 ..Settings::default()
             };
             let sizes: Vec<u64> = part.toc.blocks.iter().map(|block| block.bytes).collect();
-            policies.push(Policy::new(settings, &sizes, part.ends.len()));
+            policies.push(Policy::new(settings, &sizes, part.disks.len()));
             parts.push(part);
-            sources.push(own);
+            sources.push(sources_of);
         }
         let state = State {
             policies,
             sources,
             has_started: false,
             arrived: BTreeMap::new(),
-            left: parts.iter().map(|part| part.toc.blocks.len()).sum(),
+            left: own.iter().map(|at| parts[*at].toc.blocks.len()).sum(),
+            own,
+            readers: 0,
             turn: 0,
             stream: Stream::default(),
             failed: None,
@@ -142,21 +139,30 @@ impl Declustered {
             faults,
             bytes: BTreeMap::new(),
         };
-        let decoder = Decoder::new(schema, how.options.columns);
+        let decoder = BlockDecoder::new(schema, how.options.columns);
         let (began, state) = (Instant::now(), Mutex::new(state));
-        let shared = Arc::new(Shared { parts, decoder, sequence, began, state });
-        Ok(Arc::new(Declustered(shared)))
+        let serving = Serving::default();
+        let shared = Shared { parts, among, mirrors, serving, decoder, sequence, began, state };
+        Ok(Arc::new(Declustered(Arc::new(shared))))
+    }
+
+    /// Another process that reads the collection, too, tells something.
+    pub fn on_told(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
+        self.0.on_told(process, letter, body)
     }
 
     /// A reader for one thread, which the end of the flow unparks.
     pub fn reader(&self, cancel: &Arc<Cancel>) -> Reader {
-        self.reader_of(cancel, 0, 1)
+        let own = self.0.lock().own.clone();
+        Reader { shared: self.0.clone(), cancel: cancel.clone(), own, run: None }
     }
 
-    /// One of so many readers, for which the segments are divided in advance: an unordered reader
-    /// gets nothing of the others' segments, a stream is not divided.
-    pub fn reader_of(&self, cancel: &Arc<Cancel>, number: usize, readers: usize) -> Reader {
-        let own = (number..self.0.parts.len().max(number)).step_by(readers);
+    /// The next of so many readers of this process, for which its segments are divided in advance:
+    /// an unordered reader gets nothing of the others' segments, a stream is not divided.
+    pub fn reader_of(&self, cancel: &Arc<Cancel>, readers: usize) -> Reader {
+        let mut state = self.0.lock();
+        let own = state.own.iter().skip(state.readers).step_by(readers).copied().collect();
+        state.readers += 1;
         Reader { shared: self.0.clone(), cancel: cancel.clone(), own, run: None }
     }
 
@@ -212,7 +218,7 @@ impl Reader {
                     None => return Ok(None),
                     Some(found) => found,
                 },
-                None if self.own.clone().all(|own| state.policies[own].is_done()) => {
+                None if self.own.iter().all(|own| state.policies[*own].is_done()) => {
                     return Ok(None);
                 }
                 None => shared.take_any(&mut state, &self.own).map(|got| (got, 0, false)),
@@ -265,7 +271,7 @@ impl Reader {
 
 impl Shared {
     /// A disk says something.
-    pub fn on_message(&self, segment: usize, copy: usize, message: ToReader) {
+    pub fn on_message(&self, (segment, copy): (usize, usize), message: ToReader) {
         let mut state = self.lock();
         self.with(&mut state, segment, |policy, now_ns, out| {
             policy.on_message(copy, message, now_ns, out);
@@ -277,7 +283,12 @@ impl Shared {
     }
 
     /// A disk has read a block.
-    pub fn on_read(&self, segment: usize, copy: usize, block: u32, read: Result<Buffer, Refused>) {
+    pub fn on_read(
+        &self,
+        (segment, copy): (usize, usize),
+        block: u32,
+        read: Result<Buffer, Refused>,
+    ) {
         let mut state = self.lock();
         let disk = &self.parts[segment].disks[copy];
         match read {
@@ -307,6 +318,16 @@ impl Shared {
         state.wake();
     }
 
+    /// A copy that another process was to read is not there.
+    pub fn on_lost(&self, (segment, copy): (usize, usize), what: String) {
+        let mut state = self.lock();
+        let Part { path, disks, .. } = &self.parts[segment];
+        let (disk, path) = (disks[copy].clone(), path.clone().into());
+        state.faults.on_copy(Damage { disk, path, block: None, what });
+        self.with(&mut state, segment, |policy, now_ns, out| policy.on_lost(copy, now_ns, out));
+        state.wake();
+    }
+
     /// A disk's endpoint has ended before its time.
     pub fn give_up(&self) {
         let mut state = self.lock();
@@ -319,19 +340,14 @@ impl Shared {
         if std::mem::replace(&mut state.has_started, true) {
             return;
         }
-        for (segment, sources) in std::mem::take(&mut state.sources).into_iter().enumerate() {
-            let Part { reader, ends, .. } = &self.parts[segment];
-            for (copy, (end, source)) in ends.iter().zip(sources).enumerate() {
-                let Some((end, source)) = end.as_ref().zip(source) else { continue };
-                let shared = Arc::downgrade(self);
-                let seat = Seat { shared, segment, copy, source };
-                end.post(Letter::Join { reader: *reader, seat });
-            }
+        let sources = std::mem::take(&mut state.sources);
+        for (part, sources) in self.parts.iter().zip(sources) {
+            part.join(self, sources);
         }
-        for (segment, part) in self.parts.iter().enumerate() {
+        for segment in state.own.clone() {
+            let part = &self.parts[segment];
             self.with(state, segment, |policy, now_ns, out| {
-                let lost = (0..part.ends.len()).filter(|&copy| part.ends[copy].is_none());
-                lost.into_iter().try_for_each(|copy| policy.on_lost(copy, now_ns, out))?;
+                part.lost().try_for_each(|copy| policy.on_lost(copy, now_ns, out))?;
                 policy.start(now_ns, out);
                 Ok(())
             });
@@ -352,24 +368,20 @@ impl Shared {
         let answer = ask(&mut state.policies[segment], self.now_ns(), &mut out);
         if let Err(NoCopy { block }) = answer {
             state.failed = Some((segment, block));
-            return self.parts.iter().for_each(Part::leave);
+            return self.parts.iter().for_each(|part| part.leave(&self.among));
         }
-        let Part { reader, ends, .. } = &self.parts[segment];
         for (copy, message) in out {
-            if let Some(end) = &ends[copy] {
-                end.post(Letter::Said { reader: *reader, message });
-            }
+            self.parts[segment].say(copy, message, &self.among);
         }
         if state.policies[segment].is_done() {
-            self.parts[segment].leave();
+            self.parts[segment].leave(&self.among);
         }
     }
 
     /// Any block that is there, of each of these segments in turn.
-    fn take_any(&self, state: &mut State, own: &StepBy<Range<usize>>) -> Option<Got> {
-        let turn = state.turn;
-        let later = own.clone().filter(|&segment| segment >= turn);
-        for segment in later.chain(own.clone().take_while(|&segment| segment < turn)) {
+    fn take_any(&self, state: &mut State, own: &[usize]) -> Option<Got> {
+        let (before, later) = own.split_at(own.partition_point(|segment| *segment < state.turn));
+        for segment in later.iter().chain(before).copied() {
             if let Some(got) = self.take(state, segment) {
                 state.turn = segment + 1;
                 return Some(got);
@@ -441,44 +453,12 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.parts.iter().for_each(Part::leave);
+        self.parts.iter().for_each(|part| part.leave(&self.among));
     }
 }
 
 impl State {
     fn wake(&mut self) {
         self.waiting.drain(..).for_each(|thread| thread.unpark());
-    }
-}
-
-impl Part {
-    fn new(
-        copies: &Copies,
-        mirrors: Mirrors,
-        faults: &mut Faults,
-    ) -> Result<(Part, Vec<Option<Source>>)> {
-        static READERS: AtomicU32 = AtomicU32::new(0);
-        let (mut ends, mut sources) = (vec![], vec![]);
-        for copy in &copies.copies {
-            let source = copy.as_ref().map(Source::new).transpose();
-            let source = source.unwrap_or_else(|error| {
-                let what = error.message().to_string();
-                faults.on_copy(copy.as_ref().expect("it was tried").damage(None, what));
-                None
-            });
-            let end = copy.as_ref().filter(|_| source.is_some());
-            ends.push(end.map(|copy| DiskEnd::of(copy.disk(), mirrors)).transpose()?);
-            sources.push(source);
-        }
-        let (toc, path, disks) = (copies.toc.clone(), copies.path(), copies.disks.clone());
-        let reader = READERS.fetch_add(1, Relaxed);
-        Ok((Part { reader, toc, path, disks, ends }, sources))
-    }
-
-    /// The disks need not remember this segment.
-    fn leave(&self) {
-        for end in self.ends.iter().flatten() {
-            end.post(Letter::Gone { reader: self.reader });
-        }
     }
 }

@@ -4,6 +4,7 @@
 //! use the disk, and is that of the disk and not of each file. A limited disk has threads of its
 //! own: requests that wait for their turn must not hold up other disks on the same device.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::queue::{Op, Queue};
 
 /// What a disk has read or written since the process began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
     /// Bytes of requests that are done.
     pub bytes: u64,
@@ -22,7 +23,7 @@ pub struct Moved {
 }
 
 /// What a disk did.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DiskCounts {
     /// The name.
     pub name: String,
@@ -32,6 +33,28 @@ pub struct DiskCounts {
     pub read: Moved,
     /// What went to it.
     pub written: Moved,
+}
+
+impl DiskCounts {
+    /// What it has done since it, or any disk, was looked at before.
+    pub fn since(mut self, before: &[DiskCounts]) -> DiskCounts {
+        let same = |other: &&DiskCounts| other.name == self.name && other.folder == self.folder;
+        if let Some(before) = before.iter().find(same) {
+            self.read = self.read.since(before.read);
+            self.written = self.written.since(before.written);
+        }
+        self
+    }
+}
+
+impl Moved {
+    /// What came since then.
+    pub fn since(self, before: Moved) -> Moved {
+        Moved {
+            bytes: self.bytes.saturating_sub(before.bytes),
+            busy: self.busy.saturating_sub(before.busy),
+        }
+    }
 }
 
 /// What every disk of this process has done so far that has done anything, at whatever rate.

@@ -61,7 +61,7 @@ impl Loads {
 
 impl Load {
     /// A request is on its way.
-    pub(super) fn begin(&self, bytes: u64) {
+    pub(crate) fn begin(&self, bytes: u64) {
         let State { backlogs, since } = &mut *self.loads.lock();
         let backlog = &mut backlogs[self.disk];
         if backlog.requests == 0 {
@@ -72,7 +72,7 @@ impl Load {
     }
 
     /// It is done.
-    pub(super) fn end(&self, bytes: u64) {
+    pub(crate) fn end(&self, bytes: u64) {
         let State { backlogs, since } = &mut *self.loads.lock();
         let (backlog, now) = (&mut backlogs[self.disk], Instant::now());
         let took = now.duration_since(std::mem::replace(&mut since[self.disk], now));

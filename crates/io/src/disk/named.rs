@@ -1,5 +1,6 @@
 //! The disks a user has named, in `disks.json` of the home folder.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use euphrates_flow::error::unknown;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Disk, Mode};
 
 /// The disk every home has.
-const DEFAULT: &str = "home";
+pub const HOME: &str = "home";
 /// The worker disks belong to that name none.
 pub const LOCAL: &str = "local";
 
@@ -58,8 +59,8 @@ pub fn named_disks(home: &Path) -> Result<Vec<NamedDisk>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => vec![],
         Err(error) => return Err(Error::os("read", &path, &error)),
     };
-    if disks.iter().all(|disk| disk.name != DEFAULT) {
-        let (name, folder) = (DEFAULT.to_string(), PathBuf::from("data"));
+    if disks.iter().all(|disk| disk.name != HOME) {
+        let (name, folder) = (HOME.to_string(), PathBuf::from("data"));
         let (mode, rate, worker) = (NamedMode::Auto, None, local());
         disks.insert(0, NamedDisk { name, folder, mode, rate, worker });
     }
@@ -72,7 +73,7 @@ pub fn named_disks(home: &Path) -> Result<Vec<NamedDisk>> {
 /// The disk of this name; `None` is the one in the home folder.
 pub fn named_disk(home: &Path, name: Option<&str>) -> Result<Disk> {
     let disks = named_disks(home)?;
-    let name = name.unwrap_or(DEFAULT);
+    let name = name.unwrap_or(HOME);
     let Some(found) = disks.iter().find(|disk| disk.name == name) else {
         return Err(unknown("disk", name, disks.iter().map(|disk| disk.name.as_str()))
             .at(home.join("disks.json").display()));
@@ -87,6 +88,12 @@ pub fn named_disk(home: &Path, name: Option<&str>) -> Result<Disk> {
         Some(rate) => disk.with_rate(rate),
         None => disk,
     })
+}
+
+/// The workers that own disks, by the disk's name.
+pub fn owners(home: &Path) -> Result<BTreeMap<String, String>> {
+    let owned = named_disks(home)?.into_iter().filter(|disk| disk.worker != LOCAL);
+    Ok(owned.map(|disk| (disk.name, disk.worker)).collect())
 }
 
 /// Writes `disks.json`, whole or not at all.

@@ -53,6 +53,19 @@ impl Dataset {
         self.splits.len()
     }
 
+    /// What tells this table from another: its files, their lengths as far as they are local, and
+    /// in how many splits they are read.
+    pub fn identity(&self) -> String {
+        let splits = |file: usize| self.splits.iter().filter(|split| split.file == file).count();
+        let one = |(at, (name, _)): (usize, &(String, Arc<dyn Opened>))| {
+            let local = std::path::absolute(name).ok().filter(|_| !name.contains("://"));
+            let name = local.map_or(name.clone(), |path| path.display().to_string());
+            let bytes = std::fs::metadata(&name).map_or(0, |meta| meta.len());
+            format!("{name}: {bytes} bytes, {} splits", splits(at))
+        };
+        self.files.iter().enumerate().map(one).collect::<Vec<_>>().join("; ")
+    }
+
     /// Names that folders give to all files in them (`year=2024/`) and that are no columns.
     pub fn named_folders(&self) -> Vec<String> {
         let mut names: Vec<String> = vec![];

@@ -12,7 +12,7 @@ use euphrates_flow::{Error, Result};
 use super::{Block, has_dictionary};
 
 /// Decodes the blocks of one schema.
-pub(crate) struct Decoder {
+pub struct BlockDecoder {
     schema: SchemaRef,
     columns: Option<Vec<usize>>,
     /// Without dictionaries, one serves all blocks.
@@ -21,7 +21,7 @@ pub(crate) struct Decoder {
 
 impl Block {
     /// Fails unless these bytes are those that were written.
-    pub(crate) fn check(&self, bytes: &[u8]) -> Result<()> {
+    pub fn check(&self, bytes: &[u8]) -> Result<()> {
         let crc = crc_fast::crc32_iscsi(bytes);
         if crc == self.crc {
             return Ok(());
@@ -30,10 +30,10 @@ impl Block {
     }
 }
 
-impl Decoder {
+impl BlockDecoder {
     /// All columns, or those at these positions.
-    pub(crate) fn new(schema: &SchemaRef, columns: Option<Vec<usize>>) -> Decoder {
-        let mut decoder = Decoder { schema: schema.clone(), columns, shared: None };
+    pub fn new(schema: &SchemaRef, columns: Option<Vec<usize>>) -> BlockDecoder {
+        let mut decoder = BlockDecoder { schema: schema.clone(), columns, shared: None };
         if !schema.fields().iter().any(|field| has_dictionary(field)) {
             decoder.shared = Some(decoder.fresh());
         }
@@ -41,7 +41,7 @@ impl Decoder {
     }
 
     /// The batch of a block, which has been checked.
-    pub(crate) fn decode(&self, block: &Block, bytes: &Buffer) -> Result<RecordBatch> {
+    pub fn decode(&self, block: &Block, bytes: &Buffer) -> Result<RecordBatch> {
         let decoded = catch_unwind(AssertUnwindSafe(|| self.decode_checked(block, bytes)));
         let batch = match decoded {
             Ok(Ok(batch)) => batch,

@@ -62,7 +62,8 @@ pub struct BlockEncoder {
 }
 
 impl BlockEncoder {
-    pub(super) fn new(schema: SchemaRef, compression: Option<Compression>) -> Result<BlockEncoder> {
+    /// For batches of this schema.
+    pub fn new(schema: SchemaRef, compression: Option<Compression>) -> Result<BlockEncoder> {
         let codec = compression.map(|compression| match compression {
             Compression::Lz4 => CompressionType::LZ4_FRAME,
             Compression::Zstd => CompressionType::ZSTD,

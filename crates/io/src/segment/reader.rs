@@ -9,7 +9,7 @@ use arrow::buffer::Buffer;
 use euphrates_flow::Result;
 use euphrates_policy::device::{ReadPath, Way};
 
-use super::{Block, Decoder, Segment};
+use super::{Block, BlockDecoder, Segment};
 use crate::disk::{DiskFile, Pending, THREADS_MAX};
 
 /// What is taken from the page cache at once: it stays in the processor's cache until it is used.
@@ -59,7 +59,7 @@ pub struct ReadBlock {
 
 /// Reads the blocks of one claim after the other. After an error it ends.
 pub struct Reader {
-    claims: Box<dyn FnMut() -> Option<Claim> + Send>,
+    claims: Box<dyn FnMut() -> Result<Option<Claim>> + Send>,
     options: ReadOptions,
     current: Option<(Claim, Arc<Open>)>,
     path: Option<ReadPath>,
@@ -71,7 +71,7 @@ pub struct Reader {
 struct Open {
     segment: Arc<Segment>,
     file: Arc<DiskFile>,
-    decoder: Decoder,
+    decoder: BlockDecoder,
 }
 
 /// Adjacent blocks read by one request.
@@ -87,7 +87,7 @@ impl Reader {
     /// A reader of the claims that `claims` gives it, one at a time and not before they are
     /// needed, until there are no more.
     pub fn new(
-        claims: impl FnMut() -> Option<Claim> + Send + 'static,
+        claims: impl FnMut() -> Result<Option<Claim>> + Send + 'static,
         options: ReadOptions,
     ) -> Reader {
         let claims = Box::new(claims);
@@ -98,7 +98,7 @@ impl Reader {
     pub fn next_block(&mut self) -> Result<Option<ReadBlock>> {
         let read = self.read_block();
         if read.is_err() {
-            self.claims = Box::new(|| None);
+            self.claims = Box::new(|| Ok(None));
             (self.current, self.ready) = (None, None);
             self.pending.clear();
         }
@@ -171,7 +171,7 @@ impl Reader {
 
     fn next_chunk(&mut self) -> Result<Option<Chunk>> {
         while self.current.as_ref().is_none_or(|(claim, _)| claim.blocks.is_empty()) {
-            let Some(claim) = (self.claims)() else { return Ok(None) };
+            let Some(claim) = (self.claims)()? else { return Ok(None) };
             let open = self.open(&claim)?;
             self.current = Some((claim, open));
         }
@@ -202,7 +202,7 @@ impl Reader {
             Some(path) => path.on_file(facts),
             none => *none = Some(ReadPath::new(facts)),
         }
-        let decoder = Decoder::new(segment.schema(), self.options.columns.clone());
+        let decoder = BlockDecoder::new(segment.schema(), self.options.columns.clone());
         Ok(Arc::new(Open { segment, file, decoder }))
     }
 }

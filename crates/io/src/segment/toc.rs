@@ -159,7 +159,8 @@ impl Block {
 }
 
 /// The IPC message of a schema, padded to 64 bytes.
-pub(crate) fn message_of_schema(schema: &Schema) -> Result<Vec<u8>> {
+/// A schema as an IPC message.
+pub fn message_of_schema(schema: &Schema) -> Result<Vec<u8>> {
     let stream = StreamEncoder::try_new(schema)?.finish()?;
     let mut message: Vec<u8> = stream.iter().flat_map(|part| part.iter().copied()).collect();
     debug_assert!(message.ends_with(&EOS));
@@ -168,7 +169,7 @@ pub(crate) fn message_of_schema(schema: &Schema) -> Result<Vec<u8>> {
 }
 
 /// The schema of a message, with the numbers of its dictionaries.
-pub(crate) fn schema_of_message(message: &[u8]) -> Result<SchemaRef> {
+pub fn schema_of_message(message: &[u8]) -> Result<SchemaRef> {
     let decoded = catch_unwind(AssertUnwindSafe(|| try_schema_from_ipc_buffer(message)));
     match decoded {
         Ok(Ok(schema)) => Ok(Arc::new(schema)),

@@ -13,6 +13,7 @@ use super::toc::{Block, Toc, message_of_schema, schema_of_message};
 use super::{BlockEncoder, Compression, EncodedBlock, Segment, toc_path};
 use crate::append::{Appender, Target, Turn};
 use crate::disk::{Disk, DiskFile, Load, WriteBehind, at_once};
+use crate::mirroring::{FarCopy, FarPlace};
 
 /// What a file begins with: the magic, padded to 64 bytes.
 const HEAD: [u8; 64] = {
@@ -45,15 +46,13 @@ pub struct BlockInfo {
     pub bytes: u64,
 }
 
-/// Where a copy of a segment goes.
+/// Where a copy of a segment goes, and who is told what is on its way to the disk.
 #[derive(Clone, Debug)]
-pub struct Place {
-    /// The disk.
-    pub disk: Disk,
-    /// The file, which must not exist.
-    pub path: PathBuf,
-    /// Told what is on its way to the disk.
-    pub load: Option<Load>,
+pub enum Place {
+    /// To a file that does not exist, on a disk.
+    Here(Disk, PathBuf, Option<Load>),
+    /// To a disk of another process, which cannot be the first.
+    There(FarPlace, Option<Load>),
 }
 
 /// A segment in the making that several threads append to, and all its copies: files of the same
@@ -82,7 +81,7 @@ impl SharedSegment {
         schema: &SchemaRef,
         options: SegmentOptions,
     ) -> Result<SharedSegment> {
-        let place = Place { disk: disk.clone(), path: path.to_path_buf(), load: None };
+        let place = Place::Here(disk.clone(), path.to_path_buf(), None);
         SharedSegment::create_copies(vec![place], schema, options)
     }
 
@@ -92,7 +91,7 @@ impl SharedSegment {
         schema: &SchemaRef,
         options: SegmentOptions,
     ) -> Result<SharedSegment> {
-        assert!(!places.is_empty(), "a segment has a copy");
+        assert!(matches!(places.first(), Some(Place::Here(..))), "a segment has a copy here");
         let schema_message = message_of_schema(schema)?;
         let schema = schema_of_message(&schema_message)?;
         let copies = places.into_iter().map(Copy::create).collect::<Result<_>>()?;
@@ -155,6 +154,11 @@ impl SharedSegment {
         Ok(BlockInfo { rows: block.rows, bytes: block.bytes })
     }
 
+    /// Gives every block another number: this for the one it has.
+    pub fn renumber(&self, number: impl Fn(u32) -> u32) {
+        self.lock().blocks.iter_mut().for_each(|block| block.number = number(block.number));
+    }
+
     /// Says that no more blocks of this run will come.
     pub fn end_run(&self, run: u64, cancel: &Cancel) -> Result<()> {
         self.appender.append(Some(Turn { run, last: true }), &[], cancel).map(drop)
@@ -177,7 +181,12 @@ impl SharedSegment {
 
     /// Writes the footer and the table of contents of each copy, and returns when the devices have
     /// them (unless it is scratch). The segment returned is the primary.
-    pub fn finish(mut self) -> Result<Segment> {
+    pub fn finish(self) -> Result<Segment> {
+        self.finish_copies().map(|(segment, _)| segment)
+    }
+
+    /// The same, and where each mirror is, from its disk's folder on, that another process keeps.
+    pub fn finish_copies(mut self) -> Result<(Segment, Vec<Option<String>>)> {
         let PlacedBlocks { mut blocks, mut dictionaries } = std::mem::take(&mut *self.lock());
         blocks.sort_unstable_by_key(|block| block.offset);
         dictionaries.sort_unstable();
@@ -192,20 +201,16 @@ impl SharedSegment {
             segment_bytes: self.appender.bytes(),
             rest_crc: digest.finalize() as u32,
         };
-        let staged = &self.staged;
-        staged.copies.iter().try_for_each(|copy| copy.behind.wait())?;
-        if !self.options.scratch {
-            let encoded = toc.encode();
-            at_once([true, false], |is_toc| match is_toc {
-                true => {
-                    at_once(&staged.copies, |copy| write_synced(&toc_path(&copy.path), &encoded))
-                }
-                false => staged.settle(toc.segment_bytes),
-            })?;
-        }
+        let staged = self.staged.clone();
+        let encoded = (!self.options.scratch).then(|| toc.encode());
+        staged.finish(toc.segment_bytes, encoded.as_deref())?;
         self.finished = true;
-        let Copy { disk, path, .. } = &staged.copies[0];
-        Ok(Segment::new(disk.clone(), path.clone(), Arc::new(toc), self.options.scratch))
+        let Copy::Here(FileCopy { disk, path, .. }) = &staged.copies[0] else {
+            unreachable!("checked when it was made")
+        };
+        let scratch = self.options.scratch;
+        let segment = Segment::new(disk.clone(), path.clone(), Arc::new(toc), scratch);
+        Ok((segment, staged.copies[1..].iter().map(Copy::place).collect()))
     }
 
     fn lock(&self) -> MutexGuard<'_, PlacedBlocks> {
@@ -263,31 +268,93 @@ struct Staged {
     copies: Vec<Copy>,
 }
 
-struct Copy {
+enum Copy {
+    Here(FileCopy),
+    There(Arc<FarCopy>),
+}
+
+impl Copy {
+    fn create(place: Place) -> Result<Copy> {
+        Ok(match place {
+            Place::Here(disk, path, load) => Copy::Here(FileCopy::create(&disk, path, load)?),
+            Place::There(far, load) => Copy::There(far.create(load)),
+        })
+    }
+
+    /// Where it is, from its disk's folder on, if another process says that.
+    fn place(&self) -> Option<String> {
+        match self {
+            Copy::Here(_) => None,
+            Copy::There(far) => far.place(),
+        }
+    }
+}
+
+/// A copy's file, while it is written.
+pub(crate) struct FileCopy {
     disk: Disk,
     path: PathBuf,
     file: Arc<DiskFile>,
     behind: WriteBehind,
 }
 
-impl Copy {
-    fn create(place: Place) -> Result<Copy> {
-        let Place { disk, path, load } = place;
+impl FileCopy {
+    /// Makes the file; fails if there is one of this name.
+    pub fn create(disk: &Disk, path: PathBuf, load: Option<Load>) -> Result<FileCopy> {
         let file = disk.create(&path)?;
-        let behind = WriteBehind::new(&disk, &file, load);
-        Ok(Copy { disk, path, file, behind })
+        let behind = WriteBehind::new(disk, &file, load);
+        Ok(FileCopy { disk: disk.clone(), path, file, behind })
+    }
+
+    /// Writes all parts, one behind the other, from `offset` on, or begins to.
+    pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+        self.behind.write(offset, parts)
+    }
+
+    /// Returns when all of it has been written, and if there is a table of contents, when the
+    /// device has both.
+    pub fn finish(&self, bytes: u64, toc: Option<&[u8]>) -> Result<()> {
+        self.behind.wait()?;
+        let Some(toc) = toc else { return Ok(()) };
+        let failed = |error: std::io::Error| Error::os("sync", &self.path, &error);
+        let length = self.file.bytes().map_err(failed)?;
+        if length != bytes {
+            let message = format!("{length} bytes are on disk where {bytes} were written");
+            return Err(Error::corrupt(message).at(self.path.display()));
+        }
+        at_once([true, false], |is_toc| match is_toc {
+            true => write_synced(&toc_path(&self.path), toc),
+            false => self.file.sync().map_err(failed),
+        })
+    }
+
+    /// What cannot be removed now goes with the staging folders.
+    pub fn abandon(&self) {
+        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(toc_path(&self.path));
+    }
+}
+
+impl Staged {
+    fn finish(&self, bytes: u64, toc: Option<&[u8]>) -> Result<()> {
+        at_once(&self.copies, |copy| match copy {
+            Copy::Here(file) => file.finish(bytes, toc),
+            Copy::There(far) => far.finish(bytes, toc.unwrap_or_default()),
+        })
     }
 }
 
 impl Target for Arc<Staged> {
     fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
-        self.copies.iter().try_for_each(|copy| copy.behind.write(offset, parts))
+        self.copies.iter().try_for_each(|copy| match copy {
+            Copy::Here(file) => file.write(offset, parts),
+            Copy::There(far) => far.write(offset, parts),
+        })
     }
 
-    fn settle(&self, _bytes: u64) -> Result<()> {
-        at_once(&self.copies, |copy| {
-            copy.file.sync().map_err(|error| Error::os("sync", &copy.path, &error))
-        })
+    fn settle(&self, _: u64) -> Result<()> {
+        // `finish` does, with the table of contents.
+        Ok(())
     }
 
     fn commit(&self) -> Result<()> {
@@ -295,10 +362,10 @@ impl Target for Arc<Staged> {
     }
 
     fn abandon(&self) {
-        // What cannot be removed now goes with the staging folders.
         for copy in &self.copies {
-            let _ = std::fs::remove_file(&copy.path);
-            let _ = std::fs::remove_file(toc_path(&copy.path));
+            if let Copy::Here(file) = copy {
+                file.abandon();
+            }
         }
     }
 }

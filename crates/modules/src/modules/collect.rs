@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::Collected;
 use euphrates_flow::spec::{self, IN, NONE};
-use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -46,6 +46,10 @@ impl Placed for Collect {
         Ok(vec![])
     }
 
+    fn spread(&self) -> Spread {
+        Spread::Home
+    }
+
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         Ok(Box::new(move |ports: &mut Ports| {
             while let Some(batch) = ports.get(0)? {
@@ -53,6 +57,10 @@ impl Placed for Collect {
             }
             Ok(())
         }))
+    }
+
+    fn abandon(&self) {
+        self.batches.lock().unwrap_or_else(|e| e.into_inner()).clear();
     }
 
     fn collected(&self) -> Option<Collected> {

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, NONE, OUT};
-use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use euphrates_flow::{
+    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread,
+};
 use euphrates_io::foreign::{ReadOptions, Stream};
 use euphrates_io::pipe::{Pipe, Switch};
 use schemars::JsonSchema;
@@ -111,6 +113,10 @@ impl Placed for CopyIn {
 
     fn is_ordered(&self, _: bool, _: bool) -> bool {
         self.config.order
+    }
+
+    fn spread(&self) -> Spread {
+        Spread::Home
     }
 
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {

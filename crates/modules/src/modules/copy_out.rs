@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, IN, NONE};
-use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use euphrates_flow::{
+    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread,
+};
 use euphrates_io::foreign::{Sink, WriteOptions, format_named};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -90,6 +92,10 @@ impl Placed for CopyOut {
         Sink::open(&self.config.format, std::io::sink(), &inputs[0], &self.config.options())?;
         *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(inputs[0].clone());
         Ok(vec![])
+    }
+
+    fn spread(&self) -> Spread {
+        Spread::Home
     }
 
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tpchgen::generators as tpch;
 use tpchgen_arrow as tpch_arrow;
 
-use crate::parts::Parts;
+use crate::parts;
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -37,7 +37,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     place: |config| {
         let config: Config = spec::parse_config(config)?;
         let parts = config.parts()?;
-        Ok(Arc::new(Generate { config, parts, taken: Parts::default() }))
+        Ok(Arc::new(Generate { config, parts }))
     },
 };
 
@@ -123,7 +123,6 @@ impl Config {
 struct Generate {
     config: Config,
     parts: usize,
-    taken: Parts,
 }
 
 impl Placed for Generate {
@@ -151,7 +150,7 @@ impl Placed for Generate {
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         Ok(Box::new(move |ports: &mut Ports| {
             let is_stream = self.config.order;
-            self.taken.run(ports, self.parts, is_stream, |part| self.config.part(part, self.parts))
+            parts::run(ports, self.parts, is_stream, |part| self.config.part(part, self.parts))
         }))
     }
 }

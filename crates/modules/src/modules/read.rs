@@ -1,14 +1,19 @@
 //! Reads a collection (River, 2.2): unordered by whoever is free, or as a stream.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::error::unknown;
 use euphrates_flow::spec::{self, NONE, OUT};
-use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use euphrates_flow::{
+    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread,
+};
 use euphrates_io::collection::{Collection, ReadAs, Reading};
 use euphrates_io::declustering::Mirrors;
+use euphrates_io::disk::owners;
 use euphrates_io::segment::ReadOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -71,6 +76,8 @@ struct Read {
 struct Source {
     collection: Collection,
     columns: Option<Vec<usize>>,
+    /// The workers that own disks, by the disk's name.
+    owners: BTreeMap<String, String>,
     /// From the start on.
     reading: OnceLock<Arc<Reading>>,
 }
@@ -100,7 +107,8 @@ impl Read {
         let columns = self.config.columns.as_ref();
         let columns = columns.map(|names| names.iter().map(position).collect::<Result<_>>());
         let columns = columns.transpose()?;
-        Ok(Source { collection, columns, reading: OnceLock::new() })
+        let (owners, reading) = (owners(&home)?, OnceLock::new());
+        Ok(Source { collection, columns, owners, reading })
     }
 }
 
@@ -120,6 +128,12 @@ impl Placed for Read {
         Ok(vec![schema])
     }
 
+    fn sees(&self) -> Option<String> {
+        let source = self.source()?;
+        let manifest = source.collection.manifest();
+        Some(format!("version {} of run {}", manifest.version, manifest.run_id))
+    }
+
     fn is_ordered(&self, _: bool, _: bool) -> bool {
         self.config.order
     }
@@ -132,7 +146,31 @@ impl Placed for Read {
 
     fn instances_max(&self) -> Option<usize> {
         let source = self.source()?;
-        Some(source.collection.segments().iter().map(|segment| segment.blocks().len()).sum())
+        // Each owner of a disk must be there, however little is on it.
+        Some(source.collection.blocks().max(source.workers().len()))
+    }
+
+    fn spread(&self) -> Spread {
+        let Some(source) = self.source() else { return Spread::Anywhere };
+        let owners = source.workers();
+        match (source.collection.is_in_pieces(self.config.order), self.config.order) {
+            (true, _) if owners.is_empty() => Spread::Anywhere,
+            // Its readers are given blocks in one order.
+            (false, true) => Spread::Together,
+            _ => Spread::Beside(owners),
+        }
+    }
+
+    fn serves(&self) -> Option<SchemaRef> {
+        // It asks for no batches: disks and readers tell each other.
+        Some(self.source()?.collection.schema().clone())
+    }
+
+    fn on_told(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
+        let source = self.source();
+        let reading = source.as_ref().and_then(|source| source.reading.get());
+        let reading = reading.ok_or_else(|| Error::failed("it is not prepared"))?;
+        reading.on_told(process, letter, body)
     }
 
     fn prepare(&self, setup: &Setup) -> Result<()> {
@@ -141,6 +179,7 @@ impl Placed for Read {
             is_stream: self.config.order,
             mirrors: self.config.mirrors()?,
             window_bytes_max: (setup.budget_bytes / WINDOW_PART).min(WINDOW_BYTES_MAX),
+            exchange: Some((setup.exchange.clone(), source.owners.clone())),
             options: ReadOptions { columns: source.columns.clone(), ..ReadOptions::default() },
         };
         let reading = source.collection.reading(how)?;
@@ -154,18 +193,32 @@ impl Placed for Read {
         Ok(Box::new(move |ports: &mut Ports| source.read(ports, is_stream)))
     }
 
+    fn abandon(&self) {
+        // It knows the exchange, which knows the module.
+        *lock(&self.source) = None;
+    }
+
     fn remark(&self) -> Option<String> {
         self.source()?.reading.get()?.remark()
     }
 }
 
 impl Source {
+    /// The workers that own its disks.
+    fn workers(&self) -> BTreeSet<String> {
+        let disks = self.collection.manifest().disks();
+        let owned = self.owners.iter().filter(|(disk, _)| disks.contains(disk.as_str()));
+        owned.map(|(_, worker)| worker.clone()).collect()
+    }
+
     fn read(&self, ports: &mut Ports, is_stream: bool) -> Result<()> {
         let reading = self.reading.get().expect("prepared before it is read");
-        let setup = ports.setup();
+        let setup = ports.setup().clone();
+        let shared = setup.clone();
+        let numbers = Box::new(move || shared.next("claims"));
         let mut reader = match setup.is_divided {
-            true => reading.reader_of(&setup.cancel, setup.instance, setup.instances),
-            false => reading.reader(&setup.cancel),
+            true => reading.reader_of(&setup.cancel, setup.instances_here, numbers),
+            false => reading.reader(&setup.cancel, numbers),
         };
         let mut begun = None;
         while let Some(block) = reader.next_block()? {

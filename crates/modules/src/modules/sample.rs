@@ -14,8 +14,8 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex, Setup, Taken,
-    split_batch,
+    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex, Setup, Spread,
+    Taken, split_batch,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -90,6 +90,13 @@ impl Placed for Sample {
 
     fn is_ordered(&self, inputs_ordered: bool, keeps_runs: bool) -> bool {
         inputs_ordered && keeps_runs && matches!(self.choice, Choice::Fraction(_))
+    }
+
+    fn spread(&self) -> Spread {
+        match self.choice {
+            Choice::Fraction(_) => Spread::Anywhere,
+            Choice::Rows(_) => Spread::Together,
+        }
     }
 
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {

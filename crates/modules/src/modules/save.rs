@@ -1,12 +1,14 @@
 //! Writes a file for others: Parquet, CSV, JSON lines, Arrow IPC, benchmark records, text.
 
+use std::path::{Path, absolute};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::metrics::State;
 use euphrates_flow::spec::{self, IN, NONE};
 use euphrates_flow::{
-    Cancel, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex, Setup, Taken,
+    Cancel, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex, Setup,
+    Spread, Taken,
 };
 use euphrates_io::append::{Appender, Turn};
 use euphrates_io::foreign::{self, Chunk, Encoder, Note, WriteOptions, Writer};
@@ -14,6 +16,9 @@ use euphrates_io::output;
 use euphrates_policy::memory::chunk_bytes_max;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
+
+use crate::paths::stand;
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -30,8 +35,9 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     place: |config| {
+        let given = config.clone();
         let config = spec::parse_config::<Config>(config)?;
-        Ok(Arc::new(Save { config, schema: Mutex::default(), file: Mutex::default() }))
+        Ok(Arc::new(Save { given, config, schema: Mutex::default(), file: Mutex::default() }))
     },
 };
 
@@ -67,6 +73,8 @@ fn row_group_bytes() -> usize {
 }
 
 struct Save {
+    /// The configuration, as it was given.
+    given: Value,
     config: Config,
     /// What comes in, once the flow has been checked.
     schema: Mutex<Option<SchemaRef>>,
@@ -119,6 +127,22 @@ impl Placed for Save {
         Ok(vec![])
     }
 
+    fn spread(&self) -> Spread {
+        Spread::Together
+    }
+
+    fn target(&self) -> Option<String> {
+        let path = &self.config.path;
+        let local = (!path.contains("://")).then(|| absolute(path).ok()).flatten();
+        Some(local.map_or(path.clone(), |path| path.display().to_string()))
+    }
+
+    fn standing_at(&self, folder: &Path) -> Option<Value> {
+        let mut config = self.given.clone();
+        stand(config.get_mut("path")?, folder);
+        Some(config)
+    }
+
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let schema = lock(&self.schema).clone().expect("checked before it is prepared");
         let writer = self.writer(&schema)?;
@@ -151,10 +175,40 @@ impl Placed for Save {
         self.file().map_or(Ok(()), |file| file.appender.target().commit())
     }
 
+    fn staged(&self) -> Result<Value> {
+        let staged = self.file().and_then(|file| file.appender.target().staged());
+        serde_json::to_value(staged).map_err(Error::failed)
+    }
+
+    fn commit_staged(&self, staged: Vec<Value>, _: &str) -> Result<bool> {
+        let staged: Vec<output::Staged> = staged
+            .into_iter()
+            .map(serde_json::from_value)
+            .collect::<std::result::Result<_, _>>()
+            .map_err(Error::corrupt)?;
+        staged.iter().try_fold(true, |all, staged| Ok(staged.commit()? && all))
+    }
+
+    fn made(&self, staged: &[Value], _: &str) -> Value {
+        match staged {
+            [one] => one.clone(),
+            _ => self.staged().unwrap_or_default(),
+        }
+    }
+
+    fn is_made(&self, made: &Value) -> bool {
+        let staged = serde_json::from_value::<Option<output::Staged>>(made.clone());
+        staged.is_ok_and(|staged| staged.is_some_and(|staged| staged.is_shown()))
+    }
+
     fn abandon(&self) {
         if let Some(file) = self.file() {
             file.appender.target().abandon();
         }
+    }
+
+    fn reclaim(&self) {
+        output::reclaim_beside(&self.config.path);
     }
 
     fn remark(&self) -> Option<String> {

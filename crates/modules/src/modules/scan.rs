@@ -1,6 +1,7 @@
 //! Reads files of others: Parquet, CSV, JSON lines, Arrow IPC, benchmark records, text.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::datatypes::SchemaRef;
@@ -9,8 +10,10 @@ use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, S
 use euphrates_io::foreign::{Dataset, ReadOptions};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::parts::Parts;
+use crate::parts;
+use crate::paths::stand;
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -27,8 +30,9 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     place: |config| {
+        let given = config.clone();
         let config = spec::parse_config::<Config>(config)?;
-        Ok(Arc::new(Scan { config, dataset: Mutex::default(), splits: Parts::default() }))
+        Ok(Arc::new(Scan { given, config, dataset: Mutex::default() }))
     },
 };
 
@@ -72,9 +76,10 @@ pub enum Paths {
 }
 
 struct Scan {
+    /// The configuration, as it was given.
+    given: Value,
     config: Config,
     dataset: Mutex<Option<Arc<Dataset>>>,
-    splits: Parts,
 }
 
 impl Scan {
@@ -112,6 +117,19 @@ impl Placed for Scan {
         self.config.order
     }
 
+    fn sees(&self) -> Option<String> {
+        Some(self.lock().as_ref()?.identity())
+    }
+
+    fn standing_at(&self, folder: &Path) -> Option<Value> {
+        let mut config = self.given.clone();
+        match config.get_mut("path")? {
+            Value::Array(paths) => paths.iter_mut().for_each(|path| stand(path, folder)),
+            path => stand(path, folder),
+        }
+        Some(config)
+    }
+
     fn instances_max(&self) -> Option<usize> {
         self.lock().as_ref().map(|dataset| dataset.splits().max(1))
     }
@@ -132,7 +150,7 @@ impl Placed for Scan {
         let dataset = self.dataset()?;
         Ok(Box::new(move |ports: &mut Ports| {
             let read = |split| dataset.read(split);
-            self.splits.run(ports, dataset.splits(), self.config.order, read)
+            parts::run(ports, dataset.splits(), self.config.order, read)
         }))
     }
 }

@@ -8,7 +8,6 @@
 //! balanced too and still know the order.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -18,7 +17,8 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::metrics::State;
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Parcel, Placed, Ports, Result, RunIndex, Setup, Taken,
+    Batches, Cancel, Effect, Error, Module, ModuleSpec, Order, Parcel, Placed, Ports, Result,
+    RunIndex, Setup, Taken,
 };
 use euphrates_io::scratch::Scratch;
 use euphrates_policy::sort::{RANGE_BYTES, disk_range_bytes, may_stay, must_spill};
@@ -26,6 +26,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::order_by::{SortKey, resolve};
+use crate::sort::council::{Council, Share};
 use crate::sort::keys::{KeyColumn, KeyEncoder};
 use crate::sort::layout::Layout;
 use crate::sort::ranges::Ranges;
@@ -87,9 +88,11 @@ struct Shared {
     runs_written: usize,
     memory: Vec<MemoryRuns>,
     disk: Vec<DiskRun>,
+    /// All that is here, until all processes know where to cut, and who has spoken for it.
+    uncut: Option<(Ranges, usize)>,
     ranges: Option<Arc<Ranges>>,
+    cancel: Option<Arc<Cancel>>,
     spilled_bytes: usize,
-    next: Arc<AtomicUsize>,
 }
 
 /// The name of the column that keeps a stable sort stable.
@@ -121,26 +124,38 @@ impl Placed for Sort {
         self.config.stable
     }
 
+    fn serves(&self) -> Option<SchemaRef> {
+        self.lock().layout.as_ref().map(|layout| layout.held().clone())
+    }
+
+    /// A range of what is here.
+    fn serve(&self, range: u64) -> Result<Batches> {
+        let ranges = self.await_ranges()?;
+        Ok(Box::new(ranges.merge(range as usize)?.into_batches()))
+    }
+
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let mut shared = self.lock();
         shared.scratch = Some(Arc::new(Scratch::new(setup)));
-        (shared.instances, shared.share_bytes) = (setup.instances, setup.memory_bytes);
+        shared.instances = setup.instances_here;
+        shared.share_bytes = setup.memory_bytes;
+        shared.cancel = Some(setup.cancel.clone());
         Ok(())
     }
 
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        let (layout, encoder, scratch, next) = {
+        let (layout, encoder, scratch) = {
             let shared = self.lock();
             let layout = shared.layout.clone().expect("schemas() has been called");
             let encoder = shared.encoder.clone().expect("schemas() has been called");
             let scratch = shared.scratch.clone().expect("prepare() has been called");
-            (layout, encoder, scratch, shared.next.clone())
+            (layout, encoder, scratch)
         };
         let batches_max = encoder.batches_max() / (setup.instances + 1);
         let held = MemoryRuns::new(encoder.clone());
         let share_bytes = setup.memory_bytes;
         let intake = Intake { layout, encoder, scratch, held, share_bytes, batches_max };
-        Ok(Box::new(Instance { sort: self, intake: Some(intake), next }))
+        Ok(Box::new(Instance { sort: self, intake: Some(intake) }))
     }
 
     fn remark(&self) -> Option<String> {
@@ -160,8 +175,28 @@ impl Sort {
         self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Hands in what an instance has, and waits for the ranges; the last to arrive cuts them.
+    /// Hands in what an instance has, and waits for the ranges.
     fn meet(&self, intake: Intake, disk: Vec<DiskRun>, ports: &Ports) -> Result<Arc<Ranges>> {
+        let speaks = self.hand_in(intake, disk, ports.setup());
+        let _state = ports.metrics().enter(State::Starved);
+        if ports.setup().is_whole {
+            return self.await_ranges();
+        }
+        let all = Council::of(&ports.setup().gather("shares", speaks.unwrap_or_default())?)?;
+        let mut shared = self.lock();
+        if let Some((mut ranges, speaker)) = shared.uncut.take() {
+            let range_bytes = shared.range_bytes(all.disk_runs());
+            all.cut(&mut ranges, speaker, range_bytes);
+            shared.ranges = Some(Arc::new(ranges));
+            self.changed.notify_all();
+        }
+        drop(shared);
+        self.await_ranges()
+    }
+
+    /// The last to arrive cuts the ranges, if all that there is is here; else it says what the
+    /// others need to know of it.
+    fn hand_in(&self, intake: Intake, disk: Vec<DiskRun>, setup: &Setup) -> Option<Vec<u8>> {
         let Intake { layout, encoder, held, .. } = intake;
         let mut shared = self.lock();
         shared.arrived += 1;
@@ -169,25 +204,43 @@ impl Sort {
         shared.spilled_bytes += disk.iter().map(DiskRun::bytes).sum::<usize>();
         shared.memory.push(held);
         shared.disk.extend(disk);
-        if shared.arrived == shared.instances {
-            let range_bytes = match shared.disk.len() {
-                0 => RANGE_BYTES,
-                runs => disk_range_bytes(shared.share_bytes, runs),
-            };
-            let (memory, disk) =
-                (std::mem::take(&mut shared.memory), std::mem::take(&mut shared.disk));
-            let held = layout.held().clone();
+        if shared.arrived < shared.instances {
+            return None;
+        }
+        let range_bytes = shared.range_bytes(shared.disk.len());
+        let (memory, disk) = (std::mem::take(&mut shared.memory), std::mem::take(&mut shared.disk));
+        let (held, disk_runs) = (layout.held().clone(), disk.len());
+        if setup.is_whole {
             shared.ranges = Some(Arc::new(Ranges::new(encoder, held, memory, disk, range_bytes)));
             self.changed.notify_all();
+            return None;
         }
-        let _state = ports.metrics().enter(State::Starved);
+        let uncut = Ranges::uncut(encoder, held, memory, disk);
+        let processes = setup.exchange.others().len() + 1;
+        let share = Share::of(&uncut, disk_runs, processes).write();
+        shared.uncut = Some((uncut, setup.instance));
+        Some(share)
+    }
+
+    fn await_ranges(&self) -> Result<Arc<Ranges>> {
+        let mut shared = self.lock();
         loop {
             if let Some(ranges) = &shared.ranges {
                 return Ok(ranges.clone());
             }
-            ports.check()?;
+            shared.cancel.as_ref().map_or(Ok(()), |cancel| cancel.check())?;
             let woken = self.changed.wait_timeout(shared, Duration::from_millis(50));
             shared = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+    }
+}
+
+impl Shared {
+    /// What is merged at once, of so many runs on disk.
+    fn range_bytes(&self, disk_runs: usize) -> usize {
+        match disk_runs {
+            0 => RANGE_BYTES,
+            runs => disk_range_bytes(self.share_bytes, runs),
         }
     }
 }
@@ -195,7 +248,6 @@ impl Sort {
 struct Instance {
     sort: Arc<Sort>,
     intake: Option<Intake>,
-    next: Arc<AtomicUsize>,
 }
 
 impl Module for Instance {
@@ -207,13 +259,18 @@ impl Module for Instance {
             false => intake.fill(ports)?,
         };
         let ranges = self.sort.meet(intake, disk, ports)?;
+        let setup = ports.setup().clone();
         loop {
-            let range = self.next.fetch_add(1, Relaxed);
+            let range = setup.next("ranges")? as usize;
             if range >= ranges.count() {
                 return Ok(());
             }
             ports.begin_run(0, range as RunIndex)?;
-            for batch in ranges.merge(range)?.batches() {
+            let others = setup.exchange.others();
+            // All of them are asked before the first has answered.
+            let others = others.into_iter().map(|other| setup.exchange.fetch(other, range as u64));
+            let others = others.collect::<Result<Vec<_>>>()?;
+            for batch in ranges.merge_with(range, others.into_iter().flatten())?.batches() {
                 ports.put(0, layout.unpack(batch?)?)?;
             }
             ports.end_run(0)?;

@@ -1,8 +1,10 @@
 //! Writes a collection (River, 2.2), all or nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use arrow::buffer::Buffer;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -11,16 +13,20 @@ use euphrates_flow::metrics::State;
 use euphrates_flow::spec::{self, IN, NONE};
 use euphrates_flow::{
     BATCH_BYTES_TARGET, Cancel, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result,
-    RunIndex, Setup, Taken, batch_bytes, split_batch,
+    RunIndex, Setup, Spread, Taken, batch_bytes, split_batch,
 };
 use euphrates_io::append::Turn;
-use euphrates_io::catalog::{Catalog, Layout, Life, Statistics, check_name};
+use euphrates_io::catalog::{Catalog, Layout, Life, Manifest, Statistics, check_name};
 use euphrates_io::collection::{
-    CreateOptions, NewCollection, NewSegments, Plan, plain_batch, plain_schema,
+    CreateOptions, NewCollection, NewSegments, Plan, commit_staged, plain_batch, plain_schema,
+    reclaim,
 };
+use euphrates_io::disk::owners;
+use euphrates_io::mirroring::Writers;
 use euphrates_io::segment::{BlockEncoder, Compression};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -121,8 +127,8 @@ struct Write {
     schema: Mutex<Option<SchemaRef>>,
     /// If a stream comes in: what it is sorted by.
     order: Mutex<Option<Vec<String>>>,
-    /// Where it goes, once the flow has been checked.
-    plan: Mutex<Option<Plan>>,
+    /// Where it goes, and the version that it follows, once the flow has been checked.
+    plan: Mutex<Option<(Plan, Option<Manifest>)>>,
     new: Mutex<Option<Arc<NewCollection>>>,
     /// The segments that all instances write: those of a stream, or of several disks.
     shared: Mutex<Option<Arc<NewSegments>>>,
@@ -130,6 +136,22 @@ struct Write {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Write {
+    /// What is being written. Other processes' letters are for it, too, so nobody may wait while he
+    /// holds the lock.
+    fn making(&self) -> Option<Arc<NewCollection>> {
+        lock(&self.new).clone()
+    }
+
+    /// The workers that own the disks it goes to.
+    fn owners(&self) -> BTreeSet<String> {
+        let (home, plan) = (lock(&self.home).clone(), lock(&self.plan));
+        let workers = home.and_then(|home| owners(&home).ok()).unwrap_or_default();
+        let disks = plan.iter().flat_map(|(plan, _)| &plan.disks);
+        disks.filter_map(|disk| workers.get(disk.name()).cloned()).collect()
+    }
 }
 
 impl Placed for Write {
@@ -145,12 +167,12 @@ impl Placed for Write {
         let name = &self.config.collection;
         if let Some(home) = &*lock(&self.home) {
             let newest = Catalog::of(home)?.newest(name)?;
-            let is_there = newest.is_some_and(|newest| newest.life == Life::Live);
+            let is_there = newest.as_ref().is_some_and(|newest| newest.life == Life::Live);
             if is_there && !self.config.overwrite {
                 return Err(Error::usage(format!("there is a collection `{name}` already"))
                     .remedy("choose another name, or ask to overwrite"));
             }
-            *lock(&self.plan) = Some(Plan::new(home, &self.config.options("")?)?);
+            *lock(&self.plan) = Some((Plan::new(home, &self.config.options("")?)?, newest));
         }
         Ok(vec![])
     }
@@ -165,13 +187,33 @@ impl Placed for Write {
         vec![]
     }
 
+    fn spread(&self) -> Spread {
+        let owners = self.owners();
+        if owners.is_empty() { Spread::Anywhere } else { Spread::AtEach(owners) }
+    }
+
+    fn serves(&self) -> Option<SchemaRef> {
+        // It asks for no batches: writers tell each other what is for mirrors.
+        lock(&self.schema).clone().filter(|_| !self.owners().is_empty())
+    }
+
+    fn on_told(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
+        // When it has been abandoned, what others still tell is of no interest.
+        self.making().map_or(Ok(()), |new| new.on_told(process, letter, body))
+    }
+
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let schema = lock(&self.schema).clone().expect("checked before it is prepared");
         let options = self.config.options(&setup.run_id)?;
         let name = &self.config.collection;
-        let new = Arc::new(NewCollection::create(&setup.home, name, &schema, options)?);
+        let workers = owners(&setup.home)?;
+        let writers = Writers::new(setup.exchange.clone(), &workers, setup.cancel.clone());
+        let new = NewCollection::create_among(&setup.home, name, &schema, options, writers)?;
+        let new = Arc::new(new);
         *lock(&self.new) = Some(new.clone());
         let shared = match (new.is_parallel(), lock(&self.order).is_some()) {
+            // Others write other runs elsewhere, so nobody can wait for his turn.
+            (_, true) if !setup.is_whole => None,
             (true, _) => Some(new.segments()?),
             (false, true) => Some(new.segment()?),
             (false, false) => None,
@@ -183,24 +225,65 @@ impl Placed for Write {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let new = lock(&self.new).clone().expect("prepared before an instance is made");
         let shared = lock(&self.shared).clone();
+        let is_part = lock(&self.order).is_some() && !setup.is_whole;
         let cancel = setup.cancel.clone();
-        Ok(Box::new(Instance { new, shared, cancel }))
+        Ok(Box::new(Instance { new, shared, is_part, cancel }))
     }
 
     fn settle(&self) -> Result<()> {
         let Some(shared) = lock(&self.shared).take() else { return Ok(()) };
         let shared = Arc::into_inner(shared)
             .ok_or_else(|| Error::failed("an instance has not ended yet"))?;
-        match &*lock(&self.new) {
-            Some(new) => new.add(shared),
-            None => Ok(()),
-        }
+        self.making().map_or(Ok(()), |new| new.add(shared))
     }
 
     fn commit(&self) -> Result<()> {
-        match &*lock(&self.new) {
-            Some(new) => new.commit(lock(&self.order).clone()),
-            None => Ok(()),
+        self.making().map_or(Ok(()), |new| new.commit(lock(&self.order).clone()))
+    }
+
+    fn staged(&self) -> Result<Value> {
+        let new = self.making().ok_or_else(|| Error::failed("nothing has been written"))?;
+        serde_json::to_value(new.stage()?).map_err(Error::failed)
+    }
+
+    fn commit_staged(&self, staged: Vec<Value>, run_id: &str) -> Result<bool> {
+        let parts = staged.into_iter().map(serde_json::from_value);
+        let parts = parts.collect::<Result<_, _>>().map_err(Error::corrupt)?;
+        let (home, schema) = (lock(&self.home).clone(), lock(&self.schema).clone());
+        let (home, schema) = home.zip(schema).expect("checked before it is committed");
+        let plan = lock(&self.plan);
+        let before = plan.as_ref().and_then(|(_, before)| before.as_ref());
+        let (options, order) = (self.config.options(run_id)?, lock(&self.order).clone());
+        commit_staged(&home, &self.config.collection, before, &schema, (&options, order), parts)?;
+        Ok(true)
+    }
+
+    fn target(&self) -> Option<String> {
+        Some(format!("collection {}", self.config.collection))
+    }
+
+    fn made(&self, _: &[Value], run_id: &str) -> Value {
+        run_id.into()
+    }
+
+    fn is_made(&self, made: &Value) -> bool {
+        let home = lock(&self.home).clone();
+        let catalog = home.and_then(|home| Catalog::of(&home).ok());
+        let newest = catalog.and_then(|catalog| catalog.newest(&self.config.collection).ok());
+        let is_live = |newest: &Manifest| newest.life == Life::Live && made == &newest.run_id;
+        newest.flatten().as_ref().is_some_and(is_live)
+    }
+
+    fn on_committed(&self) {
+        if let Some(new) = lock(&self.new).take() {
+            new.on_shown();
+        }
+    }
+
+    fn on_orphaned(&self) {
+        let is_left = lock(&self.new).as_ref().is_some_and(|new| new.leave());
+        if !is_left {
+            self.abandon();
         }
     }
 
@@ -211,9 +294,16 @@ impl Placed for Write {
         }
     }
 
+    fn reclaim(&self) {
+        if let Some(home) = lock(&self.home).as_ref() {
+            // What stays is found by the next start, or by `euphrates gc`.
+            let _ = reclaim(home);
+        }
+    }
+
     fn remark(&self) -> Option<String> {
         let plan = lock(&self.plan);
-        let plan = plan.as_ref().filter(|plan| plan.on_one_worker > 0)?;
+        let plan = &plan.as_ref().filter(|(plan, _)| plan.on_one_worker > 0)?.0;
         let (some, all) = (plan.on_one_worker, plan.segments.len());
         Some(format!(
             "{some} of {all} segments have copies on one worker, which takes all of them with it; \
@@ -225,6 +315,8 @@ impl Placed for Write {
 struct Instance {
     new: Arc<NewCollection>,
     shared: Option<Arc<NewSegments>>,
+    /// Whether what it writes is part of a stream, of which others write other runs elsewhere.
+    is_part: bool,
     cancel: Arc<Cancel>,
 }
 
@@ -232,6 +324,12 @@ impl Module for Instance {
     fn run(&mut self, ports: &mut Ports) -> Result<()> {
         match self.shared.take() {
             Some(shared) => self.write(&shared, ports),
+            None if self.is_part => {
+                let segments = self.new.own_segments()?;
+                self.write(&segments, ports)?;
+                number(&segments, ports)?;
+                self.new.add(segments)
+            }
             None => {
                 // Writers of one file would wait for each other in the file system.
                 let segment = self.new.segment()?;
@@ -248,6 +346,7 @@ impl Instance {
             segments,
             schema: self.new.schema(),
             encoder: segments.encoder()?,
+            is_part: self.is_part,
             small: vec![],
             small_bytes: 0,
             statistics: Statistics::default(),
@@ -263,8 +362,10 @@ impl Instance {
                 Taken::RunEnd(ended) => {
                     writer.flush(Some(ended), ports)?;
                     run = None;
-                    writer.await_turn(Some(ended), ports)?;
-                    segments.end_run(ended, &self.cancel)?;
+                    if !self.is_part {
+                        writer.await_turn(Some(ended), ports)?;
+                        segments.end_run(ended, &self.cancel)?;
+                    }
                 }
                 Taken::Empty => {}
                 Taken::End => {
@@ -277,11 +378,32 @@ impl Instance {
     }
 }
 
+/// All writers of the stream tell each other how many blocks each run has, and number their own.
+fn number(segments: &NewSegments, ports: &Ports) -> Result<()> {
+    let own = serde_json::to_vec(&segments.blocks_by_run()).map_err(Error::failed)?;
+    let all = {
+        let _waits = ports.metrics().enter(State::Starved);
+        ports.setup().gather("blocks", own)?
+    };
+    let mut blocks: BTreeMap<RunIndex, u32> = BTreeMap::new();
+    for value in all {
+        let part = serde_json::from_slice::<BTreeMap<RunIndex, u32>>(&value);
+        blocks.extend(part.map_err(Error::corrupt)?);
+    }
+    let mut next = 0;
+    let first = blocks.into_iter().map(|(run, blocks)| {
+        next += blocks;
+        (run, next - blocks)
+    });
+    segments.number(&first.collect())
+}
+
 /// Makes blocks of about a megabyte of what comes, and appends them.
 struct Writer<'a> {
     segments: &'a NewSegments,
     schema: &'a SchemaRef,
     encoder: BlockEncoder,
+    is_part: bool,
     small: Vec<RecordBatch>,
     small_bytes: usize,
     statistics: Statistics,
@@ -320,9 +442,14 @@ impl Writer<'_> {
     fn append(&mut self, batch: &RecordBatch, run: Option<RunIndex>, ports: &Ports) -> Result<()> {
         self.statistics.add(batch);
         let block = self.encoder.encode(batch)?;
-        self.await_turn(run, ports)?;
-        let turn = run.map(|run| Turn { run, last: false });
-        let written = self.segments.append(turn, &block, self.cancel)?;
+        let written = match run {
+            Some(run) if self.is_part => self.segments.append_of(run, &block, self.cancel)?,
+            run => {
+                self.await_turn(run, ports)?;
+                let turn = run.map(|run| Turn { run, last: false });
+                self.segments.append(turn, &block, self.cancel)?
+            }
+        };
         ports.metrics().put(written.rows as usize, written.bytes as usize);
         Ok(())
     }

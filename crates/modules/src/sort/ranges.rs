@@ -31,7 +31,12 @@ pub struct Ranges {
     sources: Option<Arc<Sources>>,
     borders: Vec<Border>,
     row_bytes: usize,
+    /// The number of the first run, among those of all processes.
+    first_run: usize,
 }
+
+/// Where a border may be: a record, and how many it stands for.
+pub type Sample = (Border, usize);
 
 /// A sorted run in memory, and where each border falls in it.
 struct Slice {
@@ -57,6 +62,19 @@ impl Ranges {
         disk: Vec<DiskRun>,
         range_bytes: usize,
     ) -> Ranges {
+        let mut ranges = Ranges::uncut(encoder, schema, stores, disk);
+        let borders = find_borders(ranges.samples(), range_bytes / ranges.row_bytes);
+        ranges.cut(borders, 0);
+        ranges
+    }
+
+    /// Runs that are not cut yet.
+    pub fn uncut(
+        encoder: Arc<KeyEncoder>,
+        schema: SchemaRef,
+        stores: Vec<MemoryRuns>,
+        disk: Vec<DiskRun>,
+    ) -> Ranges {
         let bytes: usize = stores.iter().map(MemoryRuns::bytes).sum::<usize>()
             + disk.iter().map(DiskRun::bytes).sum::<usize>();
         let rows_all: usize = stores.iter().map(MemoryRuns::len).sum::<usize>()
@@ -74,7 +92,7 @@ impl Ranges {
             .is_empty()
             .then(|| Sources::new(&encoder, schema.clone(), batches.iter()))
             .map(Arc::new);
-        let mut ranges = Ranges {
+        Ranges {
             encoder,
             schema,
             batches,
@@ -84,12 +102,23 @@ impl Ranges {
             sources,
             borders: vec![],
             row_bytes,
-        };
-        ranges.borders = ranges.find_borders(range_bytes / row_bytes);
-        for run in 0..ranges.memory.len() {
-            ranges.memory[run].cuts = ranges.cuts_of(run);
+            first_run: 0,
         }
-        ranges
+    }
+
+    /// Cuts the runs at these borders; theirs are the numbers from `first_run` on.
+    pub fn cut(&mut self, borders: Vec<Border>, first_run: usize) {
+        (self.borders, self.first_run) = (borders, first_run);
+        for run in 0..self.memory.len() {
+            self.memory[run].cuts = self.cuts_of(run);
+        }
+    }
+
+    /// How many runs, records and bytes there are.
+    pub fn size(&self) -> (usize, usize, usize) {
+        let memory = self.memory.iter().map(|slice| slice.keys.len()).sum::<usize>();
+        let rows = memory + self.disk.iter().map(DiskRun::rows).sum::<usize>();
+        (self.memory.len() + self.disk.len(), rows, rows * self.row_bytes)
     }
 
     /// Number of ranges; at least one.
@@ -97,9 +126,9 @@ impl Ranges {
         self.borders.len() + 1
     }
 
-    /// Samples all runs at regular steps, and picks borders among the samples.
-    fn find_borders(&self, rows_target: usize) -> Vec<Border> {
-        let mut samples: Vec<(Border, usize)> = Vec::new();
+    /// Samples of all runs, at regular steps.
+    pub fn samples(&self) -> Vec<Sample> {
+        let mut samples: Vec<Sample> = Vec::new();
         for (run, slice) in self.memory.iter().enumerate() {
             for position in (0..slice.keys.len()).step_by(SAMPLE_ROWS) {
                 let key = self.encoder.own(slice.keys[position], |b| &self.rows[b + slice.offset]);
@@ -114,21 +143,19 @@ impl Ranges {
                 (Border { key, run, position: block.start }, block.rows)
             }));
         }
-        samples.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        let cuts = cut(samples.iter().map(|(_, rows)| *rows), rows_target);
-        cuts.into_iter().map(|place| samples[place].0.clone()).collect()
+        samples
     }
 
     fn cuts_of(&self, run: usize) -> Vec<usize> {
         let slice = &self.memory[run];
         let rows = |batch: usize| &self.rows[batch + slice.offset];
         let place = |border: &Border| {
-            if border.run == run {
+            if border.run == self.first_run + run {
                 return border.position;
             }
             slice.keys.partition_point(|packed| {
                 let order = self.encoder.compare_owned(*packed, &border.key, rows);
-                falls_before(order, (run, 0), border)
+                falls_before(order, (self.first_run + run, 0), border)
             })
         };
         self.borders.iter().map(place).collect()
@@ -136,6 +163,15 @@ impl Ranges {
 
     /// Merges a range. Ranges are in order: all rows of one come before those of the next.
     pub fn merge(&self, range: usize) -> Result<Merged> {
+        self.merge_with(range, std::iter::empty())
+    }
+
+    /// The same with batches of the range that others have, each in order.
+    pub fn merge_with(
+        &self,
+        range: usize,
+        others: impl Iterator<Item = Result<RecordBatch>>,
+    ) -> Result<Merged> {
         let mut keys = Vec::new();
         for slice in &self.memory {
             let start = range.checked_sub(1).map_or(0, |before| slice.cuts[before]);
@@ -145,6 +181,14 @@ impl Ranges {
         }
         let mut read = Read { batches: vec![], rows: vec![] };
         self.read_range(range, &mut keys, &mut read)?;
+        for batch in others {
+            let batch = batch?;
+            let number = self.batches.len() + read.batches.len();
+            let encoded = self.encoder.encode(&batch, number)?;
+            keys.extend_from_slice(&encoded.packed);
+            read.batches.push(batch);
+            read.rows.extend(encoded.rows);
+        }
         let known = self.rows.len();
         let rows = |batch: usize| match batch.checked_sub(known) {
             None => &self.rows[batch],
@@ -152,8 +196,8 @@ impl Ranges {
         };
         sort_keys(&self.encoder, &mut keys, rows, Presorted::Runs);
         let sources = match &self.sources {
-            Some(sources) => sources.clone(),
-            None => {
+            Some(sources) if read.batches.is_empty() => sources.clone(),
+            _ => {
                 let all = self.batches.iter().chain(&read.batches);
                 Arc::new(Sources::new(&self.encoder, self.schema.clone(), all))
             }
@@ -166,7 +210,7 @@ impl Ranges {
         let low = range.checked_sub(1).map(|before| &self.borders[before]);
         let high = self.borders.get(range);
         for (index, disk) in self.disk.iter().enumerate() {
-            let run = self.memory.len() + index;
+            let run = self.first_run + self.memory.len() + index;
             let before = |border: &Border| {
                 disk.blocks().partition_point(|block| {
                     let order = block.first.cmp(&border.key);
@@ -198,6 +242,13 @@ impl Ranges {
     }
 }
 
+/// Picks borders among samples, so that so many records are between two of them.
+pub fn find_borders(mut samples: Vec<Sample>, rows_target: usize) -> Vec<Border> {
+    samples.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    let cuts = cut(samples.iter().map(|(_, rows)| *rows), rows_target);
+    cuts.into_iter().map(|place| samples[place].0.clone()).collect()
+}
+
 /// Blocks read for one range.
 struct Read {
     batches: Vec<RecordBatch>,
@@ -217,6 +268,18 @@ impl Merged {
             let next = &left[..left.len().min(self.rows_per_batch)];
             let batch = (!next.is_empty()).then(|| self.sources.gather(next))?;
             left = batch.as_ref().map_or(&[], |batch| &left[batch.num_rows()..]);
+            Some(batch)
+        })
+    }
+
+    /// The rows, batch by batch, for whoever keeps nothing else.
+    pub fn into_batches(self) -> impl Iterator<Item = Result<RecordBatch>> + Send {
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let left = &self.keys[done..];
+            let next = &left[..left.len().min(self.rows_per_batch)];
+            let batch = (!next.is_empty()).then(|| self.sources.gather(next))?;
+            done += batch.as_ref().map_or(left.len(), RecordBatch::num_rows);
             Some(batch)
         })
     }

@@ -43,6 +43,10 @@ pub(super) struct Served {
     begun_bytes: u64,
     knows_idle: bool,
     is_gone: bool,
+    /// Whether he is at another machine.
+    pub is_far: bool,
+    /// What was read for him is still on its way.
+    is_held_up: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +66,7 @@ struct Begun {
 impl Served {
     /// The claim that would be begun next for this reader.
     pub fn next(&self) -> Option<Claim> {
-        self.claims.front().copied()
+        self.claims.front().copied().filter(|_| !self.is_held_up)
     }
 
     pub fn told(&self) -> Told {
@@ -139,6 +143,21 @@ impl Disk {
         }
     }
 
+    /// A reader is at another machine: of readers that lag alike, others are served first.
+    pub fn on_far(&mut self, reader: u32) {
+        if let Some(served) = self.readers.get_mut(&reader) {
+            served.is_far = true;
+        }
+    }
+
+    /// Whether what was read for a reader is still on its way to him, over a slow link: then no
+    /// more is begun for him, and what he has claimed waits for a copy that reaches him sooner.
+    pub fn on_way(&mut self, reader: u32, is_held_up: bool) {
+        if let Some(served) = self.readers.get_mut(&reader) {
+            served.is_held_up = is_held_up;
+        }
+    }
+
     /// A reader says something. What comes from one that is not known is not listened to.
     pub fn on_message(&mut self, reader: u32, message: ToDisk, out: &mut Outbox) {
         let known = self.readers.get_mut(&reader);
@@ -203,7 +222,8 @@ impl Disk {
 
     fn tell_idle(&mut self, out: &mut Outbox) {
         for (&reader, served) in &mut self.readers {
-            if !served.is_gone && !core::mem::replace(&mut served.knows_idle, true) {
+            let may_claim = !served.is_gone && !served.is_held_up;
+            if may_claim && !core::mem::replace(&mut served.knows_idle, true) {
                 out.push((reader, ToReader::Idle));
             }
         }

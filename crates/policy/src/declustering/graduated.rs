@@ -23,6 +23,9 @@ pub struct Graduated {
     pub memory_blocks_max: u32,
 }
 
+/// Blocks that a reader at another machine must lag more than one at the disk's own.
+const NEAR_BLOCKS: u64 = 2;
+
 impl Default for Graduated {
     fn default() -> Graduated {
         Graduated { turn_bytes: 0, memory_gain: 32, memory_blocks_max: 4 }
@@ -58,7 +61,11 @@ impl Graduated {
             // primary is home: otherwise turns, once begun, would wander round the ring for ever.
             let halves = u64::from(goes_on) + u64::from(served.rank == 0);
             let stays = (self.turn_bytes / 2 * halves).min(open / 8);
-            (i128::from(open) + i128::from(served.memory) + i128::from(stays), !served.rank, !**id)
+            // What the network need not carry: less than what is remembered of who lags.
+            let block_bytes = served.next().map_or(0, |claim| claim.bytes);
+            let far_bytes = if served.is_far { NEAR_BLOCKS * block_bytes } else { 0 };
+            let stays = i128::from(stays) - i128::from(far_bytes.min(open / 8));
+            (i128::from(open) + i128::from(served.memory) + stays, !served.rank, !**id)
         };
         waiting.iter().max_by_key(|reader| key(reader)).map(|(id, _)| **id)
     }

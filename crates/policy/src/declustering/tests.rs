@@ -143,6 +143,20 @@ fn a_disk_serves_whom_its_order_says() {
 }
 
 #[test]
+fn nothing_more_is_begun_for_one_whose_blocks_are_still_on_their_way() {
+    let mut disk = disk_of_two(Order::Laggard(Laggard), 1);
+    disk.on_way(2, true);
+    assert_eq!(served(&mut disk, 2), [1, 1], "the other is served");
+    disk.on_way(2, false);
+    assert_eq!(served(&mut disk, 1), [2]);
+    disk.on_way(1, true);
+    disk.on_way(2, true);
+    let mut out = Vec::new();
+    assert_eq!(disk.next(0, &mut out), None);
+    assert!(out.is_empty(), "they cannot be helped by claiming more");
+}
+
+#[test]
 fn a_disk_remembers_who_lagged() {
     let remembers = Graduated { turn_bytes: 0, memory_gain: 256, memory_blocks_max: 2 };
     let mut disk = disk_of_two(Order::Graduated(remembers), 1);

@@ -7,6 +7,10 @@
 //!   together go round all consumers evenly: the perfect division when nothing is slow, with three
 //!   small messages a batch. A second reservation, at a random consumer, is left only when an
 //!   earlier batch still lies there unasked, that is when the perfect division fails.
+//! - *Near first.* Where some ends share a machine and others do not, a producer's homes are the
+//!   consumers near it, the first batch that is ready is kept for them until it has waited in vain,
+//!   and a consumer asks near, unless a far producer has much more left. So what all can do where
+//!   it lies does not cross the network, and a slow link carries only what has to go over it.
 //! - *The laggard first.* Whatever a producer says carries how much it has left. A consumer keeps
 //!   the last word of a few producers, and asks the one with most left, so that all finish
 //!   together.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, PortNames};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Shape,
+    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Shape, Spread,
 };
 use pyo3::prelude::*;
 use schemars::JsonSchema;
@@ -60,6 +60,7 @@ pub struct PythonClass {
     /// Called without arguments, makes an object.
     make: Py<PyAny>,
     shape: Shape,
+    spread: Spread,
     /// Whether it begins and ends runs itself.
     streams: bool,
     /// Inputs and outputs; known once the flow is checked.
@@ -72,7 +73,9 @@ impl PythonClass {
         checking(|py| {
             let class = config.module.resolve(py)?;
             let args = Value::from(args.unwrap_or_default());
-            PythonClass::of_class(py, class, &args, &Value::from(kwargs.unwrap_or_default()))
+            let kwargs = Value::from(kwargs.unwrap_or_default());
+            let made = PythonClass::of_class(py, class, &args, &kwargs)?;
+            Ok(PythonClass { spread: config.module.spread(), ..made })
         })
     }
 
@@ -104,7 +107,8 @@ impl PythonClass {
             parallel: described.parallel,
         };
         let (make, streams) = (described.make, described.streams);
-        Ok(PythonClass { make, shape, streams, schemas: Mutex::default() })
+        let spread = Spread::Anywhere;
+        Ok(PythonClass { make, shape, spread, streams, schemas: Mutex::default() })
     }
 
     fn ask_schemas(&self, py: Python<'_>, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
@@ -155,6 +159,10 @@ struct Described {
 impl Placed for PythonClass {
     fn shape(&self) -> Option<Shape> {
         Some(self.shape.clone())
+    }
+
+    fn spread(&self) -> Spread {
+        self.spread.clone()
     }
 
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {

@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, batch_bytes,
+    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread, batch_bytes,
     split_batch,
 };
 use pyo3::prelude::*;
@@ -39,8 +39,8 @@ pub static MODULE: ModuleSpec = ModuleSpec {
         let config: Config = spec::parse_config(config)?;
         let schema = config.schema.as_ref().map(parse).transpose()?;
         let data = checking(|py| config.data.resolve(py))?;
-        let order = config.order;
-        Ok(Arc::new(FromArrow { data, schema, order, source: Mutex::default() }))
+        let (spread, order) = (config.data.spread(), config.order);
+        Ok(Arc::new(FromArrow { data, spread, schema, order, source: Mutex::default() }))
     },
 };
 
@@ -62,6 +62,7 @@ pub struct Config {
 
 struct FromArrow {
     data: Py<PyAny>,
+    spread: Spread,
     schema: Option<SchemaRef>,
     order: bool,
     /// Opened when the flow is checked, because only an open stream tells its schema.
@@ -182,6 +183,14 @@ impl Placed for FromArrow {
 
     fn is_ordered(&self, _: bool, _: bool) -> bool {
         self.order
+    }
+
+    fn is_repeatable(&self) -> bool {
+        false
+    }
+
+    fn spread(&self) -> Spread {
+        self.spread.clone()
     }
 
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {

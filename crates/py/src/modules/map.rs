@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, split_batch,
+    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread, split_batch,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -43,8 +43,8 @@ pub static MODULE: ModuleSpec = ModuleSpec {
         let config: Config = spec::parse_config(config)?;
         let schema = config.schema.as_ref().map(parse).transpose()?;
         let function = checking(|py| config.function.resolve(py))?;
-        let arguments = config.arguments.unwrap_or_default();
-        Ok(Arc::new(Map { function, arguments, schema: Mutex::new(schema) }))
+        let (spread, arguments) = (config.function.spread(), config.arguments.unwrap_or_default());
+        Ok(Arc::new(Map { function, spread, arguments, schema: Mutex::new(schema) }))
     },
 };
 
@@ -67,6 +67,7 @@ pub struct Config {
 
 struct Map {
     function: Py<PyAny>,
+    spread: Spread,
     arguments: JsonMap<String, Value>,
     /// What it returns; known once the flow is checked.
     schema: Mutex<Option<SchemaRef>>,
@@ -139,6 +140,10 @@ impl Placed for Map {
         let schema = known.map_or_else(|| self.infer(&inputs[0]), Ok)?;
         *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(schema.clone());
         Ok(vec![schema])
+    }
+
+    fn spread(&self) -> Spread {
+        self.spread.clone()
     }
 
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {

@@ -1,8 +1,9 @@
 //! The consumer's end of late binding: whom to ask, and when.
 
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
-use super::super::{Dice, Held, Now, Outbox, Peer, Piece, Place, ToConsumer, ToProducer};
+use super::super::{Dice, Held, Now, Outbox, Peer, Piece, Place, Stock, ToConsumer, ToProducer};
 use super::known::Known;
 use super::{Limits, time_of};
 
@@ -13,11 +14,17 @@ const IDLE_GROWTH: u64 = 4;
 /// No idle consumer asks more rarely.
 const IDLE_MAX_NS: u64 = 10_000_000_000;
 
+/// An answer is overdue after so long, and so many times what the quickest take.
+const OVERDUE_NS_MIN: u64 = 1_000_000;
+const OVERDUE_ANSWERS: u64 = 8;
+
 /// The consumer's end.
 #[derive(Clone, Debug)]
 pub struct Consumer {
     place: Place,
     limits: Limits,
+    /// Producers that are nearer than others, and have something left.
+    near: Vec<Peer>,
     known: Known,
     held: VecDeque<(Peer, Piece)>,
     held_bytes: u64,
@@ -28,6 +35,8 @@ pub struct Consumer {
     /// How long 2^20 bytes take, and an answer; 0 if not known yet.
     mib_ns: u64,
     answer_ns: u64,
+    /// The least of the last ones.
+    answer_least_ns: u64,
     piece_bytes: u64,
     piece_bytes_max: u64,
     wake_at_ns: Option<u64>,
@@ -59,6 +68,7 @@ impl Consumer {
         Consumer {
             place,
             limits,
+            near: Vec::new(),
             known: Known::new(place),
             held: VecDeque::new(),
             held_bytes: 0,
@@ -67,6 +77,7 @@ impl Consumer {
             waiting: Waiting::No,
             mib_ns: 0,
             answer_ns: 0,
+            answer_least_ns: 0,
             piece_bytes: 0,
             piece_bytes_max: 0,
             wake_at_ns: None,
@@ -74,6 +85,10 @@ impl Consumer {
             looks: 0,
             dead: BTreeSet::new(),
         }
+    }
+
+    pub(in super::super) fn set_near(&mut self, near: Vec<Peer>) {
+        self.near = near;
     }
 
     pub(in super::super) fn held(&self) -> Held {
@@ -94,23 +109,23 @@ impl Consumer {
         out: &mut Outbox<ToProducer>,
     ) {
         match message {
-            ToConsumer::Reserve(stock) => self.known.on_stock(from, stock, now.ns),
+            ToConsumer::Reserve(stock) => self.on_stock(from, stock, now),
             ToConsumer::Wait(stock) => {
-                self.known.on_stock(from, stock, now.ns);
+                self.on_stock(from, stock, now);
                 self.on_answer(from, now);
                 debug_assert_eq!(self.waiting, Waiting::No, "it waits at one");
                 self.waiting = Waiting::At(from);
             }
             ToConsumer::None(stock) => {
-                self.known.on_stock(from, stock, now.ns);
+                self.on_stock(from, stock, now);
                 self.on_answer(from, now);
             }
             ToConsumer::Dismiss(stock) => {
-                self.known.on_stock(from, stock, now.ns);
+                self.on_stock(from, stock, now);
                 self.waiting = Waiting::No;
             }
             ToConsumer::Give { piece, stock, waited } => {
-                self.known.on_stock(from, stock, now.ns);
+                self.on_stock(from, stock, now);
                 if waited {
                     self.waiting = Waiting::No;
                 } else {
@@ -154,6 +169,7 @@ impl Consumer {
         out: &mut Outbox<ToProducer>,
     ) {
         self.dead.insert(producer);
+        self.near.retain(|&peer| peer != producer);
         self.known.forget(producer);
         self.asked.retain(|&(peer, _)| peer != producer);
         if matches!(self.waiting, Waiting::At(peer) | Waiting::Leaving(peer) if peer == producer) {
@@ -164,6 +180,13 @@ impl Consumer {
 
     pub(in super::super) fn on_wake(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
         self.settle(now, out);
+    }
+
+    fn on_stock(&mut self, from: Peer, stock: Stock, now: Now) {
+        self.known.on_stock(from, stock, now.ns);
+        if stock.left == 0 {
+            self.near.retain(|&peer| peer != from);
+        }
     }
 
     fn on_give(&mut self, from: Peer, piece: Piece, out: &mut Outbox<ToProducer>) {
@@ -209,6 +232,8 @@ impl Consumer {
         let took = (now.ns - asked_ns).max(1);
         let before = if self.answer_ns == 0 { took } else { self.answer_ns };
         self.answer_ns = (3 * before + took) / 4;
+        let least = self.answer_least_ns + self.answer_least_ns / 16;
+        self.answer_least_ns = if least == 0 { took } else { took.min(least) };
     }
 
     /// Asks for as much as is needed to stay busy, of those that lag most.
@@ -220,7 +245,7 @@ impl Consumer {
                 self.wake_at_ns = Some(at_ns);
                 break;
             }
-            let Some(peer) = self.known.laggard_ready(now.ns) else { break };
+            let Some(peer) = self.known.laggard_ready(&self.near, now.ns) else { break };
             self.ask(peer, false, now, out);
         }
         if self.serving.is_some() || !self.held.is_empty() {
@@ -231,8 +256,8 @@ impl Consumer {
         self.check();
     }
 
-    /// With nothing at hand and nobody known to have something: waits somewhere, and then looks
-    /// about ever more rarely.
+    /// With nothing at hand and nobody known to have something: waits somewhere, near if it can,
+    /// and then looks about ever more rarely.
     fn look_about(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
         let patience_ns = (time_of(self.piece_bytes, self.mib_ns) / 8).max(self.lead_ns());
         let (at_ns, gap_ns) = self.look.unwrap_or((now.ns + patience_ns, patience_ns.max(1)));
@@ -247,11 +272,18 @@ impl Consumer {
             Waiting::At(peer) | Waiting::Leaving(peer) => Some(peer),
             Waiting::No => None,
         };
-        let laggard = self.known.laggard(waits_at, now.ns);
+        let near = self.near_one(now).filter(|_| waits_at.is_none());
+        let laggard = near.or_else(|| self.known.laggard(&[], waits_at, now.ns));
         if let Some(peer) = laggard.or_else(|| self.anybody(now)) {
             self.looks += 1;
             self.ask(peer, waits_at.is_none(), now, out);
         }
+    }
+
+    /// A near producer that has not given all.
+    fn near_one(&self, now: Now) -> Option<Peer> {
+        let any = self.near.get(self.place.me as usize % self.near.len().max(1))?;
+        self.known.laggard(&self.near, None, now.ns).or(Some(*any))
     }
 
     /// A producer that lives. Before anything is known, each consumer looks elsewhere, and where
@@ -275,13 +307,23 @@ impl Consumer {
         let asked = self.asked.len() as u32;
         let slots = pieces + asked + u32::from(self.waiting != Waiting::No);
         let bytes = bytes + u64::from(asked + 1) * self.piece_bytes_max;
-        slots < self.limits.slots_max && (pieces + asked < 2 || bytes <= self.limits.held_bytes_max)
+        // Until one has come, nobody knows how large they are.
+        let knows = self.piece_bytes_max > 0 || slots < 2;
+        knows
+            && slots < self.limits.slots_max
+            && (pieces + asked < 2 || bytes <= self.limits.held_bytes_max)
     }
 
     /// From when on it must ask, to have something when what it has is finished; nothing if that
     /// will be seen when it is finished.
     fn needs_at(&self, now: Now) -> Option<u64> {
         let nothing_comes = self.held.is_empty() && self.asked.is_empty();
+        if let Some(&(_, asked_ns)) = self.asked.back()
+            && self.held.is_empty()
+            && self.serving.is_none()
+        {
+            return Some(asked_ns.saturating_add(self.patience_ns()));
+        }
         let Some(serving) = self.serving.filter(|_| self.mib_ns > 0) else {
             return nothing_comes.then_some(now.ns);
         };
@@ -292,6 +334,13 @@ impl Consumer {
         }
         let expected = self.held_bytes + self.asked.len() as u64 * self.piece_bytes;
         Some((until_ns + time_of(expected, self.mib_ns)).saturating_sub(self.lead_ns()))
+    }
+
+    /// How long one that has nothing to do waits for an answer before it asks somebody else: there
+    /// may be a slow link on the way. Each time longer, for what is asked for comes at last.
+    fn patience_ns(&self) -> u64 {
+        let once = OVERDUE_NS_MIN + OVERDUE_ANSWERS * self.answer_least_ns;
+        once.saturating_mul(1 << (2 * (self.asked.len() - 1).min(16)))
     }
 
     /// How long before it has time it must ask: an answer and one that is no.

@@ -15,6 +15,9 @@ const KNOWN: [usize; 2] = [32, 128];
 /// So many times the producers a consumer has to serve, in between.
 const KNOWN_TIMES: u32 = 6;
 
+/// A far producer with so many times as much left lags behind a near one.
+const MUCH_MORE: i64 = 2;
+
 /// The last word of some producers.
 #[derive(Clone, Debug)]
 pub struct Known {
@@ -75,15 +78,23 @@ impl Known {
         self.entries.retain(|known| known.peer != peer);
     }
 
-    /// Of those that are believed to have something ready, the one that has most left.
-    pub fn laggard_ready(&self, now_ns: u64) -> Option<Peer> {
+    /// Of those that are believed to have something ready, the one that has most left; of those
+    /// that are near, if it has not much less left than the others.
+    pub fn laggard_ready(&self, near: &[Peer], now_ns: u64) -> Option<Peer> {
         let ready = self.entries.iter().filter(|known| known.stock.ready > 0);
-        ready.max_by_key(|known| self.left(known, now_ns)).map(|known| known.peer)
+        let left = |known: &&Entry| self.left(known, now_ns);
+        let laggard = ready.clone().max_by_key(left)?;
+        let close = ready.filter(|known| near.contains(&known.peer)).max_by_key(left);
+        let close = close.filter(|close| left(&laggard) / MUCH_MORE <= left(close).max(0));
+        Some(close.unwrap_or(laggard).peer)
     }
 
-    /// The one that has most left, ready or not, and is not this one.
-    pub fn laggard(&self, but: Option<Peer>, now_ns: u64) -> Option<Peer> {
-        let others = self.entries.iter().filter(|known| Some(known.peer) != but);
+    /// The one that has most left, ready or not, and is not this one; of these, if any are given.
+    pub fn laggard(&self, of: &[Peer], but: Option<Peer>, now_ns: u64) -> Option<Peer> {
+        let others = self
+            .entries
+            .iter()
+            .filter(|known| Some(known.peer) != but && (of.is_empty() || of.contains(&known.peer)));
         others.max_by_key(|known| self.left(known, now_ns)).map(|known| known.peer)
     }
 
@@ -153,12 +164,30 @@ mod tests {
             known.on_stock(peer, Stock { ready: u32::from(peer != 50), left: u64::from(peer) }, 0);
         }
         assert_eq!(known.entries.len(), 32);
-        assert_eq!(known.laggard_ready(0), Some(99));
+        assert_eq!(known.laggard_ready(&[], 0), Some(99));
         known.on_asked(99);
-        assert_eq!((known.laggard_ready(0), known.laggard(None, 0)), (Some(98), Some(99)));
+        assert_eq!(
+            (known.laggard_ready(&[], 0), known.laggard(&[], None, 0)),
+            (Some(98), Some(99))
+        );
         known.on_stock(99, Stock { ready: 0, left: 0 }, 0);
         known.forget(98);
-        assert_eq!(known.laggard(Some(97), 0), Some(96));
+        assert_eq!(known.laggard(&[], Some(97), 0), Some(96));
+    }
+
+    #[test]
+    fn a_near_one_is_asked_first_unless_another_lags_behind_it() {
+        let mut known = known(100, 100);
+        known.on_stock(1, Stock { ready: 1, left: 60 }, 0);
+        known.on_stock(2, Stock { ready: 1, left: 100 }, 0);
+        assert_eq!(
+            (known.laggard_ready(&[1], 0), known.laggard_ready(&[3], 0)),
+            (Some(1), Some(2))
+        );
+        known.on_stock(1, Stock { ready: 1, left: 40 }, 0);
+        assert_eq!(known.laggard_ready(&[1], 0), Some(2));
+        known.on_stock(2, Stock { ready: 0, left: 100 }, 0);
+        assert_eq!(known.laggard_ready(&[1], 0), Some(1));
     }
 
     #[test]
@@ -168,7 +197,7 @@ mod tests {
         // The other loses 1,000 bytes in each 2^20 ns.
         let laggard_after = |known: &mut Known, i: u64| {
             known.on_stock(2, Stock { ready: 1, left: 1_990_000 - 1000 * i }, i << 20);
-            known.laggard_ready(i << 20)
+            known.laggard_ready(&[], i << 20)
         };
         assert_eq!(laggard_after(&mut known, 0), Some(1));
         assert!((1..100).all(|i| laggard_after(&mut known, i).is_some()));

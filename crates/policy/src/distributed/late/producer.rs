@@ -1,9 +1,10 @@
 //! The producer's end of late binding: where to reserve, how much to give, what to recall.
 
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
 use super::super::ledger::{LEFT_UNKNOWN_BYTES, Ledger};
-use super::super::{Dice, Now, Outbox, Peer, Piece, Place, SHARES, ToConsumer, ToProducer};
+use super::super::{Dice, Now, Outbox, Peer, Piece, Place, SHARES, Stock, ToConsumer, ToProducer};
 use super::pace::Pace;
 use super::{Limits, MIB, time_of};
 
@@ -11,7 +12,9 @@ use super::{Limits, MIB, time_of};
 const WAITERS_MAX: usize = 64;
 /// How long a producer nobody has ever asked waits before it advertises.
 const GAP_FIRST_NS: u64 = 1_000_000;
-/// No producer advertises more rarely.
+/// No producer advertises more often,
+const GAP_MIN_NS: u64 = 1_000;
+/// and none more rarely.
 const GAP_MAX_NS: u64 = 1_000_000_000;
 /// Who has so many batches more left than others lags. With fewer nearly all would, and nobody
 /// would be heard.
@@ -25,6 +28,10 @@ pub struct Producer {
     place: Place,
     limits: Limits,
     ledger: Ledger,
+    /// Consumers that are nearer than others.
+    near: Vec<Peer>,
+    /// Whether what is kept for them has waited in vain.
+    is_stale: bool,
     /// Batches that have become ready.
     turn: u64,
     waiters: VecDeque<Waiter>,
@@ -63,6 +70,8 @@ impl Producer {
             place,
             limits,
             ledger,
+            near: Vec::new(),
+            is_stale: false,
             turn: 0,
             waiters: VecDeque::new(),
             dead: BTreeSet::new(),
@@ -75,6 +84,10 @@ impl Producer {
             advertise: None,
             hurries: false,
         }
+    }
+
+    pub(in super::super) fn set_near(&mut self, near: Vec<Peer>) {
+        self.near = near;
     }
 
     pub(in super::super) fn ledger(&self) -> &Ledger {
@@ -101,6 +114,7 @@ impl Producer {
 
     pub(in super::super) fn on_end(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
         self.ledger.on_end();
+        self.serve(now, out);
         // What has been advertised rarely is advertised at the pace of the end.
         self.advertise = None;
         self.plan_advertising(now);
@@ -124,7 +138,7 @@ impl Producer {
             ToProducer::Withdraw => {
                 if let Some(at) = self.waiters.iter().position(|waiter| waiter.peer == from) {
                     self.waiters.remove(at);
-                    out.push(from, ToConsumer::Dismiss(self.ledger.stock()));
+                    out.push(from, ToConsumer::Dismiss(self.stock_for(from)));
                 }
             }
             ToProducer::Finished(piece) => self.ledger.on_finished(from, piece),
@@ -150,6 +164,7 @@ impl Producer {
         out: &mut Outbox<ToConsumer>,
     ) {
         self.dead.insert(consumer);
+        self.near.retain(|&peer| peer != consumer);
         self.waiters.retain(|waiter| waiter.peer != consumer);
         self.recalling = self.recalling.filter(|&peer| peer != consumer);
         self.ledger.on_death(consumer);
@@ -163,12 +178,14 @@ impl Producer {
             return;
         };
         self.advertise = None;
+        self.is_stale = true;
+        self.serve(now, out);
         if self.ledger.next().is_some() {
             let mut dice = Dice(now.random);
             (0..2).for_each(|_| self.reserve(dice.below(self.place.consumers), out));
             // Everybody has time for the last one, but nobody is reminded for ever.
             let gap_ns = if self.is_last(now) && !core::mem::replace(&mut self.hurries, true) {
-                gap_ns.min(self.gap_last_ns())
+                gap_ns.min(self.gap_last_ns()).max(GAP_MIN_NS)
             } else {
                 (gap_ns + gap_ns / 2).min(GAP_MAX_NS)
             };
@@ -178,10 +195,7 @@ impl Producer {
 
     /// Something is ready: those who wait are served, the rest is reserved.
     fn offer(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
-        while self.ledger.next().is_some() {
-            let Some(waiter) = self.waiters.pop_front() else { break };
-            self.give(waiter, true, now, out);
-        }
+        self.serve(now, out);
         let ready = self.ledger.stock().ready;
         if ready > 0 {
             self.reserve(self.home(), out);
@@ -199,27 +213,55 @@ impl Producer {
         self.check();
     }
 
+    /// Gives to those who wait, near ones first.
+    fn serve(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
+        while self.ledger.next().is_some() {
+            let near = self.waiters.iter().position(|waiter| self.near.contains(&waiter.peer));
+            let first = near.or((!self.is_kept()).then_some(0));
+            let Some(waiter) = first.and_then(|at| self.waiters.remove(at)) else { break };
+            self.give(waiter, true, now, out);
+        }
+    }
+
+    /// Whether what is ready is kept for those who are near.
+    fn is_kept(&self) -> bool {
+        let is_one = self.ledger.stock().ready == 1;
+        is_one && !self.near.is_empty() && !self.is_stale && !self.ledger.is_ended()
+    }
+
+    /// What a consumer may hear of.
+    fn stock_for(&self, peer: Peer) -> Stock {
+        match self.is_kept() && !self.near.contains(&peer) {
+            true => Stock { ready: 0, ..self.ledger.stock() },
+            false => self.ledger.stock(),
+        }
+    }
+
     fn on_request(&mut self, asker: Waiter, wait: bool, now: Now, out: &mut Outbox<ToConsumer>) {
-        self.advertise = None;
-        self.hurries = false;
-        if self.ledger.next().is_some() {
+        let is_kept = self.is_kept() && !self.near.contains(&asker.peer);
+        if !is_kept {
+            self.advertise = None;
+            self.hurries = false;
+        }
+        if self.ledger.next().is_some() && !is_kept {
             self.give(asker, false, now, out);
             return self.plan_advertising(now);
         }
         let hopeless = self.ledger.is_ended() && !self.ledger.may_recall(asker.peer);
         if !wait || hopeless || self.waiters.len() >= WAITERS_MAX {
-            return out.push(asker.peer, ToConsumer::None(self.ledger.stock()));
+            return out.push(asker.peer, ToConsumer::None(self.stock_for(asker.peer)));
         }
         self.waiters.push_back(asker);
-        out.push(asker.peer, ToConsumer::Wait(self.ledger.stock()));
+        out.push(asker.peer, ToConsumer::Wait(self.stock_for(asker.peer)));
         self.recall(out);
     }
 
     fn give(&mut self, to: Waiter, waited: bool, now: Now, out: &mut Outbox<ToConsumer>) {
         let bytes_max = self.bytes_by_the_end(to.mib_ns, now);
         let piece = self.ledger.give(to.peer, bytes_max);
+        self.is_stale = false;
         self.pace.on_give(now.ns, piece.bytes);
-        out.push(to.peer, ToConsumer::Give { piece, stock: self.ledger.stock(), waited });
+        out.push(to.peer, ToConsumer::Give { piece, stock: self.stock_for(to.peer), waited });
     }
 
     /// How many bytes a consumer of this speed works off before all is given, if that is clearly
@@ -267,16 +309,20 @@ impl Producer {
             }
             // All that was given is begun: nothing will come here.
             self.waiters.pop_front();
-            out.push(waiter.peer, ToConsumer::Dismiss(self.ledger.stock()));
+            out.push(waiter.peer, ToConsumer::Dismiss(self.stock_for(waiter.peer)));
         }
     }
 
     /// The consumer at which the last batch is reserved first. The numbers of the batches of all
     /// producers, taken in turn, go round the consumers; after each full round of the producers
-    /// over the consumers by one further, so that nobody is tied to anybody.
+    /// over the consumers by one further, so that nobody is tied to anybody. If some are nearer,
+    /// these in turn.
     fn home(&self) -> Peer {
         let (m, n) = (u64::from(self.place.producers), u64::from(self.place.consumers));
         let turn = self.turn.saturating_sub(1);
+        if !self.near.is_empty() {
+            return self.near[turn as usize % self.near.len()];
+        }
         let period = n / gcd(m, n);
         ((u64::from(self.place.me) + turn % n * (m % n) + turn / period) % n) as Peer
     }
@@ -318,7 +364,7 @@ impl Producer {
         let n = self.place.consumers;
         let living = (begin..n).chain(0..begin).find(|peer| !self.dead.contains(peer));
         if let Some(peer) = living {
-            out.push(peer, ToConsumer::Reserve(self.ledger.stock()));
+            out.push(peer, ToConsumer::Reserve(self.stock_for(peer)));
         }
     }
 
@@ -339,14 +385,17 @@ impl Producer {
                 }
                 None => GAP_FIRST_NS,
             };
-            let gap_ns = gap_ns.clamp(1, GAP_MAX_NS);
+            let gap_ns = gap_ns.clamp(GAP_MIN_NS, GAP_MAX_NS);
             self.advertise = Some((now.ns + gap_ns, gap_ns));
         }
     }
 
     fn check(&self) {
         debug_assert!(self.waiters.len() <= WAITERS_MAX);
-        debug_assert!(self.waiters.is_empty() || self.ledger.next().is_none());
+        debug_assert!(
+            self.waiters.is_empty() || self.ledger.next().is_none() || self.is_kept(),
+            "who waits is served"
+        );
         debug_assert!(self.ledger.next().is_none() || self.advertise.is_some());
     }
 }

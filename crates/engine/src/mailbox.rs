@@ -6,40 +6,51 @@ use std::thread::{self, Thread};
 
 use euphrates_policy::distributed::{Now, Peer};
 
-use super::{DistributedQueue, RANDOM_STEP};
+use crate::network::Location;
 
-/// An endpoint of the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Address {
-    /// That of a producer.
-    Producer(Peer),
-    /// That of a consumer.
-    Consumer(Peer),
+/// SplitMix64's increment: the policies mix it further.
+pub const RANDOM_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Where endpoints of one queue stand, and what they have in common.
+pub trait Router {
+    /// Names an endpoint.
+    type Address: Copy;
+    /// The time, and a random number.
+    fn now(&self) -> Now;
+    /// Has an endpoint woken at this time, in nanoseconds of the same clock.
+    fn wake_at(&self, at_ns: u64, address: Self::Address);
 }
 
 /// What stands at an address: it decides by a policy, and keeps the data.
 pub trait Endpoint {
     /// What it is sent.
     type Letter;
+    /// Whose endpoint it is.
+    type Router: Router;
     /// Takes in what somebody sent.
     fn read(&mut self, letter: Self::Letter, now: Now);
     /// Puts its own letters into the boxes of others, who are due to be delivered to.
-    fn post(&mut self, queue: &DistributedQueue, me: Peer, due: &mut Vec<Address>);
+    fn post(&mut self, router: &Self::Router, me: Peer, due: &mut Vec<AddressOf<Self>>);
     /// When it must be woken, in nanoseconds of the queue's clock.
-    fn wake_at_ns(&self) -> Option<u64>;
+    fn wake_at_ns(&self) -> Option<u64> {
+        None
+    }
     /// Whether its thread, if it waits, has something to do.
     fn may_go_on(&self) -> bool;
     /// Where it stands.
-    fn address(me: Peer) -> Address;
+    fn address(me: Peer) -> AddressOf<Self>;
 }
+
+/// How the endpoints of its queue are named.
+pub type AddressOf<E> = <<E as Endpoint>::Router as Router>::Address;
 
 /// An endpoint, its box, and the thread that waits there.
 #[derive(Debug)]
-pub struct Station<E: Endpoint> {
+pub struct Mailbox<E: Endpoint> {
     letters: Mutex<Vec<E::Letter>>,
     /// Whether the box has any: asked far more often than there are.
     has_letters: AtomicBool,
-    desk: Mutex<Desk<E>>,
+    inbox: Mutex<Inbox<E>>,
     waiter: Mutex<Option<Thread>>,
     has_waiter: AtomicBool,
     /// When the alarm set last goes off; it may go off for nothing.
@@ -48,7 +59,7 @@ pub struct Station<E: Endpoint> {
 
 /// Where letters are read: all that are in the box at once, so that it is locked but briefly.
 #[derive(Debug)]
-struct Desk<E: Endpoint> {
+struct Inbox<E: Endpoint> {
     endpoint: E,
     letters: Vec<E::Letter>,
 }
@@ -56,13 +67,13 @@ struct Desk<E: Endpoint> {
 /// No alarm is set.
 const NEVER: u64 = u64::MAX;
 
-impl<E: Endpoint> Station<E> {
+impl<E: Endpoint> Mailbox<E> {
     /// With an empty box.
-    pub fn new(endpoint: E) -> Station<E> {
-        Station {
+    pub fn new(endpoint: E) -> Mailbox<E> {
+        Mailbox {
             letters: Mutex::default(),
             has_letters: AtomicBool::new(false),
-            desk: Mutex::new(Desk { endpoint, letters: vec![] }),
+            inbox: Mutex::new(Inbox { endpoint, letters: vec![] }),
             waiter: Mutex::default(),
             has_waiter: AtomicBool::new(false),
             alarm_ns: AtomicU64::new(NEVER),
@@ -80,34 +91,31 @@ impl<E: Endpoint> Station<E> {
     /// when this returns, but not delivered.
     pub fn act<R>(
         &self,
-        queue: &DistributedQueue,
+        queue: &E::Router,
         me: Peer,
-        due: &mut Vec<Address>,
+        due: &mut Vec<AddressOf<E>>,
         act: impl FnOnce(&mut E, Now) -> R,
     ) -> R {
-        let mut desk = lock(&self.desk);
-        let now = queue.shared.now();
-        self.read(&mut desk, now);
-        let done = act(&mut desk.endpoint, now);
-        self.leave(&mut desk.endpoint, queue, me, due);
+        let mut inbox = lock(&self.inbox);
+        let now = queue.now();
+        self.read(&mut inbox, now);
+        let done = act(&mut inbox.endpoint, now);
+        self.leave(&mut inbox.endpoint, queue, me, due);
         // Somebody may have found the endpoint occupied, and left a letter.
         due.push(E::address(me));
         done
     }
 
     /// Has letters read, unless somebody is there who will read them.
-    pub fn settle(&self, queue: &DistributedQueue, me: Peer, due: &mut Vec<Address>) {
+    pub fn settle(&self, queue: &E::Router, me: Peer, due: &mut Vec<AddressOf<E>>) {
         while self.has_letters.load(SeqCst) {
-            let mut desk = match self.desk.try_lock() {
-                Ok(desk) => desk,
+            let mut inbox = match self.inbox.try_lock() {
+                Ok(inbox) => inbox,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => return,
             };
-            self.read(&mut desk, queue.shared.now());
-            self.leave(&mut desk.endpoint, queue, me, due);
-            if desk.endpoint.may_go_on() {
-                self.wake();
-            }
+            self.read(&mut inbox, queue.now());
+            self.leave(&mut inbox.endpoint, queue, me, due);
         }
     }
 
@@ -137,11 +145,11 @@ impl<E: Endpoint> Station<E> {
         self.alarm_ns.store(NEVER, SeqCst);
     }
 
-    fn read(&self, desk: &mut Desk<E>, now: Now) {
+    fn read(&self, inbox: &mut Inbox<E>, now: Now) {
         if !self.has_letters.load(SeqCst) {
             return;
         }
-        let Desk { endpoint, letters } = desk;
+        let Inbox { endpoint, letters } = inbox;
         {
             let mut all = lock(&self.letters);
             std::mem::swap(&mut *all, letters);
@@ -154,16 +162,28 @@ impl<E: Endpoint> Station<E> {
         }
     }
 
-    fn leave(&self, endpoint: &mut E, queue: &DistributedQueue, me: Peer, due: &mut Vec<Address>) {
+    fn leave(&self, endpoint: &mut E, queue: &E::Router, me: Peer, due: &mut Vec<AddressOf<E>>) {
         endpoint.post(queue, me, due);
+        // Whoever has read the letters, the endpoint's own thread may wait for what they said.
+        if self.has_waiter.load(SeqCst) && endpoint.may_go_on() {
+            self.wake();
+        }
         // A later time than that of the alarm is found when it has gone off.
         if let Some(wake_at_ns) = endpoint.wake_at_ns()
             && wake_at_ns < self.alarm_ns.load(SeqCst)
         {
             self.alarm_ns.store(wake_at_ns, SeqCst);
-            queue.clock.set(wake_at_ns, E::address(me));
+            queue.wake_at(wake_at_ns, E::address(me));
         }
     }
+}
+
+/// Those of a queue's ends on one side that are in this process.
+pub fn peers_here<T>(ends: &[Location<T>]) -> impl Iterator<Item = Peer> + '_ {
+    ends.iter()
+        .enumerate()
+        .filter(|(_, location)| location.here().is_some())
+        .map(|(at, _)| at as Peer)
 }
 
 /// A policy that failed an assertion must not hide behind a poisoned lock.

@@ -1,0 +1,475 @@
+//! A master's side of one attempt at a flow on several workers.
+//!
+//! One step after the other, each on all workers at once: prepare, connect, start; then, when all
+//! instances have ended, settle, commit, close. Whatever fails on the way fails the attempt.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use arrow::buffer::Buffer;
+use euphrates_flow::check::Checked;
+use euphrates_flow::metrics::InstanceMetrics;
+use euphrates_flow::{Cancel, Error, Kind, Result};
+use euphrates_io::scratch;
+use euphrates_wire::lane::PATIENCE;
+use euphrates_wire::{Frame, Lane, Secret, dial};
+use serde_json::Value;
+
+use super::control::{self, Ask, Look, Outcome, Plan, Tell};
+use super::handle::{Event, WorkerHandle};
+use super::{Cluster, MASTER, greeting};
+use crate::commons::Table;
+use crate::dispatch::Dispatch;
+use crate::machine;
+use crate::network::Network;
+use crate::placement::Placement;
+use crate::watch::{self, Elsewhere};
+use crate::worker::{Ended, Instances, OnEnded, peers};
+
+/// How long a worker may take to prepare, connect or start.
+const STEP_WAIT: Duration = Duration::from_secs(60);
+/// How often workers that owe an answer are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long the master waits for others to forget a flow.
+const CLOSE_WAIT: Duration = Duration::from_secs(3);
+
+/// How long the others may take when a step has failed at one worker.
+const FAILED_WAIT: Duration = Duration::from_secs(5);
+
+/// What workers answer to a step, with the number of each.
+type Answer = (usize, Result<Outcome>);
+
+/// The attempt. Dropping it has the workers forget the flow.
+pub struct Attempt {
+    handles: Vec<Arc<WorkerHandle>>,
+    id: (u64, u32),
+    placement: Placement,
+    answers: Mutex<Receiver<Answer>>,
+    /// Who has forgotten the flow.
+    closed: Mutex<Receiver<usize>>,
+    seen: Arc<Seen>,
+    network: Arc<Network>,
+    dispatch: Arc<Dispatch>,
+    /// Where workers stage, and spill.
+    scratch: Vec<PathBuf>,
+    /// By module: what each worker has to say of it.
+    remarks: Mutex<BTreeMap<usize, Vec<(usize, String)>>>,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    Cancelled,
+    Closed,
+}
+
+/// What is seen of the other processes.
+struct Seen {
+    answers: Sender<Answer>,
+    closed: Sender<usize>,
+    table: Arc<Table>,
+    /// By module: the instances, here and elsewhere.
+    metrics: Vec<Vec<Arc<InstanceMetrics>>>,
+    /// By worker: its name, and what it has told last.
+    looks: Mutex<Vec<(String, Option<Look>)>>,
+    /// By module and instance: whether its end has been told.
+    ended: Mutex<Vec<Vec<bool>>>,
+    placement: Placement,
+    on_ended: OnEnded,
+    cancel: Arc<Cancel>,
+    network: Arc<Network>,
+}
+
+/// What the master needs for its own part, if it has one.
+pub struct MasterSide {
+    /// The way to the workers.
+    pub network: Arc<Network>,
+    /// Where what they send goes.
+    pub dispatch: Arc<Dispatch>,
+    /// What the instances share.
+    pub table: Arc<Table>,
+}
+
+impl Attempt {
+    /// Has all workers prepare their parts of a flow. `plan` says all but who the worker is.
+    pub fn prepare(
+        handles: Vec<Arc<WorkerHandle>>,
+        (flow, plan, budgets): (&Checked, &Plan, &[usize]),
+        own: &MasterSide,
+        (instances, on_ended): (&[Instances], OnEnded),
+        cancel: &Arc<Cancel>,
+    ) -> Result<Attempt> {
+        let ((answers, answered), (closing, closed)) = (channel(), channel());
+        let id = own.network.attempt();
+        let counts = || flow.nodes.iter().map(|node| node.count);
+        let nothing = |handle: &Arc<WorkerHandle>| (handle.member().name.clone(), None);
+        let seen = Arc::new(Seen {
+            answers,
+            closed: closing,
+            table: own.table.clone(),
+            metrics: instances.iter().map(|of| of.metrics.clone()).collect(),
+            looks: Mutex::new(handles.iter().map(nothing).collect()),
+            ended: Mutex::new(counts().map(|count| vec![false; count]).collect()),
+            placement: plan.placement.clone(),
+            on_ended,
+            cancel: cancel.clone(),
+            network: own.network.clone(),
+        });
+        let attempt = Attempt {
+            id,
+            placement: plan.placement.clone(),
+            answers: Mutex::new(answered),
+            closed: Mutex::new(closed),
+            seen: seen.clone(),
+            network: own.network.clone(),
+            dispatch: own.dispatch.clone(),
+            scratch: match plan.scratch.is_empty() {
+                true => machine::scratch(&plan.home),
+                false => plan.scratch.clone(),
+            },
+            remarks: Mutex::default(),
+            state: Mutex::new(State::Open),
+            handles,
+        };
+        for (worker, handle) in attempt.handles.iter().enumerate() {
+            let (seen, there) = (seen.clone(), Arc::downgrade(handle));
+            handle.listen(id.0, move |event| {
+                if let Some(handle) = there.upgrade() {
+                    seen.on_event(worker, &handle, id, event);
+                }
+            });
+            let placement = Placement { me: worker, ..plan.placement.clone() };
+            let plan = Plan { placement, memory_bytes: budgets[worker], ..plan.clone() };
+            handle.ask(id, &Ask::Prepare, vec![Buffer::from_vec(control::write(&plan))]);
+        }
+        attempt.answers(STEP_WAIT, &|| false)?;
+        Ok(attempt)
+    }
+
+    /// Has all that share queues call each other; the master calls, if it shares some.
+    pub fn connect(
+        &self,
+        cluster: &Cluster,
+        flow: &Checked,
+        secret: &Secret,
+        on_lost: impl Fn(Error) + Clone + Send + 'static,
+    ) -> Result<()> {
+        self.ask_all(|_| Ask::Connect);
+        let lanes = 0..self.network.lanes();
+        let calls = peers(flow, &self.placement).into_iter();
+        for (worker, lane) in calls.flat_map(|worker| lanes.clone().map(move |lane| (worker, lane)))
+        {
+            let handle = &self.handles[worker];
+            let name = handle.member().name.clone();
+            let me = greeting(MASTER, "batches", self.id).on_lane(lane);
+            let called = dial(handle.address(), &me, secret, cluster.security(), STEP_WAIT);
+            let connection = called.map_err(|error| error.at(format!("worker {name}")))?;
+            let (dispatch, on_lost) = (self.dispatch.clone(), on_lost.clone());
+            let on_frame = move |frame: Frame| dispatch.on_frame(&frame);
+            let called = format!("batches {name}");
+            let on_end = move |result: Result<()>| {
+                if let Err(error) = result {
+                    on_lost(error.at(format!("worker {name}")));
+                }
+            };
+            let carrier = Lane::start_patient(PATIENCE, connection, &called, on_frame, on_end)?;
+            self.network.connect(worker, lane, Arc::new(carrier));
+        }
+        self.answers(STEP_WAIT, &|| false).map(drop)
+    }
+
+    /// Sets all workers going.
+    pub fn start(&self) -> Result<()> {
+        self.ask_all(|_| Ask::Start);
+        self.answers(STEP_WAIT, &|| false).map(drop)
+    }
+
+    /// Has everything made durable, and gathers what has been staged, by module; until it is to
+    /// end.
+    pub fn settle(&self, is_cancelled: &dyn Fn() -> bool) -> Result<BTreeMap<usize, Vec<Value>>> {
+        self.ask_all(|_| Ask::Settle);
+        let mut all: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
+        let outcomes = self.answers(Duration::MAX, is_cancelled)?;
+        for (worker, Outcome { staged, remarks }) in outcomes.into_iter().enumerate() {
+            staged.into_iter().for_each(|(module, part)| all.entry(module).or_default().push(part));
+            let mut known = lock(&self.remarks);
+            remarks.into_iter().for_each(|(module, remark)| {
+                known.entry(module).or_default().push((worker, remark));
+            });
+        }
+        Ok(all)
+    }
+
+    /// Has these modules, each of which is at one worker as a whole, made visible there.
+    pub fn commit(&self, modules: &[usize]) -> Result<()> {
+        let at = |worker: usize| {
+            let here = |module: &&usize| self.placement.of[**module].first() == Some(&worker);
+            modules.iter().filter(here).copied().collect::<Vec<usize>>()
+        };
+        let asked: Vec<usize> =
+            (0..self.handles.len()).filter(|worker| !at(*worker).is_empty()).collect();
+        for worker in &asked {
+            self.handles[*worker].ask(self.id, &Ask::Commit { modules: at(*worker) }, vec![]);
+        }
+        // What begins to be visible is not interrupted.
+        self.answers_of(&asked, Duration::MAX, &|| false).map(drop)
+    }
+
+    /// Has all instances stop. Their ends are told as they come.
+    pub fn cancel(&self) {
+        let mut state = lock(&self.state);
+        if *state == State::Open {
+            *state = State::Cancelled;
+            self.ask_all(|_| Ask::Cancel);
+        }
+    }
+
+    /// Has the workers forget the flow, and what they have staged, but for modules that have been
+    /// shown.
+    pub fn close(&self, shown: &[usize]) {
+        if std::mem::replace(&mut *lock(&self.state), State::Closed) == State::Closed {
+            return;
+        }
+        self.ask_all(|_| Ask::Close { shown: shown.to_vec() });
+        self.await_closed();
+        self.handles.iter().for_each(|handle| handle.forget(self.id.0));
+        self.network.disconnect();
+        if self.lost().is_some() {
+            // What the dead have left where it can be reached; the rest is found by the next start
+            // there, or by `euphrates gc`.
+            for folder in &self.scratch {
+                scratch::reclaim(folder);
+            }
+        }
+    }
+
+    /// What the master's own connections failed with, if they did; told once.
+    pub fn take_failure(&self) -> Option<Error> {
+        self.network.take_failure()
+    }
+
+    /// A worker of the attempt that is lost.
+    pub fn lost(&self) -> Option<(String, Error)> {
+        self.handles.iter().find_map(|handle| handle.loss())
+    }
+
+    /// What a module has to say, of those that are elsewhere.
+    pub fn remark(&self, module: usize) -> Option<String> {
+        let remarks = lock(&self.remarks);
+        let all = remarks.get(&module)?;
+        if let [(_, only)] = all.as_slice() {
+            return Some(only.clone());
+        }
+        let told = all
+            .iter()
+            .map(|(worker, remark)| format!("{}: {remark}", self.handles[*worker].member().name));
+        Some(told.collect::<Vec<_>>().join("; "))
+    }
+
+    /// Bytes that wait in the queues of an edge at other workers.
+    pub fn waiting_bytes(&self, edge: usize) -> i64 {
+        let looks = lock(&self.seen.looks);
+        let known = looks.iter().filter_map(|(_, look)| look.as_ref());
+        known.filter_map(|look| look.waiting_bytes.get(edge)).sum()
+    }
+
+    /// Asks what the workers have told last of their machines.
+    pub(crate) fn elsewhere(&self) -> Elsewhere {
+        let seen = Arc::downgrade(&self.seen);
+        Box::new(move || {
+            let Some(seen) = seen.upgrade() else { return vec![] };
+            let looks = lock(&seen.looks);
+            let told = |(worker, look): &(String, Option<Look>)| {
+                let Look { clock, disks, .. } = look.as_ref()?;
+                let (worker, clock) = (worker.clone(), clock.clone()?);
+                Some(watch::Seen { worker, clock, disks: disks.clone() })
+            };
+            looks.iter().filter_map(told).collect()
+        })
+    }
+
+    fn ask_all(&self, ask: impl Fn(usize) -> Ask) {
+        self.handles.iter().enumerate().for_each(|(worker, handle)| {
+            handle.ask(self.id, &ask(worker), vec![]);
+        });
+    }
+
+    /// Waits until everybody has forgotten the flow. Who does not say so is lost, or will clean up
+    /// by itself.
+    fn await_closed(&self) {
+        let deadline = Instant::now() + CLOSE_WAIT;
+        let mut left: BTreeSet<usize> = (0..self.handles.len()).collect();
+        let closed = lock(&self.closed);
+        while !left.is_empty() && Instant::now() < deadline {
+            if let Ok(worker) = closed.recv_timeout(LOOK) {
+                left.remove(&worker);
+            }
+            left.retain(|worker| self.handles[*worker].lost().is_none());
+        }
+    }
+
+    fn answers(&self, wait: Duration, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<Outcome>> {
+        self.answers_of(&(0..self.handles.len()).collect::<Vec<_>>(), wait, is_cancelled)
+    }
+
+    /// What these workers answer to a step. When it fails at one, or is to end, the flow is
+    /// cancelled at all: they may wait for each other. Of several failures the one that is not the
+    /// echo of another is told.
+    fn answers_of(
+        &self,
+        workers: &[usize],
+        wait: Duration,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Vec<Outcome>> {
+        let mut deadline = Instant::now().checked_add(wait);
+        let mut all: BTreeMap<usize, Result<Outcome>> = BTreeMap::new();
+        let (answers, mut has_failed) = (lock(&self.answers), false);
+        while let Some(missing) = workers.iter().find(|worker| !all.contains_key(worker)) {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                if !has_failed {
+                    let name = &self.handles[*missing].member().name;
+                    return Err(Error::resource(format!("worker {name} does not answer")));
+                }
+                break;
+            }
+            match answers.recv_timeout(left.unwrap_or(LOOK).min(LOOK)) {
+                Ok((worker, answer)) if workers.contains(&worker) => {
+                    all.entry(worker).or_insert(answer);
+                }
+                Ok(_) => {}
+                // Who has been lost for long says nothing more.
+                Err(_) => workers.iter().for_each(|worker| {
+                    if let Some(error) = self.handles[*worker].lost() {
+                        all.entry(*worker).or_insert(Err(error));
+                    }
+                }),
+            }
+            if !has_failed && (is_cancelled() || all.values().any(Result::is_err)) {
+                has_failed = true;
+                self.cancel();
+                let grace = Instant::now() + FAILED_WAIT;
+                deadline = Some(deadline.map_or(grace, |deadline| deadline.min(grace)));
+            }
+        }
+        let (done, failed): (Vec<_>, Vec<_>) = all.into_values().partition(Result::is_ok);
+        let errors = failed.into_iter().filter_map(Result::err);
+        match errors.min_by_key(echo) {
+            Some(error) => Err(error),
+            None if is_cancelled() => Err(Error::interrupted()),
+            None => Ok(done.into_iter().flatten().collect()),
+        }
+    }
+}
+
+/// How likely a failure only follows from another.
+fn echo(error: &Error) -> u8 {
+    match error.kind() {
+        Kind::Interrupted => 1,
+        _ => 0,
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.close(&[]);
+    }
+}
+
+impl Seen {
+    fn on_event(&self, worker: usize, handle: &Arc<WorkerHandle>, id: (u64, u32), event: Event) {
+        match event {
+            Event::Told(tell, body) => self.on_tell(worker, handle, id, (tell, body)),
+            Event::Lost(error) => {
+                let name = &handle.member().name;
+                let lost = || {
+                    let message = format!("worker {name} is lost: {}", error.message());
+                    let remedy = "start it again; what it had not committed is gone";
+                    Error::resource(message).remedy(error.advice().unwrap_or(remedy))
+                };
+                // It owes one answer at most, and the ends of its instances.
+                let _ = self.answers.send((worker, Err(lost())));
+                for (module, of) in self.placement.of.iter().enumerate() {
+                    for (number, _) in of.iter().enumerate().filter(|(_, at)| **at == worker) {
+                        self.on_end(Ended { instance: (module, number), result: Err(lost()) });
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_tell(
+        &self,
+        worker: usize,
+        handle: &Arc<WorkerHandle>,
+        id: (u64, u32),
+        (tell, body): (Tell, Buffer),
+    ) {
+        match tell {
+            Tell::Done => {
+                // Who waits for answers may have gone.
+                let _ = self.answers.send((worker, Outcome::read(&body)));
+            }
+            Tell::Closed => drop(self.closed.send(worker)),
+            Tell::Broken { error } => handle.lose(&error),
+            Tell::Failed { error } => {
+                let place = |error: Error| error.at(format!("worker {}", handle.member().name));
+                let _ = self.answers.send((worker, Err(place(error))));
+            }
+            Tell::Ended { instance, error } => {
+                let place = |error: Error| error.at(format!("worker {}", handle.member().name));
+                self.on_end(Ended { instance, result: error.map_or(Ok(()), |e| Err(place(e))) });
+            }
+            Tell::Look(look) => self.on_look(worker, look),
+            Tell::Next { call, name } => {
+                let number = self.table.next(&name);
+                handle.ask(id, &Ask::Number { call, number }, vec![]);
+            }
+            Tell::Bring { call, name, member } => {
+                let asker = handle.clone();
+                let reply = Box::new(move |values: Vec<Vec<u8>>| {
+                    let lengths = values.iter().map(Vec::len).collect();
+                    let body = vec![Buffer::from_vec(values.concat())];
+                    asker.ask(id, &Ask::Gathered { call, lengths }, body);
+                });
+                if let Err(error) = self.table.bring(&name, member, body.to_vec(), reply) {
+                    self.network.fail(error);
+                }
+            }
+        }
+    }
+
+    fn on_look(&self, worker: usize, look: Look) {
+        for (module, number, told) in &look.instances {
+            if let Some(metrics) = self.metrics.get(*module).and_then(|of| of.get(*number)) {
+                metrics.tell(*told);
+            }
+        }
+        lock(&self.looks)[worker].1 = Some(look);
+    }
+
+    /// Every end counts once, whoever tells it.
+    fn on_end(&self, ended: Ended) {
+        let (module, number) = ended.instance;
+        let first = lock(&self.ended)
+            .get_mut(module)
+            .and_then(|of| of.get_mut(number))
+            .is_some_and(|told| !std::mem::replace(told, true));
+        if first {
+            // One that fails ends it for all.
+            let failed = ended.result.is_err();
+            (self.on_ended)(ended);
+            if failed {
+                self.cancel.cancel();
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,202 @@
+//! Several processes as one cluster: who they are, how a master speaks to them, what runs there.
+//!
+//! A *driver* finds machines, starts workers and notices their death; nothing else knows which one
+//! it is. A worker (`server.rs`) listens; a master calls it, and asks it for its part of a flow
+//! (`part.rs`, `control.rs`). Batches go from worker to worker over connections of their own, which
+//! are made for one attempt at one flow (`attempt.rs`) and end with it.
+
+pub mod attempt;
+mod calls;
+pub mod control;
+pub mod driver;
+mod handle;
+pub mod join;
+pub mod launch;
+pub mod launching;
+pub mod listing;
+pub mod open;
+mod part;
+pub mod processes;
+mod sender;
+pub mod server;
+pub mod start;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use euphrates_flow::{Error, Result};
+use euphrates_wire::{Caps, Greeting};
+
+pub use crate::placement::Member;
+pub use driver::Driver;
+pub use euphrates_wire::{Address, Secret, Security};
+use handle::WorkerHandle;
+pub use server::{Server, Setting};
+
+/// The version that workers and masters must share.
+pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+/// A worker that does not answer for so long after its start is not coming.
+const START_WAIT: Duration = Duration::from_secs(30);
+/// The name under which a master calls.
+pub(crate) const MASTER: &str = "master";
+
+/// Workers that a master has called, and keeps for any number of flows. They end with it, as far as
+/// the driver has started them.
+pub struct Cluster {
+    handles: Vec<Arc<WorkerHandle>>,
+    driver: Box<dyn Driver>,
+    security: Security,
+    flows: AtomicU64,
+}
+
+impl Cluster {
+    /// Has the driver start its workers, and calls them. Fails, and stops them, if one cannot be
+    /// reached.
+    pub fn open(driver: Box<dyn Driver>, secret: &Secret, security: Security) -> Result<Cluster> {
+        let opened = call_all(driver.as_ref(), secret, security);
+        let handles = opened.inspect_err(|_| driver.stop())?;
+        let by_name: Vec<_> = handles.iter().map(Arc::downgrade).collect();
+        driver.on_lost(Box::new(move |name, error| {
+            let handles = by_name.iter().filter_map(std::sync::Weak::upgrade);
+            handles
+                .filter(|handle| handle.member().name == name)
+                .for_each(|handle| handle.lose(&error));
+        }));
+        // No two masters of one worker have flows of one number.
+        let digits = Secret::random()?.to_text();
+        let first = u64::from_str_radix(&digits[..16], 16).expect("hexadecimal digits");
+        Ok(Cluster { handles, driver, security, flows: AtomicU64::new(first | 1) })
+    }
+
+    /// The workers that are there.
+    pub fn members(&self) -> Vec<Member> {
+        self.living().iter().map(|handle| handle.member().clone()).collect()
+    }
+
+    /// Bytes that all control connections have carried.
+    pub fn control_bytes(&self) -> u64 {
+        self.handles.iter().map(|handle| handle.bytes()).sum()
+    }
+
+    pub(crate) fn living(&self) -> Vec<Arc<WorkerHandle>> {
+        self.handles.iter().filter(|handle| handle.lost().is_none()).cloned().collect()
+    }
+
+    pub(crate) fn security(&self) -> Security {
+        self.security
+    }
+
+    pub(crate) fn next_flow(&self) -> u64 {
+        self.flows.fetch_add(2, Relaxed)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.handles.iter().for_each(|handle| handle.close());
+        self.driver.stop();
+    }
+}
+
+fn call_all(
+    driver: &dyn Driver,
+    secret: &Secret,
+    security: Security,
+) -> Result<Vec<Arc<WorkerHandle>>> {
+    let names = driver.workers()?;
+    if names.is_empty() {
+        return Err(Error::usage("the cluster has no workers").remedy("ask for at least one"));
+    }
+    names.iter().try_for_each(|name| check_name(name))?;
+    names.iter().try_for_each(|name| {
+        driver.start(name).map_err(|error| error.at(format!("worker {name}")))
+    })?;
+    let deadline = Instant::now() + START_WAIT;
+    let call = |name: &String| {
+        let handle = handle::call(driver, name, secret, security, deadline);
+        handle.map_err(|error| error.at(format!("worker {name}")))
+    };
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = names.iter().map(|name| scope.spawn(|| call(name))).collect();
+        let joined = calls.into_iter().map(|call| call.join());
+        joined
+            .map(|handle| handle.unwrap_or_else(|_| Err(Error::failed("calling it failed"))))
+            .collect()
+    })
+}
+
+/// Refuses a worker the name under which masters call: a flow would take one for the other.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if name != MASTER {
+        return Ok(());
+    }
+    let message =
+        format!("a worker cannot be called `{MASTER}`, as the program that runs flows is");
+    Err(Error::usage(message).remedy("call it something else: `euphrates worker --name NAME`"))
+}
+
+/// Refuses a path that workers cannot be told: what a master says is text.
+pub(crate) fn check_path(path: &Path) -> Result<()> {
+    if path.to_str().is_some() {
+        return Ok(());
+    }
+    let message = format!("workers cannot be told of {path:?}: its name is not UTF-8");
+    Err(Error::usage(message).remedy("rename it, or make a link to it with a name that is UTF-8"))
+}
+
+/// What an end says of itself.
+pub(crate) fn greeting(name: &str, purpose: &str, (flow, epoch): (u64, u32)) -> Greeting {
+    Greeting {
+        name: name.to_string(),
+        purpose: purpose.to_string(),
+        flow,
+        epoch,
+        lane: 0,
+        program: PROGRAM.to_string(),
+        caps: Caps::KNOWN,
+        abilities: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use euphrates_flow::{Kind, Registry};
+
+    use super::join::StaticDriver;
+    use super::*;
+
+    #[test]
+    fn a_worker_called_as_masters_are_is_refused_where_it_starts_and_where_it_is_called() {
+        let address: Address = "unix:/never/listened/at".parse().unwrap();
+        let secret = Secret::random().unwrap();
+        let (driver, _) = StaticDriver::new(vec![(MASTER.into(), address.clone())]);
+        let called = Cluster::open(Box::new(driver), &secret, Security::Token).map(drop);
+        let setting = Setting {
+            member: Member::called(MASTER.into()),
+            listen: address,
+            secret,
+            security: Security::Token,
+            scratch: vec![],
+        };
+        let started = Server::start(setting, Registry::default(), || ()).map(drop);
+        for refused in [called, started] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage, "{error}");
+            assert!(error.advice().unwrap().contains("--name"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_no_text_is_refused_with_a_way_out() {
+        check_path(Path::new("/data/\u{e9}")).unwrap();
+        let error = check_path(Path::new(OsStr::from_bytes(b"/data/\xff"))).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+        assert!(error.to_string().contains(r"/data/\xFF"), "{error}");
+        assert!(error.advice().unwrap().contains("link"), "{error}");
+    }
+}

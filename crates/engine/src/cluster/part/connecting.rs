@@ -1,0 +1,102 @@
+//! The connections of a part to those of other workers: who calls whom, and when all are there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use std::{iter, thread};
+
+use euphrates_flow::{Error, Kind, Result};
+use euphrates_wire::{Connection, Security, dial};
+
+use super::Part;
+use super::runner::Runner;
+use crate::cluster::control::{Outcome, Plan};
+use crate::cluster::greeting;
+use crate::worker::peers;
+
+/// How long the other workers have to be called, each after the one before.
+const CONNECT_WAIT: Duration = Duration::from_secs(10);
+/// When one that did not answer is called again.
+const CALL_AGAIN: Duration = Duration::from_millis(20);
+/// Calls at a time.
+const CALLERS_MAX: usize = 8;
+
+/// Who calls the others, and with what.
+struct Caller<'a> {
+    plan: &'a Plan,
+    part: &'a Arc<Part>,
+    security: Security,
+}
+
+impl Runner {
+    /// Calls every worker that comes before this one and shares a queue with it: the nearest first,
+    /// so that they are not all called by everybody at once, and several at a time, for some may be
+    /// far away.
+    pub(super) fn call_others(&self) -> Result<()> {
+        let Some(flow) = &self.flow else { return Err(Error::failed("it is not prepared")) };
+        let me = self.plan.placement.me;
+        let others = peers(flow, &self.plan.placement).into_iter().filter(|other| *other < me);
+        let lanes = 0..self.plan.lanes;
+        let calls = others.rev().flat_map(|other| lanes.clone().map(move |lane| (other, lane)));
+        let calls: Vec<(usize, usize)> = calls.collect();
+        let security = self.state.setting.security;
+        let caller = Caller { plan: &self.plan, part: &self.part, security };
+        let next = AtomicUsize::new(0);
+        let call_some = || {
+            iter::from_fn(|| calls.get(next.fetch_add(1, Relaxed)))
+                .try_for_each(|(other, lane)| caller.connect(*other, *lane))
+        };
+        thread::scope(|scope| {
+            let threads = 0..calls.len().min(CALLERS_MAX);
+            let threads: Vec<_> = threads.map(|_| scope.spawn(call_some)).collect();
+            let panicked = |_| Err(Error::failed("calling panicked"));
+            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(panicked))
+        })
+    }
+
+    /// As long as others come, those that are missing may come.
+    pub(super) fn on_connected(&mut self) {
+        self.connecting = self.connecting.map(|_| Instant::now());
+        self.look_at_connections();
+    }
+
+    pub(super) fn look_at_connections(&mut self) {
+        let (Some(since), Some(flow)) = (self.connecting, &self.flow) else { return };
+        let others = peers(flow, &self.plan.placement);
+        let missing = others.iter().find(|other| !self.part.network.is_connected(**other));
+        match missing {
+            None => self.answer(Ok(Outcome::default())),
+            Some(other) if since.elapsed() > CONNECT_WAIT => {
+                let name = &self.plan.names[*other];
+                let error = Error::resource(format!("worker {name} has not called"));
+                self.answer(Err(error.remedy("look at the network between the workers")));
+            }
+            Some(_) => return,
+        }
+        self.connecting = None;
+    }
+}
+
+impl Caller<'_> {
+    fn connect(&self, other: usize, lane: usize) -> Result<()> {
+        let place = |error: Error| error.at(format!("worker {}", self.plan.names[other]));
+        self.part.welcome(other, lane, self.call(other, lane).map_err(place)?)
+    }
+
+    /// Calls until there is an answer: whoever is called by many may have no time yet.
+    fn call(&self, other: usize, lane: usize) -> Result<Connection> {
+        let Caller { plan, part, security } = self;
+        let name = &plan.names[plan.placement.me];
+        let greeting = greeting(name, "batches", part.network.attempt()).on_lane(lane);
+        let deadline = Instant::now() + CONNECT_WAIT;
+        loop {
+            match dial(&plan.addresses[other], &greeting, part.secret(), *security, CONNECT_WAIT) {
+                Err(error) if error.kind() == Kind::Resource && Instant::now() < deadline => {
+                    part.cancel.check()?;
+                    thread::sleep(CALL_AGAIN);
+                }
+                called => return called,
+            }
+        }
+    }
+}

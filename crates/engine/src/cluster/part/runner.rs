@@ -1,0 +1,345 @@
+//! What a part's thread does: one step after the other, as it is asked.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use arrow::buffer::Buffer;
+use euphrates_flow::check::{Checked, check_part};
+use euphrates_flow::metrics::Told;
+use euphrates_flow::perturbation::Workers;
+use euphrates_flow::{Error, Kind, NoExchange, Result, Setup};
+use euphrates_io::buffer::pool;
+use euphrates_io::disk::{DiskCounts, disk_counts};
+use euphrates_policy::memory;
+
+use super::{Event, Part};
+use crate::cluster::calls::Calls;
+use crate::cluster::control::{Ask, Look, Outcome, Plan, Tell};
+use crate::cluster::sender::ControlSender;
+use crate::cluster::server::WorkerState;
+use crate::division;
+use crate::machine;
+use crate::master::CANCEL_GRACE;
+use crate::perturb::Perturber;
+use crate::placement::Placement;
+use crate::processors::ProcessClock;
+use crate::worker::{self, Ended, Prepared, Resources, Worker, panic_text};
+
+/// How often a part tells how it goes.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What runs on a part's thread.
+pub(super) struct Runner {
+    pub(super) state: Arc<WorkerState>,
+    pub(super) plan: Plan,
+    pub(super) master: ControlSender<Tell>,
+    pub(super) part: Arc<Part>,
+    calls: Arc<Calls>,
+    pub(super) flow: Option<Checked>,
+    prepared: Option<Prepared>,
+    worker: Option<Worker>,
+    perturber: Perturber,
+    began: Instant,
+    /// What the disks of this process had done before.
+    disks_before: Vec<DiskCounts>,
+    /// Since when the others are being called.
+    pub(super) connecting: Option<Instant>,
+}
+
+impl Runner {
+    pub(super) fn new(
+        state: &Arc<WorkerState>,
+        plan: Plan,
+        master: ControlSender<Tell>,
+        part: Arc<Part>,
+    ) -> Runner {
+        let calls = Arc::new(Calls::new(master.clone(), part.cancel.clone()));
+        Runner {
+            state: state.clone(),
+            plan,
+            master,
+            part,
+            calls,
+            flow: None,
+            prepared: None,
+            worker: None,
+            perturber: Perturber::default(),
+            began: Instant::now(),
+            disks_before: disk_counts(),
+            connecting: None,
+        }
+    }
+
+    /// Serves until the flow is forgotten. If it breaks down, its master hears of it, and does
+    /// without this worker: what it has here nobody can tell.
+    pub(super) fn live(mut self, heard: &Receiver<Event>) {
+        let run = || self.run(heard);
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(shown) => self.close(shown.as_deref()),
+            Err(panic) => {
+                let text = format!("panicked: {}", panic_text(panic.as_ref()));
+                let error = Error::failed(text).at(format!("flow {}", self.plan.document.name));
+                self.master.send(&Tell::Broken { error }, vec![]);
+                self.close(None);
+            }
+        }
+    }
+
+    /// Until the flow is to be forgotten: the modules that have been shown, if anybody can say.
+    fn run(&mut self, heard: &Receiver<Event>) -> Option<Vec<usize>> {
+        let prepared = self.prepare();
+        self.answer(prepared.map(|()| Outcome::default()));
+        let mut next = Instant::now() + LOOK;
+        loop {
+            // However much is heard, how it goes is told in time.
+            let now = Instant::now();
+            if now >= next {
+                next = now + LOOK;
+                self.look_at_connections();
+                self.look();
+            }
+            match heard.recv_timeout(next.saturating_duration_since(now)) {
+                Ok(Event::Asked(Ask::Close { shown }, _)) => return Some(shown),
+                Ok(Event::Alone) | Err(RecvTimeoutError::Disconnected) => return None,
+                Ok(Event::Asked(ask, body)) => self.on_ask(ask, &body),
+                Ok(Event::Ended(ended)) => self.on_ended(ended),
+                Ok(Event::Connected) => self.on_connected(),
+                Ok(Event::Lost(name, error)) => self.on_lost(&name, error),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        let Plan { document, home, placement, .. } = &self.plan;
+        let elsewhere = self.plan.elsewhere()?;
+        let registry = &self.state.registry;
+        let flow = check_part(document, registry, machine::cores(), home, &elsewhere)?;
+        let workers = Workers { names: &self.plan.names, of: &placement.of };
+        self.compare(&flow)?;
+        let list = &self.plan.perturbations;
+        self.perturber = Perturber::of_part(list, &flow, workers, home, placement.me)?;
+        let resources = self.resources(&flow)?;
+        pool().keep_at_most(memory::slabs_bytes_max(self.plan.memory_bytes));
+        let prepared = worker::prepare(&flow, &resources, &self.perturber, self.began)?;
+        self.part.dispatch.set(&flow, &prepared);
+        (self.flow, self.prepared) = (Some(flow), Some(prepared));
+        Ok(())
+    }
+
+    /// Fails if a module would read another table here than elsewhere.
+    fn compare(&self, flow: &Checked) -> Result<()> {
+        for node in &flow.nodes {
+            let there = self.plan.sees.get(&node.id);
+            if let (Some(here), Some(there)) = (node.placed.sees(), there)
+                && here != *there
+            {
+                let message = format!("it sees {here}; the program saw {there}");
+                return Err(Error::usage(message)
+                    .at(format!("module {}", node.id))
+                    .remedy("have all workers see the same, which nobody changes meanwhile"));
+            }
+        }
+        Ok(())
+    }
+
+    fn resources(&self, flow: &Checked) -> Result<Resources> {
+        let Plan { placement, home, run_id, memory_bytes, queues, .. } = &self.plan;
+        let division = queues.as_deref().map(division::named).transpose()?;
+        let scratch = [&self.plan.scratch, &self.state.setting.scratch];
+        let scratch = scratch.into_iter().find(|folders| !folders.is_empty()).cloned();
+        let worker = self.plan.names[placement.me].clone();
+        let setup = Setup {
+            module: String::new(),
+            worker: worker.clone(),
+            instance: 0,
+            instances: 1,
+            is_divided: division.is_some_and(division::is_static),
+            memory_bytes: 0,
+            budget_bytes: *memory_bytes,
+            scratch: scratch.unwrap_or_else(|| machine::scratch(home)),
+            home: home.clone(),
+            run_id: format!("{run_id}-{worker}-{}", self.part.network.attempt().1),
+            cancel: self.part.cancel.clone(),
+            commons: self.calls.clone(),
+            exchange: Arc::new(NoExchange),
+            is_whole: true,
+            instances_here: 1,
+        };
+        Ok(Resources {
+            workers: self.plan.addresses.len(),
+            division,
+            share_bytes: share(flow, placement, *memory_bytes),
+            setup,
+            placement: placement.clone(),
+            names: self.plan.names.as_slice().into(),
+            network: Some(self.part.network.clone()),
+        })
+    }
+
+    /// What was asked for is done, or not.
+    pub(super) fn answer(&self, done: Result<Outcome>) {
+        match done {
+            Ok(outcome) => self.master.send(&Tell::Done, outcome.write()),
+            Err(error) => self.master.send(&Tell::Failed { error }, vec![]),
+        }
+    }
+
+    fn on_ask(&mut self, ask: Ask, body: &Buffer) {
+        match ask {
+            Ask::Connect => {
+                self.connecting = Some(Instant::now());
+                if let Err(error) = self.call_others() {
+                    self.connecting = None;
+                    self.answer(Err(error));
+                }
+                self.look_at_connections();
+            }
+            Ask::Start => {
+                let started = self.start();
+                self.answer(started.map(|()| Outcome::default()));
+            }
+            Ask::Cancel => self.part.cancel.cancel(),
+            Ask::Settle => {
+                let settled = self.settle();
+                self.answer(settled);
+            }
+            Ask::Commit { modules } => {
+                let committed = self.commit(&modules);
+                self.answer(committed);
+            }
+            Ask::Number { call, number } => {
+                self.calls.answer(call, vec![number.to_le_bytes().into()])
+            }
+            Ask::Gathered { call, lengths } => {
+                let mut rest = body.as_slice();
+                let values = lengths.iter().map(|length| {
+                    let (value, behind) = rest.split_at(rest.len().min(*length));
+                    rest = behind;
+                    value.to_vec()
+                });
+                self.calls.answer(call, values.collect());
+            }
+            Ask::Prepare | Ask::Close { .. } => {}
+        }
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let prepared = self.prepared.take();
+        let prepared = prepared.ok_or_else(|| Error::failed("nothing stands ready"))?;
+        let part = self.part.clone();
+        let tell = Arc::new(move |ended| part.tell(Event::Ended(ended)));
+        self.worker = Some(prepared.start(&self.part.cancel, tell)?);
+        Ok(())
+    }
+
+    fn on_ended(&mut self, Ended { instance, result }: Ended) {
+        if let Some(worker) = &mut self.worker {
+            worker.left -= 1;
+        }
+        // What the network failed with is the cause of what was interrupted.
+        let error = result.err().map(|error| match error.kind() {
+            Kind::Interrupted => self.part.network.take_failure().unwrap_or(error),
+            _ => error,
+        });
+        if self.worker.as_ref().is_some_and(|worker| worker.left == 0) {
+            self.look();
+        }
+        self.master.send(&Tell::Ended { instance, error }, vec![]);
+    }
+
+    fn on_lost(&mut self, name: &str, error: Error) {
+        let is_done = self.worker.as_ref().is_some_and(|worker| worker.left == 0);
+        if !is_done {
+            let error = Error::resource(format!("worker {name} is lost: {}", error.message()));
+            self.part.network.fail(error);
+        }
+    }
+
+    /// Tells how it goes.
+    fn look(&mut self) {
+        let Some(worker) = &self.worker else { return };
+        self.perturber.on_look(self.began.elapsed().as_nanos() as u64);
+        let placement = &self.plan.placement;
+        let disks = disk_counts().into_iter().map(|disk| disk.since(&self.disks_before)).collect();
+        let clock = Some(ProcessClock::read());
+        let (mut look, mut cpu) = (Look { clock, disks, ..Look::default() }, Duration::ZERO);
+        for (node, of) in worker.instances.iter().enumerate() {
+            for instance in placement.here(node) {
+                let metrics = &of.metrics[instance];
+                let told = Told {
+                    counters: metrics.read(),
+                    state: metrics.state(),
+                    busy: metrics.busy_so_far(),
+                    times: metrics.thread().and_then(machine::thread_times),
+                };
+                cpu += told.times.map_or(told.busy, |(computed, _)| computed);
+                look.instances.push((node, instance, told));
+            }
+        }
+        self.part.cpu.fetch_max(cpu.as_nanos() as u64, Relaxed);
+        let waiting = |queues: &Vec<worker::Queue>| queues.iter().map(|queue| queue.fill().0).sum();
+        look.waiting_bytes = worker.queues.iter().map(waiting).collect();
+        self.master.send(&Tell::Look(look), vec![]);
+    }
+
+    fn settle(&self) -> Result<Outcome> {
+        let flow = self.flow.as_ref().ok_or_else(|| Error::failed("it is not prepared"))?;
+        let (mut staged, mut remarks) = (vec![], vec![]);
+        for (number, node) in flow.nodes.iter().enumerate() {
+            if self.plan.placement.here(number).next().is_none() {
+                continue;
+            }
+            let place = |error: Error| error.at(format!("module {}", node.id));
+            node.placed.settle().map_err(place)?;
+            staged.push((number, node.placed.staged().map_err(place)?));
+            remarks.extend(node.placed.remark().map(|remark| (number, remark)));
+        }
+        Ok(Outcome { staged, remarks })
+    }
+
+    fn commit(&self, modules: &[usize]) -> Result<Outcome> {
+        let flow = self.flow.as_ref().ok_or_else(|| Error::failed("it is not prepared"))?;
+        for node in modules.iter().filter_map(|number| flow.nodes.get(*number)) {
+            let place = |error: Error| error.at(format!("module {}", node.id));
+            node.placed.commit().map_err(place)?;
+        }
+        Ok(Outcome::default())
+    }
+
+    /// Forgets the flow. Instances that do not come back are left behind.
+    /// What was staged goes, but for modules that have been shown; if the master is gone, nobody
+    /// can say which.
+    fn close(mut self, shown: Option<&[usize]>) {
+        self.part.cancel.cancel();
+        self.part.network.disconnect();
+        let deadline = Instant::now() + CANCEL_GRACE;
+        if let Some(worker) = &mut self.worker {
+            while worker.threads.iter().any(|thread| !thread.is_finished()) {
+                if Instant::now() > deadline {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        for (number, node) in self.flow.iter().flat_map(|flow| &flow.nodes).enumerate() {
+            match shown {
+                Some(shown) if shown.contains(&number) => node.placed.on_committed(),
+                Some(_) => node.placed.abandon(),
+                None => node.placed.on_orphaned(),
+            }
+        }
+        self.master.send(&Tell::Closed, vec![]);
+    }
+}
+
+/// What an instance that can use memory may hold, of what its worker may.
+fn share(flow: &Checked, placement: &Placement, memory_bytes: usize) -> usize {
+    let here = |node: &usize| placement.here(*node).count();
+    let hungry = (0..flow.nodes.len()).filter(|node| flow.nodes[*node].spec.wants_memory);
+    let queue_bytes = flow.edges.iter().map(|edge| edge.bytes_max).sum();
+    memory::share(memory_bytes, queue_bytes, hungry.map(|node| here(&node)).sum())
+}

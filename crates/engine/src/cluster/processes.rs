@@ -1,0 +1,185 @@
+//! Workers on this machine, one process each: true parallelism for Python, and what most tests use.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use euphrates_flow::{Error, Result};
+use euphrates_wire::{Address, Secret};
+
+use super::driver::{Driver, OnLost};
+use super::open::ClusterOptions;
+
+/// How often children are looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// What a worker that is told to end may still take.
+const STOP_WAIT: Duration = Duration::from_secs(2);
+
+/// So many child processes that listen at unix sockets in a folder of their owner's alone.
+pub struct Processes {
+    command: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    names: Vec<String>,
+    /// Each gets its share of the machine's processors.
+    cores: usize,
+    folder: PathBuf,
+    shared: Arc<Shared>,
+    watch: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    children: Vec<(String, Child)>,
+    on_lost: Option<OnLost>,
+    is_over: bool,
+}
+
+impl Processes {
+    /// `workers` processes, each started by a command with a few more arguments.
+    pub fn new(workers: usize, options: &ClusterOptions, secret: &Secret) -> Result<Processes> {
+        let ClusterOptions { worker_command, worker_environment, .. } = options.clone();
+        let folder = private_folder()?;
+        secret.write(&folder.join("token"))?;
+        let names = (0..workers).map(|number| format!("w{number}")).collect();
+        let cores = (crate::machine::cores() / workers.max(1)).max(1);
+        Ok(Processes {
+            command: worker_command,
+            environment: worker_environment,
+            names,
+            cores,
+            folder,
+            shared: Arc::default(),
+            watch: Mutex::default(),
+        })
+    }
+
+    fn socket(&self, worker: &str) -> PathBuf {
+        self.folder.join(worker)
+    }
+}
+
+impl Driver for Processes {
+    fn workers(&self) -> Result<Vec<String>> {
+        Ok(self.names.clone())
+    }
+
+    fn start(&self, worker: &str) -> Result<()> {
+        let (program, arguments) = self.command.split_first().expect("a command has a program");
+        let mut command = Command::new(program);
+        command.envs(self.environment.iter().cloned());
+        command.args(arguments).args(["--name", worker]);
+        command.arg("--listen").arg(format!("unix:{}", self.socket(worker).display()));
+        command.arg("--token-file").arg(self.folder.join("token"));
+        command.args(["--cores", &self.cores.to_string()]).stdin(Stdio::null());
+        // It ends with us, and a Ctrl-C at the terminal is ours alone to handle.
+        command.arg("--child-of").arg(std::process::id().to_string()).process_group(0);
+        let child = command.spawn().map_err(|error| Error::os("run", program, &error))?;
+        self.shared.lock().children.push((worker.to_string(), child));
+        Ok(())
+    }
+
+    fn address(&self, worker: &str) -> Result<Option<Address>> {
+        if let Some(error) = self.shared.lock().ended(worker) {
+            return Err(error);
+        }
+        let socket = self.socket(worker);
+        Ok(socket.exists().then_some(Address::Unix(socket)))
+    }
+
+    fn on_lost(&self, tell: OnLost) {
+        self.shared.lock().on_lost = Some(tell);
+        let shared = self.shared.clone();
+        let watch = thread::Builder::new().name("children".into()).spawn(move || shared.watch());
+        *self.watch.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = watch.ok();
+    }
+
+    fn stop(&self) {
+        let children = {
+            let mut state = self.shared.lock();
+            state.is_over = true;
+            std::mem::take(&mut state.children)
+        };
+        if let Some(watch) = self.watch.lock().unwrap_or_else(|p| p.into_inner()).take() {
+            // It looks and sleeps; it has nothing to fail with.
+            let _ = watch.join();
+        }
+        let deadline = Instant::now() + STOP_WAIT;
+        for (_, mut child) in children {
+            // Their master's Bye has reached them, or they are told by the closed connection.
+            while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Tells of every child that ends by itself.
+    fn watch(&self) {
+        loop {
+            {
+                let mut state = self.lock();
+                if state.is_over {
+                    return;
+                }
+                let names: Vec<String> =
+                    state.children.iter().map(|(name, _)| name.clone()).collect();
+                for name in names {
+                    if let Some(error) = state.ended(&name) {
+                        state.children.retain(|(of, _)| *of != name);
+                        if let Some(tell) = &state.on_lost {
+                            tell(&name, error);
+                        }
+                    }
+                }
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+impl State {
+    /// How a child has ended, if it has.
+    fn ended(&mut self, worker: &str) -> Option<Error> {
+        let (_, child) = self.children.iter_mut().find(|(name, _)| name == worker)?;
+        let status = child.try_wait().ok()??;
+        let error = Error::resource(format!("its process has ended: {status}"));
+        Some(error.remedy("look at what it wrote to standard error"))
+    }
+}
+
+/// A new folder that nobody else may enter.
+fn private_folder() -> Result<PathBuf> {
+    let name = format!("euphrates-{}", crate::machine::run_id());
+    let place = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let made = |parent: PathBuf| {
+        let folder = parent.join(&name);
+        fs::DirBuilder::new().mode(0o700).create(&folder).map(|()| folder)
+    };
+    let folder = made(place).or_else(|_| made(std::env::temp_dir()));
+    folder.map_err(|error| Error::os("make a folder in", std::env::temp_dir(), &error))
+}

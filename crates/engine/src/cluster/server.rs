@@ -1,0 +1,262 @@
+//! A worker's front door: masters call it and are served, other workers call it and are handed to
+//! the flow they say they belong to.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{Error, Registry, Result};
+use euphrates_wire::{Address, Connection, Frame, Header, Kind, Lane, Listener, Secret, Security};
+
+use super::control::{self, Ask, Plan, Tell};
+use super::launch;
+use super::launch::programs::{MasterSession, ProgramTable};
+use super::part::Part;
+use super::sender::ControlSender;
+use super::{check_name, greeting};
+use crate::placement::Member;
+
+/// What the parts of a worker that ends may take to come to their end.
+const END_WAIT: Duration = Duration::from_secs(3);
+
+/// What a worker is started with.
+pub struct Setting {
+    /// What it is, and is called.
+    pub member: Member,
+    /// Where it listens.
+    pub listen: Address,
+    /// What masters must know.
+    pub secret: Secret,
+    /// How others are kept out.
+    pub security: Security,
+    /// Folders for what does not fit the memory.
+    pub scratch: Vec<PathBuf>,
+}
+
+/// A worker that listens. Dropping it ends it and all it does.
+pub struct Server {
+    listener: Listener,
+    state: Arc<WorkerState>,
+}
+
+/// What all connections of a worker share.
+pub(super) struct WorkerState {
+    pub registry: Registry,
+    pub setting: Setting,
+    parts: Mutex<HashMap<u64, Arc<Part>>>,
+    /// Parts whose threads have not ended.
+    pub busy: Arc<Busy>,
+    /// What runs here, for whoever asks.
+    programs: Arc<ProgramTable>,
+    /// Masters that are there.
+    masters: Mutex<usize>,
+    on_alone: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Server {
+    /// Listens; `on_alone` is called whenever the last master has gone.
+    pub fn start(
+        setting: Setting,
+        registry: Registry,
+        on_alone: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Server> {
+        check_name(&setting.member.name)?;
+        let (address, security) = (setting.listen.clone(), setting.security);
+        let me = greeting(&setting.member.name, "worker", (0, 0));
+        let state = Arc::new(WorkerState {
+            registry,
+            setting,
+            parts: Mutex::default(),
+            busy: Arc::default(),
+            programs: Arc::new(ProgramTable::new()?),
+            masters: Mutex::default(),
+            on_alone: Box::new(on_alone),
+        });
+        let (known, called) = (state.clone(), state.clone());
+        let keys = Arc::new(move |flow: u64| match flow {
+            0 => Some(known.setting.secret.clone()),
+            flow => known.part(flow).map(|part| part.secret().clone()),
+        });
+        let on_call = move |connection| serve(&called, connection);
+        let listener = Listener::bind(&address, me, keys, security, on_call)?;
+        Ok(Server { listener, state })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &Address {
+        self.listener.address()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let parts: Vec<_> = lock(&self.state.parts).drain().map(|(_, part)| part).collect();
+        parts.iter().for_each(|part| part.lose());
+        // What they have staged goes before the process does.
+        self.state.busy.wait(END_WAIT);
+        self.state.programs.close();
+    }
+}
+
+/// Counts what is still at work.
+#[derive(Default)]
+pub(super) struct Busy {
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+/// One that is at work until this is dropped.
+pub(super) struct AtWork(Arc<Busy>);
+
+impl Busy {
+    pub fn begin(self: &Arc<Busy>) -> AtWork {
+        *lock(&self.count) += 1;
+        AtWork(self.clone())
+    }
+
+    fn wait(&self, time: Duration) {
+        let waiting = |count: &mut usize| *count > 0;
+        drop(self.changed.wait_timeout_while(lock(&self.count), time, waiting));
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        *lock(&self.0.count) -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+impl WorkerState {
+    /// There is a part of a flow.
+    pub fn know(&self, flow: u64, part: &Arc<Part>) {
+        lock(&self.parts).insert(flow, part.clone());
+    }
+
+    fn part(&self, flow: u64) -> Option<Arc<Part>> {
+        lock(&self.parts).get(&flow).cloned()
+    }
+}
+
+fn serve(state: &Arc<WorkerState>, connection: Connection) {
+    let served = match connection.peer.purpose.as_str() {
+        "control" => serve_master(state, connection),
+        "batches" => match state.part(connection.peer.flow) {
+            Some(part) => part.on_call(connection),
+            None => Ok(()),
+        },
+        other => Err(Error::usage(format!("nobody here knows what `{other}` is for"))),
+    };
+    // The caller sees that the connection is gone; there is nobody else to tell.
+    drop(served);
+}
+
+/// What comes from a master.
+enum Heard {
+    Asked(Header, Ask, Buffer),
+    /// Something about programs, with the number of the launch.
+    Launch(u64, launch::Ask, Buffer),
+    Gone,
+}
+
+fn serve_master(state: &Arc<WorkerState>, connection: Connection) -> Result<()> {
+    let (hear, heard) = channel();
+    let ended = hear.clone();
+    let on_frame = move |frame: Frame| {
+        // The session lives as long as the lane.
+        let _ = hear.send(Heard::of(frame).unwrap_or(Heard::Gone));
+    };
+    let on_end = move |_| drop(ended.send(Heard::Gone));
+    let name = format!("control {}", connection.peer.name);
+    let lane = Lane::start(connection, &name, on_frame, on_end)?;
+    ControlSender::of_cluster(&lane).send(&state.setting.member, vec![]);
+    *lock(&state.masters) += 1;
+    session(state, &lane, &heard);
+    let left = {
+        let mut masters = lock(&state.masters);
+        *masters -= 1;
+        *masters
+    };
+    if left == 0 {
+        (state.on_alone)();
+    }
+    Ok(())
+}
+
+impl Heard {
+    fn of(frame: Frame) -> Result<Heard> {
+        let Frame { header, meta, body } = frame;
+        Ok(match header.kind {
+            Kind::Launch => Heard::Launch(header.flow, control::read(&meta)?, body),
+            _ => Heard::Asked(header, control::read(&meta)?, body),
+        })
+    }
+}
+
+/// Serves one master until it is gone; its flows and programs go with it.
+fn session(state: &Arc<WorkerState>, lane: &Lane, heard: &Receiver<Heard>) {
+    let mut own: Vec<u64> = vec![];
+    let mut master = MasterSession::new(&state.programs, lane.clone());
+    loop {
+        let (header, ask, body) = match heard.recv() {
+            Ok(Heard::Asked(header, ask, body)) => (header, ask, body),
+            Ok(Heard::Launch(number, ask, body)) => {
+                master.on_ask(number, ask, body);
+                continue;
+            }
+            Ok(Heard::Gone) | Err(_) => break,
+        };
+        match ask {
+            Ask::Prepare => {
+                let attempt = (header.flow, header.epoch);
+                own.push(header.flow);
+                let begun = control::read::<Plan>(&body).and_then(|plan| {
+                    let (name, here) = (plan.document.name.clone(), plan.placement.first_here());
+                    let part = Part::start(state, attempt, plan, lane.clone())?;
+                    master.on_flow(attempt, name, here, part.cpu.clone());
+                    Ok(())
+                });
+                match begun {
+                    Ok(()) => {}
+                    Err(error) => {
+                        lock(&state.parts).remove(&header.flow);
+                        let sender = ControlSender::of_attempt(lane, attempt);
+                        sender.send(&Tell::Failed { error }, vec![]);
+                    }
+                }
+            }
+            Ask::Close { .. } => {
+                let part = lock(&state.parts).remove(&header.flow);
+                own.retain(|flow| *flow != header.flow);
+                master.on_flow_end(header.flow);
+                if let Some(part) = part {
+                    part.ask(ask, body);
+                }
+            }
+            ask => {
+                if let Some(part) = state.part(header.flow) {
+                    part.ask(ask, body);
+                }
+            }
+        }
+    }
+    for flow in own {
+        let part = lock(&state.parts).remove(&flow);
+        part.iter().for_each(|part| part.lose());
+    }
+}
+
+/// Runs something beside the connections.
+pub(super) fn beside(name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
+    let spawned = thread::Builder::new().name(name).spawn(run);
+    let failed = |error| Error::resource(format!("cannot start a thread: {error}"));
+    spawned.map(drop).map_err(failed)
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,273 @@
+//! Starting a flow on a cluster: who does what, and the master's own part.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+use euphrates_flow::check::{Checked, CheckedNode, check};
+use euphrates_flow::perturbation::Workers;
+use euphrates_flow::{Cancel, Document, Error, NoExchange, Registry, Result, Setup};
+use euphrates_policy::memory;
+use euphrates_wire::{Address, Secret};
+use serde_json::Value;
+
+use super::attempt::{Attempt, MasterSide};
+use super::control::{FactsTold, Plan, name_of};
+use super::handle::WorkerHandle;
+use super::{Cluster, MASTER, check_path};
+use crate::commons::Here;
+use crate::dispatch::Dispatch;
+use crate::division;
+use crate::machine;
+use crate::master::{Deployment, Options, Running};
+use crate::network::{Network, lanes};
+use crate::perturb::Perturber;
+use crate::placement::{Member, Placement, place, settle_counts};
+use crate::recovery::{Again, find_loss, is_repeatable};
+use crate::watch::Watch;
+use crate::worker::{self, Ended, OnEnded, Resources};
+
+/// A flow that has been checked for a cluster.
+pub struct Bound {
+    /// Its variables bound, and all its counts said.
+    pub document: Document,
+    /// As checked.
+    pub flow: Checked,
+    /// By module and instance: the worker; the master comes after all others.
+    pub of: Vec<Vec<usize>>,
+    handles: Vec<Arc<WorkerHandle>>,
+    members: Vec<Member>,
+}
+
+/// Checks a flow, and says where its instances will be.
+pub fn prepare(
+    cluster: &Cluster,
+    document: &Document,
+    registry: &Registry,
+    options: &Options,
+) -> Result<Bound> {
+    let handles = cluster.living();
+    let members: Vec<Member> = handles.iter().map(|handle| handle.member().clone()).collect();
+    if members.is_empty() {
+        return Err(Error::resource("all workers of the cluster are lost").remedy("open it again"));
+    }
+    let mut document = document.bind(&options.variables)?;
+    settle_counts(&mut document, &members)?;
+    let cores = members.iter().map(|member| member.cores.max(1)).sum();
+    let flow = check(&document, registry, options.cores.unwrap_or(cores), &options.home())?;
+    let folder = std::env::current_dir();
+    let folder = folder.map_err(|error| Error::os("find", "the current folder", &error))?;
+    for node in &mut document.modules {
+        let checked = flow.nodes.iter().find(|checked| checked.id == node.id);
+        node.count = checked.map(|checked| checked.count);
+        let standing = checked.and_then(|checked| checked.placed.standing_at(&folder));
+        if let Some(Value::Object(config)) = standing {
+            node.config = config;
+        }
+    }
+    let of = place(&flow, &members)?;
+    Ok(Bound { document, flow, of, handles, members })
+}
+
+/// Checks and starts; does not wait.
+pub fn start(
+    cluster: &Arc<Cluster>,
+    document: &Document,
+    registry: &Registry,
+    options: &Options,
+) -> Result<Running> {
+    let (began, mut losses) = (Instant::now(), vec![]);
+    let mut again = Again {
+        cluster: Arc::downgrade(cluster),
+        document: document.clone(),
+        registry: registry.clone(),
+        options: Options { cluster: None, ..options.clone() },
+        epoch: 1,
+    };
+    let (started, cancel) = attempt(&mut again, began, &mut losses)?;
+    let Started { flow, parts, deployment, watch } = started;
+    let switches = (options.perturbations.clone(), Arc::new(Cancel::default()), began);
+    let running = Running::new(flow, parts, deployment, Some(watch), switches);
+    let mut running = running.repeatable(cancel, again);
+    running.losses = losses;
+    Ok(running)
+}
+
+/// Begins an attempt with the workers that are there, and another without those that are lost
+/// before it is under way. Gives the attempt and its switch.
+pub(crate) fn attempt(
+    again: &mut Again,
+    began: Instant,
+    losses: &mut Vec<String>,
+) -> Result<(Started, Arc<Cancel>)> {
+    let closed = || Error::resource("the cluster has been closed");
+    loop {
+        let Again { cluster, document, registry, options, epoch } = &*again;
+        let cluster = &cluster.upgrade().ok_or_else(closed)?;
+        let bound = prepare(cluster, document, registry, options)?;
+        let cancel = &Arc::new(Cancel::default());
+        let starting = Starting { cluster, options, epoch: *epoch, bound: &bound, cancel, began };
+        let error = match starting.start() {
+            Ok((parts, deployment, watch)) => {
+                let started = Started { flow: bound.flow, parts, deployment, watch };
+                return Ok((started, cancel.clone()));
+            }
+            Err(error) => error,
+        };
+        cancel.cancel();
+        bound.flow.nodes.iter().for_each(|node| {
+            node.placed.abandon();
+            node.placed.reclaim();
+        });
+        if !is_repeatable(&bound.flow) || !again.may_be() {
+            return Err(error);
+        }
+        let lost = || bound.handles.iter().find_map(|handle| handle.loss());
+        let Some(loss) = find_loss(&error, lost) else { return Err(error) };
+        losses.push(format!("{loss}; the flow began without it"));
+        again.epoch += 1;
+    }
+}
+
+struct Starting<'a> {
+    epoch: u32,
+    cluster: &'a Arc<Cluster>,
+    options: &'a Options,
+    bound: &'a Bound,
+    cancel: &'a Arc<Cancel>,
+    began: Instant,
+}
+
+/// The instances, and where their ends are told.
+type Parts = (worker::Worker, Receiver<Ended>);
+
+/// An attempt that has begun.
+pub(crate) struct Started {
+    pub flow: Checked,
+    pub parts: Parts,
+    pub deployment: Deployment,
+    pub watch: Watch,
+}
+
+impl Starting<'_> {
+    fn start(&self) -> Result<(Parts, Deployment, Watch)> {
+        let Bound { flow, of, handles, .. } = self.bound;
+        let secret = Secret::random()?;
+        let id = (self.cluster.next_flow(), self.epoch);
+        let placement = Placement { me: handles.len(), of: of.clone() };
+        let run_id = machine::run_id();
+        let plan = self.plan(&placement, &secret, &run_id)?;
+        let processes = (handles.len() + 1, plan.lanes);
+        let network = Network::new(id, placement.me, processes, self.cancel.clone());
+        let dispatch = Dispatch::new(network.clone());
+        let own = MasterSide { network, dispatch, table: Arc::default() };
+        let home = self.options.home();
+        let known = Workers { names: &plan.names, of };
+        let list = &self.options.perturbations;
+        let mut perturber = Perturber::of_part(list, flow, known, &home, placement.me)?;
+        let resources = self.resources(&placement, &own, &run_id);
+        let prepared = worker::prepare(flow, &resources, &perturber, self.began)?;
+        own.dispatch.set(flow, &prepared);
+        let (tell, ended) = channel();
+        let on_ended: OnEnded = Arc::new(move |end| drop(tell.send(end)));
+        let watched = (prepared.instances(), on_ended.clone());
+        let members = &self.bound.members;
+        let budget = |worker| budget(self.options, members, worker);
+        let budgets: Vec<usize> = (0..members.len()).map(budget).collect();
+        let planned = (flow, &plan, budgets.as_slice());
+        let attempt = Attempt::prepare(handles.clone(), planned, &own, watched, self.cancel)?;
+        let failing = own.network.clone();
+        attempt.connect(self.cluster, flow, &secret, move |error| failing.fail(error))?;
+        perturber.on_look(0);
+        let mut worker = prepared.start(self.cancel, on_ended)?;
+        worker.left = flow.nodes.iter().map(|node| node.count).sum();
+        let seen = Some(attempt.elsewhere());
+        let watch = Watch::start(flow, &worker, perturber, (&home, self.began), seen)?;
+        attempt.start()?;
+        let deployment = Deployment { placement, attempt: Some(attempt), run_id };
+        Ok(((worker, ended), deployment, watch))
+    }
+
+    fn plan(&self, placement: &Placement, secret: &Secret, run_id: &str) -> Result<Plan> {
+        let Bound { document, flow, handles, members, .. } = self.bound;
+        let facts =
+            flow.nodes.iter().map(|node| Ok((node.id.clone(), FactsTold::of(node.facts())?)));
+        let sees = |node: &CheckedNode| Some((node.id.clone(), node.placed.sees()?));
+        let addresses: Vec<Address> =
+            handles.iter().map(|handle| handle.address().clone()).collect();
+        let scratch = self.options.scratch.iter().map(|folder| absolute(folder));
+        Ok(Plan {
+            document: document.clone(),
+            order: flow.nodes.iter().map(|node| node.id.clone()).collect(),
+            facts: facts.collect::<Result<_>>()?,
+            sees: flow.nodes.iter().filter_map(sees).collect(),
+            placement: placement.clone(),
+            names: names(members).to_vec(),
+            addresses,
+            lanes: lanes(members.iter().map(|member| member.cores).min().unwrap_or(1)),
+            secret: secret.to_text(),
+            memory_bytes: 0,
+            queues: name_of(self.options.division),
+            home: absolute(&self.options.home())?,
+            scratch: scratch.collect::<Result<_>>()?,
+            run_id: run_id.to_string(),
+            perturbations: self.options.perturbations.clone(),
+        })
+    }
+
+    /// What the master's own instances get: they keep what the program is to have, and no more.
+    fn resources(&self, placement: &Placement, own: &MasterSide, run_id: &str) -> Resources {
+        let Options { division, scratch, .. } = self.options;
+        let home = self.options.home();
+        let budget_bytes = self.options.budget();
+        let commons = Here::new(own.table.clone(), self.cancel.clone());
+        let setup = Setup {
+            module: String::new(),
+            worker: MASTER.to_string(),
+            instance: 0,
+            instances: 1,
+            is_divided: division.is_some_and(division::is_static),
+            memory_bytes: 0,
+            budget_bytes,
+            scratch: if scratch.is_empty() { machine::scratch(&home) } else { scratch.clone() },
+            home,
+            run_id: run_id.to_string(),
+            cancel: self.cancel.clone(),
+            commons: Arc::new(commons),
+            exchange: Arc::new(NoExchange),
+            is_whole: true,
+            instances_here: 1,
+        };
+        let queue_bytes = self.bound.flow.edges.iter().map(|edge| edge.bytes_max).sum();
+        Resources {
+            workers: self.bound.members.len(),
+            division: *division,
+            share_bytes: memory::share(budget_bytes, queue_bytes, 1),
+            setup,
+            placement: placement.clone(),
+            names: names(&self.bound.members),
+            network: Some(own.network.clone()),
+        }
+    }
+}
+
+/// Of the processes, by number: the master comes last.
+fn names(members: &[Member]) -> Arc<[String]> {
+    members.iter().map(|member| member.name.clone()).chain([MASTER.to_string()]).collect()
+}
+
+/// As processes find it that stand elsewhere.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    check_path(&path).map(|()| path)
+}
+
+/// What a worker may hold: what was said for each machine, or what suits it, shared with the other
+/// workers of that machine.
+pub fn budget(options: &Options, members: &[Member], worker: usize) -> usize {
+    let member = &members[worker];
+    let neighbours = members.iter().filter(|other| other.host == member.host).count();
+    let all = options.memory_bytes;
+    all.unwrap_or_else(|| memory::default_budget(member.memory_bytes)) / neighbours.max(1)
+}

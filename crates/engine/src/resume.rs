@@ -1,0 +1,136 @@
+//! Going on after the death of the program itself: what a flow has made before is not made again.
+//!
+//! Just before outputs become visible, a note in the home folder says how each can be known when it
+//! is: a file by its inode, its length and the time it was written, which a rename keeps; a
+//! collection by its run. The same flow, of the same sources, finds the note. What is there is not
+//! made again if all is there; else the flow runs, and may replace what it has made itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use euphrates_flow::check::Checked;
+use euphrates_flow::{Document, Error, Registry, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::commit::Staged;
+use crate::master::{Options, prepare};
+
+/// The folder of notes in the home.
+const FOLDER: &str = "made";
+
+/// What a flow is about to make visible.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    /// The flow, its variables bound, and the folder its paths begin at.
+    flow: Value,
+    /// What its sources were.
+    sees: BTreeMap<String, String>,
+    /// By module: how its output can be known.
+    outputs: BTreeMap<String, Value>,
+}
+
+/// Where a flow's note goes.
+#[derive(Debug)]
+pub(crate) struct Notebook {
+    path: PathBuf,
+    flow: Value,
+}
+
+/// What is left to do.
+pub(crate) enum Left {
+    /// Nothing: these have been made before.
+    Nothing(Vec<String>),
+    /// The flow, which may replace what it has made itself.
+    Flow(Document),
+}
+
+impl Notebook {
+    pub fn of(document: &Document, options: &Options) -> Result<Notebook> {
+        let folder = std::env::current_dir();
+        let folder = folder.map_err(|error| Error::os("find", "the current folder", &error))?;
+        let flow = serde_json::to_value((document.bind(&options.variables)?, folder));
+        let flow = flow.map_err(Error::failed)?;
+        let crc =
+            crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, flow.to_string().as_bytes());
+        let path = options.home().join(FOLDER).join(format!("{crc:016x}.json"));
+        Ok(Notebook { path, flow })
+    }
+
+    /// The note of this flow, if there is one that can be read.
+    fn read(&self) -> Option<Note> {
+        let note: Note = serde_json::from_slice(&fs::read(&self.path).ok()?).ok()?;
+        (note.flow == self.flow).then_some(note)
+    }
+
+    /// Notes what is about to become visible, where it can be known.
+    pub fn write(&self, flow: &Checked, staged: &Staged, run_id: &str) -> Result<()> {
+        let none = vec![];
+        let outputs = flow.nodes.iter().enumerate().filter_map(|(at, node)| {
+            let made = node.placed.made(staged.get(&at).unwrap_or(&none), run_id);
+            (!made.is_null()).then(|| (node.id.clone(), made))
+        });
+        let (outputs, sees) = (outputs.collect(), sees(flow));
+        let note = Note { flow: self.flow.clone(), sees, outputs };
+        let text = serde_json::to_vec(&note).map_err(Error::failed)?;
+        write_whole(&self.path, &text).map_err(|error| Error::os("write", &self.path, &error))
+    }
+
+    /// What is left to do of a flow that may have been run before. Fails if its sources have
+    /// changed since.
+    pub fn left(
+        &self,
+        document: &Document,
+        registry: &Registry,
+        options: &Options,
+    ) -> Result<Left> {
+        let Some(note) = self.read() else { return Ok(Left::Flow(document.clone())) };
+        let mut document = document.bind(&options.variables)?;
+        let mut made = BTreeSet::new();
+        for node in &mut document.modules {
+            let Some(output) = note.outputs.get(&node.id) else { continue };
+            let placed = (registry.find(&node.module)?.place)(Value::Object(node.config.clone()))?;
+            placed.at_home(&options.home());
+            if placed.is_made(output) {
+                made.insert(node.id.clone());
+                node.config.insert("overwrite".into(), Value::Bool(true));
+            }
+        }
+        if made.is_empty() {
+            return Ok(Left::Flow(document));
+        }
+        let options = Options { variables: BTreeMap::new(), ..options.clone() };
+        let flow = prepare(&document, registry, &options)?;
+        expect_same(&note.sees, &sees(&flow))?;
+        let is_sink = |at: usize| !flow.edges.iter().any(|edge| edge.from.0 == at);
+        let mut sinks = (0..flow.nodes.len()).filter(|at| is_sink(*at));
+        match sinks.all(|at| made.contains(&flow.nodes[at].id)) {
+            true => Ok(Left::Nothing(made.into_iter().collect())),
+            false => Ok(Left::Flow(document)),
+        }
+    }
+}
+
+fn sees(flow: &Checked) -> BTreeMap<String, String> {
+    let sees =
+        |node: &euphrates_flow::check::CheckedNode| Some((node.id.clone(), node.placed.sees()?));
+    flow.nodes.iter().filter_map(sees).collect()
+}
+
+fn expect_same(then: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<()> {
+    let Some((id, _)) = now.iter().find(|(id, sees)| then.get(*id) != Some(sees)) else {
+        return Ok(());
+    };
+    Err(Error::usage("what it reads has changed since the flow was run before")
+        .remedy("run it without `resume`, and ask to overwrite, to make all outputs anew")
+        .at(format!("module {id}")))
+}
+
+/// Whole or not at all, as far as processes die; a machine that does takes it along, maybe.
+fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let staged = path.with_extension(format!("{}.new", std::process::id()));
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    fs::write(&staged, text)?;
+    fs::rename(&staged, path)
+}

@@ -1,0 +1,327 @@
+//! Launches on workers in this process: what is told of programs, and what is held back.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use euphrates_engine::cluster::join::StaticDriver;
+use euphrates_engine::cluster::launch::{
+    End, Entry, Order, PROGRAMS_MAX, State, Stream, WINDOW_BYTES_MAX,
+};
+use euphrates_engine::cluster::launching::{Launch, Step, launch};
+use euphrates_engine::cluster::listing::{kill, list};
+use euphrates_engine::cluster::{Cluster, Member, Secret, Security, Server, Setting};
+use euphrates_engine::machine;
+use euphrates_flow::{Kind, Registry, Result};
+use signal_hook::consts::SIGINT;
+use tempfile::TempDir;
+
+/// Nothing here takes longer, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What closes a descriptor in one test is not to be counted in another.
+static ONE: Mutex<()> = Mutex::new(());
+
+struct Bench {
+    cluster: Option<Arc<Cluster>>,
+    servers: Vec<Server>,
+    _folder: TempDir,
+    _one: MutexGuard<'static, ()>,
+}
+
+impl Bench {
+    fn new(workers: usize) -> Bench {
+        let one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Whoever runs these tests in the background has them ignore it, and a program inherits
+        // that. What is heard, as by every worker, is not inherited.
+        signal_hook::flag::register(SIGINT, Arc::default()).unwrap();
+        let folder = TempDir::new().unwrap();
+        let secret = Secret::random().unwrap();
+        let server = |number: usize| {
+            let name = format!("w{number}");
+            let label = if number.is_multiple_of(2) { "even" } else { "odd" };
+            let socket = folder.path().join(&name);
+            let setting = Setting {
+                member: Member { labels: vec![label.into()], ..Member::called(name) },
+                listen: format!("unix:{}", socket.display()).parse().unwrap(),
+                secret: secret.clone(),
+                security: Security::Token,
+                scratch: vec![],
+            };
+            Server::start(setting, Registry::default(), || ()).unwrap()
+        };
+        let servers: Vec<Server> = (0..workers).map(server).collect();
+        let address =
+            |(number, server): (usize, &Server)| (format!("w{number}"), server.address().clone());
+        let (driver, _) = StaticDriver::new(servers.iter().enumerate().map(address).collect());
+        let cluster = Cluster::open(Box::new(driver), &secret, Security::Token).unwrap();
+        Bench { cluster: Some(Arc::new(cluster)), servers, _folder: folder, _one: one }
+    }
+
+    fn cluster(&self) -> &Arc<Cluster> {
+        self.cluster.as_ref().unwrap()
+    }
+
+    fn launch(&self, words: &[&str]) -> Launch {
+        launch(self.cluster(), &order(words), &[], 1).unwrap()
+    }
+}
+
+fn order(words: &[&str]) -> Order {
+    let (program, arguments) = words.split_first().unwrap();
+    let arguments = arguments.iter().map(ToString::to_string).collect();
+    Order { program: program.to_string(), arguments, ..Order::default() }
+}
+
+/// What each has written, and how it has ended.
+fn all(launch: &Launch) -> (Vec<[Vec<u8>; 2]>, Vec<Option<End>>) {
+    let count = launch.places().len();
+    let (mut said, mut ends) = (vec![[vec![], vec![]]; count], vec![None; count]);
+    loop {
+        match launch.step(PATIENCE) {
+            Step::Wrote { rank, stream, bytes } => {
+                said[rank][usize::from(stream == Stream::Stderr)].extend_from_slice(&bytes);
+            }
+            Step::Ended { rank, end } => ends[rank] = Some(end),
+            Step::Over => return (said, ends),
+            Step::Quiet => panic!("it hangs: {said:?} {ends:?}"),
+        }
+    }
+}
+
+fn codes(ends: &[Option<End>]) -> Vec<u8> {
+    ends.iter().map(|end| end.as_ref().unwrap().exit_code()).collect()
+}
+
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::yield_now();
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    // One that nobody has buried is not.
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+fn descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[test]
+fn programs_know_who_they_are_and_what_they_write_comes_home() {
+    let bench = Bench::new(3);
+    let script = "echo $EUPHRATES_WORKER $EUPHRATES_RANK/$EUPHRATES_RANKS $EUPHRATES_WORKERS $X; \
+                  pwd; printf oops >&2; exit $EUPHRATES_RANK";
+    let order = Order {
+        env: [("X".to_string(), "y z".to_string())].into(),
+        cwd: Some("/".into()),
+        ..order(&["sh", "-c", script])
+    };
+    let launch = launch(bench.cluster(), &order, &["even".into()], 2).unwrap();
+    let names: Vec<&str> = launch.places().iter().map(|place| place.name.as_str()).collect();
+    assert_eq!(names, ["w0.0", "w0.1", "w2.0", "w2.1"]);
+    let (said, ends) = all(&launch);
+    assert_eq!(codes(&ends), [0, 1, 2, 3]);
+    assert_eq!(said[3][0], b"w2 3/4 2 y z\n/\n");
+    assert!(said.iter().all(|said| said[1] == b"oops"));
+}
+
+#[test]
+fn what_cannot_be_started_is_started_nowhere() {
+    let bench = Bench::new(2);
+    let refused = |order: &Order, on: &[&str], per_worker| -> String {
+        let on: Vec<String> = on.iter().map(ToString::to_string).collect();
+        let outcome: Result<Launch> = launch(bench.cluster(), order, &on, per_worker);
+        let error = outcome.err().unwrap();
+        assert_eq!(error.kind(), Kind::Usage, "{error}");
+        error.to_string()
+    };
+    let missing = refused(&order(&["no-such-program"]), &["w1"], 1);
+    assert!(missing.starts_with("worker w1: no program `no-such-program`"), "{missing}");
+    assert!(refused(&order(&["/etc/passwd"]), &[], 1).contains("may not be run"));
+    let nowhere = Order { cwd: Some("/no/such/folder".into()), ..order(&["true"]) };
+    assert!(refused(&nowhere, &[], 1).contains("no folder"));
+    let strange = Path::new(OsStr::from_bytes(b"/tmp/\xff")).to_path_buf();
+    let strange = Order { cwd: Some(strange), ..order(&["true"]) };
+    assert!(refused(&strange, &[], 1).contains("is not UTF-8"));
+    assert!(refused(&order(&["a\0b"]), &[], 1).contains("zero bytes"));
+    let long = "x".repeat(200_000);
+    assert!(refused(&order(&["true", &long]), &[], 1).contains("shorter arguments"));
+    assert!(refused(&order(&["true", &long.repeat(30)]), &[], 1).contains("variables take 60"));
+    assert!(refused(&order(&["true"]), &["w7"], 1).contains("no worker or label named `w7`"));
+    assert!(refused(&order(&["true"]), &[], 0).contains("give 1 to"));
+    // One that starts here goes with one that does not there.
+    let sleeps = order(&["sleep", "1000"]);
+    let many = launch(bench.cluster(), &sleeps, &["w1".into()], PROGRAMS_MAX).unwrap();
+    let is_first = || {
+        let entries = list(bench.cluster()).unwrap();
+        entries.iter().all(|entry| entry.id.number == many.id().number)
+    };
+    for is_detached in [false, true] {
+        let sleeps = Order { is_detached, ..sleeps.clone() };
+        let error = launch(bench.cluster(), &sleeps, &[], 1).err().unwrap();
+        assert_eq!(error.kind(), Kind::Resource);
+        assert!(error.to_string().contains("programs run here"), "{error}");
+        wait_for("the other has ended", is_first);
+    }
+    drop(many);
+    wait_for("all have ended", || list(bench.cluster()).unwrap().is_empty());
+}
+
+#[test]
+fn a_program_that_floods_waits_at_its_pipe_until_it_is_heard() {
+    let bench = Bench::new(1);
+    let before = bench.cluster().control_bytes();
+    let launch = bench.launch(&["sh", "-c", "yes | head -c 50000000"]);
+    let came = || bench.cluster().control_bytes() - before;
+    wait_for("it floods", || came() >= WINDOW_BYTES_MAX as u64);
+    // Others are answered meanwhile, and nothing more comes.
+    (0..50).for_each(|_| assert_eq!(list(bench.cluster()).unwrap().len(), 1));
+    let most = WINDOW_BYTES_MAX + (100 << 10);
+    assert!(came() < most as u64, "{} of {most} bytes", came());
+    let (said, ends) = all(&launch);
+    assert_eq!((said[0][0].len(), codes(&ends)), (50_000_000, vec![0]));
+}
+
+#[test]
+fn what_is_fed_is_read_by_all_and_who_does_not_read_holds_up_nobody() {
+    let bench = Bench::new(2);
+    let script = "if [ $EUPHRATES_RANK = 0 ]; then exec <&-; sleep 0.2; else cat; fi";
+    let order = Order { has_stdin: true, ..order(&["sh", "-c", script]) };
+    let launch = Arc::new(launch(bench.cluster(), &order, &[], 1).unwrap());
+    let fed: Vec<u8> = (0..3_000_000_u32).map(|number| number as u8).collect();
+    let (feeder, given) = (launch.clone(), fed.clone());
+    let feeding = thread::spawn(move || {
+        feeder.feed(&given);
+        feeder.feed(&[]);
+    });
+    let (said, ends) = all(&launch);
+    feeding.join().unwrap();
+    assert!(said[1][0] == fed && said[0][0].is_empty());
+    assert_eq!(codes(&ends), [0, 0]);
+}
+
+#[test]
+fn a_word_ends_who_listens_and_the_rest_is_ended() {
+    let bench = Bench::new(2);
+    let script = "if [ $EUPHRATES_RANK = 0 ]; then trap 'exit 7' INT; else trap '' INT; fi; \
+                  echo ready; while :; do sleep 0.05; done";
+    let launch = bench.launch(&["sh", "-c", script]);
+    for _ in 0..2 {
+        assert!(matches!(launch.step(PATIENCE), Step::Wrote { .. }));
+    }
+    launch.stop(false);
+    let (_, ends) = all(&launch);
+    assert_eq!(codes(&ends), [7, 137]);
+}
+
+#[test]
+fn the_end_of_a_program_is_the_end_of_what_it_has_left_behind() {
+    let bench = Bench::new(1);
+    let launch = bench.launch(&["sh", "-c", "sleep 1000 & echo $!"]);
+    let (said, ends) = all(&launch);
+    let left: u32 = String::from_utf8_lossy(&said[0][0]).trim().parse().unwrap();
+    assert_eq!(codes(&ends), [0]);
+    wait_for("what was left has ended", || !is_alive(left));
+}
+
+#[test]
+fn whoever_asks_sees_what_runs_and_can_end_it() {
+    let bench = Bench::new(2);
+    let one = bench.launch(&["sleep", "1000"]);
+    let other = bench.launch(&["sh", "-c", "echo on; exec sleep 2000"]);
+    for _ in 0..2 {
+        assert!(matches!(other.step(PATIENCE), Step::Wrote { .. }));
+    }
+    // Who has only just begun may have no memory of its own yet.
+    let has_memory = |entry: &Entry| entry.memory_bytes.is_some_and(|bytes| bytes > 0);
+    wait_for("their memory", || list(bench.cluster()).unwrap().iter().all(has_memory));
+    let entries = list(bench.cluster()).unwrap();
+    assert_eq!(entries.len(), 4);
+    for entry in &entries {
+        assert_eq!((entry.state, entry.is_flow), (State::Running, false));
+        assert_eq!(entry.origin.pid, std::process::id());
+        assert_eq!(entry.origin.user, machine::user());
+        assert!(entry.memory_bytes.unwrap() > 0 && is_alive(entry.pid.unwrap()));
+    }
+    let mut what: Vec<(&str, &str)> =
+        entries.iter().map(|entry| (entry.worker.as_str(), entry.what.as_str())).collect();
+    what.sort();
+    let flood = "sh -c echo on; exec sleep 2000";
+    let sleep = "sleep 1000";
+    assert_eq!(what, [("w0", flood), ("w0", sleep), ("w1", flood), ("w1", sleep)]);
+    let unknown = kill(bench.cluster(), &["12345678".into()], false).unwrap_err();
+    assert!(unknown.to_string().contains("no program or flow named"), "{unknown}");
+    let killed = kill(bench.cluster(), &[format!("{}.1", one.id())], false).unwrap();
+    assert_eq!(killed.len(), 1);
+    assert!(matches!(killed[0].1, Some(End::Killed(2))), "{killed:?}");
+    assert_eq!(killed[0].0.worker, "w1");
+    assert_eq!(kill(bench.cluster(), &[], true).unwrap().len(), 3);
+    assert_eq!(codes(&all(&one).1), [137, 130]);
+    assert_eq!(codes(&all(&other).1), [137, 137]);
+    wait_for("the list is empty", || list(bench.cluster()).unwrap().is_empty());
+}
+
+#[test]
+fn programs_go_with_their_master_unless_they_are_detached_and_with_their_worker_in_any_case() {
+    let mut bench = Bench::new(2);
+    drop(bench.launch(&["sleep", "1000"]));
+    wait_for("it has gone with its handle", || list(bench.cluster()).unwrap().is_empty());
+    let _stays = bench.launch(&["sleep", "1000"]);
+    let detached = Order { is_detached: true, ..order(&["sleep", "1000"]) };
+    drop(launch(bench.cluster(), &detached, &[], 1).unwrap());
+    let entries = list(bench.cluster()).unwrap();
+    let pids = |of: &dyn Fn(u64) -> bool| -> Vec<u32> {
+        let found = entries.iter().filter(|entry| of(entry.id.number));
+        found.map(|entry| entry.pid.unwrap()).collect()
+    };
+    let number = _stays.id().number;
+    let (attached, free) = (pids(&|of| of == number), pids(&|of| of != number));
+    assert_eq!((attached.len(), free.len()), (2, 2));
+    drop(_stays);
+    bench.cluster = None;
+    wait_for("the master's have ended", || !attached.iter().any(|pid| is_alive(*pid)));
+    assert!(free.iter().all(|pid| is_alive(*pid)));
+    bench.servers.clear();
+    assert!(!free.iter().any(|pid| is_alive(*pid)));
+}
+
+#[test]
+fn a_worker_that_is_lost_takes_no_launch_with_it() {
+    let mut bench = Bench::new(2);
+    let script = "[ $EUPHRATES_RANK = 0 ] && exec sleep 1000; read x; echo $x";
+    let order = Order { has_stdin: true, ..order(&["sh", "-c", script]) };
+    let launch = launch(bench.cluster(), &order, &[], 1).unwrap();
+    drop(bench.servers.remove(0));
+    let lost = launch.step(PATIENCE);
+    let Step::Ended { rank: 0, end } = lost else { panic!("{lost:?}") };
+    assert!(matches!(end, End::Lost(_) | End::Killed(9)), "{end:?}");
+    assert!(!launch.feed(b"still\n") || !launch.feed(&[]));
+    let (said, ends) = all(&launch);
+    assert_eq!(said[1][0], b"still\n");
+    assert_eq!(ends[1].as_ref().unwrap().exit_code(), 0);
+}
+
+#[test]
+fn launches_leave_no_descriptors_threads_or_children() {
+    let bench = Bench::new(2);
+    let run = || assert_eq!(codes(&all(&bench.launch(&["true"])).1), [0, 0]);
+    run();
+    wait_for("it has been forgotten", || list(bench.cluster()).unwrap().is_empty());
+    let before = descriptors();
+    (0..100).for_each(|_| run());
+    wait_for("all have been forgotten", || list(bench.cluster()).unwrap().is_empty());
+    wait_for("all descriptors are closed", || descriptors() <= before);
+    let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let children = tasks.map(|task| fs::read_to_string(task.path().join("children")));
+    let children: Vec<String> = children.flatten().collect();
+    let count: usize = children.iter().map(|of| of.split_whitespace().count()).sum();
+    assert!(count <= bench.servers.len(), "more than the guards: {children:?}");
+}

@@ -1,0 +1,147 @@
+//! The manifest of a new version: what it says, and how it becomes visible. What the version before
+//! had goes after that.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::Result;
+use serde::{Deserialize, Serialize};
+
+use super::plan::Plan;
+use super::staged::CreateOptions;
+use crate::catalog::{Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics};
+use crate::disk::{HOME, named_disk};
+use crate::scratch::share;
+use crate::segment::toc_path;
+
+/// Segments that are complete, and what their writers have seen: what one process has of a new
+/// collection, for the one that commits.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Parts {
+    pub(super) segments: Vec<(usize, SegmentEntry)>,
+    pub(super) is_interleaved: bool,
+    pub(super) statistics: Statistics,
+    /// Held while they are not committed.
+    pub(super) locks: Vec<PathBuf>,
+}
+
+/// What a new version says besides its segments.
+pub(super) struct Head<'a> {
+    pub name: &'a str,
+    /// The version it follows.
+    pub before: Option<&'a Manifest>,
+    pub schema: &'a SchemaRef,
+    pub layout: Layout,
+    pub run_id: &'a str,
+}
+
+impl Head<'_> {
+    pub fn manifest(&self, mut parts: Parts, order: Option<Vec<String>>) -> Result<Manifest> {
+        parts.segments.sort_by_key(|(number, _)| *number);
+        let segments: Vec<SegmentEntry> =
+            parts.segments.into_iter().map(|(_, entry)| entry).collect();
+        let mut manifest = Manifest {
+            name: self.name.to_string(),
+            version: self.before.map_or(0, |before| before.version) + 1,
+            life: Life::Live,
+            run_id: self.run_id.to_string(),
+            created: now(),
+            columns: vec![],
+            schema: String::new(),
+            layout: self.layout,
+            ordered: order.is_some(),
+            interleaved: order.is_some() && parts.is_interleaved,
+            sort_keys: order.unwrap_or_default(),
+            rows: segments.iter().map(|segment| segment.rows).sum(),
+            bytes: segments.iter().map(|segment| segment.bytes).sum(),
+            segments,
+            statistics: parts.statistics.finish(self.schema),
+        };
+        manifest.set_schema(self.schema)?;
+        Ok(manifest)
+    }
+}
+
+/// Makes a collection visible, at once, whose segments several processes have staged. `before` is
+/// the version it follows; fails if another writer was faster.
+pub fn commit_staged(
+    home: &Path,
+    name: &str,
+    before: Option<&Manifest>,
+    schema: &SchemaRef,
+    (options, order): (&CreateOptions, Option<Vec<String>>),
+    staged: Vec<Parts>,
+) -> Result<()> {
+    let catalog = Catalog::of(home)?;
+    // From here on nobody takes them for the leavings of a dead process, even if theirs dies.
+    let locks = staged.iter().flat_map(|parts| &parts.locks);
+    let _held: Vec<Option<File>> = locks.map(|path| share(path)).collect();
+    let mut all = Parts::default();
+    for parts in staged {
+        let begun = all.segments.len();
+        let segments = parts.segments.into_iter().enumerate();
+        all.segments.extend(segments.map(|(at, (_, entry))| (begun + at, entry)));
+        all.is_interleaved |= parts.is_interleaved;
+        all.statistics.merge(&parts.statistics);
+    }
+    let plan = Plan::new(home, options)?;
+    let run_id = &options.run_id;
+    let head = Head { name, before, schema, layout: plan.layout, run_id };
+    show(&catalog, &head.manifest(all, order)?)?;
+    if let Some(before) = before {
+        remove_files(home, before, &BTreeSet::new());
+    }
+    Ok(())
+}
+
+/// Commits a manifest. A store that fails may have done it all the same, and one that tries again
+/// by itself is then told that somebody was faster: so a failure is looked into.
+pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<()> {
+    let Err(error) = catalog.commit(manifest) else { return Ok(()) };
+    match catalog.newest(&manifest.name) {
+        Ok(Some(newest)) if newest == *manifest => Ok(()),
+        _ => Err(error),
+    }
+}
+
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// The version that says that a collection is no more.
+pub(super) fn tombstone(last: &Manifest, run_id: &str) -> Manifest {
+    Manifest {
+        version: last.version + 1,
+        life: Life::Removed,
+        run_id: run_id.to_string(),
+        created: now(),
+        rows: 0,
+        bytes: 0,
+        segments: vec![],
+        statistics: Default::default(),
+        ..last.clone()
+    }
+}
+
+/// Removes the files of a version that is no longer the newest, but those to `keep`. What cannot
+/// be removed is left: nothing refers to it.
+pub(super) fn remove_files(home: &Path, manifest: &Manifest, keep: &BTreeSet<(String, String)>) {
+    for CopyEntry { disk, path } in manifest.segments.iter().flat_map(SegmentEntry::copies) {
+        if keep.contains(&(disk.clone(), path.clone())) {
+            continue;
+        }
+        // There may be a table of contents at home, too.
+        for disk in [disk.as_str(), HOME] {
+            let Ok(disk) = named_disk(home, Some(disk)) else { continue };
+            let path = disk.folder().join(&path);
+            let _ = fs::remove_file(toc_path(&path));
+            let _ = fs::remove_file(&path);
+            // The folders above, as long as they are empty.
+            let above = path.ancestors().skip(1).take_while(|above| *above != disk.folder());
+            let _ = above.map(fs::remove_dir).take_while(|removed| removed.is_ok()).count();
+        }
+    }
+}

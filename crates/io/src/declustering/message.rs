@@ -1,0 +1,181 @@
+//! What readers and disks of different processes tell each other, as bytes.
+
+use euphrates_policy::declustering::{ToDisk, ToReader, Told};
+
+/// One, of a copy of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    pub segment: usize,
+    pub copy: usize,
+    pub word: Word,
+}
+
+/// What it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// To a disk: I will read this segment.
+    Join,
+    /// To a disk.
+    ToDisk(ToDisk),
+    /// To a disk: I am done, or gone.
+    Gone,
+    /// To a disk: a block has come.
+    Got,
+    /// To a reader.
+    ToReader(ToReader),
+    /// To a reader: here is a block; its bytes are the body.
+    Read { block: u32 },
+    /// To a reader: a block cannot be used.
+    Refused { block: u32, is_damaged: bool, what: String },
+    /// To a reader: the copy is not there.
+    Lost { what: String },
+    /// To a reader: nothing more comes from here.
+    GaveUp,
+}
+
+/// Every message has these fields; those a word does not need are 0.
+#[derive(Default)]
+struct Fields<'a> {
+    kind: u8,
+    block: u32,
+    bytes: u64,
+    flag: bool,
+    told: Told,
+    text: &'a str,
+}
+
+impl Message {
+    /// As bytes.
+    pub fn write(&self) -> Vec<u8> {
+        let Fields { kind, block, bytes, flag, told, text } = self.word.fields();
+        let mut out = Vec::with_capacity(48 + text.len());
+        out.push(kind);
+        out.push(u8::from(flag));
+        out.extend((self.segment as u32).to_le_bytes());
+        out.extend((self.copy as u32).to_le_bytes());
+        out.extend(block.to_le_bytes());
+        for number in [bytes, told.left_bytes, told.open_bytes, told.seen_bytes] {
+            out.extend(number.to_le_bytes());
+        }
+        out.extend(text.as_bytes());
+        out
+    }
+
+    /// From bytes, if they are a message.
+    pub fn read(bytes: &[u8]) -> Option<Message> {
+        let (&[kind, flag], rest) = bytes.split_first_chunk()?;
+        let ([segment, copy, block], rest) = small(rest)?;
+        let ([bytes, left_bytes, open_bytes, seen_bytes], rest) = large(rest)?;
+        let told = Told { left_bytes, open_bytes, seen_bytes };
+        let text = std::str::from_utf8(rest).ok()?;
+        let word = Word::of(&Fields { kind, block, bytes, flag: flag == 1, told, text })?;
+        Some(Message { segment: segment as usize, copy: copy as usize, word })
+    }
+}
+
+impl Word {
+    fn fields(&self) -> Fields<'_> {
+        let none = Fields::default();
+        match self {
+            Word::Join => Fields { kind: 0, ..none },
+            Word::ToDisk(ToDisk::Claim { block, bytes, again, told }) => {
+                let (block, bytes, flag, told) = (*block, *bytes, *again, *told);
+                Fields { kind: 1, block, bytes, flag, told, ..none }
+            }
+            Word::ToDisk(ToDisk::Withdraw { block }) => Fields { kind: 2, block: *block, ..none },
+            Word::ToDisk(ToDisk::Cancel { block }) => Fields { kind: 3, block: *block, ..none },
+            Word::ToDisk(ToDisk::Progress(told)) => Fields { kind: 4, told: *told, ..none },
+            Word::Gone => Fields { kind: 5, ..none },
+            Word::ToReader(ToReader::Begun { block, again, waiting }) => {
+                let (block, flag, bytes) = (*block, *again, u64::from(*waiting));
+                Fields { kind: 6, block, flag, bytes, ..none }
+            }
+            Word::ToReader(ToReader::Returned { block }) => {
+                Fields { kind: 7, block: *block, ..none }
+            }
+            Word::ToReader(ToReader::Idle) => Fields { kind: 8, ..none },
+            Word::Read { block } => Fields { kind: 9, block: *block, ..none },
+            Word::Refused { block, is_damaged, what } => {
+                Fields { kind: 10, block: *block, flag: *is_damaged, text: what, ..none }
+            }
+            Word::Lost { what } => Fields { kind: 11, text: what, ..none },
+            Word::GaveUp => Fields { kind: 12, ..none },
+            Word::Got => Fields { kind: 13, ..none },
+        }
+    }
+
+    fn of(fields: &Fields<'_>) -> Option<Word> {
+        let &Fields { kind, block, bytes, flag, told, text } = fields;
+        Some(match kind {
+            0 => Word::Join,
+            1 => Word::ToDisk(ToDisk::Claim { block, bytes, again: flag, told }),
+            2 => Word::ToDisk(ToDisk::Withdraw { block }),
+            3 => Word::ToDisk(ToDisk::Cancel { block }),
+            4 => Word::ToDisk(ToDisk::Progress(told)),
+            5 => Word::Gone,
+            6 => {
+                let waiting = u32::try_from(bytes).ok()?;
+                Word::ToReader(ToReader::Begun { block, again: flag, waiting })
+            }
+            7 => Word::ToReader(ToReader::Returned { block }),
+            8 => Word::ToReader(ToReader::Idle),
+            9 => Word::Read { block },
+            10 => Word::Refused { block, is_damaged: flag, what: text.into() },
+            11 => Word::Lost { what: text.into() },
+            12 => Word::GaveUp,
+            13 => Word::Got,
+            _ => return None,
+        })
+    }
+}
+
+fn small(mut bytes: &[u8]) -> Option<([u32; 3], &[u8])> {
+    let mut numbers = [0; 3];
+    for number in &mut numbers {
+        let (first, rest) = bytes.split_first_chunk()?;
+        (*number, bytes) = (u32::from_le_bytes(*first), rest);
+    }
+    Some((numbers, bytes))
+}
+
+fn large(mut bytes: &[u8]) -> Option<([u64; 4], &[u8])> {
+    let mut numbers = [0; 4];
+    for number in &mut numbers {
+        let (first, rest) = bytes.split_first_chunk()?;
+        (*number, bytes) = (u64::from_le_bytes(*first), rest);
+    }
+    Some((numbers, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let told = Told { left_bytes: 1, open_bytes: 2, seen_bytes: 3 };
+        let words = [
+            Word::Join,
+            Word::ToDisk(ToDisk::Claim { block: 4, bytes: 5 << 40, again: true, told }),
+            Word::ToDisk(ToDisk::Withdraw { block: 6 }),
+            Word::ToDisk(ToDisk::Cancel { block: 7 }),
+            Word::ToDisk(ToDisk::Progress(told)),
+            Word::Gone,
+            Word::ToReader(ToReader::Begun { block: 8, again: false, waiting: 9 }),
+            Word::ToReader(ToReader::Returned { block: 10 }),
+            Word::ToReader(ToReader::Idle),
+            Word::Read { block: 11 },
+            Word::Refused { block: 12, is_damaged: true, what: "torn".into() },
+            Word::Lost { what: "gone".into() },
+            Word::GaveUp,
+            Word::Got,
+        ];
+        for word in words {
+            let message = Message { segment: 13, copy: 1, word };
+            let bytes = message.write();
+            assert_eq!(Message::read(&bytes), Some(message));
+            assert!((0..46).all(|short| Message::read(&bytes[..short]).is_none()));
+        }
+        assert_eq!(Message::read(&[14; 60]), None);
+    }
+}

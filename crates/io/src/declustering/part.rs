@@ -1,0 +1,162 @@
+//! A segment that is read by several disks: where their endpoints are, and what is told to them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{Error, Result};
+use euphrates_policy::declustering::ToDisk;
+
+use super::disk::{DiskEnd, Letter, Seat, Source};
+use super::faults::Faults;
+use super::message::{Message, Word};
+use super::reading::Shared;
+use super::serving::name_reader;
+use super::{Among, Mirrors};
+use crate::collection::Copies;
+use crate::segment::{Segment, Toc};
+
+/// A segment.
+pub(super) struct Part {
+    segment: usize,
+    /// Its name at the disks.
+    reader: u32,
+    pub toc: Arc<Toc>,
+    pub path: String,
+    pub disks: Vec<String>,
+    /// The copies that can be opened here.
+    pub copies: Vec<Option<Arc<Segment>>>,
+    /// The disks' endpoints, if it is read here; nothing in place of a copy that is lost.
+    ends: Vec<Option<End>>,
+}
+
+/// A disk's endpoint.
+enum End {
+    Here(Arc<DiskEnd>),
+    /// In another process.
+    There(usize),
+}
+
+impl Part {
+    pub fn new(
+        copies: &Copies,
+        (at, among): (usize, &Among),
+        mirrors: Mirrors,
+        faults: &mut Faults,
+    ) -> Result<(Part, Vec<Option<Source>>)> {
+        let (mut ends, mut sources) = (vec![], vec![]);
+        // What is elsewhere need not be seen from here.
+        let is_ours = |disk: &str| among.is_read_here(at) && among.owners.elsewhere(disk).is_none();
+        let damages = copies.damages().filter(|damage| is_ours(&damage.disk));
+        damages.for_each(|damage| faults.on_copy(damage.clone()));
+        for (copy, disk) in copies.copies.iter().zip(&copies.disks) {
+            if let Some(process) = among.owners.elsewhere(disk) {
+                ends.push(Some(End::There(process)));
+                sources.push(None);
+                continue;
+            }
+            let copy = copy.as_ref().filter(|_| is_ours(disk));
+            let source = copy.map(Source::new).transpose().unwrap_or_else(|error| {
+                let what = error.message().to_string();
+                faults.on_copy(copy.expect("it was tried").damage(None, what));
+                None
+            });
+            let end = copy.filter(|_| source.is_some());
+            ends.push(
+                end.map(|copy| DiskEnd::of(copy.disk(), mirrors).map(End::Here)).transpose()?,
+            );
+            sources.push(source);
+        }
+        if !among.is_read_here(at) {
+            ends.clear();
+        }
+        let (toc, path, disks) = (copies.toc.clone(), copies.path(), copies.disks.clone());
+        let (reader, copies) = (name_reader(), copies.copies.clone());
+        Ok((Part { segment: at, reader, toc, path, disks, copies, ends }, sources))
+    }
+
+    /// The copies of which nothing will come.
+    pub fn lost(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.ends.len()).filter(|&copy| self.ends[copy].is_none())
+    }
+
+    /// Tells the disks who will read.
+    pub fn join(&self, shared: &Arc<Shared>, sources: Vec<Option<Source>>) {
+        for (copy, (end, source)) in self.ends.iter().zip(sources).enumerate() {
+            match (end, source) {
+                (Some(End::Here(end)), Some(source)) => {
+                    let (shared, segment) = (Arc::downgrade(shared), self.segment);
+                    let seat = Seat {
+                        shared,
+                        asker: None,
+                        segment,
+                        copy,
+                        source,
+                        on_way: VecDeque::new(),
+                    };
+                    end.post(Letter::Join { reader: self.reader, seat });
+                }
+                (Some(End::There(process)), _) => {
+                    shared.among.tell(*process, (self.segment, copy), Word::Join, vec![]);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Tells a disk something.
+    pub fn say(&self, copy: usize, message: ToDisk, among: &Among) {
+        match &self.ends[copy] {
+            Some(End::Here(end)) => end.post(Letter::Said { reader: self.reader, message }),
+            Some(End::There(process)) => {
+                among.tell(*process, (self.segment, copy), Word::ToDisk(message), vec![]);
+            }
+            None => {}
+        }
+    }
+
+    /// The disks need not remember this segment.
+    pub fn leave(&self, among: &Among) {
+        for (copy, end) in self.ends.iter().enumerate() {
+            match end {
+                Some(End::Here(end)) => end.post(Letter::Gone { reader: self.reader }),
+                Some(End::There(process)) => {
+                    among.tell(*process, (self.segment, copy), Word::Gone, vec![]);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Whether a message can be for this process, from that one.
+    pub fn expects(
+        &self,
+        from: usize,
+        Message { copy, word, .. }: &Message,
+        among: &Among,
+    ) -> bool {
+        let Some(disk) = self.disks.get(*copy) else { return false };
+        let has = |block: u32| (block as usize) < self.toc.blocks.len();
+        let is_for_reader =
+            among.is_read_here(self.segment) && among.owners.elsewhere(disk) == Some(from);
+        match word {
+            Word::Join | Word::Got | Word::Gone | Word::ToDisk(ToDisk::Progress(_)) => {
+                among.owners.owns(disk)
+            }
+            Word::ToDisk(
+                ToDisk::Claim { block, .. } | ToDisk::Withdraw { block } | ToDisk::Cancel { block },
+            ) => among.owners.owns(disk) && has(*block),
+            Word::Read { block } | Word::Refused { block, .. } => is_for_reader && has(*block),
+            Word::ToReader(_) | Word::Lost { .. } | Word::GaveUp => is_for_reader,
+        }
+    }
+
+    /// Whether bytes are the block that was written.
+    pub fn check(&self, block: u32, bytes: &Buffer) -> Result<()> {
+        let block = &self.toc.blocks[block as usize];
+        match bytes.len() as u64 == block.bytes {
+            true => block.check(bytes),
+            false => Err(Error::corrupt("a block of another length")),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What comes from other processes that read the collection, too: letters for the disks of this one
+//! and for its readers, in the order they were sent.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{Error, Result};
+
+use super::Mirrors;
+use super::disk::{DiskEnd, Letter, Refused, Seat, Source};
+use super::message::{Message, Word};
+use super::reading::Shared;
+use crate::segment::Segment;
+
+/// The readers of other processes that this one's disks serve.
+#[derive(Default)]
+pub(super) struct Serving {
+    /// By process, segment and copy.
+    seats: Mutex<HashMap<(usize, usize, usize), Served>>,
+}
+
+struct Served {
+    /// His name at the disk.
+    reader: u32,
+    end: Arc<DiskEnd>,
+}
+
+/// A name for a reader that no other of this process has.
+pub(super) fn name_reader() -> u32 {
+    static READERS: AtomicU32 = AtomicU32::new(0);
+    READERS.fetch_add(1, Relaxed)
+}
+
+impl Serving {
+    /// Another process will read a segment of which a disk here has a copy.
+    fn join(
+        &self,
+        shared: &Arc<Shared>,
+        asker: usize,
+        (segment, copy): (usize, usize),
+        (own, mirrors): (&Arc<Segment>, Mirrors),
+    ) -> Result<()> {
+        let (source, end) = (Source::new(own)?, DiskEnd::of(own.disk(), mirrors)?);
+        let reader = name_reader();
+        let seat = Seat {
+            shared: Arc::downgrade(shared),
+            asker: Some(asker),
+            segment,
+            copy,
+            source,
+            on_way: VecDeque::new(),
+        };
+        end.post(Letter::Join { reader, seat });
+        self.lock().insert((asker, segment, copy), Served { reader, end });
+        Ok(())
+    }
+
+    fn post(&self, key: (usize, usize, usize), letter: impl FnOnce(u32) -> Letter) {
+        if let Some(Served { reader, end }) = self.lock().get(&key) {
+            end.post(letter(*reader));
+        }
+    }
+
+    fn leave(&self, key: (usize, usize, usize)) {
+        let served = self.lock().remove(&key);
+        served.iter().for_each(Served::leave);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(usize, usize, usize), Served>> {
+        self.seats.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Served {
+    fn leave(&self) {
+        self.end.post(Letter::Gone { reader: self.reader });
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.lock().values().for_each(Served::leave);
+    }
+}
+
+impl Shared {
+    /// What another process tells. An error if it is nothing that could be understood.
+    pub fn on_told(self: &Arc<Self>, process: usize, bytes: &[u8], body: &Buffer) -> Result<()> {
+        let message = Message::read(bytes).ok_or_else(malformed)?;
+        let part = self.parts.get(message.segment).ok_or_else(malformed)?;
+        if !part.expects(process, &message, &self.among) {
+            return Err(malformed());
+        }
+        let Message { segment, copy, word } = message;
+        let (key, place) = ((process, segment, copy), (segment, copy));
+        match word {
+            Word::Join => {
+                let joined = match &part.copies[copy] {
+                    Some(own) => self.serving.join(self, process, place, (own, self.mirrors)),
+                    None => Err(Error::corrupt("it cannot be opened")),
+                };
+                if let Err(error) = joined {
+                    let word = Word::Lost { what: error.message().to_string() };
+                    self.among.tell(process, place, word, vec![]);
+                }
+            }
+            Word::ToDisk(message) => {
+                self.serving.post(key, |reader| Letter::Said { reader, message });
+            }
+            Word::Got => self.serving.post(key, |reader| Letter::Got { reader }),
+            Word::Gone => self.serving.leave(key),
+            Word::ToReader(message) => self.on_message(place, message),
+            Word::Read { block } => {
+                // What was right at the disk may have changed on its way.
+                let checked = part.check(block, body);
+                let refused =
+                    |error: Error| Refused { what: error.message().to_string(), is_damaged: true };
+                self.on_read(place, block, checked.map(|()| body.clone()).map_err(refused));
+                self.among.tell(process, place, Word::Got, vec![]);
+            }
+            Word::Refused { block, is_damaged, what } => {
+                self.on_read(place, block, Err(Refused { what, is_damaged }));
+            }
+            Word::Lost { what } => self.on_lost(place, what),
+            Word::GaveUp => self.give_up(),
+        }
+        Ok(())
+    }
+}
+
+fn malformed() -> Error {
+    Error::corrupt("a letter of a collection's reader that cannot be read")
+}

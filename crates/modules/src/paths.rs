@@ -1,0 +1,36 @@
+//! Local paths in configurations, for processes that stand in other folders.
+
+use std::path::{Path, absolute};
+
+use serde_json::Value;
+
+/// A path that is relative begins at this folder from now on. Addresses of objects stay.
+pub fn stand(path: &mut Value, folder: &Path) {
+    let Some(text) = path.as_str().filter(|text| !text.contains("://")) else { return };
+    if let Ok(whole) = absolute(folder.join(text)) {
+        // What ends in a slash is a folder, and stays one.
+        let slash = if text.ends_with('/') { "/" } else { "" };
+        *path = format!("{}{slash}", whole.display().to_string().trim_end_matches('/')).into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn relative_paths_begin_at_the_folder_and_others_stay() {
+        for (given, expected) in [
+            ("a.csv", "/f/a.csv"),
+            ("./x/*.csv", "/f/x/*.csv"),
+            ("/b.csv", "/b.csv"),
+            ("s3://bucket/key", "s3://bucket/key"),
+            ("out/", "/f/out/"),
+        ] {
+            let mut path = json!(given);
+            stand(&mut path, Path::new("/f"));
+            assert_eq!(path, json!(expected));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What the processes of one sort tell each other: how much each has, and samples of it, from which
+//! all of them find the same borders.
+
+use euphrates_flow::{Error, Result};
+
+use super::keys::OwnedKey;
+use super::ranges::{Ranges, Sample, find_borders};
+use super::runs::Border;
+
+/// Samples that all processes send together at most: enough to cut within a few percent of evenly,
+/// few enough to be nothing beside the data.
+const SAMPLES_MAX: usize = 2048;
+
+/// What one process has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Share {
+    runs: usize,
+    rows: usize,
+    bytes: usize,
+    disk_runs: usize,
+    samples: Vec<Sample>,
+}
+
+impl Share {
+    /// What is here, of which so many runs are on disk, with its part of all samples.
+    pub fn of(ranges: &Ranges, disk_runs: usize, processes: usize) -> Share {
+        let (runs, rows, bytes) = ranges.size();
+        let samples = thinned(ranges.samples(), SAMPLES_MAX / processes.max(1));
+        Share { runs, rows, bytes, disk_runs, samples }
+    }
+
+    /// As it travels.
+    pub fn write(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64 + 64 * self.samples.len());
+        let counts = [self.runs, self.rows, self.bytes, self.disk_runs];
+        counts.iter().for_each(|count| out.extend((*count as u64).to_le_bytes()));
+        for (Border { key, run, position }, rows) in &self.samples {
+            out.extend(key.bits.to_le_bytes());
+            let numbers = [*run, *position, *rows, key.whole.len()];
+            numbers.iter().for_each(|number| out.extend((*number as u64).to_le_bytes()));
+            out.extend_from_slice(&key.whole);
+        }
+        out
+    }
+
+    /// What travelled.
+    fn read(bytes: &[u8]) -> Result<Share> {
+        let mut rest = Rest(bytes);
+        let [runs, rows, bytes, disk_runs] = rest.numbers()?;
+        let mut samples = vec![];
+        while !rest.0.is_empty() {
+            let bits = u128::from_le_bytes(*rest.take()?);
+            let [run, position, rows, length] = rest.numbers()?;
+            let (whole, behind) = rest.0.split_at_checked(length).ok_or_else(torn)?;
+            rest.0 = behind;
+            let key = OwnedKey { bits, whole: whole.into() };
+            samples.push((Border { key, run, position }, rows));
+        }
+        Ok(Share { runs, rows, bytes, disk_runs, samples })
+    }
+}
+
+/// What all processes have; those who speak for none have brought nothing.
+pub struct Council {
+    shares: Vec<Option<Share>>,
+}
+
+impl Council {
+    /// Of what all members have brought, in their order.
+    pub fn of(values: &[Vec<u8>]) -> Result<Council> {
+        let share = |value: &Vec<u8>| match value.is_empty() {
+            true => Ok(None),
+            false => Share::read(value).map(Some),
+        };
+        Ok(Council { shares: values.iter().map(share).collect::<Result<_>>()? })
+    }
+
+    /// Runs on disk, everywhere.
+    pub fn disk_runs(&self) -> usize {
+        self.shares.iter().flatten().map(|share| share.disk_runs).sum()
+    }
+
+    /// Cuts what one process has, for which this member has spoken, as all others cut theirs.
+    pub fn cut(&self, ranges: &mut Ranges, speaker: usize, range_bytes: usize) {
+        let all = || self.shares.iter().flatten();
+        let (rows, bytes): (usize, usize) =
+            (all().map(|share| share.rows).sum(), all().map(|share| share.bytes).sum());
+        let row_bytes = bytes.div_ceil(rows.max(1)).max(1);
+        let (mut samples, mut first_run, mut own) = (vec![], 0, 0);
+        for (member, share) in self.shares.iter().enumerate() {
+            if member == speaker {
+                own = first_run;
+            }
+            let Some(share) = share else { continue };
+            samples.extend(share.samples.iter().map(|(border, rows)| {
+                (Border { run: first_run + border.run, ..border.clone() }, *rows)
+            }));
+            first_run += share.runs;
+        }
+        ranges.cut(find_borders(samples, range_bytes / row_bytes), own);
+    }
+}
+
+/// As many of them as may be, each standing for those left out behind it.
+fn thinned(samples: Vec<Sample>, most: usize) -> Vec<Sample> {
+    let step = samples.len().div_ceil(most.max(1)).max(1);
+    let thin = |some: &[Sample]| (some[0].0.clone(), some.iter().map(|(_, rows)| rows).sum());
+    samples.chunks(step).map(thin).collect()
+}
+
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take<const N: usize>(&mut self) -> Result<&'a [u8; N]> {
+        let (field, rest) = self.0.split_first_chunk().ok_or_else(torn)?;
+        self.0 = rest;
+        Ok(field)
+    }
+
+    fn numbers<const N: usize>(&mut self) -> Result<[usize; N]> {
+        let mut numbers = [0; N];
+        for number in &mut numbers {
+            *number = usize::try_from(u64::from_le_bytes(*self.take()?)).map_err(|_| torn())?;
+        }
+        Ok(numbers)
+    }
+}
+
+fn torn() -> Error {
+    Error::corrupt("what another process has told of its share is torn")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(bits: u128, whole: &[u8], rows: usize) -> Sample {
+        let key = OwnedKey { bits, whole: whole.into() };
+        (Border { key, run: 1, position: bits as usize }, rows)
+    }
+
+    #[test]
+    fn what_is_told_is_heard() {
+        let samples = vec![sample(7, b"", 3), sample(9, b"a long key", 4)];
+        let share = Share { runs: 2, rows: 7, bytes: 70, disk_runs: 1, samples };
+        assert_eq!(Share::read(&share.write()).unwrap(), share);
+        let text = share.write();
+        assert!((1..text.len()).filter(|cut| Share::read(&text[..*cut]).is_ok()).count() <= 2);
+    }
+
+    #[test]
+    fn fewer_samples_stand_for_as_many_records() {
+        let samples: Vec<Sample> = (0..100).map(|n| sample(n, b"", 5)).collect();
+        for most in [1, 7, 50, 100, 1000] {
+            let thin = thinned(samples.clone(), most);
+            assert!(thin.len() <= most);
+            assert_eq!(thin.iter().map(|(_, rows)| rows).sum::<usize>(), 500);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Who gets the next run of a stream.
+//!
+//! Runs are numbered without gaps, and dealt in this order: whoever writes them down in order must
+//! not wait for one that nobody has been dealt. A run is dealt when it has begun and somebody has
+//! time, so a slow consumer gets fewer (River 2.3.2, with the run as the unit).
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use crate::distributed::Peer;
+
+/// The one who deals the runs of a queue.
+#[derive(Clone, Debug, Default)]
+pub struct Dealer {
+    next: u64,
+    /// Begun and not dealt: by number, the producer.
+    begun: BTreeMap<u64, Peer>,
+    idle: VecDeque<Peer>,
+    /// Begun, and its producer has no room for more of it.
+    full: BTreeSet<u64>,
+    producing: u32,
+}
+
+/// A run, its producer, and the consumer it goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dealt {
+    /// The run.
+    pub run: u64,
+    /// Who has it.
+    pub from: Peer,
+    /// Who gets it.
+    pub to: Peer,
+}
+
+impl Dealer {
+    /// Of a queue with so many producers.
+    pub fn new(producers: u32) -> Dealer {
+        Dealer { producing: producers, ..Dealer::default() }
+    }
+
+    /// A producer has begun a run.
+    pub fn on_begun(&mut self, run: u64, producer: Peer) {
+        self.begun.insert(run, producer);
+    }
+
+    /// A consumer has time.
+    pub fn on_idle(&mut self, consumer: Peer) {
+        debug_assert!(!self.idle.contains(&consumer), "a consumer has time once");
+        self.idle.push_back(consumer);
+    }
+
+    /// A producer begins no more.
+    pub fn on_ended(&mut self) {
+        self.producing -= 1;
+    }
+
+    /// A consumer takes no more.
+    pub fn on_gone(&mut self, consumer: Peer) {
+        self.idle.retain(|idle| *idle != consumer);
+    }
+
+    /// A producer has no room for more of a run that has not been dealt, or no more to put there.
+    pub fn on_full(&mut self, run: u64) {
+        if self.begun.contains_key(&run) {
+            self.full.insert(run);
+        }
+    }
+
+    /// What can be dealt now. A run goes to a neighbour of its producer, who is spared the way;
+    /// but if none has time when the producer has to wait, to anybody who has.
+    pub fn deal(&mut self, is_neighbour: impl Fn(Peer, Peer) -> bool) -> Vec<Dealt> {
+        let mut dealt = Vec::new();
+        while let Some(&from) = self.begun.get(&self.next) {
+            let near = self.idle.iter().position(|idle| is_neighbour(from, *idle));
+            let any = self.full.contains(&self.next).then_some(0);
+            let Some(to) = near.or(any).and_then(|at| self.idle.remove(at)) else { break };
+            dealt.push(Dealt { run: self.next, from, to });
+            self.begun.remove(&self.next);
+            self.full.remove(&self.next);
+            self.next += 1;
+        }
+        dealt
+    }
+
+    /// Whether nobody will be dealt anything again. A run whose predecessor never came is
+    /// stranded.
+    pub fn is_over(&self) -> bool {
+        self.producing == 0 && !self.begun.contains_key(&self.next)
+    }
+
+    /// A run that was begun, and that a gap keeps from being dealt for ever.
+    pub fn stranded(&self) -> Option<u64> {
+        if self.is_over() { self.begun.keys().next().copied() } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distributed::Dice;
+
+    #[test]
+    fn every_run_is_dealt_once_in_order_to_somebody_who_has_time() {
+        for seed in 0..2000 {
+            let mut dice = Dice(seed);
+            let (producers, consumers) = (1 + dice.below(5), 1 + dice.below(5));
+            let mut dealer = Dealer::new(producers);
+            let runs = u64::from(dice.below(40));
+            let mut begun: Vec<u64> = (0..runs).collect();
+            let (mut busy, mut waiting): (Vec<Peer>, Vec<u64>) = Default::default();
+            let (mut given, mut left) = (Vec::new(), producers);
+            (0..consumers).for_each(|consumer| dealer.on_idle(consumer));
+            let mut steps = 0;
+            while !dealer.is_over() || !busy.is_empty() {
+                steps += 1;
+                assert!(steps < 10_000, "seed {seed} does not end");
+                match dice.below(4) {
+                    0 if !begun.is_empty() => {
+                        let at = dice.below(begun.len() as u32) as usize;
+                        let run = begun.remove(at);
+                        dealer.on_begun(run, dice.below(producers));
+                        waiting.push(run);
+                    }
+                    1 if !busy.is_empty() => {
+                        let at = dice.below(busy.len() as u32) as usize;
+                        dealer.on_idle(busy.remove(at));
+                    }
+                    2 if begun.is_empty() && left > 0 => {
+                        left -= 1;
+                        dealer.on_ended();
+                    }
+                    3 if !waiting.is_empty() => {
+                        let at = dice.below(waiting.len() as u32) as usize;
+                        dealer.on_full(waiting.remove(at));
+                    }
+                    _ => {}
+                }
+                for dealt in dealer.deal(|from, to| from == to) {
+                    assert!(!busy.contains(&dealt.to), "seed {seed}");
+                    busy.push(dealt.to);
+                    given.push(dealt.run);
+                }
+            }
+            assert!(given.into_iter().eq(0..runs), "seed {seed}");
+            assert_eq!(dealer.stranded(), None);
+        }
+    }
+
+    #[test]
+    fn a_run_stays_near_unless_its_producer_would_have_to_wait() {
+        let mut dealer = Dealer::new(2);
+        let near = |from: Peer, to: Peer| from == to;
+        dealer.on_idle(1);
+        dealer.on_begun(0, 0);
+        assert!(dealer.deal(near).is_empty(), "its neighbour may soon have time");
+        dealer.on_full(0);
+        assert_eq!(dealer.deal(near), [Dealt { run: 0, from: 0, to: 1 }]);
+        dealer.on_idle(1);
+        dealer.on_idle(0);
+        dealer.on_begun(1, 0);
+        assert_eq!(dealer.deal(near), [Dealt { run: 1, from: 0, to: 0 }]);
+    }
+
+    #[test]
+    fn a_gap_strands_what_comes_behind_it() {
+        let mut dealer = Dealer::new(1);
+        dealer.on_idle(0);
+        dealer.on_begun(1, 0);
+        assert!(dealer.deal(|_, _| true).is_empty());
+        assert_eq!(dealer.stranded(), None);
+        dealer.on_ended();
+        assert_eq!(dealer.stranded(), Some(1));
+    }
+}

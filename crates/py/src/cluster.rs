@@ -1,0 +1,227 @@
+//! Clusters, as Python holds them.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use euphrates_engine::cluster::join::{Losses, StaticDriver};
+use euphrates_engine::cluster::open::{ClusterOptions, open};
+use euphrates_engine::cluster::{
+    Address, Cluster as Workers, Member, Secret, Security, Server, Setting,
+};
+use euphrates_engine::machine;
+use euphrates_flow::{Error, Result};
+use pyo3::prelude::*;
+
+use crate::cli::{worker_command, worker_environment};
+use crate::errors::OrRaise;
+use crate::registry;
+
+/// Workers that are kept for any number of flows.
+#[pyclass(frozen, module = "euphrates._euphrates")]
+pub struct Cluster {
+    workers: Mutex<Option<Arc<Workers>>>,
+    /// Who is to hear of losses, if it is told of them.
+    losses: Option<Arc<Mutex<Losses>>>,
+}
+
+impl Cluster {
+    fn of(workers: Arc<Workers>) -> Cluster {
+        Cluster { workers: Mutex::new(Some(workers)), losses: None }
+    }
+
+    /// The workers, if it has not been closed.
+    pub fn workers(&self) -> Result<Arc<Workers>> {
+        let closed = || Error::usage("the cluster has been closed").remedy("open it again");
+        self.lock().clone().ok_or_else(closed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Workers>>> {
+        self.workers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[pymethods]
+impl Cluster {
+    /// A cluster by a few words, like `processes:4`.
+    #[staticmethod]
+    #[pyo3(signature = (words, token_file=None, workers=None, within=None, security=None))]
+    fn open(
+        py: Python<'_>,
+        words: &str,
+        token_file: Option<PathBuf>,
+        workers: Option<usize>,
+        within: Option<f64>,
+        security: Option<&str>,
+    ) -> PyResult<Cluster> {
+        let security = security.map(parse_security).transpose().or_raise(py)?;
+        let within = within.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let (worker_command, worker_environment) = (worker_command(), worker_environment());
+        let on = vec![];
+        let means = ClusterOptions {
+            worker_command,
+            worker_environment,
+            token_file,
+            workers,
+            within,
+            on,
+            security,
+        };
+        let words = words.to_string();
+        interruptible(py, move || open(&words, &means)).map(Cluster::of)
+    }
+
+    /// A cluster of workers that listen at these addresses, by name.
+    #[staticmethod]
+    fn given(
+        py: Python<'_>,
+        workers: Vec<(String, String)>,
+        token: &str,
+        security: &str,
+    ) -> PyResult<Cluster> {
+        let opened = || -> Result<Cluster> {
+            let address = |(name, address): (String, String)| Ok((name, address.parse()?));
+            let workers = workers.into_iter().map(address).collect::<Result<_>>()?;
+            let (driver, losses) = StaticDriver::new(workers);
+            let (secret, security) = (Secret::parse(token)?, parse_security(security)?);
+            let opened = Workers::open(Box::new(driver), &secret, security)?;
+            let workers = Mutex::new(Some(Arc::new(opened)));
+            Ok(Cluster { workers, losses: Some(losses) })
+        };
+        py.detach(opened).or_raise(py)
+    }
+
+    /// A worker of a given cluster is known to be lost.
+    fn lose(&self, py: Python<'_>, worker: &str, why: &str) {
+        let Some(losses) = &self.losses else { return };
+        py.detach(|| {
+            let mut losses = losses.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            losses.lose(worker, Error::resource(why));
+        });
+    }
+
+    /// The workers that are there, as JSON.
+    fn members(&self, py: Python<'_>) -> PyResult<String> {
+        let members = self.workers().map(|workers| workers.members()).or_raise(py)?;
+        let told = |members: &[Member]| serde_json::to_string(members).unwrap_or_default();
+        Ok(told(&members))
+    }
+
+    /// Bytes of control that have gone to and fro.
+    fn control_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.workers().map(|workers| workers.control_bytes()).or_raise(py)
+    }
+
+    /// Ends the workers that were started for it.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.lock().take());
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Waiting for workers must not hold the interpreter.
+        if let Some(workers) = self.lock().take() {
+            Python::try_attach(|py| py.detach(|| drop(workers)));
+        }
+    }
+}
+
+/// How often Python's signals are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Waits for something that may take long, as long as Python's signal handlers let it.
+fn interruptible<T: Send + 'static>(
+    py: Python<'_>,
+    act: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let (tell, told) = channel();
+    let told = Mutex::new(told);
+    let waiting = move || {
+        // Nobody listens after a signal.
+        let _ = tell.send(act());
+    };
+    let spawned = std::thread::Builder::new().name("cluster".into()).spawn(waiting);
+    spawned
+        .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))
+        .or_raise(py)?;
+    loop {
+        // The receiver is used by one thread at a time, whether that holds the interpreter or not.
+        let hear = || told.lock().unwrap_or_else(|e| e.into_inner()).recv_timeout(LOOK);
+        match py.detach(hear) {
+            Ok(done) => return done.or_raise(py),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::failed("opening the cluster failed")).or_raise(py);
+            }
+        }
+    }
+}
+
+/// A new token.
+#[pyfunction]
+pub fn new_token(py: Python<'_>) -> PyResult<String> {
+    Secret::random().map(|secret| secret.to_text()).or_raise(py)
+}
+
+/// A worker in this process. When the last reference to it goes, it ends.
+#[pyclass(frozen, module = "euphrates._euphrates")]
+pub struct WorkerServer {
+    server: Mutex<Option<Server>>,
+    address: String,
+}
+
+#[pymethods]
+impl WorkerServer {
+    /// Listens as a worker.
+    #[new]
+    // Python gives them by name.
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (name, listen, token, security, labels, cores, memory_bytes=None))]
+    fn new(
+        py: Python<'_>,
+        name: String,
+        listen: &str,
+        token: &str,
+        security: &str,
+        labels: Vec<String>,
+        cores: usize,
+        memory_bytes: Option<u64>,
+    ) -> PyResult<WorkerServer> {
+        let started = || -> Result<WorkerServer> {
+            let memory_bytes = memory_bytes.unwrap_or_else(machine::memory_bytes);
+            let member = Member { name, labels, cores, memory_bytes, host: machine::host() };
+            let (secret, security) = (Secret::parse(token)?, parse_security(security)?);
+            let listen: Address = listen.parse()?;
+            let setting = Setting { member, listen, secret, security, scratch: vec![] };
+            let server = Server::start(setting, registry(), || ())?;
+            let address = server.address().to_string();
+            Ok(WorkerServer { server: Mutex::new(Some(server)), address })
+        };
+        py.detach(started).or_raise(py)
+    }
+
+    /// Where it listens.
+    #[getter]
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    /// Ends it, and what it does.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.server.lock().unwrap_or_else(|e| e.into_inner()).take());
+    }
+}
+
+fn parse_security(word: &str) -> Result<Security> {
+    match word {
+        "tls" => Ok(Security::Tls),
+        "token" => Ok(Security::Token),
+        other => Err(euphrates_flow::error::unknown(
+            "channel security",
+            other,
+            ["tls", "token"].into_iter(),
+        )),
+    }
+}

@@ -1,0 +1,115 @@
+//! Programs on the workers of a cluster, as Python holds them.
+
+use std::time::Duration;
+
+use euphrates_engine::cluster::launch::{End, Order, Stream};
+use euphrates_engine::cluster::launching::{self, Step};
+use euphrates_engine::cluster::listing;
+use euphrates_flow::Error;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::errors::OrRaise;
+
+/// Programs that have been started. They end with the last reference, unless they are detached.
+#[pyclass(frozen, module = "euphrates._euphrates")]
+pub struct Launch {
+    launch: launching::Launch,
+}
+
+/// What has come: of which program, a word about it, and what it has written or its exit code.
+type Told = (&'static str, usize, String, Option<Py<PyAny>>);
+
+/// Starts programs on the workers of a cluster, and returns when they run.
+#[pyfunction]
+pub fn launch(
+    py: Python<'_>,
+    cluster: &Cluster,
+    order: &str,
+    on: Vec<String>,
+    per_worker: usize,
+) -> PyResult<Launch> {
+    let launched = py.detach(|| {
+        let order: Order = serde_json::from_str(order)
+            .map_err(|error| Error::usage(format!("the program is malformed: {error}")))?;
+        launching::launch(&*cluster.workers()?, &order, &on, per_worker)
+    });
+    launched.map(|launch| Launch { launch }).or_raise(py)
+}
+
+/// All that runs on a cluster, as JSON.
+#[pyfunction]
+pub fn processes(py: Python<'_>, cluster: &Cluster) -> PyResult<String> {
+    let listed = py.detach(|| listing::list(&*cluster.workers()?)).or_raise(py)?;
+    let entries: Vec<Value> = listed.iter().map(|entry| entry.to_json()).collect();
+    Ok(json!(entries).to_string())
+}
+
+/// Ends what is called so, or all that runs; tells what has ended and how, as JSON.
+#[pyfunction]
+pub fn kill(
+    py: Python<'_>,
+    cluster: &Cluster,
+    ids: Vec<String>,
+    at_once: bool,
+) -> PyResult<String> {
+    let killed = py.detach(|| listing::kill(&*cluster.workers()?, &ids, at_once)).or_raise(py)?;
+    let told = |(entry, end): &listing::Killed| json!([entry.to_json(), end.as_ref().map(code)]);
+    Ok(json!(killed.iter().map(told).collect::<Vec<_>>()).to_string())
+}
+
+#[pymethods]
+impl Launch {
+    /// What `processes` calls it.
+    #[getter]
+    fn id(&self) -> String {
+        self.launch.id().to_string()
+    }
+
+    /// Of each program: its worker, and what it is called.
+    fn places(&self) -> Vec<(String, String)> {
+        let places = self.launch.places().iter();
+        places.map(|place| (place.worker.clone(), place.name.clone())).collect()
+    }
+
+    /// Waits at most so long for what comes next.
+    fn step(&self, py: Python<'_>, seconds: f64) -> Told {
+        let within = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        match py.detach(|| self.launch.step(within)) {
+            Step::Wrote { rank, stream, bytes } => {
+                let stream = if stream == Stream::Stdout { "stdout" } else { "stderr" };
+                let bytes = PyBytes::new(py, &bytes).into_any().unbind();
+                ("wrote", rank, stream.into(), Some(bytes))
+            }
+            Step::Ended { rank, end: End::Lost(error) } => ("lost", rank, error.to_string(), None),
+            Step::Ended { rank, end } => {
+                let code = code(&end).and_then(|code| code.into_pyobject(py).ok());
+                ("ended", rank, end.to_string(), code.map(|code| code.into_any().unbind()))
+            }
+            Step::Quiet => ("quiet", 0, String::new(), None),
+            Step::Over => ("over", 0, String::new(), None),
+        }
+    }
+
+    /// Has all programs stop.
+    fn stop(&self, py: Python<'_>, at_once: bool) {
+        py.detach(|| self.launch.stop(at_once));
+    }
+
+    /// Has all programs read this; says whether any might read more.
+    fn feed(&self, py: Python<'_>, bytes: &[u8]) -> bool {
+        // Python keeps the bytes while it is called with them.
+        py.detach(|| self.launch.feed(bytes))
+    }
+}
+
+/// As Python counts: signals are below zero.
+fn code(end: &End) -> Option<i32> {
+    match end {
+        End::Exited(code) => Some(*code),
+        End::Killed(signal) => Some(-signal),
+        End::Lost(_) => None,
+    }
+}

@@ -1,0 +1,121 @@
+//! What is done with bytes that come from anybody. Run by cargo-fuzz, and without it by
+//! `tests/fuzz.rs`: nothing here may panic, or hang, or believe what is not so.
+
+use std::io::sink;
+
+use euphrates_policy::distributed::{ToConsumer, ToProducer};
+use euphrates_wire::frame::HEADER_BYTES;
+use euphrates_wire::letter::Letter;
+use euphrates_wire::{
+    Address, Caps, Greeting, Header, Kind, Receiver, Secret, Sender, block, handshake,
+};
+
+/// A stream of frames: those that are believed are those that were sent.
+pub fn frame(data: &[u8]) {
+    let caps = Caps { meta_bytes_max: 1 << 16, body_bytes_max: 1 << 16 };
+    for bytes in [data.to_vec(), mended(data)] {
+        let mut receiver = Receiver::new(&bytes[..], caps);
+        let (mut again, mut at) = (vec![], 0);
+        let mut sender = Sender::new(&mut again);
+        while let Ok(Some(frame)) = receiver.receive() {
+            at += HEADER_BYTES + frame.meta.len() + frame.body.len();
+            sender.send(frame.header, &frame.meta, &[frame.body]).expect("a vector takes all");
+        }
+        assert_eq!(again, bytes[..at], "another frame came");
+    }
+}
+
+/// The same bytes with the first header's checksum mended, so that more than checksums is seen.
+fn mended(data: &[u8]) -> Vec<u8> {
+    let mut bytes = data.to_vec();
+    if let Some(header) = bytes.first_chunk_mut::<HEADER_BYTES>() {
+        header[..4].copy_from_slice(b"EUPH");
+        header[4..6].copy_from_slice(&euphrates_wire::frame::VERSION.to_le_bytes());
+        let crc = euphrates_wire::frame::crc32c(&header[..HEADER_BYTES - 4]);
+        header[HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+    }
+    bytes
+}
+
+/// A letter of a queue: read, it is written as it was.
+pub fn letter(data: &[u8]) {
+    fn check<L: Letter>(data: &[u8]) {
+        if let Ok(letter) = L::read(data) {
+            let mut again = vec![];
+            letter.write(&mut again);
+            assert_eq!(again, data);
+        }
+    }
+    check::<ToConsumer>(data);
+    check::<ToProducer>(data);
+}
+
+/// What describes a block: what is believed lies within the body.
+pub fn block(data: &[u8]) {
+    let Some((length, meta)) = data.split_first_chunk() else { return };
+    let body_bytes = u64::from_le_bytes(*length);
+    if let Ok((block, rest)) = block::read(meta, body_bytes) {
+        assert_eq!(block.bytes, body_bytes);
+        assert!(u64::from(block.batch_at) + u64::from(block.meta_bytes) <= body_bytes);
+        let mut again = vec![];
+        block::write(&block, &mut again);
+        again.extend(rest);
+        assert_eq!(again, meta);
+    }
+}
+
+/// What a stranger says of itself, and an address that somebody wrote.
+pub fn greeting(data: &[u8]) {
+    if let Ok(greeting) = Greeting::decode(data) {
+        let again = greeting.encode().expect("what was read can be said");
+        assert_eq!(Greeting::decode(&again).expect("and read again"), greeting);
+    }
+    if let Ok(text) = std::str::from_utf8(data) {
+        if let Ok(address) = text.parse::<Address>() {
+            assert_eq!(address.to_string(), text);
+        }
+        if let Ok(secret) = Secret::parse(text) {
+            assert_eq!(secret.to_text(), text.to_ascii_lowercase());
+        }
+    }
+}
+
+/// A whole handshake with somebody who does not know the secret: nobody is let in, on either side.
+pub fn handshake(data: &[u8]) {
+    let secret = Secret::parse(&"5".repeat(64)).expect("a secret");
+    let me = Greeting {
+        name: "w1".into(),
+        purpose: "batches".into(),
+        flow: 7,
+        epoch: 1,
+        lane: 0,
+        program: "0.1.0".into(),
+        caps: Caps::KNOWN,
+        abilities: vec!["a".into()],
+    };
+    for bytes in [data.to_vec(), mended(data), framed(data)] {
+        let receiver = || Receiver::new(&bytes[..], Caps::UNKNOWN);
+        let (keys, vouch) = (|_| Some(secret.clone()), |_: &Greeting| Ok(()));
+        let mut sender = Sender::new(sink());
+        let answered = handshake::answer(&mut sender, &mut receiver(), &me, keys, vouch);
+        assert!(answered.is_err(), "a stranger was let in");
+        let mut sender = Sender::new(sink());
+        let called = handshake::call(&mut sender, &mut receiver(), &me, &secret, vouch);
+        assert!(called.is_err(), "a stranger was believed");
+    }
+}
+
+/// Frames that are sound, whose kinds and contents are these: a byte for the kind, one for how much
+/// of what follows, times four.
+fn framed(mut data: &[u8]) -> Vec<u8> {
+    let kinds = [Kind::Hello, Kind::Welcome, Kind::Bye, Kind::Control, Kind::Batch];
+    let mut bytes = vec![];
+    let mut sender = Sender::new(&mut bytes);
+    while let [kind, length, rest @ ..] = data {
+        let (meta, rest) = rest.split_at(rest.len().min(4 * usize::from(*length)));
+        let header = Header::of(kinds[usize::from(*kind) % kinds.len()]);
+        sender.send(header, meta, &[]).expect("a vector takes all");
+        data = rest;
+    }
+    bytes
+}

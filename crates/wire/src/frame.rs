@@ -1,0 +1,331 @@
+//! The frame: what every message between two workers begins with.
+//!
+//! A header of fixed size, then `meta_bytes` of what the kind says, then `body_bytes` of data. The
+//! header has a checksum of its own, so that lengths are believed before anything is allocated for
+//! them, and only up to the caps that both ends agreed on. A second checksum covers what follows;
+//! of batches and letters it leaves out the data, which brings a checksum of its own that is
+//! compared where the data is used, whatever carried it. They guard against accidents; against
+//! enemies, the carrier does.
+
+use std::fmt;
+
+use crc_fast::{CrcAlgorithm, Digest};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 64;
+/// What every frame begins with.
+const MAGIC: [u8; 4] = *b"EUPH";
+/// The version of this layout, and of the letters within.
+pub const VERSION: u16 = 1;
+/// What one end allocates at most, all in all, for another that has not shown yet who it is.
+pub const UNKNOWN_BYTES_MAX: usize = 64 << 10;
+/// What such an end may say of itself: small, since what is read of it is larger than its text.
+pub const GREETING_BYTES_MAX: u32 = 4 << 10;
+
+/// What a frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// The first of a connection: who calls, and what it can do.
+    Hello = 1,
+    /// The answer to it.
+    Welcome = 2,
+    /// A letter between two endpoints of a queue.
+    Letter = 3,
+    /// A letter with the records it gives.
+    Batch = 4,
+    /// A request of the control protocol, or its answer, in JSON.
+    Control = 5,
+    /// A sign of life.
+    Beat = 6,
+    /// The last of a connection.
+    Bye = 7,
+    /// A request of the launch protocol, or its answer, in JSON; the body is what a program wrote.
+    Launch = 8,
+}
+
+impl Kind {
+    fn of(number: u8) -> Option<Kind> {
+        [
+            Kind::Hello,
+            Kind::Welcome,
+            Kind::Letter,
+            Kind::Batch,
+            Kind::Control,
+            Kind::Beat,
+            Kind::Bye,
+            Kind::Launch,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == number)
+    }
+}
+
+/// The header of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What it carries.
+    pub kind: Kind,
+    /// The flow it belongs to; 0 for what belongs to none.
+    pub flow: u64,
+    /// The attempt at that flow: frames of an older one are dropped.
+    pub epoch: u32,
+    /// The queue, by its position in the flow.
+    pub queue: u32,
+    /// The endpoint it comes from, or goes to, on the queue's producing side.
+    pub producer: u32,
+    /// The same on its consuming side.
+    pub consumer: u32,
+    /// Counts the frames of a connection, from 0.
+    pub sequence: u64,
+    /// Bytes after the header that say what the body is.
+    pub meta_bytes: u32,
+    /// Bytes of data after these.
+    pub body_bytes: u64,
+    /// CRC-32C of what follows the header, see [`checksum`].
+    pub crc: u32,
+}
+
+/// What both ends allow in one frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caps {
+    /// The most before the body.
+    pub meta_bytes_max: u32,
+    /// The most in the body.
+    pub body_bytes_max: u64,
+}
+
+impl Caps {
+    /// What an end is allowed that has not shown yet who it is.
+    pub const UNKNOWN: Caps = Caps { meta_bytes_max: GREETING_BYTES_MAX, body_bytes_max: 0 };
+    /// What one allows whom it knows: a batch is about a megabyte, but a value may be a large one.
+    pub const KNOWN: Caps = Caps { meta_bytes_max: 16 << 20, body_bytes_max: 4 << 30 };
+
+    /// What two ends allow that allow these.
+    pub fn both(self, other: Caps) -> Caps {
+        Caps {
+            meta_bytes_max: self.meta_bytes_max.min(other.meta_bytes_max),
+            body_bytes_max: self.body_bytes_max.min(other.body_bytes_max),
+        }
+    }
+}
+
+/// Why a header is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It is none of ours.
+    Magic,
+    /// It comes from another version.
+    Version(u16),
+    /// It was damaged on its way.
+    Header,
+    /// A kind that this version does not know.
+    Kind(u8),
+    /// More than was agreed on.
+    TooLarge {
+        /// What it announces.
+        bytes: u64,
+        /// What is allowed.
+        bytes_max: u64,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Magic => write!(f, "what came is no frame of Euphrates"),
+            Refused::Version(version) => {
+                write!(f, "the other end speaks version {version} of the protocol, this {VERSION}")
+            }
+            Refused::Header => write!(f, "the header of a frame was damaged on its way"),
+            Refused::Kind(kind) => write!(f, "a frame of the unknown kind {kind}"),
+            Refused::TooLarge { bytes, bytes_max } => {
+                write!(f, "a frame of {bytes} bytes, where {bytes_max} are allowed")
+            }
+        }
+    }
+}
+
+impl Header {
+    /// A frame of this kind that belongs to no flow; what is not said here is 0.
+    pub fn of(kind: Kind) -> Header {
+        Header {
+            kind,
+            flow: 0,
+            epoch: 0,
+            queue: 0,
+            producer: 0,
+            consumer: 0,
+            sequence: 0,
+            meta_bytes: 0,
+            body_bytes: 0,
+            crc: 0,
+        }
+    }
+
+    /// As it travels: little-endian, fields in a fixed order, the header's own checksum last.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut fields = Fields { bytes: [0; HEADER_BYTES], at: 0 };
+        fields.put(&MAGIC);
+        fields.put(&VERSION.to_le_bytes());
+        fields.put(&[self.kind as u8, 0]);
+        fields.put(&self.flow.to_le_bytes());
+        fields.put(&self.epoch.to_le_bytes());
+        fields.put(&self.queue.to_le_bytes());
+        fields.put(&self.producer.to_le_bytes());
+        fields.put(&self.consumer.to_le_bytes());
+        fields.put(&self.sequence.to_le_bytes());
+        fields.put(&self.body_bytes.to_le_bytes());
+        fields.put(&self.meta_bytes.to_le_bytes());
+        fields.put(&self.crc.to_le_bytes());
+        let crc = crc32c(&fields.bytes[..HEADER_BYTES - 4]);
+        fields.bytes[HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        fields.bytes
+    }
+
+    /// What travelled, if it is whole, ours, and announces no more than these caps allow.
+    pub fn decode(bytes: &[u8; HEADER_BYTES], caps: Caps) -> Result<Header, Refused> {
+        let mut fields = Fields { bytes: *bytes, at: 0 };
+        if fields.take::<4>() != MAGIC {
+            return Err(Refused::Magic);
+        }
+        let version = u16::from_le_bytes(fields.take());
+        let [kind, spare] = fields.take();
+        let (body, crc) = bytes.split_at(HEADER_BYTES - 4);
+        // Another version may have its checksum elsewhere.
+        if version != VERSION {
+            return Err(Refused::Version(version));
+        }
+        if crc != crc32c(body).to_le_bytes() {
+            return Err(Refused::Header);
+        }
+        let header = Header {
+            kind: Kind::of(kind).ok_or(Refused::Kind(kind))?,
+            flow: u64::from_le_bytes(fields.take()),
+            epoch: u32::from_le_bytes(fields.take()),
+            queue: u32::from_le_bytes(fields.take()),
+            producer: u32::from_le_bytes(fields.take()),
+            consumer: u32::from_le_bytes(fields.take()),
+            sequence: u64::from_le_bytes(fields.take()),
+            body_bytes: u64::from_le_bytes(fields.take()),
+            meta_bytes: u32::from_le_bytes(fields.take()),
+            crc: u32::from_le_bytes(fields.take()),
+        };
+        // One header has one form: what this version does not know is not passed over.
+        if spare != 0 || fields.take() != [0; 4] {
+            return Err(Refused::Header);
+        }
+        header.check(caps)?;
+        Ok(header)
+    }
+
+    fn check(&self, caps: Caps) -> Result<(), Refused> {
+        let meta = (u64::from(self.meta_bytes), u64::from(caps.meta_bytes_max));
+        let body = (self.body_bytes, caps.body_bytes_max);
+        match [meta, body].into_iter().find(|(bytes, bytes_max)| bytes > bytes_max) {
+            Some((bytes, bytes_max)) => Err(Refused::TooLarge { bytes, bytes_max }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The checksum of everything here: CRC-32C, which processors compute.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(bytes)
+}
+
+/// The checksum of what follows the header of a frame of this kind.
+pub fn checksum<'a>(kind: Kind, meta: &[u8], body: impl Iterator<Item = &'a [u8]>) -> u32 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    digest.update(meta);
+    if !matches!(kind, Kind::Letter | Kind::Batch) {
+        body.for_each(|part| digest.update(part));
+    }
+    digest.finalize() as u32
+}
+
+/// A header being written, or read, field by field.
+struct Fields {
+    bytes: [u8; HEADER_BYTES],
+    at: usize,
+}
+
+impl Fields {
+    fn put(&mut self, field: &[u8]) {
+        self.bytes[self.at..self.at + field.len()].copy_from_slice(field);
+        self.at += field.len();
+    }
+
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let field = self.bytes[self.at..self.at + N].try_into().expect("a field of its length");
+        self.at += N;
+        field
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ANY: Caps = Caps { meta_bytes_max: u32::MAX, body_bytes_max: u64::MAX };
+
+    fn header() -> impl Strategy<Value = Header> {
+        let ends = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
+        let kinds = (1..9_u8).prop_map(|number| Kind::of(number).expect("a kind"));
+        (kinds, any::<u64>(), ends, any::<u64>(), any::<(u32, u64, u32)>()).prop_map(
+            |(kind, flow, (epoch, queue, producer, consumer), sequence, lengths)| {
+                let (meta_bytes, body_bytes, crc) = lengths;
+                Header {
+                    kind,
+                    flow,
+                    epoch,
+                    queue,
+                    producer,
+                    consumer,
+                    sequence,
+                    meta_bytes,
+                    body_bytes,
+                    crc,
+                }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_sent_is_what_comes(header in header()) {
+            prop_assert_eq!(Header::decode(&header.encode(), ANY), Ok(header));
+        }
+
+        #[test]
+        fn a_flipped_bit_is_never_believed(header in header(), bit in 0..HEADER_BYTES * 8) {
+            let mut bytes = header.encode();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Header::decode(&bytes, ANY).is_err());
+        }
+
+        #[test]
+        fn nobody_gets_more_than_was_agreed_on(header in header()) {
+            let caps = Caps { meta_bytes_max: 100, body_bytes_max: 1000 };
+            let allowed = header.meta_bytes <= 100 && header.body_bytes <= 1000;
+            prop_assert_eq!(Header::decode(&header.encode(), caps).is_ok(), allowed);
+        }
+    }
+
+    #[test]
+    fn what_is_refused_says_why() {
+        let known = Header { flow: 1, queue: 2, body_bytes: 1, ..Header::of(Kind::Batch) };
+        let decode = |bytes: [u8; HEADER_BYTES]| Header::decode(&bytes, Caps::UNKNOWN).unwrap_err();
+        assert_eq!(
+            decode(known.encode()),
+            Refused::TooLarge { bytes: 1, bytes_max: 0 },
+            "no data from whom we do not know"
+        );
+        assert_eq!(decode([b'G'; HEADER_BYTES]), Refused::Magic);
+        let mut newer = known.encode();
+        newer[4] = 9;
+        assert_eq!(decode(newer), Refused::Version(9));
+    }
+}

@@ -1,0 +1,310 @@
+//! How two ends show each other that they know the same secret, without saying it.
+//!
+//! The caller's Hello has a nonce and its greeting; the Welcome has a nonce, a proof and a
+//! greeting; a second Hello has the caller's proof. A proof is an HMAC-SHA256 over who proves and
+//! all that was said by both, so it is good for one connection, one direction and these greetings.
+//! Whoever refuses says why, in a Bye, before it closes; an end of another version finds that in
+//! the Bye's header.
+
+use std::io::{Read, Write};
+
+use euphrates_flow::{Error, Kind as Failure, Result};
+use ring::hmac;
+use serde::{Deserialize, Serialize};
+
+use crate::frame::{Header, Kind};
+use crate::greeting::Greeting;
+use crate::link::{Frame, Receiver, Sender};
+use crate::secret::{Secret, random_bytes};
+
+const NONCE_BYTES: usize = 32;
+const PROOF_BYTES: usize = 32;
+/// What of a stranger's reason is told.
+const REASON_BYTES_MAX: usize = 500;
+pub(crate) const REMEDY_TOKEN: &str =
+    "give both ends the same token: one of them has that of another flow or cluster";
+
+/// Who proves.
+#[derive(Clone, Copy, Debug)]
+enum Role {
+    Caller,
+    Answerer,
+}
+
+/// Greets as the one who called. Returns the other's greeting, with what both agreed on; `vouch`
+/// fails if the carrier knows the other end by another name.
+pub fn call<R: Read, W: Write>(
+    sender: &mut Sender<W>,
+    receiver: &mut Receiver<R>,
+    me: &Greeting,
+    secret: &Secret,
+    vouch: impl Fn(&Greeting) -> Result<()>,
+) -> Result<Greeting> {
+    let hello = [&random_bytes::<NONCE_BYTES>()?[..], &me.encode()?].concat();
+    say(sender, Kind::Hello, &hello)?;
+    let called = (|| {
+        let welcome = expect(receiver, Kind::Welcome)?;
+        let (proof, said) = take::<PROOF_BYTES>(&welcome)?;
+        let talk = Talk { secret, hello: &hello, welcome: said };
+        talk.check(Role::Answerer, proof)?;
+        let (_, greeting) = take::<NONCE_BYTES>(said)?;
+        let peer = me.agree(Greeting::decode(greeting)?)?;
+        vouch(&peer)?;
+        Ok((talk.proof(Role::Caller), peer))
+    })();
+    let (proof, peer) = called.map_err(|error| refuse(sender, error))?;
+    say(sender, Kind::Hello, &proof)?;
+    receiver.allow(peer.caps);
+    Ok(peer)
+}
+
+/// Greets as the one who was called, and has these secrets for those who know them. Returns the
+/// other's greeting, with what both agreed on.
+pub fn answer<R: Read, W: Write>(
+    sender: &mut Sender<W>,
+    receiver: &mut Receiver<R>,
+    me: &Greeting,
+    secret_of: impl Fn(u64) -> Option<Secret>,
+    vouch: impl Fn(&Greeting) -> Result<()>,
+) -> Result<Greeting> {
+    let answered = (|| {
+        let hello = expect(receiver, Kind::Hello)?;
+        let (_, greeting) = take::<NONCE_BYTES>(&hello)?;
+        let caller = Greeting::decode(greeting)?;
+        vouch(&caller)?;
+        let secret = secret_of(caller.flow).ok_or_else(|| unknown_flow(&me.name, caller.flow))?;
+        // The answer is about what was asked.
+        let Greeting { flow, epoch, lane, ref purpose, .. } = caller;
+        let here = Greeting { flow, epoch, lane, purpose: purpose.clone(), ..me.clone() };
+        let peer = me.agree(caller)?;
+        let said = [&random_bytes::<NONCE_BYTES>()?[..], &here.encode()?].concat();
+        let talk = Talk { secret: &secret, hello: &hello, welcome: &said };
+        let welcome = [&talk.proof(Role::Answerer)[..], &said].concat();
+        say(sender, Kind::Welcome, &welcome)?;
+        let proof = expect(receiver, Kind::Hello)?;
+        talk.check(Role::Caller, &proof)?;
+        Ok(peer)
+    })();
+    let peer = answered.map_err(|error| refuse(sender, error))?;
+    receiver.allow(peer.caps);
+    Ok(peer)
+}
+
+/// The error for a flow that an end has no secret of.
+pub(crate) fn unknown_flow(name: &str, flow: u64) -> Error {
+    let what = if flow == 0 { "no cluster".into() } else { format!("no flow {flow:x}") };
+    Error::usage(format!("`{name}` knows of {what}"))
+        .remedy("look whether the flow has ended, or the address belongs to another cluster")
+}
+
+/// All that is said before a proof, and the secret that makes one of it.
+struct Talk<'a> {
+    secret: &'a Secret,
+    hello: &'a [u8],
+    welcome: &'a [u8],
+}
+
+impl Talk<'_> {
+    fn key(&self) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, self.secret.derive("greeting").bytes())
+    }
+
+    /// Every part has its length before it, so that no two talks look alike.
+    fn text(&self, role: Role) -> Vec<u8> {
+        let role: &[u8] = match role {
+            Role::Caller => b"caller",
+            Role::Answerer => b"answerer",
+        };
+        let mut text = vec![];
+        for part in [role, self.hello, self.welcome] {
+            text.extend((part.len() as u64).to_le_bytes());
+            text.extend(part);
+        }
+        text
+    }
+
+    fn proof(&self, role: Role) -> Vec<u8> {
+        hmac::sign(&self.key(), &self.text(role)).as_ref().to_vec()
+    }
+
+    /// In constant time.
+    fn check(&self, role: Role, proof: &[u8]) -> Result<()> {
+        hmac::verify(&self.key(), &self.text(role), proof)
+            .map_err(|_| Error::usage("the two ends have different tokens").remedy(REMEDY_TOKEN))
+    }
+}
+
+/// Why a connection is refused, for the other end.
+#[derive(Serialize, Deserialize)]
+struct Reason {
+    refused: String,
+    remedy: String,
+}
+
+/// Tells the other end, if it still listens, and returns the error for this end. What the other end
+/// has said itself, or cannot hear, is not told.
+pub(crate) fn refuse<W: Write>(sender: &mut Sender<W>, error: Error) -> Error {
+    if matches!(error.kind(), Failure::Usage | Failure::Corrupt) {
+        let remedy = error.advice().unwrap_or_default().to_string();
+        let reason = Reason { refused: error.message().to_string(), remedy };
+        if let Ok(reason) = serde_json::to_vec(&reason) {
+            // Whoever has gone does not hear why.
+            let _ = say(sender, Kind::Bye, &reason);
+        }
+    }
+    error
+}
+
+/// The error for a Bye that gives this reason. It is shown to people, and may come from anybody.
+pub(crate) fn refused(reason: &[u8]) -> Error {
+    let shown = |text: &str| -> String {
+        let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+        let mut bytes = 0;
+        let fits = |c: &char| {
+            bytes += c.len_utf8();
+            bytes <= REASON_BYTES_MAX
+        };
+        plain.take_while(fits).collect()
+    };
+    match serde_json::from_slice::<Reason>(reason) {
+        Ok(Reason { refused, remedy }) => {
+            let error = Error::new(Failure::Usage, format!("refused: {}", shown(&refused)));
+            if remedy.is_empty() { error } else { error.remedy(shown(&remedy)) }
+        }
+        Err(_) => Error::new(Failure::Usage, "the other end has refused this connection"),
+    }
+}
+
+fn say<W: Write>(sender: &mut Sender<W>, kind: Kind, meta: &[u8]) -> Result<()> {
+    sender.send(Header::of(kind), meta, &[]).map_err(crate::link::lost)
+}
+
+/// The next frame's content, if it is of this kind.
+fn expect<R: Read>(receiver: &mut Receiver<R>, kind: Kind) -> Result<Vec<u8>> {
+    match receiver.receive()? {
+        Some(Frame { header, meta, .. }) if header.kind == kind => Ok(meta),
+        Some(Frame { header, meta, .. }) if header.kind == Kind::Bye => Err(refused(&meta)),
+        Some(Frame { header, .. }) => {
+            Err(Error::corrupt(format!("a frame of kind {:?} where {kind:?} was due", header.kind)))
+        }
+        None => Err(Error::resource("the other end hung up before it had said who it is")),
+    }
+}
+
+fn take<const N: usize>(bytes: &[u8]) -> Result<(&[u8; N], &[u8])> {
+    bytes.split_first_chunk().ok_or_else(|| Error::corrupt("a greeting that is cut short"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    use crate::frame::Caps;
+    use crate::greeting::tests::greeting;
+
+    type Greeted = (Result<Greeting>, Result<Greeting>);
+
+    fn ends(stream: &UnixStream) -> (Sender<&UnixStream>, Receiver<&UnixStream>) {
+        (Sender::new(stream), Receiver::new(stream, Caps::UNKNOWN))
+    }
+
+    /// Both ends greet each other with somebody between them, who may change what a frame says: it
+    /// is told who said it, and which of his it is.
+    fn greet_through(
+        secret: &Secret,
+        change: impl Fn(Role, usize, &mut Vec<u8>) + Sync,
+    ) -> Greeted {
+        let (caller, near) = UnixStream::pair().unwrap();
+        let (far, called) = UnixStream::pair().unwrap();
+        let carry = |role, from: &UnixStream, to: &UnixStream| {
+            let (mut sender, mut receiver) = (Sender::new(to), Receiver::new(from, Caps::KNOWN));
+            let mut number = 0;
+            while let Ok(Some(Frame { header, mut meta, .. })) = receiver.receive() {
+                change(role, number, &mut meta);
+                number += 1;
+                if sender.send(header, &meta, &[]).is_err() {
+                    break;
+                }
+            }
+            let _ = to.shutdown(std::net::Shutdown::Write);
+        };
+        let ok = |_: &Greeting| Ok(());
+        thread::scope(|scope| {
+            scope.spawn(|| carry(Role::Caller, &near, &far));
+            scope.spawn(|| carry(Role::Answerer, &far, &near));
+            let calling = scope.spawn(|| {
+                let (mut sender, mut receiver) = ends(&caller);
+                let greeted = call(&mut sender, &mut receiver, &greeting("w2"), secret, ok);
+                let _ = caller.shutdown(std::net::Shutdown::Write);
+                greeted
+            });
+            let (mut sender, mut receiver) = ends(&called);
+            let keys = |flow| (flow == 7).then(|| secret.clone());
+            let answered = answer(&mut sender, &mut receiver, &greeting("w1"), keys, ok);
+            called.shutdown(std::net::Shutdown::Write).unwrap();
+            (calling.join().unwrap(), answered)
+        })
+    }
+
+    #[test]
+    fn both_ends_learn_who_the_other_is() {
+        let (caller, answerer) = greet_through(&Secret::random().unwrap(), |_, _, _| {});
+        assert_eq!(caller.unwrap().name, "w1");
+        assert_eq!(answerer.unwrap().name, "w2");
+    }
+
+    #[test]
+    fn whoever_changes_what_is_said_is_found_out() {
+        let secret = Secret::random().unwrap();
+        let lengths = std::sync::Mutex::new(vec![]);
+        let _ = greet_through(&secret, |role, number, meta| {
+            lengths.lock().unwrap().push((role as u8, number, meta.len()));
+        });
+        for (who, at, length) in lengths.into_inner().unwrap() {
+            // Every byte, and some bit of it, checksums mended.
+            for byte in 0..length {
+                let (caller, answerer) = greet_through(&secret, |role, number, meta| {
+                    if (role as u8, number) == (who, at) {
+                        meta[byte] ^= 1 << (byte % 7);
+                    }
+                });
+                assert!(answerer.is_err(), "frame {at} of {who}, byte {byte}");
+                // The caller has heard all he needs before the last thing that he says.
+                assert!(caller.is_err() || at == 1, "frame {at} of {who}, byte {byte}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_said_once_is_good_for_nothing_again() {
+        let secret = Secret::random().unwrap();
+        let said = std::sync::Mutex::new(vec![]);
+        let _ = greet_through(&secret, |role, _, meta| {
+            if matches!(role, Role::Caller) {
+                said.lock().unwrap().push(meta.clone());
+            }
+        });
+        let mut bytes = vec![];
+        let mut sender = Sender::new(&mut bytes);
+        for meta in said.into_inner().unwrap() {
+            say(&mut sender, Kind::Hello, &meta).unwrap();
+        }
+        let mut receiver = Receiver::new(&bytes[..], Caps::UNKNOWN);
+        let keys = |_| Some(secret.clone());
+        let mut sender = Sender::new(std::io::sink());
+        let answered = answer(&mut sender, &mut receiver, &greeting("w1"), keys, |_| Ok(()));
+        assert!(answered.unwrap_err().to_string().contains("different tokens"));
+    }
+
+    #[test]
+    fn nobody_is_shown_what_a_stranger_put_into_a_reason() {
+        let reason =
+            Reason { refused: format!("\x1b[31m\n{}", "é".repeat(999)), remedy: "".into() };
+        let error = refused(&serde_json::to_vec(&reason).unwrap());
+        assert!(error.message().len() <= REASON_BYTES_MAX + "refused: ".len());
+        assert!(!error.message().contains(char::is_control));
+        assert!(refused(b"junk").message().contains("has refused this connection"));
+    }
+}

@@ -1,0 +1,495 @@
+//! A connection in use: an outbox, a thread that reads, and one that writes what had to wait.
+//!
+//! Whoever sends a frame hands it to the socket on the spot, if nobody else is about to and there
+//! is room: that spares a change of threads, and a batch is still in the processor's cache. What
+//! does not go at once waits in the outbox for the writing thread, in order, many small frames at a
+//! time.
+//!
+//! Both ends give signs of life. An end that says nothing for a lane's patience is lost, and so is
+//! one that takes nothing for so long: its socket is full. That is [`SUSPICION`] unless the lane is
+//! told to bear more, as those for batches are: on a slow link that many fill, signs of life wait,
+//! and are lost, with all else.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{Error, Result};
+
+use crate::connection::{Closer, Connection};
+use crate::frame::{Caps, HEADER_BYTES, Header, Kind};
+use crate::greeting::Greeting;
+use crate::handshake::refused;
+use crate::link::{Frame, Outgoing, Receiver, Sender, Sending, lost};
+use crate::stream::{ReadHalf, WriteHalf};
+
+/// An end that has said nothing for so long says that it lives.
+pub const BEAT: Duration = Duration::from_millis(250);
+/// An end that says or takes nothing for so long is lost.
+pub const SUSPICION: Duration = Duration::from_secs(2);
+/// The same, where others watch whether it lives: TCP, when a crowded link has lost the same packet
+/// seven times, sends it again after 25 seconds.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// What goes out at once: enough to fill a socket, little enough to be counted as it goes.
+const AT_ONCE_BYTES: usize = 1 << 20;
+
+/// A connection in use. Clones are the same lane; when the last is dropped, it is closed.
+#[derive(Clone, Debug)]
+pub struct Lane(Arc<Handle>);
+
+#[derive(Debug)]
+struct Handle(Arc<Shared>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Lane {
+    /// Starts the threads: one writes what is in the outbox, one reads and calls `on_frame`, which
+    /// must not wait for long, since nothing is read meanwhile. `on_end` is called once, from the
+    /// reading thread, with `Ok` if the other end said Bye, or why it ended.
+    pub fn start(
+        connection: Connection,
+        name: &str,
+        on_frame: impl FnMut(Frame) + Send + 'static,
+        on_end: impl FnOnce(Result<()>) + Send + 'static,
+    ) -> Result<Lane> {
+        Lane::start_patient(SUSPICION, connection, name, on_frame, on_end)
+    }
+
+    /// The same, for an end that may be silent for so long.
+    pub fn start_patient(
+        patience: Duration,
+        connection: Connection,
+        name: &str,
+        on_frame: impl FnMut(Frame) + Send + 'static,
+        on_end: impl FnOnce(Result<()>) + Send + 'static,
+    ) -> Result<Lane> {
+        let closer = connection.closer();
+        let Connection { peer, mut sender, mut receiver, .. } = connection;
+        let suspected = receiver
+            .stream_mut()
+            .suspect(&peer.name, patience)
+            .and_then(|()| sender.stream_mut().suspect(&peer.name, patience));
+        suspected.map_err(lost)?;
+        receiver.watch_pace(patience);
+        let out = Out { sender, rest: None };
+        let shared = Arc::new(Shared::new(peer, closer, out));
+        let lane = Lane(Arc::new(Handle(shared.clone())));
+        let writing = shared.clone();
+        let write = move || writing.write();
+        let started = spawn(format!("{name} out"), write).and_then(|writer| {
+            let read = move || shared.read(receiver, writer, on_frame, on_end);
+            spawn(format!("{name} in"), read)
+        });
+        started.inspect_err(|_| lane.cut()).map(|_| lane)
+    }
+
+    /// Sends a frame, as far as it goes now; the rest follows. Never waits; after the end, it is
+    /// dropped without a word.
+    pub fn send(&self, header: Header, meta: Vec<u8>, body: Vec<Buffer>) {
+        self.0.0.send(Outgoing { header, meta, body });
+    }
+
+    /// Bytes in the outbox, and on their way into the socket.
+    pub fn waiting_bytes(&self) -> usize {
+        self.0.0.waiting_bytes.load(Relaxed)
+    }
+
+    /// Bytes sent so far.
+    pub fn sent_bytes(&self) -> u64 {
+        self.0.0.sent_bytes.load(Relaxed)
+    }
+
+    /// Bytes received so far, in whole frames.
+    pub fn received_bytes(&self) -> u64 {
+        self.0.0.received_bytes.load(Relaxed)
+    }
+
+    /// Says Bye when the outbox is empty, and ends when the other end has read all of it. What the
+    /// other end says until then still comes.
+    pub fn close(&self) {
+        self.0.0.close();
+    }
+
+    /// Ends at once; what was not sent yet is lost.
+    pub fn cut(&self) {
+        let name = &self.peer().name;
+        let cause = Error::resource(format!("the connection to `{name}` was cut at this end"));
+        self.0.0.fail(cause);
+    }
+
+    /// The other end.
+    pub fn peer(&self) -> &Greeting {
+        &self.0.0.peer
+    }
+}
+
+/// What both threads and all handles know.
+#[derive(Debug)]
+struct Shared {
+    peer: Greeting,
+    closer: Closer,
+    outbox: Mutex<Outbox>,
+    /// Somebody waits for the outbox: the writing thread.
+    changed: Condvar,
+    waiting_bytes: AtomicUsize,
+    sent_bytes: AtomicU64,
+    received_bytes: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Outbox {
+    frames: VecDeque<Outgoing>,
+    /// Whoever has taken it writes.
+    out: Option<Out>,
+    /// When something was sent last.
+    last: Instant,
+    /// The writing thread sleeps. Waking one that does not would cost a system call.
+    idle: bool,
+    phase: Phase,
+    /// Nothing is read any more.
+    heard: bool,
+    /// Why it ended, if that was noticed at this end.
+    cause: Option<Error>,
+}
+
+/// What frames go out by, and those of which a part has gone.
+#[derive(Debug)]
+struct Out {
+    sender: Sender<WriteHalf>,
+    rest: Option<Sending>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// No more frames are taken; Bye is said behind those that wait.
+    Closing,
+    /// Bye has been said.
+    Said,
+    /// Nothing is sent any more.
+    Ended,
+}
+
+/// What the writing thread does next.
+enum Next {
+    Frames(Vec<Outgoing>),
+    Rest,
+    Beat,
+    Bye,
+}
+
+impl Shared {
+    fn new(peer: Greeting, closer: Closer, out: Out) -> Shared {
+        let outbox = Outbox {
+            frames: VecDeque::new(),
+            out: Some(out),
+            last: Instant::now(),
+            idle: false,
+            phase: Phase::Open,
+            heard: false,
+            cause: None,
+        };
+        Shared {
+            peer,
+            closer,
+            outbox: Mutex::new(outbox),
+            changed: Condvar::new(),
+            waiting_bytes: 0.into(),
+            sent_bytes: 0.into(),
+            received_bytes: 0.into(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Wakes the writing thread, and nobody else: no one else waits.
+    fn wake(&self, outbox: MutexGuard<'_, Outbox>) {
+        let idle = outbox.idle;
+        drop(outbox);
+        if idle {
+            self.changed.notify_one();
+        }
+    }
+
+    fn send(&self, frame: Outgoing) {
+        let mut outbox = self.lock();
+        if outbox.phase != Phase::Open {
+            return;
+        }
+        self.waiting_bytes.fetch_add(frame.bytes(), Relaxed);
+        let free = outbox.frames.is_empty();
+        match outbox.out.take_if(|out| free && out.rest.is_none()) {
+            Some(mut out) => {
+                drop(outbox);
+                out.sender.stream_mut().hurry(true);
+                let done = self.write_frames(&mut out, vec![frame]);
+                out.sender.stream_mut().hurry(false);
+                self.put_back(out, done);
+            }
+            None => {
+                outbox.frames.push_back(frame);
+                self.wake(outbox);
+            }
+        }
+    }
+
+    /// Lets others write; the writing thread, if there is something left.
+    fn put_back(&self, out: Out, done: io::Result<()>) {
+        if let Err(error) = done {
+            self.write_failed(error);
+        }
+        let mut outbox = self.lock();
+        outbox.last = Instant::now();
+        if outbox.phase == Phase::Ended {
+            let lost = out.rest.map_or(0, |rest| rest.bytes());
+            self.waiting_bytes.fetch_sub(lost, Relaxed);
+            return;
+        }
+        let more = out.rest.is_some() || !outbox.frames.is_empty() || outbox.phase != Phase::Open;
+        outbox.out = Some(out);
+        if more {
+            self.wake(outbox);
+        }
+    }
+
+    fn close(&self) {
+        let mut outbox = self.lock();
+        if outbox.phase == Phase::Open {
+            outbox.phase = Phase::Closing;
+            self.wake(outbox);
+        }
+    }
+
+    /// Nothing is sent any more; if the other end has said Bye, it hears one. What waited is lost.
+    fn stop(&self, bye: bool) {
+        let mut outbox = self.lock();
+        outbox.phase = match outbox.phase {
+            Phase::Open | Phase::Closing if bye => Phase::Closing,
+            Phase::Said if bye => Phase::Said,
+            _ => Phase::Ended,
+        };
+        let mut lost: usize = outbox.frames.drain(..).map(|frame| frame.bytes()).sum();
+        let ended = outbox.phase == Phase::Ended;
+        if let Some(out) = outbox.out.take_if(|_| ended) {
+            lost += out.rest.map_or(0, |rest| rest.bytes());
+        }
+        self.waiting_bytes.fetch_sub(lost, Relaxed);
+        self.wake(outbox);
+    }
+
+    /// Ends at once, for a reason found at this end; the first is the one that counts.
+    fn fail(&self, cause: Error) {
+        self.lock().cause.get_or_insert(cause);
+        self.stop(false);
+        self.closer.close();
+    }
+
+    // --- the writing thread --------------------------------------------------------------------
+
+    fn write(&self) {
+        while let Some((mut out, next)) = self.next() {
+            let done = match next {
+                Next::Frames(frames) => self.write_frames(&mut out, frames),
+                Next::Rest => self.write_rest(&mut out),
+                Next::Beat => out.sender.send(Header::of(Kind::Beat), &[], &[]),
+                Next::Bye => return self.write_bye(&mut out.sender),
+            };
+            self.put_back(out, done);
+        }
+    }
+
+    /// What is to be done, once nobody else writes; `None` at the end.
+    fn next(&self) -> Option<(Out, Next)> {
+        let mut outbox = self.lock();
+        loop {
+            if matches!(outbox.phase, Phase::Said | Phase::Ended) {
+                return None;
+            }
+            let left = BEAT.saturating_sub(outbox.last.elapsed());
+            if let Some(out) = outbox.out.take() {
+                match outbox.next(&out, left.is_zero()) {
+                    Some(next) => return Some((out, next)),
+                    None => outbox.out = Some(out),
+                }
+            }
+            outbox.idle = true;
+            // Whoever writes meanwhile gives a sign of life, too.
+            let wait = if left.is_zero() { BEAT } else { left };
+            let waited = self.changed.wait_timeout(outbox, wait);
+            outbox = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            outbox.idle = false;
+        }
+    }
+
+    fn write_frames(&self, out: &mut Out, frames: Vec<Outgoing>) -> io::Result<()> {
+        let bytes: usize = frames.iter().map(Outgoing::bytes).sum();
+        let allowed = frames.iter().try_for_each(|frame| self.allow(frame));
+        match allowed.and_then(|()| out.sender.begin(frames)) {
+            Ok(sending) => {
+                out.rest = Some(sending);
+                self.write_rest(out)
+            }
+            Err(error) => {
+                self.waiting_bytes.fetch_sub(bytes, Relaxed);
+                Err(error)
+            }
+        }
+    }
+
+    /// Goes on with what has begun to go, as far as it goes now.
+    fn write_rest(&self, out: &mut Out) -> io::Result<()> {
+        let Some(mut rest) = out.rest.take() else { return Ok(()) };
+        let done = out.sender.go_on(&mut rest);
+        let bytes = rest.bytes();
+        match done {
+            Ok(false) => out.rest = Some(rest),
+            Ok(true) => {
+                self.waiting_bytes.fetch_sub(bytes, Relaxed);
+                self.sent_bytes.fetch_add(bytes as u64, Relaxed);
+            }
+            Err(_) => {
+                self.waiting_bytes.fetch_sub(bytes, Relaxed);
+            }
+        }
+        done.map(drop)
+    }
+
+    /// The other end would refuse it, and could not say which.
+    fn allow(&self, frame: &Outgoing) -> io::Result<()> {
+        let Caps { meta_bytes_max, body_bytes_max } = self.peer.caps;
+        let meta = (frame.meta.len() as u64, u64::from(meta_bytes_max));
+        let body = ((frame.bytes() - HEADER_BYTES - frame.meta.len()) as u64, body_bytes_max);
+        let Some((bytes, bytes_max)) = [meta, body].into_iter().find(|(bytes, max)| bytes > max)
+        else {
+            return Ok(());
+        };
+        let message = format!("a frame of {bytes} bytes, where {bytes_max} were agreed on");
+        Err(io::Error::other(Error::failed(message).remedy("make batches smaller")))
+    }
+
+    /// If it does not arrive, the reading thread notices.
+    fn write_bye(&self, sender: &mut Sender<WriteHalf>) {
+        let said = sender.send(Header::of(Kind::Bye), &[], &[]);
+        let mut outbox = self.lock();
+        if outbox.phase == Phase::Closing {
+            outbox.phase = Phase::Said;
+        }
+        if outbox.heard || said.is_err() {
+            self.closer.close();
+        }
+    }
+
+    /// If the other end has hung up, the reading thread still reads why.
+    fn write_failed(&self, error: io::Error) {
+        match error.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => self.stop(false),
+            _ => self.fail(lost(error)),
+        }
+    }
+
+    // --- the reading thread --------------------------------------------------------------------
+
+    fn read(
+        &self,
+        mut receiver: Receiver<ReadHalf>,
+        writer: JoinHandle<()>,
+        mut on_frame: impl FnMut(Frame),
+        on_end: impl FnOnce(Result<()>),
+    ) {
+        let reading = AssertUnwindSafe(|| self.read_frames(&mut receiver, &mut on_frame));
+        let read = catch_unwind(reading).unwrap_or_else(|panic| Err(panicked(&*panic)));
+        let outcome = self.heard(read);
+        // What comes next may be the end of the process: first, the other end shall hear Bye.
+        let _ = writer.join();
+        // Frames that wait behind a handle in the closure would keep the lane alive.
+        drop(on_frame);
+        on_end(outcome.map_err(|error| error.at(format!("connection to {}", self.peer.name))));
+    }
+
+    /// Nothing more is read. Whoever is the last of the two threads hangs up.
+    fn heard(&self, read: Result<()>) -> Result<()> {
+        self.stop(read.is_ok());
+        let mut outbox = self.lock();
+        outbox.heard = true;
+        if read.is_err() || outbox.phase != Phase::Closing {
+            self.closer.close();
+        }
+        match (read, outbox.cause.take()) {
+            (Err(_), Some(cause)) => Err(cause),
+            (read, _) => read,
+        }
+    }
+
+    fn read_frames(
+        &self,
+        receiver: &mut Receiver<ReadHalf>,
+        on_frame: &mut impl FnMut(Frame),
+    ) -> Result<()> {
+        loop {
+            let Some(frame) = receiver.receive()? else {
+                let name = &self.peer.name;
+                let error = Error::resource(format!("`{name}` hung up without saying Bye"));
+                return Err(error.remedy(format!("look at why `{name}` ended")));
+            };
+            let Header { kind, meta_bytes, body_bytes, .. } = frame.header;
+            let bytes = HEADER_BYTES as u64 + u64::from(meta_bytes) + body_bytes;
+            self.received_bytes.fetch_add(bytes, Relaxed);
+            match kind {
+                Kind::Beat => {}
+                Kind::Bye if frame.meta.is_empty() => return Ok(()),
+                Kind::Bye => return Err(refused(&frame.meta)),
+                Kind::Hello | Kind::Welcome => {
+                    return Err(Error::corrupt("a greeting from one who has greeted before"));
+                }
+                Kind::Letter | Kind::Batch | Kind::Control | Kind::Launch => on_frame(frame),
+            }
+        }
+    }
+}
+
+impl Outbox {
+    /// What the writing thread does with this, if it is not to wait.
+    fn next(&mut self, out: &Out, beat: bool) -> Option<Next> {
+        match self.phase {
+            _ if out.rest.is_some() => Some(Next::Rest),
+            _ if !self.frames.is_empty() => Some(Next::Frames(self.take())),
+            Phase::Closing => Some(Next::Bye),
+            _ => beat.then_some(Next::Beat),
+        }
+    }
+
+    /// The first frames: many if they are small.
+    fn take(&mut self) -> Vec<Outgoing> {
+        let mut bytes = 0;
+        let fits = |frame: &&Outgoing| {
+            let first = bytes == 0;
+            bytes += frame.bytes();
+            first || bytes <= AT_ONCE_BYTES
+        };
+        let count = self.frames.iter().take_while(fits).count();
+        self.frames.drain(..count).collect()
+    }
+}
+
+fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let spawned = thread::Builder::new().name(name).spawn(run);
+    spawned.map_err(|error| Error::resource(format!("no thread for a connection: {error}")))
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+    Error::failed(format!("what a frame was handed to panicked: {text}"))
+}

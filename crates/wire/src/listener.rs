@@ -1,0 +1,314 @@
+//! Where others call: every caller is heard on a thread of its own, for a few seconds and a few
+//! kilobytes, until it has shown who it is. Strangers who keep their line busy lose it to the next.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::{TcpListener, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use euphrates_flow::{Error, Result};
+
+use crate::address::Address;
+use crate::connection::{Connection, Keys, Security, answer, fits, too_long};
+use crate::greeting::Greeting;
+use crate::stream::Socket;
+
+/// The time that a caller has to show who it is.
+pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(5);
+/// How many callers may be at it; one more, and the oldest has to go.
+pub const STRANGERS_MAX: usize = 64;
+/// How many of the latest refusals are kept for whoever asks.
+pub const REFUSALS_MAX: usize = 32;
+/// A handshake is a few calls deep.
+const STACK_BYTES: usize = 1 << 20;
+/// How long no caller is heard when the system has no sockets left.
+const BREATH: Duration = Duration::from_millis(10);
+
+/// A place where others call. Dropping it stops that, and removes a unix socket's file.
+#[derive(Debug)]
+pub struct Listener {
+    address: Address,
+    handshakes: Arc<Handshakes>,
+    door: Arc<Door>,
+    accepting: Option<JoinHandle<()>>,
+    file: Option<SocketFile>,
+}
+
+impl Listener {
+    /// Listens at this address as `me`, with the secrets of the flows that this end takes part in.
+    /// Every connection that comes is handed over on a thread of its own, which may be used up.
+    pub fn bind(
+        address: &Address,
+        me: Greeting,
+        keys: Arc<Keys>,
+        security: Security,
+        on: impl Fn(Connection) + Send + Sync + 'static,
+    ) -> Result<Listener> {
+        me.encode()?;
+        let (door, address, file) = Door::open(address)?;
+        let (door, handshakes) = (Arc::new(door), Arc::new(Handshakes::default()));
+        let hearing =
+            Hearing { me, keys, security, on: Box::new(on), handshakes: handshakes.clone() };
+        let (at, open) = (Arc::new(hearing), door.clone());
+        let accepting = thread::Builder::new()
+            .name("listener".into())
+            .spawn(move || accept(&open, &at))
+            .map_err(|error| Error::resource(format!("no thread to listen with: {error}")))?;
+        Ok(Listener { address, handshakes, door, accepting: Some(accepting), file })
+    }
+
+    /// The address, with the real port.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The latest callers that were not let in, and why; they are told once.
+    pub fn refusals(&self) -> Vec<Error> {
+        self.handshakes.lock().refusals.drain(..).collect()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.handshakes.closed.store(true, SeqCst);
+        self.door.close();
+        if let Some(accepting) = self.accepting.take() {
+            // It ends by itself, and has nothing to say.
+            let _ = accepting.join();
+        }
+        let strangers: Vec<_> = self.handshakes.lock().strangers.drain(..).collect();
+        strangers.iter().for_each(|(_, socket)| socket.shut());
+        self.file.take();
+    }
+}
+
+/// Who is being heard, and who was turned away.
+#[derive(Debug, Default)]
+struct Handshakes {
+    closed: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    strangers: VecDeque<(u64, Arc<Socket>)>,
+    refusals: VecDeque<Error>,
+}
+
+impl Handshakes {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Lets one more be heard, at the cost of the oldest if there are too many.
+    fn enter(&self, socket: &Arc<Socket>) -> u64 {
+        let mut state = self.lock();
+        if state.strangers.len() == STRANGERS_MAX {
+            state.drop_oldest();
+        }
+        let number = state.next;
+        state.next += 1;
+        state.strangers.push_back((number, socket.clone()));
+        number
+    }
+
+    fn leave(&self, number: u64) {
+        self.lock().strangers.retain(|(at, _)| *at != number);
+    }
+
+    fn refuse(&self, error: Error) {
+        let mut state = self.lock();
+        if state.refusals.len() == REFUSALS_MAX {
+            state.refusals.pop_front();
+        }
+        state.refusals.push_back(error);
+    }
+}
+
+impl State {
+    fn drop_oldest(&mut self) {
+        if let Some((_, socket)) = self.strangers.pop_front() {
+            socket.shut();
+        }
+    }
+}
+
+/// What callers are heard with.
+struct Hearing {
+    me: Greeting,
+    keys: Arc<Keys>,
+    security: Security,
+    on: Box<dyn Fn(Connection) + Send + Sync>,
+    handshakes: Arc<Handshakes>,
+}
+
+impl Hearing {
+    fn hear(&self, socket: &Arc<Socket>, number: u64) {
+        let deadline = Instant::now() + HANDSHAKE_WAIT;
+        let heard = answer(socket, &self.me, &*self.keys, self.security, deadline);
+        let connection = match heard {
+            Ok(connection) => Some(connection),
+            Err(error) => {
+                self.handshakes.refuse(error.at("a caller"));
+                socket.hang_up(deadline);
+                None
+            }
+        };
+        self.handshakes.leave(number);
+        match connection.filter(|_| !self.handshakes.closed.load(SeqCst)) {
+            Some(connection) => (self.on)(connection),
+            None => socket.shut(),
+        }
+    }
+}
+
+fn accept(door: &Door, hearing: &Arc<Hearing>) {
+    loop {
+        let accepted = door.accept();
+        if hearing.handshakes.closed.load(SeqCst) {
+            return;
+        }
+        let socket = match accepted {
+            Ok(socket) => Arc::new(socket),
+            // The system has no more sockets, most likely: let one go, and do not spin.
+            Err(_) => {
+                hearing.handshakes.lock().drop_oldest();
+                thread::sleep(BREATH);
+                continue;
+            }
+        };
+        let number = hearing.handshakes.enter(&socket);
+        let (at, caller) = (hearing.clone(), socket.clone());
+        let spawned = thread::Builder::new()
+            .name("caller".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || at.hear(&caller, number));
+        if let Err(error) = spawned {
+            socket.shut();
+            hearing.handshakes.leave(number);
+            hearing
+                .handshakes
+                .refuse(Error::resource(format!("no thread to hear a caller: {error}")));
+        }
+    }
+}
+
+/// What is listened at.
+#[derive(Debug)]
+enum Door {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Door {
+    fn open(address: &Address) -> Result<(Door, Address, Option<SocketFile>)> {
+        let refused = |error: &io::Error| unusable(address, error);
+        match address {
+            Address::Unix(path) => {
+                if !fits(path) {
+                    return Err(too_long(address));
+                }
+                let door = bind_unix(path).map_err(|error| refused(&error))?;
+                let file = SocketFile::of(path).map_err(|error| refused(&error))?;
+                Ok((Door::Unix(door), address.clone(), Some(file)))
+            }
+            Address::Tcp(place) => {
+                let places = place.to_socket_addrs().map_err(|error| refused(&error))?;
+                let places: Vec<_> = places.collect();
+                let door = TcpListener::bind(&places[..]).map_err(|error| refused(&error))?;
+                let port = door.local_addr().map_err(|error| refused(&error))?.port();
+                let host = place.rsplit_once(':').map_or(place.as_str(), |(host, _)| host);
+                Ok((Door::Tcp(door), Address::Tcp(format!("{host}:{port}")), None))
+            }
+        }
+    }
+
+    fn accept(&self) -> io::Result<Socket> {
+        let socket = match self {
+            Door::Tcp(door) => Socket::Tcp(door.accept()?.0),
+            Door::Unix(door) => Socket::Unix(door.accept()?.0),
+        };
+        socket.prepare().map(|()| socket)
+    }
+
+    /// Wakes whoever waits for a caller.
+    fn close(&self) {
+        let door = match self {
+            Door::Tcp(door) => door.as_fd(),
+            Door::Unix(door) => door.as_fd(),
+        };
+        // It fails only if it has been done before.
+        let _ = rustix::net::shutdown(door, rustix::net::Shutdown::Both);
+    }
+}
+
+/// A socket whose process has ended is in nobody's way.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    let door = match UnixListener::bind(path) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            match UnixStream::connect(path) {
+                Err(left) if left.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)?,
+                _ => return Err(error),
+            }
+            UnixListener::bind(path)?
+        }
+        door => door?,
+    };
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(door)
+}
+
+fn unusable(address: &Address, error: &io::Error) -> Error {
+    let message = format!("{address} cannot be listened at: {error}");
+    let remedy = match error.kind() {
+        ErrorKind::AddrInUse => {
+            "choose another port or path, or end the program that listens there"
+        }
+        ErrorKind::PermissionDenied => "choose a port above 1023, or a folder of your own",
+        ErrorKind::NotFound => "check that the folder exists",
+        _ => "choose an address of this machine",
+    };
+    Error::usage(message).remedy(remedy)
+}
+
+/// The file of a unix socket, as long as somebody listens there; nobody else's is removed.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> io::Result<SocketFile> {
+        Ok(SocketFile { path: path.into(), inode: inode(path)? })
+    }
+}
+
+fn inode(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|facts| (facts.dev(), facts.ino()))
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if inode(&self.path).is_ok_and(|inode| inode == self.inode) {
+            // Whoever has removed it in between has done this already.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl fmt::Debug for Hearing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hearing").field("me", &self.me).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,154 @@
+//! What the ends of a connection know and nobody else does.
+//!
+//! One secret stands for a flow, or for a cluster. It never travels on a connection: what is needed
+//! there is derived from it, each for its own purpose.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use euphrates_flow::{Error, Result};
+use ring::hkdf::{HKDF_SHA256, Salt};
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// Bytes of a secret.
+pub const SECRET_BYTES: usize = 32;
+/// Nobody but its owner may do anything with a secret's file.
+const OTHERS: u32 = 0o077;
+
+/// 256 bits that nobody can guess.
+#[derive(Clone)]
+pub struct Secret([u8; SECRET_BYTES]);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl Secret {
+    /// A fresh one, from the system's source of randomness.
+    pub fn random() -> Result<Secret> {
+        random_bytes().map(Secret)
+    }
+
+    /// From 64 hexadecimal digits.
+    pub fn parse(text: &str) -> Result<Secret> {
+        let wrong = || {
+            Error::usage("a token is 64 hexadecimal digits, and this is not")
+                .remedy("use the token as it was printed, or have a new one made")
+        };
+        let digits = text.as_bytes();
+        if digits.len() != 2 * SECRET_BYTES {
+            return Err(wrong());
+        }
+        let mut secret = [0; SECRET_BYTES];
+        for (byte, pair) in secret.iter_mut().zip(digits.chunks_exact(2)) {
+            let digit = |at: usize| (pair[at] as char).to_digit(16).ok_or_else(wrong);
+            *byte = (digit(0)? << 4 | digit(1)?) as u8;
+        }
+        Ok(Secret(secret))
+    }
+
+    /// As [`Secret::parse`] reads it.
+    pub fn to_text(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// From a file that only its owner can read.
+    pub fn read(path: &Path) -> Result<Secret> {
+        let mut file = File::open(path).map_err(|error| {
+            Error::os("read the token in", path, &error).remedy("check the path of the token")
+        })?;
+        let looked = file.metadata();
+        let mode = looked.map_err(|error| Error::os("look at", path, &error))?.permissions().mode();
+        if mode & OTHERS != 0 {
+            let shown = path.display();
+            let message = format!("the token in `{shown}` may be read by others");
+            let remedy = format!("`chmod 600 {shown}`, and have a new token made if need be");
+            return Err(Error::usage(message).remedy(remedy));
+        }
+        let mut text = String::new();
+        let read = (&mut file).take(1024).read_to_string(&mut text);
+        read.map_err(|error| Error::os("read the token in", path, &error))?;
+        Secret::parse(text.trim()).map_err(|error| error.at(path.display()))
+    }
+
+    /// Into a new file that only its owner can read.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let fresh = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let mut file = fresh.map_err(|error| {
+            Error::os("make the token's file", path, &error)
+                .remedy("choose a path where there is no file yet")
+        })?;
+        let written = writeln!(file, "{}", self.to_text()).and_then(|()| file.sync_all());
+        written.map_err(|error| Error::os("write the token to", path, &error))
+    }
+
+    /// Another secret for one purpose, which tells nothing of this one (HKDF-SHA256).
+    pub fn derive(&self, purpose: &str) -> Secret {
+        let key = Salt::new(HKDF_SHA256, b"euphrates").extract(&self.0);
+        let mut derived = [0; SECRET_BYTES];
+        key.expand(&[purpose.as_bytes()], HKDF_SHA256)
+            .and_then(|stream| stream.fill(&mut derived))
+            .expect("as many bytes as the hash has");
+        Secret(derived)
+    }
+
+    /// The bytes, for those who compute with them.
+    pub(crate) fn bytes(&self) -> &[u8; SECRET_BYTES] {
+        &self.0
+    }
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| Error::resource("the system gives no random numbers"))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use euphrates_flow::Kind;
+
+    #[test]
+    fn a_secret_is_read_as_it_was_written_and_shows_itself_to_nobody() {
+        let secret = Secret::random().unwrap();
+        assert_eq!(Secret::parse(&secret.to_text()).unwrap().to_text(), secret.to_text());
+        assert_eq!(format!("{secret:?}"), "Secret(…)");
+        assert_ne!(Secret::random().unwrap().to_text(), secret.to_text());
+        for text in ["", "12", &"g".repeat(64), &"é".repeat(32), &"0".repeat(65)] {
+            assert_eq!(Secret::parse(text).unwrap_err().kind(), Kind::Usage, "{text}");
+        }
+    }
+
+    #[test]
+    fn purposes_are_apart_and_the_same_everywhere() {
+        let secret = Secret::parse(&"07".repeat(32)).unwrap();
+        assert_ne!(secret.derive("ca").to_text(), secret.derive("greeting").to_text());
+        let again = Secret::parse(&secret.to_text()).unwrap();
+        assert_eq!(secret.derive("ca").to_text(), again.derive("ca").to_text());
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let secret = Secret::random().unwrap();
+        secret.write(&path).unwrap();
+        assert_eq!(Secret::read(&path).unwrap().to_text(), secret.to_text());
+        assert!(secret.write(&path).is_err(), "it is there already");
+        for mode in [0o640, 0o604, 0o660, 0o620] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            let error = Secret::read(&path).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage);
+            assert!(error.advice().unwrap().contains("chmod 600"), "{error}");
+        }
+        assert_eq!(Secret::read(&folder.path().join("none")).unwrap_err().kind(), Kind::Usage);
+    }
+}

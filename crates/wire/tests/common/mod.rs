@@ -1,0 +1,163 @@
+//! Two ends of a connection over every carrier, and what they say and hear.
+#![allow(dead_code)]
+
+pub mod proxy;
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use euphrates_flow::Result;
+use euphrates_wire::{
+    Address, Caps, Connection, Frame, Greeting, Header, Kind, Lane, Listener, Secret, Security,
+    dial,
+};
+
+/// Longer than anything here takes on a crowded machine.
+pub const LONG: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    Unix,
+    Tcp,
+    Tls,
+}
+
+pub const CARRIERS: [Carrier; 3] = [Carrier::Unix, Carrier::Tcp, Carrier::Tls];
+
+impl Carrier {
+    pub fn security(self) -> Security {
+        if self == Carrier::Tls { Security::Tls } else { Security::Token }
+    }
+}
+
+/// All carriers at the same time, where what is tested is time.
+pub fn at_each(test: impl Fn(Carrier) + Sync) {
+    let test = &test;
+    std::thread::scope(|scope| {
+        for carrier in CARRIERS {
+            scope.spawn(move || test(carrier));
+        }
+    });
+}
+
+pub fn greeting(name: &str) -> Greeting {
+    Greeting {
+        name: name.into(),
+        purpose: "batches".into(),
+        flow: 7,
+        epoch: 1,
+        lane: 0,
+        program: "0.1.0".into(),
+        caps: Caps::KNOWN,
+        abilities: vec!["a".into()],
+    }
+}
+
+/// Somebody who can be called, as `w1`.
+pub struct Answerer {
+    pub listener: Listener,
+    pub secret: Secret,
+    pub carrier: Carrier,
+    connections: Receiver<Connection>,
+    _folder: tempfile::TempDir,
+}
+
+pub fn answerer(carrier: Carrier) -> Answerer {
+    answerer_as(carrier, greeting("w1"))
+}
+
+pub fn answerer_as(carrier: Carrier, me: Greeting) -> Answerer {
+    let folder = tempfile::tempdir().unwrap();
+    let address = match carrier {
+        Carrier::Unix => Address::Unix(folder.path().join("socket")),
+        Carrier::Tcp | Carrier::Tls => "127.0.0.1:0".parse().unwrap(),
+    };
+    let secret = Secret::random().unwrap();
+    let (sender, connections) = mpsc::channel();
+    let known = secret.clone();
+    let keys = Arc::new(move |flow| (flow == 7).then(|| known.clone()));
+    let on = move |connection| sender.send(connection).unwrap_or(());
+    let listener = Listener::bind(&address, me, keys, carrier.security(), on).unwrap();
+    Answerer { listener, secret, carrier, connections, _folder: folder }
+}
+
+impl Answerer {
+    pub fn called(&self) -> Connection {
+        self.connections.recv_timeout(LONG).expect("a caller")
+    }
+
+    /// Nobody was let in so far.
+    pub fn nobody(&self) -> bool {
+        self.connections.try_recv().is_err()
+    }
+
+    pub fn dial(&self, me: &Greeting) -> Result<Connection> {
+        self.dial_at(self.listener.address(), me)
+    }
+
+    pub fn dial_at(&self, address: &Address, me: &Greeting) -> Result<Connection> {
+        dial(address, me, &self.secret, self.carrier.security(), LONG)
+    }
+
+    /// Both ends of a connection: the caller's, as `w2`, first.
+    pub fn pair(&self) -> (Connection, Connection) {
+        let calling = self.dial(&greeting("w2")).unwrap();
+        (calling, self.called())
+    }
+
+    /// What the listener says of those that it did not let in, once it says something.
+    pub fn refusals(&self) -> String {
+        for _ in 0..60_000 {
+            let refusals = self.listener.refusals();
+            if !refusals.is_empty() {
+                return refusals.iter().map(|error| format!("{error}\n")).collect();
+            }
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        panic!("nobody was refused");
+    }
+}
+
+/// A lane, and what came out of it.
+pub struct Ear {
+    pub lane: Lane,
+    frames: Receiver<Frame>,
+    end: Receiver<Result<()>>,
+}
+
+pub fn listen(connection: Connection) -> Ear {
+    let (frame_sender, frames) = mpsc::channel();
+    let (end_sender, end) = mpsc::channel();
+    let lane = Lane::start(
+        connection,
+        "test",
+        move |frame| frame_sender.send(frame).unwrap_or(()),
+        move |ended| end_sender.send(ended).unwrap_or(()),
+    );
+    Ear { lane: lane.unwrap(), frames, end }
+}
+
+impl Ear {
+    pub fn frame(&self) -> Frame {
+        self.frames.recv_timeout(LONG).expect("a frame")
+    }
+
+    pub fn frames(&self) -> impl Iterator<Item = Frame> + '_ {
+        std::iter::from_fn(|| self.frames.recv_timeout(LONG).ok())
+    }
+
+    pub fn end(&self) -> Result<()> {
+        self.end.recv_timeout(LONG).expect("an end")
+    }
+
+    /// Why it ended, which was no Bye.
+    pub fn why(&self) -> String {
+        self.end().expect_err("no Bye").to_string()
+    }
+
+    pub fn say(&self, queue: u32, meta: &[u8]) {
+        let header = Header { queue, flow: 7, ..Header::of(Kind::Letter) };
+        self.lane.send(header, meta.to_vec(), vec![]);
+    }
+}

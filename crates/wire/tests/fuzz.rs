@@ -1,0 +1,186 @@
+//! The fuzz targets without a fuzzer: over the corpus that is kept, and over what becomes of it at
+//! random. A failing run prints its seed; `EUPHRATES_SEED` has it run again.
+
+#[path = "../fuzz/targets.rs"]
+mod targets;
+
+use std::fs;
+use std::path::PathBuf;
+
+use euphrates_io::segment::Block;
+use euphrates_policy::distributed::{Piece, Stock, ToConsumer, ToProducer};
+use euphrates_wire::letter::Letter;
+use euphrates_wire::{Caps, Greeting, Header, Kind, Sender, block};
+
+const ROUNDS: usize = 50_000;
+type Target = (&'static str, fn(&[u8]));
+const TARGETS: [Target; 5] = [
+    ("frame", targets::frame),
+    ("letter", targets::letter),
+    ("block", targets::block),
+    ("greeting", targets::greeting),
+    ("handshake", targets::handshake),
+];
+
+fn corpus(target: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target)
+}
+
+fn kept(target: &str) -> Vec<Vec<u8>> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(corpus(target)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+#[test]
+fn nothing_that_comes_breaks_anything() {
+    let seed = match std::env::var("EUPHRATES_SEED") {
+        Ok(seed) => seed.parse().unwrap(),
+        Err(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64,
+    };
+    eprintln!("EUPHRATES_SEED={seed}");
+    let mut random = Random(seed);
+    for (name, target) in TARGETS {
+        let kept = kept(name);
+        assert!(!kept.is_empty());
+        kept.iter().for_each(|bytes| target(bytes));
+        target(&[]);
+        for _ in 0..ROUNDS {
+            let mut bytes = random.of(&kept).clone();
+            for _ in 0..=random.below(4) {
+                random.change(&mut bytes, &kept);
+            }
+            target(&bytes);
+        }
+    }
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+
+    fn of<'a, T>(&mut self, some: &'a [T]) -> &'a T {
+        &some[self.below(some.len())]
+    }
+
+    fn change(&mut self, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
+        let at = self.below(bytes.len());
+        match self.below(7) {
+            0 if !bytes.is_empty() => bytes[at] ^= 1 << self.below(8),
+            1 if !bytes.is_empty() => bytes[at] = *self.of(&[0, 1, 7, 0x7f, 0x80, 0xff]),
+            2 => bytes.truncate(at),
+            3 => bytes.insert(at, self.next() as u8),
+            4 => {
+                let more = self.below(300);
+                bytes.extend(std::iter::repeat_with(|| self.next() as u8).take(more));
+            }
+            5 => {
+                let end = at + self.below(bytes.len() - at);
+                bytes.extend_from_within(at..end);
+            }
+            _ => {
+                let other = self.of(others);
+                let from = self.below(other.len());
+                bytes.truncate(at);
+                bytes.extend(&other[from..]);
+            }
+        }
+    }
+}
+
+// --- the corpus --------------------------------------------------------------------------------
+
+/// Writes the corpus anew: one example of everything that is sound. What a fuzzer finds is put
+/// beside it under another name.
+#[test]
+#[ignore = "writes files of the source tree"]
+fn the_corpus_is_written() {
+    let keep = |target: &str, name: &str, bytes: &[u8]| {
+        fs::create_dir_all(corpus(target)).unwrap();
+        fs::write(corpus(target).join(name), bytes).unwrap();
+    };
+    let frames = |frames: &[(Kind, &[u8], &[u8])]| {
+        let mut bytes = vec![];
+        let mut sender = Sender::new(&mut bytes);
+        for (kind, meta, body) in frames {
+            let header = Header { flow: 7, epoch: 1, queue: 2, ..Header::of(*kind) };
+            sender.send(header, meta, &[arrow::buffer::Buffer::from(*body)]).unwrap();
+        }
+        bytes
+    };
+    let whole: [(Kind, &[u8], &[u8]); 4] = [
+        (Kind::Letter, b"letter", b""),
+        (Kind::Batch, b"meta", &[5; 100]),
+        (Kind::Beat, b"", b""),
+        (Kind::Bye, b"", b""),
+    ];
+    keep("frame", "letter", &frames(&whole[..1]));
+    keep("frame", "stream", &frames(&whole));
+
+    let piece = Piece { batch: 3, from: 1, to: 5, bytes: 1 << 20 };
+    let stock = Stock { ready: 2, left: 9 };
+    let written = |letter: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = vec![];
+        letter(&mut bytes);
+        bytes
+    };
+    let give = ToConsumer::Give { piece, stock, waited: true };
+    let request = ToProducer::Request { mib_ns: 1, answer_ns: 2, left_typical: 3, wait: true };
+    keep("letter", "give", &written(&|out| give.write(out)));
+    keep("letter", "recall", &written(&|out| ToConsumer::Recall(piece).write(out)));
+    keep("letter", "request", &written(&|out| request.write(out)));
+    keep("letter", "withdraw", &written(&|out| ToProducer::Withdraw.write(out)));
+
+    let described = Block { bytes: 1 << 20, rows: 10_486, meta_bytes: 320, ..Block::default() };
+    let meta = written(&|out| block::write(&described, out));
+    keep("block", "block", &[&described.bytes.to_le_bytes()[..], &meta, b"letter"].concat());
+
+    let said = Greeting {
+        name: "w2".into(),
+        purpose: "batches".into(),
+        flow: 7,
+        epoch: 1,
+        lane: 3,
+        program: "0.1.0".into(),
+        caps: Caps::KNOWN,
+        abilities: vec!["a".into(), "b".into()],
+    };
+    let text = said.encode().unwrap();
+    keep("greeting", "greeting", &text);
+    keep("greeting", "unix", b"unix:/run/euphrates/w2");
+    keep("greeting", "tcp", b"[::1]:4400");
+    keep("greeting", "secret", "0123456789abcdef".repeat(4).as_bytes());
+
+    let hello = [&[7; 32][..], &text].concat();
+    let welcome = [&[9; 32][..], &hello].concat();
+    keep(
+        "handshake",
+        "hello",
+        &frames(&[(Kind::Hello, &hello, b""), (Kind::Hello, &[1; 32], b"")]),
+    );
+    keep("handshake", "welcome", &frames(&[(Kind::Welcome, &welcome, b"")]));
+    let told = br#"{"refused":"no","remedy":"ask again"}"#;
+    keep("handshake", "refusal", &frames(&[(Kind::Bye, told, b"")]));
+    // As `targets::framed` reads it: kind, a quarter of the length, content.
+    let padded = |kind: u8, meta: &[u8]| {
+        let length = meta.len().div_ceil(4);
+        let mut bytes = vec![kind, length as u8];
+        bytes.extend(meta);
+        bytes.resize(2 + 4 * length, b' ');
+        bytes
+    };
+    keep("handshake", "framed-hello", &[padded(0, &hello), padded(0, &[1; 32])].concat());
+    keep("handshake", "framed-welcome", &padded(1, &welcome));
+}

@@ -1,0 +1,141 @@
+//! What a stranger can make us allocate, counted. One test in one process: nobody else allocates.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use common::{Answerer, Carrier, LONG, answerer, greeting};
+use euphrates_wire::frame::UNKNOWN_BYTES_MAX;
+use euphrates_wire::{Greeting, Header, Kind, Sender};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+fn count(more: usize, less: usize) {
+    let live = LIVE.fetch_add(more, SeqCst) + more;
+    PEAK.fetch_max(live, SeqCst);
+    LIVE.fetch_sub(less, SeqCst);
+}
+
+// SAFETY: the system's allocator does everything; beside it, numbers are added.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 0);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        count(0, layout.size());
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // Both exist while it is moved.
+        count(size, layout.size());
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(place, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The most that was allocated at once for a stranger who says this, and hangs up when it has heard
+/// something, or nothing more comes.
+fn cost(answerer: &Answerer, said: &[u8]) -> usize {
+    let address = answerer.listener.address().to_string();
+    let before = LIVE.load(SeqCst);
+    PEAK.store(before, SeqCst);
+    let mut stream = TcpStream::connect(&address[..]).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    let _ = stream.write_all(said);
+    let mut heard = [0; 512];
+    // Whether it is heard, or the line is dead: it is over then.
+    let _ = stream.read(&mut heard);
+    let _ = stream.shutdown(Shutdown::Both);
+    let refusals = answerer.refusals();
+    assert!(!refusals.is_empty());
+    PEAK.load(SeqCst) - before
+}
+
+fn framed(meta: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![];
+    Sender::new(&mut bytes).send(Header::of(Kind::Hello), meta, &[]).unwrap();
+    bytes
+}
+
+/// A Hello whose greeting is of this flow, and has this instead of its abilities.
+fn hello(flow: u64, abilities: &str) -> Vec<u8> {
+    let greeting = Greeting { flow, ..greeting("w2") };
+    let mut greeting = serde_json::to_value(greeting).unwrap();
+    greeting["abilities"] = "ABILITIES".into();
+    let text = greeting.to_string().replace("\"ABILITIES\"", abilities);
+    framed(&[&[7; 32][..], text.as_bytes()].concat())
+}
+
+/// What a TLS client says first, to this name.
+fn client_hello(name: &'static str) -> Vec<u8> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    let name = ServerName::try_from(name).unwrap();
+    let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut bytes = vec![];
+    client.write_tls(&mut bytes).unwrap();
+    bytes
+}
+
+/// A handshake message of this kind that announces so many bytes, in records of a kilobyte.
+fn handshake(kind: u8, bytes: u32) -> Vec<u8> {
+    let mut message = vec![kind];
+    message.extend(&bytes.to_be_bytes()[1..]);
+    message.resize(4 + bytes as usize, 3);
+    let record = |part: &[u8]| [&[22, 3, 1][..], &(part.len() as u16).to_be_bytes(), part].concat();
+    message.chunks(1000).flat_map(record).collect()
+}
+
+#[test]
+fn nobody_unknown_makes_us_allocate_more_than_was_promised() {
+    let said: Vec<(Carrier, &str, Vec<u8>)> = vec![
+        (Carrier::Tcp, "nothing of use", vec![b'x'; 10_000]),
+        (Carrier::Tcp, "a large frame", framed(&[0; 4096])),
+        (Carrier::Tcp, "many abilities", hello(7, &format!("[{}\"\"]", "\"\",".repeat(1200)))),
+        (Carrier::Tcp, "deep abilities", hello(7, &"[".repeat(3500))),
+        (Carrier::Tcp, "a long ability", hello(7, &format!("[{:?}]", "é".repeat(1700)))),
+        (Carrier::Tcp, "a greeting of an unknown flow", hello(8, "[]")),
+        (Carrier::Tcp, "a greeting, and no proof", hello(7, "[]")),
+        (Carrier::Tls, "nothing of use", vec![b'x'; 10_000]),
+        (Carrier::Tls, "a large record", [&[22, 3, 1, 0x40, 0][..], &[1; 16 << 10]].concat()),
+        (Carrier::Tls, "a large ClientHello", handshake(1, 60_000)),
+        (Carrier::Tls, "a larger one", handshake(1, 0xff_ffff / 16)),
+        (Carrier::Tls, "another message", handshake(11, 60_000)),
+        (Carrier::Tls, "an unknown flow", client_hello("8.euphrates")),
+        (Carrier::Tls, "a ClientHello, and nothing else", client_hello("7.euphrates")),
+    ];
+    let answerers = [answerer(Carrier::Tcp), answerer(Carrier::Tls)];
+    let called = |carrier| answerers.iter().find(|answerer| answerer.carrier == carrier).unwrap();
+    // What is made once is not for strangers: certificates, tables, buffers of threads.
+    answerers.iter().for_each(|answerer| drop(answerer.pair()));
+    for (carrier, _, bytes) in &said {
+        cost(called(*carrier), bytes);
+    }
+    for (carrier, what, bytes) in &said {
+        let cost = cost(called(*carrier), bytes);
+        let told = format!("{carrier:?}, {what}: {cost} bytes for {}", bytes.len());
+        assert!(cost <= UNKNOWN_BYTES_MAX, "{told}");
+        eprintln!("{told}");
+    }
+}

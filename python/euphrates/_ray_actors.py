@@ -1,0 +1,229 @@
+"""The actors that hold workers on Ray's nodes: started together, watched, and ended.
+
+Their class travels by value, so that a node without this package can say so itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from . import _euphrates
+from .errors import EuphratesError, ResourceError, UsageError
+
+if TYPE_CHECKING:
+    from .ray import Place
+
+Lose = Callable[[str, str], None]
+
+STOP_SECONDS = 2
+"""What workers may take to end what they do."""
+LOCAL_FOLDERS = "folders of this machine are given to `ray.init` or to `ray job submit`"
+HEAD_LOOK_SECONDS = 2
+HEAD_PATIENCE = "RAY_gcs_rpc_server_reconnect_timeout_s"
+HEAD_PATIENCE_PART = 2 / 3
+"""What Ray's head has for coming back, of the time after which Ray ends the program."""
+
+
+def worker_class() -> type:
+    """What runs on a node. It must not refer to anything of this module."""
+
+    class EuphratesWorker:
+        def __init__(self, name: str) -> None:
+            import threading
+
+            self.name = name
+            self.server: Any = None
+            self.over = threading.Event()
+
+        def __repr__(self) -> str:
+            """What Ray puts before every line that is printed here."""
+            return self.name
+
+        def start(self, version: str, folder: str, arguments: dict[str, Any]) -> tuple[str, str]:
+            """Where it listens, or why there can be no worker here."""
+            import os
+
+            try:
+                from euphrates import __version__, _euphrates, _references
+            except ImportError as error:
+                return "not here", f"`euphrates` cannot be imported there: {error}"
+            if __version__ != version:
+                return "not here", f"it has euphrates {__version__}, and the program {version}"
+            # What flows call by relative paths is where the program is, if that is shared.
+            if folder and os.path.isdir(folder):
+                os.chdir(folder)
+            _references.believe_master()
+            self.server = _euphrates.WorkerServer(self.name, **arguments)
+            return "at", self.server.address
+
+        def hold(self) -> None:
+            """Does not return before the end: whoever waits for it hears of a death at once."""
+            self.over.wait()
+
+        def stop(self) -> None:
+            if self.server is not None:
+                self.server.close()
+            self.over.set()
+
+    EuphratesWorker.__qualname__ = EuphratesWorker.__name__
+    return EuphratesWorker
+
+
+class Actors:
+    """An actor at each place."""
+
+    def __init__(
+        self,
+        ray: Any,
+        places: Sequence[Place],
+        title: str,
+        runtime_env: Mapping[str, Any] | None,
+    ) -> None:
+        self._ray = ray
+        self._over = threading.Event()
+        self._folder = "" if "working_dir" in (runtime_env or {}) else os.getcwd()
+        self._places = list(places)
+        affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        made = ray.remote(worker_class())
+        try:
+            options = [
+                made.options(
+                    name=f"{title}-{place.name}",
+                    num_cpus=0,
+                    max_concurrency=2,
+                    scheduling_strategy=affinity(place.node, soft=False),
+                    runtime_env=_environment(place, runtime_env),
+                )
+                for place in self._places
+            ]
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"runtime_env: {error}", remedy=LOCAL_FOLDERS) from error
+        self._actors = [one.remote(place.name) for one, place in zip(options, self._places)]
+
+    def start(self, token: str, security: str, timeout: float) -> list[tuple[str, str]]:
+        """Has all listen, and says where: the first failure is that of all.
+
+        The token goes from process to process. Arguments of the actors' making would be kept by
+        Ray's head.
+        """
+        waiting = {}
+        for actor, place in zip(self._actors, self._places):
+            host = f"[{place.address}]" if ":" in place.address else place.address
+            arguments = {
+                "listen": f"{host}:0",
+                "token": token,
+                "security": security,
+                "labels": list(place.labels),
+                "cores": place.cores,
+                "memory_bytes": place.memory_bytes,
+            }
+            call = actor.start.remote(_euphrates.__version__, self._folder, arguments)
+            waiting[call] = place
+        deadline = time.monotonic() + timeout
+        listening = {}
+        while waiting:
+            left = max(0, deadline - time.monotonic())
+            done, _ = self._ray.wait([*waiting], timeout=left)
+            if not done:
+                raise _late([*waiting.values()], timeout)
+            place = waiting.pop(done[0])
+            listening[place] = self._address(done[0], place)
+        return [(place.name, listening[place]) for place in self._places]
+
+    def _address(self, call: Any, place: Place) -> str:
+        try:
+            said, what = self._ray.get(call)
+        except self._ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None)
+            if isinstance(cause, EuphratesError):
+                cause.place = f"{place}: {cause.place}" if cause.place else str(place)
+                raise cause from None
+            raise ResourceError(_told(error), place=str(place)) from error
+        if said != "at":
+            release = f"euphrates=={_euphrates.__version__}"
+            remedy = f'`pip install {release}` there, or give runtime_env={{"pip": ["{release}"]}}'
+            raise ResourceError(what, place=str(place), remedy=remedy)
+        return str(what)
+
+    def watch(self, lose: Lose) -> None:
+        """Has every death told from now on, and that of Ray's head."""
+        for actor, place in zip(self._actors, self._places):
+            self._hold(actor, place, lose)
+        head = self._ray.get_runtime_context().gcs_address
+        watch = partial(_watch_head, head, [place.name for place in self._places], lose, self._over)
+        threading.Thread(target=watch, name="ray head", daemon=True).start()
+
+    def _hold(self, actor: Any, place: Place, lose: Lose) -> None:
+        def on_end(held: Future[None]) -> None:
+            error = held.exception()
+            if error is None or self._over.is_set():
+                return
+            if isinstance(error, self._ray.exceptions.ActorUnavailableError):
+                # The line to it has failed, and it may live. It is asked again.
+                threading.Timer(1, self._hold, (actor, place, lose)).start()
+            else:
+                lose(place.name, _told(error))
+
+        if not self._over.is_set() and self._ray.is_initialized():
+            actor.hold.remote().future().add_done_callback(on_end)
+
+    def stop(self) -> None:
+        """Ends them, as far as Ray is still there."""
+        self._over.set()
+        if not self._ray.is_initialized():
+            return
+        actors, self._actors = self._actors, []
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            ends = [actor.stop.remote() for actor in actors]
+            self._ray.wait(ends, num_returns=len(ends), timeout=STOP_SECONDS)
+        for actor in actors:
+            self._ray.kill(actor)
+
+
+def _environment(place: Place, given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Who asks for no GPUs sees none, as some versions of Ray have it; unless this is said."""
+    if "gpu" not in place.labels:
+        return dict(given) if given else None
+    variables = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", **(given or {}).get("env_vars", {})}
+    return {**(given or {}), "env_vars": variables}
+
+
+def _late(places: Sequence[Place], timeout: float) -> ResourceError:
+    return ResourceError(
+        f"no worker has started within {timeout:g} seconds",
+        place=", ".join(map(str, places)),
+        remedy="see what `ray status` and `ray list actors` say, or give a longer timeout",
+    )
+
+
+def _told(error: BaseException) -> str:
+    """What Ray says of an actor's end: without the numbers of actors, and what called what."""
+    lines = [line for line in str(error).splitlines() if line and not line.startswith("\t")]
+    if len(lines) > 4:
+        lines = [lines[0], *lines[-2:]]
+    return " ".join(line.strip() for line in lines)
+
+
+def _watch_head(address: str, workers: Sequence[str], lose: Lose, over: threading.Event) -> None:
+    """Workers do not need Ray's head; but without it Ray ends the program, and tells nobody."""
+    host, _, port = address.rpartition(":")
+    patience = float(os.environ.get(HEAD_PATIENCE) or 60) * HEAD_PATIENCE_PART
+    answered = time.monotonic()
+    while not over.wait(HEAD_LOOK_SECONDS):
+        with contextlib.suppress(OSError):
+            socket.create_connection((host.strip("[]"), int(port)), HEAD_LOOK_SECONDS).close()
+            answered = time.monotonic()
+        silent = time.monotonic() - answered
+        if silent > patience:
+            why = f"Ray's head at {address} has not answered for {silent:.0f} seconds"
+            for worker in workers:
+                lose(worker, why)
+            return

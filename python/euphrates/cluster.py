@@ -1,0 +1,249 @@
+"""Where a flow runs: in this process, or on workers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, TypeAlias
+
+from . import _euphrates
+from .errors import UsageError
+from .launch import Launched, Line, Process, kill, processes
+
+ChannelSecurity: TypeAlias = Literal["tls", "token"]
+"""TLS 1.3 both ways, or no more than a proof that both ends know the token."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker of a cluster."""
+
+    name: str
+    labels: tuple[str, ...]
+    cores: int
+    memory_bytes: int
+    host: str
+    """Workers of one machine have the same."""
+
+
+class Cluster:
+    """Workers that are kept for any number of flows, until it is closed.
+
+    ```python
+    import euphrates as eu
+
+    with eu.Cluster.processes(2) as cluster:
+        flow = eu.Flow("numbers")
+        flow.chain(eu.generate("integers", rows=1000), eu.count(), eu.collect())
+        print(flow.go(cluster=cluster).collected().to_pylist())
+    ```
+    """
+
+    def __init__(self, native: _euphrates.Cluster) -> None:
+        self._native = native
+
+    @classmethod
+    def processes(cls, workers: int) -> Cluster:
+        """So many worker processes on this machine."""
+        if workers < 1:
+            raise UsageError(f"{workers} workers", remedy="give at least 1")
+        return cls(_euphrates.Cluster.open(f"processes:{workers}"))
+
+    @classmethod
+    def join(
+        cls,
+        address: str,
+        workers: int,
+        *,
+        token_file: str | os.PathLike[str],
+        timeout: float = 60,
+        channel_security: ChannelSecurity = "tls",
+    ) -> Cluster:
+        """Workers that come here by themselves, started by anything (`ssh`, `srun`, `mpirun`, …):
+        `euphrates worker --join ADDRESS --token-file FILE`. Waits until so many have, at most
+        `timeout` seconds.
+        """
+        if workers < 1:
+            raise UsageError(f"{workers} workers", remedy="give at least 1")
+        _warn(channel_security)
+        file = os.fspath(token_file)
+        words = f"join:{address}"
+        return cls(_euphrates.Cluster.open(words, file, workers, timeout, channel_security))
+
+    @classmethod
+    def at(
+        cls,
+        address: str,
+        *,
+        token_file: str | os.PathLike[str],
+        workers: int = 1,
+        channel_security: ChannelSecurity = "tls",
+    ) -> Cluster:
+        """The workers that have joined a kept cluster (`euphrates cluster --listen ADDRESS`); fails
+        if they are less than `workers`.
+        """
+        _warn(channel_security)
+        file = os.fspath(token_file)
+        words = f"at:{address}"
+        return cls(_euphrates.Cluster.open(words, file, workers, None, channel_security))
+
+    @classmethod
+    def ray(
+        cls,
+        address: str | None = None,
+        *,
+        workers: int | None = None,
+        label_selector: Mapping[str, str] | None = None,
+        cores: int | None = None,
+        channel_security: ChannelSecurity = "tls",
+        runtime_env: Mapping[str, Any] | None = None,
+        timeout: float = 60,
+    ) -> Cluster:
+        """A worker on each node of a Ray cluster that has CPUs; Ray ≥ 2.54.
+
+        Uses the Ray that is initialised. Else it is: at `address`, or as `ray.init()` does it,
+        which finds a cluster or starts one on this machine; and is shut down again at the end.
+
+        `workers` are so many of the nodes, `label_selector` those that have these labels, as Ray
+        writes it. `cores` of each are used, all by default. `runtime_env` is Ray's, for the
+        workers: what to install there, for example. Within `timeout` seconds all must be up.
+        """
+        from .ray import opened
+
+        _warn(channel_security)
+        return opened(
+            address,
+            workers=workers,
+            label_selector=label_selector,
+            cores=cores,
+            channel_security=channel_security,
+            runtime_env=runtime_env,
+            timeout=timeout,
+        )
+
+    @property
+    def workers(self) -> list[Worker]:
+        """The workers that are there."""
+        return [
+            Worker(**{**told, "labels": tuple(told["labels"])})
+            for told in json.loads(self._native.members())
+        ]
+
+    @property
+    def control_bytes(self) -> int:
+        """Bytes that have gone between this program and the workers to control them."""
+        return self._native.control_bytes()
+
+    def launch(
+        self,
+        program: Sequence[str],
+        *,
+        on: str | Sequence[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        per_worker: int = 1,
+        output: Callable[[Line], object] | None = None,
+        stdin: bool = False,
+        detach: bool = False,
+    ) -> Launched:
+        """Runs any program on all workers, or on those that are called so or have such a label
+        (`on`). Returns when it runs everywhere.
+
+        `program` is the program with its arguments. What it writes is handed to `output` line by
+        line, on a thread of its own; without a function, it is kept. With `detach=True` it runs on
+        when this program has ended, and nobody hears what it writes.
+
+        ```python
+        import euphrates as eu
+
+        with eu.Cluster.processes(2) as cluster:
+            launched = cluster.launch(["uname", "-s"])
+            launched.wait()
+            print(launched.stdout, launched.exit_codes)
+        ```
+        """
+        if isinstance(program, str) or not program:
+            remedy = f"write {program.split() or ['true']}" if isinstance(program, str) else None
+            raise UsageError("a program is a list of words, the first is its name", remedy=remedy)
+        order = {
+            "program": os.fspath(program[0]),
+            "arguments": [os.fspath(word) for word in program[1:]],
+            "env": dict(env or {}),
+            "cwd": None if cwd is None else os.fspath(cwd),
+            "is_detached": detach,
+            "has_stdin": stdin,
+        }
+        chosen = [on] if isinstance(on, str) else list(on or ())
+        native = _euphrates.launch(self._native, json.dumps(order), chosen, per_worker)
+        return Launched(native, self, output, detach)
+
+    def ps(self) -> list[Process]:
+        """The programs and flows that run on the workers, whoever has started them; the oldest
+        first."""
+        return processes(self._native)
+
+    def kill(self, *ids: str, at_once: bool = False) -> dict[str, int | None]:
+        """Ends programs and flows that `ps` tells of, whoever has started them; `"all"` ends all.
+        Says what has ended, and the exit codes of programs."""
+        if not ids:
+            raise UsageError("nothing is said to be ended", remedy='give ids, or "all"')
+        if "all" in ids:
+            ids = ()
+        return kill(self._native, list(ids), at_once)
+
+    def close(self) -> None:
+        """Ends the workers that were started for it. Flows that run on it fail."""
+        self._native.close()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        try:
+            names = ", ".join(worker.name for worker in self.workers)
+        except UsageError:
+            return "<a closed cluster>"
+        return f"<cluster of {names}>"
+
+
+def _warn(channel_security: ChannelSecurity) -> None:
+    if channel_security == "token":
+        warnings.warn(
+            "channel_security='token': whoever is on the network can read and change what workers "
+            "send each other",
+            stacklevel=3,
+        )
+
+
+@contextlib.contextmanager
+def opened(cluster: Cluster | str | None, flow: str) -> Iterator[Any]:
+    """What the engine wants of a cluster; one that is given in words lives for one flow."""
+    if isinstance(cluster, str):
+        if cluster == "embedded":
+            yield None
+            return
+        with _by_words(cluster, flow) as own:
+            yield own._native
+    else:
+        yield None if cluster is None else cluster._native
+
+
+def _by_words(words: str, flow: str) -> Cluster:
+    if words.partition(":")[0] != "ray":
+        return Cluster(_euphrates.Cluster.open(words))
+    from .ray import by_words
+
+    return by_words(words, flow=flow)

@@ -1,0 +1,219 @@
+"""Any program on the workers of a cluster."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from . import _euphrates
+
+_GRACE_SECONDS = 3.0
+"""How long programs that are stopped are waited for; workers give up sooner."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that a program wrote."""
+
+    worker: str
+    name: str
+    """The program: called as its worker, or `w1.2` where a worker has several."""
+    stream: Literal["stdout", "stderr"]
+    data: bytes
+    """The line, without its end."""
+
+    @property
+    def text(self) -> str:
+        """As text; what is none is replaced."""
+        return self.data.decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class Process:
+    """A program or a flow that runs at a worker."""
+
+    id: str
+    worker: str
+    kind: Literal["program", "flow"]
+    what: str
+    """The program with its arguments, or the name of the flow."""
+    state: Literal["running", "stopping", "ended"]
+    """`ended`: not all that it wrote has been read."""
+    host: str
+    """The machine of who started it,"""
+    user: str
+    """whose process that is,"""
+    started_by: int
+    """and its number there."""
+    pid: int | None
+    """Its own process, if it has one."""
+    seconds: float
+    cpu_seconds: float
+    memory_bytes: int | None
+    """What it holds; flows are in the memory of their workers."""
+
+
+class Launched:
+    """Programs that have been started by `Cluster.launch`.
+
+    They end when the last reference to it goes, when the cluster is closed, and with this program;
+    unless they are detached.
+    """
+
+    def __init__(
+        self,
+        native: _euphrates.Launch,
+        cluster: object,
+        output: Callable[[Line], object] | None,
+        detach: bool,
+    ) -> None:
+        self._native = native
+        # It is closed by who has opened it, or when nobody needs it any more.
+        self._cluster = cluster
+        self._told = _Told(native, output)
+        if detach:
+            self._told.over.set()
+            return
+        self._end = weakref.finalize(self, native.stop, True)
+        self._reader = threading.Thread(
+            target=self._told.read, name="euphrates-launch", daemon=True
+        )
+        self._reader.start()
+        _running.add(self)
+
+    @property
+    def id(self) -> str:
+        """What `Cluster.ps` calls it; its programs have their numbers after a dot."""
+        return self._native.id
+
+    @property
+    def exit_codes(self) -> dict[str, int | None]:
+        """By program; below zero, the signal that ended it. `None` while it runs, and if its worker
+        is lost."""
+        return dict(zip(self._told.names, self._told.codes))
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """Programs whose workers are lost, and why."""
+        return {self._told.names[rank]: why for rank, why in self._told.lost.items()}
+
+    @property
+    def stdout(self) -> dict[str, bytes]:
+        """What each has written, unless a function was given for it."""
+        return self._told.all("stdout")
+
+    @property
+    def stderr(self) -> dict[str, bytes]:
+        """The same of standard error."""
+        return self._told.all("stderr")
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until all have ended, at most `timeout` seconds; says whether they have. Ctrl-C
+        ends them. Raises what the function for output raised.
+        """
+        try:
+            over = self._told.over.wait(timeout)
+        except BaseException:
+            self.kill(at_once=True)
+            raise
+        if over and self._told.error is not None:
+            raise self._told.error
+        return over
+
+    def kill(self, *, at_once: bool = False) -> None:
+        """Has all end: by an interrupt, and two seconds later outright; or at once."""
+        self._native.stop(at_once)
+
+    def feed(self, data: bytes) -> bool:
+        """Has all programs of a launch with `stdin=True` read this; `b""` is the end. Waits while
+        one does not read. Says whether one is left that might read more.
+        """
+        return self._native.feed(data)
+
+    def __repr__(self) -> str:
+        codes = ", ".join(f"{name}: {code}" for name, code in self.exit_codes.items())
+        return f"<launch {self.id} ({codes})>"
+
+
+class _Told:
+    """What has come of a launch. A thread fills it in, which keeps nobody's `Launched` alive."""
+
+    def __init__(self, native: _euphrates.Launch, output: Callable[[Line], object] | None) -> None:
+        self.native = native
+        self.output = output
+        self.workers, self.names = zip(*native.places())
+        self.codes: list[int | None] = [None] * len(self.names)
+        self.lost: dict[int, str] = {}
+        # Of a function's lines, those that have no end yet.
+        self.parts = {name: [bytearray() for _ in self.names] for name in ("stdout", "stderr")}
+        self.error: BaseException | None = None
+        self.over = threading.Event()
+
+    def read(self) -> None:
+        try:
+            while True:
+                kind, rank, word, value = self.native.step(3600.0)
+                if kind == "over":
+                    break
+                self.take(kind, rank, word, value)
+        except BaseException as error:
+            # Whoever waits is told.
+            self.error = error
+            self.native.stop(True)
+        self.over.set()
+
+    def take(self, kind: str, rank: int, word: str, value: Any) -> None:
+        if kind == "wrote":
+            part = self.parts[word][rank]
+            part += value
+            if self.output is not None and b"\n" in value:
+                *lines, rest = bytes(part).split(b"\n")
+                self.parts[word][rank] = bytearray(rest)
+                for line in lines:
+                    self.tell(rank, word, line)
+        elif kind == "ended":
+            self.codes[rank] = value
+        elif kind == "lost":
+            self.lost[rank] = word
+        if kind in ("ended", "lost") and self.output is not None:
+            for stream, parts in self.parts.items():
+                last, parts[rank] = bytes(parts[rank]), bytearray()
+                if last:
+                    self.tell(rank, stream, last)
+
+    def tell(self, rank: int, stream: str, line: bytes) -> None:
+        assert self.output is not None
+        where: Any = stream
+        self.output(Line(self.workers[rank], self.names[rank], where, line))
+
+    def all(self, stream: str) -> dict[str, bytes]:
+        return {name: bytes(part) for name, part in zip(self.names, self.parts[stream])}
+
+
+_running: weakref.WeakSet[Launched] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """The end of the program is the end of what it has launched, too."""
+    running = list(_running)
+    for launched in running:
+        launched.kill(at_once=True)
+    for launched in running:
+        launched._reader.join(_GRACE_SECONDS)
+
+
+def processes(native: _euphrates.Cluster) -> list[Process]:
+    """All that runs on a cluster."""
+    return [Process(**told) for told in json.loads(_euphrates.processes(native))]
+
+
+def kill(native: _euphrates.Cluster, ids: list[str], at_once: bool) -> dict[str, int | None]:
+    """Ends what is called so."""
+    killed = json.loads(_euphrates.kill(native, ids, at_once))
+    return {told["id"]: code for told, code in killed}

@@ -1,0 +1,472 @@
+"""Workers and programs that die, stand still or leave: the right output or an error that names who,
+nothing that stays behind, and never a flow that hangs.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import euphrates as eu
+import functions
+import kinds_of_cluster as clusters
+from kinds_of_cluster import is_alive, staged, wait_for, workers_of
+
+ROWS = 4_000_000
+SECONDS = 12
+"""More than anything here takes: a flow that has not ended by then hangs."""
+
+
+@pytest.fixture
+def cluster() -> Iterator[eu.Cluster]:
+    """Three processes, of which none is left when it is closed."""
+    with clusters.processes(3) as started:
+        pids = workers_of(os.getpid()).values()
+        yield started
+    assert not any(map(is_alive, pids))
+
+
+def numbers(rows: int, *modules: Any) -> eu.Flow:
+    flow = eu.Flow("numbers")
+    flow.chain(eu.generate("integers", rows=rows), *modules)
+    return flow
+
+
+def result(running: Any) -> eu.Report | eu.EuphratesError:
+    """What comes of a flow, which must come."""
+    assert running.wait(SECONDS), "the flow hangs"
+    try:
+        return running.finish()
+    except eu.EuphratesError as error:
+        return error
+
+
+def rows_out(running: Any) -> int:
+    return sum(module.rows_out for module in running.progress().modules)
+
+
+def downwards(rows: int, sink: Any) -> eu.Flow:
+    return numbers(rows, eu.sort([{"column": "n", "descending": True}]), sink)
+
+
+def saving(own: Path, rows: int = ROWS) -> tuple[eu.Flow, Callable[[], pa.Array | None]]:
+    """A flow, and what reads its output, if there is some."""
+    path = own / "out.parquet"
+
+    def read() -> pa.Array | None:
+        return pq.read_table(path)["n"].combine_chunks() if path.exists() else None
+
+    return downwards(rows, eu.save(path)), read
+
+
+def writing(_: Path, rows: int = ROWS) -> tuple[eu.Flow, Callable[[], pa.Array | None]]:
+    def read() -> pa.Array | None:
+        again = eu.Flow("read")
+        try:
+            again.chain(eu.read("out", order=True), eu.collect())
+            table = again.go().collected().to_pyarrow()
+        except eu.UsageError:
+            return None
+        return table["n"].combine_chunks()
+
+    return downwards(rows, eu.write("out")), read
+
+
+def is_as_it_should(read: Any, outcome: eu.Report | eu.EuphratesError, rows: int = ROWS) -> bool:
+    """Whether there is all of the output of a flow that ended well, and nothing of another's."""
+    got = read()
+    if isinstance(outcome, eu.EuphratesError):
+        return got is None
+    return got == pl.int_range(rows - 1, -1, -1, eager=True).to_arrow()
+
+
+def test_a_flow_begins_without_a_worker_that_does_not_answer(
+    cluster: eu.Cluster, tmp_path: Path
+) -> None:
+    flow, read = writing(tmp_path)
+    stopped = workers_of(os.getpid())["w1"]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        report = flow.go(cluster=cluster)
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    assert "w1 was lost" in str(report) and "the flow began without it" in str(report)
+    assert is_as_it_should(read, report)
+    assert [worker.name for worker in cluster.workers] == ["w0", "w2"]
+
+
+@pytest.mark.parametrize("output", [saving, writing])
+@pytest.mark.parametrize("moment", ["before", "early", "late", "staged"])
+def test_the_death_of_a_worker_is_told_and_no_output_is_wrong(
+    output: Any, moment: str, cluster: eu.Cluster, tmp_path: Path
+) -> None:
+    flow, read = output(tmp_path)
+    victim = workers_of(os.getpid())["w1"]
+    if moment == "before":
+        os.kill(victim, signal.SIGKILL)
+    running = flow.start(cluster=cluster)
+    happened = {
+        "before": lambda: True,
+        "early": lambda: rows_out(running) > 0,
+        "late": lambda: rows_out(running) > ROWS,
+        "staged": lambda: staged(tmp_path),
+    }
+    wait_for(lambda: happened[moment]() or running.wait(0), moment)
+    if moment != "before":
+        os.kill(victim, signal.SIGKILL)
+    outcome = result(running)
+    assert isinstance(outcome, eu.Report), outcome
+    assert is_as_it_should(read, outcome), outcome
+    # Those who are left do the next flow.
+    wait_for(lambda: len(cluster.workers) == 2, "the loss is noticed")
+    counted = numbers(1000, eu.count(), eu.collect()).go(cluster=cluster)
+    assert counted.collected().to_pylist() == [{"count": 1000}]
+
+
+def test_the_death_of_all_workers_is_told(cluster: eu.Cluster) -> None:
+    running = numbers(10**11, eu.sort(["n"]), eu.write("out")).start(cluster=cluster)
+    wait_for(lambda: rows_out(running) > 0, "it runs")
+    for pid in workers_of(os.getpid()).values():
+        os.kill(pid, signal.SIGKILL)
+    assert isinstance(result(running), eu.ResourceError)
+    wait_for(lambda: not cluster.workers, "the losses are noticed")
+    with pytest.raises(eu.ResourceError, match="lost"):
+        numbers(10, eu.collect()).go(cluster=cluster)
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
+@pytest.mark.parametrize("output", [saving, writing])
+def test_a_worker_may_be_lost_at_any_moment(output: Any, name: str, tmp_path: Path) -> None:
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    moments = random.Random(seed)
+    seconds = 0.0
+    for number in range(5):
+        own = tmp_path / str(number)
+        os.environ["EUPHRATES_HOME"] = str(own / "home")  # restored after the test
+        own.mkdir()
+        flow, read = output(own, 1_000_000)
+        with clusters.processes(3) as cluster:
+            running = flow.start(cluster=cluster)
+            victim = workers_of(os.getpid())[f"w{moments.randrange(3)}"]
+            # The first goes undisturbed: it shows how long they take, to the end of the end.
+            moment = moments.uniform(0.4, 1.1) * seconds
+            if number > 0 and not running.wait(moment):
+                os.kill(victim, getattr(signal, name))
+            outcome = result(running)
+            seconds = seconds or outcome.seconds
+            if is_alive(victim):
+                os.kill(victim, signal.SIGCONT)
+        wait_for(lambda: not is_alive(victim), "it ends")  # noqa: B023 - waited for at once
+        assert is_as_it_should(read, outcome, 1_000_000), f"round {number}: {outcome}"
+
+
+@pytest.mark.parametrize("output", [saving, writing])
+def test_a_worker_that_stands_still_is_given_up_and_comes_back_in_vain(
+    output: Any, tmp_path: Path
+) -> None:
+    flow, read = output(tmp_path)
+    with clusters.processes(3) as cluster:
+        sleeper = workers_of(os.getpid())["w2"]
+        running = flow.start(cluster=cluster)
+        wait_for(lambda: rows_out(running) > 0, "it runs")
+        os.kill(sleeper, signal.SIGSTOP)
+        try:
+            outcome = result(running)
+        finally:
+            os.kill(sleeper, signal.SIGCONT)
+    if isinstance(outcome, eu.EuphratesError):
+        assert isinstance(outcome, eu.ResourceError) and "w2" in str(outcome), outcome
+    assert is_as_it_should(read, outcome), outcome
+
+
+def test_what_a_worker_that_stood_still_has_staged_goes_when_it_comes_back(
+    cluster: eu.Cluster, tmp_path: Path
+) -> None:
+    sleeper = workers_of(os.getpid())["w2"]
+    running = numbers(10**11, eu.write("out")).start(cluster=cluster)
+    wait_for(lambda: [path for path in staged(tmp_path) if "-w2-" in path.name], "it writes")
+    os.kill(sleeper, signal.SIGSTOP)
+    try:
+        wait_for(lambda: len(cluster.workers) == 2, "it is missed")
+        # The others have begun again, and would never end.
+        running.cancel()
+        result(running)
+    finally:
+        os.kill(sleeper, signal.SIGCONT)
+    wait_for(lambda: not is_alive(sleeper), "it sees that nobody waits for it")
+    assert not staged(tmp_path)
+
+
+@pytest.mark.parametrize("output", ["write", "save"])
+def test_what_a_dead_worker_has_staged_is_gone_when_the_cluster_is_closed(
+    output: str, tmp_path: Path
+) -> None:
+    sink = eu.write("out") if output == "write" else eu.save(tmp_path / "out.parquet")
+    with clusters.processes(2) as cluster:
+        running = numbers(10**11, sink).start(cluster=cluster)
+        wait_for(lambda: staged(tmp_path), "it writes")
+        [victim] = {path.name.split("-w")[1][0] for path in staged(tmp_path)[:1]}
+        os.kill(workers_of(os.getpid())[f"w{victim}"], signal.SIGKILL)
+        wait_for(lambda: len(cluster.workers) == 1, "it is missed")
+        # The other has begun again, and would never end.
+        running.cancel()
+        result(running)
+    assert not staged(tmp_path)
+
+
+@pytest.mark.parametrize("output", ["write", "save"])
+def test_what_the_only_worker_has_staged_goes_with_it_though_nobody_begins_again(
+    output: str, tmp_path: Path
+) -> None:
+    sink = eu.write("out") if output == "write" else eu.save(tmp_path / "out.parquet")
+    with clusters.processes(1) as cluster:
+        running = numbers(10**11, sink).start(cluster=cluster)
+        wait_for(lambda: staged(tmp_path), "it writes")
+        os.kill(workers_of(os.getpid())["w0"], signal.SIGKILL)
+        outcome = result(running)
+        assert isinstance(outcome, eu.ResourceError) and "w0" in str(outcome), outcome
+        assert not staged(tmp_path)
+
+
+PROGRAM = """
+import sys
+import euphrates as eu
+
+sink = eu.save(sys.argv[1]) if len(sys.argv) > 1 else eu.write("out")
+flow = eu.Flow("endless")
+by = eu.sort(["n"]) if len(sys.argv) < 3 else eu.filter("n >= 0")
+flow.chain(eu.generate("integers", rows=10**11), by, sink)
+flow.go(cluster="processes:3", memory="96MiB")
+"""
+
+
+@pytest.fixture
+def sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where programs have their sockets: paths of sockets have to be short."""
+    with tempfile.TemporaryDirectory(prefix="eu") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Path(folder)
+
+
+@pytest.fixture
+def program(tmp_path: Path, sockets: Path) -> Iterator[Callable[..., tuple[Any, list[int]]]]:
+    """Starts a program that runs a flow without end, and its workers."""
+    started = []
+
+    def start(*words: str) -> tuple[Any, list[int]]:
+        command = [sys.executable, "-c", PROGRAM, *words]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        started.append(process)
+        wait_for(lambda: staged(tmp_path) or process.poll() is not None, "it writes")
+        assert process.poll() is None, process.stderr.read()
+        pids = list(workers_of(process.pid).values())
+        assert len(pids) == 3
+        return process, pids
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("words", [[], ["out.parquet"], ["out.parquet", "unsorted"]])
+def test_workers_end_when_their_program_is_killed(
+    words: list[str], program: Any, tmp_path: Path
+) -> None:
+    words = [str(tmp_path / words[0]), *words[1:]] if words else []
+    process, pids = program(*words)
+    process.kill()
+    wait_for(lambda: not any(map(is_alive, pids)), "the workers end", 5)
+    assert not list(tmp_path.glob("*.parquet"))
+    assert not staged(tmp_path)
+
+
+def test_the_token_of_a_program_goes_with_it(program: Any, sockets: Path) -> None:
+    process, pids = program()
+    assert len(list(sockets.glob("*/token"))) == 1
+    process.kill()
+    wait_for(lambda: not any(map(is_alive, pids)), "the workers end", 5)
+    assert not list(sockets.iterdir())
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_workers_end_when_their_program_is_told_to(name: str, program: Any, tmp_path: Path) -> None:
+    process, pids = program()
+    process.send_signal(getattr(signal, name))
+    assert process.wait(SECONDS) != 0
+    wait_for(lambda: not any(map(is_alive, pids)), "the workers end", 5)
+    if name == "SIGINT":
+        assert "KeyboardInterrupt" in process.stderr.read()
+    assert not staged(tmp_path)
+
+
+def test_the_command_line_hears_ctrl_c(tmp_path: Path) -> None:
+    path = tmp_path / "flow.py"
+    program = PROGRAM.replace("len(sys.argv)", "1")
+    path.write_text(program[: program.rindex("flow.go")])
+    started = clusters.Program(tmp_path, "run", path, "--cluster", "processes:2")
+    wait_for(lambda: staged(tmp_path) or started.ended, "it writes")
+    pids = list(workers_of(started.pid).values())
+    started.process.send_signal(signal.SIGINT)
+    assert started.wait(SECONDS) == 130, started.complained
+    wait_for(lambda: not any(map(is_alive, pids)), "the workers end", 5)
+    assert len(pids) == 2
+    assert not staged(tmp_path)
+
+
+def test_what_is_raised_at_a_worker_is_raised_here(cluster: eu.Cluster, tmp_path: Path) -> None:
+    flow = eu.Flow("raises")
+    raising = flow.place(functions.raising, id="picky")
+    flow.chain(eu.generate("integers", rows=1000), raising, eu.save(tmp_path / "out.parquet"))
+    with pytest.raises(eu.FlowError, match="seven is right out") as failed:
+        flow.go(cluster=cluster)
+    text = str(failed.value)
+    assert "picky" in text and "worker w" in text and "functions.py" in text
+    assert "ValueError" in text
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_a_function_may_bring_much_with_it(cluster: eu.Cluster) -> None:
+    many = bytes(40_000_000)
+
+    def kept(batch: eu.Batch) -> eu.Batch:
+        assert len(many) == 40_000_000
+        return batch
+
+    flow = eu.Flow("heavy")
+    flow.chain(eu.generate("integers", rows=10), eu.map(kept), eu.collect())
+    assert len(flow.go(cluster=cluster).collected()) == 10
+
+
+def test_what_cannot_travel_is_named_before_the_start(cluster: eu.Cluster) -> None:
+    flow = eu.Flow("locked")
+    kept = flow.place(eu.map(functions.keeping_a_lock()), id="keeps_a_lock")
+    flow.chain(eu.generate("integers", rows=10), kept, eu.collect())
+    with pytest.raises(eu.UsageError, match="lock") as refused:
+        flow.go(cluster=cluster)
+    assert "keeps_a_lock" in str(refused.value) and "locked" in str(refused.value)
+
+
+def test_flows_run_beside_each_other(cluster: eu.Cluster) -> None:
+    by = [{"column": "n", "descending": True}]
+    flows = [numbers(300_000 + n, eu.sort(by), eu.collect()) for n in range(4)]
+    for n, running in enumerate([flow.start(cluster=cluster) for flow in flows]):
+        report = result(running)
+        assert isinstance(report, eu.Report), report
+        assert report.collected().to_pydict()["n"] == list(range(299_999 + n, -1, -1))
+
+
+def test_a_failure_is_no_concern_of_the_flow_beside_it(cluster: eu.Cluster) -> None:
+    fails = numbers(10**8, functions.raising, eu.collect()).start(cluster=cluster)
+    works = numbers(ROWS, eu.filter("n % 2 = 0"), eu.count(), eu.collect()).start(cluster=cluster)
+    assert isinstance(result(fails), eu.FlowError)
+    report = result(works)
+    assert isinstance(report, eu.Report), report
+    assert report.collected().to_pylist() == [{"count": ROWS // 2}]
+
+
+def test_a_flow_that_is_cancelled_leaves_the_cluster_as_it_was(
+    cluster: eu.Cluster, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        running = numbers(10**11, eu.sort(["n"]), eu.write("out")).start(
+            cluster=cluster, memory="96MiB"
+        )
+        wait_for(lambda: staged(tmp_path), "it writes")
+        running.cancel()
+        assert isinstance(result(running), eu.Interrupted)
+        wait_for(lambda: not staged(tmp_path), "what it wrote is removed")
+    counted = numbers(1000, eu.count(), eu.collect()).go(cluster=cluster)
+    assert counted.collected().to_pylist() == [{"count": 1000}]
+
+
+def test_a_flow_that_nobody_waits_for_is_cancelled(cluster: eu.Cluster, tmp_path: Path) -> None:
+    running = numbers(10**11, eu.write("out")).start(cluster=cluster)
+    wait_for(lambda: staged(tmp_path), "it writes")
+    del running
+    wait_for(lambda: not staged(tmp_path), "what it wrote is removed")
+
+
+def used(pid: int) -> tuple[int, int]:
+    """Threads and open files of a process."""
+    return len(os.listdir(f"/proc/{pid}/task")), len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def test_many_flows_need_no_more_than_one(cluster: eu.Cluster) -> None:
+    pids = [*workers_of(os.getpid()).values(), os.getpid()]
+    flow = numbers(1000, eu.map(functions.same), eu.sort(["n"]), eu.collect())
+
+    def run(times: int) -> None:
+        for _ in range(times):
+            assert flow.go(cluster=cluster).collected().to_pydict()["n"] == list(range(1000))
+
+    run(5)
+    before = [used(pid) for pid in pids]
+    run(20)
+
+    def has_not_grown() -> bool:
+        now = zip(before, [used(pid) for pid in pids])
+        return all(a <= b + 2 for then, at in now for b, a in zip(then, at))
+
+    wait_for(has_not_grown, f"{before} again", 5)
+
+
+def test_a_cluster_that_is_closed_says_so(tmp_path: Path) -> None:
+    cluster = eu.Cluster.processes(2)
+    pids = workers_of(os.getpid()).values()
+    running = numbers(10**11, eu.write("out")).start(cluster=cluster)
+    wait_for(lambda: staged(tmp_path), "it writes")
+    cluster.close()
+    assert isinstance(result(running), eu.EuphratesError)
+    wait_for(lambda: not any(map(is_alive, pids)), "the workers end")
+    cluster.close()
+    for use in (lambda: cluster.workers, lambda: numbers(1, eu.collect()).go(cluster=cluster)):
+        with pytest.raises(eu.UsageError, match="closed") as refused:
+            use()
+        assert "open it again" in str(refused.value)
+    assert repr(cluster) == "<a closed cluster>"
+
+
+def test_a_cluster_that_is_closed_leaves_nothing_of_its_flows(tmp_path: Path) -> None:
+    cluster = eu.Cluster.processes(2)
+    running = numbers(10**11, eu.sort(["n"]), eu.write("out")).start(
+        cluster=cluster, memory="96MiB"
+    )
+    wait_for(lambda: staged(tmp_path), "it writes")
+    cluster.close()
+    result(running)
+    assert not staged(tmp_path)
+
+
+@pytest.mark.parametrize("words", ["processes:0", "processes:x", "procesess:2", "join", "at:x"])
+def test_words_that_are_no_cluster_are_refused(words: str) -> None:
+    with pytest.raises(eu.UsageError) as refused:
+        numbers(1, eu.collect()).go(cluster=words)
+    assert refused.value.remedy
+
+
+def test_a_home_that_workers_cannot_be_told_of_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EUPHRATES_HOME", str(tmp_path / os.fsdecode(b"\xff")))
+    with pytest.raises(eu.UsageError, match="not UTF-8") as refused:
+        numbers(1, eu.count(), eu.collect()).go(cluster="processes:1")
+    assert refused.value.remedy
+
+
+def test_a_cluster_has_workers() -> None:
+    with pytest.raises(eu.UsageError, match="0 workers"):
+        eu.Cluster.processes(0)

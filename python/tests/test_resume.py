@@ -1,0 +1,127 @@
+"""A flow that is run again after its program died: what it has made before is not made again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import euphrates as eu
+
+ROWS = 100_000
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EUPHRATES_HOME", str(tmp_path / "home"))
+
+
+def copying(*sinks: Any, rows: int = ROWS) -> eu.Flow:
+    """Numbers to each of these."""
+    flow = eu.Flow("copy")
+    numbers, tee = flow.place(eu.generate("integers", rows=rows)), flow.place(eu.tee())
+    flow.chain(numbers, tee)
+    for sink in sinks:
+        flow.attach(tee, flow.place(sink))
+    return flow
+
+
+def catalog_version(name: str) -> int:
+    versions = Path(os.environ["EUPHRATES_HOME"], "catalog", name, ".v").glob("*.json")
+    return max(int(path.stem) for path in versions)
+
+
+@pytest.mark.parametrize("cluster", [None, "processes:2"])
+def test_what_has_been_made_is_not_made_again(cluster: str | None, tmp_path: Path) -> None:
+    flow = copying(eu.write("kept"), eu.save("kept.parquet"))
+    first = flow.go(resume=True, cluster=cluster)
+    assert first.made_before == [] and first.modules
+    before = (tmp_path / "kept.parquet").stat()
+    again = flow.go(resume=True, cluster=cluster)
+    assert again.made_before == ["save_1", "write_1"] and not again.modules
+    assert "nothing was left to do: save_1, write_1" in str(again)
+    assert json.loads(again.to_json())["made_before"] == again.made_before
+    after = (tmp_path / "kept.parquet").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert catalog_version("kept") == 1
+    with pytest.raises(eu.UsageError, match="already"):
+        flow.go(cluster=cluster)
+
+
+def test_what_is_missing_is_made_and_replaces_only_its_own(tmp_path: Path) -> None:
+    flow = copying(eu.write("kept"), eu.save("kept.parquet"))
+    flow.go(resume=True)
+    (tmp_path / "kept.parquet").unlink()
+    assert flow.go(resume=True).made_before == []
+    assert catalog_version("kept") == 2
+    assert flow.go(resume=True).made_before == ["save_1", "write_1"]
+    # What somebody else has written there is not its own.
+    (tmp_path / "kept.parquet").write_text("mine")
+    with pytest.raises(eu.UsageError, match="exists already"):
+        flow.go(resume=True)
+    assert (tmp_path / "kept.parquet").read_text() == "mine"
+
+
+def test_another_flow_or_another_folder_is_not_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copying(eu.save("kept.parquet")).go(resume=True)
+    with pytest.raises(eu.UsageError, match="exists already"):
+        copying(eu.save("kept.parquet"), rows=ROWS + 1).go(resume=True)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert copying(eu.save("kept.parquet")).go(resume=True).made_before == []
+    assert (tmp_path / "elsewhere" / "kept.parquet").exists()
+
+
+def test_sources_that_have_changed_are_named(tmp_path: Path) -> None:
+    source = tmp_path / "numbers.csv"
+    source.write_text("n\n1\n2\n")
+    flow = eu.Flow("convert")
+    flow.chain(eu.scan(str(source)), eu.save("kept.parquet"))
+    flow.go(resume=True)
+    assert flow.go(resume=True).made_before == ["save_1"]
+    source.write_text("n\n1\n2\n3\n")
+    with pytest.raises(eu.UsageError, match=r"scan_1: what it reads has changed"):
+        flow.go(resume=True)
+
+
+def test_what_the_program_wants_itself_is_made_again() -> None:
+    flow = copying(eu.write("kept"), eu.collect())
+    assert flow.go(resume=True).collected().num_rows == ROWS
+    assert flow.go(resume=True).collected().num_rows == ROWS
+    assert catalog_version("kept") == 2
+
+
+def test_python_objects_of_the_program_are_refused() -> None:
+    flow = eu.Flow("map")
+    flow.chain(eu.generate("integers", rows=10), eu.map(lambda batch: batch), eu.write("kept"))
+    with pytest.raises(eu.UsageError, match="lives in this process only"):
+        flow.go(resume=True)
+
+
+def test_a_program_killed_at_any_moment_can_be_run_again(tmp_path: Path) -> None:
+    flow = copying(eu.write("kept"), eu.save("kept.parquet"), rows=3_000_000)
+    (tmp_path / "flow.json").write_text(flow.to_json())
+    command = [sys.executable, "-m", "euphrates", "run", "flow.json", "--resume"]
+    for seconds in [0.2, 0.25, 0.3, 0.35, 0.4, 0.5]:
+        # Who takes longer is killed.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(command, timeout=seconds, stderr=subprocess.DEVNULL, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert again.returncode == 0 and "nothing was left to do" in again.stderr, again.stderr
+    read = eu.Flow("read")
+    read.chain(eu.read("kept"), eu.count(), eu.collect())
+    assert read.go().collected().to_pylist() == [{"count": 3_000_000}]
+    scan = eu.Flow("scan")
+    scan.chain(eu.scan("kept.parquet"), eu.count(), eu.collect())
+    assert scan.go().collected().to_pylist() == [{"count": 3_000_000}]

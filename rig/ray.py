@@ -1,0 +1,221 @@
+"""A Ray cluster on one machine: a node in each host of the rig, or several on loopback addresses.
+
+Ray's nodes take each other for what their addresses are. In hosts they are machines with a link
+each, which can be slow or cut; on loopback they are processes and no more, and need no root. What
+a cluster starts, and the folders it writes to, are gone at its end, also when the caller is killed.
+Ray itself is not imported here: the cluster is that of the Python that runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import cgroups, undo, units
+from .hosts import Host, Hosts
+from .ledger import ledger
+from .perturbers import Pause, pause
+from .processes import marked
+from .tools import RigError
+
+START_SECONDS_MAX = 120
+# Sockets lie in Ray's folders, and the path of a socket has 107 bytes at most.
+FOLDER = "/tmp"
+
+
+def missing() -> str | None:
+    """Why there can be no cluster, in a word; or None."""
+    return None if importlib.util.find_spec("ray") else "ray is not installed"
+
+
+class Node:
+    """One node: Ray's own processes, its workers, and the folder they write to."""
+
+    def __init__(self, address: str, folder: Path, host: Host | None) -> None:
+        self.address = address
+        self.folder = folder
+        self.host = host
+        self._made = contextlib.ExitStack()
+        self._starting: subprocess.Popen[Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"Node({self.address!r})"
+
+    @property
+    def raylet(self) -> int:
+        """The process that is the node to Ray."""
+        for pid in undo.all_pids():
+            words = command_of(pid)
+            if words[0].endswith(b"/raylet") and os.fsencode(self.folder) in b" ".join(words):
+                return pid
+        raise RigError(f"no raylet at {self.address}")
+
+    def kill_raylet(self) -> None:
+        """As by `kill -9`; the node's workers find out and end."""
+        undo.kill(self.raylet)
+
+    def crash(self) -> None:
+        """Ends all its processes at once, workers too, as if the machine had lost its power."""
+        self._made.close()
+
+    def freeze(
+        self, *, on: float | None = None, off: float = 0, seconds: float | None = None
+    ) -> Pause:
+        """Stops its raylet for as long as a `with` lasts; its workers run on."""
+        return pause(self.raylet, on=on, off=off, seconds=seconds)
+
+    def _begin(self, options: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.folder.mkdir()
+        book = ledger()
+        self._made.callback(book.undo, book.record("titled", path=str(self.folder)))
+        ray = [sys.executable, "-m", "ray.scripts.scripts", "start"]
+        own = [f"--node-ip-address={self.address}", f"--temp-dir={self.folder}"]
+        command = [*ray, *own, *options]
+        with open(self.folder / "start.log", "wb") as log:
+            self._starting = marked(
+                self._made,
+                command if self.host is None else self.host.inside(command),
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def _wait(self) -> None:
+        """`ray start` ends when the node is there."""
+        assert self._starting is not None
+        if self._starting.wait(START_SECONDS_MAX) != 0:
+            said = (self.folder / "start.log").read_text(errors="replace")
+            raise RigError(f"ray did not start at {self.address}: {said.strip()}")
+
+
+def command_of(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return [b""]
+
+
+class RayCluster:
+    """A node in each host, or so many on loopback; the first is the head.
+
+    `labels` are those of each node. With `logs` drivers print what workers print; with
+    `dashboard` jobs can be submitted, where `ray[default]` is installed. `settings` are Ray's own,
+    such as `health_check_period_ms`.
+    With hosts, the outside is a node without CPUs: a driver there must have one at its address.
+    """
+
+    def __init__(
+        self,
+        hosts: Hosts | int,
+        *,
+        cpus_per_node: int = 1,
+        labels: Sequence[Mapping[str, str]] | None = None,
+        object_store: str | int = "80MB",
+        settings: Mapping[str, object] | None = None,
+        logs: bool = False,
+        dashboard: bool = False,
+    ) -> None:
+        self._hosts = hosts
+        self._count = hosts if isinstance(hosts, int) else len(hosts)
+        if self._count < 1:
+            raise ValueError("a cluster has at least one node")
+        if labels is not None and len(labels) != self._count:
+            raise ValueError(f"labels for {len(labels)} nodes, and {self._count} nodes")
+        self._labels = labels or [{}] * self._count
+        self._cpus = cpus_per_node
+        self._logs = logs
+        self._dashboard = dashboard
+        self._store = units.amount(object_store)
+        own = {f"RAY_{name}": str(setting) for name, setting in (settings or {}).items()}
+        self._environment = {"RAY_USAGE_STATS_ENABLED": "0", **own}
+        self.address = ""
+        self.nodes: list[Node] = []
+        self._made = contextlib.ExitStack()
+
+    def __enter__(self) -> RayCluster:
+        why = missing()
+        if why is not None:
+            raise RigError(why)
+        with contextlib.ExitStack() as made:
+            nodes = self._planned(made)
+            environment = {**os.environ, **self._environment}
+            for node in nodes:
+                made.push(node._made)
+            head, *others = nodes
+            shown = str(self._dashboard).lower()
+            quiet = [f"--include-dashboard={shown}", "--no-monitor"]
+            head._begin(["--head", "--port=0", *quiet, *self._options(0)], environment)
+            head._wait()
+            self.address = (head.folder / "ray_current_cluster").read_text().strip()
+            for number, node in enumerate(others, 1):
+                node._begin([f"--address={self.address}", *self._options(number)], environment)
+            for node in others:
+                node._wait()
+            self.nodes = nodes[: self._count]
+            self._made = made.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.nodes = []
+        self._made.close()
+
+    def _planned(self, made: contextlib.ExitStack) -> list[Node]:
+        """The nodes, each with an address and a folder, and the outside as a last one."""
+        folder = own_folder(made)
+        if isinstance(self._hosts, int):
+            # Ray would put the machine's own address in the place of 127.0.0.1.
+            return [
+                Node(f"127.0.0.{number + 2}", folder / str(number), None)
+                for number in range(self._count)
+            ]
+        nodes = [
+            Node(host.address, folder / str(number), host)
+            for number, host in enumerate(self._hosts)
+        ]
+        return [*nodes, Node(self._hosts.outside, folder / "outside", None)]
+
+    def _options(self, number: int) -> list[str]:
+        """How `ray start` is to make a node of that number."""
+        outside = number == self._count
+        labels = {} if outside else self._labels[number]
+        joined = ",".join(f"{key}={label}" for key, label in labels.items())
+        return [
+            f"--num-cpus={0 if outside else self._cpus}",
+            f"--object-store-memory={self._store}",
+            # A node whose agent does not get its port starts no jobs.
+            "--dashboard-agent-listen-port=0",
+            f"--include-log-monitor={str(self._logs).lower()}",
+            *([f"--labels={joined}"] if joined else []),
+        ]
+
+    @property
+    def head(self) -> Node:
+        if not self.nodes:
+            raise RigError("this cluster is not there: use it in a `with`")
+        return self.nodes[0]
+
+    def driver(self, node: Node | None = None) -> dict[str, str]:
+        """What to give `ray.init` in a driver outside, or in one that runs at that node.
+
+        Without its address Ray takes any node of the machine for the driver's own.
+        """
+        own = self.head.address if node is None else node.address
+        if node is None and not isinstance(self._hosts, int):
+            own = self._hosts.outside
+        return {"address": self.address, "_node_ip_address": own}
+
+
+def own_folder(made: contextlib.ExitStack) -> Path:
+    """A folder of the cluster's own, gone at its end."""
+    book = ledger()
+    folder = Path(FOLDER) / f"{cgroups.PREFIX}{book.name()}"
+    made.callback(book.undo, book.record("folder", path=str(folder)))
+    folder.mkdir(mode=0o700)
+    return folder
