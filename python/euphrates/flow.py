@@ -26,8 +26,8 @@ from .running import Running
 
 Port: TypeAlias = str | int
 """A port, by its name or its position."""
-Queue: TypeAlias = Literal["distributed", "pairwise", "broadcast"]
-"""Who gets a batch: anyone, instance i of instance i, everyone."""
+Queue: TypeAlias = Literal["distributed", "pairwise", "broadcast", "keyed"]
+"""Who gets a batch: anyone, instance i of instance i, everyone; or a whole partition, anyone."""
 Placeable: TypeAlias = "ModuleCall | Module | Callable[..., Any]"
 """A configured module, an object of a module class, or a function over batches."""
 ProgressOption: TypeAlias = "bool | Callable[[Progress], object] | None"
@@ -67,7 +67,7 @@ class Explanation:
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
-        """Everything, as JSON would have it: `modules` and `queues`."""
+        """As JSON would have it: `modules`, `queues`, and the `document` spelled out."""
 
     def __str__(self) -> str:
         lines = [f"flow `{self.data['name']}`", ""]
@@ -79,10 +79,11 @@ class Explanation:
             lines.append("")
         for queue in self.data["queues"]:
             unit = "whole runs" if queue["unit"] == "run" else "batches"
-            size = f"{queue['bytes_max'] / 2**20:.3g} MiB"
+            unit += f", at most {queue['bytes_max'] / 2**20:.3g} MiB"
+            if queue["queue"] == "keyed":
+                unit = "whole partitions"
             lines.append(
-                f"{queue['from']} → {queue['to']}: {queue['queue']}, {unit}, at most {size}; "
-                f"{queue['why']}"
+                f"{queue['from']} → {queue['to']}: {queue['queue']}, {unit}; {queue['why']}"
             )
             lines.append(f"    {queue['schema']}")
         return "\n".join(lines)
@@ -253,6 +254,15 @@ class Flow:
         """Checks the flow, and says how many instances and which queues it would have, and why."""
         options = options_json(None, None, None, (), self._values(Flow.explain, None, variables))
         return Explanation(json.loads(_euphrates.check(self._json(), options)))
+
+    def spelled_out(self, **variables: Any) -> Flow:
+        """The flow as it runs, with all that follows from what it says: a `sort` has the
+        `partition` before it that takes its input in, counts are settled. To be looked at, drawn,
+        and changed.
+        """
+        flow = Flow.from_json(json.dumps(self.explain(**variables).data["document"]))
+        flow._held.update(self._held)
+        return flow
 
     # Documents, code, pictures
 

@@ -241,8 +241,9 @@ def map(
     understand (`batch.to_polars()`, …), and returns anything that speaks Arrow, with any number
     of rows, or `None` to send nothing. Several instances call it at the same time from
     different threads; Python runs one of them at a time, except inside libraries that release
-    the GIL, as those four do. Without `schema`, the function is called once with an empty batch
-    when the flow is checked, and what it returns says what the columns are.
+    the GIL, as those four do. Behind a `partition`, the function gets a whole partition at a
+    time. Without `schema`, the function is called once with an empty batch when the flow is
+    checked, and what it returns says what the columns are.
 
     Options:
 
@@ -253,6 +254,30 @@ def map(
         an empty batch if absent.
     arguments
         More arguments for every call, by name.
+    """
+
+def partition(
+    by: Sequence[str | PathLike[str] | Mapping[str, Any]] | Var,
+    *,
+    stable: bool | Var = False,
+    together: bool | Var = False,
+) -> ModuleCall:
+    """Keeps its input in partitions, each of one range of keys, for whoever is free.
+
+    Its output is keyed: a consumer takes a whole partition, sorted, when it has time, and the
+    partitions are in the order of their keys. There are many, of about 16 MiB each, cut where
+    samples of the data say, so that skewed keys make no large one. With `together`, records of
+    equal keys are in one partition, however large it gets: for modules that work on groups.
+    What does not fit the memory goes to scratch. `by` is written as for `sort`.
+
+    Options:
+
+    by
+        The columns, most significant first.
+    stable
+        Keep the input's order among records with equal keys. The input must be a stream.
+    together
+        Keep records with equal keys in one partition.
     """
 
 def project(
@@ -426,7 +451,8 @@ def sort(
     `column`, `descending`, `nulls_first`. Nulls come last unless asked for first. Zeros of
     either sign are equal, and NaN comes behind all numbers; lists and structs are compared by
     their first difference, their nulls wherever the column's own would come. The output is a
-    stream of runs in order: `save` and `write` keep it.
+    stream of runs in order: `save` and `write` keep it. A `partition` is placed before it
+    unless one is there: it takes the input in, and the sort's instances take its partitions.
 
     Options:
 
@@ -529,6 +555,7 @@ __all__ = [
     "generate",
     "limit",
     "map",
+    "partition",
     "project",
     "python",
     "read",

@@ -153,6 +153,9 @@ pub struct Sort {
     /// Keep the order of records with equal keys
     #[arg(long)]
     pub stable: bool,
+    /// Print the flow, spelled out, instead of running it: for `run`, `show` and `code`
+    #[arg(long)]
+    pub print: bool,
     /// Replace the output if it exists
     #[arg(long)]
     pub overwrite: bool,

@@ -1,15 +1,22 @@
 //! `sort`: files or a collection in, a file or a collection out.
 
+use euphrates_engine::master::prepare;
 use euphrates_flow::{Document, Error, Result};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::{Log, Sort};
-use crate::{Host, run as drive};
+use crate::{Host, print, run as drive};
 
 /// `euphrates sort`
 pub fn run(command: Sort, log: Log, host: &dyn Host) -> Result<u8> {
     let document = flow(&command)?;
-    drive::run(&document, &host.registry(), &drive::options(&command.resources, host)?, log)?;
+    let options = drive::options(&command.resources, host)?;
+    if command.print {
+        let checked = prepare(&document, &host.registry(), &options)?;
+        print(&format!("{}\n", checked.document.to_json()))?;
+    } else {
+        drive::run(&document, &host.registry(), &options, log)?;
+    }
     Ok(0)
 }
 

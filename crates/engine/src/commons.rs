@@ -27,9 +27,18 @@ struct State {
     gatherings: HashMap<String, Gathering>,
 }
 
+/// Of values that are brought, or are waited for.
+#[derive(Default)]
 struct Gathering {
+    /// One a member, as soon as one has come.
     values: Vec<Option<Vec<u8>>>,
     replies: Vec<Reply>,
+}
+
+impl Gathering {
+    fn is_complete(&self) -> bool {
+        !self.values.is_empty() && self.values.iter().all(Option::is_some)
+    }
 }
 
 impl fmt::Debug for Table {
@@ -59,27 +68,41 @@ impl Table {
         value: Vec<u8>,
         reply: Reply,
     ) -> Result<()> {
-        let gathered = {
-            let mut state = self.lock();
-            let fresh = || Gathering { values: vec![None; members], replies: vec![] };
-            let gathering = state.gatherings.entry(name.to_string()).or_insert_with(fresh);
-            let place = gathering.values.get_mut(member).filter(|place| place.is_none());
-            let wrong = || Error::failed(format!("member {member} came to {name} out of place"));
-            *place.ok_or_else(wrong)? = Some(value);
-            gathering.replies.push(reply);
-            if gathering.values.iter().any(Option::is_none) {
-                return Ok(());
-            }
-            state.gatherings.remove(name).expect("it is there")
-        };
-        let values: Vec<Vec<u8>> = gathered.values.into_iter().flatten().collect();
-        gathered.replies.into_iter().for_each(|reply| reply(values.clone()));
+        let mut state = self.lock();
+        let gathering = state.gatherings.entry(name.to_string()).or_default();
+        if gathering.values.is_empty() {
+            gathering.values = vec![None; members];
+        }
+        let place = gathering.values.get_mut(member).filter(|place| place.is_none());
+        let wrong = || Error::failed(format!("member {member} came to {name} out of place"));
+        *place.ok_or_else(wrong)? = Some(value);
+        gathering.replies.push(reply);
+        answer(state, name);
         Ok(())
+    }
+
+    /// Somebody who is no member gets the values of all, when the last has come.
+    pub fn learn(&self, name: &str, reply: Reply) {
+        let mut state = self.lock();
+        state.gatherings.entry(name.to_string()).or_default().replies.push(reply);
+        answer(state, name);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+/// Tells the values of a gathering to those who wait for them, if all have come. They stay, for
+/// those who come to learn them later.
+fn answer(mut state: MutexGuard<'_, State>, name: &str) {
+    let Some(gathering) = state.gatherings.get_mut(name).filter(|all| all.is_complete()) else {
+        return;
+    };
+    let values: Vec<Vec<u8>> = gathering.values.iter().flatten().cloned().collect();
+    let replies = std::mem::take(&mut gathering.replies);
+    drop(state);
+    replies.into_iter().for_each(|reply| reply(values.clone()));
 }
 
 /// The table, for instances in its own process.
@@ -108,14 +131,25 @@ impl Commons for Here {
         members: usize,
         value: Vec<u8>,
     ) -> Result<Vec<Vec<u8>>> {
-        let (to, from) = channel();
-        let reply = Box::new(move |values| {
-            // Whoever asked may have been cancelled meanwhile.
-            let _ = to.send(values);
-        });
+        let (reply, from) = waiting();
         self.table.bring(name, (member, members), value, reply)?;
         await_reply(&from, &self.cancel)
     }
+
+    fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>> {
+        let (reply, from) = waiting();
+        self.table.learn(name, reply);
+        await_reply(&from, &self.cancel)
+    }
+}
+
+fn waiting() -> (Reply, Receiver<Vec<Vec<u8>>>) {
+    let (to, from) = channel();
+    let reply = Box::new(move |values| {
+        // Whoever asked may have been cancelled meanwhile.
+        let _ = to.send(values);
+    });
+    (reply, from)
 }
 
 /// Waits for an answer, as long as the flow goes on and somebody may give one.
@@ -151,6 +185,19 @@ mod tests {
         let mut all: Vec<u64> = threads.into_iter().flat_map(|t| t.join().unwrap()).collect();
         all.sort_unstable();
         assert!(all.into_iter().eq(0..400));
+    }
+
+    #[test]
+    fn who_is_no_member_learns_what_all_have_brought_before_or_after() {
+        let table = Arc::new(Table::default());
+        let here = Here::new(table.clone(), Arc::new(Cancel::default()));
+        let early = {
+            let here = Here::new(table, Arc::new(Cancel::default()));
+            std::thread::spawn(move || here.learn("v").unwrap())
+        };
+        assert_eq!(here.gather("v", 0, 1, vec![7]).unwrap(), [[7]]);
+        assert_eq!(early.join().unwrap(), [[7]]);
+        assert_eq!(here.learn("v").unwrap(), [[7]]);
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Dispatch {
         match queue.ok_or_else(|| nobody(number))? {
             Queue::Distributed(queue) => queue.on_frame(frame),
             Queue::Runs(queue) => queue.on_frame(frame),
-            Queue::Local(_) => Err(nobody(number)),
+            Queue::Local(_) | Queue::Keyed(_) => Err(nobody(number)),
         }
     }
 }

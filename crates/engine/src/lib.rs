@@ -8,6 +8,7 @@ pub mod distributed;
 pub mod division;
 mod exchange;
 mod history;
+mod keyed;
 pub mod machine;
 mod mailbox;
 pub mod master;

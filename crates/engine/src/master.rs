@@ -119,7 +119,8 @@ pub fn start(document: &Document, registry: &Registry, options: &Options) -> Res
     let left = notebook.as_ref().map(|notebook| notebook.left(document, registry, options));
     let mut running = match (left.transpose()?, &options.cluster) {
         (Some(Left::Nothing(made)), _) => {
-            let nothing = Checked { nodes: vec![], edges: vec![], name: document.name.clone() };
+            let (name, document) = (document.name.clone(), document.clone());
+            let nothing = Checked { nodes: vec![], edges: vec![], name, document };
             let mut running = start_here(nothing, options)?;
             running.made_before = made;
             return Ok(running);

@@ -6,7 +6,7 @@ use std::iter;
 
 use euphrates_flow::check::{Checked, CheckedNode};
 use euphrates_flow::error::unknown;
-use euphrates_flow::{Document, Error, Result, Spread};
+use euphrates_flow::{Document, Error, QueueKind, Result, Spread};
 
 use crate::network::Location;
 
@@ -76,6 +76,22 @@ impl Placement {
     pub fn others(&self, node: usize) -> Vec<usize> {
         let others: BTreeSet<usize> = self.of[node].iter().copied().collect();
         others.into_iter().filter(|worker| *worker != self.me).collect()
+    }
+
+    /// The processes that take partitions of a module.
+    pub fn takers<'a>(
+        &'a self,
+        flow: &'a Checked,
+        node: usize,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let edges = flow.edges.iter().filter(move |edge| edge.from.0 == node);
+        let keyed = edges.filter(|edge| edge.kind == QueueKind::Keyed);
+        keyed.flat_map(|edge| self.of[edge.to.0].iter().copied())
+    }
+
+    /// Whether this process needs a module: it has instances here, or its partitions are taken.
+    pub fn is_needed(&self, flow: &Checked, node: usize) -> bool {
+        self.here(node).next().is_some() || self.takers(flow, node).any(|at| at == self.me)
     }
 
     /// Whether all of a module is in one process.

@@ -18,6 +18,7 @@ use euphrates_policy::distributed::Policy;
 use crate::distributed::DistributedQueue;
 use crate::division::late_binding;
 use crate::exchange::{ExchangeHandle, ModuleExchange};
+use crate::keyed::KeyedQueue;
 use crate::machine;
 use crate::network::{Location, Network};
 use crate::perturb::Perturber;
@@ -35,6 +36,8 @@ pub enum Queue {
     Distributed(Arc<DistributedQueue>),
     /// The same for whole runs.
     Runs(Arc<RunQueue>),
+    /// Partitions, which stay with their producer until they are taken.
+    Keyed(Arc<KeyedQueue>),
 }
 
 impl Queue {
@@ -44,6 +47,7 @@ impl Queue {
             Queue::Local(queue) => queue.fill(),
             Queue::Distributed(queue) => queue.fill(),
             Queue::Runs(queue) => queue.fill(),
+            Queue::Keyed(_) => (0, usize::MAX),
         }
     }
 
@@ -52,6 +56,7 @@ impl Queue {
             Queue::Local(queue) => Box::new(queue.producer()),
             Queue::Distributed(queue) => Box::new(queue.producer(instance)),
             Queue::Runs(queue) => Box::new(queue.producer(instance)),
+            Queue::Keyed(queue) => queue.producer(),
         }
     }
 
@@ -60,6 +65,7 @@ impl Queue {
             Queue::Local(queue) => Box::new(queue.consumer()),
             Queue::Distributed(queue) => Box::new(queue.consumer(instance)),
             Queue::Runs(queue) => Box::new(queue.consumer(instance)),
+            Queue::Keyed(queue) => queue.consumer(instance),
         }
     }
 }
@@ -130,27 +136,21 @@ pub fn prepare(
     epoch: Instant,
 ) -> Result<Prepared> {
     let placement = &resources.placement;
+    let nodes = 0..flow.nodes.len();
+    let exchanges: Vec<_> = nodes.clone().map(|node| exchange(flow, node, resources)).collect();
+    let setups = nodes.map(|node| Arc::new(setup(flow, node, &exchanges[node], resources)));
+    let setups: Vec<Arc<Setup>> = setups.collect();
     let numbers = queue_numbers(flow);
     let edges = flow.edges.iter().zip(&numbers);
-    let queues: Vec<_> =
-        edges.map(|(edge, first)| connect(flow, edge, *first, resources)).collect();
-    let (mut instances, mut exchanges) = (Vec::new(), Vec::new());
+    let queue = |(edge, first): (_, &u32)| connect(flow, edge, *first, &setups, resources);
+    let queues: Vec<_> = edges.map(queue).collect();
+    let mut instances = Vec::new();
     let mut ready: Vec<Ready> = Vec::new();
     for (node, checked) in flow.nodes.iter().enumerate() {
         let place = |error: Error| error.at(format!("module {}", checked.id));
-        let mut setup = resources.setup.clone();
-        setup.module = checked.id.clone();
-        setup.instances = checked.count;
-        setup.memory_bytes = if checked.spec.wants_memory { resources.share_bytes } else { 0 };
-        let exchange = exchange(flow, node, resources);
-        if let Some(exchange) = &exchange {
-            setup.exchange = Arc::new(ExchangeHandle(exchange.clone()));
-        }
-        setup.is_whole = placement.is_whole(node);
-        setup.instances_here = placement.here(node).count();
-        exchanges.push(exchange);
-        if placement.here(node).next().is_some() {
-            checked.placed.prepare(&setup).map_err(place)?;
+        let setup = &*setups[node];
+        if placement.is_needed(flow, node) {
+            checked.placed.prepare(setup).map_err(place)?;
         }
         let metrics: Vec<_> =
             (0..checked.count).map(|_| Arc::new(InstanceMetrics::default())).collect();
@@ -186,12 +186,33 @@ impl Prepared {
     }
 }
 
-/// The exchange of a module that has one, if it is in several processes.
+/// What all instances of a module are given.
+fn setup(
+    flow: &Checked,
+    node: usize,
+    exchange: &Option<Arc<ModuleExchange>>,
+    resources: &Resources,
+) -> Setup {
+    let (checked, placement) = (&flow.nodes[node], &resources.placement);
+    let mut setup = resources.setup.clone();
+    setup.module = checked.id.clone();
+    setup.instances = checked.count;
+    setup.memory_bytes = if checked.spec.wants_memory { resources.share_bytes } else { 0 };
+    if let Some(exchange) = exchange {
+        setup.exchange = Arc::new(ExchangeHandle(exchange.clone()));
+    }
+    setup.is_whole = placement.is_whole(node);
+    setup.instances_here = placement.here(node).count();
+    setup
+}
+
+/// The exchange of a module that has one, if others need it or it has others.
 fn exchange(flow: &Checked, node: usize, resources: &Resources) -> Option<Arc<ModuleExchange>> {
     let placement = &resources.placement;
     let others = placement.others(node);
-    let network = resources.network.clone().filter(|_| !others.is_empty())?;
-    placement.here(node).next()?;
+    let is_asked = placement.takers(flow, node).any(|worker| worker != placement.me);
+    let network = resources.network.clone().filter(|_| is_asked || !others.is_empty())?;
+    placement.is_needed(flow, node).then_some(())?;
     let placed = flow.nodes[node].placed.clone();
     let schema = placed.serves()?;
     // Behind the numbers of all queues come those of the modules.
@@ -273,11 +294,16 @@ pub fn queues_count(flow: &Checked) -> u32 {
 fn queues_of(flow: &Checked, edge: &CheckedEdge) -> u32 {
     let (from, to) = (flow.nodes[edge.from.0].count, flow.nodes[edge.to.0].count);
     let queues = match edge.kind {
-        QueueKind::Distributed => 1,
+        QueueKind::Distributed | QueueKind::Keyed => 1,
         QueueKind::Pairwise => from,
         QueueKind::Broadcast => to,
     };
     queues as u32
+}
+
+/// Whether all ends are at one queue.
+fn is_shared(kind: QueueKind) -> bool {
+    matches!(kind, QueueKind::Distributed | QueueKind::Keyed)
 }
 
 /// The other workers that share a queue with this one.
@@ -303,7 +329,13 @@ pub fn peers(flow: &Checked, placement: &Placement) -> BTreeSet<usize> {
 }
 
 /// The queues of an edge: one that all share, or one for each pair or each consumer.
-fn connect(flow: &Checked, edge: &CheckedEdge, first: u32, resources: &Resources) -> Vec<Queue> {
+fn connect(
+    flow: &Checked,
+    edge: &CheckedEdge,
+    first: u32,
+    setups: &[Arc<Setup>],
+    resources: &Resources,
+) -> Vec<Queue> {
     let locations = |node: usize| resources.placement.locations(node);
     let (from, to) = (locations(edge.from.0), locations(edge.to.0));
     let is_spread = resources.workers > 1 && from.len().max(to.len()) > 1;
@@ -315,6 +347,7 @@ fn connect(flow: &Checked, edge: &CheckedEdge, first: u32, resources: &Resources
     debug_assert_eq!(from.len(), flow.nodes[edge.from.0].count);
     match edge.kind {
         QueueKind::Distributed => vec![make(0, &from, &to, chosen)],
+        QueueKind::Keyed => vec![Queue::Keyed(keyed(flow, edge, &setups[edge.from.0]))],
         QueueKind::Pairwise => {
             let pair = |at: usize| make(at, &from[at..=at], &to[at..=at], None);
             (0..from.len()).map(pair).collect()
@@ -324,6 +357,13 @@ fn connect(flow: &Checked, edge: &CheckedEdge, first: u32, resources: &Resources
             (0..to.len()).map(each).collect()
         }
     }
+}
+
+fn keyed(flow: &Checked, edge: &CheckedEdge, setup: &Arc<Setup>) -> Arc<KeyedQueue> {
+    let (producer, consumer) = (&flow.nodes[edge.from.0], &flow.nodes[edge.to.0]);
+    let name = format!("{}/{}/partitions", consumer.id, edge.to.1);
+    let divided = setup.is_divided.then_some(consumer.count);
+    KeyedQueue::new(producer.placed.clone(), setup.clone(), name, divided)
 }
 
 /// One queue: shared by its ends where all of them are here and nothing else is asked for, else
@@ -371,12 +411,12 @@ fn ports(
     setup: Arc<Setup>,
 ) -> Ports {
     let checked = &flow.nodes[node];
-    let own = |edge: &CheckedEdge| if edge.kind == QueueKind::Distributed { 0 } else { instance };
+    let own = |edge: &CheckedEdge| if is_shared(edge.kind) { 0 } else { instance };
     let edges = || flow.edges.iter().zip(queues);
     let input = |(port, name): (usize, &String)| {
         let (edge, queues) =
             edges().find(|(edge, _)| edge.to == (node, port)).expect("every input is attached");
-        let end = if edge.kind == QueueKind::Distributed { instance } else { 0 };
+        let end = if is_shared(edge.kind) { instance } else { 0 };
         Input { name: name.clone(), queue: queues[own(edge)].consumer(end) }
     };
     let output = |(port, name): (usize, &String)| {
@@ -384,7 +424,7 @@ fn ports(
             edges().find(|(edge, _)| edge.from == (node, port)).expect("every output is attached");
         let queue: Box<dyn Producer> = match edge.kind {
             QueueKind::Broadcast => Box::new(ToAll::new(queues, instance)),
-            QueueKind::Distributed => queues[0].producer(instance),
+            QueueKind::Distributed | QueueKind::Keyed => queues[0].producer(instance),
             QueueKind::Pairwise => queues[instance].producer(0),
         };
         Output { name: name.clone(), queue }

@@ -1,6 +1,8 @@
 //! Checks a flow before it starts, and settles what the document leaves open: how many instances,
 //! which queues, in which unit.
 
+mod facts;
+mod spell;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -12,10 +14,11 @@ use serde_json::Value;
 
 use crate::document::{Document, Edge, Node, Port, QueueKind};
 use crate::error::{Error, Result, unknown};
-use crate::module::{Module, Placed};
+use crate::module::Placed;
 use crate::ports::PortRef;
-use crate::setup::Setup;
 use crate::spec::{ModuleSpec, Order, PortNames, Registry, Shape};
+
+pub use facts::Facts;
 
 /// The bytes a queue holds unless the flow says otherwise: a few batches for each side, few enough
 /// to stay in cache.
@@ -25,6 +28,8 @@ pub const QUEUE_BYTES_MAX: usize = 8 << 20;
 pub struct Checked {
     /// The flow's name.
     pub name: String,
+    /// The flow as it runs, with all that the document did not spell out.
+    pub document: Document,
     /// The modules, producers before consumers.
     pub nodes: Vec<CheckedNode>,
     /// The queues.
@@ -62,60 +67,6 @@ impl CheckedNode {
     pub fn schema(&self, output: usize) -> SchemaRef {
         let last = self.schemas.len() - 1;
         self.schemas[output.min(last)].clone()
-    }
-}
-
-impl CheckedNode {
-    /// What other processes need to know of it.
-    pub fn facts(&self) -> Facts {
-        Facts {
-            schemas: self.schemas.clone(),
-            ordered: self.ordered,
-            sorted_by: self.sorted_by.clone(),
-            needs_runs: self.placed.needs_runs(),
-            shape: self.placed.shape(),
-        }
-    }
-}
-
-/// What is known of a module whose instances are all in other processes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Facts {
-    /// The schemas of its outputs.
-    pub schemas: Vec<SchemaRef>,
-    /// Whether its outputs come in runs.
-    pub ordered: bool,
-    /// What these are sorted by.
-    pub sorted_by: Vec<String>,
-    /// Whether its input must be in runs.
-    pub needs_runs: bool,
-    /// Ports and order, if the configuration decides them.
-    pub shape: Option<Shape>,
-}
-
-impl Placed for Facts {
-    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        Ok(self.schemas.clone())
-    }
-
-    fn shape(&self) -> Option<Shape> {
-        self.shape.clone()
-    }
-
-    fn is_ordered(&self, _: bool, _: bool) -> bool {
-        self.ordered
-    }
-
-    fn sorted_by(&self, _: &[String]) -> Vec<String> {
-        self.sorted_by.clone()
-    }
-
-    fn needs_runs(&self) -> bool {
-        self.needs_runs
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        Err(Error::failed("an instance of a module that is in another process"))
     }
 }
 
@@ -166,13 +117,15 @@ pub fn check_part(
     home: &Path,
     elsewhere: &BTreeMap<String, Facts>,
 ) -> Result<Checked> {
-    let graph = Graph::new(document, registry, elsewhere)?;
+    let mut members = place(document, registry, elsewhere)?;
+    let document = spell::spell_out(document, registry, &mut members)?;
+    let graph = Graph::new(&document, members)?;
     let mut nodes: Vec<CheckedNode> = Vec::new();
     let mut edges: Vec<CheckedEdge> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for node in graph.producers_first()? {
         let place = |e: Error| e.at(format!("module {}", node.id));
-        graph.members[node.id.as_str()].placed.at_home(home);
+        graph.members[&node.id].placed.at_home(home);
         let incoming = graph.incoming(node, &places, &nodes).map_err(place)?;
         let (checked, inputs) = settle(&graph, node, incoming, &nodes, cores).map_err(place)?;
         places.insert(&node.id, nodes.len());
@@ -183,14 +136,36 @@ pub fn check_part(
         }));
     }
     targets::check(&nodes)?;
-    Ok(Checked { name: document.name.clone(), nodes, edges })
+    Ok(Checked { name: document.name.clone(), document, nodes, edges })
+}
+
+/// Configures the modules, by their ids.
+fn place(
+    document: &Document,
+    registry: &Registry,
+    elsewhere: &BTreeMap<String, Facts>,
+) -> Result<Members> {
+    if document.modules.is_empty() {
+        return Err(Error::usage("the flow has no modules").remedy("place one"));
+    }
+    let mut members = Members::new();
+    for node in &document.modules {
+        let member = Member::new(node, registry, elsewhere.get(&node.id));
+        let member = member.map_err(|e| e.at(format!("module {}", node.id)))?;
+        if members.insert(node.id.clone(), member).is_some() {
+            return Err(Error::usage(format!("two modules have the id `{}`", node.id)));
+        }
+    }
+    Ok(members)
 }
 
 /// The document with its names resolved.
 struct Graph<'a> {
     document: &'a Document,
-    members: BTreeMap<&'a str, Member>,
+    members: Members,
 }
+
+type Members = BTreeMap<String, Member>;
 
 /// A module of the graph, configured.
 struct Member {
@@ -223,6 +198,10 @@ impl Member {
         if outputs { self.spec.outputs } else { self.spec.inputs }
     }
 
+    fn is_keyed(&self) -> bool {
+        self.placed.is_keyed()
+    }
+
     fn order(&self) -> Order {
         self.shape.as_ref().map_or(self.spec.order, |shape| shape.order)
     }
@@ -242,26 +221,12 @@ struct Incoming<'a> {
 }
 
 impl<'a> Graph<'a> {
-    fn new(
-        document: &'a Document,
-        registry: &Registry,
-        elsewhere: &BTreeMap<String, Facts>,
-    ) -> Result<Graph<'a>> {
-        if document.modules.is_empty() {
-            return Err(Error::usage("the flow has no modules").remedy("place one"));
-        }
-        let mut members = BTreeMap::new();
-        for node in &document.modules {
-            let member = Member::new(node, registry, elsewhere.get(&node.id));
-            let member = member.map_err(|e| e.at(format!("module {}", node.id)))?;
-            if members.insert(node.id.as_str(), member).is_some() {
-                return Err(Error::usage(format!("two modules have the id `{}`", node.id)));
-            }
-        }
+    fn new(document: &'a Document, members: Members) -> Result<Graph<'a>> {
         for edge in &document.queues {
             for id in [&edge.from, &edge.to] {
-                if !members.contains_key(id.as_str()) {
-                    return Err(unknown("module", id, members.keys().copied()).at("queue"));
+                if !members.contains_key(id) {
+                    let known = members.keys().map(String::as_str);
+                    return Err(unknown("module", id, known).at("queue"));
                 }
             }
         }
@@ -273,7 +238,7 @@ impl<'a> Graph<'a> {
     fn names(&self, node: &Node, outputs: bool) -> Vec<String> {
         let end = |edge: &&Edge| if outputs { edge.from == node.id } else { edge.to == node.id };
         let attached = self.document.queues.iter().filter(end).count();
-        self.members[node.id.as_str()].names(outputs, attached)
+        self.members[&node.id].names(outputs, attached)
     }
 
     /// Every output must go somewhere, and to one place only.
@@ -305,7 +270,7 @@ impl<'a> Graph<'a> {
     }
 
     fn is_many(&self, node: &Node, outputs: bool) -> bool {
-        self.members[node.id.as_str()].side(outputs) == PortNames::Many
+        self.members[&node.id].side(outputs) == PortNames::Many
     }
 
     /// The position of an edge's port. Unnamed ports of a `Many` side are taken in order.
@@ -393,7 +358,7 @@ fn settle(
     nodes: &[CheckedNode],
     cores: usize,
 ) -> Result<(CheckedNode, Vec<CheckedEdge>)> {
-    let member = &graph.members[node.id.as_str()];
+    let member = &graph.members[&node.id];
     let placed = member.placed.clone();
     let schemas =
         incoming.iter().map(|edge| nodes[edge.producer].schema(edge.output)).collect::<Vec<_>>();
@@ -451,6 +416,23 @@ fn instances(node: &Node, member: &Member, cores: usize) -> Result<usize> {
     }
 }
 
+/// Who gets a batch: what the producer gives and what the document says must agree.
+fn kind(said: Option<QueueKind>, producer: &CheckedNode) -> Result<QueueKind> {
+    let place = |error: Error| error.at(format!("queue from {}", producer.id));
+    match (said, producer.placed.is_keyed()) {
+        (None | Some(QueueKind::Keyed), true) => Ok(QueueKind::Keyed),
+        (Some(_), true) => {
+            let error = Error::usage("partitions go whole to whoever has time");
+            Err(place(error.remedy("leave out queue")))
+        }
+        (Some(QueueKind::Keyed), false) => {
+            let error = Error::usage("a keyed queue from a module that keeps no partitions");
+            Err(place(error.remedy("place a `partition` between the two")))
+        }
+        (said, false) => Ok(said.unwrap_or(QueueKind::Distributed)),
+    }
+}
+
 fn queue(
     incoming: &Incoming,
     schema: &SchemaRef,
@@ -458,7 +440,7 @@ fn queue(
     order: Order,
     count: usize,
 ) -> Result<CheckedEdge> {
-    let kind = incoming.edge.queue.unwrap_or(QueueKind::Distributed);
+    let kind = kind(incoming.edge.queue, producer)?;
     if kind == QueueKind::Pairwise && producer.count != count {
         let message = format!("a pairwise queue joins {} instances to {count}", producer.count);
         return Err(Error::usage(message)
@@ -476,6 +458,7 @@ fn queue(
     }
     let ordered = producer.ordered && !gaps;
     let (unit, why) = match (ordered, order) {
+        _ if kind == QueueKind::Keyed => (Unit::Run, "takes whole partitions"),
         (true, Order::Any) => (Unit::Batch, "needs no order"),
         (true, Order::Keeps) => (Unit::Run, "keeps the order of the runs"),
         (true, Order::Ordered) => (Unit::Run, "needs the whole stream in order"),

@@ -110,6 +110,8 @@ pub enum QueueKind {
     Pairwise,
     /// Every consumer gets every batch.
     Broadcast,
+    /// Any consumer that has time gets a whole partition.
+    Keyed,
 }
 
 impl QueueKind {
@@ -119,6 +121,7 @@ impl QueueKind {
             QueueKind::Distributed => "distributed",
             QueueKind::Pairwise => "pairwise",
             QueueKind::Broadcast => "broadcast",
+            QueueKind::Keyed => "keyed",
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod draw;
 pub mod error;
 pub mod metrics;
 pub mod module;
+pub mod partitioned;
 pub mod perturbation;
 pub mod ports;
 pub mod setup;
@@ -19,6 +20,7 @@ pub use batch::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, batch_bytes, batch_rows, spl
 pub use document::{Document, QueueKind};
 pub use error::{Error, Kind, Result};
 pub use module::{Module, Placed, Spread};
+pub use partitioned::{Partition, Partitioned};
 pub use perturbation::Perturbation;
 pub use ports::{Parcel, Ports, RunIndex, Taken};
 pub use setup::{Batches, Cancel, Commons, Exchange, NoExchange, Setup};

@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::partitioned::Partitioned;
 use crate::ports::Ports;
 use crate::setup::{Batches, Setup};
 use crate::spec::Shape;
@@ -92,6 +93,21 @@ pub trait Placed: Send + Sync {
     fn sorted_by(&self, input: &[String]) -> Vec<String> {
         let _ = input;
         vec![]
+    }
+
+    /// What it keeps for the consumers of its output, if that is keyed.
+    fn partitioned(&self) -> Option<&dyn Partitioned> {
+        None
+    }
+
+    /// Whether its output is keyed.
+    fn is_keyed(&self) -> bool {
+        self.partitioned().is_some()
+    }
+
+    /// The module, and its configuration, that has to come before this one: it takes partitions.
+    fn partitioner(&self) -> Option<(&'static str, Value)> {
+        None
     }
 
     /// Whether the input must be a stream of numbered runs, whatever the spec says of order.

@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
+use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
 
 use crate::batch::batch_bytes;
 use crate::brake::Brake;
 use crate::error::{Error, Result, unknown};
 use crate::metrics::{InstanceMetrics, State};
+use crate::partitioned::Partition;
 use crate::setup::Setup;
 
 /// The number of a run in its stream: dense, from 0.
@@ -47,6 +49,14 @@ pub trait Consumer: Send {
     /// Whether `take` would not wait. Registers the calling thread to be unparked when this may
     /// have changed, if `register`; otherwise forgets it.
     fn ready(&mut self, register: bool) -> bool;
+    /// Whether it gives whole partitions.
+    fn is_keyed(&self) -> bool {
+        false
+    }
+    /// The next partition, if the queue is keyed.
+    fn next_partition(&mut self) -> Result<Option<Partition>> {
+        Err(Error::usage("the queue is not keyed").remedy("place a `partition` before this module"))
+    }
 }
 
 /// The producer's end of a queue.
@@ -111,6 +121,8 @@ pub struct Ports {
     runs: Vec<Option<RunIndex>>,
     /// Whether runs of the input are repeated on the outputs as they come.
     keeps_runs: bool,
+    /// The partition that the module works on, if it keeps runs.
+    partition: Option<RunIndex>,
     metrics: Arc<InstanceMetrics>,
     setup: Arc<Setup>,
     /// What makes the instance slow, if it is to be.
@@ -138,6 +150,7 @@ impl Ports {
             output_names,
             runs,
             keeps_runs,
+            partition: None,
             metrics,
             setup,
             brake,
@@ -190,6 +203,46 @@ impl Ports {
     pub fn get_in_runs(&mut self, input: impl PortRef) -> Result<Taken> {
         let input = input.position(&self.input_names)?;
         self.take(input, true)
+    }
+
+    /// Whether an input is keyed: it has partitions to give, and `get` takes one after the other.
+    pub fn is_keyed(&self, input: impl PortRef) -> Result<bool> {
+        Ok(self.inputs[input.position(&self.input_names)?].is_keyed())
+    }
+
+    /// All records of the next partition of a keyed input in one batch, or `None` when all
+    /// partitions have been taken.
+    pub fn get_partition(&mut self, input: impl PortRef) -> Result<Option<RecordBatch>> {
+        let Some(partition) = self.next_partition(input)? else { return Ok(None) };
+        let batches = partition.records()?.collect::<Result<Vec<_>>>()?;
+        let Some(first) = batches.first() else { return self.get_partition(input) };
+        let whole = match batches.len() {
+            1 => first.clone(),
+            _ => concat_batches(first.schema_ref(), &batches)?,
+        };
+        self.metrics.got(whole.num_rows(), batch_bytes(&whole));
+        Ok(Some(whole))
+    }
+
+    /// The next partition of a keyed input, or `None` when all of them have been taken: for modules
+    /// that work on whole partitions.
+    pub fn next_partition(&mut self, input: impl PortRef) -> Result<Option<Partition>> {
+        let input = input.position(&self.input_names)?;
+        self.setup.cancel.check()?;
+        self.stand_still()?;
+        let next = {
+            let _state = self.metrics.enter_in_ports(State::Starved);
+            self.inputs[input].next_partition()?
+        };
+        if let Some(run) = self.partition.take() {
+            self.follow_end(run)?;
+        }
+        if let Some(partition) = &next {
+            self.partition = Some(partition.run());
+            self.follow(self.partition)?;
+        }
+        self.let_go()?;
+        Ok(next)
     }
 
     /// Waits until one of the inputs has something (or has ended) and names it; `None` if there
@@ -264,6 +317,7 @@ impl Ports {
             output_names: vec![],
             runs: vec![],
             keeps_runs: false,
+            partition: None,
             metrics: self.metrics.clone(),
             setup: self.setup.clone(),
             brake: self.brake.clone(),

@@ -59,6 +59,11 @@ impl Setup {
         let name = format!("{}/{name}", self.module);
         self.commons.gather(&name, self.instance, self.instances, value)
     }
+
+    /// Waits for the values that all the module's instances bring, without bringing one.
+    pub fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>> {
+        self.commons.learn(&format!("{}/{name}", self.module))
+    }
 }
 
 /// Batches, one after the other.
@@ -121,6 +126,9 @@ pub trait Commons: Debug + Send + Sync {
         members: usize,
         value: Vec<u8>,
     ) -> Result<Vec<Vec<u8>>>;
+
+    /// Waits for the values that all members bring, for somebody who is none.
+    fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>>;
 }
 
 /// The one switch that stops a flow.

@@ -20,7 +20,7 @@ use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Document, Parcel, Taken, batch_bytes};
 use euphrates_modules::registry;
 use euphrates_modules::sort::keys::{KeyColumn, KeyEncoder};
-use euphrates_modules::sort::ranges::Ranges;
+use euphrates_modules::sort::ranges::{Cutting, Ranges};
 use euphrates_modules::sort::runs::MemoryRuns;
 use euphrates_policy::sort::RANGE_BYTES;
 use serde_json::{Value, json};
@@ -81,7 +81,8 @@ fn run_generation(rows: u64, rounds: usize) {
         batches.iter().for_each(|batch| runs.push(batch.clone()).expect("a batch"));
         let taken = cpu_seconds() - began;
         runs.close_chunk();
-        let ranges = Ranges::new(encoder, schema.clone(), vec![runs], vec![], RANGE_BYTES);
+        let mut ranges = Ranges::uncut(encoder, schema.clone(), vec![runs], vec![]);
+        ranges.cut_evenly(RANGE_BYTES, Cutting::Anywhere);
         let cut = cpu_seconds() - began;
         let (mut merging, mut gathering) = (0.0, 0.0);
         for range in 0..ranges.count() {

@@ -7,13 +7,13 @@ use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 use schemars::JsonSchema;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::sort::keys::KeyColumn;
 
 /// A column to sort by: `"price"`, `"price desc"`, `"name asc nulls first"`, or spelled out.
-#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
-#[schemars(untagged)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(untagged)]
 pub enum SortKey {
     /// As in SQL.
     Text(String),
@@ -22,7 +22,7 @@ pub enum SortKey {
 }
 
 /// A column to sort by, spelled out.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct SpelledKey {

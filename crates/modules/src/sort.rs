@@ -1,7 +1,8 @@
-//! The sort's machinery: keys, runs, ranges, copying. The module itself is `modules/sort.rs`.
+//! The machinery of `partition` and `sort`: keys, runs, ranges, copying.
 
 pub mod council;
 pub mod gather;
+pub mod intake;
 pub mod keys;
 pub mod layout;
 pub mod ranges;
@@ -9,4 +10,6 @@ pub mod recovery;
 pub mod rows;
 pub mod runs;
 pub mod spill;
+pub mod store;
 pub mod values;
+pub mod whole;

@@ -145,6 +145,10 @@ impl Commons for Alone {
     fn gather(&self, _: &str, _: usize, _: usize, value: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         Ok(vec![value])
     }
+
+    fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>> {
+        Err(Error::failed(format!("nobody brings {name}")))
+    }
 }
 
 /// Runs a module with one input and one output and compares all rows, in order.

@@ -65,6 +65,7 @@ fn explained(flow: &Checked) -> Value {
     };
     json!({
         "name": flow.name,
+        "document": flow.document,
         "modules": flow.nodes.iter().map(module).collect::<Vec<_>>(),
         "queues": flow.edges.iter().map(queue).collect::<Vec<_>>(),
     })

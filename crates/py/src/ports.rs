@@ -88,6 +88,19 @@ impl PyPorts {
         Ok(batch.map(|batch| Batch { batch }))
     }
 
+    /// All records of the next partition of an input behind a `partition`, in one batch; `None`
+    /// when all have been taken.
+    #[pyo3(signature = (input=None))]
+    fn get_partition(
+        &self,
+        py: Python<'_>,
+        input: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Option<Batch>> {
+        let input = self.input(py, input.as_ref())?;
+        let whole = self.with(py, |ports| ports.get_partition(input))?;
+        Ok(whole.map(|batch| Batch { batch }))
+    }
+
     /// Like `get`, but does not wait: `EMPTY` if nothing is there now.
     #[pyo3(signature = (input=None))]
     fn try_get<'py>(

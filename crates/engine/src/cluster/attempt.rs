@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::control::{self, Ask, Look, Outcome, Plan, Tell};
 use super::handle::{Event, WorkerHandle};
 use super::{Cluster, MASTER, greeting};
-use crate::commons::Table;
+use crate::commons::{Reply, Table};
 use crate::dispatch::Dispatch;
 use crate::machine;
 use crate::network::Network;
@@ -430,16 +430,12 @@ impl Seen {
                 handle.ask(id, &Ask::Number { call, number }, vec![]);
             }
             Tell::Bring { call, name, member } => {
-                let asker = handle.clone();
-                let reply = Box::new(move |values: Vec<Vec<u8>>| {
-                    let lengths = values.iter().map(Vec::len).collect();
-                    let body = vec![Buffer::from_vec(values.concat())];
-                    asker.ask(id, &Ask::Gathered { call, lengths }, body);
-                });
+                let reply = reply(handle.clone(), id, call);
                 if let Err(error) = self.table.bring(&name, member, body.to_vec(), reply) {
                     self.network.fail(error);
                 }
             }
+            Tell::Learn { call, name } => self.table.learn(&name, reply(handle.clone(), id, call)),
         }
     }
 
@@ -468,6 +464,14 @@ impl Seen {
             }
         }
     }
+}
+
+/// Gets the values of a gathering to a worker who has called for them.
+fn reply(asker: Arc<WorkerHandle>, id: (u64, u32), call: u64) -> Reply {
+    Box::new(move |values: Vec<Vec<u8>>| {
+        let lengths = values.iter().map(Vec::len).collect();
+        asker.ask(id, &Ask::Gathered { call, lengths }, vec![Buffer::from_vec(values.concat())]);
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

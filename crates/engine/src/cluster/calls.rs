@@ -71,4 +71,9 @@ impl Commons for Calls {
         let tell = |call| Tell::Bring { call, name, member: (member, members) };
         self.call(tell, vec![Buffer::from_vec(value)])
     }
+
+    fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>> {
+        let name = name.to_string();
+        self.call(|call| Tell::Learn { call, name }, vec![])
+    }
 }

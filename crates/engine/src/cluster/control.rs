@@ -56,12 +56,20 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What is known of the modules that have no instance at this worker.
+    /// What is known of the modules that this worker does not need: those that have no instance
+    /// here, and keep no partitions for one that has.
     pub fn elsewhere(&self) -> Result<BTreeMap<String, Facts>> {
-        let away = |node: &usize| self.placement.here(*node).next().is_none();
-        let names = (0..self.order.len()).filter(away).map(|node| &self.order[node]);
-        let told = names.filter_map(|name| Some((name.clone(), self.facts.get(name)?)));
-        told.map(|(name, facts)| Ok((name, facts.read()?))).collect()
+        let is_here = |name: &str| {
+            let node = self.order.iter().position(|other| other == name);
+            node.is_some_and(|node| self.placement.here(node).next().is_some())
+        };
+        let feeds = |name: &str| {
+            let mut edges = self.document.queues.iter().filter(|edge| edge.from == name);
+            edges.any(|edge| is_here(&edge.to))
+        };
+        let is_needed = |name: &str, facts: &FactsTold| is_here(name) || facts.keyed && feeds(name);
+        let told = self.facts.iter().filter(|(name, facts)| !is_needed(name, facts));
+        told.map(|(name, facts)| Ok((name.clone(), facts.read()?))).collect()
     }
 }
 
@@ -72,16 +80,17 @@ pub struct FactsTold {
     ordered: bool,
     sorted_by: Vec<String>,
     needs_runs: bool,
+    keyed: bool,
     shape: Option<Shape>,
 }
 
 impl FactsTold {
     /// For the journey.
     pub fn of(facts: Facts) -> Result<FactsTold> {
-        let Facts { schemas, ordered, sorted_by, needs_runs, shape } = facts;
+        let Facts { schemas, ordered, sorted_by, needs_runs, keyed, shape } = facts;
         let schemas = schemas.iter().map(|schema| message_of_schema(schema));
         let schemas = schemas.collect::<Result<_>>()?;
-        Ok(FactsTold { schemas, ordered, sorted_by, needs_runs, shape })
+        Ok(FactsTold { schemas, ordered, sorted_by, needs_runs, keyed, shape })
     }
 
     /// After it.
@@ -92,6 +101,7 @@ impl FactsTold {
             ordered: self.ordered,
             sorted_by: self.sorted_by.clone(),
             needs_runs: self.needs_runs,
+            keyed: self.keyed,
             shape: self.shape.clone(),
         })
     }
@@ -180,6 +190,13 @@ pub enum Tell {
         name: String,
         /// Which member, of how many.
         member: (usize, usize),
+    },
+    /// An instance waits for the values that others bring.
+    Learn {
+        /// Which call this is.
+        call: u64,
+        /// The name.
+        name: String,
     },
 }
 

@@ -52,10 +52,11 @@ pub fn prepare(
     if members.is_empty() {
         return Err(Error::resource("all workers of the cluster are lost").remedy("open it again"));
     }
-    let mut document = document.bind(&options.variables)?;
-    settle_counts(&mut document, &members)?;
+    let mut bound = document.bind(&options.variables)?;
+    settle_counts(&mut bound, &members)?;
     let cores = members.iter().map(|member| member.cores.max(1)).sum();
-    let flow = check(&document, registry, options.cores.unwrap_or(cores), &options.home())?;
+    let flow = check(&bound, registry, options.cores.unwrap_or(cores), &options.home())?;
+    let mut document = flow.document.clone();
     let folder = std::env::current_dir();
     let folder = folder.map_err(|error| Error::os("find", "the current folder", &error))?;
     for node in &mut document.modules {

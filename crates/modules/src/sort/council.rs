@@ -4,7 +4,7 @@
 use euphrates_flow::{Error, Result};
 
 use super::keys::OwnedKey;
-use super::ranges::{Ranges, Sample, find_borders};
+use super::ranges::{Cutting, Ranges, Sample, find_borders};
 use super::runs::Border;
 
 /// Samples that all processes send together at most: enough to cut within a few percent of evenly,
@@ -81,7 +81,7 @@ impl Council {
     }
 
     /// Cuts what one process has, for which this member has spoken, as all others cut theirs.
-    pub fn cut(&self, ranges: &mut Ranges, speaker: usize, range_bytes: usize) {
+    pub fn cut(&self, ranges: &mut Ranges, speaker: usize, range_bytes: usize, cutting: Cutting) {
         let all = || self.shares.iter().flatten();
         let (rows, bytes): (usize, usize) =
             (all().map(|share| share.rows).sum(), all().map(|share| share.bytes).sum());
@@ -97,7 +97,7 @@ impl Council {
             }));
             first_run += share.runs;
         }
-        ranges.cut(find_borders(samples, range_bytes / row_bytes), own);
+        ranges.cut(find_borders(samples, range_bytes / row_bytes, cutting), own);
     }
 }
 

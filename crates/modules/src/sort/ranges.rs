@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use arrow::row::Rows;
-use euphrates_flow::{Result, batch_rows};
+use euphrates_flow::{Result, batch_bytes, batch_rows};
 use euphrates_policy::sort::{SAMPLE_ROWS, cut};
 
 use super::gather::Sources;
@@ -35,6 +35,15 @@ pub struct Ranges {
     first_run: usize,
 }
 
+/// Where ranges may be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cutting {
+    /// Wherever they become even.
+    Anywhere,
+    /// Only between different keys.
+    BetweenKeys,
+}
+
 /// Where a border may be: a record, and how many it stands for.
 pub type Sample = (Border, usize);
 
@@ -54,21 +63,7 @@ pub struct Merged {
 }
 
 impl Ranges {
-    /// Cuts runs into ranges of about `range_bytes`. `schema` is that of the runs.
-    pub fn new(
-        encoder: Arc<KeyEncoder>,
-        schema: SchemaRef,
-        stores: Vec<MemoryRuns>,
-        disk: Vec<DiskRun>,
-        range_bytes: usize,
-    ) -> Ranges {
-        let mut ranges = Ranges::uncut(encoder, schema, stores, disk);
-        let borders = find_borders(ranges.samples(), range_bytes / ranges.row_bytes);
-        ranges.cut(borders, 0);
-        ranges
-    }
-
-    /// Runs that are not cut yet.
+    /// Runs that are not cut yet. `schema` is that of the runs.
     pub fn uncut(
         encoder: Arc<KeyEncoder>,
         schema: SchemaRef,
@@ -104,6 +99,12 @@ impl Ranges {
             row_bytes,
             first_run: 0,
         }
+    }
+
+    /// Cuts the runs into ranges of about `range_bytes`.
+    pub fn cut_evenly(&mut self, range_bytes: usize, cutting: Cutting) {
+        let borders = find_borders(self.samples(), range_bytes / self.row_bytes, cutting);
+        self.cut(borders, 0);
     }
 
     /// Cuts the runs at these borders; theirs are the numbers from `first_run` on.
@@ -150,7 +151,7 @@ impl Ranges {
         let slice = &self.memory[run];
         let rows = |batch: usize| &self.rows[batch + slice.offset];
         let place = |border: &Border| {
-            if border.run == self.first_run + run {
+            if border.run == self.first_run + run && border.position > 0 {
                 return border.position;
             }
             slice.keys.partition_point(|packed| {
@@ -181,8 +182,11 @@ impl Ranges {
         }
         let mut read = Read { batches: vec![], rows: vec![] };
         self.read_range(range, &mut keys, &mut read)?;
+        let (mut rows_come, mut bytes_come) = (0, 0);
         for batch in others {
             let batch = batch?;
+            (rows_come, bytes_come) =
+                (rows_come + batch.num_rows(), bytes_come + batch_bytes(&batch));
             let number = self.batches.len() + read.batches.len();
             let encoded = self.encoder.encode(&batch, number)?;
             keys.extend_from_slice(&encoded.packed);
@@ -202,12 +206,14 @@ impl Ranges {
                 Arc::new(Sources::new(&self.encoder, self.schema.clone(), all))
             }
         };
-        Ok(Merged { sources, keys, rows_per_batch: batch_rows(self.row_bytes) })
+        // There may be none here to know it from.
+        let row_bytes = self.row_bytes.max(bytes_come / rows_come.max(1));
+        Ok(Merged { sources, keys, rows_per_batch: batch_rows(row_bytes) })
     }
 
     /// Reads the slices of a range that are on disk: their keys, with the batches they are in.
     fn read_range(&self, range: usize, keys: &mut Vec<u128>, read: &mut Read) -> Result<()> {
-        let low = range.checked_sub(1).map(|before| &self.borders[before]);
+        let low = range.checked_sub(1).and_then(|before| self.borders.get(before));
         let high = self.borders.get(range);
         for (index, disk) in self.disk.iter().enumerate() {
             let run = self.first_run + self.memory.len() + index;
@@ -243,10 +249,20 @@ impl Ranges {
 }
 
 /// Picks borders among samples, so that so many records are between two of them.
-pub fn find_borders(mut samples: Vec<Sample>, rows_target: usize) -> Vec<Border> {
+pub fn find_borders(mut samples: Vec<Sample>, rows_target: usize, cutting: Cutting) -> Vec<Border> {
     samples.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     let cuts = cut(samples.iter().map(|(_, rows)| *rows), rows_target);
-    cuts.into_iter().map(|place| samples[place].0.clone()).collect()
+    let borders = cuts.into_iter().map(|place| samples[place].0.clone());
+    match cutting {
+        Cutting::Anywhere => borders.collect(),
+        Cutting::BetweenKeys => {
+            // The first record of a key is behind the border, wherever it is.
+            let firsts = borders.map(|border| Border { run: 0, position: 0, ..border });
+            let mut firsts: Vec<Border> = firsts.collect();
+            firsts.dedup();
+            firsts
+        }
+    }
 }
 
 /// Blocks read for one range.

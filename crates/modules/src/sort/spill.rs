@@ -12,7 +12,7 @@ use euphrates_io::segment::{Segment, SegmentOptions, SegmentWriter};
 use euphrates_policy::sort::{BLOCK_BYTES, RANGE_BYTES};
 
 use super::keys::{KeyEncoder, OwnedKey};
-use super::ranges::{Ranges, first_key};
+use super::ranges::{Cutting, Ranges, first_key};
 use super::runs::MemoryRuns;
 
 /// A sorted run on disk, with the first key of every block.
@@ -41,8 +41,8 @@ impl DiskRun {
         setup: &Setup,
     ) -> Result<DiskRun> {
         let row_bytes = held.bytes().div_ceil(held.len().max(1)).max(1);
-        let ranges =
-            Ranges::new(encoder.clone(), schema.clone(), vec![held], vec![], RANGE_BYTES / 4);
+        let mut ranges = Ranges::uncut(encoder.clone(), schema.clone(), vec![held], vec![]);
+        ranges.cut_evenly(RANGE_BYTES / 4, Cutting::Anywhere);
         let options = SegmentOptions { compression: None, scratch: true };
         let mut writer = SegmentWriter::create(&Disk::of(path)?, path, schema, options)?;
         let (mut blocks, mut start) = (vec![], 0);

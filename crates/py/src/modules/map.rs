@@ -29,7 +29,8 @@ pub static MODULE: ModuleSpec = ModuleSpec {
              understand (`batch.to_polars()`, …), and returns anything that speaks Arrow, with \
              any number of rows, or `None` to send nothing. Several instances call it at the same \
              time from different threads; Python runs one of them at a time, except inside \
-             libraries that release the GIL, as those four do. Without `schema`, the function is \
+             libraries that release the GIL, as those four do. Behind a `partition`, the function \
+             gets a whole partition at a time. Without `schema`, the function is \
              called once with an empty batch when the flow is checked, and what it returns says \
              what the columns are.",
     inputs: IN,
@@ -114,7 +115,12 @@ impl Map {
         let result = attached(|py| {
             // The thread stays known to Python until the end, so that what user code keeps by
             // thread is kept.
-            while let Some(batch) = py.detach(|| ports.get(0))? {
+            let is_keyed = ports.is_keyed(0)?;
+            let next = |ports: &mut Ports| match is_keyed {
+                true => ports.get_partition(0),
+                false => ports.get(0),
+            };
+            while let Some(batch) = py.detach(|| next(ports))? {
                 let first = rows;
                 rows += batch.num_rows();
                 let place = |e: Error| e.at(format!("rows {first} to {} of its input", rows - 1));

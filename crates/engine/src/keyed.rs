@@ -1,0 +1,135 @@
+//! A keyed queue: its consumers take whole partitions, in the order of their numbers, each when it
+//! is free. What the producers have taken in stays with them until then.
+
+use std::sync::{Arc, Mutex};
+
+use euphrates_flow::ports::{Consumer, Producer};
+use euphrates_flow::{
+    Batches, Error, Parcel, Partition, Placed, Result, RunIndex, Setup, Taken, batch_bytes,
+};
+
+use crate::mailbox::lock;
+
+/// The queue, as one process has it.
+pub struct KeyedQueue {
+    producer: Arc<dyn Placed>,
+    /// The producer's, here.
+    setup: Arc<Setup>,
+    /// What its partitions are dealt by, wherever the consumers are.
+    name: String,
+    /// If all is to be divided in advance: the number of consumers.
+    divided: Option<u64>,
+    count: Mutex<Option<u64>>,
+}
+
+impl KeyedQueue {
+    /// Behind a producer that keeps partitions; `divided` among so many consumers in advance, if
+    /// given.
+    pub fn new(
+        producer: Arc<dyn Placed>,
+        setup: Arc<Setup>,
+        name: String,
+        divided: Option<usize>,
+    ) -> Arc<KeyedQueue> {
+        let (divided, count) = (divided.map(|consumers| consumers as u64), Mutex::default());
+        Arc::new(KeyedQueue { producer, setup, name, divided, count })
+    }
+
+    /// The end of a producer, who hands nothing over.
+    pub fn producer(&self) -> Box<dyn Producer> {
+        Box::new(Keeps)
+    }
+
+    /// The end of a consumer.
+    pub fn consumer(self: &Arc<Self>, instance: usize) -> Box<dyn Consumer> {
+        let (queue, own) = (self.clone(), instance as u64);
+        Box::new(KeyedConsumer { queue, own, current: None })
+    }
+
+    /// How many partitions there are; waits until that is known.
+    fn count(&self) -> Result<u64> {
+        if let Some(count) = *lock(&self.count) {
+            return Ok(count);
+        }
+        let partitions = self.producer.partitioned().expect("checked: its output is keyed");
+        let count = partitions.count(&self.setup)?;
+        Ok(*lock(&self.count).insert(count))
+    }
+
+    fn next(&self, own: &mut u64) -> Result<Option<Partition>> {
+        self.setup.cancel.check()?;
+        let count = self.count()?;
+        let number = match self.divided {
+            Some(consumers) => std::mem::replace(own, *own + consumers),
+            None => self.setup.commons.next(&self.name)?,
+        };
+        let partition = || Partition::new(self.producer.clone(), self.setup.clone(), number);
+        Ok((number < count).then(partition))
+    }
+}
+
+struct KeyedConsumer {
+    queue: Arc<KeyedQueue>,
+    /// If divided in advance: the number of the next partition that is this consumer's.
+    own: u64,
+    current: Option<(RunIndex, Batches)>,
+}
+
+impl Consumer for KeyedConsumer {
+    /// For modules that do not ask for partitions: one after the other, as runs.
+    fn take(&mut self, wait: bool) -> Result<Taken> {
+        if self.current.is_none() {
+            if !wait && lock(&self.queue.count).is_none() {
+                return Ok(Taken::Empty);
+            }
+            let Some(partition) = self.next_partition()? else { return Ok(Taken::End) };
+            self.current = Some((partition.run(), partition.records()?));
+        }
+        let (run, batches) = self.current.as_mut().expect("it has just been set");
+        let run = *run;
+        match batches.next().transpose()? {
+            Some(batch) => {
+                let bytes = batch_bytes(&batch);
+                Ok(Taken::Batch(Parcel { batch, bytes, run: Some(run) }))
+            }
+            None => {
+                self.current = None;
+                Ok(Taken::RunEnd(run))
+            }
+        }
+    }
+
+    /// Nobody is told when the partitions are there: whoever selects waits for them in `take`.
+    fn ready(&mut self, _: bool) -> bool {
+        true
+    }
+
+    fn is_keyed(&self) -> bool {
+        true
+    }
+
+    fn next_partition(&mut self) -> Result<Option<Partition>> {
+        self.queue.next(&mut self.own)
+    }
+}
+
+/// The end of a producer, who keeps what it has taken in.
+struct Keeps;
+
+impl Producer for Keeps {
+    fn put(&mut self, _: Parcel, _: bool) -> Result<Option<Parcel>> {
+        Err(Error::failed("a module whose output is keyed has put a batch"))
+    }
+
+    fn has_room(&mut self, _: &Parcel) -> bool {
+        true
+    }
+
+    fn begin_run(&mut self, _: RunIndex) -> Result<()> {
+        Ok(())
+    }
+
+    fn end_run(&mut self, _: RunIndex) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! Keeps its input in partitions of one range of keys each.
+//!
+//! Every instance takes what it can from its queue and keeps it in sorted chunks, or writes it to
+//! scratch as a sorted run when its share of memory is full. When the input has ended, all runs of
+//! all instances are cut into ranges of about one size, whatever the distribution (samples, not
+//! NOW-Sort's uniform borders); whoever is free takes the next one, merged (River, 4.2; NOW-Sort,
+//! 6.1). One pass when everything fits the memory, two when it does not.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::spec::{self, IN, OUT};
+use euphrates_flow::{
+    Batches, Effect, Error, Module, ModuleSpec, Order, Partitioned, Placed, Ports, Result, Setup,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::order_by::{SortKey, resolve};
+use crate::sort::intake::{Intake, with_position};
+use crate::sort::keys::KeyEncoder;
+use crate::sort::layout::Layout;
+use crate::sort::ranges::Cutting;
+use crate::sort::store::RangeStore;
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "partition",
+    summary: "Keeps its input in partitions, each of one range of keys, for whoever is free.",
+    detail: "Its output is keyed: a consumer takes a whole partition, sorted, when it has time, \
+             and the partitions are in the order of their keys. There are many, of about 16 MiB \
+             each, cut where samples of the data say, so that skewed keys make no large one. With \
+             `together`, records of equal keys are in one partition, however large it gets: for \
+             modules that work on groups. What does not fit the memory goes to scratch. `by` is \
+             written as for `sort`.",
+    inputs: IN,
+    outputs: OUT,
+    order: Order::Any,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: true,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        if config.by.is_empty() {
+            return Err(Error::usage("`by` is empty").remedy("name at least one column"));
+        }
+        Ok(Arc::new(Partition { config, form: Mutex::default(), store: Mutex::default() }))
+    },
+};
+
+/// What to partition by.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The columns, most significant first.
+    pub by: Vec<SortKey>,
+    /// Keep the input's order among records with equal keys. The input must be a stream.
+    #[serde(default)]
+    pub stable: bool,
+    /// Keep records with equal keys in one partition.
+    #[serde(default)]
+    pub together: bool,
+}
+
+struct Partition {
+    config: Config,
+    /// Known once the flow is checked.
+    form: Mutex<Option<(Arc<Layout>, Arc<KeyEncoder>)>>,
+    /// Once it is prepared.
+    store: Mutex<Option<Arc<RangeStore>>>,
+}
+
+impl Placed for Partition {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let mut columns = resolve(&self.config.by, &inputs[0])?;
+        let input = match self.config.stable {
+            true => with_position(&inputs[0], &mut columns),
+            false => inputs[0].clone(),
+        };
+        let layout = Layout::new(&input, inputs[0].clone(), columns);
+        let encoder = KeyEncoder::new(layout.held(), layout.keys().to_vec())?;
+        *lock(&self.form) = Some((Arc::new(layout), Arc::new(encoder)));
+        Ok(vec![inputs[0].clone()])
+    }
+
+    fn partitioned(&self) -> Option<&dyn Partitioned> {
+        Some(self)
+    }
+
+    fn is_ordered(&self, _: bool, _: bool) -> bool {
+        true
+    }
+
+    fn sorted_by(&self, _: &[String]) -> Vec<String> {
+        self.config.by.iter().map(SortKey::to_string).collect()
+    }
+
+    fn needs_runs(&self) -> bool {
+        self.config.stable
+    }
+
+    fn serves(&self) -> Option<SchemaRef> {
+        lock(&self.form).as_ref().map(|(layout, _)| layout.held().clone())
+    }
+
+    /// A range of what is here.
+    fn serve(&self, range: u64) -> Result<Batches> {
+        let ranges = self.store().await_ranges()?;
+        Ok(Box::new(ranges.merge(range as usize)?.into_batches()))
+    }
+
+    fn prepare(&self, setup: &Setup) -> Result<()> {
+        let (layout, encoder) = lock(&self.form).clone().expect("schemas() has been called");
+        let cutting = if self.config.together { Cutting::BetweenKeys } else { Cutting::Anywhere };
+        let store = RangeStore::new(layout, encoder, cutting, setup);
+        *lock(&self.store) = Some(Arc::new(store));
+        Ok(())
+    }
+
+    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
+        let (intake, stable) = (self.store().intake(setup), self.config.stable);
+        Ok(Box::new(Instance { intake: Some(intake), stable }))
+    }
+
+    fn remark(&self) -> Option<String> {
+        lock(&self.store).as_ref().map(|store| store.remark())
+    }
+}
+
+impl Partition {
+    fn store(&self) -> Arc<RangeStore> {
+        lock(&self.store).clone().expect("prepare() has been called")
+    }
+}
+
+impl Partitioned for Partition {
+    fn count(&self, setup: &Setup) -> Result<u64> {
+        RangeStore::count(setup)
+    }
+
+    fn records(&self, partition: u64, setup: &Setup) -> Result<Batches> {
+        let store = self.store();
+        let (ranges, exchange) = (store.await_ranges()?, &setup.exchange);
+        // All of them are asked before the first has answered.
+        let others = exchange.others().into_iter().map(|other| exchange.fetch(other, partition));
+        let others = others.collect::<Result<Vec<_>>>()?;
+        let merged = ranges.merge_with(partition as usize, others.into_iter().flatten())?;
+        let layout = store.layout().clone();
+        Ok(Box::new(merged.into_batches().map(move |batch| layout.unpack(batch?))))
+    }
+}
+
+struct Instance {
+    intake: Option<Intake>,
+    stable: bool,
+}
+
+impl Module for Instance {
+    fn run(&mut self, ports: &mut Ports) -> Result<()> {
+        let intake = self.intake.take().expect("an instance runs once");
+        if self.stable { intake.run_in_order(ports) } else { intake.run(ports) }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,203 @@
+"""Partitions: whole groups of records, each to whoever is free; and the sorts made of them."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import euphrates as eu
+
+ROWS = 200_000
+SEED = 20
+LITTLE = "96MiB"
+"""Memory that does not hold the larger tables here."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[eu.Cluster]:
+    with eu.Cluster.processes(2) as cluster:
+        yield cluster
+
+
+def table(rows: int = ROWS, keys: int = 1000, width: int = 8) -> pa.Table:
+    """Keys, of which one has half of all records, and numbers."""
+    choose = random.Random(SEED)
+    key = [0 if choose.random() < 0.5 else choose.randrange(keys) for _ in range(rows)]
+    return pa.table({"k": key, "n": range(rows), "text": ["x" * width] * rows})
+
+
+def partitioned(data: pa.Table, partition: Any, *rest: Any) -> eu.Flow:
+    flow = eu.Flow("partitioned")
+    flow.chain(eu.from_arrow(data), partition, *rest, eu.collect())
+    return flow
+
+
+def seen(part: Any) -> pa.Table:
+    """The keys that a partition has, and how many records."""
+    keys = pa.table(part).column("k").combine_chunks()
+    return pa.table({"keys": [keys.unique().to_pylist()], "rows": [len(keys)]})
+
+
+SEEN = pa.schema([("keys", pa.list_(pa.int64())), ("rows", pa.int64())])
+SEEING = eu.map(seen, schema=SEEN)
+
+
+def partitions(flow: eu.Flow, **options: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = flow.go(**options).collected().to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("options", [{}, {"memory": LITTLE}, {"cores": 1}, {"queues": "static"}])
+def test_equal_keys_are_in_one_partition(options: dict[str, Any]) -> None:
+    data = table(2_000_000, width=20) if "memory" in options else table(1_000_000, width=40)
+    rows = partitions(partitioned(data, eu.partition(["k"], together=True), SEEING), **options)
+    keys = [key for row in rows for key in row["keys"]]
+    assert len(rows) > 1, "one partition would prove nothing"
+    assert keys == sorted(set(keys)), "each key once, in order"
+    assert sum(row["rows"] for row in rows) == len(data)
+
+
+def test_equal_keys_are_in_one_partition_across_processes(cluster: eu.Cluster) -> None:
+    data = table(1_000_000, width=40)
+    flow = partitioned(data, eu.partition(["k"], together=True), SEEING)
+    rows = partitions(flow, cluster=cluster)
+    keys = [key for row in rows for key in row["keys"]]
+    assert len(rows) > 1
+    assert keys == sorted(set(keys))
+    assert sum(row["rows"] for row in rows) == len(data)
+
+
+def test_partitions_are_of_one_size_whatever_the_keys() -> None:
+    flow = partitioned(table(2_000_000, width=40), eu.partition(["k"]), SEEING)
+    sizes = [row["rows"] for row in partitions(flow)]
+    assert len(sizes) > 4
+    assert max(sizes) <= 1.5 * sum(sizes) / len(sizes)
+
+
+def test_partitions_come_sorted() -> None:
+    flow = partitioned(table(), eu.partition(["k", "n desc"]))
+    rows = flow.go().collected().to_pylist()
+    assert [(row["k"], -row["n"]) for row in rows] == sorted((row["k"], -row["n"]) for row in rows)
+    assert len(rows) == ROWS
+
+
+def test_a_sort_is_spelled_out_and_the_same_spelled_out() -> None:
+    flow = eu.Flow("sorted")
+    flow.chain(eu.generate("integers", rows=ROWS), eu.sort(["n desc"]), eu.collect())
+    spelled = flow.spelled_out()
+    document = json.loads(spelled.to_json())
+    assert [node["id"] for node in document["modules"]] == [
+        "generate_1",
+        "sort_1_partition",
+        "sort_1",
+        "collect_1",
+    ]
+    assert "sort_1_partition → sort_1: keyed, whole partitions" in str(flow.explain())
+    assert spelled.spelled_out().to_json() == spelled.to_json()
+    assert spelled.go().collected().to_pylist() == flow.go().collected().to_pylist()
+    assert "partition" in spelled.draw() and "eu.partition(" in spelled.code()
+
+
+def test_a_sort_sorts_the_partitions_that_it_is_given() -> None:
+    flow = partitioned(table(), eu.partition(["k"], together=True), eu.sort(["n desc"]))
+    assert "sort_1_partition" not in str(flow.explain())
+    rows = flow.go().collected().to_pylist()
+    assert sorted(row["n"] for row in rows) == list(range(ROWS))
+    runs = [0] + [at for at in range(1, ROWS) if rows[at - 1]["n"] < rows[at]["n"]] + [ROWS]
+    keys = [{row["k"] for row in rows[a:b]} for a, b in zip(runs, runs[1:], strict=False)]
+    assert sum(map(len, keys)) == len(set.union(*keys)), "no key is in two partitions"
+
+
+def test_partitions_go_to_workers_that_have_taken_nothing_in(cluster: eu.Cluster) -> None:
+    flow = eu.Flow("apart")
+    source = flow.place(eu.generate("integers", rows=1_000_000))
+    kept = flow.place(eu.partition(["n desc"]), workers=["w0"])
+    counted = flow.place(eu.map(lambda part: part), workers=["w1"])
+    flow.attach(source, kept)
+    flow.attach(kept, counted)
+    flow.attach(counted, flow.place(eu.collect()))
+    got = pa.table(flow.go(cluster=cluster).collected())
+    assert got.column("n").to_pylist() == list(range(999_999, -1, -1))
+
+
+def test_a_class_gets_whole_partitions() -> None:
+    class Largest(eu.Module):
+        """The largest number of every key."""
+
+        order = "keeps"
+
+        def run(self, ports: Any) -> None:
+            while (part := ports.get_partition()) is not None:
+                groups = pa.table(part).group_by("k").aggregate([("n", "max")])
+                ports.put(groups.select(["k", "n_max"]))
+
+        def schemas(self, inputs: Any) -> Any:
+            return [{"k": "int64", "n_max": "int64"}]
+
+    data = table()
+    flow = partitioned(data, eu.partition(["k"], together=True), Largest())
+    got = pa.table(flow.go().collected()).sort_by("k")
+    expected = data.group_by("k").aggregate([("n", "max")]).select(["k", "n_max"]).sort_by("k")
+    assert got.equals(expected)
+
+
+def test_whoever_has_enough_of_the_partitions_may_leave() -> None:
+    rows = partitions(partitioned(table(), eu.partition(["n desc"]), eu.limit(3)))
+    assert [row["n"] for row in rows] == [ROWS - 1, ROWS - 2, ROWS - 3]
+
+
+def test_nothing_is_in_no_partition() -> None:
+    assert partitions(partitioned(table(0), eu.partition(["k"]), SEEING)) == []
+
+
+def test_a_partition_of_nothing_is_no_sort_by_nothing() -> None:
+    with pytest.raises(eu.UsageError, match="`by` is empty"):
+        partitioned(table(), eu.partition([])).check()
+    with pytest.raises(eu.UsageError, match="did you mean `k`"):
+        partitioned(table(), eu.partition(["kk"])).check()
+
+
+def test_only_partitions_go_through_a_keyed_queue() -> None:
+    flow = eu.Flow("wrong")
+    source, sink = flow.place(eu.generate("integers", rows=10)), flow.place(eu.collect())
+    flow.attach(source, sink, queue="keyed")
+    with pytest.raises(eu.UsageError, match="keeps no partitions(.|\n)*place a `partition`"):
+        flow.check()
+    flow = eu.Flow("wrong")
+    source, sink = flow.place(eu.partition(["n"])), flow.place(eu.collect())
+    flow.attach(flow.place(eu.generate("integers", rows=10)), source)
+    flow.attach(source, sink, queue="distributed")
+    with pytest.raises(eu.UsageError, match="whole to whoever has time(.|\n)*leave out queue"):
+        flow.check()
+
+
+def test_a_module_without_partitions_says_so() -> None:
+    class Asks(eu.Module):
+        def run(self, ports: Any) -> None:
+            ports.get_partition()
+
+    flow = partitioned(table(10), Asks())
+    with pytest.raises(eu.UsageError, match="place a `partition` before"):
+        flow.go()
+
+
+def test_the_command_prints_the_flow_that_it_would_run(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("n\n3\n1\n2\n")
+    command = [str(Path(sys.executable).with_name("euphrates")), "sort", "in.csv", "out.csv"]
+    printed = subprocess.run(
+        [*command, "--by", "n", "--print"], cwd=tmp_path, capture_output=True, check=True, text=True
+    )
+    assert not (tmp_path / "out.csv").exists()
+    (tmp_path / "sort.json").write_text(printed.stdout)
+    assert '"partition"' in printed.stdout
+    run = [command[0], "run", "sort.json"]
+    subprocess.run(run, cwd=tmp_path, capture_output=True, check=True)
+    assert (tmp_path / "out.csv").read_text() == "n\n1\n2\n3\n"
