@@ -169,13 +169,13 @@ def test_only_partitions_go_through_a_keyed_queue() -> None:
     flow = eu.Flow("wrong")
     source, sink = flow.place(eu.generate("integers", rows=10)), flow.place(eu.collect())
     flow.attach(source, sink, queue="keyed")
-    with pytest.raises(eu.UsageError, match="keeps no partitions(.|\n)*place a `partition`"):
+    with pytest.raises(eu.UsageError, match=r"keeps no partitions(.|\n)*place a `partition`"):
         flow.check()
     flow = eu.Flow("wrong")
     source, sink = flow.place(eu.partition(["n"])), flow.place(eu.collect())
     flow.attach(flow.place(eu.generate("integers", rows=10)), source)
     flow.attach(source, sink, queue="distributed")
-    with pytest.raises(eu.UsageError, match="whole to whoever has time(.|\n)*leave out queue"):
+    with pytest.raises(eu.UsageError, match=r"whole to whoever has time(.|\n)*leave out queue"):
         flow.check()
 
 
