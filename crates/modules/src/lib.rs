@@ -7,6 +7,7 @@ pub mod modules {
 }
 
 pub mod expression;
+pub mod hashing;
 pub mod order_by;
 pub mod parts;
 pub mod paths;
