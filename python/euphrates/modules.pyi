@@ -211,6 +211,30 @@ def generate(
         Give the output an order: it comes as a stream.
     """
 
+def join(
+    on: Sequence[str | PathLike[str] | Mapping[str, Any]] | Var,
+    *,
+    how: Literal['inner'] | Literal['left'] | Literal['right'] | Literal['full'] | Literal['semi'] | Literal['anti'] | Var | None = None,
+    where: str | PathLike[str] | None | Var = None,
+    build: Literal['auto'] | Literal['left'] | Literal['right'] | Var | None = None,
+    suffix: str | PathLike[str] | Var = '_right',
+) -> ModuleCall:
+    """Joins its inputs `left` and `right` by equal keys.
+
+    Options:
+
+    on
+        The keys: names of columns that both sides have, or `{"left": "a", "right": "b"}`.
+    how
+        Which rows come out.
+    where
+        A condition in SQL that a pair must meet besides, over the columns of both sides.
+    build
+        The side that is held, best the smaller one. `auto` is the right.
+    suffix
+        Stands behind names of the right that the left has too.
+    """
+
 def limit(
     rows: int | Var,
     *,
@@ -553,6 +577,7 @@ __all__ = [
     "filter",
     "from_arrow",
     "generate",
+    "join",
     "limit",
     "map",
     "partition",

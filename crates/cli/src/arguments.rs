@@ -35,6 +35,8 @@ pub enum Log {
 pub enum Command {
     /// Sort files or a collection into a file or a collection.
     Sort(Sort),
+    /// Join two files or collections into a file or a collection.
+    Join(crate::join::Join),
     /// Make the sort benchmark's records (as gensort 1.5).
     Gensort(Gensort),
     /// Check that the sort benchmark's records are in order (as valsort 1.5).

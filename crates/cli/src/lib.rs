@@ -7,6 +7,7 @@ mod doctor;
 mod flows;
 mod gc;
 mod gensort;
+mod join;
 mod keep;
 mod launch;
 mod lines;
@@ -101,6 +102,7 @@ fn dispatch(arguments: Arguments, host: &dyn Host) -> Result<u8> {
     let log = arguments.log;
     match arguments.command {
         Command::Sort(command) => sort::run(command, log, host),
+        Command::Join(command) => join::run(command, log, host),
         Command::Gensort(command) => gensort::generate(command),
         Command::Valsort(command) => gensort::validate(command),
         Command::CopyIn(command) => copy::copy_in(command, log, host),

@@ -7,6 +7,8 @@
 //! NaN. High bits choose partitions, low bits are for tables, so the rows of a partition still
 //! spread over all of a table.
 
+use std::ops::Range;
+
 use arrow::array::types::{
     Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, DurationMicrosecondType,
     DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float16Type, Float32Type,
@@ -302,7 +304,13 @@ impl Scattered {
 
     /// The rows of a partition; nothing is copied.
     pub fn part(&self, part: usize) -> RecordBatch {
-        self.batch.slice(self.starts[part], self.rows(part))
+        self.range(part..part + 1)
+    }
+
+    /// The rows of these partitions; nothing is copied.
+    pub fn range(&self, parts: Range<usize>) -> RecordBatch {
+        let (start, end) = (self.starts[parts.start], self.starts[parts.end]);
+        self.batch.slice(start, end - start)
     }
 }
 

@@ -8,6 +8,7 @@ pub mod modules {
 
 pub mod expression;
 pub mod hashing;
+pub mod join;
 pub mod order_by;
 pub mod parts;
 pub mod paths;

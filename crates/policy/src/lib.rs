@@ -14,6 +14,7 @@ pub mod device;
 pub mod distributed;
 pub mod health;
 pub mod ideal;
+pub mod join;
 pub mod memory;
 pub mod placement;
 pub mod queue;

@@ -196,6 +196,20 @@ impl RowFormat {
         Ok(filled.map(|(cell, target)| target.finish(&cell.data_type, nulls(cell))).collect())
     }
 
+    /// The value of the column that was given first, whose values must be of variable length and
+    /// never null, in the row that begins here.
+    #[inline(always)]
+    pub fn first<'a>(&self, bytes: &'a [u8], start: usize) -> &'a [u8] {
+        let mut at = start + self.head_bytes;
+        let length = length(bytes, start + self.cells[0].at, &mut at);
+        &bytes[at..at + length]
+    }
+
+    /// The bytes a row has at least.
+    pub fn row_bytes_min(&self) -> usize {
+        self.head_bytes
+    }
+
     /// For each cell, the bytes of its values of variable length in these rows.
     fn variable_bytes(&self, starts: &[i32], bytes: &[u8]) -> Vec<usize> {
         let mut sums = vec![0; self.cells.len()];

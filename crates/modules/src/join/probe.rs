@@ -1,0 +1,259 @@
+//! Rows of one side meet the table of the other.
+//!
+//! A batch is looked up as a whole, then pairs are made of what was found, then columns: first the
+//! waits for memory that do not depend on each other, then the rest. Where each row has exactly
+//! one partner, the columns of the batch go out as they are.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_null_array};
+use arrow::compute::{cast, filter, take};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use euphrates_flow::{BATCH_ROWS_MAX, Result};
+
+use super::plan::{Plan, Side};
+use super::rows::Rows;
+use super::table::{NONE, Place, Table};
+
+/// What is done with the rows that come out.
+pub type Sink<'a> = dyn FnMut(RecordBatch) -> Result<()> + 'a;
+
+/// Looks up one batch after the other.
+#[derive(Default)]
+pub struct Prober {
+    found: Vec<Place>,
+    pairs: Pairs,
+}
+
+/// Rows of the batch, and rows of the table.
+#[derive(Default)]
+struct Pairs {
+    rows: Vec<u32>,
+    places: Vec<Place>,
+}
+
+impl Pairs {
+    fn retain(&mut self, kept: &[bool]) {
+        let mut kept_rows = kept.iter();
+        self.rows.retain(|_| *kept_rows.next().expect("one for each"));
+        let mut kept_places = kept.iter();
+        self.places.retain(|_| *kept_places.next().expect("one for each"));
+    }
+
+    fn clear(&mut self) {
+        self.rows.clear();
+        self.places.clear();
+    }
+}
+
+impl Prober {
+    /// Puts out what becomes of the pairs that these rows make, and says of each row whether it
+    /// has a partner, if the join asks for that.
+    pub fn pairs(
+        &mut self,
+        plan: &Plan,
+        table: &Table,
+        rows: &Rows,
+        put: &mut Sink,
+    ) -> Result<Option<Vec<bool>>> {
+        let probe = plan.build.other();
+        let mut matched = plan.keeps(probe).map(|_| vec![false; rows.hashes.len()]);
+        table.find(&rows.hashes, &mut self.found);
+        let is_simple = rows.checks.is_none() && plan.condition.is_none();
+        if is_simple && !plan.makes_pairs() && plan.keeps(plan.build).is_none() {
+            let matched = self.found.iter().map(|place| *place != NONE);
+            return Ok(Some(matched.collect()));
+        }
+        let found = std::mem::take(&mut self.found);
+        for (row, place) in found.iter().enumerate() {
+            if *place == NONE {
+                continue;
+            }
+            match table.several(rows.hashes[row], *place) {
+                None => {
+                    self.pairs.rows.push(row as u32);
+                    self.pairs.places.push(*place);
+                }
+                Some(places) => {
+                    for places in places.chunks(BATCH_ROWS_MAX) {
+                        self.pairs.rows.extend(places.iter().map(|_| row as u32));
+                        self.pairs.places.extend_from_slice(places);
+                        if self.pairs.rows.len() >= BATCH_ROWS_MAX {
+                            self.flush(plan, table, rows, &mut matched, put)?;
+                        }
+                    }
+                }
+            }
+        }
+        self.found = found;
+        self.flush(plan, table, rows, &mut matched, put)?;
+        Ok(matched)
+    }
+
+    /// Leaves the pairs that match, and puts them out.
+    fn flush(
+        &mut self,
+        plan: &Plan,
+        table: &Table,
+        rows: &Rows,
+        matched: &mut Option<Vec<bool>>,
+        put: &mut Sink,
+    ) -> Result<()> {
+        if let Some(checks) = &rows.checks {
+            let pairs = self.pairs.rows.iter().zip(&self.pairs.places);
+            let is = |(row, place): (&u32, &Place)| table.is(*place, checks.value(*row as usize));
+            let kept: Vec<bool> = pairs.map(is).collect();
+            self.pairs.retain(&kept);
+        }
+        let mut from = 0;
+        while from < self.pairs.rows.len() {
+            let to = from + table.fitting(&self.pairs.places[from..]);
+            let (of_rows, places) = (&self.pairs.rows[from..to], &self.pairs.places[from..to]);
+            from = to;
+            let kept = self.step(plan, table, rows, (of_rows, places), put)?;
+            let is_kept = |at: usize| kept.as_ref().is_none_or(|kept| kept.value(at));
+            if let Some(matched) = matched {
+                let of_rows = of_rows.iter().enumerate().filter(|(at, _)| is_kept(*at));
+                of_rows.for_each(|(_, row)| matched[*row as usize] = true);
+            }
+            if plan.keeps(plan.build).is_some() {
+                let places = places.iter().enumerate().filter(|(at, _)| is_kept(*at));
+                places.for_each(|(_, place)| table.mark(*place));
+            }
+        }
+        self.pairs.clear();
+        Ok(())
+    }
+
+    /// Puts out a few pairs; says which of them match, if not all.
+    fn step(
+        &self,
+        plan: &Plan,
+        table: &Table,
+        rows: &Rows,
+        (of_rows, places): (&[u32], &[Place]),
+        put: &mut Sink,
+    ) -> Result<Option<BooleanArray>> {
+        if plan.condition.is_none() && !plan.makes_pairs() {
+            return Ok(None);
+        }
+        let mut build = table.gather(places)?;
+        let is_whole = of_rows.len() == rows.hashes.len()
+            && of_rows.iter().enumerate().all(|(at, row)| at == *row as usize);
+        let mut probe = match is_whole {
+            true => rows.columns.clone(),
+            false => {
+                let of_rows = UInt32Array::from(of_rows.to_vec());
+                let taken = rows.columns.iter().map(|column| Ok(take(column, &of_rows, None)?));
+                taken.collect::<Result<Vec<_>>>()?
+            }
+        };
+        let kept = self.matching(plan, (&build, &probe), of_rows.len())?;
+        if !plan.makes_pairs() {
+            return Ok(kept);
+        }
+        let mut count = of_rows.len();
+        if let Some(kept) = &kept {
+            count = kept.true_count();
+            for column in build.iter_mut().chain(&mut probe) {
+                *column = filter(column, kept)?;
+            }
+        }
+        put(of_both(plan, &build, &probe, count)?)?;
+        Ok(kept)
+    }
+
+    fn matching(
+        &self,
+        plan: &Plan,
+        (build, probe): (&[ArrayRef], &[ArrayRef]),
+        count: usize,
+    ) -> Result<Option<BooleanArray>> {
+        let Some(condition) = &plan.condition else { return Ok(None) };
+        let column = |(at, home): (usize, &Option<(Side, usize)>)| match home {
+            Some((side, column)) if *side == plan.build => build[*column].clone(),
+            Some((_, column)) => probe[*column].clone(),
+            None => new_null_array(condition.schema.field(at).data_type(), count),
+        };
+        let columns = condition.columns.iter().enumerate().map(column).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        let schema = condition.schema.clone();
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        Ok(Some(condition.expression.matches(&batch)?))
+    }
+}
+
+/// Pairs, as they come out.
+fn of_both(
+    plan: &Plan,
+    build: &[ArrayRef],
+    probe: &[ArrayRef],
+    count: usize,
+) -> Result<RecordBatch> {
+    let (left, right) = match plan.build {
+        Side::Left => (build, probe),
+        Side::Right => (probe, build),
+    };
+    let columns = plan.columns.iter().map(|column| match (column.left, column.right) {
+        (Some(at), _) => (&left[at], &column.data_type),
+        (None, Some(at)) => (&right[at], &column.data_type),
+        (None, None) => unreachable!("each column is of one side"),
+    });
+    let columns = columns.map(|(column, data_type)| match column.data_type() == data_type {
+        true => Ok(column.clone()),
+        false => Ok(cast(column, data_type)?),
+    });
+    finish(plan, columns.collect::<Result<_>>()?, count)
+}
+
+/// Rows of one side without a partner, as they come out.
+pub fn of_one(plan: &Plan, side: Side, rows: &[ArrayRef], count: usize) -> Result<RecordBatch> {
+    let columns = plan.columns.iter().map(|column| {
+        let home = if side == Side::Left { column.left } else { column.right };
+        match home.map(|at| &rows[at]) {
+            Some(array) if array.data_type() == &column.data_type => Ok(array.clone()),
+            Some(array) => Ok(cast(array, &column.data_type)?),
+            None => Ok(new_null_array(&column.data_type, count)),
+        }
+    });
+    finish(plan, columns.collect::<Result<_>>()?, count)
+}
+
+/// Those of these rows that come out by whether they match.
+pub fn by_match(
+    plan: &Plan,
+    side: Side,
+    rows: &[ArrayRef],
+    matched: &[bool],
+) -> Result<Option<RecordBatch>> {
+    let Some(wanted) = plan.keeps(side) else { return Ok(None) };
+    let count = matched.iter().filter(|matched| **matched == wanted).count();
+    if count == 0 {
+        return Ok(None);
+    }
+    if count == matched.len() {
+        return of_one(plan, side, rows, count).map(Some);
+    }
+    let kept: BooleanArray = matched.iter().map(|matched| Some(*matched == wanted)).collect();
+    let rows = rows.iter().map(|column| Ok(filter(column, &kept)?));
+    of_one(plan, side, &rows.collect::<Result<Vec<_>>>()?, count).map(Some)
+}
+
+/// The rows of a batch of the table that come out by whether they have matched.
+pub fn of_table(plan: &Plan, table: &Table, batch: usize, put: &mut Sink) -> Result<()> {
+    let Some(wanted) = plan.keeps(plan.build) else { return Ok(()) };
+    let places = table.marked(batch, wanted);
+    let mut rest = places.as_slice();
+    while !rest.is_empty() {
+        let (some, others) = rest.split_at(table.fitting(rest));
+        put(of_one(plan, plan.build, &table.gather(some)?, some.len())?)?;
+        rest = others;
+    }
+    Ok(())
+}
+
+fn finish(plan: &Plan, columns: Vec<ArrayRef>, count: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(count));
+    let output = Arc::clone(&plan.output);
+    Ok(RecordBatch::try_new_with_options(output, columns, &options)?)
+}

@@ -1,0 +1,386 @@
+//! Joins two inputs by equal keys.
+//!
+//! Nothing is planned in advance. Every instance takes what it can of one side and holds it as
+//! rows; then all of them build one table of what they have, part by part; then each takes what it
+//! can of the other side and looks it up (River, Fig. 11, with a queue before the tables that
+//! gives a slow instance less).
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow::array::BooleanArray;
+use arrow::compute::{filter_record_batch, not};
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::spec::{self, OUT};
+use euphrates_flow::{
+    Batches, Effect, Error, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup,
+    split_batch,
+};
+use euphrates_io::scratch::Scratch;
+use euphrates_policy::join::{is_my_turn, largest_first, must_spill, must_write, part_bits};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::hashing::part_of;
+use crate::join::parts::{PartOf, Parts, Ready};
+use crate::join::plan::{How, On, Plan, Side, Wish};
+use crate::join::probe::{Prober, by_match, of_one, of_table};
+use crate::join::rows::SideRows;
+use crate::join::store::{Bits, Store};
+use crate::join::table::{BATCHES_MAX, Table};
+use crate::join::together::{Together, meet};
+use crate::stepwise::Gathered;
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "join",
+    summary: "Joins its inputs `left` and `right` by equal keys.",
+    detail: "",
+    inputs: PortNames::Fixed(&["left", "right"]),
+    outputs: OUT,
+    order: Order::Any,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: true,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        if config.on.is_empty() {
+            return Err(Error::usage("`on` is empty").remedy("name at least one column"));
+        }
+        Ok(Arc::new(Join { config, state: Mutex::default(), together: Together::default() }))
+    },
+};
+
+/// What to join by, and which rows come out.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The keys: names of columns that both sides have, or `{"left": "a", "right": "b"}`.
+    pub on: Vec<On>,
+    /// Which rows come out.
+    #[serde(default)]
+    pub how: How,
+    /// A condition in SQL that a pair must meet besides, over the columns of both sides.
+    #[serde(rename = "where", default)]
+    pub condition: Option<String>,
+    /// The side that is held, best the smaller one. `auto` is the right.
+    #[serde(default)]
+    pub build: Build,
+    /// Stands behind names of the right that the left has too.
+    #[serde(default = "right")]
+    pub suffix: String,
+}
+
+/// The side that is held.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Build {
+    /// The right.
+    #[default]
+    Auto,
+    /// The left.
+    Left,
+    /// The right.
+    Right,
+}
+
+fn right() -> String {
+    "_right".into()
+}
+
+impl Config {
+    fn wish(&self) -> Wish<'_> {
+        Wish {
+            on: &self.on,
+            how: self.how,
+            build: match self.build {
+                Build::Left => Side::Left,
+                Build::Right | Build::Auto => Side::Right,
+            },
+            condition: self.condition.as_deref(),
+            suffix: &self.suffix,
+        }
+    }
+}
+
+struct Join {
+    config: Config,
+    state: Mutex<Known>,
+    together: Together,
+}
+
+/// What is known before the start.
+#[derive(Default)]
+struct Known {
+    /// Once the flow is checked.
+    ready: Option<Arc<Ready>>,
+    scratch: Option<Arc<Scratch>>,
+    /// For the report.
+    spilled_bytes: usize,
+}
+
+impl Placed for Join {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let plan = Plan::new(&self.config.wish(), inputs)?;
+        let output = plan.output.clone();
+        let build = Arc::new(SideRows::new(plan.build_side())?);
+        let probe = Arc::new(SideRows::new(plan.probe_side())?);
+        self.lock().ready = Some(Arc::new(Ready { plan, build, probe }));
+        Ok(vec![output])
+    }
+
+    fn serves(&self) -> Option<SchemaRef> {
+        self.lock().ready.as_ref().map(|ready| ready.wire())
+    }
+
+    /// The rows of a part that are here, of one side.
+    fn serve(&self, request: u64) -> Result<Batches> {
+        let ready = self.lock().ready.clone().expect("schemas() has been called");
+        let (side, part) = (Side::of(request % 2), (request / 2) as usize);
+        let pieces = self.together.pieces(side);
+        let batches = pieces.into_iter().flat_map(move |pieces| pieces.read(part));
+        Ok(Box::new(batches.map(move |batch| ready.to_wire(side, batch?))))
+    }
+
+    fn prepare(&self, setup: &Setup) -> Result<()> {
+        self.lock().scratch = Some(Arc::new(Scratch::new(setup)));
+        Ok(())
+    }
+
+    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
+        let (ready, scratch) = {
+            let mut state = self.lock();
+            let ready = state.ready.clone().expect("schemas() has been called");
+            let fresh = || Arc::new(Scratch::new(setup));
+            (ready, state.scratch.get_or_insert_with(fresh).clone())
+        };
+        let bits = Bits { used: 0, bits: part_bits(setup.instances) };
+        let gathered = Gathered::default();
+        Ok(Box::new(Instance { join: self, ready, scratch, bits, gathered }))
+    }
+
+    fn remark(&self) -> Option<String> {
+        match self.lock().spilled_bytes {
+            0 => None,
+            bytes => Some(format!("{:.1} MB went through scratch", bytes as f64 / 1e6)),
+        }
+    }
+}
+
+impl Join {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+struct Instance {
+    join: Arc<Join>,
+    ready: Arc<Ready>,
+    scratch: Arc<Scratch>,
+    bits: Bits,
+    gathered: Gathered,
+}
+
+impl Module for Instance {
+    fn run(&mut self, ports: &mut Ports) -> Result<()> {
+        let mut held = self.take_in(ports)?;
+        let all_fit = [held.is_loose().into(), held.resident(), held.batches()];
+        let all = meet(ports, "taken", &all_fit)?;
+        let batches: usize = all.iter().map(|one| one[2]).sum();
+        let is_whole = ports.setup().is_whole && batches < BATCHES_MAX;
+        if is_whole && all.iter().all(|one| one[0] == 1) {
+            let table = self.join.together.build(&self.ready, held.take_loose()?, ports)?;
+            self.probe(&table, None, ports)?;
+            self.leave(&table, ports)?;
+        } else {
+            let resident = all.iter().map(|one| one[1]).min().unwrap_or(0);
+            let resident = if is_whole { resident } else { 0 };
+            let spills = all.iter().any(|one| one[0] == 0);
+            self.by_parts(held, resident, spills, ports)?;
+        }
+        self.gathered.flush(ports)
+    }
+}
+
+impl Instance {
+    /// Holds what it can take of one side.
+    fn take_in(&mut self, ports: &mut Ports) -> Result<Store> {
+        let ready = self.ready.clone();
+        let side = ready.plan.build;
+        let mut store = Store::new(ready.build.held().clone(), self.bits, self.scratch.clone());
+        while let Some(batch) = ports.get(side as usize)? {
+            for batch in split_batch(batch) {
+                let batch = self.part_nulls(side, batch, ports)?;
+                let bytes = store.push(ready.build.pack(ready.build.take(&batch)?)?)?;
+                self.keep_within(&mut store, bytes, ports)?;
+            }
+        }
+        Ok(store)
+    }
+
+    /// Makes room, if the process holds too much.
+    fn keep_within(&self, store: &mut Store, more: usize, ports: &Ports) -> Result<()> {
+        let setup = ports.setup();
+        let all = &self.join.together.held_bytes;
+        let held = all.fetch_add(more, Relaxed) + more;
+        let memory_bytes = setup.memory_bytes * setup.instances_here;
+        let turn = is_my_turn(store.bytes(), held, setup.instances_here);
+        if !turn || !must_spill(held, memory_bytes) {
+            return Ok(());
+        }
+        let before = store.bytes();
+        self.on_spilled(store.spill()?, ports);
+        all.fetch_sub(before - store.bytes(), Relaxed);
+        Ok(())
+    }
+
+    fn on_spilled(&self, bytes: usize, ports: &Ports) {
+        ports.metrics().spilled(bytes);
+        self.join.lock().spilled_bytes += bytes;
+    }
+
+    /// Rows whose keys are null match nothing: they come out now, or never.
+    fn part_nulls(
+        &mut self,
+        side: Side,
+        batch: RecordBatch,
+        ports: &mut Ports,
+    ) -> Result<RecordBatch> {
+        let rows = self.ready.rows(side);
+        let (nulls, others) = rows.keys().part_nulls(batch)?;
+        if let (Some(nulls), Some(false)) = (nulls, self.ready.plan.keeps(side)) {
+            let columns = rows.columns(&nulls);
+            let out = of_one(&self.ready.plan, side, &columns, nulls.num_rows())?;
+            self.gathered.put(ports, out)?;
+        }
+        Ok(others)
+    }
+
+    /// Looks up what it can take of the other side; rows of parts that are not in the table wait.
+    fn probe(
+        &mut self,
+        table: &Table,
+        mut waiting: Option<(usize, &mut Store)>,
+        ports: &mut Ports,
+    ) -> Result<()> {
+        let ready = self.ready.clone();
+        let side = ready.plan.build.other();
+        let mut prober = Prober::default();
+        while let Some(batch) = ports.get(side as usize)? {
+            for batch in split_batch(batch) {
+                let mut batch = self.part_nulls(side, batch, ports)?;
+                let mut rows = ready.probe.take(&batch)?;
+                if let Some((resident, store)) = &mut waiting {
+                    let bits = self.bits.bits;
+                    let stays = rows.hashes.iter().map(|hash| part_of(*hash, 0, bits) < *resident);
+                    let stays: BooleanArray = stays.map(Some).collect();
+                    let waits = filter_record_batch(&batch, &not(&stays)?)?;
+                    store.push(ready.probe.pack(ready.probe.take(&waits)?)?)?;
+                    if must_write(store.bytes(), ports.setup().memory_bytes) {
+                        self.on_spilled(store.write()?, ports);
+                    }
+                    batch = filter_record_batch(&batch, &stays)?;
+                    rows = ready.probe.take(&batch)?;
+                }
+                let put = &mut |batch| self.gathered.put(ports, batch);
+                if let Some(matched) = prober.pairs(&ready.plan, table, &rows, put)?
+                    && let Some(out) = by_match(&ready.plan, side, &rows.columns, &matched)?
+                {
+                    put(out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of the table that come out by whether they have matched.
+    fn leave(&mut self, table: &Table, ports: &mut Ports) -> Result<()> {
+        if !self.ready.tracks() {
+            return Ok(());
+        }
+        meet(ports, "probed", &[])?;
+        loop {
+            let batch = self.join.together.next_batch();
+            if batch >= table.batches() {
+                return Ok(());
+            }
+            let put = &mut |batch| self.gathered.put(ports, batch);
+            of_table(&self.ready.plan, table, batch, put)?;
+        }
+    }
+
+    /// Joins what is in memory as it comes, and the rest part by part.
+    fn by_parts(
+        &mut self,
+        mut held: Store,
+        resident: usize,
+        spills: bool,
+        ports: &mut Ports,
+    ) -> Result<()> {
+        let (join, ready) = (self.join.clone(), self.ready.clone());
+        let build = ready.plan.build;
+        held.part(resident)?;
+        if spills {
+            self.on_spilled(held.write()?, ports);
+        }
+        let sizes = meet(ports, "sizes", &held.sizes())?;
+        let sizes: Vec<usize> =
+            (0..self.bits.parts()).map(|part| sizes.iter().map(|one| one[part]).sum()).collect();
+        let staying = if resident > 0 { held.take_resident() } else { vec![] };
+        join.together.add(build, held.finish()?);
+        let table = join.together.build(&ready, staying, ports)?;
+        let schema = ready.probe.held().clone();
+        let mut waiting = Store::new(schema, self.bits, self.scratch.clone());
+        waiting.part(0)?;
+        self.probe(&table, Some((resident, &mut waiting)), ports)?;
+        join.together.add(build.other(), waiting.finish()?);
+        self.leave(&table, ports)?;
+        drop(table);
+        meet(ports, "waiting", &[])?;
+        join.together.forget_table();
+        let order = largest_first(&sizes);
+        let order: Vec<usize> = order.into_iter().filter(|part| *part >= resident).collect();
+        let setup = ports.setup().clone();
+        while let Some(part) = order.get(setup.next("parts")? as usize) {
+            self.join_part(*part, sizes[*part], ports)?;
+        }
+        Ok(())
+    }
+
+    /// Joins a part of what all processes have.
+    fn join_part(&mut self, part: usize, build_bytes: usize, ports: &mut Ports) -> Result<()> {
+        let (join, ready) = (self.join.clone(), self.ready.clone());
+        let setup = ports.setup().clone();
+        let spilled = std::cell::Cell::new(0);
+        let read = |side: Side| -> Result<Batches> {
+            let here = join.together.pieces(side).into_iter();
+            let here = here.flat_map(move |pieces| pieces.read(part));
+            let request = part as u64 * 2 + side as u64;
+            // All of them are asked before the first has answered.
+            let others = setup.exchange.others().into_iter();
+            let others = others.map(|other| setup.exchange.fetch(other, request));
+            let others = others.collect::<Result<Vec<_>>>()?.into_iter().flatten();
+            let own = ready.clone();
+            let others = others.map(move |batch| own.of_wire(side, &batch?));
+            Ok(Box::new(here.chain(others)))
+        };
+        let parts = Parts {
+            ready: &ready,
+            scratch: &self.scratch,
+            share_bytes: setup.memory_bytes,
+            cancel: &setup.cancel,
+            spilled: &|bytes| spilled.set(spilled.get() + bytes),
+        };
+        let part = PartOf {
+            build: &|| read(ready.plan.build),
+            probe: &|| read(ready.plan.build.other()),
+            build_bytes,
+        };
+        let put = &mut |batch| self.gathered.put(ports, batch);
+        parts.join(&part, 0, self.bits, put)?;
+        self.on_spilled(spilled.get(), ports);
+        Ok(())
+    }
+}

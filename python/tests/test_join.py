@@ -1,0 +1,364 @@
+"""Joins give what DuckDB gives."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import random
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import euphrates as eu
+
+HOWS = ["inner", "left", "right", "full", "semi", "anti"]
+ROWS = 3000
+
+
+def joined(
+    left: pa.Table,
+    right: pa.Table,
+    on: list[Any],
+    *,
+    count: int | None = None,
+    go: dict[str, Any] | None = None,
+    report: list[eu.Report] | None = None,
+    **options: Any,
+) -> pa.Table:
+    flow = eu.Flow("join")
+    ways = flow.place(eu.from_arrow(left)), flow.place(eu.from_arrow(right))
+    join = flow.place(eu.join(on, **options), count=count)
+    flow.attach(ways[0], join, input="left")
+    flow.attach(ways[1], join, input="right")
+    out = flow.place(eu.collect())
+    flow.attach(join, out)
+    outcome = flow.go(**(go or {}))
+    if report is not None:
+        report.append(outcome)
+    return pa.table(outcome.collected())
+
+
+def expected(
+    left: pa.Table, right: pa.Table, on: list[str], how: str, where: str | None = None
+) -> pa.Table:
+    con = duckdb.connect()
+    con.register("l", left)
+    con.register("r", right)
+    equal = " and ".join(f"l.{key} = r.{key}" for key in on)
+    match = equal + (f" and ({where})" if where else "")
+    if how in ("semi", "anti"):
+        no = "not " if how == "anti" else ""
+        return con.sql(
+            f"select * from l where {no}exists (select 1 from r where {match})"
+        ).to_arrow_table()
+    key = {"right": "r.{0}", "full": "coalesce(l.{0}, r.{0}) as {0}"}.get(how, "l.{0}")
+    columns = [key.format(name) if name in on else f"l.{name}" for name in left.column_names]
+    columns += [f"r.{name}" for name in right.column_names if name not in on]
+    return con.sql(f"select {', '.join(columns)} from l {how} join r on {match}").to_arrow_table()
+
+
+def check_same(found: pa.Table, wanted: pa.Table) -> None:
+    """As bags of rows."""
+    assert found.column_names == wanted.column_names
+    assert found.num_rows == wanted.num_rows
+    con = duckdb.connect()
+    con.register("found", found)
+    con.register("wanted", wanted)
+    for one, other in [("found", "wanted"), ("wanted", "found")]:
+        extra = con.sql(f"select * from {one} except all select * from {other} limit 5")
+        assert extra.fetchall() == [], f"rows of {one} that {other} has not"
+
+
+def tables(seed: int, rows: int = ROWS, keys: int = 700) -> tuple[pa.Table, pa.Table]:
+    """Two tables with duplicates, nulls and strangers among their keys."""
+    luck = random.Random(seed)
+
+    def column(make: Any, count: int) -> list[Any]:
+        return [None if luck.random() < 0.05 else make() for _ in range(count)]
+
+    def text() -> str:
+        return "x" * luck.randrange(30) + str(luck.randrange(100))
+
+    def side(name: str, count: int, low: int) -> pa.Table:
+        return pa.table(
+            {
+                "k": pa.array(column(lambda: luck.randrange(low, low + keys), count), pa.int64()),
+                "m": pa.array(column(lambda: luck.randrange(3), count), pa.int32()),
+                "t": pa.array(column(lambda: f"key {luck.randrange(keys // 4)}", count)),
+                f"{name}_row": pa.array(range(count), pa.int64()),
+                f"{name}_text": pa.array(column(text, count)),
+                f"{name}_value": pa.array(column(luck.random, count)),
+                f"{name}_list": pa.array(column(lambda: [luck.randrange(9)], count)),
+                f"{name}_word": pa.array(column(text, count)).dictionary_encode(),
+            }
+        )
+
+    return side("a", rows, 0), side("b", rows // 2, keys // 3)
+
+
+@pytest.mark.parametrize("build", ["left", "right"])
+@pytest.mark.parametrize("on", [["k"], ["k", "m"], ["t"], ["t", "m"]], ids="-".join)
+@pytest.mark.parametrize("how", HOWS)
+def test_every_kind_of_join(how: str, on: list[str], build: str) -> None:
+    left, right = tables(1)
+    right = right.drop_columns([name for name in ("k", "m", "t") if name not in on])
+    found = joined(left, right, on, how=how, build=build)
+    check_same(found, expected(left, right, on, how))
+
+
+@pytest.mark.parametrize("build", ["left", "right"])
+@pytest.mark.parametrize("how", HOWS)
+def test_a_condition_decides_what_matches(how: str, build: str) -> None:
+    left, right = tables(2)
+    right = right.drop_columns(["m", "t"])
+    where = "a_value < b_value and a_row % 3 <> 1"
+    found = joined(left, right, ["k"], how=how, build=build, where=where)
+    check_same(found, expected(left, right, ["k"], how, where))
+
+
+@pytest.mark.parametrize("empty", ["left", "right", "both"])
+@pytest.mark.parametrize("how", HOWS)
+def test_sides_without_rows(how: str, empty: str) -> None:
+    left, right = tables(3)
+    right = right.drop_columns(["m", "t"])
+    left = left.slice(0, 0) if empty != "right" else left
+    right = right.slice(0, 0) if empty != "left" else right
+    found = joined(left, right, ["k"], how=how)
+    check_same(found, expected(left, right, ["k"], how))
+
+
+FLOATS = [0.0, -0.0, float("nan"), float("inf"), 1.5, None]
+TIMES = [datetime.datetime(2020, 1, day) for day in (1, 2, 3)]
+KEYS = {
+    "int8": pa.array([-128, 127, 0, None], pa.int8()),
+    "uint64": pa.array([2**64 - 1, 0, 2**63, None], pa.uint64()),
+    "float32": pa.array(FLOATS, pa.float32()),
+    "float64": pa.array(FLOATS, pa.float64()),
+    "bool": pa.array([True, False, None]),
+    "date": pa.array([1, 2, None], pa.int32()).cast(pa.date32()),
+    "time": pa.array([1, 2, None], pa.int64()).cast(pa.time64("us")),
+    "timestamp": pa.array([*TIMES, None], pa.timestamp("us")),
+    "zoned": pa.array([*TIMES, None], pa.timestamp("us", "UTC")),
+    "decimal": pa.array(
+        [decimal.Decimal("1.25"), decimal.Decimal("-7"), None], pa.decimal128(9, 2)
+    ),
+    "wide decimal": pa.array(
+        [decimal.Decimal(10**30), decimal.Decimal(1), None], pa.decimal128(38)
+    ),
+    "text": pa.array(["", "a", "ç" * 40, None]),
+    "large text": pa.array(["", "a", "ç" * 40, None], pa.large_string()),
+    "view": pa.array(["", "a", "ç" * 40, None], pa.string_view()),
+    "dictionary": pa.array(["", "a", "ç" * 40, None]).dictionary_encode(),
+    "binary": pa.array([b"", b"\xff\x00", b"\xff", None]),
+    "fixed": pa.array([b"abc", b"abd", None], pa.binary(3)),
+}
+
+
+@pytest.mark.parametrize("second", ["none", "beside"])
+@pytest.mark.parametrize("kind", KEYS)
+def test_every_type_of_key(kind: str, second: str) -> None:
+    values = KEYS[kind]
+    twice = pa.concat_arrays([values, values.slice(1)])
+    names = ["k"] if second == "none" else ["k", "n"]
+    left = pa.table(
+        {"k": twice, "n": pa.array(range(len(twice))), "a": pa.array(range(len(twice)))}
+    )
+    right = pa.table(
+        {"k": values, "n": pa.array(range(len(values))), "b": pa.array(range(len(values)))}
+    )
+    right = right.select([*names, "b"])
+    for how in ("inner", "full", "anti"):
+        check_same(joined(left, right, names, how=how), expected(left, right, names, how))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (pa.int16(), pa.int64()),
+        (pa.uint8(), pa.int32()),
+        (pa.int64(), pa.uint64()),
+        (pa.string(), pa.large_string()),
+        (pa.string_view(), pa.dictionary(pa.int32(), pa.string())),
+        (pa.decimal128(9, 2), pa.decimal128(20, 2)),
+    ],
+    ids=str,
+)
+def test_types_that_hold_the_same_are_one(one: pa.DataType, other: pa.DataType) -> None:
+    values = pa.array([1, 2, 3, None])
+    texts = pa.array(["1", "2", "3", None])
+
+    def column(kind: pa.DataType) -> pa.Array:
+        is_text = not (pa.types.is_integer(kind) or pa.types.is_decimal(kind))
+        if pa.types.is_dictionary(kind):
+            return texts.dictionary_encode()
+        if pa.types.is_decimal(kind):
+            return pa.array(
+                [decimal.Decimal(1), decimal.Decimal(2), decimal.Decimal(3), None], kind
+            )
+        return texts.cast(kind) if is_text else values.cast(kind)
+
+    left = pa.table({"k": column(one), "a": [1, 2, 3, 4]})
+    right = pa.table({"k": column(other).slice(1), "b": [1, 2, 3]})
+    for how in ("inner", "right", "full", "semi"):
+        check_same(joined(left, right, ["k"], how=how), expected(left, right, ["k"], how))
+
+
+def test_names_that_both_sides_have_get_a_suffix() -> None:
+    left = pa.table({"k": [1, 2], "v": ["a", "b"]})
+    right = pa.table({"id": [2, 3], "v": ["c", "d"]})
+    on = [{"left": "k", "right": "id"}]
+    found = joined(left, right, on, where="v <> v_right and id > 0")
+    assert found.to_pylist() == [{"k": 2, "v": "b", "v_right": "c"}]
+    found = joined(left, right, on, how="right", suffix="2", count=1)
+    assert sorted(found.to_pylist(), key=str) == [
+        {"k": 2, "v": "b", "v2": "c"},
+        {"k": 3, "v": None, "v2": "d"},
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("how", HOWS)
+def test_any_number_of_instances(how: str, count: int) -> None:
+    left, right = tables(4, rows=20_000)
+    right = right.drop_columns(["m", "t"])
+    left = pa.Table.from_batches(left.to_batches(max_chunksize=500))
+    right = pa.Table.from_batches(right.to_batches(max_chunksize=500))
+    for build in ("left", "right"):
+        found = joined(left, right, ["k"], how=how, build=build, count=count)
+        check_same(found, expected(left, right, ["k"], how))
+
+
+def spill_tables(keys: list[int], rows: int) -> tuple[pa.Table, pa.Table]:
+    """A left of many rows with these keys in turns, and a right that is wide."""
+    luck = random.Random(7)
+    left = pa.table({"k": [luck.choice(keys) for _ in range(rows)], "a": range(rows)})
+    pad = ["".join(luck.choices("abcdefgh", k=80)) for _ in range(999)]
+    right = {"k": keys, "b": range(len(keys)), "pad": [pad[n % 999] for n in range(len(keys))]}
+    return left, pa.table(right)
+
+
+def zipf(count: int, keys: int) -> list[int]:
+    luck = random.Random(5)
+    weights = [1 / (rank + 1) ** 1.2 for rank in range(keys)]
+    return luck.choices(range(keys), weights, k=count)
+
+
+SMALL = {"memory": "64MB"}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("how", HOWS)
+def test_what_does_not_fit_goes_to_scratch(how: str, count: int) -> None:
+    left, right = spill_tables(list(range(0, 400_000)), 300_000)
+    left = left.append_column("pad_left", right["pad"].slice(0, left.num_rows))
+    flow_report: list[eu.Report] = []
+    found = joined(left, right, ["k"], how=how, count=count, go=SMALL, report=flow_report)
+    assert "went through scratch" in str(flow_report[0])
+    check_same(found, expected(left, right, ["k"], how))
+
+
+@pytest.mark.parametrize("build", ["left", "right"])
+@pytest.mark.parametrize("how", ["inner", "full", "semi"])
+def test_skewed_keys(how: str, build: str) -> None:
+    left, right = spill_tables(zipf(3000, 1000), 3000)
+    found = joined(left, right, ["k"], how=how, build=build)
+    check_same(found, expected(left, right, ["k"], how))
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_one_key_beyond_memory(how: str) -> None:
+    """No partition is small enough: it is joined piece by piece."""
+    left, right = spill_tables([7] * 200_000 + list(range(1000)), 40)
+    left = pa.table({"k": [7, 7, 999, 5000, None], "a": range(5)})
+    found = joined(left, right, ["k"], how=how, go=SMALL, where="b % 3 > 0")
+    check_same(found, expected(left, right, ["k"], how, "b % 3 > 0"))
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_several_processes(how: str) -> None:
+    left, right = tables(9, rows=20_000)
+    right = right.drop_columns(["m", "t"])
+    left = pa.Table.from_batches(left.to_batches(max_chunksize=500))
+    right = pa.Table.from_batches(right.to_batches(max_chunksize=500))
+    found = joined(left, right, ["k"], how=how, go={"cluster": "processes:2"})
+    check_same(found, expected(left, right, ["k"], how))
+
+
+TPCH = {
+    "lineitem orders": ("l_orderkey=o_orderkey", "inner", None),
+    "orders lineitem": ("o_orderkey=l_orderkey", "semi", "l_commitdate < l_receiptdate"),
+    "customer orders": ("c_custkey=o_custkey", "left", "o_totalprice > 200000"),
+    "orders customer": ("o_custkey=c_custkey", "right", None),
+    "customer nation": ("c_nationkey=n_nationkey", "inner", None),
+    "nation region": ("n_regionkey=r_regionkey", "full", None),
+    "lineitem partsupp": ("l_partkey=ps_partkey,l_suppkey=ps_suppkey", "inner", None),
+    "part lineitem": ("p_partkey=l_partkey", "anti", "l_quantity < 5"),
+    "supplier partsupp": ("s_suppkey=ps_suppkey", "inner", "ps_supplycost > s_acctbal"),
+    "supplier customer": ("s_nationkey=c_nationkey", "semi", "s_acctbal < c_acctbal"),
+}
+
+
+@pytest.fixture(scope="module")
+def tpch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of TPC-H, small."""
+    folder = tmp_path_factory.mktemp("tpch")
+    for name in sorted({word for pair in TPCH for word in pair.split()}):
+        flow = eu.Flow(name)
+        flow.chain(eu.generate(name, scale=0.1), eu.save(folder / f"{name}.parquet"))
+        flow.go(home=folder / "home")
+    return folder
+
+
+@pytest.mark.parametrize("pair", TPCH)
+def test_joins_of_tpch(pair: str, tpch: Path) -> None:
+    (one, other), (keys, how, where) = pair.split(), TPCH[pair]
+    on = [key.split("=") for key in keys.split(",")]
+    flow = eu.Flow("tpch")
+    join = flow.place(eu.join([{"left": a, "right": b} for a, b in on], how=how, where=where))
+    flow.attach(flow.place(eu.scan(tpch / f"{one}.parquet")), join, input="left")
+    flow.attach(flow.place(eu.scan(tpch / f"{other}.parquet")), join, input="right")
+    out = flow.place(eu.save(tpch / "out.parquet", overwrite=True))
+    flow.attach(join, out)
+    flow.go()
+    con = duckdb.connect()
+    match = " and ".join(f"{a} = {b}" for a, b in on) + (f" and {where}" if where else "")
+    sides = f"'{tpch}/{one}.parquet' l", f"'{tpch}/{other}.parquet' r"
+    dropped = ", ".join(b for _, b in on)
+    if how in ("semi", "anti"):
+        query = f"from {sides[0]} {how} join {sides[1]} on {match}"
+    else:
+        chosen = ", ".join(
+            f"{dict(right=b, full=f'coalesce({a}, {b})').get(how, a)} as {a}" for a, b in on
+        )
+        query = f"select * exclude ({dropped}) replace ({chosen}) from {sides[0]} {how} join {sides[1]} on {match}"
+    for first, second in [("found", "wanted"), ("wanted", "found")]:
+        extra = con.sql(
+            f"with found as (from '{tpch}/out.parquet'), wanted as ({query}) "
+            f"(select hash({first}) h from {first}) except all (select hash({second}) from {second}) limit 1"
+        )
+        assert extra.fetchall() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"on": ["n"]}, "no column named `n`"),
+        ({"on": []}, "`on` is empty"),
+        ({"on": ["t"]}, "`t` of the left is Int64, and `t` of the right Utf8"),
+        ({"on": ["list"]}, "join by columns of simple types"),
+        ({"on": ["k"], "where": "a >"}, "where"),
+        ({"on": ["k"], "where": "a + 1"}, "a condition"),
+        ({"on": ["k"], "how": "outer"}, "outer"),
+        ({"on": ["k"], "suffix": ""}, "two columns would be named"),
+        ({"on": [{"left": "k"}]}, "right"),
+    ],
+)
+def test_what_is_wrong_is_told_before_the_start(options: dict[str, Any], said: str) -> None:
+    left = pa.table({"k": [1], "t": [1], "a": [1], "list": [[1]]})
+    right = pa.table({"k": [1], "t": ["1"], "b": [1], "list": [[1]]})
+    with pytest.raises(eu.UsageError) as caught:
+        joined(left, right, **options)
+    assert said in str(caught.value)
