@@ -252,7 +252,7 @@ SMALL = {"memory": "64MB"}
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("how", HOWS)
 def test_what_does_not_fit_goes_to_scratch(how: str, count: int) -> None:
-    left, right = spill_tables(list(range(0, 400_000)), 300_000)
+    left, right = spill_tables(list(range(0, 150_000)), 100_000)
     left = left.append_column("pad_left", right["pad"].slice(0, left.num_rows))
     flow_report: list[eu.Report] = []
     found = joined(left, right, ["k"], how=how, count=count, go=SMALL, report=flow_report)
@@ -271,7 +271,7 @@ def test_skewed_keys(how: str, build: str) -> None:
 @pytest.mark.parametrize("how", HOWS)
 def test_one_key_beyond_memory(how: str) -> None:
     """No partition is small enough: it is joined piece by piece."""
-    left, right = spill_tables([7] * 200_000 + list(range(1000)), 40)
+    left, right = spill_tables([7] * 150_000 + list(range(1000)), 40)
     left = pa.table({"k": [7, 7, 999, 5000, None], "a": range(5)})
     found = joined(left, right, ["k"], how=how, go=SMALL, where="b % 3 > 0")
     check_same(found, expected(left, right, ["k"], how, "b % 3 > 0"))

@@ -9,3 +9,6 @@ pub mod rows;
 pub mod store;
 pub mod table;
 pub mod together;
+
+#[cfg(test)]
+mod tests;

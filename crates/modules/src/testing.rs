@@ -92,23 +92,7 @@ impl Bench {
         if let Err(error) = outcome {
             return (vec![], Err(error));
         }
-        let setup = Arc::new(Setup {
-            module: "test".into(),
-            worker: "w0".into(),
-            instance: 0,
-            instances: 1,
-            is_divided: false,
-            memory_bytes: 1 << 30,
-            budget_bytes: 4 << 30,
-            scratch: vec![std::env::temp_dir()],
-            home: std::env::temp_dir(),
-            run_id: "test".into(),
-            cancel: self.cancel.clone(),
-            commons: Arc::new(Alone::default()),
-            exchange: Arc::new(NoExchange),
-            is_whole: true,
-            instances_here: 1,
-        });
+        let setup = Arc::new(Setup { cancel: self.cancel.clone(), ..setup() });
         let name = |(port, queue): (usize, VecDeque<Taken>)| Input {
             name: port.to_string(),
             queue: Box::new(Given(queue)),
@@ -127,6 +111,27 @@ impl Bench {
             other => other,
         };
         (logs.iter().map(|log| log.lock().unwrap().clone()).collect(), outcome)
+    }
+}
+
+/// What one instance is given.
+pub fn setup() -> Setup {
+    Setup {
+        module: "test".into(),
+        worker: "w0".into(),
+        instance: 0,
+        instances: 1,
+        is_divided: false,
+        memory_bytes: 1 << 30,
+        budget_bytes: 4 << 30,
+        scratch: vec![std::env::temp_dir()],
+        home: std::env::temp_dir(),
+        run_id: "test".into(),
+        cancel: Arc::default(),
+        commons: Arc::new(Alone::default()),
+        exchange: Arc::new(NoExchange),
+        is_whole: true,
+        instances_here: 1,
     }
 }
 

@@ -1,0 +1,194 @@
+//! Joins of random rows are what two loops make of them, however they are held.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Cancel, Result};
+use euphrates_io::scratch::Scratch;
+use proptest::prelude::*;
+
+use super::parts::{PartOf, Parts, Ready};
+use super::plan::{How, On, Plan, Side, Wish};
+use super::probe::{Prober, by_match, of_table};
+use super::rows::SideRows;
+use super::store::{Bits, Store};
+use super::table::{Dealt, NONE, Part, Table};
+use crate::testing::setup;
+
+const HOWS: [How; 6] = [How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];
+
+fn schema(name: &str, text: bool) -> SchemaRef {
+    let kind = if text { DataType::Utf8 } else { DataType::Int64 };
+    let row = Field::new(name, DataType::Int64, true);
+    Arc::new(Schema::new(vec![Field::new("k", kind, false), row]))
+}
+
+/// Rows with these keys, numbered, in batches of a few.
+fn batches(name: &str, keys: &[i64], text: bool) -> Vec<RecordBatch> {
+    let rows: Vec<i64> = (0..keys.len() as i64).collect();
+    let batch = |(keys, rows): (&[i64], &[i64])| {
+        let column: ArrayRef = match text {
+            true => Arc::new(StringArray::from_iter_values(keys.iter().map(|k| format!("k{k}")))),
+            false => Arc::new(Int64Array::from(keys.to_vec())),
+        };
+        let rows = Arc::new(Int64Array::from(rows.to_vec()));
+        RecordBatch::try_new(schema(name, text), vec![column, rows]).unwrap()
+    };
+    keys.chunks(7).zip(rows.chunks(7)).map(batch).collect()
+}
+
+fn ready(how: How, build: Side, text: bool) -> Ready {
+    let on = [On::Name("k".into())];
+    let wish = Wish { on: &on, how, build, condition: None, suffix: "_right" };
+    let plan = Plan::new(&wish, &[schema("a", text), schema("b", text)]).unwrap();
+    let build = Arc::new(SideRows::new(plan.build_side()).unwrap());
+    let probe = Arc::new(SideRows::new(plan.probe_side()).unwrap());
+    Ready { plan, build, probe }
+}
+
+fn packed(rows: &SideRows, batches: &[RecordBatch]) -> Vec<RecordBatch> {
+    batches.iter().map(|batch| rows.pack(rows.take(batch).unwrap()).unwrap()).collect()
+}
+
+/// The numbers of left and right of each row that comes out, and how often.
+type Bag = BTreeMap<(Option<i64>, Option<i64>), usize>;
+
+fn add(bag: &mut Bag, batch: &RecordBatch) {
+    let number = |name: &str, row: usize| {
+        let column = batch.column_by_name(name)?.as_primitive::<Int64Type>();
+        column.is_valid(row).then(|| column.value(row))
+    };
+    for row in 0..batch.num_rows() {
+        *bag.entry((number("a", row), number("b", row))).or_default() += 1;
+    }
+}
+
+/// What two loops make of it.
+fn looped(how: How, left: &[i64], right: &[i64]) -> Bag {
+    let mut bag = Bag::new();
+    for (a, key) in left.iter().enumerate() {
+        let partners: Vec<usize> = (0..right.len()).filter(|b| right[*b] == *key).collect();
+        let a = Some(a as i64);
+        match how {
+            How::Semi | How::Anti if partners.is_empty() == (how == How::Anti) => {
+                bag.insert((a, None), 1);
+            }
+            How::Semi | How::Anti => {}
+            How::Left | How::Full if partners.is_empty() => {
+                bag.insert((a, None), 1);
+            }
+            _ => bag.extend(partners.into_iter().map(|b| ((a, Some(b as i64)), 1))),
+        }
+    }
+    if matches!(how, How::Right | How::Full) {
+        let alone = (0..right.len()).filter(|b| !left.contains(&right[*b]));
+        bag.extend(alone.map(|b| ((None, Some(b as i64)), 1)));
+    }
+    bag
+}
+
+/// Through one table that two instances have built.
+fn in_memory(ready: &Ready, build: &[RecordBatch], probe: &[RecordBatch], bits: u32) -> Bag {
+    let held = packed(&ready.build, build);
+    let (one, other) = held.split_at(held.len() / 2);
+    let dealt = [Dealt::new(one, 0, bits), Dealt::new(other, one.len(), bits)];
+    let parts = (0..1 << bits).map(|part| Part::new(&dealt, part)).collect();
+    let table = ready.table_of(held.clone(), parts);
+    let mut bag = Bag::new();
+    let mut prober = Prober::default();
+    let put = &mut |batch: RecordBatch| -> Result<()> {
+        add(&mut bag, &batch);
+        Ok(())
+    };
+    for batch in probe {
+        let rows = ready.probe.take(batch).unwrap();
+        if let Some(matched) = prober.pairs(&ready.plan, &table, &rows, put).unwrap() {
+            let side = ready.plan.build.other();
+            let out = by_match(&ready.plan, side, &rows.columns, &matched).unwrap();
+            out.into_iter().for_each(|out| put(out).unwrap());
+        }
+    }
+    for batch in 0..table.batches() {
+        of_table(&ready.plan, &table, batch, put).unwrap();
+    }
+    bag
+}
+
+/// Through scratch, with so little memory that parts are dealt once more and taken in pieces.
+fn by_parts(ready: &Ready, build: &[RecordBatch], probe: &[RecordBatch], share: usize) -> Bag {
+    let scratch = Arc::new(Scratch::new(&setup()));
+    let bits = Bits { used: 0, bits: 2 };
+    let store = |rows: &SideRows, batches: &[RecordBatch]| {
+        let mut store = Store::new(rows.held().clone(), bits, scratch.clone());
+        for (number, batch) in packed(rows, batches).into_iter().enumerate() {
+            store.push(batch).unwrap();
+            if number % 3 == 2 {
+                store.spill().unwrap();
+            }
+        }
+        store.finish().unwrap()
+    };
+    let (build, probe) = (store(&ready.build, build), store(&ready.probe, probe));
+    let cancel = Cancel::default();
+    let parts =
+        Parts { ready, scratch: &scratch, share_bytes: share, cancel: &cancel, spilled: &|_| {} };
+    let mut bag = Bag::new();
+    for number in 0..bits.parts() {
+        let part = PartOf {
+            build: &|| Ok(build.read(number)),
+            probe: &|| Ok(probe.read(number)),
+            build_bytes: build.bytes(number),
+        };
+        let put = &mut |batch: RecordBatch| {
+            add(&mut bag, &batch);
+            Ok(())
+        };
+        parts.join(&part, 0, bits, put).unwrap();
+    }
+    bag
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn joins_are_what_two_loops_make_of_them(
+        left in prop::collection::vec(0i64..12, 0..60),
+        right in prop::collection::vec(0i64..12, 0..60),
+        bits in 0u32..4,
+        text in any::<bool>(),
+    ) {
+        for how in HOWS {
+            for build in [Side::Left, Side::Right] {
+                let ready = ready(how, build, text);
+                let sides = [batches("a", &left, text), batches("b", &right, text)];
+                let (held, other) = (&sides[build as usize], &sides[build.other() as usize]);
+                let wanted = looped(how, &left, &right);
+                prop_assert_eq!(&in_memory(&ready, held, other, bits), &wanted);
+                prop_assert_eq!(&by_parts(&ready, held, other, 1 << 20), &wanted);
+                prop_assert_eq!(&by_parts(&ready, held, other, 600), &wanted);
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_longer_than_a_place_can_say_are_found_whole() {
+    let texts = ["short".to_string(), "x".repeat(70_000), "y".repeat(300)];
+    let keys: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let batch = RecordBatch::try_from_iter([("k", keys), ("text", texts.clone())]).unwrap();
+    let on = [On::Name("k".into())];
+    let wish = Wish { on: &on, how: How::Inner, build: Side::Right, condition: None, suffix: "" };
+    let plan = Plan::new(&wish, &[schema("a", false), batch.schema()]).unwrap();
+    let rows = Arc::new(SideRows::new(plan.build_side()).unwrap());
+    let table = Table::of(rows.clone(), packed(&rows, std::slice::from_ref(&batch)), false);
+    let mut found = vec![];
+    table.find(&rows.take(&batch).unwrap().hashes, &mut found);
+    assert_eq!(&table.gather(&found).unwrap()[0], &texts);
+    table.find(&[12345], &mut found);
+    assert_eq!(found, [NONE]);
+}
