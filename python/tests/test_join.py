@@ -246,13 +246,13 @@ def zipf(count: int, keys: int) -> list[int]:
     return luck.choices(range(keys), weights, k=count)
 
 
-SMALL = {"memory": "64MB"}
+SMALL = {"memory": "16MB"}
 
 
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("how", HOWS)
 def test_what_does_not_fit_goes_to_scratch(how: str, count: int) -> None:
-    left, right = spill_tables(list(range(0, 150_000)), 100_000)
+    left, right = spill_tables(list(range(0, 200_000)), 100_000)
     left = left.append_column("pad_left", right["pad"].slice(0, left.num_rows))
     flow_report: list[eu.Report] = []
     found = joined(left, right, ["k"], how=how, count=count, go=SMALL, report=flow_report)

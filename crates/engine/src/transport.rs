@@ -9,7 +9,9 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result};
-use euphrates_io::segment::{BlockDecoder, BlockEncoder, EncodedBlock};
+use euphrates_io::segment::{
+    BlockDecoder, BlockEncoder, EncodedBlock, message_of_schema, schema_of_message,
+};
 use euphrates_policy::distributed::Peer;
 use euphrates_wire::{Frame, Kind, block};
 
@@ -39,7 +41,10 @@ pub struct Ends {
 impl Transport {
     /// Of the queue with this number, through which batches of this schema go.
     pub fn new(network: Arc<Network>, queue: u32, schema: SchemaRef) -> Transport {
-        let decoder = BlockDecoder::new(&schema, None);
+        // Its dictionaries have the numbers they have in what is sent; what cannot be numbered
+        // cannot be sent either.
+        let numbered = message_of_schema(&schema).and_then(|message| schema_of_message(&message));
+        let decoder = BlockDecoder::new(&numbered.unwrap_or_else(|_| schema.clone()), None);
         Transport { network, queue, schema, decoder, encoders: Mutex::default() }
     }
 
