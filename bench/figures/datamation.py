@@ -1,0 +1,227 @@
+"""Datamation and MinuteSort: what it takes to begin, to read, to sort and to write.
+
+Left, Datamation (Millennium Sort, 4.2 and Figure 8): a million records of 100 bytes, from a file
+that is not in the page cache to a durable one, on 1, 2 and 4 workers, in one process and in a
+process each. The time is that of the whole command, from outside: the start of the program and of
+its workers is in it, and so is their end. `start` is what is not the flow: the rest follows from
+its report. `read` lasts until all is dealt out; `write` is the time in which the sinks have
+something to do, and in which the file is synced and made visible; `sort` lies between them.
+
+Right, MinuteSort: as much as is sorted in a minute, from files to a durable file, by a command whose
+memory is limited to a part of the machine's, so that large sorts take two passes. The size is found by
+doubling and then by bisection, to a gigabyte, and the last file that was in time is checked by
+valsort's rules.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+TITLE = "Datamation on 1, 2 and 4 workers, and what is sorted in a minute"
+PANELS = 2
+EUPHRATES = Path(sys.executable).with_name("euphrates")
+RECORDS = 1_000_000
+WORKERS = [1, 2, 4]
+ROUNDS = 5
+WAYS = {
+    "threads": lambda count: ["--threads", str(count)],
+    "processes": lambda count: ["--cluster", f"processes:{count}", "--threads", str(count)],
+}
+START_SHARE_MAX = 0.2
+STAGES = {"start": "#cf222e", "read": "#54aeff", "sort": "#1f6feb", "write": "#0a3069"}
+MINUTE_SECONDS = 60.0
+PIECE_RECORDS = 10_000_000
+"""A gigabyte: the input is so many files of this size."""
+PIECES_MAX = 32
+MEMORY_SHARE = 0.4
+"""Of the machine's: its output is in the page cache, and others are on it."""
+
+
+def sort(sources: list[Path], target: Path, *options: str) -> dict[str, Any]:
+    """Sorts with cold input; seconds from outside, and the report."""
+    target.unlink(missing_ok=True)
+    for source in sources:
+        forget(source)
+    call = [EUPHRATES, "--log", "json", "sort", *sources, target, "--by", "key", *options]
+    began = time.perf_counter()
+    done = subprocess.run(call, check=True, stderr=subprocess.PIPE)
+    took = time.perf_counter() - began
+    lines = map(json.loads, done.stderr.splitlines())
+    reports = [line["report"] for line in lines if line.get("event") == "report"]
+    return {"seconds": took, "report": reports[0]}
+
+
+def forget(file: Path) -> None:
+    """Has the page cache forget it."""
+    with open(file, "rb") as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def staged(run: dict[str, Any]) -> dict[str, float]:
+    """The seconds of each stage; they add up to those of the command."""
+    report = run["report"]
+
+    def mean(module: str, what: str) -> float:
+        ones = [one[what] for one in report["instances"] if one["module"] == module]
+        return statistics.mean(ones)
+
+    read = mean("scan_1", "life_seconds")
+    waited = mean("save_1", "starved_seconds")
+    return {
+        "start": run["seconds"] - report["seconds"],
+        "read": read,
+        "sort": waited - read,
+        "write": report["seconds"] - waited,
+        "seconds": run["seconds"],
+    }
+
+
+def datamation(folder: Path, rounds: int) -> dict[str, Any]:
+    source, target = folder / "datamation.dat", folder / "sorted.dat"
+    subprocess.run([EUPHRATES, "gensort", str(RECORDS), source], check=True)
+    points = [(way, count) for way in WAYS for count in WORKERS]
+    runs: dict[tuple[str, int], list[dict[str, float]]] = {point: [] for point in points}
+    for _ in range(rounds):
+        for way, count in points:
+            runs[way, count].append(staged(sort([source], target, *WAYS[way](count))))
+            check(target)
+    source.unlink()
+    target.unlink()
+    found: dict[str, Any] = {way: {} for way in WAYS}
+    for (way, count), all_ in runs.items():
+        # The run in the middle, so that its stages add up.
+        middle = sorted(all_, key=lambda one: one["seconds"])[len(all_) // 2]
+        found[way][count] = {**middle, "runs": all_}
+        told = ", ".join(f"{stage} {middle[stage]:.3f}" for stage in STAGES)
+        print(f"    {count} workers, {way}: {middle['seconds']:.2f} s: {told}", flush=True)
+    return found
+
+
+def check(file: Path) -> None:
+    call = [EUPHRATES, "--log", "quiet", "valsort", file]
+    subprocess.run(call, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+class Minute:
+    """Pieces of input, made as they are needed, and what it took to sort the first so many."""
+
+    def __init__(self, folder: Path, seconds: float, records: int) -> None:
+        self.folder, self.limit, self.records = folder, seconds, records
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self.memory = int(memory * MEMORY_SHARE)
+        self.runs: list[dict[str, Any]] = []
+
+    def fits(self, pieces: int) -> bool:
+        """Whether so many are sorted in time."""
+        sources = [self.piece(number) for number in range(pieces)]
+        target = self.folder / "sorted.dat"
+        run = sort(sources, target, "--memory", str(self.memory), "--scratch", str(self.folder))
+        bytes_ = pieces * self.records * 100
+        assert target.stat().st_size == bytes_
+        modules = {one["id"]: one for one in run["report"]["modules"]}
+        told = {"bytes": bytes_, "seconds": run["seconds"], "remark": modules["sort_1"]["remark"]}
+        self.runs.append(told)
+        print(f"    {bytes_ / 1e9:.1f} GB: {run['seconds']:.1f} s", flush=True)
+        if run["seconds"] > self.limit:
+            return False
+        target.rename(self.folder / "best.dat")
+        return True
+
+    def piece(self, number: int) -> Path:
+        path = self.folder / f"{number:03}.dat"
+        if not path.exists():
+            first = number * self.records
+            subprocess.run(
+                [EUPHRATES, "gensort", f"-b{first}", str(self.records), path], check=True
+            )
+        return path
+
+    def most(self) -> int:
+        """The most pieces that are sorted in time: doubling, then bisection."""
+        fit, over = 0, 1
+        while over <= PIECES_MAX and self.has_room(over) and self.fits(over):
+            fit, over = over, over * 2
+        while over - fit > 1:
+            middle = (fit + over) // 2
+            if self.has_room(middle) and self.fits(middle):
+                fit = middle
+            else:
+                over = middle
+        return fit
+
+    def has_room(self, pieces: int) -> bool:
+        """Input, runs, the output and the best one before: each as large as what is sorted."""
+        free = shutil.disk_usage(self.folder).free
+        return free > 4 * pieces * self.records * 100
+
+
+def minute(folder: Path, seconds: float, records: int) -> dict[str, Any]:
+    trial = Minute(folder, seconds, records)
+    most = trial.most()
+    if most:
+        check(folder / "best.dat")
+    return {
+        "limit_seconds": seconds,
+        "memory_bytes": trial.memory,
+        "bytes": most * records * 100,
+        "runs": trial.runs,
+    }
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    rounds, seconds, records = (1, 4.0, 1_000_000) if quick else (
+        ROUNDS, MINUTE_SECONDS, PIECE_RECORDS)  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        return {
+            "datamation": datamation(Path(folder), rounds),
+            "minute": minute(Path(folder), seconds, records),
+        }
+
+
+def claims(results: dict[str, Any]) -> Any:
+    for way, counts in results["datamation"].items():
+        one = counts[WORKERS[-1]]
+        share = one["start"] / one["seconds"]
+        told = f"{WORKERS[-1]} workers, {way}: start-up is {share:.0%} of {one['seconds']:.2f} s"
+        yield f"{told} (at most {START_SHARE_MAX:.0%})", share <= START_SHARE_MAX
+    minute = results["minute"]
+    told = f"{minute['bytes'] / 1e9:.1f} GB sorted in {minute['limit_seconds']:.0f} s, and checked"
+    yield told, minute["bytes"] > 0
+
+
+def draw(axes: Any, results: dict[str, Any]) -> None:
+    left, right = axes
+    ticks = []
+    for way, counts in results["datamation"].items():
+        for count, one in counts.items():
+            bottom, place = 0.0, len(ticks) + (way == "processes") * 0.5
+            for stage, colour in STAGES.items():
+                label = stage if not ticks else None
+                left.bar(place, one[stage], bottom=bottom, color=colour, width=0.7, label=label)
+                bottom += one[stage]
+            left.text(place, bottom, f"{bottom:.2f}", ha="center", va="bottom", fontsize="small")
+            ticks.append((place, f"{count}\n{way}" if count == WORKERS[1] else str(count)))
+    left.set_xticks(*zip(*ticks))
+    left.set_xlabel("workers")
+    left.set_ylabel("seconds for a million records")
+    left.legend(frameon=False, fontsize="small")
+    runs = sorted(results["minute"]["runs"], key=lambda one: one["bytes"])
+    sizes, seconds = ([run[what] for run in runs] for what in ("bytes", "seconds"))
+    right.plot([size / 1e9 for size in sizes], seconds, color="#1f6feb", marker="o", markersize=4)
+    right.axhline(results["minute"]["limit_seconds"], color="#57606a", linestyle=":")
+    right.set_ylim(0)
+    right.set_xlim(0)
+    right.set_xlabel("GB of records, disk to disk")
+    right.set_ylabel("seconds")
+    best = results["minute"]["bytes"] / 1e9
+    right.set_title(f"{best:.1f} GB in {results['minute']['limit_seconds']:.0f} s", fontsize="medium")
