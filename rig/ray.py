@@ -105,7 +105,8 @@ def command_of(pid: int) -> list[bytes]:
 class RayCluster:
     """A node in each host, or so many on loopback; the first is the head.
 
-    `labels` are those of each node. With `logs` drivers print what workers print; with
+    `labels` are those of each node. With `outside_head` the head is the node outside, so that each
+    host has the same to do; this needs hosts. With `logs` drivers print what workers print; with
     `dashboard` jobs can be submitted, where `ray[default]` is installed. `settings` are Ray's own,
     such as `health_check_period_ms`.
     With hosts, the outside is a node without CPUs: a driver there must have one at its address.
@@ -121,7 +122,10 @@ class RayCluster:
         settings: Mapping[str, object] | None = None,
         logs: bool = False,
         dashboard: bool = False,
+        outside_head: bool = False,
     ) -> None:
+        if outside_head and isinstance(hosts, int):
+            raise ValueError("nodes on loopback have no outside that could be the head")
         self._hosts = hosts
         self._count = hosts if isinstance(hosts, int) else len(hosts)
         if self._count < 1:
@@ -132,11 +136,13 @@ class RayCluster:
         self._cpus = cpus_per_node
         self._logs = logs
         self._dashboard = dashboard
+        self._outside_head = outside_head
         self._store = units.amount(object_store)
         own = {f"RAY_{name}": str(setting) for name, setting in (settings or {}).items()}
         self._environment = {"RAY_USAGE_STATS_ENABLED": "0", **own}
         self.address = ""
         self.nodes: list[Node] = []
+        self._head: Node | None = None
         self._made = contextlib.ExitStack()
 
     def __enter__(self) -> RayCluster:
@@ -148,22 +154,24 @@ class RayCluster:
             environment = {**os.environ, **self._environment}
             for node in nodes:
                 made.push(node._made)
-            head, *others = nodes
+            first = self._count if self._outside_head else 0
+            head = nodes[first]
             shown = str(self._dashboard).lower()
             quiet = [f"--include-dashboard={shown}", "--no-monitor"]
-            head._begin(["--head", "--port=0", *quiet, *self._options(0)], environment)
+            head._begin(["--head", "--port=0", *quiet, *self._options(first)], environment)
             head._wait()
             self.address = (head.folder / "ray_current_cluster").read_text().strip()
-            for number, node in enumerate(others, 1):
+            others = [(number, node) for number, node in enumerate(nodes) if node is not head]
+            for number, node in others:
                 node._begin([f"--address={self.address}", *self._options(number)], environment)
-            for node in others:
+            for _, node in others:
                 node._wait()
-            self.nodes = nodes[: self._count]
+            self.nodes, self._head = nodes[: self._count], head
             self._made = made.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.nodes = []
+        self.nodes, self._head = [], None
         self._made.close()
 
     def _planned(self, made: contextlib.ExitStack) -> list[Node]:
@@ -197,9 +205,9 @@ class RayCluster:
 
     @property
     def head(self) -> Node:
-        if not self.nodes:
+        if self._head is None:
             raise RigError("this cluster is not there: use it in a `with`")
-        return self.nodes[0]
+        return self._head
 
     def driver(self, node: Node | None = None) -> dict[str, str]:
         """What to give `ray.init` in a driver outside, or in one that runs at that node.

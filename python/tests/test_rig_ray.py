@@ -104,6 +104,22 @@ def test_a_cluster_works_across_hosts_for_drivers_in_them_and_outside() -> None:
             assert_works(cluster, inside.stdout)
 
 
+@needs("hosts")
+@with_ray
+def test_the_head_can_be_outside_the_hosts() -> None:
+    with (
+        rig.Hosts(2, "50MB/s") as hosts,
+        rig.RayCluster(hosts, labels=LABELS, outside_head=True) as cluster,
+    ):
+        assert cluster.head.address == hosts.outside
+        done = subprocess.run(
+            script(DRIVER, cluster.driver()), check=True, stdout=subprocess.PIPE, text=True
+        )
+        assert_works(cluster, done.stdout)
+    with pytest.raises(ValueError, match="no outside"):
+        rig.RayCluster(2, outside_head=True)
+
+
 @with_ray
 def test_a_cluster_on_loopback_works_without_root() -> None:
     with rig.RayCluster(2, labels=LABELS) as cluster:
