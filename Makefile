@@ -31,9 +31,10 @@ lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 	$(PY) -m mypy
 	$(PY) -m pytest python/tests/test_tidy.py
 
-bench: build $(VENV)/.bench  ## Measure against the peers, and plot
+bench: build $(VENV)/.bench $(VENV)/.peers  ## Measure against the peers, and plot
 	cargo bench -p euphrates-modules --bench kernels
 	$(PY) bench/peers/sort.py
+	$(PY) bench/peers/unequal.py
 
 torture: build $(VENV)/.bench  ## Kill workers at random moments, stop them, and let strangers dribble
 	$(PY) bench/torture/kill_workers.py --kills 100 --keep

@@ -1,0 +1,17 @@
+"""Daft on a Ray cluster: its own runner stays in one process, and does not know several workers."""
+
+from __future__ import annotations
+
+import daft
+import ray
+from serving import serve, settings
+
+
+def sort(source: str, target: str) -> None:
+    records = daft.read_parquet(f"{source}/*.parquet").sort("key")
+    records.write_parquet(target, compression="none")
+
+
+ray.init(**settings(), log_to_driver=False)
+daft.set_runner_ray()
+serve({"sort": sort})

@@ -1,0 +1,17 @@
+"""Dask, on a scheduler and workers that were started before."""
+
+from __future__ import annotations
+
+import dask.dataframe
+from dask.distributed import Client
+from serving import serve, settings
+
+
+def sort(source: str, target: str) -> None:
+    records = dask.dataframe.read_parquet(source).sort_values("key")
+    records.to_parquet(target, write_index=False, compression=None)
+
+
+with Client(scheduler_file=settings()["scheduler_file"]) as client:
+    client.wait_for_workers(settings()["workers"], timeout=120)
+    serve({"sort": sort})
