@@ -17,16 +17,13 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from clusters import BATCH_ROWS, RATE, Cluster
+from clusters import BATCH_ROWS, RATE, Cluster, joined
 from figure import COLOURS
 
 import euphrates as eu
@@ -65,28 +62,6 @@ COMPUTED = "cast((n * 31 + n % 1009 * 17 + n % 65537) % 1000003 as int) as n"
 
 def missing() -> str | None:
     return rig.missing("hosts", "disks", "cpus")
-
-
-@contextlib.contextmanager
-def workers(hosts: rig.Hosts, folder: Path) -> Iterator[eu.Cluster]:
-    """One in each machine; the program is outside, where the machines reach it."""
-    token, address = folder / "token", f"{hosts.outside}:7432"
-    euphrates = [sys.executable, "-m", "euphrates"]
-    subprocess.run([*euphrates, "token", token], check=True)
-    words = ["worker", "--join", address, "--token-file", token, "--cores", "1"]
-    opened: list[eu.Cluster] = []
-
-    def join() -> None:
-        opened.append(eu.Cluster.join(address, MACHINES, token_file=token, timeout=120))
-
-    joining = threading.Thread(target=join)
-    joining.start()
-    for host in hosts:
-        listen = ["--listen", f"{host.address}:0", "--name", host.name]
-        host.start([*euphrates, *words, *listen], stderr=subprocess.DEVNULL)
-    joining.join()
-    with opened[0] as cluster:
-        yield cluster
 
 
 @contextlib.contextmanager
@@ -147,7 +122,7 @@ def measure(quick: bool) -> dict[str, Any]:
             home.write(collection, int(batches * share) * BATCH_ROWS * MACHINES, 2)
         for disk in disks:
             disk.set_rate(RATE)
-        cluster = made.enter_context(workers(hosts, folder))
+        cluster = made.enter_context(joined(hosts, folder))
         for scenario, what in SCENARIOS.items():
             for kind in FLOWS:
                 # One process has no links, and its CPU is everybody's.

@@ -9,6 +9,9 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -106,6 +109,38 @@ class Cluster:
         """Forgets all collections."""
         for path in [self.home / "catalog", *self.folders]:
             shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def joined(
+    hosts: rig.Hosts,
+    folder: Path,
+    processes: dict[str, int] | None = None,
+    **options: Any,
+) -> Iterator[eu.Cluster]:
+    """A worker in each machine; the program is outside, where the machines reach it.
+
+    `options` are those of the processes, whose numbers go into `processes` by the machine's name.
+    """
+    token, address = folder / "token", f"{hosts.outside}:7432"
+    euphrates = [sys.executable, "-m", "euphrates"]
+    subprocess.run([*euphrates, "token", token], check=True)
+    own = ["worker", "--join", address, "--token-file", token, "--cores", "1"]
+    opened: list[eu.Cluster] = []
+
+    def join() -> None:
+        opened.append(eu.Cluster.join(address, len(hosts), token_file=token, timeout=120))
+
+    joining = threading.Thread(target=join)
+    joining.start()
+    for host in hosts:
+        listen = ["--listen", f"{host.address}:0", "--name", host.name]
+        worker = host.start([*euphrates, *own, *listen], stderr=subprocess.DEVNULL, **options)
+        if processes is not None:
+            processes[host.name] = worker.pid
+    joining.join()
+    with opened[0] as cluster:
+        yield cluster
 
 
 def spread(count: int, disks: int) -> list[int]:
