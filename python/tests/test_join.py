@@ -333,11 +333,13 @@ def test_joins_of_tpch(pair: str, tpch: Path) -> None:
         chosen = ", ".join(
             f"{dict(right=b, full=f'coalesce({a}, {b})').get(how, a)} as {a}" for a, b in on
         )
-        query = f"select * exclude ({dropped}) replace ({chosen}) from {sides[0]} {how} join {sides[1]} on {match}"
+        query = f"select * exclude ({dropped}) replace ({chosen}) from {sides[0]} {how} join "
+        query += f"{sides[1]} on {match}"
     for first, second in [("found", "wanted"), ("wanted", "found")]:
         extra = con.sql(
             f"with found as (from '{tpch}/out.parquet'), wanted as ({query}) "
-            f"(select hash({first}) h from {first}) except all (select hash({second}) from {second}) limit 1"
+            f"(select hash({first}) h from {first}) except all "
+            f"(select hash({second}) from {second}) limit 1"
         )
         assert extra.fetchall() == []
 

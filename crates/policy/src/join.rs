@@ -31,7 +31,7 @@ pub fn part_bits(instances: usize) -> u32 {
     parts.ilog2().clamp(PART_BITS_MIN, PART_BITS_MAX)
 }
 
-/// How often rows are dealt to parts by further bits: after that, a part is large because of one key.
+/// How often rows are dealt to parts by further bits: a part that is still large has one heavy key.
 pub const LEVELS_MAX: u32 = 4;
 
 /// Whether a process must write rows to scratch before it takes more: besides what is held there
@@ -62,7 +62,8 @@ pub fn is_one_key(largest_bytes: usize, all_bytes: usize) -> bool {
 }
 
 /// How many of the parts that are in memory stay there, given the bytes of all parts there. Those
-/// that have gone already go first, if that frees much; else half of all goes, the last parts first.
+/// that have gone already go first, if that frees much; else half of all goes, the last parts
+/// first.
 pub fn stay(part_bytes: &[usize], resident: usize) -> usize {
     let held: usize = part_bytes.iter().sum();
     let mut freed: usize = part_bytes[resident..].iter().sum();

@@ -1,8 +1,8 @@
 //! Keys as hashes, and as bytes where a hash does not say it all.
 //!
 //! A key of at most eight bytes is its hash: mixing loses nothing, so equal hashes are equal keys.
-//! Others are compared byte by byte when their hashes are equal: short ones packed side by side, one
-//! text as it is, anything else in `arrow-row`'s format.
+//! Others are compared byte by byte when their hashes are equal: short ones packed side by side,
+//! one text as it is, anything else in `arrow-row`'s format.
 
 use std::sync::Arc;
 

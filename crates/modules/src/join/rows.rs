@@ -1,8 +1,9 @@
-//! The rows of one side, as they are held, written to scratch and sent: the hash of the key, and all
-//! columns that are needed in one piece.
+//! The rows of one side, as they are held, written to scratch and sent: the hash of the key, and
+//! all columns that are needed in one piece.
 //!
-//! A row that matches is somewhere in memory, so fetching it waits, once for each place it lies at:
-//! its columns lie together (see `sort/layout.rs`). Columns that have no place in rows stay columns.
+//! A row that matches is somewhere in memory, so fetching it waits, once for each place it lies
+//! at: its columns lie together (see `sort/layout.rs`). Columns that have no place in rows stay
+//! columns.
 
 use std::sync::Arc;
 

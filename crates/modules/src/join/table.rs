@@ -90,7 +90,8 @@ impl Part {
     /// Of what all have dealt to it.
     pub fn new(dealt: &[Dealt], part: usize) -> Part {
         let rows: usize = dealt.iter().map(|dealt| dealt.part(part).len()).sum();
-        let mut slots = vec![Slot { hash: 0, place: NONE }; (rows + rows / 2).max(1)];
+        // One more, so that every search ends.
+        let mut slots = vec![Slot { hash: 0, place: NONE }; rows + rows / 2 + 1];
         let mut doubles: Vec<(usize, Place)> = vec![];
         for row in dealt.iter().flat_map(|dealt| dealt.part(part)) {
             let at = find(&slots, row.hash);

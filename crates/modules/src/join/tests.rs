@@ -37,7 +37,7 @@ fn batches(name: &str, keys: &[i64], text: bool) -> Vec<RecordBatch> {
         let rows = Arc::new(Int64Array::from(rows.to_vec()));
         RecordBatch::try_new(schema(name, text), vec![column, rows]).unwrap()
     };
-    keys.chunks(7).zip(rows.chunks(7)).map(batch).collect()
+    keys.chunks(15).zip(rows.chunks(15)).map(batch).collect()
 }
 
 fn ready(how: How, build: Side, text: bool) -> Ready {
@@ -125,7 +125,7 @@ fn by_parts(ready: &Ready, build: &[RecordBatch], probe: &[RecordBatch], share: 
         let mut store = Store::new(rows.held().clone(), bits, scratch.clone());
         for (number, batch) in packed(rows, batches).into_iter().enumerate() {
             store.push(batch).unwrap();
-            if number % 3 == 2 {
+            if number % 2 == 1 {
                 store.spill().unwrap();
             }
         }
@@ -152,25 +152,24 @@ fn by_parts(ready: &Ready, build: &[RecordBatch], probe: &[RecordBatch], share: 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn joins_are_what_two_loops_make_of_them(
         left in prop::collection::vec(0i64..12, 0..60),
         right in prop::collection::vec(0i64..12, 0..60),
+        how in 0usize..6,
         bits in 0u32..4,
-        text in any::<bool>(),
+        (text, build) in (any::<bool>(), 0u64..2),
     ) {
-        for how in HOWS {
-            for build in [Side::Left, Side::Right] {
-                let ready = ready(how, build, text);
-                let sides = [batches("a", &left, text), batches("b", &right, text)];
-                let (held, other) = (&sides[build as usize], &sides[build.other() as usize]);
-                let wanted = looped(how, &left, &right);
-                prop_assert_eq!(&in_memory(&ready, held, other, bits), &wanted);
-                prop_assert_eq!(&by_parts(&ready, held, other, 1 << 20), &wanted);
-                prop_assert_eq!(&by_parts(&ready, held, other, 600), &wanted);
-            }
+        let (how, build) = (HOWS[how], Side::of(build));
+        let ready = ready(how, build, text);
+        let sides = [batches("a", &left, text), batches("b", &right, text)];
+        let (held, other) = (&sides[build as usize], &sides[build.other() as usize]);
+        let wanted = looped(how, &left, &right);
+        prop_assert_eq!(&in_memory(&ready, held, other, bits), &wanted);
+        for share in [1200, 1 << 20] {
+            prop_assert_eq!(&by_parts(&ready, held, other, share), &wanted);
         }
     }
 }

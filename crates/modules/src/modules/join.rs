@@ -36,12 +36,12 @@ use crate::stepwise::Gathered;
 pub static MODULE: ModuleSpec = ModuleSpec {
     name: "join",
     summary: "Joins its inputs `left` and `right` by equal keys.",
-    detail: "The right is held in memory, as a table, and what does not fit goes to scratch; the left \
-             streams by. Make the right the smaller side, or say `build`: `\"left\"`. Nulls match \
-             nothing, NaN matches NaN. Columns of the left come first, then those of the right but \
-             its keys; keys come once, with the value of whichever side has one. Nothing is read of \
-             the side that streams by before the other has ended, so both must not come from one \
-             `tee`. The output has no order.",
+    detail: "The right is held in memory, as a table, and what does not fit goes to scratch; the \
+             left streams by. Make the right the smaller side, or say `build`: `\"left\"`. Nulls \
+             match nothing, NaN matches NaN. Columns of the left come first, then those of the \
+             right but its keys; keys come once, with the value of whichever side has one. \
+             Nothing is read of the side that streams by before the other has ended, so both must \
+             not come from one `tee`. The output has no order.",
     inputs: PortNames::Fixed(&["left", "right"]),
     outputs: OUT,
     order: Order::Any,
