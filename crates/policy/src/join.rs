@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-/// Bytes of a table's slots for each row: two thirds of them are used, of sixteen bytes each.
-pub const SLOT_BYTES: usize = 24;
+/// Bytes of a table's slots for each row: half of them are used, of sixteen bytes each.
+pub const SLOT_BYTES: usize = 32;
 
 /// Slots of a part of a table that is built at once: about what a second cache holds.
 const PART_BYTES: usize = 1 << 20;

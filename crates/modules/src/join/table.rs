@@ -90,8 +90,9 @@ impl Part {
     /// Of what all have dealt to it.
     pub fn new(dealt: &[Dealt], part: usize) -> Part {
         let rows: usize = dealt.iter().map(|dealt| dealt.part(part).len()).sum();
-        // One more, so that every search ends.
-        let mut slots = vec![Slot { hash: 0, place: NONE }; rows + rows / 2 + 1];
+        // At most half of them are used, so that searches are short; and one never, so that each
+        // ends.
+        let mut slots = vec![Slot { hash: 0, place: NONE }; rows * 2 + 1];
         let mut doubles: Vec<(usize, Place)> = vec![];
         for row in dealt.iter().flat_map(|dealt| dealt.part(part)) {
             let at = find(&slots, row.hash);
@@ -209,13 +210,18 @@ impl Table {
     pub fn find(&self, hashes: &[u64], found: &mut Vec<Place>) {
         found.clear();
         found.reserve(hashes.len());
+        let mut last = Slot { hash: 0, place: NONE };
         for (row, hash) in hashes.iter().enumerate() {
             if let Some(ahead) = hashes.get(row + PREFETCH) {
                 let part = &self.parts[part_of(*ahead, 0, self.bits)];
                 prefetch(&part.slots, home(&part.slots, *ahead));
             }
-            let part = &self.parts[part_of(*hash, 0, self.bits)];
-            found.push(part.slots[find(&part.slots, *hash)].place);
+            // Rows of one key are often neighbours.
+            if *hash != last.hash || row == 0 {
+                let part = &self.parts[part_of(*hash, 0, self.bits)];
+                last = Slot { hash: *hash, place: part.slots[find(&part.slots, *hash)].place };
+            }
+            found.push(last.place);
         }
     }
 
