@@ -44,7 +44,7 @@ QUICK_PERTURBED = [0, 4]
 SECONDS = 15
 QUICK_SECONDS = 4
 """What reading takes if nothing is slow; and writing, again."""
-BLOCK = "1MiB"
+BLOCK = "880KiB"
 """What the sort makes for a disk at once."""
 LOST = 0.75
 FRACTION_MIN = 0.95

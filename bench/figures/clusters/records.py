@@ -40,8 +40,10 @@ class Ordered(eu.Module):
         rows, first, last = 0, None, b""
         for batch in ports:
             keys = batch.to_pyarrow()["key"].cast(pa.binary())
-            assert last <= keys[0].as_py(), "batches are not in order"
-            assert pc.all(pc.less_equal(keys[:-1], keys[1:])).as_py(), "records are not in order"
+            assert last <= keys[0].as_py(), f"record {rows} is not in order"
+            follows = pc.less_equal(keys[:-1], keys[1:])
+            bad = pc.index(follows, False).as_py() + 1
+            assert bad == 0, f"record {rows + bad} is not in order, {bad} of {len(keys)} of a batch"
             first = keys[0].as_py() if first is None else first
             rows, last = rows + len(keys), keys[-1].as_py()
         ports.put(pa.record_batch({"rows": [rows], "first": [first], "last": [last]}))
