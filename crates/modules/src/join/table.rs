@@ -146,7 +146,7 @@ fn find(slots: &[Slot], hash: u64) -> usize {
 /// Where the search begins.
 #[inline(always)]
 fn home(slots: &[Slot], hash: u64) -> usize {
-    ((hash & 0xffff_ffff) * slots.len() as u64 >> 32) as usize
+    (((hash & 0xffff_ffff) * slots.len() as u64) >> 32) as usize
 }
 
 /// Rows that can be found by their hash.
