@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_null_array};
 use arrow::compute::{cast, filter, take};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::{BATCH_ROWS_MAX, Result};
+use euphrates_flow::{BATCH_ROWS_MAX, Result, batch_rows};
 
 use super::plan::{Plan, Side};
 use super::rows::Rows;
@@ -59,9 +59,11 @@ impl Prober {
         let probe = plan.build.other();
         let mut matched = plan.keeps(probe).map(|_| vec![false; rows.hashes.len()]);
         table.find(&rows.hashes, &mut self.found);
-        let is_simple = rows.checks.is_none() && plan.condition.is_none();
-        if is_simple && !plan.makes_pairs() && plan.keeps(plan.build).is_none() {
-            let matched = self.found.iter().map(|place| *place != NONE);
+        // One partner is as good as many, where all that counts is whether there is one.
+        let is_asked_once = !plan.makes_pairs() && plan.keeps(plan.build).is_none();
+        if is_asked_once && plan.condition.is_none() {
+            let partners = self.found.iter().enumerate();
+            let matched = partners.map(|(row, place)| has_partner(table, rows, row, *place));
             return Ok(Some(matched.collect()));
         }
         let found = std::mem::take(&mut self.found);
@@ -105,9 +107,9 @@ impl Prober {
             let kept: Vec<bool> = pairs.map(is).collect();
             self.pairs.retain(&kept);
         }
-        let mut from = 0;
+        let (mut from, most) = (0, self.pairs_max(rows));
         while from < self.pairs.rows.len() {
-            let to = from + table.fitting(&self.pairs.places[from..]);
+            let to = from + table.fitting(&self.pairs.places[from..]).min(most);
             let (of_rows, places) = (&self.pairs.rows[from..to], &self.pairs.places[from..to]);
             from = to;
             let kept = self.step(plan, table, rows, (of_rows, places), put)?;
@@ -123,6 +125,17 @@ impl Prober {
         }
         self.pairs.clear();
         Ok(())
+    }
+
+    /// How many pairs are put out at once: rows that are repeated many times can be wide.
+    fn pairs_max(&self, rows: &Rows) -> usize {
+        let count = rows.hashes.len();
+        if self.pairs.rows.len() <= count {
+            return count.max(1);
+        }
+        let sliced = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
+        let bytes: usize = rows.columns.iter().map(sliced).sum();
+        batch_rows(bytes / count.max(1))
     }
 
     /// Puts out a few pairs; says which of them match, if not all.
@@ -180,6 +193,19 @@ impl Prober {
         let schema = condition.schema.clone();
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
         Ok(Some(condition.expression.matches(&batch)?))
+    }
+}
+
+/// Whether a row for which this place was found matches a row of the table.
+fn has_partner(table: &Table, rows: &Rows, row: usize, place: Place) -> bool {
+    let is = |place: &Place| match &rows.checks {
+        Some(checks) => table.is(*place, checks.value(row)),
+        None => true,
+    };
+    match table.several(rows.hashes[row], place) {
+        _ if place == NONE => false,
+        Some(places) => places.iter().any(is),
+        None => is(&place),
     }
 }
 

@@ -124,9 +124,9 @@ impl Store {
         self.resident
     }
 
-    /// Batches in memory that have not been dealt.
+    /// Batches in memory.
     pub fn batches(&self) -> usize {
-        self.loose.len() + 1
+        self.loose.len() + self.dealt.len() + 1
     }
 
     /// Bytes in memory, with what a table of them would have.
