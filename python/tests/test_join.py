@@ -287,6 +287,16 @@ def test_several_processes(how: str) -> None:
     check_same(found, expected(left, right, ["k"], how))
 
 
+@pytest.mark.parametrize("how", ["full", "anti"])
+def test_several_processes_beyond_memory(how: str) -> None:
+    left, right = spill_tables(list(range(200_000)), 60_000)
+    report: list[eu.Report] = []
+    go = {"cluster": "processes:2", **SMALL}
+    found = joined(left, right, ["k"], how=how, go=go, report=report)
+    assert "went through scratch" in str(report[0])
+    check_same(found, expected(left, right, ["k"], how))
+
+
 TPCH = {
     "lineitem orders": ("l_orderkey=o_orderkey", "inner", None),
     "orders lineitem": ("o_orderkey=l_orderkey", "semi", "l_commitdate < l_receiptdate"),
