@@ -103,10 +103,16 @@ pub(crate) fn attempt(
     losses: &mut Vec<String>,
 ) -> Result<(Started, Arc<Cancel>)> {
     let closed = || Error::resource("the cluster has been closed");
+    let mut last_loss = None;
     loop {
         let Again { cluster, document, registry, options, epoch } = &*again;
         let cluster = &cluster.upgrade().ok_or_else(closed)?;
-        let bound = prepare(cluster, document, registry, options)?;
+        let bound = prepare(cluster, document, registry, options);
+        // If nobody is left, why is what counts.
+        let bound = bound.map_err(|error| match last_loss.take() {
+            Some(loss) => error.at(loss),
+            None => error,
+        })?;
         let cancel = &Arc::new(Cancel::default());
         let starting = Starting { cluster, options, epoch: *epoch, bound: &bound, cancel, began };
         let error = match starting.start() {
@@ -127,6 +133,7 @@ pub(crate) fn attempt(
         let lost = || bound.handles.iter().find_map(|handle| handle.loss());
         let Some(loss) = find_loss(&error, lost) else { return Err(error) };
         losses.push(format!("{loss}; the flow began without it"));
+        last_loss = Some(loss);
         again.epoch += 1;
     }
 }
