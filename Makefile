@@ -34,6 +34,7 @@ lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 bench: build $(VENV)/.bench $(VENV)/.peers  ## Measure against the peers, and plot
 	cargo bench -p euphrates-modules --bench kernels
 	$(PY) bench/peers/sort.py
+	$(PY) bench/peers/join.py --keep
 	$(PY) bench/peers/unequal.py
 
 torture: build $(VENV)/.bench  ## Kill workers at random moments, stop them, and let strangers dribble
