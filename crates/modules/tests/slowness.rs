@@ -67,8 +67,7 @@ fn whoever_is_slow_is_named_does_less_and_is_told_in_the_report() {
     let names: Vec<&str> = report.slowness.slow.iter().map(|slow| slow.name.as_str()).collect();
     assert_eq!(names, ["filter_1.2"]);
     let slow = &report.slowness.slow[0];
-    // By the throttles it is 6.7; a busy machine adds to it.
-    assert!((3.0..14.0).contains(&slow.factor.unwrap()), "{slow:?}");
+    assert!((3.0..8.0).contains(&slow.factor.unwrap()), "{slow:?}");
     assert!(slow.share_moved.unwrap() < 0.12 && slow.share_equal == Some(0.25), "{slow:?}");
     let shares = shares(&report);
     assert!(shares[2] < 0.12 && shares[0] > 0.2, "{shares:?}");
