@@ -21,14 +21,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from clusters import RATE, Consume
 from figure import COLOURS, simulated
 
 import euphrates as eu
 
 TITLE = "River, Figure 4: the distributed queue from 1 to 32 disks, and to 10,000 nodes"
 PANELS = 2
-RATE = 5_450_000
-"""Bytes per second of a disk (River, section 3.1.1)."""
 BLOCK_ROWS = 32_768
 """Rows of one column of 64 bits, a quarter of a mebibyte: a disk takes 48 ms for a block."""
 WAYS = ["static", "late_binding"]
@@ -45,19 +44,6 @@ SLOW = {
     "a quarter 4 times slower": [{"side": "consumers", "share": {"part": 0.25}, "slower": 4}],
 }
 POLICIES = {"credit": {"credit": {"credit_max": 2}}, "late_binding": {"late_binding": {}}}
-
-
-class Consume(eu.Module):
-    """Would take twice what a disk gives; what it oversleeps, it sleeps less the next time."""
-
-    def run(self, ports: eu.Ports) -> None:
-        owed = 0.0
-        for batch in ports:
-            owed += batch.nbytes / (2 * RATE)
-            began = time.perf_counter()
-            time.sleep(max(owed, 0))
-            owed -= time.perf_counter() - began
-            ports.put(batch)
 
 
 class Cut(eu.Module):

@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from clusters import RATE, Cluster, at_once, records, spread
+from clusters import RATE, Cluster, Consume, at_once, records, spread
 
 import euphrates as eu
 import rig
@@ -52,19 +52,6 @@ FRACTION_MIN = 0.95
 
 def missing() -> str | None:
     return rig.missing("disks")
-
-
-class Partition(eu.Module):
-    """Takes half as long as a disk for a batch; what it oversleeps, it sleeps less then."""
-
-    def run(self, ports: eu.Ports) -> None:
-        owed = 0.0
-        for batch in ports:
-            owed += batch.nbytes / (2 * RATE)
-            began = time.perf_counter()
-            time.sleep(max(owed, 0))
-            owed -= time.perf_counter() - began
-            ports.put(batch)
 
 
 @dataclasses.dataclass
@@ -117,7 +104,7 @@ def sort(place: Place, lost: int | None = None) -> dict[str, Any]:
     stages = [flow.place(eu.read("records"), count=count, id="read")]
     perturb = []
     if lost is not None:
-        stages.append(flow.place(Partition(), count=count, id="partition"))
+        stages.append(flow.place(Consume(), count=count, id="partition"))
         perturb = [eu.perturb(instance=f"partition.{at}", share=LOST) for at in spread(lost, count)]
     stages.append(flow.place(eu.sort(["key"]), count=count, id="sort"))
     target = eu.write("sorted", disks=place.cluster.names)

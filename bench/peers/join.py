@@ -19,7 +19,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from sort import RESULTS, THREADS, fresh, in_turns, run
+from sort import DUCKDB, RESULTS, THREADS, fresh, in_turns, run
 
 LEFT = ["l_orderkey", "l_partkey", "l_quantity", "l_extendedprice", "l_discount", "l_shipdate"]
 RIGHT = ["o_orderkey", "o_custkey", "o_totalprice", "o_orderdate", "o_orderpriority"]
@@ -35,13 +35,8 @@ flow.attach(flow.place(eu.scan(orders, columns=right)), join, input="right")
 flow.attach(join, flow.place(eu.save(target, overwrite=True)))
 flow.go(cores=threads, home=scratch, memory=memory or None)
 """,
-    "DuckDB": """
-import duckdb
-con = duckdb.connect()
-con.execute(f"SET threads={threads}; SET preserve_insertion_order=false")
-if memory: con.execute(f"SET memory_limit='{memory // 2**20}MiB'")
-con.execute(f"SET temp_directory='{scratch}'")
-start = time.perf_counter()
+    "DuckDB": DUCKDB
+    + """
 con.execute(f"COPY (SELECT {columns} FROM '{lineitem}' JOIN '{orders}' ON l_orderkey = o_orderkey) "
             f"TO '{target}' (FORMAT parquet, COMPRESSION uncompressed)")
 """,

@@ -28,14 +28,19 @@ EUPHRATES = Path(sys.executable).with_name("euphrates")
 THREADS = os.cpu_count() or 2
 RESULTS = ROOT / "bench" / "results"
 
-PEER_SCRIPTS = {
-    "DuckDB": """
+DUCKDB = """
 import duckdb
 con = duckdb.connect()
 con.execute(f"SET threads={threads}; SET preserve_insertion_order=false")
 if memory: con.execute(f"SET memory_limit='{memory // 2**20}MiB'")
 con.execute(f"SET temp_directory='{scratch}'")
 start = time.perf_counter()
+"""
+"""How DuckDB begins."""
+
+PEER_SCRIPTS = {
+    "DuckDB": DUCKDB
+    + """
 con.execute(f"COPY (SELECT * FROM '{source}' ORDER BY {by}) TO '{target}' "
             "(FORMAT parquet, COMPRESSION uncompressed)")
 """,

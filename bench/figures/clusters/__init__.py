@@ -32,6 +32,19 @@ Point = TypeVar("Point")
 Measured = TypeVar("Measured")
 
 
+class Consume(eu.Module):
+    """Would take twice what a disk gives; what it oversleeps, it sleeps less the next time."""
+
+    def run(self, ports: eu.Ports) -> None:
+        owed = 0.0
+        for batch in ports:
+            owed += batch.nbytes / (2 * RATE)
+            began = time.perf_counter()
+            time.sleep(max(owed, 0))
+            owed -= time.perf_counter() - began
+            ports.put(batch)
+
+
 class Cluster:
     """Disks, each of a worker of its own, and a home that names them."""
 

@@ -91,6 +91,12 @@ pub fn thread_times(thread: u32) -> Option<(Duration, Duration)> {
     Some((next()?, next()?))
 }
 
+/// How long the calling thread could have computed but had to wait for a processor, as far as the
+/// kernel says.
+pub fn thread_delay() -> Duration {
+    thread_times(thread_id()).map_or(Duration::ZERO, |(_, delay)| delay)
+}
+
 /// How long all threads of this process have computed.
 pub fn process_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

@@ -90,7 +90,7 @@ impl Perturber {
     /// The brake of an instance, if it has one; `epoch` is the start of the flow.
     pub fn brake(&self, node: usize, instance: usize, epoch: Instant) -> Option<Brake> {
         let slowings = self.all.slowings.get(&(node, instance))?;
-        Some(Brake::new(Throttle::new(slowings.clone()), epoch))
+        Some(Brake::new(Throttle::new(slowings.clone()), epoch, machine::thread_delay))
     }
 
     /// Does what is to be done to disks and memory at this time of the flow.

@@ -158,11 +158,11 @@ impl Health {
     pub fn finish(mut self, now_ns: u64) -> Vec<Spell> {
         for member in &mut self.members {
             let end = member.steps.back().map_or(now_ns, |step| step.at_ns);
-            if let Some(spell) = member.slow.take() {
-                self.spells.push(member.ended(spell, end));
-            }
+            let spell = member.slow.take();
+            self.spells.extend(spell.and_then(|spell| member.ended(spell, end)));
         }
         self.spells.sort_by_key(|spell| (spell.from_ns, spell.component));
+        self.check();
         self.spells
     }
 
@@ -222,7 +222,7 @@ impl Health {
         // What was slow is over, and must not be held against it again.
         member.steps.clear();
         if self.spells.len() < SPELLS_MAX {
-            self.spells.push(spell);
+            self.spells.extend(spell);
         }
     }
 
@@ -254,6 +254,7 @@ impl Health {
             assert!(member.steps.len() <= LOOKS_MAX && member.past.len() <= PAST_MAX);
         }
         assert!(self.spells.len() <= SPELLS_MAX);
+        assert!(self.spells.iter().all(|spell| spell.to_ns > Some(spell.from_ns)));
     }
 }
 

@@ -135,22 +135,28 @@ impl Member {
     }
 
     /// The spell, ended where it stopped being slow: from there on, what it did beyond what is slow
-    /// adds up. If it has not, now.
-    pub(super) fn ended(&self, spell: Spell, now_ns: u64) -> Spell {
+    /// adds up. If it has not, now. Nothing is left of one that was over when it began: looks of
+    /// steps as large as chance may make them say both.
+    pub(super) fn ended(&self, spell: Spell, now_ns: u64) -> Option<Spell> {
         let reference = self.compared.unwrap_or(0.0);
         let middle = (spell.factor().map_or(0.0, |factor| 1.0 / factor) + 1.0) / 2.0;
         let fair = middle * reference;
         let turn = self.turn(AGE_MAX_NS, |step| step.work() - fair * step.busy_ns as f64);
         let well = || self.steps.range(turn..);
         let well_ns: u64 = well().map(|step| step.busy_ns).sum();
-        let Some(first) = well().next().filter(|_| well_ns >= PEER_EVIDENCE_NS) else {
-            return Spell { to_ns: Some(now_ns.max(spell.from_ns)), ..spell };
-        };
-        let to_ns = Some(first.at_ns.saturating_sub(LOOK_NS).max(spell.from_ns));
+        let first = well().next().filter(|_| well_ns >= PEER_EVIDENCE_NS);
+        let to_ns = first.map_or(now_ns, |first| first.at_ns.saturating_sub(LOOK_NS));
+        if to_ns <= spell.from_ns {
+            return None;
+        }
+        let ended = Spell { to_ns: Some(to_ns), ..spell };
+        if first.is_none() {
+            return Some(ended);
+        }
         let work = spell.work - well().map(Step::work).sum::<f64>();
         let expected = spell.expected - reference * well_ns as f64;
         let whole = work >= 0.0 && expected > work;
-        if whole { Spell { to_ns, work, expected, ..spell } } else { Spell { to_ns, ..spell } }
+        Some(if whole { Spell { work, expected, ..ended } } else { ended })
     }
 
     /// Where in the latest looks, of so much busy time at most, what is gained began to add up.
