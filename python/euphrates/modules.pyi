@@ -102,6 +102,23 @@ def count() -> ModuleCall:
     Output: one row with one column `count` (int64).
     """
 
+def divide(
+    by: Sequence[str | PathLike[str] | Mapping[str, Any]] | Var,
+) -> ModuleCall:
+    """Gives each row to the output that has its range of keys, of ranges of one size.
+
+    As many outputs as are attached; the first has the least keys. Ranges are parts of all that
+    the type of the key could hold, not of what there is: right for keys that are spread evenly
+    over it, as those of the sort benchmark. `by` is written as for `sort`. Use `partition` for
+    ranges that follow the data and go to whoever is free; this is for comparison with what does
+    neither.
+
+    Options:
+
+    by
+        The columns, most significant first.
+    """
+
 def exec(
     command: str | PathLike[str] | Sequence[str | PathLike[str]] | Var,
     *,
@@ -285,6 +302,22 @@ def map(
         an empty batch if absent.
     arguments
         More arguments for every call, by name.
+    """
+
+def merge(
+    by: Sequence[str | PathLike[str] | Mapping[str, Any]] | Var,
+) -> ModuleCall:
+    """Makes one sorted stream of several.
+
+    As many inputs as are attached, each a stream sorted by `by`, which is written as for
+    `sort`; one that is not is an error that names the row. Of records with equal keys, those of
+    the earlier input come first. A batch of each input is held, so the memory does not depend
+    on how much there is.
+
+    Options:
+
+    by
+        The columns, most significant first.
     """
 
 def partition(
@@ -580,6 +613,7 @@ __all__ = [
     "copy_in",
     "copy_out",
     "count",
+    "divide",
     "exec",
     "filter",
     "from_arrow",
@@ -587,6 +621,7 @@ __all__ = [
     "join",
     "limit",
     "map",
+    "merge",
     "partition",
     "project",
     "python",
