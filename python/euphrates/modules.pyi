@@ -329,10 +329,11 @@ def partition(
     """Keeps its input in partitions, each of one range of keys, for whoever is free.
 
     Its output is keyed: a consumer takes a whole partition, sorted, when it has time, and the
-    partitions are in the order of their keys. There are many, of about 16 MiB each, cut where
-    samples of the data say, so that skewed keys make no large one. With `together`, records of
-    equal keys are in one partition, however large it gets: for modules that work on groups.
-    What does not fit the memory goes to scratch. `by` is written as for `sort`.
+    partitions are in the order of their keys. There are many, of at most about 16 MiB and
+    smaller towards the end, cut where samples of the data say, so that skewed keys make no
+    large one. With `together`, records of equal keys are in one partition, however large it
+    gets: for modules that work on groups. What does not fit the memory goes to scratch. `by` is
+    written as for `sort`.
 
     Options:
 
