@@ -76,21 +76,28 @@ def merge_tree(
     by: Sequence[Any],
     workers: Sequence[str],
     *,
+    disks: Sequence[str] | None = None,
     memory: int | float | str = "160MiB",
 ) -> Variant:
     """The Beowulf's mergesort: every worker sorts its part, and a tree of workers merges the sorted
     parts, in a memory that does not depend on how much there is (Beowulf, 3.2).
 
-    `read(at)` is the part of the worker `at`. `memory` is what a process has; a part beyond it is
-    sorted through scratch. Each node of the tree holds a batch of each input. The last two workers
-    write: in the paper both merge everything and write half of it, here they take turns with what
-    one has merged.
+    `read(at)` is the part of the worker `at`. `disks` are the workers that read the parts and write
+    the result, if those that sort do not, one for each (Beowulf, 4.3). `memory` is what a process
+    has; a part beyond it is sorted through scratch. Each node of the tree holds a batch of each
+    input. The last two workers write: in the paper both merge everything and write half of it, here
+    they take turns with what one has merged.
     """
     _check(workers)
+    disks = workers if disks is None else disks
+    if len(disks) != len(workers):
+        raise UsageError(
+            f"{len(workers)} workers sort, and {len(disks)} have disks", remedy="name as many"
+        )
     flow = Flow("merge tree")
     level = []
     for at, worker in enumerate(workers):
-        part = flow.place(read(at), count=1, workers=[worker], id=f"read{at}")
+        part = flow.place(read(at), count=1, workers=[disks[at]], id=f"read{at}")
         level.append(flow.place(modules.sort(by), count=1, workers=[worker], id=f"sort{at}"))
         flow.attach(part, level[at])
     merges = 0
@@ -104,7 +111,7 @@ def merge_tree(
             level.append(merge)
             merges += 1
         level.extend(pairs[len(level) * 2 :])
-    last = list(workers[-2:])
+    last = list(disks[-2:])
     flow.attach(level[0], flow.place(write, count=len(last), workers=last, id="write"))
     return Variant(flow, {"queues": "static", "memory": memory})
 

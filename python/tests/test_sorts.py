@@ -134,3 +134,10 @@ def test_workers_are_named() -> None:
     for wrong in ([], "w0"):
         with pytest.raises(eu.UsageError, match="no workers are named"):
             sorts.merge_tree(lambda at: eu.generate("integers", rows=1), eu.count(), ["n"], wrong)
+
+
+def test_as_many_have_disks_as_sort() -> None:
+    with pytest.raises(eu.UsageError, match="3 workers sort, and 1 have disks"):
+        sorts.merge_tree(
+            lambda at: eu.generate("integers", rows=1), eu.count(), ["n"], NAMES, disks=["w0"]
+        )

@@ -30,9 +30,9 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     detail: "Its output is keyed: a consumer takes a whole partition, sorted, when it has time, \
              and the partitions are in the order of their keys. There are many, of at most about \
              16 MiB and smaller towards the end, cut where samples of the data say, so that \
-             skewed keys make no large one. With `together`, records of equal keys are in one partition, however large it gets: for \
-             modules that work on groups. What does not fit the memory goes to scratch. `by` is \
-             written as for `sort`.",
+             skewed keys make no large one. With `together`, records of equal keys are in one \
+             partition, however large it gets: for modules that work on groups. What does not \
+             fit the memory goes to scratch. `by` is written as for `sort`.",
     inputs: IN,
     outputs: OUT,
     order: Order::Any,
