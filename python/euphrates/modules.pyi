@@ -238,12 +238,12 @@ def join(
 ) -> ModuleCall:
     """Joins its inputs `left` and `right` by equal keys.
 
-    The right is held in memory, as a table, and what does not fit goes to scratch; the left
-    streams by. Make the right the smaller side, or say `build`: `"left"`. Nulls match nothing,
-    NaN matches NaN. Columns of the left come first, then those of the right but its keys; keys
-    come once, with the value of whichever side has one. Nothing is read of the side that
-    streams by before the other has ended, so both must not come from one `tee`. The output has
-    no order.
+    One side is held in memory, as a table, and what does not fit goes to scratch; the other
+    streams by. It is the right that is held, unless less is read for the left or `build` says
+    so. Nulls match nothing, NaN matches NaN. Columns of the left come first, then those of the
+    right but its keys; keys come once, with the value of whichever side has one. Nothing is
+    read of the side that streams by before the other has ended, so both must not come from one
+    `tee`. The output has no order.
 
     Options:
 
@@ -254,7 +254,8 @@ def join(
     where
         A condition in SQL that a pair must meet besides, over the columns of both sides.
     build
-        The side that is held, best the smaller one. `auto` is the right.
+        The side that is held, best the smaller one. `auto` is that of which less is read, and
+        the right if that is not known.
     suffix
         Stands behind names of the right that the left has too.
     """

@@ -139,7 +139,8 @@ def joined(
     """
     token, address = folder / "token", f"{hosts.outside}:7432"
     euphrates = [sys.executable, "-m", "euphrates"]
-    subprocess.run([*euphrates, "token", token], check=True)
+    if not token.exists():
+        subprocess.run([*euphrates, "token", token], check=True)
     own = ["worker", "--join", address, "--token-file", token, "--cores", "1"]
     opened: list[eu.Cluster] = []
 

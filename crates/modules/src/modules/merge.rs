@@ -87,6 +87,10 @@ impl Placed for Merge {
         self.config.by.iter().map(SortKey::to_string).collect()
     }
 
+    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
+        inputs.iter().copied().sum()
+    }
+
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         let form = self.form.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (schema, encoder) = form.clone().expect("schemas() has been called");

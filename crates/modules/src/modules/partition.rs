@@ -88,6 +88,10 @@ impl Placed for Partition {
         Some(self)
     }
 
+    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
+        inputs[0]
+    }
+
     fn is_ordered(&self, _: bool, _: bool) -> bool {
         true
     }

@@ -43,6 +43,10 @@ impl Placed for Union {
         Ok(vec![Arc::new(agreed(inputs)?)])
     }
 
+    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
+        inputs.iter().copied().sum()
+    }
+
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         Ok(Box::new(|ports: &mut Ports| {
             let mut live: Vec<usize> = (0..ports.inputs()).collect();
