@@ -259,6 +259,7 @@ def draw(axes: Any, results: dict[str, Any]) -> None:
         axes[3].bar_label(bars, [f"{one:.0f}" for one in took], fontsize="x-small")
     axes[3].set(title="figure 6", xlabel="sort, and have disks", ylabel="seconds")
     axes[3].set_xticks(range(len(PLACES)), PLACES)
+    axes[1].set_ylim(top=1.4 * axes[1].get_ylim()[1])
     for axis in axes:
         axis.set_ylim(bottom=0)
         axis.legend(frameon=False, fontsize="x-small")
