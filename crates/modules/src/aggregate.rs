@@ -1,0 +1,15 @@
+//! The machinery of grouping: how it is written, plans, keys and groups, states, and what is done
+//! before the exchange and behind it. The modules themselves are `modules/pre_aggregate.rs` and
+//! `modules/aggregate.rs`.
+
+pub mod before;
+pub mod groups;
+pub mod keys;
+pub mod merging;
+pub mod plan;
+pub mod spelling;
+pub mod states;
+pub mod table;
+
+#[cfg(test)]
+mod tests;
