@@ -102,10 +102,9 @@ pub fn parse(text: &str) -> Result<(Function, Option<String>)> {
     let names = FUNCTIONS.iter().map(|(name, _)| *name);
     let found = FUNCTIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     let Some((_, function)) = found else {
-        let error = unknown("function", name, names);
         return Err(match name.eq_ignore_ascii_case("mean") {
-            true => error.remedy("did you mean `avg`?"),
-            false => error,
+            true => Error::usage("no function named `mean`").remedy("did you mean `avg`?"),
+            false => unknown("function", name, names),
         });
     };
     let distinct = inside.get(..8).filter(|word| word.eq_ignore_ascii_case("distinct"));
