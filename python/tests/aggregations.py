@@ -13,7 +13,11 @@ PRICES = {
     "discount": "avg(l_discount)",
     "rows": "count()",
 }
-DATES = {"low": "min(l_shipdate)", "high": "max(l_receiptdate)", "modes": "count(distinct l_shipmode)"}
+DATES = {
+    "low": "min(l_shipdate)",
+    "high": "max(l_receiptdate)",
+    "modes": "count(distinct l_shipmode)",
+}
 TPCH: dict[str, tuple[list[str], dict[str, str]]] = {
     "pricing summary": (["l_returnflag", "l_linestatus"], PRICES),
     "by order": (["l_orderkey"], {"rows": "count()", "quantity": "sum(l_quantity)"}),
@@ -44,7 +48,9 @@ def wrong(con: Any, by: list[str], values: dict[str, str]) -> str | None:
             return f"abs({one} - {other}) <= 1e-9 * greatest(1, abs({other}))"
         return f"f.{name} is not distinct from w.{name}"
 
-    rows = [con.sql(f"select count(*) from {name}").fetchall()[0][0] for name in ("found", "wanted")]
+    rows = [
+        con.sql(f"select count(*) from {name}").fetchall()[0][0] for name in ("found", "wanted")
+    ]
     if rows[0] != rows[1]:
         return f"{rows[0]} rows instead of {rows[1]}"
     met = [f"f.{name} is not distinct from w.{name}" for name in by]

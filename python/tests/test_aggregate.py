@@ -152,7 +152,9 @@ def test_every_type(kind: str) -> None:
     values = (NUMBERS | OTHERS)[kind]
     twice = pa.concat_arrays([values, values.slice(1)])
     table = pa.table({"x": twice, "g": ["a", "b", "a", "a", "c", "c", "b"]})
-    wanted = ALL if kind in NUMBERS else {n: w for n, w in ALL.items() if w[:3] not in ("sum", "avg")}
+    wanted = (
+        ALL if kind in NUMBERS else {n: w for n, w in ALL.items() if w[:3] not in ("sum", "avg")}
+    )
     check(table, ["g"], wanted)
     check(table, [], wanted)
     check(table, ["x", "g"], {"n": "count()"})
@@ -258,7 +260,7 @@ def test_what_is_wrong_is_told_before_the_start(
 
 def test_a_sum_that_is_too_large_is_an_error() -> None:
     table = pa.table({"x": [2**62, 2**62]})
-    with pytest.raises(eu.Error, match="the sum `total` is too large for Int64"):
+    with pytest.raises(eu.FlowError, match="the sum `total` is too large for Int64"):
         aggregated(table, [], {"total": "sum(x)"})
     found = aggregated(table, [], {"total": "sum(cast(x as decimal(38, 0)))"})
     assert found["total"].to_pylist() == [decimal.Decimal(2**63)]
@@ -281,6 +283,16 @@ def test_the_flow_can_be_spelled_out_and_drawn() -> None:
 
 def test_from_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("k,v\na,1\nb,2\na,3\n")
-    words = ["aggregate", "in.csv", "out.csv", "--by", "k", "--value", "t=sum(v)", "--value", "n=count()"]
+    words = [
+        "aggregate",
+        "in.csv",
+        "out.csv",
+        "--by",
+        "k",
+        "--value",
+        "t=sum(v)",
+        "--value",
+        "n=count()",
+    ]
     subprocess.run([EUPHRATES, *words], cwd=tmp_path, check=True, capture_output=True)
     assert sorted((tmp_path / "out.csv").read_text().split()) == ["a,4,2", "b,2,1", "k,t,n"]
