@@ -39,13 +39,13 @@ def sql(by: list[str], values: dict[str, str], table: str = "t") -> str:
     return f"select {', '.join([*by, *chosen])} from {table}{grouped}"
 
 
-def wrong(con: Any, by: list[str], values: dict[str, str]) -> str | None:
-    """What is wrong with the table `found`, if it should be `wanted`; sums nearly."""
+def wrong(con: Any, by: list[str], values: dict[str, str], nearly: float = 1e-9) -> str | None:
+    """What is wrong with the table `found`, if it should be `wanted`; sums and means nearly."""
 
     def same(name: str, what: str) -> str:
         if what.startswith(("sum", "avg")):
             one, other = f"f.{name}::double", f"w.{name}::double"
-            return f"abs({one} - {other}) <= 1e-9 * greatest(1, abs({other}))"
+            return f"abs({one} - {other}) <= {nearly} * greatest(1, abs({other}))"
         return f"f.{name} is not distinct from w.{name}"
 
     rows = [

@@ -13,9 +13,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from aggregations import TPCH, sql, wrong
 
 import euphrates as eu
+from aggregations import TPCH, sql, wrong
 
 EUPHRATES = str(Path(sys.executable).with_name("euphrates"))
 

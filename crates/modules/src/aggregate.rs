@@ -7,6 +7,7 @@ pub mod groups;
 pub mod keys;
 pub mod merging;
 pub mod plan;
+pub mod shortcuts;
 pub mod spelling;
 pub mod states;
 pub mod table;

@@ -1,5 +1,5 @@
-//! Rows that an instance holds by the hash of a key: in memory as they came, in memory by parts, and
-//! on scratch by parts.
+//! Rows that an instance holds by the hash of a key: in memory as they came, in memory by parts,
+//! and on scratch by parts.
 //!
 //! Nothing is dealt to parts as long as all fits: a join in memory pays nothing for those that do
 //! not fit. Parts go to scratch from the last to the first, so those that stay are the same at all

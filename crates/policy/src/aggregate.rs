@@ -1,4 +1,4 @@
-//! The decisions of grouping: what the step before the exchange is worth, and what is taken at once.
+//! The decisions of grouping: what the step before the exchange is worth, and what is taken then.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;

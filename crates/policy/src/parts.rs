@@ -1,5 +1,5 @@
-//! The decisions of modules that deal rows to parts by a hash: how many there are, and which of them
-//! go to scratch.
+//! The decisions of modules that deal rows to parts by a hash: how many there are, and which go to
+//! scratch.
 
 use alloc::vec::Vec;
 

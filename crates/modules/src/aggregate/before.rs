@@ -53,14 +53,14 @@ impl Before {
             let column = values[self.plan.distinct[number].0].as_ref();
             self.add_different(number, &columns, column.expect("it is of something"), put)?;
         }
-        let keys = self.plan.form.keys(columns, batch.num_rows())?;
+        let rows = batch.num_rows();
         if self.passing > 0 {
-            self.passing = self.passing.saturating_sub(batch.num_rows());
-            self.passed_rows += batch.num_rows();
-            return put(self.table.pass(keys, &values)?);
+            self.passing = self.passing.saturating_sub(rows);
+            self.passed_rows += rows;
+            return put(self.table.pass(self.plan.form.keys(columns, rows)?, &values)?);
         }
         let table = &mut self.table;
-        table.add(&keys, &values)?;
+        table.add(columns, rows, &values)?;
         match next(table.rows(), table.groups(), table.bytes(), self.share_bytes) {
             Next::Fill => return Ok(()),
             Next::HandOn => {}
@@ -82,7 +82,7 @@ impl Before {
             return put(different.pass(keys, values)?);
         }
         different.add(keys, values)?;
-        match next(different.rows(), different.len(), different.bytes(), self.share_bytes) {
+        match next(different.rows(), different.count(), different.bytes(), self.share_bytes) {
             Next::Fill => return Ok(()),
             Next::HandOn => {}
             Next::PassOn(rows) => *passing = rows,

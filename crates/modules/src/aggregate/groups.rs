@@ -80,9 +80,16 @@ impl Groups {
             Known::Bytes(ends, bytes) => size_of_val(ends.as_slice()) + bytes.len(),
         };
         let group_bytes = SLOTS_PER_GROUP * size_of::<Slot>() + size_of::<u64>();
-        self.len() * group_bytes
-            + self.column_bytes
-            + known
+        self.len() * group_bytes + self.column_bytes + known
+    }
+
+    /// Makes room for so many more groups, rather than by and by.
+    pub fn reserve(&mut self, more: usize) {
+        let slots = ((self.len() + more) * 2).next_power_of_two();
+        if slots > self.slots.len() {
+            let Groups { slots: own, hashes, fresh, .. } = self;
+            Finder { slots: own, hashes, fresh }.grow(slots);
+        }
     }
 
     /// The number of each row's group; groups that are new get the next ones.
@@ -208,11 +215,16 @@ impl Finder<'_> {
         is: impl Fn(&K, usize, usize) -> bool,
         keep: impl Fn(&mut K, usize),
     ) {
+        let (mut last, mut group) = (0, NONE);
         for (row, hash) in hashes.iter().enumerate() {
             if let Some(ahead) = hashes.get(row + PREFETCH) {
                 prefetch(self.slots, *ahead as usize & (self.slots.len() - 1));
             }
-            numbers.push(self.find_one(*hash, row, known, &is, &keep));
+            // Rows of one group are often neighbours.
+            if *hash != last || group == NONE || !is(known, group as usize, row) {
+                (last, group) = (*hash, self.find_one(*hash, row, known, &is, &keep));
+            }
+            numbers.push(group);
         }
     }
 
@@ -243,14 +255,14 @@ impl Finder<'_> {
         self.fresh.push(row as u32);
         keep(known, row);
         if self.hashes.len() * 2 > self.slots.len() {
-            self.grow();
+            self.grow(self.slots.len() * 2);
         }
         group
     }
 
     #[cold]
-    fn grow(&mut self) {
-        let slots = vec![EMPTY; self.slots.len() * 2];
+    fn grow(&mut self, slots: usize) {
+        let slots = vec![EMPTY; slots];
         let mask = slots.len() - 1;
         for slot in std::mem::replace(self.slots, slots).into_iter().filter(|s| s.group != NONE) {
             let mut at = slot.hash as usize & mask;

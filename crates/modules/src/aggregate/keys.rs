@@ -18,7 +18,7 @@ use crate::hashing::hash_rows;
 use crate::sort::values::fixed_values;
 
 /// Bytes of a packed key at most.
-const PACKED_BYTES_MAX: usize = 16;
+pub const PACKED_BYTES_MAX: usize = 16;
 /// In place of a length: null.
 const NULL: u32 = u32::MAX;
 
@@ -135,7 +135,7 @@ fn plain_of_half(column: &ArrayRef) -> ArrayRef {
 }
 
 /// The bytes of a value, if all values of this type have as many.
-fn width(data_type: &DataType) -> Option<usize> {
+pub fn width(data_type: &DataType) -> Option<usize> {
     match data_type {
         DataType::FixedSizeBinary(width) => Some(*width as usize),
         DataType::Boolean => None,
@@ -143,21 +143,23 @@ fn width(data_type: &DataType) -> Option<usize> {
     }
 }
 
-/// Values side by side, and whether they are null in the last byte.
-fn pack(columns: &[ArrayRef], widths: &[usize], rows: usize) -> Vec<u128> {
+/// Values side by side, each in a place of so many bytes, and in the last one whether they are null.
+/// A value may have more bytes than its place if these are zero.
+pub fn pack(columns: &[ArrayRef], widths: &[usize], rows: usize) -> Vec<u128> {
     let mut packed = vec![0u128; rows];
     let mut at = 0;
     for (number, (column, width)) in columns.iter().zip(widths).enumerate() {
-        let values = fixed_values(column, *width);
-        match width {
+        let own = self::width(column.data_type()).unwrap_or(*width);
+        let values = fixed_values(column, own);
+        match own {
             1 => pack_one::<1>(&values, at, &mut packed),
             2 => pack_one::<2>(&values, at, &mut packed),
             4 => pack_one::<4>(&values, at, &mut packed),
             8 => pack_one::<8>(&values, at, &mut packed),
             width => {
-                for (key, value) in packed.iter_mut().zip(values.chunks_exact((*width).max(1))) {
+                for (key, value) in packed.iter_mut().zip(values.chunks_exact(width.max(1))) {
                     let mut wide = [0; PACKED_BYTES_MAX];
-                    wide[..*width].copy_from_slice(value);
+                    wide[..width].copy_from_slice(value);
                     *key |= u128::from_le_bytes(wide) << (at * 8);
                 }
             }

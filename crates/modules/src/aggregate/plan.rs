@@ -1,5 +1,5 @@
-//! What is to be computed, worked out from a configuration and the schema of the records, or that of
-//! the states they have become.
+//! What is to be computed, worked out from a configuration and the schema of the records, or of the
+//! states they have become.
 
 use std::collections::HashMap;
 use std::sync::Arc;

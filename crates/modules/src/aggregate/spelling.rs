@@ -1,4 +1,4 @@
-//! What is asked for, as people write it: `"sum(price * (1 - discount))"`, `"count(distinct city)"`.
+//! What is asked for, as people write it: `"sum(price * discount)"`, `"count(distinct city)"`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -161,7 +161,7 @@ mod tests {
             ("sum(a) / 2", "is not one function of something"),
             ("sun(a)", "did you mean `sum`?"),
             ("mean(a)", "did you mean `avg`?"),
-            ("median(a)", "known: count, sum, min, max, avg"),
+            ("everything(a)", "known: count, sum, min, max, avg"),
             ("sum()", "does not say of what"),
             ("sum(distinct a)", "cannot be computed"),
             ("count(distinct)", "cannot be computed"),

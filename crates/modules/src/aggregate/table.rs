@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
-use arrow::compute::filter;
-use arrow::datatypes::DataType;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
+use arrow::compute::{filter, take};
+use arrow::datatypes::{DataType, UInt64Type};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::Result;
 
 use super::groups::Groups;
 use super::keys::{Form, Keys};
 use super::plan::Plan;
+use super::shortcuts::Shortcuts;
 use super::spelling::Function;
 use super::states::State;
 use crate::hashing::hash_rows;
@@ -20,6 +21,7 @@ pub struct Table {
     plan: Arc<Plan>,
     groups: Groups,
     states: Vec<Box<dyn State>>,
+    shortcuts: Option<Shortcuts>,
     numbers: Vec<u32>,
     rows: usize,
 }
@@ -28,7 +30,9 @@ impl Table {
     /// An empty one.
     pub fn new(plan: Arc<Plan>) -> Table {
         let (groups, states) = (Groups::new(plan.key_types()), plan.start());
-        Table { plan, groups, states, numbers: vec![], rows: 0 }
+        let has = plan.form == Form::Bytes;
+        let shortcuts = has.then(|| Shortcuts::new(&plan.key_types())).flatten();
+        Table { plan, groups, states, shortcuts, numbers: vec![], rows: 0 }
     }
 
     /// How many groups it has.
@@ -47,10 +51,33 @@ impl Table {
     }
 
     /// Adds rows: their keys, and what each value is computed of.
-    pub fn add(&mut self, keys: &Keys, values: &[Option<ArrayRef>]) -> Result<()> {
-        self.groups.find(keys, &mut self.numbers)?;
-        self.rows += keys.hashes.len();
+    pub fn add(
+        &mut self,
+        keys: Vec<ArrayRef>,
+        rows: usize,
+        values: &[Option<ArrayRef>],
+    ) -> Result<()> {
+        self.rows += rows;
+        if !self.find_shortly(&keys)? {
+            let keys = self.plan.form.keys(keys, rows)?;
+            self.groups.find(&keys, &mut self.numbers)?;
+        }
         self.add_numbered(self.groups.len(), values)
+    }
+
+    /// Numbers rows by what is known of their keys, if that can be.
+    fn find_shortly(&mut self, keys: &[ArrayRef]) -> Result<bool> {
+        let Some(shortcuts) = &mut self.shortcuts else { return Ok(false) };
+        let Some(fresh) = shortcuts.find(keys, &mut self.numbers) else { return Ok(false) };
+        let rows = UInt32Array::from(fresh.to_vec());
+        let mut groups = vec![];
+        if !rows.is_empty() {
+            let keys = keys.iter().map(|column| Ok(take(column, &rows, None)?));
+            let keys = self.plan.form.keys(keys.collect::<Result<_>>()?, rows.len())?;
+            self.groups.find(&keys, &mut groups)?;
+        }
+        shortcuts.resolve(&groups, &mut self.numbers);
+        Ok(true)
     }
 
     /// Rows as they travel, each a group of its own. The table must be empty.
@@ -79,6 +106,8 @@ impl Table {
         let columns = batch.columns();
         let (keys, states) = columns[1..].split_at(self.plan.keys.len());
         let keys = self.plan.form.keys_with(keys.to_vec(), hashes_of(batch))?;
+        // They have been grouped before: most are of groups that are new here.
+        self.groups.reserve(batch.num_rows());
         self.groups.find(&keys, &mut self.numbers)?;
         self.rows += batch.num_rows();
         let mut at = 0;
@@ -94,6 +123,7 @@ impl Table {
     /// The groups as they travel; none are left.
     pub fn take(&mut self) -> Result<RecordBatch> {
         self.rows = 0;
+        self.shortcuts.iter_mut().for_each(Shortcuts::clear);
         let states = self.take_states()?;
         let (hashes, keys) = self.groups.take()?;
         self.plan.of_groups(hashes, keys, states)
@@ -144,7 +174,7 @@ impl Different {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.groups.len()
     }
 
@@ -215,6 +245,5 @@ fn valid(keys: &[ArrayRef], values: &ArrayRef) -> Result<Vec<ArrayRef>> {
 }
 
 fn hashes_of(batch: &RecordBatch) -> Vec<u64> {
-    use arrow::array::AsArray;
-    batch.column(0).as_primitive::<arrow::datatypes::UInt64Type>().values().to_vec()
+    batch.column(0).as_primitive::<UInt64Type>().values().to_vec()
 }

@@ -76,7 +76,10 @@ impl Sum for WideSum {
                 },
             ),
             DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) => {
-                let wide = cast(values, &self.data_type)?;
+                let wide = match values.data_type() {
+                    DataType::Decimal128(..) => values.clone(),
+                    _ => cast(values, &self.data_type)?,
+                };
                 let wide = wide.as_primitive::<Decimal128Type>();
                 add_all(wide, groups, &mut self.seen, |group, value| {
                     let (sum, over) = self.sums[group].overflowing_add(value);
