@@ -6,6 +6,7 @@ pub mod before;
 pub mod groups;
 pub mod keys;
 pub mod merging;
+pub mod numbering;
 pub mod plan;
 pub mod shortcuts;
 pub mod spelling;

@@ -1,15 +1,17 @@
-//! Groups by keys of short text, known again without hashing, spelling and comparing them.
+//! Groups by keys with text, known again without hashing, spelling and comparing whole keys.
 //!
-//! Where there are few groups, most rows have a key that has been seen. If all text of a batch is
-//! short, keys are packed into sixteen bytes each, and looked up in a small table; only those that
-//! are not there go the long way, each once.
+//! Where there are few groups, most rows have a key that has been seen. So keys are packed into
+//! sixteen bytes each, and looked up in a small table; only those that are not there go the long
+//! way, each once. Text that is short is packed as it is; of a column with longer text, each value
+//! gets a number.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray, UInt16Array, UInt64Array};
 use arrow::datatypes::DataType;
 
 use super::keys::{PACKED_BYTES_MAX, pack, width};
+use crate::hashing::of_bytes;
 
 /// With more keys than this, the long way is no longer than this one.
 const KEYS_MAX: usize = 1 << 11;
@@ -20,6 +22,8 @@ const NONE: u32 = u32::MAX;
 pub struct Shortcuts {
     /// The bytes of each column.
     widths: Vec<usize>,
+    /// Of columns with longer text, the numbers of values.
+    named: Vec<Option<Names>>,
     slots: Vec<(u128, u32)>,
     /// The groups of keys, in the order they came.
     groups: Vec<u32>,
@@ -35,14 +39,16 @@ impl Shortcuts {
         let fixed: usize = types.iter().filter_map(width).sum();
         let texts = types.iter().filter(|one| **one == DataType::Utf8).count();
         let all = types.iter().all(|one| width(one).is_some() || *one == DataType::Utf8);
-        // One byte has the bits of nulls, and each text one for its length.
+        // One byte has the bits of nulls, and each text one for its length, or two for its number.
         let left = (PACKED_BYTES_MAX - 1).checked_sub(fixed)?;
         let each = left.checked_div(texts)?.min(size_of::<u64>());
         if !all || types.len() > 8 || each < 2 {
             return None;
         }
         let widths = types.iter().map(|one| width(one).unwrap_or(each)).collect();
-        Some(Shortcuts { widths, slots: vec![], groups: vec![], fresh: vec![], is_full: false })
+        let named = types.iter().map(|_| None).collect();
+        let (slots, groups, fresh) = (vec![], vec![], vec![]);
+        Some(Shortcuts { widths, named, slots, groups, fresh, is_full: false })
     }
 
     /// Forgets all keys.
@@ -88,23 +94,83 @@ impl Shortcuts {
         numbers.iter_mut().for_each(|number| *number = self.groups[*number as usize]);
     }
 
-    /// Keys in sixteen bytes each, if all of them fit.
-    fn packed(&self, columns: &[ArrayRef]) -> Option<Vec<u128>> {
+    /// Keys in sixteen bytes each, unless there are too many different texts.
+    fn packed(&mut self, columns: &[ArrayRef]) -> Option<Vec<u128>> {
         let rows = columns[0].len();
         let mut short = Vec::with_capacity(columns.len());
-        for (column, width) in columns.iter().zip(&self.widths) {
-            short.push(match column.data_type() {
-                DataType::Utf8 => words(column, *width)?,
-                _ => column.clone(),
-            });
+        for (number, column) in columns.iter().enumerate() {
+            let Some(texts) = column.as_string_opt::<i32>() else {
+                short.push(column.clone());
+                continue;
+            };
+            if self.named[number].is_none() {
+                if let Some(words) = words(texts, self.widths[number]) {
+                    short.push(words);
+                    continue;
+                }
+                // What is known of keys with this text as it is would be of no more use.
+                self.clear();
+                self.named[number] = Some(Names::new());
+            }
+            let numbered = self.named[number].as_mut().and_then(|names| names.numbers(texts));
+            self.is_full |= numbered.is_none();
+            short.push(numbered?);
         }
         Some(pack(&short, &self.widths, rows))
     }
 }
 
-/// Text as numbers, of whose bytes so many count: its length, and then it.
-fn words(column: &ArrayRef, width: usize) -> Option<ArrayRef> {
-    let texts = column.as_string::<i32>();
+/// Different texts, each with a number.
+struct Names {
+    slots: Vec<(u64, u32)>,
+    ends: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Names {
+    fn new() -> Names {
+        Names { slots: vec![(0, NONE); SLOTS], ends: vec![0], bytes: vec![] }
+    }
+
+    /// The number of each text, unless there are too many.
+    fn numbers(&mut self, texts: &StringArray) -> Option<ArrayRef> {
+        let (offsets, values) = (texts.value_offsets(), texts.value_data());
+        let mut numbers = Vec::with_capacity(texts.len());
+        for pair in offsets.windows(2) {
+            let text = &values[pair[0] as usize..pair[1] as usize];
+            let hash = of_bytes(text);
+            let mut at = hash as usize % SLOTS;
+            let number = loop {
+                match self.slots[at] {
+                    (_, NONE) => break self.name(at, hash, text)?,
+                    (other, number) if other == hash && self.text(number) == text => break number,
+                    _ => at = (at + 1) % SLOTS,
+                }
+            };
+            numbers.push(number as u16);
+        }
+        Some(Arc::new(UInt16Array::new(numbers.into(), texts.nulls().cloned())))
+    }
+
+    fn name(&mut self, slot: usize, hash: u64, text: &[u8]) -> Option<u32> {
+        let number = self.ends.len() - 1;
+        if number == KEYS_MAX {
+            return None;
+        }
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len());
+        self.slots[slot] = (hash, number as u32);
+        Some(number as u32)
+    }
+
+    #[inline(always)]
+    fn text(&self, number: u32) -> &[u8] {
+        &self.bytes[self.ends[number as usize]..self.ends[number as usize + 1]]
+    }
+}
+
+/// Text as numbers, of whose bytes so many count: its length, and then it. `None` if one is longer.
+fn words(texts: &StringArray, width: usize) -> Option<ArrayRef> {
     let (offsets, bytes) = (texts.value_offsets(), texts.value_data());
     if offsets.windows(2).any(|pair| pair[1] - pair[0] >= width as i32) {
         return None;

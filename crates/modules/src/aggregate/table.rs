@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
-use arrow::compute::{filter, take};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::compute::filter;
 use arrow::datatypes::{DataType, UInt64Type};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::Result;
 
-use super::groups::Groups;
-use super::keys::{Form, Keys};
+use super::keys::Keys;
+use super::numbering::Numbering;
 use super::plan::Plan;
-use super::shortcuts::Shortcuts;
 use super::spelling::Function;
 use super::states::State;
 use crate::hashing::hash_rows;
@@ -19,25 +18,21 @@ use crate::hashing::hash_rows;
 /// Groups with the states of all their values.
 pub struct Table {
     plan: Arc<Plan>,
-    groups: Groups,
+    numbering: Numbering,
     states: Vec<Box<dyn State>>,
-    shortcuts: Option<Shortcuts>,
-    numbers: Vec<u32>,
     rows: usize,
 }
 
 impl Table {
     /// An empty one.
     pub fn new(plan: Arc<Plan>) -> Table {
-        let (groups, states) = (Groups::new(plan.key_types()), plan.start());
-        let has = plan.form == Form::Bytes;
-        let shortcuts = has.then(|| Shortcuts::new(&plan.key_types())).flatten();
-        Table { plan, groups, states, shortcuts, numbers: vec![], rows: 0 }
+        let (numbering, states) = (Numbering::new(plan.key_types()), plan.start());
+        Table { plan, numbering, states, rows: 0 }
     }
 
     /// How many groups it has.
     pub fn groups(&self) -> usize {
-        self.groups.len()
+        self.numbering.groups.len()
     }
 
     /// How many rows have made them.
@@ -47,7 +42,7 @@ impl Table {
 
     /// Bytes of what it holds.
     pub fn bytes(&self) -> usize {
-        self.groups.bytes() + self.states.iter().map(|state| state.bytes()).sum::<usize>()
+        self.numbering.groups.bytes() + self.states.iter().map(|state| state.bytes()).sum::<usize>()
     }
 
     /// Adds rows: their keys, and what each value is computed of.
@@ -58,33 +53,15 @@ impl Table {
         values: &[Option<ArrayRef>],
     ) -> Result<()> {
         self.rows += rows;
-        if !self.find_shortly(&keys)? {
-            let keys = self.plan.form.keys(keys, rows)?;
-            self.groups.find(&keys, &mut self.numbers)?;
-        }
-        self.add_numbered(self.groups.len(), values)
-    }
-
-    /// Numbers rows by what is known of their keys, if that can be.
-    fn find_shortly(&mut self, keys: &[ArrayRef]) -> Result<bool> {
-        let Some(shortcuts) = &mut self.shortcuts else { return Ok(false) };
-        let Some(fresh) = shortcuts.find(keys, &mut self.numbers) else { return Ok(false) };
-        let rows = UInt32Array::from(fresh.to_vec());
-        let mut groups = vec![];
-        if !rows.is_empty() {
-            let keys = keys.iter().map(|column| Ok(take(column, &rows, None)?));
-            let keys = self.plan.form.keys(keys.collect::<Result<_>>()?, rows.len())?;
-            self.groups.find(&keys, &mut groups)?;
-        }
-        shortcuts.resolve(&groups, &mut self.numbers);
-        Ok(true)
+        self.numbering.find(keys, rows)?;
+        self.add_numbered(self.numbering.groups.len(), values)
     }
 
     /// Rows as they travel, each a group of its own. The table must be empty.
     pub fn pass(&mut self, keys: Keys, values: &[Option<ArrayRef>]) -> Result<RecordBatch> {
-        assert!(self.groups.is_empty(), "its groups would get lost");
-        self.numbers.clear();
-        self.numbers.extend(0..keys.hashes.len() as u32);
+        assert!(self.numbering.groups.is_empty(), "its groups would get lost");
+        self.numbering.numbers.clear();
+        self.numbering.numbers.extend(0..keys.hashes.len() as u32);
         self.add_numbered(keys.hashes.len(), values)?;
         let states = self.take_states()?;
         self.plan.of_groups(keys.hashes, keys.columns, states)
@@ -95,7 +72,7 @@ impl Table {
             state.grow(groups);
             // Different values are counted when all are known.
             if self.plan.values[number].kind.function != Function::CountDistinct {
-                state.add(values[number].as_ref(), &self.numbers)?;
+                state.add(values[number].as_ref(), &self.numbering.numbers)?;
             }
         }
         Ok(())
@@ -105,16 +82,15 @@ impl Table {
     pub fn merge(&mut self, batch: &RecordBatch) -> Result<()> {
         let columns = batch.columns();
         let (keys, states) = columns[1..].split_at(self.plan.keys.len());
-        let keys = self.plan.form.keys_with(keys.to_vec(), hashes_of(batch))?;
         // They have been grouped before: most are of groups that are new here.
-        self.groups.reserve(batch.num_rows());
-        self.groups.find(&keys, &mut self.numbers)?;
+        self.numbering.groups.reserve(batch.num_rows());
+        self.numbering.find_hashed(keys.to_vec(), hashes_of(batch))?;
         self.rows += batch.num_rows();
         let mut at = 0;
         for (state, value) in self.states.iter_mut().zip(&self.plan.values) {
             let columns = value.kind.states().len();
-            state.grow(self.groups.len());
-            state.merge(&states[at..at + columns], &self.numbers)?;
+            state.grow(self.numbering.groups.len());
+            state.merge(&states[at..at + columns], &self.numbering.numbers)?;
             at += columns;
         }
         Ok(())
@@ -123,9 +99,8 @@ impl Table {
     /// The groups as they travel; none are left.
     pub fn take(&mut self) -> Result<RecordBatch> {
         self.rows = 0;
-        self.shortcuts.iter_mut().for_each(Shortcuts::clear);
         let states = self.take_states()?;
-        let (hashes, keys) = self.groups.take()?;
+        let (hashes, keys) = self.numbering.take()?;
         self.plan.of_groups(hashes, keys, states)
     }
 
@@ -139,8 +114,8 @@ impl Table {
 
     /// What comes out.
     pub fn finish(mut self) -> Result<RecordBatch> {
-        let rows = self.groups.len();
-        let (_, mut columns) = self.groups.take()?;
+        let rows = self.numbering.groups.len();
+        let (_, mut columns) = self.numbering.take()?;
         for state in &mut self.states {
             columns.push(state.finish()?);
         }
@@ -153,9 +128,7 @@ impl Table {
 pub struct Different {
     plan: Arc<Plan>,
     number: usize,
-    form: Form,
-    groups: Groups,
-    numbers: Vec<u32>,
+    numbering: Numbering,
     rows: usize,
 }
 
@@ -164,8 +137,7 @@ impl Different {
     pub fn new(plan: Arc<Plan>, number: usize) -> Different {
         let mut types: Vec<DataType> = plan.key_types();
         types.push(plan.distinct[number].1.clone());
-        let (form, groups) = (Form::of(&types), Groups::new(types));
-        Different { plan, number, form, groups, numbers: vec![], rows: 0 }
+        Different { plan, number, numbering: Numbering::new(types), rows: 0 }
     }
 
     /// Which value it is of, among all.
@@ -175,7 +147,7 @@ impl Different {
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.groups.len()
+        self.numbering.groups.len()
     }
 
     /// How many rows have made them.
@@ -185,23 +157,21 @@ impl Different {
 
     /// Bytes of what is held.
     pub fn bytes(&self) -> usize {
-        self.groups.bytes()
+        self.numbering.groups.bytes()
     }
 
     /// Adds values of groups with these keys.
     pub fn add(&mut self, keys: &[ArrayRef], values: &ArrayRef) -> Result<()> {
         let columns = valid(keys, values)?;
         let rows = columns[keys.len()].len();
-        let pairs = self.form.keys(columns, rows)?;
         self.rows += rows;
-        self.groups.find(&pairs, &mut self.numbers)
+        self.numbering.find(columns, rows)
     }
 
     /// The same, with hashes that are known of what `take_pairs` has given.
     pub fn add_pairs(&mut self, batch: &RecordBatch) -> Result<()> {
-        let pairs = self.form.keys_with(batch.columns()[1..].to_vec(), hashes_of(batch))?;
         self.rows += batch.num_rows();
-        self.groups.find(&pairs, &mut self.numbers)
+        self.numbering.find_hashed(batch.columns()[1..].to_vec(), hashes_of(batch))
     }
 
     /// Values as they travel, of rows that are not looked at.
@@ -212,14 +182,14 @@ impl Different {
     /// The values as they travel; none are left.
     pub fn take(&mut self) -> Result<RecordBatch> {
         self.rows = 0;
-        let (_, columns) = self.groups.take()?;
+        let (_, columns) = self.numbering.take()?;
         self.travelling(columns)
     }
 
     /// The values with the hashes of themselves, rather than those of groups; none are left.
     pub fn take_pairs(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
         self.rows = 0;
-        self.groups.take()
+        self.numbering.take()
     }
 
     fn travelling(&self, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
