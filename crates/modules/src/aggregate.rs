@@ -4,6 +4,7 @@
 
 pub mod before;
 pub mod groups;
+pub mod kept;
 pub mod keys;
 pub mod merging;
 pub mod numbering;

@@ -143,8 +143,8 @@ pub fn width(data_type: &DataType) -> Option<usize> {
     }
 }
 
-/// Values side by side, each in a place of so many bytes, and in the last one whether they are null.
-/// A value may have more bytes than its place if these are zero.
+/// Values side by side, each in a place of so many bytes, and in the last one which are null. A
+/// value may have more bytes than its place if these are zero.
 pub fn pack(columns: &[ArrayRef], widths: &[usize], rows: usize) -> Vec<u128> {
     let mut packed = vec![0u128; rows];
     let mut at = 0;

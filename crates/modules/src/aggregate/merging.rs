@@ -1,9 +1,9 @@
 //! States of one part merged and finished, however many there are.
 //!
 //! What does not fit is dealt once more, by bits of the hash that have not been used, and each part
-//! of it is finished by itself. Different values are counted before: as they may be many for a
-//! single group, they are dealt by hashes of themselves and of their group, and each part of them
-//! adds to the counts.
+//! of it is finished by itself. Different values are counted before: they come by hashes of
+//! themselves and of their group, for there may be many of a single group, and each part of them
+//! adds to the counts. So the states are merged twice then: by parts of values, and by groups.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use euphrates_policy::aggregate::table_is_full;
 use euphrates_policy::parts::{must_write, part_bits};
 
 use super::plan::Plan;
-use super::table::{Different, Table};
+use super::table::{Different, Table, hashes_of};
 use crate::hashing::hash_rows;
 use crate::store::{Bits, Pieces, Store};
 
@@ -40,6 +40,8 @@ pub struct Merging<'a> {
     pub cancel: &'a Cancel,
     /// What goes to scratch.
     pub spilled: &'a dyn Fn(usize),
+    /// Whether values come out; else states, of groups whose different values have been counted.
+    pub is_last: bool,
 }
 
 impl Merging<'_> {
@@ -52,7 +54,7 @@ impl Merging<'_> {
     ) -> Result<()> {
         let mut groups = Filling { by: self, used, table: self.table()?, store: None };
         let mut different: Vec<DifferentFilling> =
-            (0..self.plan.distinct.len()).map(|number| self.different(number, 0)).collect();
+            (0..self.plan.distinct.len()).map(|number| self.different(number, used)).collect();
         for batch in states {
             self.cancel.check()?;
             let batch = batch?;
@@ -63,8 +65,9 @@ impl Merging<'_> {
             groups.add(&rows_that_are(&batch, what, 0)?)?;
             for (number, filling) in different.iter_mut().enumerate() {
                 let rows = rows_that_are(&batch, what, number as u16 + 1)?;
-                let keys = &rows.columns()[1..][..self.plan.keys.len()];
-                filling.different.add(keys, rows.column(what + 1 + number))?;
+                let mut pairs = rows.columns()[1..][..self.plan.keys.len()].to_vec();
+                pairs.push(rows.column(what + 1 + number).clone());
+                filling.different.add_pairs(hashes_of(&rows), pairs)?;
                 filling.keep_within()?;
             }
         }
@@ -139,7 +142,10 @@ impl Filling<'_> {
 
     fn finish(mut self, put: &mut Sink) -> Result<()> {
         if self.store.is_none() {
-            return put(self.table.finish()?);
+            return put(match self.by.is_last {
+                true => self.table.finish()?,
+                false => self.table.take()?,
+            });
         }
         self.give_away()?;
         let Filling { by, used, store, table } = self;
@@ -214,7 +220,8 @@ impl DifferentFilling<'_> {
             let mut filling = by.different(number, used + bits.bits);
             for batch in pieces.read(part) {
                 by.cancel.check()?;
-                filling.different.add_pairs(&batch?)?;
+                let batch = batch?;
+                filling.different.add_pairs(hashes_of(&batch), batch.columns()[1..].to_vec())?;
                 filling.keep_within()?;
             }
             filling.finish(put)?;

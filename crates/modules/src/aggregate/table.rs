@@ -168,36 +168,33 @@ impl Different {
         self.numbering.find(columns, rows)
     }
 
-    /// The same, with hashes that are known of what `take_pairs` has given.
-    pub fn add_pairs(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.rows += batch.num_rows();
-        self.numbering.find_hashed(batch.columns()[1..].to_vec(), hashes_of(batch))
+    /// The same, with hashes of groups and values that are known.
+    pub fn add_pairs(&mut self, hashes: Vec<u64>, columns: Vec<ArrayRef>) -> Result<()> {
+        self.rows += hashes.len();
+        self.numbering.find_hashed(columns, hashes)
     }
 
     /// Values as they travel, of rows that are not looked at.
     pub fn pass(&self, keys: &[ArrayRef], values: &ArrayRef) -> Result<RecordBatch> {
-        self.travelling(valid(keys, values)?)
+        let columns = valid(keys, values)?;
+        self.travelling(hash_rows(&columns)?, columns)
     }
 
     /// The values as they travel; none are left.
     pub fn take(&mut self) -> Result<RecordBatch> {
-        self.rows = 0;
-        let (_, columns) = self.numbering.take()?;
-        self.travelling(columns)
+        let (hashes, columns) = self.take_pairs()?;
+        self.travelling(hashes, columns)
     }
 
-    /// The values with the hashes of themselves, rather than those of groups; none are left.
+    /// The hashes of groups and values, and they; none are left.
     pub fn take_pairs(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
         self.rows = 0;
         self.numbering.take()
     }
 
-    fn travelling(&self, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    /// They go by hashes of group and value, so that those of one group are anywhere.
+    fn travelling(&self, hashes: Vec<u64>, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
         let values = columns.pop().expect("the value is the last");
-        let hashes = match columns.is_empty() {
-            true => vec![0; values.len()],
-            false => hash_rows(&columns)?,
-        };
         self.plan.of_values(self.number, hashes, columns, values)
     }
 }
@@ -214,6 +211,7 @@ fn valid(keys: &[ArrayRef], values: &ArrayRef) -> Result<Vec<ArrayRef>> {
     }
 }
 
-fn hashes_of(batch: &RecordBatch) -> Vec<u64> {
+/// The first column.
+pub fn hashes_of(batch: &RecordBatch) -> Vec<u64> {
     batch.column(0).as_primitive::<UInt64Type>().values().to_vec()
 }

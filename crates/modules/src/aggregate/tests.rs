@@ -42,7 +42,7 @@ fn aggregated(
     let share = if way == Way::Passed { 0 } else { 1 << 30 };
     let mut before = Before::new(plan.clone(), source, share);
     let put = &mut |batch| -> Result<()> {
-        states.push(Ok(batch));
+        states.push(batch);
         Ok(())
     };
     batches.iter().try_for_each(|batch| before.add(batch, put))?;
@@ -50,19 +50,26 @@ fn aggregated(
     let behind = Arc::new(Plan::of_states(&config, &plan.states)?);
     let (scratch, cancel) = (Arc::new(Scratch::new(&setup())), Cancel::default());
     let spilled = Cell::new(0);
-    let merging = Merging {
-        plan: &behind,
-        scratch: &scratch,
-        share_bytes,
-        cancel: &cancel,
-        spilled: &|bytes| spilled.set(spilled.get() + bytes),
+    let merge = |states: Vec<RecordBatch>, is_last| -> Result<Vec<RecordBatch>> {
+        let merging = Merging {
+            plan: &behind,
+            scratch: &scratch,
+            share_bytes,
+            cancel: &cancel,
+            spilled: &|bytes| spilled.set(spilled.get() + bytes),
+            is_last,
+        };
+        let mut out = vec![];
+        merging.merge(states.into_iter().map(Ok), 0, &mut |batch| {
+            out.push(batch);
+            Ok(())
+        })?;
+        Ok(out)
     };
-    let mut out = vec![];
-    merging.merge(states.into_iter(), 0, &mut |batch| {
-        out.push(batch);
-        Ok(())
-    })?;
-    Ok((out, spilled.get()))
+    if !behind.distinct.is_empty() {
+        states = merge(states, false)?;
+    }
+    Ok((merge(states, true)?, spilled.get()))
 }
 
 fn schema() -> SchemaRef {

@@ -9,18 +9,24 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, batch_bytes, split_batch,
+    Batches, Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, batch_bytes,
+    split_batch,
 };
 use euphrates_io::scratch::Scratch;
+use euphrates_policy::aggregate::table_is_full;
 use euphrates_policy::parts::part_bits;
 use serde_json::{Value, json};
 
+use crate::aggregate::kept::Kept;
 use crate::aggregate::merging::Merging;
 use crate::aggregate::plan::Plan;
 use crate::aggregate::spelling::Config;
+use crate::meeting::meet;
 use crate::stepwise::Gathered;
+use crate::store::{Bits, Store};
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -43,13 +49,16 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config: Config = spec::parse_config(config)?;
-        Ok(Arc::new(Aggregate { config, known: Mutex::default() }))
+        let (known, counted) = (Mutex::default(), Kept::default());
+        Ok(Arc::new(Aggregate { config, known, counted }))
     },
 };
 
 struct Aggregate {
     config: Config,
     known: Mutex<Known>,
+    /// States whose different values have been counted.
+    counted: Kept,
 }
 
 #[derive(Default)]
@@ -71,6 +80,17 @@ impl Placed for Aggregate {
 
     fn partitioner(&self) -> Option<(&'static str, Value)> {
         Some(("pre_aggregate", json!(self.config)))
+    }
+
+    /// If different values are counted, states are merged once more.
+    fn serves(&self) -> Option<SchemaRef> {
+        let plan = self.lock().plan.clone()?;
+        (!plan.distinct.is_empty()).then(|| plan.states.clone())
+    }
+
+    /// The states of some parts that are here.
+    fn serve(&self, request: u64) -> Result<Batches> {
+        Ok(self.counted.asked(request))
     }
 
     fn prepare(&self, setup: &Setup) -> Result<()> {
@@ -109,29 +129,84 @@ struct Instance {
 
 impl Module for Instance {
     fn run(&mut self, ports: &mut Ports) -> Result<()> {
-        let setup = ports.setup().clone();
         let mut gathered = Gathered::default();
-        while let Some(partition) = ports.next_partition(0)? {
-            let (taken, spilled) = (Cell::new((0, 0)), Cell::new(0));
-            let merging = Merging {
-                plan: &self.plan,
-                scratch: &self.scratch,
-                share_bytes: setup.memory_bytes,
-                cancel: &setup.cancel,
-                spilled: &|bytes| spilled.set(spilled.get() + bytes),
-            };
-            let states = partition.records()?.inspect(|batch| {
-                let Ok(batch) = batch else { return };
-                let (rows, bytes) = taken.get();
-                taken.set((rows + batch.num_rows(), bytes + batch_bytes(batch)));
-            });
-            merging.merge(states, part_bits(setup.instances), &mut |batch| {
+        if self.plan.distinct.is_empty() {
+            while let Some(partition) = ports.next_partition(0)? {
+                self.merge(partition.records()?, true, ports, &mut |batch, ports| {
+                    split_batch(batch).try_for_each(|batch| gathered.put(ports, batch))
+                })?;
+            }
+            return gathered.flush(ports);
+        }
+        self.count_different(ports)?;
+        let setup = ports.setup().clone();
+        let takes = self.aggregate.counted.takes(false, || unreachable!("all have met"))?;
+        while let Some(parts) = takes.get(setup.next("counted parts")? as usize) {
+            let states = self.aggregate.counted.of_all(parts.clone(), &*setup.exchange)?;
+            self.merge(states, true, ports, &mut |batch, ports| {
                 split_batch(batch).try_for_each(|batch| gathered.put(ports, batch))
             })?;
-            ports.metrics().got(taken.get().0, taken.get().1);
-            ports.metrics().spilled(spilled.get());
-            self.aggregate.lock().spilled_bytes += spilled.get();
         }
         gathered.flush(ports)
+    }
+}
+
+impl Instance {
+    /// Counts different values by parts of them, and keeps the states by groups, for all.
+    fn count_different(&mut self, ports: &mut Ports) -> Result<()> {
+        let setup = ports.setup().clone();
+        let bits = Bits { used: 0, bits: part_bits(setup.instances) };
+        let mut store = Store::new(self.plan.states.clone(), bits, self.scratch.clone());
+        while let Some(partition) = ports.next_partition(0)? {
+            self.merge(partition.records()?, false, ports, &mut |states, ports| {
+                store.push(states)?;
+                if table_is_full(store.bytes(), setup.memory_bytes, 1) {
+                    self.on_spilled(store.spill()?, ports);
+                }
+                Ok(())
+            })?;
+        }
+        let sizes = store.sizes();
+        self.aggregate.counted.add(store.finish()?);
+        let all = meet(ports, "counted", &sizes)?;
+        self.aggregate.counted.takes(false, || Ok(all)).map(drop)
+    }
+
+    /// Merges states of some groups, or of some of their different values.
+    fn merge(
+        &self,
+        states: Batches,
+        is_last: bool,
+        ports: &mut Ports,
+        put: &mut dyn FnMut(RecordBatch, &mut Ports) -> Result<()>,
+    ) -> Result<()> {
+        let setup = ports.setup().clone();
+        let (taken, spilled) = (Cell::new((0, 0)), Cell::new(0));
+        let merging = Merging {
+            plan: &self.plan,
+            scratch: &self.scratch,
+            share_bytes: setup.memory_bytes,
+            cancel: &setup.cancel,
+            spilled: &|bytes| spilled.set(spilled.get() + bytes),
+            is_last,
+        };
+        let states = states.inspect(|batch| {
+            let Ok(batch) = batch else { return };
+            let (rows, bytes) = taken.get();
+            taken.set((rows + batch.num_rows(), bytes + batch_bytes(batch)));
+        });
+        let used = part_bits(setup.instances);
+        merging.merge(states, used, &mut |batch| put(batch, ports))?;
+        // What is merged once more has been taken already.
+        if is_last == self.plan.distinct.is_empty() {
+            ports.metrics().got(taken.get().0, taken.get().1);
+        }
+        self.on_spilled(spilled.get(), ports);
+        Ok(())
+    }
+
+    fn on_spilled(&self, bytes: usize, ports: &Ports) {
+        ports.metrics().spilled(bytes);
+        self.aggregate.lock().spilled_bytes += bytes;
     }
 }

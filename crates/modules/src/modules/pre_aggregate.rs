@@ -6,6 +6,7 @@
 //! all of one part, or of several small ones, from wherever they are (River, 4.2, with partitions
 //! bound to instances only then).
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -17,14 +18,14 @@ use euphrates_flow::{
     split_batch,
 };
 use euphrates_io::scratch::Scratch;
-use euphrates_policy::aggregate::takes;
 use euphrates_policy::parts::{is_my_turn, must_spill, part_bits};
 
 use crate::aggregate::before::Before;
+use crate::aggregate::kept::Kept;
 use crate::aggregate::plan::{Plan, Source};
 use crate::aggregate::spelling::Config;
 use crate::meeting::{brought, meet};
-use crate::store::{Bits, Pieces, Store};
+use crate::store::{Bits, Store};
 
 /// What all instances bring when they have nothing left to take in: the bytes of each part.
 const SIZES: &str = "sizes";
@@ -46,14 +47,16 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config: Config = spec::parse_config(config)?;
-        let (known, held_bytes) = (Mutex::default(), AtomicUsize::new(0));
-        Ok(Arc::new(PreAggregate { config, known, held_bytes }))
+        let (known, kept, held_bytes) = (Mutex::default(), Kept::default(), AtomicUsize::new(0));
+        Ok(Arc::new(PreAggregate { config, known, kept, held_bytes }))
     },
 };
 
 struct PreAggregate {
     config: Config,
     known: Mutex<Known>,
+    /// What the instances here have taken in.
+    kept: Kept,
     /// Bytes of states in memory.
     held_bytes: AtomicUsize,
 }
@@ -63,10 +66,6 @@ struct Known {
     /// Once the flow is checked.
     plan: Option<(Arc<Plan>, Arc<Source>)>,
     scratch: Option<Arc<Scratch>>,
-    /// What the instances here have taken in.
-    pieces: Vec<Arc<Pieces>>,
-    /// What can be taken, once all have ended.
-    takes: Option<Arc<Vec<std::ops::Range<usize>>>>,
     /// For the report.
     spilled_bytes: usize,
     passed_rows: usize,
@@ -90,7 +89,7 @@ impl Placed for PreAggregate {
 
     /// The states of some parts that are here.
     fn serve(&self, request: u64) -> Result<Batches> {
-        Ok(self.here(request as u32 as usize..(request >> 32) as usize))
+        Ok(self.kept.asked(request))
     }
 
     fn prepare(&self, setup: &Setup) -> Result<()> {
@@ -133,12 +132,7 @@ impl Partitioned for PreAggregate {
         let takes = self.takes(setup)?;
         let parts = takes.get(partition as usize).cloned();
         let parts = parts.ok_or_else(|| Error::corrupt(format!("there is no part {partition}")))?;
-        let request = (parts.end as u64) << 32 | parts.start as u64;
-        // All of them are asked before the first has answered.
-        let exchange = &setup.exchange;
-        let others = exchange.others().into_iter().map(|other| exchange.fetch(other, request));
-        let others = others.collect::<Result<Vec<_>>>()?;
-        Ok(Box::new(self.here(parts).chain(others.into_iter().flatten())))
+        self.kept.of_all(parts, &*setup.exchange)
     }
 }
 
@@ -148,25 +142,11 @@ impl PreAggregate {
     }
 
     /// What can be taken at once; waits until everything has been taken in.
-    fn takes(&self, setup: &Setup) -> Result<Arc<Vec<std::ops::Range<usize>>>> {
-        if let Some(takes) = &self.lock().takes {
-            return Ok(takes.clone());
-        }
-        let all = setup.learn(SIZES)?;
-        let all: Vec<Vec<usize>> = all.iter().map(|one| brought(one)).collect();
-        let parts = all.iter().map(Vec::len).max().unwrap_or(0);
-        let part = |part| all.iter().filter_map(|one| one.get(part)).sum();
-        let mut takes = takes(&(0..parts).map(part).collect::<Vec<usize>>());
+    fn takes(&self, setup: &Setup) -> Result<Arc<Vec<Range<usize>>>> {
         // Without keys there is one group, also of no rows.
-        if takes.is_empty() && self.config.by.is_empty() {
-            takes.push(0..parts);
-        }
-        Ok(self.lock().takes.insert(Arc::new(takes)).clone())
-    }
-
-    fn here(&self, parts: std::ops::Range<usize>) -> Batches {
-        let pieces = self.lock().pieces.clone();
-        Box::new(pieces.into_iter().flat_map(move |pieces| pieces.read_all(parts.clone())))
+        self.kept.takes(self.config.by.is_empty(), || {
+            Ok(setup.learn(SIZES)?.iter().map(|one| brought(one)).collect())
+        })
     }
 }
 
@@ -187,12 +167,8 @@ impl Module for Instance {
         }
         before.finish(&mut |states| self.hold(&mut store, states, ports))?;
         let sizes = store.sizes();
-        {
-            let pieces = Arc::new(store.finish()?);
-            let mut known = self.module.lock();
-            known.pieces.push(pieces);
-            known.passed_rows += before.passed_rows;
-        }
+        self.module.kept.add(store.finish()?);
+        self.module.lock().passed_rows += before.passed_rows;
         meet(ports, SIZES, &sizes).map(drop)
     }
 }
