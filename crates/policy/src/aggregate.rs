@@ -33,10 +33,13 @@ pub fn next(rows: usize, groups: usize, bytes: usize, share_bytes: usize) -> Nex
     }
 }
 
+/// A table is handed on as one batch, whose text may have 2 GiB a column.
+const TABLE_BYTES_MAX: usize = 1 << 30;
+
 /// Whether one of so many tables that an instance fills has its part of the share: as much again
 /// is needed while it is handed on.
 pub fn table_is_full(bytes: usize, share_bytes: usize, tables: usize) -> bool {
-    bytes > share_bytes / 4 / tables.max(1)
+    bytes > (share_bytes / 4 / tables.max(1)).min(TABLE_BYTES_MAX)
 }
 
 /// Bytes that are worth being taken apart from others.
@@ -72,6 +75,7 @@ mod tests {
         let rows = GROUPS_MAX + 10;
         assert_eq!(next(rows, GROUPS_MAX, 0, share), Next::PassOn(rows * PASSED_TABLES));
         assert_eq!(next(100, 10, share, share), Next::HandOn);
+        assert_eq!(next(100, 10, TABLE_BYTES_MAX + 1, usize::MAX), Next::HandOn);
     }
 
     proptest! {

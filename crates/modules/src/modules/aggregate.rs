@@ -3,9 +3,12 @@
 //! A `pre_aggregate` before it groups what each of its instances takes, and keeps the states of
 //! groups by the hashes of their keys; each instance here takes all states of some of the hashes as
 //! soon as it is free, merges those of one group, and finishes them. So a slow instance has fewer
-//! groups, and no group is in two places (River, 4.2).
+//! groups, and no group is in two places (River, 4.2). Different values come by hashes of
+//! themselves and their group: where some are counted, what has been merged by these is kept by
+//! groups, and taken once more.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::datatypes::SchemaRef;
@@ -138,9 +141,8 @@ impl Module for Instance {
             }
             return gathered.flush(ports);
         }
-        self.count_different(ports)?;
+        let takes = self.count_different(ports)?;
         let setup = ports.setup().clone();
-        let takes = self.aggregate.counted.takes(false, || unreachable!("all have met"))?;
         while let Some(parts) = takes.get(setup.next("counted parts")? as usize) {
             let states = self.aggregate.counted.of_all(parts.clone(), &*setup.exchange)?;
             self.merge(states, true, ports, &mut |batch, ports| {
@@ -152,8 +154,9 @@ impl Module for Instance {
 }
 
 impl Instance {
-    /// Counts different values by parts of them, and keeps the states by groups, for all.
-    fn count_different(&mut self, ports: &mut Ports) -> Result<()> {
+    /// Counts different values by parts of them, and keeps the states by groups, for all. Says what
+    /// can be taken of these.
+    fn count_different(&mut self, ports: &mut Ports) -> Result<Arc<Vec<Range<usize>>>> {
         let setup = ports.setup().clone();
         let bits = Bits { used: 0, bits: part_bits(setup.instances) };
         let mut store = Store::new(self.plan.states.clone(), bits, self.scratch.clone());
@@ -169,7 +172,7 @@ impl Instance {
         let sizes = store.sizes();
         self.aggregate.counted.add(store.finish()?);
         let all = meet(ports, "counted", &sizes)?;
-        self.aggregate.counted.takes(false, || Ok(all)).map(drop)
+        self.aggregate.counted.takes(false, || Ok(all))
     }
 
     /// Merges states of some groups, or of some of their different values.
