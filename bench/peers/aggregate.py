@@ -153,11 +153,15 @@ def main() -> None:
         for name, seconds in medians.items():
             if own and seconds and name != "Euphrates":
                 print(f"  {name} takes {seconds / own:.2f} times as long", flush=True)
-    if options.keep:
-        day = datetime.date.today().isoformat()
-        where = {"cores": THREADS, "machine": platform.machine(), "kernel": platform.release()}
-        raw = {"date": day, **where, "scale": options.scale, "results": everything}
-        (RESULTS / f"{day}-aggregate.json").write_text(json.dumps(raw, indent=1) + "\n")
+        if options.keep:
+            keep(everything, options.scale)
+
+
+def keep(results: dict, scale: float) -> None:
+    day = datetime.date.today().isoformat()
+    where = {"cores": THREADS, "machine": platform.machine(), "kernel": platform.release()}
+    raw = {"date": day, **where, "scale": scale, "results": results}
+    (RESULTS / f"{day}-aggregate.json").write_text(json.dumps(raw, indent=1) + "\n")
 
 
 if __name__ == "__main__":
