@@ -35,6 +35,7 @@ bench: build $(VENV)/.bench $(VENV)/.peers  ## Measure against the peers, and pl
 	cargo bench -p euphrates-modules --bench kernels
 	$(PY) bench/peers/sort.py
 	$(PY) bench/peers/join.py --keep
+	$(PY) bench/peers/aggregate.py --keep
 	$(PY) bench/peers/unequal.py
 
 torture: build $(VENV)/.bench  ## Kill workers at random moments, stop them, and let strangers dribble

@@ -27,6 +27,30 @@ def signature_of(spec: dict[str, Any]) -> Signature: ...
 def doc_of(spec: dict[str, Any]) -> str: ...
 def function_of(spec: dict[str, Any]) -> Callable[..., ModuleCall]: ...
 
+def aggregate(
+    by: Sequence[str | PathLike[str]] | Var,
+    *,
+    values: Mapping[str, str | PathLike[str]] | Var = {},
+) -> ModuleCall:
+    """Groups its input by columns, and computes values of each group.
+
+    `values` says what: `{"total": "sum(price)", "rows": "count()"}`. There are `count`,
+    `count(distinct ...)`, `sum`, `min`, `max` and `avg`, of columns or SQL expressions. Nulls
+    are skipped, but are a group of their own among keys, as are NaN; zeros of either sign are
+    one. Of no values, a count is 0 and all else null. Sums of integers are 64 bits wide, of
+    decimals 38 digits, and one that is larger is an error. With no keys one row comes out. A
+    `pre_aggregate` is placed before it, which groups where the records are; what does not fit
+    the memory goes to scratch. The output has no order.
+
+    Options:
+
+    by
+        The columns whose values make a group. With none, all rows are one.
+    values
+        What comes out beside them: names, and what stands under each: `count()`, or `count`,
+        `count(distinct ...)`, `sum`, `min`, `max` or `avg` of a column or an SQL expression.
+    """
+
 def collect() -> ModuleCall:
     """Keeps the rows in memory, for the program that started the flow.
 
@@ -346,6 +370,27 @@ def partition(
         Keep records with equal keys in one partition.
     """
 
+def pre_aggregate(
+    by: Sequence[str | PathLike[str]] | Var,
+    *,
+    values: Mapping[str, str | PathLike[str]] | Var = {},
+) -> ModuleCall:
+    """Groups records where they are, and keeps what an `aggregate` makes values of.
+
+    Its output is keyed: a consumer takes the states of all groups whose keys have some hashes,
+    when it has time. Nobody needs to write it: it is placed before each `aggregate`, with the
+    same `by` and `values`. Records that hardly share their keys are not grouped here, but
+    passed on. What does not fit the memory goes to scratch.
+
+    Options:
+
+    by
+        The columns whose values make a group. With none, all rows are one.
+    values
+        What comes out beside them: names, and what stands under each: `count()`, or `count`,
+        `count(distinct ...)`, `sum`, `min`, `max` or `avg` of a column or an SQL expression.
+    """
+
 def project(
     columns: Sequence[str | PathLike[str]] | Var,
 ) -> ModuleCall:
@@ -611,6 +656,7 @@ def write(
 __all__ = [
     "ModuleCall",
     "module",
+    "aggregate",
     "collect",
     "copy_in",
     "copy_out",
@@ -625,6 +671,7 @@ __all__ = [
     "map",
     "merge",
     "partition",
+    "pre_aggregate",
     "project",
     "python",
     "read",

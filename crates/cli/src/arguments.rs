@@ -37,6 +37,8 @@ pub enum Command {
     Sort(Sort),
     /// Join two files or collections into a file or a collection.
     Join(crate::join::Join),
+    /// Group a file or a collection, and compute values of each group.
+    Aggregate(crate::aggregate::Aggregate),
     /// Make the sort benchmark's records (as gensort 1.5).
     Gensort(Gensort),
     /// Check that the sort benchmark's records are in order (as valsort 1.5).

@@ -1,5 +1,6 @@
 //! The `euphrates` command, for the wheel and for `cargo install` alike.
 
+mod aggregate;
 mod arguments;
 mod collections;
 mod copy;
@@ -103,6 +104,7 @@ fn dispatch(arguments: Arguments, host: &dyn Host) -> Result<u8> {
     match arguments.command {
         Command::Sort(command) => sort::run(command, log, host),
         Command::Join(command) => join::run(command, log, host),
+        Command::Aggregate(command) => aggregate::run(command, log, host),
         Command::Gensort(command) => gensort::generate(command),
         Command::Valsort(command) => gensort::validate(command),
         Command::CopyIn(command) => copy::copy_in(command, log, host),

@@ -235,9 +235,9 @@ fn of_i256(value: i256) -> u64 {
     }
 }
 
-/// Sixteen bytes at a time, as wyhash does.
+/// Not mixed yet. Sixteen bytes at a time, as wyhash does.
 #[inline(always)]
-fn of_bytes(bytes: &[u8]) -> u64 {
+pub fn of_bytes(bytes: &[u8]) -> u64 {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let half =
         |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as u64;

@@ -6,7 +6,6 @@ pub mod parts;
 pub mod plan;
 pub mod probe;
 pub mod rows;
-pub mod store;
 pub mod table;
 pub mod together;
 

@@ -6,16 +6,19 @@ pub mod modules {
     include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 }
 
+pub mod aggregate;
 pub mod alike;
 pub mod expression;
 pub mod hashing;
 pub mod join;
+pub mod meeting;
 pub mod order_by;
 pub mod parts;
 pub mod paths;
 pub mod pipes;
 pub mod sort;
 pub mod stepwise;
+pub mod store;
 
 #[cfg(test)]
 mod testing;

@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+pub mod aggregate;
 pub mod bottleneck;
 pub mod dealing;
 pub mod declustering;
@@ -16,6 +17,7 @@ pub mod health;
 pub mod ideal;
 pub mod join;
 pub mod memory;
+pub mod parts;
 pub mod placement;
 pub mod queue;
 pub mod runs;

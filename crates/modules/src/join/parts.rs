@@ -11,13 +11,14 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Batches, Cancel, Result};
 use euphrates_io::scratch::Scratch;
-use euphrates_policy::join::{LEVELS_MAX, is_one_key, must_write, part_fits};
+use euphrates_policy::join::{LEVELS_MAX, is_one_key};
+use euphrates_policy::parts::{must_write, part_fits};
 
 use super::plan::{Plan, Side};
 use super::probe::{Prober, Sink, by_match, of_table};
 use super::rows::SideRows;
-use super::store::{Bits, Pieces, Store, held_bytes, whole};
 use super::table::{Part, Table};
+use crate::store::{Bits, Pieces, Store, held_bytes, whole};
 
 /// A join that has been checked.
 pub struct Ready {

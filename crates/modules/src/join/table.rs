@@ -19,6 +19,7 @@ use euphrates_io::buffer::{copy_freely, pool};
 
 use super::rows::{SideRows, bytes_of};
 use crate::hashing::part_of;
+use crate::store::prefetch;
 
 /// How many slots, or rows, ahead are fetched: about the memory's latency over the time for one.
 const PREFETCH: usize = 24;
@@ -353,17 +354,4 @@ fn start_of(place: Place) -> usize {
 
 fn hashes_of(batch: &RecordBatch) -> &[u64] {
     batch.column(0).as_primitive::<UInt64Type>().values()
-}
-
-/// Asks for the cache line of a value.
-#[inline(always)]
-fn prefetch<T>(values: &[T], at: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: prefetching has no effect but on caches, wherever the address points.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(at).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (values, at);
 }

@@ -14,8 +14,8 @@ use super::parts::{PartOf, Parts, Ready};
 use super::plan::{How, On, Plan, Side, Wish};
 use super::probe::{Prober, by_match, of_table};
 use super::rows::SideRows;
-use super::store::{Bits, Store};
 use super::table::{Dealt, NONE, Part, Table};
+use crate::store::{Bits, Store};
 use crate::testing::setup;
 
 const HOWS: [How; 6] = [How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::metrics::State;
 use euphrates_flow::{Ports, Result};
 use euphrates_policy::join::table_bits;
 
 use super::parts::Ready;
 use super::plan::Side;
-use super::store::Pieces;
 use super::table::{Dealt, Part, Table};
+use crate::meeting::meet;
+use crate::store::Pieces;
 
 /// What instances bring together.
 #[derive(Default)]
@@ -111,18 +111,4 @@ impl Together {
     pub fn pieces(&self, side: Side) -> Vec<Arc<Pieces>> {
         self.lock().pieces[side as usize].clone()
     }
-}
-
-/// Waits for all instances, wherever they are, and gives what each has brought.
-pub fn meet(ports: &Ports, name: &str, numbers: &[usize]) -> Result<Vec<Vec<usize>>> {
-    let value = numbers.iter().flat_map(|number| (*number as u64).to_le_bytes()).collect();
-    let all = {
-        let _state = ports.metrics().enter(State::Starved);
-        ports.setup().gather(name, value)?
-    };
-    let read = |value: Vec<u8>| {
-        let numbers = value.as_chunks().0.iter().copied().map(u64::from_le_bytes);
-        numbers.map(|number| number as usize).collect()
-    };
-    Ok(all.into_iter().map(read).collect())
 }

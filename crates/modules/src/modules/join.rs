@@ -18,9 +18,8 @@ use euphrates_flow::{
     split_batch,
 };
 use euphrates_io::scratch::Scratch;
-use euphrates_policy::join::{
-    holds_left, is_my_turn, largest_first, must_spill, must_write, part_bits,
-};
+use euphrates_policy::join::holds_left;
+use euphrates_policy::parts::{is_my_turn, largest_first, must_spill, must_write, part_bits};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,10 +29,11 @@ use crate::join::parts::{PartOf, Parts, Ready};
 use crate::join::plan::{How, On, Plan, Side, Wish};
 use crate::join::probe::{Prober, by_match, of_one, of_table};
 use crate::join::rows::SideRows;
-use crate::join::store::{Bits, Store};
 use crate::join::table::{BATCHES_MAX, Table};
-use crate::join::together::{Together, meet};
+use crate::join::together::Together;
+use crate::meeting::meet;
 use crate::stepwise::Gathered;
+use crate::store::{Bits, Store};
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {

@@ -1,5 +1,5 @@
-//! Rows of one side that an instance holds: in memory as they came, in memory by parts, and on
-//! scratch by parts.
+//! Rows that an instance holds by the hash of a key: in memory as they came, in memory by parts,
+//! and on scratch by parts.
 //!
 //! Nothing is dealt to parts as long as all fits: a join in memory pays nothing for those that do
 //! not fit. Parts go to scratch from the last to the first, so those that stay are the same at all
@@ -17,7 +17,7 @@ use euphrates_flow::{BATCH_BYTES_TARGET, Batches, Result, batch_bytes};
 use euphrates_io::disk::Disk;
 use euphrates_io::scratch::Scratch;
 use euphrates_io::segment::{Segment, SegmentOptions, SegmentWriter};
-use euphrates_policy::join::{BLOCK_BYTES, SLOT_BYTES, stay};
+use euphrates_policy::parts::{BLOCK_BYTES, SLOT_BYTES, stay};
 
 use crate::hashing::{Scattered, part_of, scatter};
 
@@ -114,6 +114,11 @@ impl Store {
         Ok(written)
     }
 
+    /// Which bits of the hash choose a part.
+    pub fn bits(&self) -> Bits {
+        self.bits
+    }
+
     /// Whether all rows are in memory, as they came.
     pub fn is_loose(&self) -> bool {
         self.resident == self.bits.parts() && self.dealt.is_empty()
@@ -183,9 +188,15 @@ pub struct Pieces {
 impl Pieces {
     /// The rows of a part.
     pub fn read(&self, part: usize) -> Batches {
-        let held: Vec<_> = self.dealt.iter().map(|dealt| Ok(dealt.part(part))).collect();
+        self.read_all(part..part + 1)
+    }
+
+    /// The rows of these parts.
+    pub fn read_all(&self, parts: Range<usize>) -> Batches {
+        let held: Vec<_> = self.dealt.iter().map(|dealt| Ok(dealt.range(parts.clone()))).collect();
         let held = whole(&self.schema, held.into_iter());
-        let runs: Vec<_> = self.runs.iter().map(|run| run.read(part)).collect();
+        let run = |run: &PartRun| parts.clone().map(|part| run.read(part)).collect::<Vec<_>>();
+        let runs: Vec<_> = self.runs.iter().flat_map(run).collect();
         Box::new(held.chain(runs.into_iter().flatten()))
     }
 
@@ -299,4 +310,17 @@ fn sizes(dealt: &[Scattered], runs: &[PartRun], bits: Bits) -> Vec<usize> {
         all.iter_mut().zip(&run.sizes).for_each(|(sum, bytes)| *sum += bytes);
     }
     all
+}
+
+/// Asks for the cache line of a value.
+#[inline(always)]
+pub fn prefetch<T>(values: &[T], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: prefetching has no effect but on caches, wherever the address points.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(at).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (values, at);
 }

@@ -1,0 +1,110 @@
+//! `aggregate`: a file or collection in, values of its groups out.
+
+use clap::Args;
+use euphrates_flow::{Document, Error, Result};
+use serde_json::{Map, Value, json};
+
+use crate::arguments::{Log, Resources};
+use crate::{Host, run as drive};
+
+/// `euphrates aggregate`
+#[derive(Debug, Args)]
+pub struct Aggregate {
+    /// A file, folder, glob, s3:// address or @collection
+    pub input: String,
+    /// A file or a @collection
+    pub output: String,
+    /// Columns whose values make a group, like "city, year" [default: all rows are one group]
+    #[arg(long, value_name = "COLUMNS")]
+    pub by: Option<String>,
+    /// A name and what stands under it, like "total=sum(price)"; may be given several times
+    #[arg(long = "value", value_name = "NAME=WHAT")]
+    pub values: Vec<String>,
+    /// Replace the output if it exists
+    #[arg(long)]
+    pub overwrite: bool,
+    /// What the flow may use.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// Runs it.
+pub fn run(command: Aggregate, log: Log, host: &dyn Host) -> Result<u8> {
+    let document = flow(&command)?;
+    drive::run(&document, &host.registry(), &drive::options(&command.resources, host)?, log)?;
+    Ok(0)
+}
+
+fn flow(command: &Aggregate) -> Result<Document> {
+    let mut flow = Document::new("aggregate");
+    let source = match command.input.strip_prefix('@') {
+        Some(name) => flow.place("read", json!({"collection": name}), None),
+        None => flow.place("scan", json!({"path": command.input}), None),
+    };
+    let by: Vec<&str> = command.by.iter().flat_map(|by| by.split(',').map(str::trim)).collect();
+    let mut values = Map::new();
+    for text in &command.values {
+        let (name, what) = value(text)?;
+        if values.insert(name.into(), what.into()).is_some() {
+            let error = Error::usage(format!("two values are named `{name}`"));
+            return Err(error.remedy("give one of them another name"));
+        }
+    }
+    let config = json!({"by": by, "values": Value::Object(values)});
+    let aggregate = flow.place("aggregate", config, None);
+    let overwrite = command.overwrite;
+    let sink = match command.output.strip_prefix('@') {
+        Some(name) => {
+            flow.place("write", json!({"collection": name, "overwrite": overwrite}), None)
+        }
+        None => flow.place("save", json!({"path": command.output, "overwrite": overwrite}), None),
+    };
+    flow.attach(&source, &aggregate);
+    flow.attach(&aggregate, &sink);
+    Ok(flow)
+}
+
+/// `name=what`.
+fn value(text: &str) -> Result<(&str, &str)> {
+    let parts = text.split_once('=').map(|(name, what)| (name.trim(), what.trim()));
+    parts.filter(|(name, _)| !name.is_empty() && !name.contains('(')).ok_or_else(|| {
+        let error = Error::usage(format!("`{text}` has no name"));
+        error.remedy("write it like --value 'total=sum(price)'")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{Arguments, Command};
+    use clap::Parser;
+
+    fn flow_of(words: &str) -> Result<Document> {
+        let words = format!("euphrates aggregate {words}");
+        match Arguments::try_parse_from(words.split_whitespace()).unwrap().command {
+            Command::Aggregate(command) => flow(&command),
+            _ => unreachable!(),
+        }
+    }
+
+    #[test]
+    fn words_become_a_flow() {
+        let flow = flow_of("@a b.csv --by x,y --value n=count() --value total=sum(v)").unwrap();
+        let kinds: Vec<&str> = flow.modules.iter().map(|node| node.module.as_str()).collect();
+        assert_eq!(kinds, ["read", "aggregate", "save"]);
+        let config = json!({"by": ["x", "y"], "values": {"n": "count()", "total": "sum(v)"}});
+        assert_eq!(Value::Object(flow.modules[1].config.clone()), config);
+    }
+
+    #[test]
+    fn values_without_a_name_or_with_another_s_are_told() {
+        for (words, said) in [
+            ("a b --value sum(v)", "`sum(v)` has no name"),
+            ("a b --value sum(a=b)", "`sum(a=b)` has no name"),
+            ("a b --value n=count() --value n=sum(v)", "two values are named `n`"),
+        ] {
+            let error = flow_of(words).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

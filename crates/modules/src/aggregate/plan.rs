@@ -1,0 +1,298 @@
+//! What is to be computed, worked out from a configuration and the schema of the records, or of the
+//! states they have become.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, UInt16Array, UInt64Array, new_null_array};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::error::unknown;
+use euphrates_flow::{Error, Result};
+
+use super::keys::{Form, plain, plain_type};
+use super::spelling::{Config, Function, parse};
+use super::states::{Kind, State};
+use crate::expression::Expression;
+use crate::hashing::can_hash;
+
+/// The hash of the keys, which says where a state goes.
+const HASH: &str = "__hash";
+/// What a row is: 0 states of a group, else one of its different values, of the value of this
+/// number among those that count such, from 1.
+const WHAT: &str = "__what";
+/// Of the state of a sum: the type of what is summed.
+const OF: &str = "euphrates.of";
+
+/// What is to be computed of each group, and how that travels.
+pub struct Plan {
+    /// The columns of the keys, without dictionaries.
+    pub keys: Vec<FieldRef>,
+    /// How keys are told apart.
+    pub form: Form,
+    /// The values.
+    pub values: Vec<Value>,
+    /// Those of them that count different values, and the types of these.
+    pub distinct: Vec<(usize, DataType)>,
+    /// States as they are held, written and sent: hashes, keys, states; and if different values are
+    /// counted, what a row is, and a column for each of those values.
+    pub states: SchemaRef,
+    /// What comes out.
+    pub output: SchemaRef,
+}
+
+/// What comes out under a name.
+pub struct Value {
+    /// The name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What values are computed of.
+pub struct Source {
+    by: Vec<usize>,
+    arguments: Vec<Argument>,
+    /// For each value, which argument, if any.
+    of: Vec<Option<usize>>,
+}
+
+enum Argument {
+    Column(usize),
+    Computed(Expression),
+}
+
+impl Plan {
+    /// Of records with this schema; and how to compute what it is of.
+    pub fn new(config: &Config, input: &SchemaRef) -> Result<(Plan, Source)> {
+        let names = || input.fields().iter().map(|field| field.name().as_str());
+        let find = |name: &String| {
+            input.index_of(name).map_err(|_| unknown("column", name, names()).at("by"))
+        };
+        let by: Vec<usize> = config.by.iter().map(find).collect::<Result<_>>()?;
+        let keys = by.iter().map(|column| {
+            let field = input.field(*column);
+            let data_type = plain_type(field.data_type());
+            match can_hash(&data_type) {
+                true => Ok(Arc::new(Field::new(field.name(), data_type, field.is_nullable()))),
+                false => Err(no_key(field)),
+            }
+        });
+        let keys: Vec<FieldRef> = keys.collect::<Result<_>>()?;
+        let mut source = Source { by, arguments: vec![], of: vec![] };
+        let mut texts: Vec<String> = vec![];
+        let mut values = vec![];
+        for (name, text) in &config.values.0 {
+            let value = source.value(name, text, input, &mut texts);
+            values.push(value.map_err(|error| error.at(format!("values: {name}")))?);
+        }
+        Ok((Plan::of(config, keys, values)?, source))
+    }
+
+    /// Of states that a `pre_aggregate` with this configuration has made.
+    pub fn of_states(config: &Config, states: &SchemaRef) -> Result<Plan> {
+        let error = || {
+            let error = Error::usage("what comes in is not what a `pre_aggregate` makes of this");
+            error.remedy("leave it out, or give it the same `by` and `values`")
+        };
+        let mut fields = states.fields().iter().skip(1);
+        let keys: Vec<FieldRef> = fields.by_ref().take(config.by.len()).cloned().collect();
+        let mut values = vec![];
+        for (name, text) in &config.values.0 {
+            let (function, _) = parse(text)?;
+            let state = fields.next().ok_or_else(error)?;
+            let of = match function {
+                Function::Sum | Function::Avg => state.metadata().get(OF).map(|of| of.parse()),
+                _ => Some(Ok(state.data_type().clone())),
+            };
+            let of = of.ok_or_else(error)?.map_err(|_| error())?;
+            if function == Function::Avg {
+                fields.next();
+            }
+            values.push(Value { name: name.clone(), kind: Kind { function, of } });
+        }
+        fields.next();
+        for value in values.iter_mut().filter(|v| v.kind.function == Function::CountDistinct) {
+            value.kind.of = fields.next().ok_or_else(error)?.data_type().clone();
+        }
+        let plan = Plan::of(config, keys, values)?;
+        if plan.states.fields() == states.fields() { Ok(plan) } else { Err(error()) }
+    }
+
+    fn of(config: &Config, keys: Vec<FieldRef>, values: Vec<Value>) -> Result<Plan> {
+        check_names(config)?;
+        let types: Vec<DataType> = keys.iter().map(|key| key.data_type().clone()).collect();
+        let distinct = values.iter().enumerate();
+        let distinct = distinct.filter(|(_, value)| value.kind.function == Function::CountDistinct);
+        let distinct: Vec<(usize, DataType)> =
+            distinct.map(|(number, value)| (number, value.kind.of.clone())).collect();
+        let mut states: Vec<FieldRef> = vec![Arc::new(Field::new(HASH, DataType::UInt64, false))];
+        states.extend(keys.iter().cloned());
+        let mut output = keys.clone();
+        for Value { name, kind } in &values {
+            output.push(Arc::new(Field::new(name, kind.output(), kind.is_nullable())));
+            for (number, data_type) in kind.states().into_iter().enumerate() {
+                let field = Field::new(format!("__{name}_{number}"), data_type, true);
+                let of = matches!(kind.function, Function::Sum | Function::Avg) && number == 0;
+                let of = of.then(|| HashMap::from([(OF.into(), kind.of.to_string())]));
+                states.push(Arc::new(field.with_metadata(of.unwrap_or_default())));
+            }
+        }
+        if !distinct.is_empty() {
+            states.push(Arc::new(Field::new(WHAT, DataType::UInt16, false)));
+        }
+        for (number, data_type) in &distinct {
+            let name = format!("__{}_value", values[*number].name);
+            states.push(Arc::new(Field::new(name, data_type.clone(), true)));
+        }
+        Ok(Plan {
+            form: Form::of(&types),
+            states: Arc::new(Schema::new(states)),
+            output: Arc::new(Schema::new(output)),
+            keys,
+            values,
+            distinct,
+        })
+    }
+
+    /// The types of the keys.
+    pub fn key_types(&self) -> Vec<DataType> {
+        self.keys.iter().map(|key| key.data_type().clone()).collect()
+    }
+
+    /// States of no group yet.
+    pub fn start(&self) -> Vec<Box<dyn State>> {
+        self.values.iter().map(|value| value.kind.start(&value.name)).collect()
+    }
+
+    /// How many columns of `states` are states, behind hashes and keys.
+    pub fn state_columns(&self) -> usize {
+        self.values.iter().map(|value| value.kind.states().len()).sum()
+    }
+
+    /// Where `states` says what a row is, if it does.
+    pub fn what_column(&self) -> Option<usize> {
+        (!self.distinct.is_empty()).then(|| 1 + self.keys.len() + self.state_columns())
+    }
+
+    /// States of groups.
+    pub fn of_groups(
+        &self,
+        hashes: Vec<u64>,
+        keys: Vec<ArrayRef>,
+        states: Vec<ArrayRef>,
+    ) -> Result<RecordBatch> {
+        self.rows(hashes, keys, states, 0, None)
+    }
+
+    /// Different values of groups, of the value of this number among those that count such.
+    pub fn of_values(
+        &self,
+        number: usize,
+        hashes: Vec<u64>,
+        keys: Vec<ArrayRef>,
+        values: ArrayRef,
+    ) -> Result<RecordBatch> {
+        let states = &self.states.fields()[1 + self.keys.len()..][..self.state_columns()];
+        let nothing = |field: &FieldRef| new_null_array(field.data_type(), hashes.len());
+        let states = states.iter().map(nothing).collect();
+        self.rows(hashes, keys, states, number as u16 + 1, Some(values))
+    }
+
+    fn rows(
+        &self,
+        hashes: Vec<u64>,
+        keys: Vec<ArrayRef>,
+        states: Vec<ArrayRef>,
+        what: u16,
+        mut values: Option<ArrayRef>,
+    ) -> Result<RecordBatch> {
+        let rows = hashes.len();
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(hashes))];
+        columns.extend(keys);
+        columns.extend(states);
+        if !self.distinct.is_empty() {
+            columns.push(Arc::new(UInt16Array::from(vec![what; rows])));
+        }
+        for (number, (_, data_type)) in self.distinct.iter().enumerate() {
+            let own = (number + 1 == usize::from(what)).then(|| values.take()).flatten();
+            columns.push(own.unwrap_or_else(|| new_null_array(data_type, rows)));
+        }
+        Ok(RecordBatch::try_new(self.states.clone(), columns)?)
+    }
+}
+
+impl Source {
+    fn value(
+        &mut self,
+        name: &str,
+        text: &str,
+        input: &SchemaRef,
+        texts: &mut Vec<String>,
+    ) -> Result<Value> {
+        let (function, what) = parse(text)?;
+        let Some(what) = what else {
+            self.of.push(None);
+            let kind = Kind::new(function, DataType::Null, text)?;
+            return Ok(Value { name: name.into(), kind });
+        };
+        // What several values are computed of is computed once.
+        let known = texts.iter().position(|other| *other == what);
+        let number = match known {
+            Some(number) => number,
+            None => {
+                self.arguments.push(match input.index_of(&what) {
+                    Ok(column) => Argument::Column(column),
+                    Err(_) => Argument::Computed(Expression::parse(&what, input)?),
+                });
+                texts.push(what);
+                texts.len() - 1
+            }
+        };
+        self.of.push(Some(number));
+        let of = match &self.arguments[number] {
+            Argument::Column(column) => input.field(*column).data_type(),
+            Argument::Computed(expression) => expression.data_type(),
+        };
+        Ok(Value { name: name.into(), kind: Kind::new(function, plain_type(of), text)? })
+    }
+
+    /// The columns of the keys.
+    pub fn keys(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        self.by.iter().map(|column| plain(batch.column(*column))).collect()
+    }
+
+    /// For each value, what it is computed of.
+    pub fn values(&self, batch: &RecordBatch) -> Result<Vec<Option<ArrayRef>>> {
+        let compute = |argument: &Argument| match argument {
+            Argument::Column(column) => plain(batch.column(*column)),
+            Argument::Computed(expression) => plain(&expression.evaluate(batch)?),
+        };
+        let columns: Vec<ArrayRef> = self.arguments.iter().map(compute).collect::<Result<_>>()?;
+        Ok(self.of.iter().map(|of| of.map(|number| columns[number].clone())).collect())
+    }
+}
+
+fn check_names(config: &Config) -> Result<()> {
+    if config.by.is_empty() && config.values.0.is_empty() {
+        let error = Error::usage("`by` and `values` are empty");
+        return Err(error.remedy("say what to compute, like `{\"rows\": \"count()\"}`"));
+    }
+    for (number, name) in config.by.iter().enumerate() {
+        if config.by[..number].contains(name) {
+            return Err(
+                Error::usage(format!("`{name}` stands twice in `by`")).remedy("once will do")
+            );
+        }
+        if config.values.0.iter().any(|(other, _)| other == name) {
+            let error = Error::usage(format!("a value has the name of the key `{name}`"));
+            return Err(error.remedy("give it another name").at("values"));
+        }
+    }
+    Ok(())
+}
+
+fn no_key(field: &Field) -> Error {
+    let message = format!("rows cannot be grouped by `{}`, a {}", field.name(), field.data_type());
+    Error::usage(message).remedy("group by columns of simple types: take parts of it").at("by")
+}

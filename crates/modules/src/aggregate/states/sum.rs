@@ -1,0 +1,214 @@
+//! Sums: of integers and decimals in 128 bits, of floats in 64.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Decimal128Array, Float64Array};
+use arrow::array::{Int64Array, PrimitiveArray, UInt64Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
+use euphrates_flow::{Error, Result};
+
+use super::Seen;
+
+/// The largest value of 38 digits.
+const DECIMAL_MAX: i128 = 10i128.pow(38) - 1;
+
+/// Sums of groups, for themselves and for means.
+pub trait Sum: Send {
+    /// From now on there are so many groups.
+    fn grow(&mut self, groups: usize);
+
+    /// Adds values, or sums, to those of their groups.
+    fn add(&mut self, values: &ArrayRef, groups: &[u32]) -> Result<()>;
+
+    /// The sums as they travel.
+    fn take(&mut self) -> ArrayRef;
+
+    /// The sums as they come out.
+    fn finish(&mut self, output: &DataType) -> Result<ArrayRef>;
+
+    /// The sums divided by these counts.
+    fn means(&mut self, counts: &[i64]) -> ArrayRef;
+
+    /// Bytes of what is kept.
+    fn bytes(&self) -> usize;
+}
+
+/// Of integers and decimals.
+pub struct WideSum {
+    sums: Vec<i128>,
+    seen: Seen,
+    /// As sums travel.
+    data_type: DataType,
+    name: String,
+}
+
+impl WideSum {
+    /// Of the value of this name.
+    pub fn new(data_type: DataType, name: &str) -> WideSum {
+        WideSum { sums: vec![], seen: Seen::default(), data_type, name: name.into() }
+    }
+
+    fn too_large(&self, output: &DataType) -> Error {
+        let error = Error::failed(format!("the sum `{}` is too large for {output}", self.name));
+        error.remedy(match output {
+            DataType::Decimal128(..) => "cast what is summed to double",
+            _ => "cast what is summed to decimal(38, 0) or double",
+        })
+    }
+}
+
+impl Sum for WideSum {
+    fn grow(&mut self, groups: usize) {
+        self.sums.resize(groups, 0);
+        self.seen.grow(groups);
+    }
+
+    fn add(&mut self, values: &ArrayRef, groups: &[u32]) -> Result<()> {
+        let fits = match values.data_type() {
+            DataType::UInt64 => add_all(
+                values.as_primitive::<UInt64Type>(),
+                groups,
+                &mut self.seen,
+                |group, value| {
+                    self.sums[group] += i128::from(value);
+                    true
+                },
+            ),
+            DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) => {
+                let wide = match values.data_type() {
+                    DataType::Decimal128(..) => values.clone(),
+                    _ => cast(values, &self.data_type)?,
+                };
+                let wide = wide.as_primitive::<Decimal128Type>();
+                add_all(wide, groups, &mut self.seen, |group, value| {
+                    let (sum, over) = self.sums[group].overflowing_add(value);
+                    self.sums[group] = sum;
+                    !over
+                })
+            }
+            _ => {
+                let wide = cast(values, &DataType::Int64)?;
+                let wide = wide.as_primitive::<Int64Type>();
+                add_all(wide, groups, &mut self.seen, |group, value| {
+                    self.sums[group] += i128::from(value);
+                    true
+                })
+            }
+        };
+        if fits { Ok(()) } else { Err(self.too_large(&self.data_type)) }
+    }
+
+    fn take(&mut self) -> ArrayRef {
+        let sums = Decimal128Array::new(std::mem::take(&mut self.sums).into(), self.seen.take());
+        Arc::new(sums.with_data_type(self.data_type.clone()))
+    }
+
+    fn finish(&mut self, output: &DataType) -> Result<ArrayRef> {
+        let (sums, nulls) = (std::mem::take(&mut self.sums), self.seen.take());
+        Ok(match output {
+            DataType::Int64 => {
+                let narrow = sums.iter().map(|sum| i64::try_from(*sum));
+                let narrow: Vec<i64> = narrow
+                    .collect::<std::result::Result<_, _>>()
+                    .map_err(|_| self.too_large(output))?;
+                Arc::new(Int64Array::new(narrow.into(), nulls))
+            }
+            DataType::UInt64 => {
+                let narrow = sums.iter().map(|sum| u64::try_from(*sum));
+                let narrow: Vec<u64> = narrow
+                    .collect::<std::result::Result<_, _>>()
+                    .map_err(|_| self.too_large(output))?;
+                Arc::new(UInt64Array::new(narrow.into(), nulls))
+            }
+            _ if sums.iter().any(|sum| !(-DECIMAL_MAX..=DECIMAL_MAX).contains(sum)) => {
+                return Err(self.too_large(output));
+            }
+            _ => Arc::new(Decimal128Array::new(sums.into(), nulls).with_data_type(output.clone())),
+        })
+    }
+
+    fn means(&mut self, counts: &[i64]) -> ArrayRef {
+        let scale = match self.data_type {
+            DataType::Decimal128(_, scale) => scale,
+            _ => 0,
+        };
+        let unit = 10f64.powi(scale.into());
+        let sums = std::mem::take(&mut self.sums);
+        let mean = |(sum, count): (&i128, &i64)| *sum as f64 / (*count as f64 * unit);
+        let means: Vec<f64> = sums.iter().zip(counts).map(mean).collect();
+        Arc::new(Float64Array::new(means.into(), self.seen.take()))
+    }
+
+    fn bytes(&self) -> usize {
+        self.sums.len() * size_of::<i128>() + self.seen.bytes()
+    }
+}
+
+/// Of floats.
+#[derive(Default)]
+pub struct FloatSum {
+    sums: Vec<f64>,
+    seen: Seen,
+}
+
+impl Sum for FloatSum {
+    fn grow(&mut self, groups: usize) {
+        self.sums.resize(groups, 0.0);
+        self.seen.grow(groups);
+    }
+
+    fn add(&mut self, values: &ArrayRef, groups: &[u32]) -> Result<()> {
+        let wide = cast(values, &DataType::Float64)?;
+        add_all(wide.as_primitive::<Float64Type>(), groups, &mut self.seen, |group, value| {
+            self.sums[group] += value;
+            true
+        });
+        Ok(())
+    }
+
+    fn take(&mut self) -> ArrayRef {
+        Arc::new(Float64Array::new(std::mem::take(&mut self.sums).into(), self.seen.take()))
+    }
+
+    fn finish(&mut self, _: &DataType) -> Result<ArrayRef> {
+        Ok(self.take())
+    }
+
+    fn means(&mut self, counts: &[i64]) -> ArrayRef {
+        let sums = std::mem::take(&mut self.sums);
+        let means: Vec<f64> =
+            sums.iter().zip(counts).map(|(sum, count)| sum / *count as f64).collect();
+        Arc::new(Float64Array::new(means.into(), self.seen.take()))
+    }
+
+    fn bytes(&self) -> usize {
+        self.sums.len() * size_of::<f64>() + self.seen.bytes()
+    }
+}
+
+/// Adds each value that is not null to its group; says whether all could be.
+#[inline(always)]
+fn add_all<T: ArrowPrimitiveType>(
+    values: &PrimitiveArray<T>,
+    groups: &[u32],
+    seen: &mut Seen,
+    mut add: impl FnMut(usize, T::Native) -> bool,
+) -> bool {
+    let mut fits = true;
+    match values.nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => {
+            for (group, value) in groups.iter().zip(values.values().iter()) {
+                fits &= add(*group as usize, *value);
+            }
+            seen.all(groups);
+        }
+        Some(nulls) => {
+            for row in nulls.valid_indices() {
+                fits &= add(groups[row] as usize, values.values()[row]);
+            }
+            seen.some(nulls.valid_indices().map(|row| groups[row]));
+        }
+    }
+    fits
+}

@@ -1,0 +1,366 @@
+//! Values of groups of random records are what a map of plain values makes of them, however the
+//! states travel: merged at once, passed on ungrouped, or in tables that hold next to nothing.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arrow::array::*;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema, SchemaRef, TimeUnit};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Cancel, Result};
+use euphrates_io::scratch::Scratch;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::before::Before;
+use super::merging::Merging;
+use super::plan::Plan;
+use super::spelling::Config;
+use crate::testing::setup;
+
+/// Whether rows are passed on as they come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Grouped,
+    Passed,
+}
+
+/// What comes out of these batches, with so many bytes to hold behind the exchange; and how many
+/// went to scratch.
+fn aggregated(
+    config: &Value,
+    batches: &[RecordBatch],
+    way: Way,
+    share_bytes: usize,
+) -> Result<(Vec<RecordBatch>, usize)> {
+    let config: Config = serde_json::from_value(config.clone()).unwrap();
+    let (plan, source) = Plan::new(&config, &batches[0].schema())?;
+    let (plan, source) = (Arc::new(plan), Arc::new(source));
+    let mut states = vec![];
+    let share = if way == Way::Passed { 0 } else { 1 << 30 };
+    let mut before = Before::new(plan.clone(), source, share);
+    let put = &mut |batch| -> Result<()> {
+        states.push(batch);
+        Ok(())
+    };
+    batches.iter().try_for_each(|batch| before.add(batch, put))?;
+    before.finish(put)?;
+    let behind = Arc::new(Plan::of_states(&config, &plan.states)?);
+    let (scratch, cancel) = (Arc::new(Scratch::new(&setup())), Cancel::default());
+    let spilled = Cell::new(0);
+    let merge = |states: Vec<RecordBatch>, is_last| -> Result<Vec<RecordBatch>> {
+        let merging = Merging {
+            plan: &behind,
+            scratch: &scratch,
+            share_bytes,
+            cancel: &cancel,
+            spilled: &|bytes| spilled.set(spilled.get() + bytes),
+            is_last,
+        };
+        let mut out = vec![];
+        merging.merge(states.into_iter().map(Ok), 0, &mut |batch| {
+            out.push(batch);
+            Ok(())
+        })?;
+        Ok(out)
+    };
+    if !behind.distinct.is_empty() {
+        states = merge(states, false)?;
+    }
+    Ok((merge(states, true)?, spilled.get()))
+}
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("k", DataType::Int64, true),
+        Field::new("t", DataType::Utf8, true),
+        Field::new("x", DataType::Int64, true),
+    ]))
+}
+
+type Row = (Option<i64>, Option<String>, Option<i64>);
+
+fn batches(rows: &[Row]) -> Vec<RecordBatch> {
+    let batch = |rows: &[Row]| {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.0))),
+            Arc::new(StringArray::from_iter(rows.iter().map(|row| row.1.as_deref()))),
+            Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.2))),
+        ];
+        RecordBatch::try_new(schema(), columns).unwrap()
+    };
+    match rows {
+        [] => vec![batch(&[])],
+        rows => rows.chunks(13).map(batch).collect(),
+    }
+}
+
+/// What is computed of a group, in the order of `VALUES`.
+type Computed = (i64, i64, i64, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
+
+fn values() -> Value {
+    json!({
+        "rows": "count()", "n": "count(x)", "kinds": "count(distinct x)", "sum": "sum(x)",
+        "low": "min(x)", "high": "max(x)", "mean": "avg(x)",
+    })
+}
+
+type Key = (Option<i64>, Option<String>);
+
+fn oracle(rows: &[Row], by: &[&str]) -> BTreeMap<Key, Computed> {
+    let mut groups: BTreeMap<Key, (i64, Vec<i64>)> = BTreeMap::new();
+    if by.is_empty() {
+        groups.insert((None, None), (0, vec![]));
+    }
+    for (k, t, x) in rows {
+        let key =
+            (by.contains(&"k").then_some(*k).flatten(), t.clone().filter(|_| by.contains(&"t")));
+        let group = groups.entry(key).or_default();
+        group.0 += 1;
+        group.1.extend(x);
+    }
+    let compute = |(rows, values): (i64, Vec<i64>)| {
+        let sum = (!values.is_empty()).then(|| values.iter().sum::<i64>());
+        let kinds = values.iter().collect::<BTreeSet<_>>().len() as i64;
+        let mean = sum.map(|sum| (sum as f64 / values.len() as f64 * 1e6) as i64);
+        let (low, high) = (values.iter().min().copied(), values.iter().max().copied());
+        (rows, values.len() as i64, kinds, sum, low, high, mean)
+    };
+    groups.into_iter().map(|(key, group)| (key, compute(group))).collect()
+}
+
+fn found(batches: &[RecordBatch]) -> BTreeMap<Key, Computed> {
+    let mut groups = BTreeMap::new();
+    for batch in batches {
+        let number = |name: &str, row: usize| {
+            let column = batch.column_by_name(name)?;
+            let column = column.as_primitive::<Int64Type>();
+            column.is_valid(row).then(|| column.value(row))
+        };
+        let text = |row: usize| {
+            let column = batch.column_by_name("t")?.as_string::<i32>();
+            column.is_valid(row).then(|| column.value(row).to_string())
+        };
+        let means = batch.column_by_name("mean").unwrap().as_primitive::<Float64Type>();
+        for row in 0..batch.num_rows() {
+            let count = |name| number(name, row).unwrap();
+            let mean = means.is_valid(row).then(|| (means.value(row) * 1e6) as i64);
+            let value = (
+                count("rows"),
+                count("n"),
+                count("kinds"),
+                number("sum", row),
+                number("low", row),
+                number("high", row),
+                mean,
+            );
+            assert_eq!(groups.insert((number("k", row), text(row)), value), None);
+        }
+    }
+    groups
+}
+
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    let key = prop_oneof![Just(None), (-20i64..20).prop_map(Some)];
+    let text = prop_oneof![Just(None), "[ab]{0,9}".prop_map(Some)];
+    let value = prop_oneof![1 => Just(None), 4 => (-50i64..50).prop_map(Some)];
+    prop::collection::vec((key, text, value), 0..200)
+}
+
+proptest! {
+    #[test]
+    fn groups_are_those_of_a_map(
+        rows in rows(),
+        by in prop::sample::select(vec![vec![], vec!["k"], vec!["t"], vec!["k", "t"]]),
+        way in prop::sample::select(vec![Way::Grouped, Way::Passed]),
+        share_bytes in prop::sample::select(vec![32 << 10, 1 << 30]),
+    ) {
+        let config = json!({"by": by, "values": values()});
+        let (out, spilled) = aggregated(&config, &batches(&rows), way, share_bytes).unwrap();
+        prop_assert_eq!(found(&out), oracle(&rows, &by));
+        prop_assert!((spilled > 0) <= (share_bytes < 1 << 30));
+    }
+}
+
+/// One value of a column of any type, and how often it is repeated.
+fn column_of(data_type: &DataType) -> ArrayRef {
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(3), None, Some(1), Some(2)]));
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("c"), None, Some("a"), Some("b")]));
+    match data_type {
+        DataType::Boolean => {
+            Arc::new(BooleanArray::from(vec![Some(true), None, Some(false), Some(false)]))
+        }
+        DataType::FixedSizeBinary(1) => {
+            let values = [Some(b"c"), None, Some(b"a"), Some(b"b")];
+            Arc::new(
+                FixedSizeBinaryArray::try_from_sparse_iter_with_size(values.into_iter(), 1)
+                    .unwrap(),
+            )
+        }
+        DataType::Dictionary(_, values) if **values == DataType::Utf8 => {
+            cast(&texts, data_type).unwrap()
+        }
+        DataType::Date32 | DataType::Time32(_) => {
+            cast(&cast(&numbers, &DataType::Int32).unwrap(), data_type).unwrap()
+        }
+        other if other.is_primitive() => cast(&numbers, other).unwrap(),
+        other => cast(&texts, other).unwrap(),
+    }
+}
+
+fn types() -> Vec<DataType> {
+    use DataType::*;
+    vec![
+        Boolean,
+        Int8,
+        Int16,
+        Int32,
+        Int64,
+        UInt8,
+        UInt16,
+        UInt32,
+        UInt64,
+        Float16,
+        Float32,
+        Float64,
+        Date32,
+        Date64,
+        Time32(TimeUnit::Second),
+        Time64(TimeUnit::Nanosecond),
+        Timestamp(TimeUnit::Microsecond, None),
+        Timestamp(TimeUnit::Second, Some("UTC".into())),
+        Duration(TimeUnit::Millisecond),
+        Decimal32(9, 2),
+        Decimal64(18, 1),
+        Decimal128(38, 3),
+        Decimal256(60, 4),
+        Utf8,
+        LargeUtf8,
+        Utf8View,
+        Binary,
+        LargeBinary,
+        BinaryView,
+        FixedSizeBinary(1),
+        Dictionary(Box::new(Int8), Box::new(Utf8)),
+    ]
+}
+
+#[test]
+fn extremes_and_keys_are_of_any_simple_type() {
+    for data_type in types() {
+        let column = column_of(&data_type);
+        let batch = RecordBatch::try_from_iter([("x", column.clone())]).unwrap();
+        let values = json!({"low": "min(x)", "high": "max(x)", "kinds": "count(distinct x)"});
+        let config = json!({"by": [], "values": values});
+        let twice = [batch.clone(), batch.clone()];
+        let (out, _) = aggregated(&config, &twice, Way::Grouped, 1 << 20).unwrap();
+        let plain = super::keys::plain(&column).unwrap();
+        let column = |name: &str| out[0].column_by_name(name).unwrap().clone();
+        assert_eq!(&column("low"), &plain.slice(2, 1), "{data_type}");
+        assert_eq!(&column("high"), &plain.slice(0, 1), "{data_type}");
+        let kinds = if data_type == DataType::Boolean { 2 } else { 3 };
+        assert_eq!(column("kinds").as_primitive::<Int64Type>().value(0), kinds, "{data_type}");
+        let config = json!({"by": ["x"], "values": {"n": "count()"}});
+        let (out, _) = aggregated(&config, &twice, Way::Passed, 1 << 30).unwrap();
+        assert_eq!(out[0].num_rows() as i64, kinds + 1, "{data_type}");
+        assert_eq!(out[0].column(0).data_type(), plain.data_type());
+    }
+}
+
+#[test]
+fn sums_are_wide_and_never_wrap() {
+    let sum = |column: ArrayRef| {
+        let batch = RecordBatch::try_from_iter([("x", column)]).unwrap();
+        let config = json!({"by": [], "values": {"total": "sum(x)", "mean": "avg(x)"}});
+        aggregated(&config, &[batch.clone(), batch], Way::Grouped, 1 << 30)
+    };
+    // Parts of it are too large, but it is not.
+    let out = sum(Arc::new(Int64Array::from(vec![i64::MAX, 1, -i64::MAX]))).unwrap().0;
+    assert_eq!(out[0].column(0).as_primitive::<Int64Type>().value(0), 2);
+    let decimals = Decimal128Array::from(vec![125, 250]).with_precision_and_scale(9, 2).unwrap();
+    let out = sum(Arc::new(decimals)).unwrap().0;
+    assert_eq!(out[0].column(0).data_type(), &DataType::Decimal128(38, 2));
+    assert_eq!(out[0].column(1).as_primitive::<Float64Type>().value(0), 1.875);
+    let too_large: [(ArrayRef, &str); 3] = [
+        (Arc::new(Int64Array::from(vec![i64::MAX])), "too large for Int64"),
+        (Arc::new(UInt64Array::from(vec![u64::MAX])), "too large for UInt64"),
+        (
+            Arc::new(Decimal128Array::from(vec![10i128.pow(38) - 1])),
+            "too large for Decimal128(38, 10)",
+        ),
+    ];
+    for (column, said) in too_large {
+        let error = sum(column).unwrap_err().to_string();
+        assert!(error.contains("`total`") && error.contains(said), "{error}");
+        assert!(error.contains("cast what is summed"), "{error}");
+    }
+}
+
+#[test]
+fn zeros_are_one_group_and_so_are_nans() {
+    let floats = vec![Some(0.0), Some(-0.0), Some(f64::NAN), Some(-f64::NAN), None, Some(1.5)];
+    let column: ArrayRef = Arc::new(Float64Array::from(floats));
+    for data_type in [DataType::Float64, DataType::Float32, DataType::Float16] {
+        let column = cast(&column, &data_type).unwrap();
+        let other: ArrayRef = Arc::new(StringArray::from(vec!["same"; 6]));
+        let batch = RecordBatch::try_from_iter([("x", column), ("y", other)]).unwrap();
+        for by in [vec!["x"], vec!["x", "y"]] {
+            let values = json!({"n": "count()", "least": "min(x)", "greatest": "max(x)"});
+            let config = json!({"by": by, "values": values});
+            let (out, _) =
+                aggregated(&config, std::slice::from_ref(&batch), Way::Grouped, 1 << 30).unwrap();
+            let counts = out[0].column_by_name("n").unwrap().as_primitive::<Int64Type>();
+            assert_eq!(counts.values(), &[2, 2, 1, 1], "{data_type} by {by:?}");
+        }
+        let config = json!({"by": [], "values": {"greatest": "max(x)", "least": "min(x)"}});
+        let (out, _) = aggregated(&config, &[batch], Way::Grouped, 1 << 30).unwrap();
+        let column = cast(out[0].column(0), &DataType::Float64).unwrap();
+        assert!(column.as_primitive::<Float64Type>().value(0).is_nan());
+    }
+}
+
+#[test]
+fn what_cannot_be_computed_is_told() {
+    let list = DataType::new_list(DataType::Int8, true);
+    let columns: [(&str, ArrayRef); 4] = [
+        ("price", Arc::new(Int64Array::from(vec![1]))),
+        ("name", Arc::new(StringArray::from(vec!["a"]))),
+        ("list", new_null_array(&list, 1)),
+        ("wide", new_null_array(&DataType::Decimal256(50, 2), 1)),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    for (config, said) in [
+        (json!({"by": ["prise"], "values": {}}), "did you mean `price`"),
+        (json!({"by": ["list"]}), "rows cannot be grouped by `list`"),
+        (json!({"by": ["name", "name"]}), "`name` stands twice"),
+        (json!({"by": []}), "`by` and `values` are empty"),
+        (json!({"by": ["name"], "values": {"name": "count()"}}), "the name of the key `name`"),
+        (json!({"by": [], "values": {"t": "sum(prise)"}}), "price"),
+        (json!({"by": [], "values": {"t": "sum(name)"}}), "there is no sum of Utf8"),
+        (json!({"by": [], "values": {"t": "avg(wide)"}}), "cast it to decimal(38, ...)"),
+        (json!({"by": [], "values": {"t": "min(list)"}}), "`min(list)`: there is no min of List"),
+        (json!({"by": [], "values": {"t": "sun(price)"}}), "did you mean `sum`"),
+    ] {
+        let error = aggregated(&config, std::slice::from_ref(&batch), Way::Grouped, 0)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(said), "{config}: {error}");
+    }
+}
+
+#[test]
+fn many_different_values_of_one_group_go_to_scratch() {
+    let values = (0..100_000).map(|n| n % 50_000);
+    let column: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
+    let batch = RecordBatch::try_from_iter([("x", column)]).unwrap();
+    let config = json!({"by": [], "values": {"kinds": "count(distinct x)", "n": "count(x)"}});
+    for way in [Way::Grouped, Way::Passed] {
+        let (out, spilled) =
+            aggregated(&config, std::slice::from_ref(&batch), way, 1 << 20).unwrap();
+        let numbers = |at: usize| out[0].column(at).as_primitive::<Int64Type>().value(0);
+        assert_eq!((numbers(0), numbers(1)), (50_000, 100_000));
+        assert!(spilled > 0);
+    }
+}

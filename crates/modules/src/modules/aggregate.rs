@@ -1,0 +1,219 @@
+//! Computes values of groups of records.
+//!
+//! A `pre_aggregate` before it groups what each of its instances takes, and keeps the states of
+//! groups by the hashes of their keys; each instance here takes all states of some of the hashes as
+//! soon as it is free, merges those of one group, and finishes them. So a slow instance has fewer
+//! groups, and no group is in two places (River, 4.2). Different values come by hashes of
+//! themselves and their group: where some are counted, what has been merged by these is kept by
+//! groups, and taken once more.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::spec::{self, IN, OUT};
+use euphrates_flow::{
+    Batches, Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, batch_bytes,
+    split_batch,
+};
+use euphrates_io::scratch::Scratch;
+use euphrates_policy::aggregate::table_is_full;
+use euphrates_policy::parts::part_bits;
+use serde_json::{Value, json};
+
+use crate::aggregate::kept::Kept;
+use crate::aggregate::merging::Merging;
+use crate::aggregate::plan::Plan;
+use crate::aggregate::spelling::Config;
+use crate::meeting::meet;
+use crate::stepwise::Gathered;
+use crate::store::{Bits, Store};
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "aggregate",
+    summary: "Groups its input by columns, and computes values of each group.",
+    detail: "`values` says what: `{\"total\": \"sum(price)\", \"rows\": \"count()\"}`. There are \
+             `count`, `count(distinct ...)`, `sum`, `min`, `max` and `avg`, of columns or SQL \
+             expressions. Nulls are skipped, but are a group of their own among keys, as are NaN; \
+             zeros of either sign are one. Of no values, a count is 0 and all else null. Sums of \
+             integers are 64 bits wide, of decimals 38 digits, and one that is larger is an \
+             error. With no keys one row comes out. A `pre_aggregate` is placed before it, which \
+             groups where the records are; what does not fit the memory goes to scratch. The \
+             output has no order.",
+    inputs: IN,
+    outputs: OUT,
+    order: Order::Any,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: true,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        let (known, counted) = (Mutex::default(), Kept::default());
+        Ok(Arc::new(Aggregate { config, known, counted }))
+    },
+};
+
+struct Aggregate {
+    config: Config,
+    known: Mutex<Known>,
+    /// States whose different values have been counted.
+    counted: Kept,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Once the flow is checked.
+    plan: Option<Arc<Plan>>,
+    scratch: Option<Arc<Scratch>>,
+    /// For the report.
+    spilled_bytes: usize,
+}
+
+impl Placed for Aggregate {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let plan = Plan::of_states(&self.config, &inputs[0])?;
+        let output = plan.output.clone();
+        self.lock().plan = Some(Arc::new(plan));
+        Ok(vec![output])
+    }
+
+    fn partitioner(&self) -> Option<(&'static str, Value)> {
+        Some(("pre_aggregate", json!(self.config)))
+    }
+
+    /// If different values are counted, states are merged once more.
+    fn serves(&self) -> Option<SchemaRef> {
+        let plan = self.lock().plan.clone()?;
+        (!plan.distinct.is_empty()).then(|| plan.states.clone())
+    }
+
+    /// The states of some parts that are here.
+    fn serve(&self, request: u64) -> Result<Batches> {
+        Ok(self.counted.asked(request))
+    }
+
+    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
+        inputs[0]
+    }
+
+    fn prepare(&self, setup: &Setup) -> Result<()> {
+        self.lock().scratch = Some(Arc::new(Scratch::new(setup)));
+        Ok(())
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        let (plan, scratch) = {
+            let known = self.lock();
+            let plan = known.plan.clone().expect("schemas() has been called");
+            (plan, known.scratch.clone().expect("prepare() has been called"))
+        };
+        Ok(Box::new(Instance { aggregate: self, plan, scratch }))
+    }
+
+    fn remark(&self) -> Option<String> {
+        match self.lock().spilled_bytes {
+            0 => None,
+            bytes => Some(format!("{:.1} MB went through scratch", bytes as f64 / 1e6)),
+        }
+    }
+}
+
+impl Aggregate {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+struct Instance {
+    aggregate: Arc<Aggregate>,
+    plan: Arc<Plan>,
+    scratch: Arc<Scratch>,
+}
+
+impl Module for Instance {
+    fn run(&mut self, ports: &mut Ports) -> Result<()> {
+        let mut gathered = Gathered::default();
+        if self.plan.distinct.is_empty() {
+            while let Some(partition) = ports.next_partition(0)? {
+                self.merge(partition.records()?, true, ports, &mut |batch, ports| {
+                    split_batch(batch).try_for_each(|batch| gathered.put(ports, batch))
+                })?;
+            }
+            return gathered.flush(ports);
+        }
+        let takes = self.count_different(ports)?;
+        let setup = ports.setup().clone();
+        while let Some(parts) = takes.get(setup.next("counted parts")? as usize) {
+            let states = self.aggregate.counted.of_all(parts.clone(), &*setup.exchange)?;
+            self.merge(states, true, ports, &mut |batch, ports| {
+                split_batch(batch).try_for_each(|batch| gathered.put(ports, batch))
+            })?;
+        }
+        gathered.flush(ports)
+    }
+}
+
+impl Instance {
+    /// Counts different values by parts of them, and keeps the states by groups, for all. Says what
+    /// can be taken of these.
+    fn count_different(&mut self, ports: &mut Ports) -> Result<Arc<Vec<Range<usize>>>> {
+        let setup = ports.setup().clone();
+        let bits = Bits { used: 0, bits: part_bits(setup.instances) };
+        let mut store = Store::new(self.plan.states.clone(), bits, self.scratch.clone());
+        while let Some(partition) = ports.next_partition(0)? {
+            self.merge(partition.records()?, false, ports, &mut |states, ports| {
+                store.push(states)?;
+                if table_is_full(store.bytes(), setup.memory_bytes, 1) {
+                    self.on_spilled(store.spill()?, ports);
+                }
+                Ok(())
+            })?;
+        }
+        let sizes = store.sizes();
+        self.aggregate.counted.add(store.finish()?);
+        let all = meet(ports, "counted", &sizes)?;
+        self.aggregate.counted.takes(false, || Ok(all))
+    }
+
+    /// Merges states of some groups, or of some of their different values.
+    fn merge(
+        &self,
+        states: Batches,
+        is_last: bool,
+        ports: &mut Ports,
+        put: &mut dyn FnMut(RecordBatch, &mut Ports) -> Result<()>,
+    ) -> Result<()> {
+        let setup = ports.setup().clone();
+        let (taken, spilled) = (Cell::new((0, 0)), Cell::new(0));
+        let merging = Merging {
+            plan: &self.plan,
+            scratch: &self.scratch,
+            share_bytes: setup.memory_bytes,
+            cancel: &setup.cancel,
+            spilled: &|bytes| spilled.set(spilled.get() + bytes),
+            is_last,
+        };
+        let states = states.inspect(|batch| {
+            let Ok(batch) = batch else { return };
+            let (rows, bytes) = taken.get();
+            taken.set((rows + batch.num_rows(), bytes + batch_bytes(batch)));
+        });
+        let used = part_bits(setup.instances);
+        merging.merge(states, used, &mut |batch| put(batch, ports))?;
+        // What is merged once more has been taken already.
+        if is_last == self.plan.distinct.is_empty() {
+            ports.metrics().got(taken.get().0, taken.get().1);
+        }
+        self.on_spilled(spilled.get(), ports);
+        Ok(())
+    }
+
+    fn on_spilled(&self, bytes: usize, ports: &Ports) {
+        ports.metrics().spilled(bytes);
+        self.aggregate.lock().spilled_bytes += bytes;
+    }
+}
