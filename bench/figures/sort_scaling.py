@@ -129,8 +129,10 @@ def sort(place: Place, lost: int | None = None) -> dict[str, Any]:
 
 
 def writing(report: eu.Report) -> list[float]:
-    """When the first disk began to write, and when the last ended, to a tenth of a second."""
-    rates = [one.bytes_per_second for one in report.history.series if "(writing)" in one.name]
+    """When the first writer began, and when the last ended, to a tenth of a second: a report tells
+    the history of 64 who did most, and a disk does half of what a writer does.
+    """
+    rates = [one.bytes_per_second for one in report.history.series if one.module == "write"]
     busy = [end for at, end in enumerate(report.history.seconds) if any(one[at] for one in rates)]
     return [busy[0], busy[-1]]
 
