@@ -13,16 +13,13 @@ are timed inside their process, imports left out. With `--keep`, raw results go 
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import platform
 import shutil
-import statistics
 import sys
 from pathlib import Path
 
 import duckdb
-from sort import DUCKDB, RESULTS, THREADS, fresh, in_turns, run
+from sort import DATAFUSION, DUCKDB, POLARS, THREADS, fresh, in_turns, run
+from tpch import arguments, keep, medians, table, timed
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "tests"))
 from aggregations import TPCH, sql, wrong
@@ -41,41 +38,18 @@ flow.go(cores=threads, home=scratch, memory=memory or None)
 con.execute(f"CREATE VIEW t AS FROM '{lineitem}'")
 con.execute(f"COPY ({query}) TO '{target}' (FORMAT parquet, COMPRESSION uncompressed)")
 """,
-    "Polars": """
-import os
-os.environ["POLARS_MAX_THREADS"] = str(threads)
-import polars
-start = time.perf_counter()
+    "Polars": POLARS
+    + """
 grouped = polars.SQLContext(t=polars.scan_parquet(lineitem)).execute(query)
 grouped.sink_parquet(target, compression="uncompressed", engine="streaming")
 """,
-    "DataFusion": """
-import datafusion
-config = datafusion.SessionConfig().with_target_partitions(threads)
-runtime = datafusion.RuntimeEnvBuilder().with_disk_manager_os()
-if memory: runtime = runtime.with_fair_spill_pool(int(memory * 0.8))
-ctx = datafusion.SessionContext(config, runtime)
-start = time.perf_counter()
+    "DataFusion": DATAFUSION
+    + """
 ctx.register_parquet("t", lineitem)
 ctx.sql(f"COPY ({query}) TO '{target}' "
         "STORED AS PARQUET OPTIONS ('format.compression' 'uncompressed')").collect()
 """,
 }
-
-
-def table(work: Path, scale: float) -> Path:
-    path = work / f"lineitem-{scale:g}.parquet"
-    if not path.exists():
-        make = (
-            "import euphrates as eu\n"
-            f"flow = eu.Flow('make')\n"
-            f"flow.chain(eu.generate('lineitem', scale={scale}), eu.save({str(path)!r}))\n"
-            f"flow.go(home={str(work / 'home')!r})"
-        )
-        made = run([sys.executable, "-c", make])
-        if "failed" in made:
-            raise SystemExit(made["failed"])
-    return path
 
 
 def columns_of(lineitem: Path, which: str) -> list[str]:
@@ -102,9 +76,7 @@ def once(name: str, which: str, lineitem: Path, options: argparse.Namespace) -> 
         "target": str(target),
         "scratch": str(scratch),
     }
-    head = "import time\n" + "".join(f"{key} = {value!r}\n" for key, value in values.items())
-    tail = "\nprint(f'seconds={time.perf_counter() - start}')"
-    result = run([sys.executable, "-c", head + SCRIPTS[name] + tail])
+    result = timed(SCRIPTS[name], values)
     if "failed" not in result:
         # In a process of its own: a child's peak begins with the memory of whoever starts it.
         check = "import sys; sys.path.insert(0, sys.argv[1]); import aggregate; aggregate.check()"
@@ -131,17 +103,11 @@ def check() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--scale", type=float, default=1)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--memory", type=int, default=0, help="bytes that each may use")
-    parser.add_argument("--only", nargs="*", default=list(SCRIPTS))
+    parser = arguments(__doc__.split("\n\n")[0], list(SCRIPTS))
     parser.add_argument("--which", nargs="*", default=list(TPCH))
-    parser.add_argument("--work", type=Path, default=Path("/tmp/euphrates-bench"))
-    parser.add_argument("--keep", action="store_true", help="keep the raw result")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    lineitem = table(options.work, options.scale)
+    lineitem = table("lineitem", options.work, options.scale)
     everything = {}
     for which in options.which:
         print(f"{which}:", flush=True)
@@ -151,23 +117,13 @@ def main() -> None:
 
         results = in_turns(options.rounds, {name: runner(name) for name in options.only})
         everything[which] = results
-        medians = {}
-        for name, runs in results.items():
-            good = [one["seconds"] for one in runs if "failed" not in one]
-            medians[name] = statistics.median(good) if good else None
-        own = medians.get("Euphrates")
-        for name, seconds in medians.items():
+        took = medians(results)
+        own = took.get("Euphrates")
+        for name, seconds in took.items():
             if own and seconds and name != "Euphrates":
                 print(f"  {name} takes {seconds / own:.2f} times as long", flush=True)
         if options.keep:
-            keep(everything, options.scale)
-
-
-def keep(results: dict, scale: float) -> None:
-    day = datetime.date.today().isoformat()
-    where = {"cores": THREADS, "machine": platform.machine(), "kernel": platform.release()}
-    raw = {"date": day, **where, "scale": scale, "results": results}
-    (RESULTS / f"{day}-aggregate.json").write_text(json.dumps(raw, indent=1) + "\n")
+            keep("aggregate", everything, options.scale)
 
 
 if __name__ == "__main__":

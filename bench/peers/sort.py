@@ -36,7 +36,21 @@ if memory: con.execute(f"SET memory_limit='{memory // 2**20}MiB'")
 con.execute(f"SET temp_directory='{scratch}'")
 start = time.perf_counter()
 """
-"""How DuckDB begins."""
+POLARS = """
+import os
+os.environ["POLARS_MAX_THREADS"] = str(threads)
+import polars
+start = time.perf_counter()
+"""
+DATAFUSION = """
+import datafusion
+config = datafusion.SessionConfig().with_target_partitions(threads)
+runtime = datafusion.RuntimeEnvBuilder().with_disk_manager_os()
+if memory: runtime = runtime.with_fair_spill_pool(int(memory * 0.8))
+ctx = datafusion.SessionContext(config, runtime)
+start = time.perf_counter()
+"""
+"""How each of them begins."""
 
 PEER_SCRIPTS = {
     "DuckDB": DUCKDB
@@ -44,21 +58,13 @@ PEER_SCRIPTS = {
 con.execute(f"COPY (SELECT * FROM '{source}' ORDER BY {by}) TO '{target}' "
             "(FORMAT parquet, COMPRESSION uncompressed)")
 """,
-    "Polars": """
-import os
-os.environ["POLARS_MAX_THREADS"] = str(threads)
-import polars
-start = time.perf_counter()
+    "Polars": POLARS
+    + """
 polars.scan_parquet(source).sort([k.strip() for k in by.split(",")]).sink_parquet(
     target, compression="uncompressed", engine="streaming")
 """,
-    "DataFusion": """
-import datafusion
-config = datafusion.SessionConfig().with_target_partitions(threads)
-runtime = datafusion.RuntimeEnvBuilder().with_disk_manager_os()
-if memory: runtime = runtime.with_fair_spill_pool(int(memory * 0.8))
-ctx = datafusion.SessionContext(config, runtime)
-start = time.perf_counter()
+    "DataFusion": DATAFUSION
+    + """
 ctx.register_parquet("t", source)
 ctx.sql(f"COPY (SELECT * FROM t ORDER BY {by}) TO '{target}' STORED AS PARQUET "
         "OPTIONS ('format.compression' 'uncompressed')").collect()

@@ -392,7 +392,8 @@ def test_the_smaller_side_is_held_as_far_as_it_is_known(tmp_path: Path) -> None:
         flow.attach(join, flow.place(eu.collect()))
         modules = flow.explain().data["document"]["modules"]
         config = next(node["config"] for node in modules if node["module"] == "join")
-        assert flow.go().collected().num_rows == 10
+        for cluster in (None, "processes:2"):
+            assert flow.go(cluster=cluster).collected().num_rows == 10
         return str(config["build"])
 
     small, large = eu.scan(str(tmp_path / "few.parquet")), eu.scan(str(tmp_path / "many.csv"))

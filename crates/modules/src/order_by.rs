@@ -61,6 +61,14 @@ impl fmt::Display for SortKey {
     }
 }
 
+/// That there is a key at all.
+pub fn some_key(by: &[SortKey]) -> Result<()> {
+    match by.is_empty() {
+        true => Err(Error::usage("`by` is empty").remedy("name at least one column")),
+        false => Ok(()),
+    }
+}
+
 /// The columns these keys name.
 pub fn resolve(keys: &[SortKey], schema: &Schema) -> Result<Vec<KeyColumn>> {
     keys.iter().map(|key| resolve_one(key, schema)).collect()

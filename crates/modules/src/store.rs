@@ -312,6 +312,11 @@ fn sizes(dealt: &[Scattered], runs: &[PartRun], bits: Bits) -> Vec<usize> {
     all
 }
 
+/// How much was written to scratch, for people; nothing if nothing was.
+pub fn through_scratch(bytes: usize) -> Option<String> {
+    (bytes > 0).then(|| format!("{:.1} MB went through scratch", bytes as f64 / 1e6))
+}
+
 /// Asks for the cache line of a value.
 #[inline(always)]
 pub fn prefetch<T>(values: &[T], at: usize) {

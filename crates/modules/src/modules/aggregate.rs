@@ -29,7 +29,7 @@ use crate::aggregate::plan::Plan;
 use crate::aggregate::spelling::Config;
 use crate::meeting::meet;
 use crate::stepwise::Gathered;
-use crate::store::{Bits, Store};
+use crate::store::{Bits, Store, through_scratch};
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -115,10 +115,7 @@ impl Placed for Aggregate {
     }
 
     fn remark(&self) -> Option<String> {
-        match self.lock().spilled_bytes {
-            0 => None,
-            bytes => Some(format!("{:.1} MB went through scratch", bytes as f64 / 1e6)),
-        }
+        through_scratch(self.lock().spilled_bytes)
     }
 }
 

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, IN};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup, split_batch,
+    Effect, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup, split_batch,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::hashing::deal;
-use crate::order_by::{SortKey, resolve};
+use crate::order_by::{SortKey, resolve, some_key};
 use crate::sort::keys::KeyEncoder;
 
 /// The module.
@@ -36,9 +36,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config: Config = spec::parse_config(config)?;
-        if config.by.is_empty() {
-            return Err(Error::usage("`by` is empty").remedy("name at least one column"));
-        }
+        some_key(&config.by)?;
         Ok(Arc::new(Divide { config, encoder: Mutex::default() }))
     },
 };

@@ -33,7 +33,7 @@ use crate::join::table::{BATCHES_MAX, Table};
 use crate::join::together::Together;
 use crate::meeting::meet;
 use crate::stepwise::Gathered;
-use crate::store::{Bits, Store};
+use crate::store::{Bits, Store, through_scratch};
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -183,10 +183,7 @@ impl Placed for Join {
     }
 
     fn remark(&self) -> Option<String> {
-        match self.lock().spilled_bytes {
-            0 => None,
-            bytes => Some(format!("{:.1} MB went through scratch", bytes as f64 / 1e6)),
-        }
+        through_scratch(self.lock().spilled_bytes)
     }
 }
 

@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::alike::agreed;
-use crate::order_by::{SortKey, resolve};
+use crate::order_by::{SortKey, resolve, some_key};
 use crate::sort::gather::Sources;
 use crate::sort::keys::{EncodedKeys, KeyEncoder, OwnedKey};
 use crate::sort::runs::{Presorted, sort_keys};
@@ -44,9 +44,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config: Config = spec::parse_config(config)?;
-        if config.by.is_empty() {
-            return Err(Error::usage("`by` is empty").remedy("name at least one column"));
-        }
+        some_key(&config.by)?;
         Ok(Arc::new(Merge { config, form: Mutex::default() }))
     },
 };

@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Batches, Effect, Error, Module, ModuleSpec, Order, Partitioned, Placed, Ports, Result, Setup,
+    Batches, Effect, Module, ModuleSpec, Order, Partitioned, Placed, Ports, Result, Setup,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::order_by::{SortKey, resolve};
+use crate::order_by::{SortKey, resolve, some_key};
 use crate::sort::intake::{Intake, with_position};
 use crate::sort::keys::KeyEncoder;
 use crate::sort::layout::Layout;
@@ -42,9 +42,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config: Config = spec::parse_config(config)?;
-        if config.by.is_empty() {
-            return Err(Error::usage("`by` is empty").remedy("name at least one column"));
-        }
+        some_key(&config.by)?;
         Ok(Arc::new(Partition { config, form: Mutex::default(), store: Mutex::default() }))
     },
 };

@@ -25,7 +25,7 @@ use crate::aggregate::kept::Kept;
 use crate::aggregate::plan::{Plan, Source};
 use crate::aggregate::spelling::Config;
 use crate::meeting::{brought, meet};
-use crate::store::{Bits, Store};
+use crate::store::{Bits, Store, through_scratch};
 
 /// What all instances bring when they have nothing left to take in: the bytes of each part.
 const SIZES: &str = "sizes";
@@ -115,14 +115,10 @@ impl Placed for PreAggregate {
 
     fn remark(&self) -> Option<String> {
         let known = self.lock();
-        let mut told = vec![];
-        if known.passed_rows > 0 {
-            told.push(format!("{} rows passed on ungrouped", known.passed_rows));
-        }
-        if known.spilled_bytes > 0 {
-            let megabytes = known.spilled_bytes as f64 / 1e6;
-            told.push(format!("{megabytes:.1} MB went through scratch"));
-        }
+        let passed = (known.passed_rows > 0)
+            .then(|| format!("{} rows passed on ungrouped", known.passed_rows));
+        let told: Vec<String> =
+            passed.into_iter().chain(through_scratch(known.spilled_bytes)).collect();
         (!told.is_empty()).then(|| told.join(", "))
     }
 }

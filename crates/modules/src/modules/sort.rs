@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex};
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Batches, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, batch_bytes,
+    Batches, Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, batch_bytes,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::order_by::{SortKey, resolve};
+use crate::order_by::{SortKey, resolve, some_key};
 use crate::sort::keys::KeyEncoder;
 use crate::sort::layout::Layout;
 use crate::sort::whole::sorted;
@@ -42,9 +42,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config: Config = spec::parse_config(config)?;
-        if config.by.is_empty() {
-            return Err(Error::usage("`by` is empty").remedy("name at least one column"));
-        }
+        some_key(&config.by)?;
         Ok(Arc::new(Sort { config, form: Mutex::default(), comes_sorted: false.into() }))
     },
 };

@@ -1,0 +1,70 @@
+"""A group of processes that the kernel limits together: what a CPU and a memory of the rig are."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from . import cgroups
+from .features import require
+from .ledger import ledger
+from .processes import marked
+from .tools import RigError
+
+Entered = TypeVar("Entered", bound="Group")
+
+
+class Group:
+    """Is there for as long as a `with` lasts; who still runs in it then dies."""
+
+    controller: ClassVar[str]
+    feature: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._group: Path | None = None
+        self._version = 0
+        self._made = contextlib.ExitStack()
+
+    def limits(self, version: int) -> dict[str, str]:
+        """What to write to which file of the group, in that version of the kernel's groups."""
+        raise NotImplementedError
+
+    def __enter__(self: Entered) -> Entered:
+        require(self.feature)
+        controller, book = cgroups.need(self.controller), ledger()
+        self._version = controller.version
+        with contextlib.ExitStack() as made:
+            # In version 2 beside the caller, so that the limits of its disks hold here, too.
+            above = cgroups.made_for_caller(controller.own) or controller.root
+            group = above / f"{cgroups.PREFIX}{book.name()}"
+            made.callback(book.undo, book.record("group", path=str(group)))
+            if controller.version == 2:
+                cgroups.enable(group.parent, self.controller)
+            group.mkdir()
+            self._group = group
+            self._set()
+            self._made = made.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._group = None
+        self._made.close()
+
+    def inside(self, command: Sequence[str]) -> list[str]:
+        """The command that enters this group and then is `command`, in the same process."""
+        if self._group is None:
+            raise RigError(f"this {type(self).__name__} is not there: use it in a `with`")
+        return cgroups.joining([self._group], list(command))
+
+    def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+        """Starts a program in this group; the options are those of `subprocess.Popen`."""
+        return marked(self._made, self.inside(command), **options)
+
+    def _set(self) -> None:
+        """Writes the limits, if the group is there."""
+        if self._group is not None:
+            for name, text in self.limits(self._version).items():
+                cgroups.write(self._group / name, text)
