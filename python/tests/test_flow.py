@@ -250,3 +250,21 @@ def test_many_threads_run_flows_of_their_own() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+@pytest.mark.parametrize("named", [[0, 1], [1, None], [None, 0], [None, 1]])
+def test_outputs_that_are_named_leave_the_others_to_those_that_are_not(
+    named: list[int | None],
+) -> None:
+    flow = eu.Flow("tee")
+    tee = flow.place(eu.generate("integers", rows=10)) >> flow.place(eu.tee())
+    union = flow.place(eu.union())
+    for output in named:
+        kept = flow.attach(tee, flow.place(eu.filter("n >= 0")), output=output)
+        flow.attach(kept, union)
+    flow.attach(union, flow.place(eu.collect()))
+    if named == [None, 0]:
+        with pytest.raises(eu.UsageError, match="output `0` is attached to"):
+            flow.go(progress=False)
+    else:
+        assert flow.go(progress=False).collected().num_rows == 20

@@ -316,8 +316,10 @@ impl<'a> Graph<'a> {
             let input = self.port(edge.input.as_ref(), &names, false, node, &mut next)?;
             let producer = places[edge.from.as_str()];
             let from = self.document.node(&edge.from).expect("checked in new");
-            let siblings = self.document.queues.iter().filter(|other| other.from == edge.from);
-            let mut nth = siblings.take_while(|other| !std::ptr::eq(*other, edge)).count();
+            let before =
+                self.document.queues.iter().take_while(|other| !std::ptr::eq(*other, edge));
+            let is_unnamed = |other: &&Edge| other.from == edge.from && other.output.is_none();
+            let mut nth = before.filter(is_unnamed).count();
             let output =
                 self.port(edge.output.as_ref(), &nodes[producer].outputs, true, from, &mut nth)?;
             if found[input].replace(Incoming { edge, input, producer, output }).is_some() {
