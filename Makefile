@@ -8,7 +8,7 @@ export CARGO_TERM_COLOR ?= auto
 SOURCES := $(shell find crates python/euphrates -name '*.rs' -o -name '*.py' -o -name '*.pyi') \
            $(wildcard crates/*/Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: torture help build demo test lint bench figures docs derive clean
+.PHONY: torture help build demo test lint bench figures docs derive studio clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -51,8 +51,15 @@ docs: build $(VENV)/.docs  ## Build the manual into site/
 derive: build  ## Write the derived files anew: stubs, reference pages
 	$(PY) -m euphrates._derive
 
+studio: studio/node_modules/.installed  ## Check and test the flow editor (needs Node)
+	cd studio && npm run lint && npm test
+
 clean:  ## Remove everything that can be made again
-	rm -rf target $(VENV) site .cache
+	rm -rf target $(VENV) site .cache studio/dist studio/node_modules
+
+studio/node_modules/.installed: studio/package-lock.json
+	cd studio && npm ci
+	@touch $@
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
