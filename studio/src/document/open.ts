@@ -41,9 +41,9 @@ export function openValue(value: Json | undefined): { flow: Flow; problems: read
   const fields = new Fields(value, problems);
   const version = fields.take("euphrates", "a version", whole);
   const name = fields.take("name", "a text", text);
-  if (version === undefined) problems.push({ message: "it has no `euphrates` version" });
+  if (!value.has("euphrates")) problems.push({ message: "the flow has no `euphrates` version" });
   if (version !== undefined && version > DOCUMENT_VERSION) problems.push(newer(version));
-  if (name === undefined) problems.push({ message: "the flow has no name" });
+  if (!value.has("name")) problems.push({ message: "the flow has no name" });
   const variables = new Map<string, Variable>();
   const strayVariables = new Map<string, Json>();
   for (const [name, given] of fields.take("variables", "an object", object) ?? []) {
@@ -129,7 +129,7 @@ function queue(item: Json, place: string, problems: Problem[]): Queue | undefine
     output: fields.take("output", "a port", port),
     to: fields.take("to", "a text", text) ?? "",
     input: fields.take("input", "a port", port),
-    queue: fields.take("queue", QUEUE_KINDS.join(", "), kind),
+    queue: fields.take("queue", `one of ${QUEUE_KINDS.join(", ")}`, kind),
     bytes_max: fields.take("bytes_max", "a whole number", whole),
     unknown: fields.rest(),
   };
