@@ -51,8 +51,8 @@ docs: build $(VENV)/.docs  ## Build the manual into site/
 derive: build  ## Write the derived files anew: stubs, reference pages
 	$(PY) -m euphrates._derive
 
-studio: studio/node_modules/.installed  ## Check and test the flow editor (needs Node)
-	cd studio && npm run lint && npm test
+studio: studio/node_modules/.installed  ## Check, test and build the flow editor (needs Node)
+	cd studio && npm run lint && npm test && npm run build
 
 clean:  ## Remove everything that can be made again
 	rm -rf target $(VENV) site .cache studio/dist studio/node_modules

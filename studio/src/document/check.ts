@@ -24,15 +24,22 @@ export function check(flow: Flow, specs: Specs): Found[] {
     return [{ message: "the flow has no modules", remedy: "place one" }];
   }
   return [
-    ...missingEnds(flow),
-    ...ports(flow, specs, "outputs"),
-    ...ports(flow, specs, "inputs"),
-    ...cycles(flow),
+    ...checkQueues(flow, specs),
     ...flow.modules.flatMap((module) => {
       const spec = specs.get(module.module);
       if (spec === undefined) return [{ ...noSuchModule(specs, module.module), module: module.id }];
       return [...options(module, spec), ...instances(module, spec)];
     }),
+  ];
+}
+
+/** What is wrong with queues and ports alone. */
+export function checkQueues(flow: Flow, specs: Specs): Found[] {
+  return [
+    ...missingEnds(flow),
+    ...ports(flow, specs, "outputs"),
+    ...ports(flow, specs, "inputs"),
+    ...cycles(flow),
   ];
 }
 

@@ -1,6 +1,6 @@
 // Edits of modules and queues: each gives a new flow, or throws a `Refusal` with the reason.
 
-import { check } from "./check";
+import { checkQueues } from "./check";
 import {
   type Flow,
   idsOf,
@@ -87,7 +87,7 @@ export function setInstances(flow: Flow, id: string, instances: Instances): Flow
 /** Why a queue cannot be attached, or nothing. */
 export function whyNot(flow: Flow, specs: Specs, queue: Queue): Problem | undefined {
   const attached = { ...flow, queues: [...flow.queues, queue] };
-  return check(attached, specs).find((found) => found.queue === flow.queues.length);
+  return checkQueues(attached, specs).find((found) => found.queue === flow.queues.length);
 }
 
 /** Attaches a module to another. */

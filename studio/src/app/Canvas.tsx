@@ -1,0 +1,273 @@
+// The drawing: modules as cards, queues as lines. It shows the flow of the store and changes it by
+// edits; only sizes and what is being dragged are its own.
+
+import {
+  applyNodeChanges,
+  Background,
+  type Connection,
+  Controls,
+  type Edge,
+  MarkerType,
+  MiniMap,
+  type NodeChange,
+  ReactFlow,
+  ReactFlowProvider,
+  useReactFlow,
+} from "@xyflow/react";
+import { type DragEvent, useCallback, useEffect, useMemo, useState } from "react";
+import { attach, queueBetween, whyNot } from "../document/edits";
+import type { Flow } from "../document/flow";
+import { attachedTo, endsOf, sideOf } from "../document/ports";
+import { told } from "../document/problem";
+import type { Specs } from "../document/specs";
+import { add, addInto } from "./actions";
+import { CARD } from "./autolayout";
+import { type CardNode, ModuleCard } from "./ModuleCard";
+import { connect, edit, move, refuse, type Studio, select, settle, useStudio } from "./studio";
+
+/** What the palette drags. */
+export const MODULE_TYPE = "application/x-euphrates-module";
+const NODE_TYPES = { module: ModuleCard };
+
+export function Canvas() {
+  return (
+    <ReactFlowProvider>
+      <Drawing />
+    </ReactFlowProvider>
+  );
+}
+
+function Drawing() {
+  const history = useStudio(({ history }) => history);
+  const { specs, places, problems, modules, queues } = useStudio();
+  const flow = history.now;
+  const [nodes, setNodes] = useState<CardNode[]>([]);
+  useEffect(() => {
+    setNodes((before) => cardsOf({ flow, specs, places, problems, modules }, before));
+  }, [flow, specs, places, problems, modules]);
+  const edges = useMemo(() => linesOf(flow, specs, queues), [flow, specs, queues]);
+  const { onDrop, onDragOver } = useDrop();
+  const onNodesChange = useCallback((changes: NodeChange<CardNode>[]) => {
+    setNodes((before) => applyNodeChanges(changes.filter(isOwn), before));
+    moveCards(changes);
+    selectCards(changes);
+  }, []);
+  return (
+    <ReactFlow
+      className="canvas"
+      nodes={nodes}
+      edges={edges}
+      nodeTypes={NODE_TYPES}
+      onNodesChange={onNodesChange}
+      onEdgesChange={selectLines}
+      onNodeDragStop={settle}
+      onConnect={attachPorts}
+      onConnectStart={(_, { nodeId, handleId, handleType }) =>
+        connect({
+          id: nodeId ?? "",
+          port: handleId ?? undefined,
+          direction: handleType === "source" ? "outputs" : "inputs",
+        })
+      }
+      onConnectEnd={(_, { fromHandle, toHandle, isValid }) => {
+        connect(undefined);
+        if (isValid !== false || !fromHandle || !toHandle) return;
+        const [from, to] =
+          fromHandle.type === "source" ? [fromHandle, toHandle] : [toHandle, fromHandle];
+        refuse(reasonOf(from.nodeId, from.id, to.nodeId, to.id));
+      }}
+      isValidConnection={({ source, sourceHandle, target, targetHandle }) =>
+        reasonOf(source, sourceHandle, target, targetHandle) === undefined
+      }
+      onDrop={onDrop}
+      onDragOver={onDragOver}
+      deleteKeyCode={null}
+      multiSelectionKeyCode={["Shift", "Control", "Meta"]}
+      selectionKeyCode="Shift"
+      onlyRenderVisibleElements
+      minZoom={0.1}
+      fitView
+      fitViewOptions={{ maxZoom: 1, padding: 0.2 }}
+    >
+      <Background gap={20} size={1} />
+      <Controls showInteractive={false} />
+      <MiniMap pannable zoomable ariaLabel="The whole flow, small" />
+    </ReactFlow>
+  );
+}
+
+/** Drops a module from the palette: into the queue under the pointer, or where nothing is. */
+function useDrop() {
+  const { screenToFlowPosition } = useReactFlow();
+  const onDragOver = (event: DragEvent) => {
+    if (!event.dataTransfer.types.includes(MODULE_TYPE)) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "copy";
+  };
+  const onDrop = (event: DragEvent) => {
+    const module = event.dataTransfer.getData(MODULE_TYPE);
+    if (module === "") return;
+    event.preventDefault();
+    const { x, y } = screenToFlowPosition({ x: event.clientX, y: event.clientY });
+    const position = { x: x - CARD.width / 2, y: y - CARD.height / 2 };
+    const queue = queueUnder(event);
+    if (queue === undefined) add(module, position);
+    else addInto(module, queue, position);
+  };
+  return { onDrop, onDragOver };
+}
+
+function queueUnder({ clientX, clientY }: DragEvent): number | undefined {
+  const under = document.elementsFromPoint(clientX, clientY);
+  const line = under.map((element) => element.closest(".react-flow__edge")).find(Boolean);
+  const id = line?.getAttribute("data-id");
+  return id ? Number(id) : undefined;
+}
+
+function reasonOf(
+  source: string,
+  sourceHandle: string | null | undefined,
+  target: string,
+  targetHandle: string | null | undefined,
+) {
+  const { history, specs } = useStudio.getState();
+  return whyNot(history.now, specs, between(history.now, specs));
+
+  function between(flow: Flow, specs: Specs) {
+    const from = { id: source, port: sourceHandle ?? undefined };
+    return queueBetween(flow, specs, from, { id: target, port: targetHandle ?? undefined });
+  }
+}
+
+function attachPorts({ source, sourceHandle, target, targetHandle }: Connection): void {
+  const { specs } = useStudio.getState();
+  const from = { id: source, port: sourceHandle ?? undefined };
+  const to = { id: target, port: targetHandle ?? undefined };
+  edit(`attach ${source} to ${target}`, (flow) =>
+    attach(flow, specs, queueBetween(flow, specs, from, to)),
+  );
+}
+
+/** Sizes, and places while they are dragged, are the canvas's own. */
+function isOwn({ type }: NodeChange<CardNode>): boolean {
+  return type === "dimensions" || type === "position";
+}
+
+function moveCards(changes: readonly NodeChange<CardNode>[]): void {
+  const moved = changes.flatMap((change) =>
+    change.type === "position" && change.dragging !== true && change.position
+      ? [[change.id, change.position] as const]
+      : [],
+  );
+  if (moved.length > 0) move(new Map(moved));
+}
+
+function selectCards(changes: readonly NodeChange<CardNode>[]): void {
+  const { modules, queues } = useStudio.getState();
+  const selected = new Set(modules);
+  const changed = changes.filter((change) => change.type === "select");
+  for (const { id, selected: is } of changed) {
+    if (is) selected.add(id);
+    else selected.delete(id);
+  }
+  if (changed.length > 0) select(selected, queues);
+}
+
+function selectLines(changes: readonly { type: string }[]): void {
+  const { modules, queues } = useStudio.getState();
+  const selected = new Set(queues);
+  let isChanged = false;
+  for (const change of changes as readonly { type: string; id: string; selected: boolean }[]) {
+    if (change.type !== "select") continue;
+    isChanged = true;
+    if (change.selected) selected.add(Number(change.id));
+    else selected.delete(Number(change.id));
+  }
+  if (isChanged) select(modules, selected);
+}
+
+type Shown = Pick<Studio, "specs" | "places" | "problems" | "modules"> & { readonly flow: Flow };
+
+/** A card for each module; what has not changed stays the same object, and is not drawn again. */
+function cardsOf(shown: Shown, before: readonly CardNode[]): CardNode[] {
+  const { flow, specs, places, problems, modules } = shown;
+  const known = new Map(before.map((card) => [card.id, card]));
+  const ends = { inputs: endsOf(flow, "inputs"), outputs: endsOf(flow, "outputs") };
+  const wrong = new Map(
+    problems.map((found) => {
+      const id = found.module ?? flow.queues[found.queue ?? -1]?.to ?? "";
+      return [id, told({ message: found.message, remedy: found.remedy })];
+    }),
+  );
+  return flow.modules.map((module) => {
+    const ports = (direction: "inputs" | "outputs") => {
+      const { names } = sideOf(specs, module, direction, ends[direction]);
+      const isMany = specs.get(module.module)?.[direction] === "many";
+      return isMany ? [...names, String(names.length)] : names;
+    };
+    const data = {
+      module,
+      inputs: ports("inputs"),
+      outputs: ports("outputs"),
+      problem: wrong.get(module.id),
+    };
+    const position = places.get(module.id) ?? { x: 0, y: 0 };
+    const card: CardNode = {
+      id: module.id,
+      type: "module",
+      data,
+      position,
+      selected: modules.has(module.id),
+      ariaLabel: `${module.id}: ${specs.get(module.module)?.summary ?? module.module}`,
+    };
+    return kept(known.get(module.id), card);
+  });
+}
+
+function kept(old: CardNode | undefined, card: CardNode): CardNode {
+  if (old === undefined) return card;
+  const { module, inputs, outputs, problem } = card.data;
+  const isSameData =
+    old.data.module === module &&
+    old.data.problem === problem &&
+    old.data.inputs.join() === inputs.join() &&
+    old.data.outputs.join() === outputs.join();
+  const isSame =
+    isSameData &&
+    old.selected === card.selected &&
+    old.position.x === card.position.x &&
+    old.position.y === card.position.y;
+  return isSame ? old : { ...old, ...card, data: isSameData ? old.data : card.data };
+}
+
+/** A line for each queue whose ends are there. */
+function linesOf(flow: Flow, specs: Specs, selected: ReadonlySet<number>): Edge[] {
+  const port = new Map<string, string>();
+  for (const direction of ["inputs", "outputs"] as const) {
+    const ends = endsOf(flow, direction);
+    for (const module of flow.modules) {
+      for (const end of attachedTo(specs, module, direction, ends)) {
+        if (typeof end.port === "string") port.set(`${direction} ${end.queue}`, end.port);
+      }
+    }
+  }
+  return flow.queues.flatMap(({ from, to, queue }, number) => {
+    const [output, input] = [port.get(`outputs ${number}`), port.get(`inputs ${number}`)];
+    if (output === undefined || input === undefined) return [];
+    return [
+      {
+        id: String(number),
+        source: from,
+        sourceHandle: output,
+        target: to,
+        targetHandle: input,
+        selected: selected.has(number),
+        className: `queue-${queue ?? "distributed"}`,
+        ariaLabel: `queue from ${from} to ${to}`,
+        interactionWidth: 24,
+        markerEnd: { type: MarkerType.ArrowClosed },
+        ...(queue === undefined ? {} : { label: queue }),
+      },
+    ];
+  });
+}

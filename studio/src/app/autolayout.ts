@@ -1,0 +1,66 @@
+// Where modules are drawn that nobody has put anywhere: from left to right, by dagre.
+
+import { graphlib, layout } from "@dagrejs/dagre";
+import type { Flow } from "../document/flow";
+import { type Position, positionsOf } from "../document/layout";
+
+/** What a module takes on the canvas, as styles.css has it. */
+export const CARD = { width: 208, height: 76 } as const;
+
+/** More modules than dagre places while somebody waits; beyond, they stand in rows. */
+const DAGRE_MODULES_MAX = 1500;
+const ROW = 40;
+const GAP = { x: 72, y: 28 } as const;
+
+/** A place for every module. */
+export function arranged(flow: Flow): ReadonlyMap<string, Position> {
+  if (flow.modules.length > DAGRE_MODULES_MAX) return inRows(flow);
+  const graph = new graphlib.Graph({ multigraph: true });
+  graph.setGraph({ rankdir: "LR", nodesep: GAP.y, ranksep: GAP.x });
+  graph.setDefaultEdgeLabel(() => ({}));
+  for (const { id } of flow.modules) graph.setNode(id, { ...CARD });
+  flow.queues.forEach(({ from, to }, number) => {
+    if (graph.hasNode(from) && graph.hasNode(to)) graph.setEdge(from, to, {}, String(number));
+  });
+  layout(graph);
+  return new Map(
+    flow.modules.map(({ id }) => {
+      const { x = 0, y = 0 } = graph.node(id);
+      return [id, { x: Math.round(x - CARD.width / 2), y: Math.round(y - CARD.height / 2) }];
+    }),
+  );
+}
+
+function inRows(flow: Flow): ReadonlyMap<string, Position> {
+  const step = { x: CARD.width + GAP.x, y: CARD.height + GAP.y };
+  return new Map(
+    flow.modules.map(({ id }, i) => [
+      id,
+      { x: (i % ROW) * step.x, y: Math.floor(i / ROW) * step.y },
+    ]),
+  );
+}
+
+/**
+ * Where each module is drawn: where the flow says, else where it was drawn before, else where there
+ * is room: below what has its place.
+ */
+export function located(
+  flow: Flow,
+  before: ReadonlyMap<string, Position>,
+): ReadonlyMap<string, Position> {
+  const said = positionsOf(flow);
+  const places = new Map<string, Position>();
+  for (const { id } of flow.modules) {
+    const place = said.get(id) ?? before.get(id);
+    if (place !== undefined) places.set(id, place);
+  }
+  const isMissing = flow.modules.some(({ id }) => !places.has(id));
+  if (!isMissing) return places;
+  const lowest = Math.max(...[...places.values()].map(({ y }) => y + CARD.height + GAP.y));
+  const top = places.size > 0 ? lowest : 0;
+  for (const [id, { x, y }] of arranged(flow)) {
+    if (!places.has(id)) places.set(id, { x, y: y + top });
+  }
+  return places;
+}
