@@ -1,7 +1,7 @@
 // Opening, writing, editing and undoing.
 
 import { expect, test } from "vitest";
-import { check } from "../src/document/check";
+import { check, whyNot } from "../src/document/check";
 import {
   bind,
   removeVariable,
@@ -18,7 +18,6 @@ import {
   rename,
   setInstances,
   splice,
-  whyNot,
 } from "../src/document/edits";
 import { type Flow, moduleOf, newFlow, newQueue } from "../src/document/flow";
 import { did, historyOf, redo, STEPS_MAX, settled, undo } from "../src/document/history";
@@ -237,6 +236,26 @@ test("a queue that cannot be is refused, with the reason", () => {
     "no module named `collect_2` (did you mean `collect_1`",
   );
   expect(why("join_1", "filter_1", "side")).toContain("no port named `side` (known: in)");
+});
+
+test("a queue is refused exactly if the check finds fault with it", () => {
+  let refused = 0;
+  forSeeds(300, (random) => {
+    let flow = newFlow();
+    for (let step = 0; step < 30; step += 1) flow = edited(flow, random).flow;
+    if (flow.modules.length === 0) return;
+    const end = () => ({
+      id: random.pick(flow.modules).id,
+      port: random.maybe(() => random.below(2)),
+    });
+    const queue = queueBetween(flow, BUILT_IN, end(), end());
+    const attached = { ...flow, queues: [...flow.queues, queue] };
+    const found = check(attached, BUILT_IN).find((found) => found.queue === flow.queues.length);
+    const reason = whyNot(flow, BUILT_IN, queue);
+    expect(reason === undefined).toBe(found === undefined);
+    if (reason !== undefined) refused += 1;
+  });
+  expect(refused).toBeGreaterThan(50);
 });
 
 test("many ports are taken one after another", () => {

@@ -8,7 +8,7 @@ import { Canvas } from "./Canvas";
 import { Code } from "./Code";
 import { Inspector } from "./Inspector";
 import { Palette } from "./Palette";
-import { isDirty, refuse, select, useStudio } from "./studio";
+import { isDirty, refuse, seek, select, useStudio } from "./studio";
 
 export function App() {
   useEffect(() => {
@@ -127,7 +127,7 @@ function Problems() {
           onClick={() => {
             const id = module ?? ends(queue);
             if (queue !== undefined) select(new Set(), new Set([queue]));
-            else if (id !== undefined) select(new Set([id]));
+            else if (id !== undefined) seek(new Set([id]));
           }}
         >
           {module !== undefined && `${module}: `}

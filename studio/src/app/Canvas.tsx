@@ -13,9 +13,11 @@ import {
   ReactFlow,
   ReactFlowProvider,
   useReactFlow,
+  useStoreApi,
 } from "@xyflow/react";
-import { type DragEvent, useCallback, useEffect, useMemo, useState } from "react";
-import { attach, queueBetween, whyNot } from "../document/edits";
+import { type DragEvent, useCallback, useEffect, useState } from "react";
+import { whyNot } from "../document/check";
+import { attach, queueBetween } from "../document/edits";
 import type { Flow } from "../document/flow";
 import { attachedTo, endsOf, sideOf } from "../document/ports";
 import { told } from "../document/problem";
@@ -28,6 +30,8 @@ import { connect, edit, move, refuse, type Studio, select, settle, useStudio } f
 /** What the palette drags. */
 export const MODULE_TYPE = "application/x-euphrates-module";
 const NODE_TYPES = { module: ModuleCard };
+const FIT = { maxZoom: 1, padding: 0.15 };
+const MAP_SIZE = { width: 150, height: 100 };
 
 export function Canvas() {
   return (
@@ -45,8 +49,12 @@ function Drawing() {
   useEffect(() => {
     setNodes((before) => cardsOf({ flow, specs, places, problems, modules }, before));
   }, [flow, specs, places, problems, modules]);
-  const edges = useMemo(() => linesOf(flow, specs, queues), [flow, specs, queues]);
+  const [edges, setEdges] = useState<Edge[]>([]);
+  useEffect(() => {
+    setEdges((before) => keptLines(linesOf(flow, specs, queues), before));
+  }, [flow, specs, queues]);
   const { onDrop, onDragOver } = useDrop();
+  useInView();
   const onNodesChange = useCallback((changes: NodeChange<CardNode>[]) => {
     setNodes((before) => applyNodeChanges(changes.filter(isOwn), before));
     moveCards(changes);
@@ -87,13 +95,34 @@ function Drawing() {
       onlyRenderVisibleElements
       minZoom={0.1}
       fitView
-      fitViewOptions={{ maxZoom: 1, padding: 0.2 }}
+      fitViewOptions={FIT}
     >
       <Background gap={20} size={1} />
       <Controls showInteractive={false} />
-      <MiniMap pannable zoomable ariaLabel="The whole flow, small" />
+      <MiniMap pannable zoomable style={MAP_SIZE} ariaLabel="The whole flow, small" />
     </ReactFlow>
   );
+}
+
+/** Shows all of the flow again when what is sought cannot be seen. */
+function useInView(): void {
+  const { fitView, getViewport } = useReactFlow();
+  const canvas = useStoreApi();
+  const sought = useStudio(({ sought }) => sought);
+  useEffect(() => {
+    const { width, height } = canvas.getState();
+    const { x, y, zoom } = getViewport();
+    const isSeen = (id: string) => {
+      const place = useStudio.getState().places.get(id) ?? { x: 0, y: 0 };
+      const [left, top] = [place.x * zoom + x, place.y * zoom + y];
+      const [right, bottom] = [left + CARD.width * zoom, top + CARD.height * zoom];
+      return left >= 0 && top >= 0 && right <= width && bottom <= height;
+    };
+    if ([...sought].every(isSeen)) return;
+    // A frame later the canvas has the cards, too.
+    const frame = requestAnimationFrame(() => void fitView(FIT));
+    return () => cancelAnimationFrame(frame);
+  }, [sought, fitView, getViewport, canvas]);
 }
 
 /** Drops a module from the palette: into the queue under the pointer, or where nothing is. */
@@ -239,6 +268,20 @@ function kept(old: CardNode | undefined, card: CardNode): CardNode {
     old.position.y === card.position.y;
   return isSame ? old : { ...old, ...card, data: isSameData ? old.data : card.data };
 }
+
+/** Lines that are the same as before are not drawn again. */
+function keptLines(lines: Edge[], before: Edge[]): Edge[] {
+  const known = new Map(before.map((line) => [line.id, line]));
+  const kept = lines.map((line) => {
+    const old = known.get(line.id);
+    return old !== undefined && SHOWN.every((field) => old[field] === line[field]) ? old : line;
+  });
+  const isSame = kept.length === before.length && kept.every((line, i) => line === before[i]);
+  return isSame ? before : kept;
+}
+
+/** What of a line can change. */
+const SHOWN = ["source", "sourceHandle", "target", "targetHandle", "selected", "label"] as const;
 
 /** A line for each queue whose ends are there. */
 function linesOf(flow: Flow, specs: Specs, selected: ReadonlySet<number>): Edge[] {

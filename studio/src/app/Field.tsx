@@ -10,6 +10,7 @@ import { alternatives, typesOf, whyNotValue } from "../document/schema";
 import type { Schema } from "../document/specs";
 import { edit, settle, useStudio } from "./studio";
 import { useDraft } from "./useDraft";
+import { Words } from "./Words";
 
 interface OptionProps {
   readonly module: Module;
@@ -55,7 +56,9 @@ export function Option({ module, name, schema, isRequired }: OptionProps) {
         <Control id={id} value={value} schema={schema} isRequired={isRequired} set={set} />
       )}
       {wrong !== undefined && <p className="wrong-text">{wrong}</p>}
-      <p className="quiet">{schema.description}</p>
+      <p className="quiet">
+        <Words text={schema.description ?? ""} />
+      </p>
     </div>
   );
 }

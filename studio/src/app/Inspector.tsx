@@ -1,5 +1,7 @@
 // What is selected: a module and its options, a queue, or the flow and its variables.
 
+import { useState } from "react";
+import { whyNot } from "../document/check";
 import {
   attach,
   changeQueue,
@@ -8,7 +10,6 @@ import {
   rename,
   setInstances,
   setName,
-  whyNot,
 } from "../document/edits";
 import {
   type Flow,
@@ -25,6 +26,7 @@ import { JsonField, Option } from "./Field";
 import { edit, settle, useStudio } from "./studio";
 import { useDraft } from "./useDraft";
 import { Variables } from "./Variables";
+import { Words } from "./Words";
 
 export function Inspector() {
   const { history, modules, queues } = useStudio();
@@ -72,7 +74,11 @@ function ModuleForm({ module }: { readonly module: Module }) {
   return (
     <>
       <h2>{module.module}</h2>
-      <p>{spec?.summary ?? "This version does not know the module; it is kept as it is."}</p>
+      <p>
+        <Words
+          text={spec?.summary ?? "This version does not know the module; it is kept as it is."}
+        />
+      </p>
       <Name module={module} />
       {[...options].map(([name, schema]) => (
         <Option
@@ -88,7 +94,11 @@ function ModuleForm({ module }: { readonly module: Module }) {
       ))}
       <Instances module={module} isParallel={isParallel(spec)} />
       <Attach flow={history.now} module={module} />
-      {spec !== undefined && spec.detail !== "" && <p className="quiet detail">{spec.detail}</p>}
+      {spec !== undefined && spec.detail !== "" && (
+        <p className="quiet detail">
+          <Words text={spec.detail} />
+        </p>
+      )}
     </>
   );
 }
@@ -178,8 +188,11 @@ function Instances({ module, isParallel }: InstancesProps) {
 /** Attaching by keyboard: all modules, and for those that cannot be, why. */
 function Attach({ flow, module }: { readonly flow: Flow; readonly module: Module }) {
   const specs = useStudio(({ specs }) => specs);
+  // What can be attached is worked out when it is asked for.
+  const [isOpen, setOpen] = useState(false);
   if (specs.get(module.module)?.outputs.length === 0) return null;
-  const targets = flow.modules.slice(0, TARGETS_MAX).map(({ id, module: name }) => {
+  const listed = isOpen ? flow.modules.slice(0, TARGETS_MAX) : [];
+  const targets = listed.map(({ id, module: name }) => {
     const inputs = specs.get(name)?.inputs;
     const ports = typeof inputs === "object" && inputs.length > 1 ? inputs : [undefined];
     return ports.map((port) => {
@@ -199,6 +212,8 @@ function Attach({ flow, module }: { readonly flow: Flow; readonly module: Module
       <select
         id="attach"
         value=""
+        onFocus={() => setOpen(true)}
+        onBlur={() => setOpen(false)}
         onChange={({ target }) => {
           const chosen = all[Number(target.value)];
           if (chosen === undefined) return;

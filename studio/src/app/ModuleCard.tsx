@@ -2,7 +2,8 @@
 
 import { Handle, type Node, type NodeProps, Position } from "@xyflow/react";
 import { memo } from "react";
-import { queueBetween, whyNot } from "../document/edits";
+import { whyNot } from "../document/check";
+import { queueBetween } from "../document/edits";
 import { type Module, variableName } from "../document/flow";
 import { isList, isObject, type Json, printOnOneLine } from "../document/json";
 import { told } from "../document/problem";

@@ -14,7 +14,10 @@ export function Palette() {
     title,
     found: [...specs.values()].filter((spec) => has(spec) && matches(spec, wanted)),
   })).filter(({ found }) => found.length > 0);
-  const first = groups[0]?.found[0];
+  const first = bestOf(
+    groups.flatMap(({ found }) => found),
+    wanted,
+  );
   return (
     <nav className="palette" aria-label="Modules">
       <input
@@ -34,7 +37,7 @@ export function Palette() {
           <section key={title}>
             <h2>{title}</h2>
             {found.map((spec) => (
-              <Entry key={spec.name} spec={spec} />
+              <Entry key={spec.name} spec={spec} isFirst={wanted !== "" && spec === first} />
             ))}
           </section>
         ))}
@@ -44,12 +47,13 @@ export function Palette() {
   );
 }
 
-function Entry({ spec }: { readonly spec: Spec }) {
+function Entry({ spec, isFirst }: { readonly spec: Spec; readonly isFirst: boolean }) {
   return (
     <button
       type="button"
       className="entry"
       draggable
+      data-first={isFirst}
       title={`${spec.summary}\nDrag it, double-click, or press Enter.`}
       onDragStart={(event) => {
         event.dataTransfer.setData(MODULE_TYPE, spec.name);
@@ -74,6 +78,17 @@ const GROUPS: readonly { readonly title: string; readonly has: (spec: Spec) => b
   { title: "Work", has: ({ inputs, outputs }) => inputs.length > 0 && outputs.length > 0 },
   { title: "Ends", has: ({ inputs, outputs }) => inputs.length > 0 && outputs.length === 0 },
 ];
+
+/** What Enter takes: whose name is meant, rather than who is told of in a text. */
+function bestOf(found: readonly Spec[], wanted: string): Spec | undefined {
+  const word = wanted.trim().toLowerCase();
+  return (
+    found.find(({ name }) => name === word) ??
+    found.find(({ name }) => name.startsWith(word)) ??
+    found.find(({ name }) => name.includes(word)) ??
+    found[0]
+  );
+}
 
 function matches({ name, summary, detail }: Spec, wanted: string): boolean {
   const text = `${name} ${summary} ${detail}`.toLowerCase();

@@ -4,7 +4,7 @@ import { useId } from "react";
 import { removeVariable, renameVariable, setVariable, usesOf } from "../document/config";
 import type { Flow, Variable } from "../document/flow";
 import { JsonField } from "./Field";
-import { edit, select } from "./studio";
+import { edit, seek } from "./studio";
 import { useDraft } from "./useDraft";
 
 export function Variables({ flow }: { readonly flow: Flow }) {
@@ -83,7 +83,7 @@ function Entry({ flow, name, variable }: EntryProps) {
           type="button"
           className="link"
           key={`${module} ${option}`}
-          onClick={() => select(new Set([module]))}
+          onClick={() => seek(new Set([module]))}
         >
           {module}.{option}
         </button>

@@ -1,20 +1,13 @@
 // Everything that can be done, once: buttons, keys and the help page are made of this list.
 
-import {
-  attach,
-  detach,
-  place,
-  queueBetween,
-  removeModules,
-  splice,
-  whyNot,
-} from "../document/edits";
+import { whyNot } from "../document/check";
+import { attach, detach, place, queueBetween, removeModules, splice } from "../document/edits";
 import { newFlow } from "../document/flow";
-import type { Position } from "../document/layout";
+import { type Position, withPositions } from "../document/layout";
 import { copy, paste } from "../document/paste";
 import { readPython } from "../document/python/read";
 import { write } from "../document/write";
-import { CARD } from "./autolayout";
+import { CARD, GAP, withRoom } from "./autolayout";
 import {
   arrange,
   back,
@@ -26,6 +19,7 @@ import {
   markSaved,
   openText,
   refuse,
+  seek,
   select,
   settle,
   useStudio,
@@ -41,6 +35,7 @@ export interface Action {
   readonly run: () => void;
 }
 
+/** How far from what was copied it is pasted, in pixels. */
 const PASTE_OFFSET = 32;
 
 export const ACTIONS: readonly Action[] = [
@@ -147,19 +142,21 @@ export function add(module: string, position?: Position): void {
     const isPossible = whyNot(placed.flow, specs, queue) === undefined;
     return isPossible ? attach(placed.flow, specs, queue) : placed.flow;
   });
-  if (isPlaced) select(new Set([id]));
+  if (isPlaced) seek(new Set([id]));
 }
 
 /** Places a module into a queue. */
-export function addInto(module: string, queue: number, position: Position): void {
-  const { specs } = useStudio.getState();
+export function addInto(module: string, queue: number, dropped: Position): void {
+  const { specs, places } = useStudio.getState();
   let id = "";
   const isPlaced = edit(`place ${module} in a queue`, (flow) => {
-    const placed = place(flow, module, { position });
+    const { from = "", to = "" } = flow.queues[queue] ?? {};
+    const room = withRoom(places, { from, to, dropped });
+    const placed = place(withPositions(flow, room.places), module, { position: room.at });
     id = placed.id;
     return splice(placed.flow, specs, queue, id);
   });
-  if (isPlaced) select(new Set([id]));
+  if (isPlaced) seek(new Set([id]));
 }
 
 /** The first free place right of a module, or below all. */
@@ -167,7 +164,7 @@ function beside(corner: Position | undefined): Position {
   const { places } = useStudio.getState();
   const taken = [...places.values()];
   const lowest = taken.reduce((most, { y }) => Math.max(most, y + CARD.height + PASTE_OFFSET), 0);
-  const wanted = corner ? { x: corner.x + CARD.width + 72, y: corner.y } : { x: 0, y: lowest };
+  const wanted = corner ? { x: corner.x + CARD.width + GAP.x, y: corner.y } : { x: 0, y: lowest };
   const isFree = ({ x, y }: Position) =>
     taken.every((one) => Math.abs(one.x - x) >= CARD.width || Math.abs(one.y - y) >= CARD.height);
   let place = wanted;
@@ -201,7 +198,7 @@ export function pasteFlow(text: string): void {
     ids = pasted.ids;
     return pasted.flow;
   });
-  if (isPasted) select(ids);
+  if (isPasted) seek(ids);
 }
 
 function startAnew(): void {

@@ -10,7 +10,8 @@ export const CARD = { width: 208, height: 76 } as const;
 /** More modules than dagre places while somebody waits; beyond, they stand in rows. */
 const DAGRE_MODULES_MAX = 1500;
 const ROW = 40;
-const GAP = { x: 72, y: 28 } as const;
+/** Between cards. */
+export const GAP = { x: 72, y: 28 } as const;
 
 /** A place for every module. */
 export function arranged(flow: Flow): ReadonlyMap<string, Position> {
@@ -63,4 +64,23 @@ export function located(
     if (!places.has(id)) places.set(id, { x, y: y + top });
   }
   return places;
+}
+
+/**
+ * The places of modules when one is put between two others, near where it was dropped: whatever is
+ * right of the consumer moves on as far as the new one needs.
+ */
+export function withRoom(
+  places: ReadonlyMap<string, Position>,
+  { from, to, dropped }: { from: string; to: string; dropped: Position },
+): { at: Position; places: ReadonlyMap<string, Position> } {
+  const [before, behind] = [places.get(from), places.get(to)];
+  if (before === undefined || behind === undefined) return { at: dropped, places };
+  const step = CARD.width + GAP.x;
+  const at = { x: Math.max(dropped.x, before.x + step), y: dropped.y };
+  const lacking = behind.x < before.x ? 0 : Math.max(at.x + step - behind.x, 0);
+  const moved = [...places].map(([id, { x, y }]) => {
+    return [id, { x: x >= behind.x ? x + lacking : x, y }] as const;
+  });
+  return { at, places: new Map(moved) };
 }

@@ -32,6 +32,8 @@ export interface Studio {
   readonly problems: readonly Found[];
   readonly modules: ReadonlySet<string>;
   readonly queues: ReadonlySet<number>;
+  /** What was selected by other means than the canvas, and is to be seen there. */
+  readonly sought: ReadonlySet<string>;
   readonly connecting: Connecting | undefined;
   /** Why the last edit was refused. */
   readonly refused: Problem | undefined;
@@ -53,6 +55,7 @@ function started(flow: Flow): Studio {
     problems: check(flow, BUILT_IN),
     modules: NOBODY,
     queues: NO_QUEUE,
+    sought: NOBODY,
     connecting: undefined,
     refused: undefined,
   };
@@ -148,6 +151,11 @@ export function arrange(): void {
 
 export function select(modules: ReadonlySet<string>, queues: ReadonlySet<number> = NO_QUEUE): void {
   useStudio.setState({ modules, queues });
+}
+
+/** Selects modules, and has the canvas show them. */
+export function seek(modules: ReadonlySet<string>): void {
+  useStudio.setState({ modules, queues: NO_QUEUE, sought: modules });
 }
 
 /** Takes the flow that was read from code, as one step while it is typed. */

@@ -2,8 +2,8 @@
 // counts, in the words of crates/flow/src/check.rs. Everything at once, each with its module or
 // queue, where Rust stops at the first.
 
-import type { Flow, Module } from "./flow";
-import { attachedTo, type Direction, type Ends, endsOf, sideOf } from "./ports";
+import { type Flow, type Module, moduleOf, type Queue } from "./flow";
+import { attachedTo, type Direction, type Ends, endOf, endsAt, endsOf, sideOf } from "./ports";
 import { type Problem, unknown } from "./problem";
 import { whyNotValue } from "./schema";
 import { noSuchModule, optionsOf, requiredOf, type Spec, type Specs } from "./specs";
@@ -24,7 +24,10 @@ export function check(flow: Flow, specs: Specs): Found[] {
     return [{ message: "the flow has no modules", remedy: "place one" }];
   }
   return [
-    ...checkQueues(flow, specs),
+    ...missingEnds(flow),
+    ...ports(flow, specs, "outputs"),
+    ...ports(flow, specs, "inputs"),
+    ...cycles(flow),
     ...flow.modules.flatMap((module) => {
       const spec = specs.get(module.module);
       if (spec === undefined) return [{ ...noSuchModule(specs, module.module), module: module.id }];
@@ -33,14 +36,46 @@ export function check(flow: Flow, specs: Specs): Found[] {
   ];
 }
 
-/** What is wrong with queues and ports alone. */
-export function checkQueues(flow: Flow, specs: Specs): Found[] {
-  return [
-    ...missingEnds(flow),
-    ...ports(flow, specs, "outputs"),
-    ...ports(flow, specs, "inputs"),
-    ...cycles(flow),
-  ];
+/** Why a queue cannot be attached to a flow that has no cycle, or nothing. */
+export function whyNot(flow: Flow, specs: Specs, queue: Queue): Problem | undefined {
+  const attached = { ...flow, queues: [...flow.queues, queue] };
+  const number = flow.queues.length;
+  const ofQueue = (found: Found) => found.queue === number;
+  const missing = missingEnds(attached).find(ofQueue);
+  if (missing !== undefined) return missing;
+  for (const direction of ["outputs", "inputs"] as const) {
+    const module = moduleOf(flow, endOf(queue, direction));
+    if (module === undefined) continue;
+    const ends = endsAt(attached, direction, module.id);
+    const found = twice(attached, specs, module, direction, ends).find(ofQueue);
+    if (found !== undefined) return found;
+  }
+  const path = pathBetween(flow, queue.to, queue.from);
+  return path && cycle(path);
+}
+
+/** The modules on a way from one to another along the queues. */
+function pathBetween(flow: Flow, from: string, to: string): string[] | undefined {
+  const ends = endsOf(flow, "outputs");
+  const cameFrom = new Map<string, string | undefined>([[from, undefined]]);
+  const next = [from];
+  for (let id = next.pop(); id !== undefined; id = next.pop()) {
+    for (const { queue } of ends.get(id) ?? []) {
+      const consumer = flow.queues[queue]?.to ?? "";
+      if (cameFrom.has(consumer)) continue;
+      cameFrom.set(consumer, id);
+      next.push(consumer);
+    }
+  }
+  if (!cameFrom.has(to)) return undefined;
+  const path = [to];
+  for (let id = cameFrom.get(to); id !== undefined; id = cameFrom.get(id)) path.unshift(id);
+  return path;
+}
+
+function cycle(ids: Iterable<string>): Problem {
+  const message = `the flow has a cycle through ${[...ids].join(", ")}`;
+  return { message, remedy: "remove one of the queues between them" };
 }
 
 function missingEnds(flow: Flow): Found[] {
@@ -60,10 +95,8 @@ function cycles(flow: Flow): Found[] {
     1,
   );
   if (left.size === 0) return [];
-  const message = `the flow has a cycle through ${[...left].join(", ")}`;
-  const remedy = "remove one of the queues between them";
   return flow.queues.flatMap(({ from, to }, queue) =>
-    left.has(from) && left.has(to) ? [{ message, remedy, queue }] : [],
+    left.has(from) && left.has(to) ? [{ ...cycle(left), queue }] : [],
   );
 }
 

@@ -1,6 +1,6 @@
 // Edits of modules and queues: each gives a new flow, or throws a `Refusal` with the reason.
 
-import { checkQueues } from "./check";
+import { whyNot } from "./check";
 import {
   type Flow,
   idsOf,
@@ -15,7 +15,7 @@ import {
 } from "./flow";
 import type { Json, JsonObject } from "./json";
 import { type Position, withIds, withPositions } from "./layout";
-import { type Problem, Refusal, unknown } from "./problem";
+import { Refusal, unknown } from "./problem";
 import { noSuchModule, type Specs } from "./specs";
 
 /** Places a module at the end, under the id that `place` gives it. */
@@ -82,12 +82,6 @@ export function setInstances(flow: Flow, id: string, instances: Instances): Flow
       unknown: without(unknown, Object.keys(instances)),
     };
   });
-}
-
-/** Why a queue cannot be attached, or nothing. */
-export function whyNot(flow: Flow, specs: Specs, queue: Queue): Problem | undefined {
-  const attached = { ...flow, queues: [...flow.queues, queue] };
-  return checkQueues(attached, specs).find((found) => found.queue === flow.queues.length);
 }
 
 /** Attaches a module to another. */

@@ -45,6 +45,16 @@ export function endsOf(flow: Flow, direction: Direction): Ends {
   return ends;
 }
 
+/** The same for one module alone. */
+export function endsAt(flow: Flow, direction: Direction, id: string): Ends {
+  const ends = flow.queues.flatMap((queue, number) => {
+    if (endOf(queue, direction) !== id) return [];
+    const port = portOf(queue, direction);
+    return [port === undefined ? { queue: number } : { queue: number, port }];
+  });
+  return new Map([[id, ends]]);
+}
+
 /** The ports on one side of a module. */
 export function sideOf(specs: Specs, module: Module, direction: Direction, ends: Ends): Side {
   const names: PortNames = specs.get(module.module)?.[direction] ?? "configured";
