@@ -29,6 +29,8 @@ import { connect, edit, move, refuse, type Studio, select, settle, useStudio } f
 
 /** What the palette drags. */
 export const MODULE_TYPE = "application/x-euphrates-module";
+/** Up to so many, all cards are there for the keyboard to go to; of more, those in view. */
+const ALL_MODULES_MAX = 500;
 const NODE_TYPES = { module: ModuleCard };
 const FIT = { maxZoom: 1, padding: 0.15 };
 const MAP_SIZE = { width: 150, height: 100 };
@@ -92,7 +94,7 @@ function Drawing() {
       deleteKeyCode={null}
       multiSelectionKeyCode={["Shift", "Control", "Meta"]}
       selectionKeyCode="Shift"
-      onlyRenderVisibleElements
+      onlyRenderVisibleElements={flow.modules.length > ALL_MODULES_MAX}
       minZoom={0.1}
       fitView
       fitViewOptions={FIT}
