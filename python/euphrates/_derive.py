@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from .flow import Flow
 from .modules import SPECS, doc_of, options_of, parameter_name, required_of
@@ -169,24 +169,29 @@ def studio_document() -> str:
     return _readable(json.loads(shown.stdout))
 
 
-def studio_code(document: Path) -> str:
-    """The code of a document, for the studio to compare its own with."""
-    return Flow.load(document).code()
+def studio_codes() -> dict[Path, str]:
+    """The code of every document of the studio's tests, to compare its own with."""
+    flows = {path: Flow.load(path) for path in sorted(STUDIO_FLOWS.glob("*.json"))}
+    languages: tuple[Literal["python", "rust"], ...] = ("python", "rust")
+    return {
+        path.with_suffix(f".{language}"): flow.code(language)
+        for path, flow in flows.items()
+        for language in languages
+    }
 
 
 def _readable(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
-def derived(project: Path = Path()) -> dict[Path, str]:
-    """Every derived file, and what should be in it."""
-    flows = sorted((project / STUDIO_FLOWS).glob("*.json"))
+def derived() -> dict[Path, str]:
+    """Every derived file, and what should be in it; in the project's folder."""
     return {
         STUB: stub(),
         PAGE: page(),
         STUDIO_MODULES: studio_modules(),
         STUDIO_DOCUMENT: studio_document(),
-        **{STUDIO_FLOWS / f"{flow.stem}.python": studio_code(flow) for flow in flows},
+        **studio_codes(),
     }
 
 

@@ -5,6 +5,7 @@ import { App } from "./app/App";
 import { keepDraft } from "./app/draft";
 import "@xyflow/react/dist/base.css";
 import "./app/styles.css";
+import "./app/canvas.css";
 
 keepDraft(window.localStorage);
 const root = document.getElementById("studio");

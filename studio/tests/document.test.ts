@@ -133,7 +133,8 @@ function spoilt(value: Json, random: Random): Json {
 test("the fields that are read are those of the Rust document", () => {
   const everything =
     open(`{"euphrates": 1, "name": "x", "variables": {"v": {"default": 1, "doc": "d"}},
-    "modules": [{"id": "a", "module": "m", "config": {}, "count": 1, "per_worker": 1, "workers": ["w"]}],
+    "modules": [{"id": "a", "module": "m", "config": {}, "count": 1, "per_worker": 1,
+      "workers": ["w"]}],
     "queues": [{"from": "a", "output": 0, "to": "a", "input": 0, "queue": "keyed", "bytes_max": 1}],
     "layout": {}}`);
   expect(everything.problems).toEqual([]);
@@ -154,9 +155,10 @@ test("the fields that are read are those of the Rust document", () => {
 
 test("schemas of modules say only what forms and checks understand", () => {
   const known = new Set(
-    "type const oneOf anyOf items properties required additionalProperties default description format minimum minLength maxLength title $schema x-python".split(
-      " ",
-    ),
+    (
+      "type const oneOf anyOf items properties required additionalProperties default " +
+      "description format minimum minLength maxLength title $schema x-python"
+    ).split(" "),
   );
   const walk = (schema: Schema | boolean): void => {
     if (typeof schema === "boolean") return;
@@ -228,7 +230,8 @@ test("a queue that cannot be is refused, with the reason", () => {
   expect(why("collect_1", "filter_1")).toBe("module collect_1: `collect` has no outputs");
   expect(why("join_1", "scan_1")).toBe("module scan_1: `scan` has no inputs");
   expect(why("scan_1", "join_1")).toBe(
-    "module scan_1: output `out` is attached to `filter_1` and to `join_1` (place a `tee` between them)",
+    "module scan_1: output `out` is attached to `filter_1` and to `join_1` " +
+      "(place a `tee` between them)",
   );
   expect(why("join_1", "collect_1")).toContain("input `in` is attached twice (place a `union`");
   expect(why("join_1", "join_1", "right")).toContain("cycle through join_1");
@@ -271,8 +274,10 @@ test("a flow is checked all at once, and every problem has its place", () => {
   const flow = open(`{"euphrates": 1, "name": "x", "modules": [
     {"id": "a", "module": "scna"},
     {"id": "b", "module": "limit", "config": {"rows": "ten", "of": 1}, "count": 3},
-    {"id": "c", "module": "union"}, {"id": "d", "module": "filter", "config": {"where": {"$var": "w"}}}],
-    "queues": [{"from": "b", "to": "d"}, {"from": "d", "to": "b"}, {"from": "a", "to": "e"}]}`).flow;
+    {"id": "c", "module": "union"},
+    {"id": "d", "module": "filter", "config": {"where": {"$var": "w"}}}],
+    "queues": [{"from": "b", "to": "d"}, {"from": "d", "to": "b"},
+    {"from": "a", "to": "e"}]}`).flow;
   expect(
     check(flow, BUILT_IN).map((found) => `${found.module ?? found.queue} ${told(found)}`),
   ).toMatchInlineSnapshot(`

@@ -1,6 +1,7 @@
 // Document -> code -> document, and code as people write it.
 
 import { expect, test } from "vitest";
+import { writeRust } from "../src/document/code/rust";
 import type { Flow } from "../src/document/flow";
 import { isList, isObject, type Json } from "../src/document/json";
 import { open } from "../src/document/open";
@@ -15,7 +16,7 @@ const documents = import.meta.glob<string>("./flows/*.json", {
   import: "default",
   eager: true,
 });
-const codes = import.meta.glob<string>("./flows/*.python", {
+const codes = import.meta.glob<string>("./flows/*.{python,rust}", {
   query: "?raw",
   import: "default",
   eager: true,
@@ -53,6 +54,7 @@ test.each(Object.keys(documents))("%s has the code that Rust writes", (path) => 
   const { flow, problems } = open(documents[path] ?? "");
   expect(problems).toEqual([]);
   expect(writePython(flow, BUILT_IN)).toBe(codes[path.replace(".json", ".python")]);
+  expect(writeRust(flow)).toBe(codes[path.replace(".json", ".rust")]);
   expect(canonical(toJson(reread(flow)))).toEqual(canonical(toJson(flow)));
 });
 

@@ -2,6 +2,7 @@
 // run, and the drawing follows as soon as it can be understood.
 
 import { useEffect, useRef, useState } from "react";
+import { writeRust } from "../document/code/rust";
 import type { Flow } from "../document/flow";
 import { undrawn } from "../document/merge";
 import { open } from "../document/open";
@@ -23,7 +24,8 @@ interface TextProblem {
 interface Form {
   readonly title: string;
   readonly write: (flow: Flow, specs: Specs) => string;
-  readonly read: (text: string, specs: Specs) => { flow?: Flow; problems: readonly TextProblem[] };
+  /** Without it, the text is to be looked at only. */
+  readonly read?: (text: string, specs: Specs) => { flow?: Flow; problems: readonly TextProblem[] };
 }
 
 const FORMS: readonly Form[] = [
@@ -32,6 +34,7 @@ const FORMS: readonly Form[] = [
     write: (flow, specs) => writePython(undrawn(flow), specs),
     read: readPython,
   },
+  { title: "Rust", write: (flow) => writeRust(undrawn(flow)) },
   { title: "JSON", write, read: readDocument },
 ];
 
@@ -79,7 +82,7 @@ function Editor({ form }: { readonly form: Form }) {
   }, [flow, specs, form]);
   const type = (typed: string) => {
     setText(typed);
-    const { flow: read, problems } = form.read(typed, specs);
+    const { flow: read, problems } = form.read?.(typed, specs) ?? { problems: [] };
     setProblems(problems);
     if (read === undefined) return;
     takeCode(read);
@@ -100,6 +103,7 @@ function Editor({ form }: { readonly form: Form }) {
           spellCheck={false}
           autoCapitalize="off"
           wrap="off"
+          readOnly={form.read === undefined}
           value={text}
           rows={Math.max(text.split("\n").length + 1, 8)}
           onChange={(event) => type(event.target.value)}

@@ -78,7 +78,7 @@ test("a module dropped on a queue goes into it", async () => {
     ]);
 });
 
-test("queues are drawn by mouse; one that cannot be fades, and is refused with the reason", async () => {
+test("queues are drawn by mouse; a port that cannot be fades, and says why", async () => {
   await writeCode(`${LINE}count_1 = flow.place(eu.count())\ncollect_1 = flow.place(eu.collect())`);
   const handle = (id: string, kind: string) => card(id).locator(`.react-flow__handle.${kind}`);
   await page.getByRole("button", { name: "Fit View" }).click();

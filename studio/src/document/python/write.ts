@@ -1,15 +1,18 @@
 // The Python program that makes a flow: character by character what crates/flow/src/code/python.rs
 // writes. Whatever a document holds reaches the code as a literal only, never as a name.
 
-import { type Flow, idsOf, type Module, type Port, type Queue, variableName } from "../flow";
+import { type Expression, type Group, group, layOut, withMember } from "../code/expression";
+import { localNames, placements } from "../code/names";
+import { type Flow, type Module, type Port, type Queue, variableName } from "../flow";
 import { isList, isObject, type Json, type JsonObject, printJson } from "../json";
 import { optionsOf, requiredOf, type Specs } from "../specs";
-import { type Expression, type Group, group, layOut, withMember } from "./expression";
 import { KEYWORDS, OWN_NAMES, pythonName } from "./words";
+
+const RESERVED: ReadonlySet<string> = new Set([...KEYWORDS, ...OWN_NAMES]);
 
 /** The script. */
 export function writePython(flow: Flow, specs: Specs): string {
-  const names = localNames(flow);
+  const names = localNames(flow, RESERVED);
   const attached = new Set(flow.queues.flatMap(({ from, to }) => [from, to]));
   const declared = [...flow.variables].map(([name, { default: value, doc }]) => {
     const call = group("flow.variable(", ")", ["", string(name)]);
@@ -45,35 +48,6 @@ function withGiven(call: Group, given: Record<string, Json | undefined>): Group 
       value === undefined ? call : withMember(call, `${name}=`, plain(value)),
     call,
   );
-}
-
-/** A local name for every module: its id where that can be a name, else a number. */
-function localNames(flow: Flow): ReadonlyMap<string, string> {
-  const ids = idsOf(flow);
-  let number = 0;
-  const numbered = (): string => {
-    number += 1;
-    return ids.has(`module_${number}`) ? numbered() : `module_${number}`;
-  };
-  return new Map([...ids].map((id) => [id, isUsable(id) ? id : numbered()]));
-}
-
-function isUsable(id: string): boolean {
-  return /^[a-z][a-z0-9_]*$/.test(id) && !KEYWORDS.has(id) && !OWN_NAMES.has(id);
-}
-
-/** Modules in the order of placement, each with whether `place` would choose its id itself. */
-function placements(flow: Flow): (readonly [Module, boolean])[] {
-  const placed = new Set<string>();
-  const next = new Map<string, number>();
-  return flow.modules.map((module) => {
-    // Ids are only added, so the first free number of a module never falls.
-    let number = next.get(module.module) ?? 1;
-    while (placed.has(`${module.module}_${number}`)) number += 1;
-    next.set(module.module, number);
-    placed.add(module.id);
-    return [module, `${module.module}_${number}` === module.id];
-  });
 }
 
 function place(module: Module, isUsual: boolean, flow: Flow, specs: Specs): Group {
