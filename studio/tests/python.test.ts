@@ -30,7 +30,8 @@ function canonical(value: Json): unknown {
 
 function reread(flow: Flow): Flow {
   const code = writePython(flow, BUILT_IN);
-  const { flow: read, problems } = readPython(code, BUILT_IN);
+  const { flow: read, problems, passedOver } = readPython(code, BUILT_IN);
+  expect(passedOver).toEqual([]);
   if (read === undefined) throw new Error(`${JSON.stringify(problems)}\n${code}`);
   return read;
 }
@@ -101,6 +102,19 @@ if __name__ == "__main__":
   expect(flow.modules[0]).toMatchObject({ count: 2, workers: ["disk"] });
   expect(flow.queues[2]?.bytes_max).toBe(1572864);
   expect(flow.queues[3]).toMatchObject({ from: "tee_1", output: 0, to: "join_1", input: "left" });
+});
+
+test("lines that are not kept are named", () => {
+  const code = `import euphrates as eu  # as usual
+import os
+flow = eu.Flow("x")
+# the source
+flow.place(eu.scan("a.csv"))
+report = flow.go()
+if __name__ == "__main__":
+    print(report)
+`;
+  expect(readPython(code, BUILT_IN).passedOver).toEqual([1, 2, 4, 6]);
 });
 
 test.each([

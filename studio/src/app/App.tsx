@@ -3,7 +3,7 @@
 
 import { useEffect, useState } from "react";
 import { told } from "../document/problem";
-import { ACTIONS, actionOf, onKey } from "./actions";
+import { ACTIONS, actionOf, listen } from "./actions";
 import { Canvas } from "./Canvas";
 import { Code } from "./Code";
 import { Inspector } from "./Inspector";
@@ -11,10 +11,7 @@ import { Palette } from "./Palette";
 import { isDirty, refuse, seek, select, useStudio } from "./studio";
 
 export function App() {
-  useEffect(() => {
-    window.addEventListener("keydown", onKey);
-    return () => window.removeEventListener("keydown", onKey);
-  }, []);
+  useEffect(listen, []);
   return (
     <div className="studio">
       <Toolbar />

@@ -100,6 +100,12 @@ function Drawing() {
       fitViewOptions={FIT}
     >
       <Background gap={20} size={1} />
+      {flow.modules.length === 0 && (
+        <p className="hint">
+          Drag a module here, or double-click one.
+          <br />A flow can also be opened, pasted, or written beside as code.
+        </p>
+      )}
       <Controls showInteractive={false} />
       <MiniMap pannable zoomable style={MAP_SIZE} ariaLabel="The whole flow, small" />
     </ReactFlow>

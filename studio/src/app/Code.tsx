@@ -25,7 +25,14 @@ interface Form {
   readonly title: string;
   readonly write: (flow: Flow, specs: Specs) => string;
   /** Without it, the text is to be looked at only. */
-  readonly read?: (text: string, specs: Specs) => { flow?: Flow; problems: readonly TextProblem[] };
+  readonly read?: (text: string, specs: Specs) => TextRead;
+}
+
+interface TextRead {
+  readonly flow?: Flow;
+  readonly problems: readonly TextProblem[];
+  /** Lines that say nothing about the flow. */
+  readonly passedOver?: readonly number[];
 }
 
 const FORMS: readonly Form[] = [
@@ -38,7 +45,7 @@ const FORMS: readonly Form[] = [
   { title: "JSON", write, read: readDocument },
 ];
 
-function readDocument(text: string): { flow?: Flow; problems: readonly TextProblem[] } {
+function readDocument(text: string): TextRead {
   const { flow, isWhole, problems } = open(text);
   if (isWhole) return { flow, problems: [] };
   return { problems: problems.map(({ place, message }) => ({ message: `${place}: ${message}` })) };
@@ -71,26 +78,26 @@ function Editor({ form }: { readonly form: Form }) {
   const flow = useStudio(({ history }) => history.now);
   const specs = useStudio(({ specs }) => specs);
   const [text, setText] = useState(() => form.write(flow, specs));
-  const [problems, setProblems] = useState<readonly TextProblem[]>([]);
+  const [{ problems, passedOver = [] }, setRead] = useState<TextRead>({ problems: [] });
   // The flow that the text was read as: while it is the one there is, the text is left alone.
   const own = useRef<Flow | undefined>(flow);
   useEffect(() => {
     if (own.current === flow) return;
     own.current = flow;
     setText(form.write(flow, specs));
-    setProblems([]);
+    setRead({ problems: [] });
   }, [flow, specs, form]);
   const type = (typed: string) => {
     setText(typed);
-    const { flow: read, problems } = form.read?.(typed, specs) ?? { problems: [] };
-    setProblems(problems);
-    if (read === undefined) return;
-    takeCode(read);
+    const read = form.read?.(typed, specs) ?? { problems: [] };
+    setRead(read);
+    if (read.flow === undefined) return;
+    takeCode(read.flow);
     own.current = useStudio.getState().history.now;
   };
   const restore = () => {
     setText(form.write(flow, specs));
-    setProblems([]);
+    setRead({ problems: [] });
   };
   return (
     <>
@@ -113,6 +120,11 @@ function Editor({ form }: { readonly form: Form }) {
           }}
         />
       </div>
+      {passedOver.length > 0 && (
+        <p className="passed-over quiet">
+          Not part of the flow, and not kept: line {passedOver.join(", ")}.
+        </p>
+      )}
       {problems.length > 0 && (
         <div className="problems" role="status">
           {problems.map(({ line, column, message, remedy }) => (

@@ -21,7 +21,7 @@ import {
 } from "../document/flow";
 import { told } from "../document/problem";
 import { optionsOf, requiredOf, type Spec } from "../document/specs";
-import { actionOf } from "./actions";
+import { actionOf, addInto } from "./actions";
 import { JsonField, Option } from "./Field";
 import { edit, settle, useStudio } from "./studio";
 import { useDraft } from "./useDraft";
@@ -281,6 +281,7 @@ function QueueForm({ queue, number }: QueueFormProps) {
         />
         <p className="quiet">8 MiB, if nothing is said.</p>
       </div>
+      <Between number={number} />
       {problem !== undefined && <p className="wrong-text">{told(problem)}</p>}
       <button
         type="button"
@@ -290,6 +291,33 @@ function QueueForm({ queue, number }: QueueFormProps) {
         Remove the queue
       </button>
     </>
+  );
+}
+
+/** Puts a module into the queue, as dropping one on it does. */
+function Between({ number }: { readonly number: number }) {
+  const { specs, history, places } = useStudio();
+  const queue = history.now.queues[number];
+  const passing = [...specs.values()].filter(
+    ({ inputs, outputs }) => inputs.length > 0 && outputs.length > 0,
+  );
+  return (
+    <div className="field">
+      <label htmlFor="between">Put in between</label>
+      <select
+        id="between"
+        value=""
+        onChange={({ target }) => {
+          const place = places.get(queue?.from ?? "") ?? { x: 0, y: 0 };
+          if (target.value !== "") addInto(target.value, number, place);
+        }}
+      >
+        <option value="">—</option>
+        {passing.map(({ name }) => (
+          <option key={name}>{name}</option>
+        ))}
+      </select>
+    </div>
   );
 }
 

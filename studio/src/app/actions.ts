@@ -83,11 +83,36 @@ export function actionOf(name: string): Action {
   return found;
 }
 
+/** Has keys and the clipboard do what the list says; gives what ends that. */
+export function listen(): () => void {
+  const stop = new AbortController();
+  const options = { signal: stop.signal };
+  window.addEventListener("keydown", onKey, options);
+  window.addEventListener("copy", onCopy, options);
+  window.addEventListener("paste", onPaste, options);
+  return () => stop.abort();
+}
+
+function onCopy(event: ClipboardEvent): void {
+  const { modules } = useStudio.getState();
+  if (isTyping(event.target) || modules.size === 0) return;
+  event.preventDefault();
+  event.clipboardData?.setData("text/plain", copy(flowNow(), modules));
+}
+
+function onPaste(event: ClipboardEvent): void {
+  if (isTyping(event.target)) return;
+  event.preventDefault();
+  pasteFlow(event.clipboardData?.getData("text/plain") ?? "");
+}
+
 /** Runs the action of a key, unless somebody is typing. */
-export function onKey(event: KeyboardEvent): void {
+function onKey(event: KeyboardEvent): void {
   const pressed = keyOf(event);
   const found = ACTIONS.find(({ keys }) => keys.includes(pressed));
-  if (found === undefined || (isTyping(event.target) && !isGlobal(found.name))) return;
+  // The browser makes events of its own of these two, which need no permission.
+  if (found === undefined || found.name === "copy" || found.name === "paste") return;
+  if (isTyping(event.target) && !isGlobal(found.name)) return;
   event.preventDefault();
   found.run();
 }
@@ -181,11 +206,19 @@ function remove(): void {
 async function copyText(): Promise<void> {
   const { modules } = useStudio.getState();
   if (modules.size === 0) return;
-  await navigator.clipboard.writeText(copy(flowNow(), modules));
+  try {
+    await navigator.clipboard.writeText(copy(flowNow(), modules));
+  } catch {
+    refuse({ message: "the browser keeps the clipboard from the page", remedy: "press Ctrl+C" });
+  }
 }
 
 async function pasteText(): Promise<void> {
-  pasteFlow(await navigator.clipboard.readText());
+  try {
+    pasteFlow(await navigator.clipboard.readText());
+  } catch {
+    refuse({ message: "the browser keeps the clipboard from the page", remedy: "press Ctrl+V" });
+  }
 }
 
 /** Pastes a text, beside where it was copied. */

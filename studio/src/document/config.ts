@@ -73,7 +73,7 @@ export function removeVariable(flow: Flow, name: string): Flow {
   const [use] = usesOf(flow, name);
   if (use !== undefined && variable.default === undefined) {
     throw new Refusal({
-      message: `\`${use.module}\` uses the variable \`${name}\`, which has no default to leave there`,
+      message: `\`${use.module}\` uses variable \`${name}\`, which has no default to leave there`,
       remedy: "give it a default, or give the option a value of its own",
     });
   }

@@ -92,6 +92,19 @@ test("queues are drawn by mouse; a port that cannot be fades, and says why", asy
   expect(await page.locator(".refused").textContent()).toContain("output `out` is attached to");
 });
 
+test("a module is put into a queue by keyboard, too", async () => {
+  await writeCode(LINE);
+  await page.locator(".react-flow__edge").first().focus();
+  await page.keyboard.press("Enter");
+  await page.getByLabel("Put in between").selectOption("count");
+  await expect.poll(queues).toContain("flow.attach(count_1, filter_1)");
+});
+
+test("what the code does not keep is said", async () => {
+  await writeCode(`${LINE}# thanks`);
+  expect(await page.locator(".passed-over").textContent()).toContain("line 9");
+});
+
 test("forms say what is wrong, and take values from variables", async () => {
   await add("generate");
   expect(await page.locator("main .problems").textContent()).toContain("missing field `what`");
@@ -126,10 +139,10 @@ test("everything is undone and redone, and kept when the page is left", async ()
   await expect.poll(() => page.locator(".react-flow__node").count()).toBe(4);
   const undo = page.getByRole("button", { name: "Undo" });
   while (await undo.isEnabled()) await undo.click();
-  expect(await page.locator(".react-flow__node").count()).toBe(0);
+  await expect.poll(() => page.locator(".react-flow__node").count()).toBe(0);
   const redo = page.getByRole("button", { name: "Redo" });
   while (await redo.isEnabled()) await redo.click();
-  expect(await page.locator(".react-flow__node").count()).toBe(3);
+  await expect.poll(() => page.locator(".react-flow__node").count()).toBe(3);
   await page.keyboard.press("Control+z");
   await page.keyboard.press("Control+z");
   await expect.poll(() => page.locator(".react-flow__node").count()).toBe(3);

@@ -39,11 +39,13 @@ export function readPython(text: string, specs: Specs): CodeRead {
   };
   let lines: Line[] = [];
   attempt(() => {
-    lines = linesOf(text);
+    const read = linesOf(text);
+    lines = read.lines;
+    program.passedOver.push(...read.comments);
   });
   for (const statement of statementsOf(lines)) attempt(() => program.read(statement));
   if (problems.length === 0) attempt(() => program.flow());
-  const { passedOver } = program;
+  const passedOver = [...new Set(program.passedOver)].sort((a, b) => a - b);
   return problems.length > 0
     ? { problems, passedOver }
     : { flow: program.flow(), problems, passedOver };
@@ -111,8 +113,8 @@ class Program {
 
   /** Passes over what is not run; what it may change is not known from then on. */
   private pass(line: Line, block: readonly Line[]): void {
-    this.passedOver.push(startOf(line).line);
     if (isMain(line)) return;
+    this.passedOver.push(startOf(line).line);
     const tokens = [line, ...block].flatMap(({ tokens }) => tokens);
     const names = namesIn(tokens);
     if (builds(names)) {

@@ -65,12 +65,14 @@ const ESCAPE = new RegExp(
 const SPACE = /[ \t\f]*(?:\\\r?\n[ \t\f]*)*/y;
 const BRACKETS: Readonly<Record<string, string>> = { "(": ")", "[": "]", "{": "}" };
 
-/** The lines of a program. */
-export function linesOf(text: string): Line[] {
-  return new Tokenizer(text.replace(/^\ufeff/, "")).lines();
+/** The lines of a program, and the numbers of those that have comments. */
+export function linesOf(text: string): { lines: Line[]; comments: number[] } {
+  const tokenizer = new Tokenizer(text.replace(/^\ufeff/, ""));
+  return { lines: tokenizer.lines(), comments: tokenizer.comments };
 }
 
 class Tokenizer {
+  readonly comments: number[] = [];
   private at = 0;
   private line = 1;
   private lineStart = 0;
@@ -120,9 +122,11 @@ class Tokenizer {
 
   /** Blanks, comments and joined lines. */
   private skip(): boolean {
-    const skipped = this.match(SPACE) + this.match(/#[^\r\n]*/y);
-    this.count(skipped);
-    return skipped !== "";
+    const space = this.match(SPACE);
+    this.count(space);
+    const comment = this.match(/#[^\r\n]*/y);
+    if (comment !== "") this.comments.push(this.line);
+    return space !== "" || comment !== "";
   }
 
   private token(): Token {
