@@ -18,12 +18,13 @@ import {
 import { type DragEvent, useCallback, useEffect, useState } from "react";
 import { whyNot } from "../document/check";
 import { attach, queueBetween } from "../document/edits";
-import type { Flow } from "../document/flow";
+import type { Flow, Queue } from "../document/flow";
 import { attachedTo, endsOf, sideOf } from "../document/ports";
-import { told } from "../document/problem";
+import { type Problem, told } from "../document/problem";
 import type { Specs } from "../document/specs";
 import { add, addInto } from "./actions";
 import { CARD } from "./autolayout";
+import { decoded, encoded } from "./canvasId";
 import { type CardNode, ModuleCard } from "./ModuleCard";
 import { connect, edit, move, refuse, type Studio, select, settle, useStudio } from "./studio";
 
@@ -74,8 +75,8 @@ function Drawing() {
       onConnect={attachPorts}
       onConnectStart={(_, { nodeId, handleId, handleType }) =>
         connect({
-          id: nodeId ?? "",
-          port: handleId ?? undefined,
+          id: decoded(nodeId ?? ""),
+          port: portOf(handleId),
           direction: handleType === "source" ? "outputs" : "inputs",
         })
       }
@@ -84,11 +85,10 @@ function Drawing() {
         if (isValid !== false || !fromHandle || !toHandle) return;
         const [from, to] =
           fromHandle.type === "source" ? [fromHandle, toHandle] : [toHandle, fromHandle];
-        refuse(reasonOf(from.nodeId, from.id, to.nodeId, to.id));
+        const [sourceHandle, targetHandle] = [from.id ?? null, to.id ?? null];
+        refuse(reasonOf({ source: from.nodeId, sourceHandle, target: to.nodeId, targetHandle }));
       }}
-      isValidConnection={({ source, sourceHandle, target, targetHandle }) =>
-        reasonOf(source, sourceHandle, target, targetHandle) === undefined
-      }
+      isValidConnection={(ends) => reasonOf(ends) === undefined}
       onDrop={onDrop}
       onDragOver={onDragOver}
       deleteKeyCode={null}
@@ -161,28 +161,27 @@ function queueUnder({ clientX, clientY }: DragEvent): number | undefined {
   return id ? Number(id) : undefined;
 }
 
-function reasonOf(
-  source: string,
-  sourceHandle: string | null | undefined,
-  target: string,
-  targetHandle: string | null | undefined,
-) {
-  const { history, specs } = useStudio.getState();
-  return whyNot(history.now, specs, between(history.now, specs));
+/** The ends of a queue, as the canvas names them. */
+type Ends = Pick<Edge, "source" | "sourceHandle" | "target" | "targetHandle">;
 
-  function between(flow: Flow, specs: Specs) {
-    const from = { id: source, port: sourceHandle ?? undefined };
-    return queueBetween(flow, specs, from, { id: target, port: targetHandle ?? undefined });
-  }
+function queueOf(flow: Flow, { source, sourceHandle, target, targetHandle }: Ends): Queue {
+  const from = { id: decoded(source), port: portOf(sourceHandle) };
+  const to = { id: decoded(target), port: portOf(targetHandle) };
+  return queueBetween(flow, useStudio.getState().specs, from, to);
 }
 
-function attachPorts({ source, sourceHandle, target, targetHandle }: Connection): void {
+function portOf(handle: string | null | undefined): string | undefined {
+  return handle === null || handle === undefined ? undefined : decoded(handle);
+}
+
+function reasonOf(ends: Ends): Problem | undefined {
+  const { history, specs } = useStudio.getState();
+  return whyNot(history.now, specs, queueOf(history.now, ends));
+}
+
+function attachPorts(ends: Connection): void {
   const { specs } = useStudio.getState();
-  const from = { id: source, port: sourceHandle ?? undefined };
-  const to = { id: target, port: targetHandle ?? undefined };
-  edit(`attach ${source} to ${target}`, (flow) =>
-    attach(flow, specs, queueBetween(flow, specs, from, to)),
-  );
+  edit("attach", (flow) => attach(flow, specs, queueOf(flow, ends)));
 }
 
 /** Sizes, and places while they are dragged, are the canvas's own. */
@@ -193,7 +192,7 @@ function isOwn({ type }: NodeChange<CardNode>): boolean {
 function moveCards(changes: readonly NodeChange<CardNode>[]): void {
   const moved = changes.flatMap((change) =>
     change.type === "position" && change.dragging !== true && change.position
-      ? [[change.id, change.position] as const]
+      ? [[decoded(change.id), change.position] as const]
       : [],
   );
   if (moved.length > 0) move(new Map(moved));
@@ -204,8 +203,8 @@ function selectCards(changes: readonly NodeChange<CardNode>[]): void {
   const selected = new Set(modules);
   const changed = changes.filter((change) => change.type === "select");
   for (const { id, selected: is } of changed) {
-    if (is) selected.add(id);
-    else selected.delete(id);
+    if (is) selected.add(decoded(id));
+    else selected.delete(decoded(id));
   }
   if (changed.length > 0) select(selected, queues);
 }
@@ -250,14 +249,14 @@ function cardsOf(shown: Shown, before: readonly CardNode[]): CardNode[] {
     };
     const position = places.get(module.id) ?? { x: 0, y: 0 };
     const card: CardNode = {
-      id: module.id,
+      id: encoded(module.id),
       type: "module",
       data,
       position,
       selected: modules.has(module.id),
       ariaLabel: `${module.id}: ${specs.get(module.module)?.summary ?? module.module}`,
     };
-    return kept(known.get(module.id), card);
+    return kept(known.get(card.id), card);
   });
 }
 
@@ -308,10 +307,10 @@ function linesOf(flow: Flow, specs: Specs, selected: ReadonlySet<number>): Edge[
     return [
       {
         id: String(number),
-        source: from,
-        sourceHandle: output,
-        target: to,
-        targetHandle: input,
+        source: encoded(from),
+        sourceHandle: encoded(output),
+        target: encoded(to),
+        targetHandle: encoded(input),
         selected: selected.has(number),
         className: `queue-${queue ?? "distributed"}`,
         ariaLabel: `queue from ${from} to ${to}`,

@@ -119,7 +119,7 @@ export function Control(props: ControlProps) {
     if (takes("boolean", "null")) return <Choice {...props} choices={TRUTHS} />;
     if (takes("integer", "number", "null")) return <NumberField {...props} />;
     if (takes("string", "null") && isText(value)) return <TextField {...props} />;
-    const isTexts = isText(value) || (isList(value) && value.every((item) => isText(item)));
+    const isTexts = isLine(value) || (isList(value) && value.every(isLine));
     const isLines = takes("string", "array", "null") && isTexts && itemsAreTexts(all);
     if (isLines && (types.has("array") || isText(value))) return <LinesField {...props} />;
   }
@@ -130,6 +130,11 @@ const TRUTHS = [{ value: true }, { value: false }] as const;
 
 function isText(value: Json | undefined): boolean {
   return value === undefined || value === null || typeof value === "string";
+}
+
+/** What one line of several can hold. */
+function isLine(value: Json | undefined): boolean {
+  return isText(value) && value !== "" && !/[\r\n]/.test(String(value));
 }
 
 function itemsAreTexts(all: readonly Schema[]): boolean {

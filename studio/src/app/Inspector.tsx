@@ -23,7 +23,8 @@ import { told } from "../document/problem";
 import { optionsOf, requiredOf, type Spec } from "../document/specs";
 import { actionOf, addInto } from "./actions";
 import { JsonField, Option } from "./Field";
-import { edit, settle, useStudio } from "./studio";
+import { NameField } from "./NameField";
+import { edit, seek, settle, useStudio } from "./studio";
 import { useDraft } from "./useDraft";
 import { Variables } from "./Variables";
 import { Words } from "./Words";
@@ -107,23 +108,17 @@ function isParallel(spec: Spec | undefined): boolean {
   return spec === undefined || (spec.parallel && spec.order !== "ordered");
 }
 
-/** A name counts when it is finished: a half typed one may be another module's. */
 function Name({ module }: { readonly module: Module }) {
   return (
     <div className="field">
       <label htmlFor="name">Name</label>
-      <input
+      <NameField
         id="name"
-        defaultValue={module.id}
-        onKeyDown={(event) => {
-          if (event.key === "Enter") event.currentTarget.blur();
-          if (event.key === "Escape") event.currentTarget.value = module.id;
-        }}
-        onBlur={(event) => {
-          const { value } = event.currentTarget;
-          const isRenamed = edit("rename", (flow) => rename(flow, module.id, value));
-          if (isRenamed) useStudio.setState({ modules: new Set([value]) });
-          else event.currentTarget.value = module.id;
+        name={module.id}
+        onName={(name) => {
+          const isRenamed = edit("rename", (flow) => rename(flow, module.id, name));
+          if (isRenamed) seek(new Set([name]));
+          return isRenamed;
         }}
       />
     </div>

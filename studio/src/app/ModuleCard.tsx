@@ -7,6 +7,7 @@ import { queueBetween } from "../document/edits";
 import { type Module, variableName } from "../document/flow";
 import { isList, isObject, type Json, printOnOneLine } from "../document/json";
 import { told } from "../document/problem";
+import { encoded } from "./canvasId";
 import { useStudio } from "./studio";
 
 export interface CardData extends Record<string, unknown> {
@@ -73,7 +74,7 @@ function Ports({ id, direction, names }: PortsProps) {
   return names.map((name, i) => (
     <PortHandle key={name} id={id} direction={direction} name={name}>
       <Handle
-        id={name}
+        id={encoded(name)}
         type={isInput ? "target" : "source"}
         position={isInput ? Position.Left : Position.Right}
         style={{ top: `${((i + 1) * 100) / (names.length + 1)}%` }}

@@ -6,6 +6,7 @@ import type { Spec } from "../document/specs";
 import { add } from "./actions";
 import { MODULE_TYPE } from "./Canvas";
 import { useStudio } from "./studio";
+import { Words } from "./Words";
 
 export function Palette() {
   const specs = useStudio(({ specs }) => specs);
@@ -67,7 +68,9 @@ function Entry({ spec, isFirst }: { readonly spec: Spec; readonly isFirst: boole
       }}
     >
       <span className="entry-name">{spec.name}</span>
-      <span className="entry-summary">{spec.summary}</span>
+      <span className="entry-summary">
+        <Words text={spec.summary} />
+      </span>
     </button>
   );
 }

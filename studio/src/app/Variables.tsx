@@ -4,6 +4,7 @@ import { useId } from "react";
 import { removeVariable, renameVariable, setVariable, usesOf } from "../document/config";
 import type { Flow, Variable } from "../document/flow";
 import { JsonField } from "./Field";
+import { NameField } from "./NameField";
 import { edit, seek } from "./studio";
 import { useDraft } from "./useDraft";
 
@@ -47,16 +48,10 @@ function Entry({ flow, name, variable }: EntryProps) {
   return (
     <fieldset>
       <div className="row">
-        <input
-          aria-label="Name of the variable"
-          defaultValue={name}
-          onKeyDown={(event) => event.key === "Enter" && event.currentTarget.blur()}
-          onBlur={(event) => {
-            const to = event.currentTarget.value;
-            if (!edit("rename a variable", (flow) => renameVariable(flow, name, to))) {
-              event.currentTarget.value = name;
-            }
-          }}
+        <NameField
+          label="Name of the variable"
+          name={name}
+          onName={(to) => edit("rename a variable", (flow) => renameVariable(flow, name, to))}
         />
         <button
           type="button"

@@ -19,14 +19,18 @@ export function arranged(flow: Flow): ReadonlyMap<string, Position> {
   const graph = new graphlib.Graph({ multigraph: true });
   graph.setGraph({ rankdir: "LR", nodesep: GAP.y, ranksep: GAP.x });
   graph.setDefaultEdgeLabel(() => ({}));
-  for (const { id } of flow.modules) graph.setNode(id, { ...CARD });
+  // By number: a module may be called `__proto__`.
+  const numbers = new Map(flow.modules.map(({ id }, number) => [id, String(number)]));
+  for (const number of numbers.values()) graph.setNode(number, { ...CARD });
   flow.queues.forEach(({ from, to }, number) => {
-    if (graph.hasNode(from) && graph.hasNode(to)) graph.setEdge(from, to, {}, String(number));
+    const [producer, consumer] = [numbers.get(from), numbers.get(to)];
+    if (producer === undefined || consumer === undefined) return;
+    graph.setEdge(producer, consumer, {}, String(number));
   });
   layout(graph);
   return new Map(
-    flow.modules.map(({ id }) => {
-      const { x = 0, y = 0 } = graph.node(id);
+    [...numbers].map(([id, number]) => {
+      const { x = 0, y = 0 } = graph.node(number);
       return [id, { x: Math.round(x - CARD.width / 2), y: Math.round(y - CARD.height / 2) }];
     }),
   );
@@ -58,8 +62,8 @@ export function located(
   }
   const isMissing = flow.modules.some(({ id }) => !places.has(id));
   if (!isMissing) return places;
-  const lowest = Math.max(...[...places.values()].map(({ y }) => y + CARD.height + GAP.y));
-  const top = places.size > 0 ? lowest : 0;
+  const bottoms = [...places.values()].map(({ y }) => y + CARD.height + GAP.y);
+  const top = bottoms.reduce((most, bottom) => Math.max(most, bottom), 0);
   for (const [id, { x, y }] of arranged(flow)) {
     if (!places.has(id)) places.set(id, { x, y: y + top });
   }

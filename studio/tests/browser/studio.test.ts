@@ -151,6 +151,33 @@ test("everything is undone and redone, and kept when the page is left", async ()
   expect(await queues()).toEqual(before);
 });
 
+const flows = import.meta.glob<string>("../flows/*.json", {
+  query: "?raw",
+  import: "default",
+  eager: true,
+});
+
+test("flows that mean ill are drawn, selected, and harmless", async () => {
+  for (const text of Object.values(flows)) {
+    await page.evaluate((text) => sessionStorage.setItem("draft", text), text);
+    await page.addInitScript(() => {
+      localStorage.setItem("euphrates.draft", sessionStorage.getItem("draft") ?? "");
+    });
+    await page.reload();
+    const { modules, queues } = JSON.parse(text) as { modules: unknown[]; queues: unknown[] };
+    await expect.poll(() => page.locator(".react-flow__node").count()).toBe(modules.length);
+    expect(await page.locator(".react-flow__edge").count()).toBeLessThanOrEqual(queues.length);
+    for (const one of await page.locator(".react-flow__node").all()) {
+      await one.waitFor();
+      await one.focus();
+      await page.keyboard.press("Enter");
+      await page.getByLabel("Name", { exact: true }).focus();
+    }
+    expect(await page.locator(".rescue").count()).toBe(0);
+    expect(await page.locator("script").count()).toBe(1);
+  }
+});
+
 test("it is light or dark as is wanted", async () => {
   const background = () =>
     page.evaluate(() => getComputedStyle(document.body).getPropertyValue("background-color"));
