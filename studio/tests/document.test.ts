@@ -291,6 +291,7 @@ test("a flow is checked all at once, and every problem has its place", () => {
       "b "ten" is not a whole number",
       "b no option named \`of\` (known: rows, offset)",
       "b \`limit\` cannot have 3 instances (leave out count)",
+      "d no variable named \`w\` (there is no variable yet)",
     ]
   `);
 });

@@ -2,7 +2,7 @@
 // counts, in the words of crates/flow/src/check.rs. Everything at once, each with its module or
 // queue, where Rust stops at the first.
 
-import { type Flow, type Module, moduleOf, type Queue } from "./flow";
+import { type Flow, type Module, moduleOf, type Queue, variablesIn } from "./flow";
 import { attachedTo, type Direction, type Ends, endOf, endsAt, endsOf, sideOf } from "./ports";
 import { type Problem, unknown } from "./problem";
 import { whyNotValue } from "./schema";
@@ -31,7 +31,7 @@ export function check(flow: Flow, specs: Specs): Found[] {
     ...flow.modules.flatMap((module) => {
       const spec = specs.get(module.module);
       if (spec === undefined) return [{ ...noSuchModule(specs, module.module), module: module.id }];
-      return [...options(module, spec), ...instances(module, spec)];
+      return [...options(module, spec), ...variables(flow, module), ...instances(module, spec)];
     }),
   ];
 }
@@ -139,6 +139,17 @@ function options(module: Module, spec: Spec): Found[] {
     return message === undefined ? [] : [{ message, ...place }];
   });
   return [...missing, ...wrong];
+}
+
+/** Every variable must be declared. */
+function variables(flow: Flow, { id, config }: Module): Found[] {
+  return [...config].flatMap(([option, value]) =>
+    variablesIn(value)
+      .filter((name) => !flow.variables.has(name))
+      .map((name) => {
+        return { ...unknown("variable", name, [...flow.variables.keys()]), module: id, option };
+      }),
+  );
 }
 
 function instances({ id, module, count, per_worker }: Module, spec: Spec): Found[] {

@@ -8,6 +8,7 @@ import {
   type Variable,
   variableName,
   variableReference,
+  variablesIn,
 } from "./flow";
 import { isList, isObject, type Json } from "./json";
 import { sorted } from "./open";
@@ -92,7 +93,7 @@ export interface Use {
 export function usesOf(flow: Flow, name: string): Use[] {
   return flow.modules.flatMap(({ id, config }) =>
     [...config]
-      .filter(([, value]) => refersTo(value, name))
+      .filter(([, value]) => variablesIn(value).includes(name))
       .map(([option]) => ({ module: id, option })),
   );
 }
@@ -102,12 +103,6 @@ function variableOf(flow: Flow, name: string): Variable {
   if (variable === undefined)
     throw new Refusal(unknown("variable", name, [...flow.variables.keys()]));
   return variable;
-}
-
-function refersTo(value: Json, name: string): boolean {
-  if (variableName(value) === name) return true;
-  if (isList(value)) return value.some((item) => refersTo(item, name));
-  return isObject(value) && [...value.values()].some((member) => refersTo(member, name));
 }
 
 function replaceVariable(flow: Flow, name: string, by: Json): Flow {

@@ -1,7 +1,7 @@
 // What a flow is: the document of crates/flow/src/document.rs, and what was found in it that this
 // version does not understand, which is kept and written back.
 
-import type { Json, JsonObject } from "./json";
+import { isList, isObject, type Json, type JsonObject } from "./json";
 
 /** The version this code writes. Newer documents are opened as far as they are understood. */
 export const DOCUMENT_VERSION = 1;
@@ -114,6 +114,14 @@ export function variableName(value: Json | undefined): string | undefined {
   if (!(value instanceof Map) || value.size !== 1) return undefined;
   const name: Json | undefined = value.get("$var");
   return typeof name === "string" ? name : undefined;
+}
+
+/** The variables that a value refers to. */
+export function variablesIn(value: Json): string[] {
+  const name = variableName(value);
+  if (name !== undefined) return [name];
+  if (isList(value)) return value.flatMap(variablesIn);
+  return isObject(value) ? [...value.values()].flatMap(variablesIn) : [];
 }
 
 /** What stands for a variable's value in a configuration. */

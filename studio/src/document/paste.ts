@@ -1,8 +1,7 @@
 // Copies parts of a flow as text, and pastes them. The text is a flow document, so it can be sent
 // in a message, saved as a file, and read by everything that reads flows.
 
-import { type Flow, idsOf, newFlow, nextId, variableName } from "./flow";
-import { isList, isObject, type Json } from "./json";
+import { type Flow, idsOf, newFlow, nextId, variablesIn } from "./flow";
 import { type Position, positionsOf, withPositions } from "./layout";
 import { open, sorted } from "./open";
 import { Refusal } from "./problem";
@@ -71,11 +70,4 @@ function flowOf(text: string, specs: Specs): Flow {
   if (flow !== undefined && flow.modules.length > 0) return flow;
   const message = problems[0]?.message ?? "it has no modules";
   throw new Refusal({ message: `the text is no flow: ${message}` });
-}
-
-function variablesIn(value: Json): string[] {
-  const name = variableName(value);
-  if (name !== undefined) return [name];
-  if (isList(value)) return value.flatMap(variablesIn);
-  return isObject(value) ? [...value.values()].flatMap(variablesIn) : [];
 }
