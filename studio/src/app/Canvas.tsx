@@ -2,11 +2,13 @@
 // edits; only sizes and what is being dragged are its own.
 
 import {
+  applyEdgeChanges,
   applyNodeChanges,
   Background,
   type Connection,
   Controls,
   type Edge,
+  type EdgeChange,
   MarkerType,
   MiniMap,
   type NodeChange,
@@ -63,6 +65,10 @@ function Drawing() {
     moveCards(changes);
     selectCards(changes);
   }, []);
+  const onEdgesChange = useCallback((changes: EdgeChange[]) => {
+    setEdges((before) => applyEdgeChanges(changes.filter(isOwn), before));
+    selectLines(changes);
+  }, []);
   return (
     <ReactFlow
       className="canvas"
@@ -70,7 +76,7 @@ function Drawing() {
       edges={edges}
       nodeTypes={NODE_TYPES}
       onNodesChange={onNodesChange}
-      onEdgesChange={selectLines}
+      onEdgesChange={onEdgesChange}
       onNodeDragStop={settle}
       onConnect={attachPorts}
       onConnectStart={(_, { nodeId, handleId, handleType }) =>
@@ -184,9 +190,12 @@ function attachPorts(ends: Connection): void {
   edit("attach", (flow) => attach(flow, specs, queueOf(flow, ends)));
 }
 
-/** Sizes, and places while they are dragged, are the canvas's own. */
-function isOwn({ type }: NodeChange<CardNode>): boolean {
-  return type === "dimensions" || type === "position";
+/**
+ * Sizes, and places while they are dragged, are the canvas's own. What is selected is the store's,
+ * but the canvas must know of it at once: it tells only what is different from what it knows.
+ */
+function isOwn({ type }: NodeChange<CardNode> | EdgeChange): boolean {
+  return type === "dimensions" || type === "position" || type === "select";
 }
 
 function moveCards(changes: readonly NodeChange<CardNode>[]): void {
@@ -209,17 +218,15 @@ function selectCards(changes: readonly NodeChange<CardNode>[]): void {
   if (changed.length > 0) select(selected, queues);
 }
 
-function selectLines(changes: readonly { type: string }[]): void {
+function selectLines(changes: readonly EdgeChange[]): void {
   const { modules, queues } = useStudio.getState();
   const selected = new Set(queues);
-  let isChanged = false;
-  for (const change of changes as readonly { type: string; id: string; selected: boolean }[]) {
-    if (change.type !== "select") continue;
-    isChanged = true;
-    if (change.selected) selected.add(Number(change.id));
-    else selected.delete(Number(change.id));
+  const changed = changes.filter((change) => change.type === "select");
+  for (const { id, selected: is } of changed) {
+    if (is) selected.add(Number(id));
+    else selected.delete(Number(id));
   }
-  if (isChanged) select(modules, selected);
+  if (changed.length > 0) select(modules, selected);
 }
 
 type Shown = Pick<Studio, "specs" | "places" | "problems" | "modules"> & { readonly flow: Flow };
