@@ -19,7 +19,7 @@ import {
   setInstances,
   splice,
 } from "../src/document/edits";
-import { type Flow, moduleOf, newFlow, newQueue } from "../src/document/flow";
+import { type Flow, moduleOf, newFlow, newQueue, QUEUE_KINDS } from "../src/document/flow";
 import { did, historyOf, redo, STEPS_MAX, settled, undo } from "../src/document/history";
 import { isList, isObject, type Json, printJson, readJson, sameJson } from "../src/document/json";
 import { positionsOf, withPositions } from "../src/document/layout";
@@ -151,6 +151,12 @@ test("the fields that are read are those of the Rust document", () => {
   );
   expect(first("modules")).toEqual(Object.keys(properties.modules.items.properties));
   expect(first("queues")).toEqual(Object.keys(properties.queues.items.properties));
+});
+
+test("the kinds of queues are those of the Rust document", () => {
+  const [kinds] = schema.properties.queues.items.properties.queue.anyOf;
+  const words = kinds !== undefined && "oneOf" in kinds ? kinds.oneOf : undefined;
+  expect(words?.map((kind) => kind.const)).toEqual([...QUEUE_KINDS]);
 });
 
 test("schemas of modules say only what forms and checks understand", () => {

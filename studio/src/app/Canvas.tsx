@@ -11,6 +11,7 @@ import {
   type EdgeChange,
   MarkerType,
   MiniMap,
+  type Node,
   type NodeChange,
   ReactFlow,
   ReactFlowProvider,
@@ -19,7 +20,7 @@ import {
 } from "@xyflow/react";
 import { type DragEvent, useCallback, useEffect, useState } from "react";
 import { whyNot } from "../document/check";
-import { attach, queueBetween } from "../document/edits";
+import { attach, queueBetween, splice } from "../document/edits";
 import type { Flow, Queue } from "../document/flow";
 import { attachedTo, endsOf, sideOf } from "../document/ports";
 import { type Problem, told } from "../document/problem";
@@ -77,7 +78,7 @@ function Drawing() {
       nodeTypes={NODE_TYPES}
       onNodesChange={onNodesChange}
       onEdgesChange={onEdgesChange}
-      onNodeDragStop={settle}
+      onNodeDragStop={dropCard}
       onConnect={attachPorts}
       onConnectStart={(_, { nodeId, handleId, handleType }) =>
         connect({
@@ -160,7 +161,24 @@ function useDrop() {
   return { onDrop, onDragOver };
 }
 
-function queueUnder({ clientX, clientY }: DragEvent): number | undefined {
+/** Ends a drag; a card that is attached to nothing goes into the queue it is dropped on. */
+function dropCard(event: { clientX: number; clientY: number } | TouchEvent, card: Node): void {
+  settle();
+  const queue = "clientX" in event ? queueUnder(event) : undefined;
+  const { history, specs } = useStudio.getState();
+  const id = decoded(card.id);
+  const isFree = history.now.queues.every(({ from, to }) => from !== id && to !== id);
+  if (queue === undefined || !isFree) return;
+  edit(`put ${id} in a queue`, (flow) => splice(flow, specs, queue, id));
+}
+
+function queueUnder({
+  clientX,
+  clientY,
+}: {
+  clientX: number;
+  clientY: number;
+}): number | undefined {
   const under = document.elementsFromPoint(clientX, clientY);
   const line = under.map((element) => element.closest(".react-flow__edge")).find(Boolean);
   const id = line?.getAttribute("data-id");

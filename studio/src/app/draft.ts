@@ -2,7 +2,7 @@
 // closes before it was saved.
 
 import { write } from "../document/write";
-import { openText, useStudio } from "./studio";
+import { openText, refuse, useStudio } from "./studio";
 
 const KEY = "euphrates.draft";
 /** Long enough that nobody who types waits for it. */
@@ -13,7 +13,13 @@ export function keepDraft(storage: Storage): () => void {
   const draft = storage.getItem(KEY);
   if (draft !== null) openText(draft);
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const keep = () => storage.setItem(KEY, write(useStudio.getState().history.now));
+  const keep = () => {
+    try {
+      storage.setItem(KEY, write(useStudio.getState().history.now));
+    } catch {
+      refuse({ message: "the flow is too large for the browser to keep", remedy: "save it" });
+    }
+  };
   const stop = useStudio.subscribe((now, before) => {
     if (now.history.now === before.history.now) return;
     clearTimeout(timer);

@@ -92,6 +92,18 @@ test("queues are drawn by mouse; a port that cannot be fades, and says why", asy
   expect(await page.locator(".refused").textContent()).toContain("output `out` is attached to");
 });
 
+test("a module that is attached to nothing goes into the queue it is dropped on", async () => {
+  await writeCode(`${LINE}flow.place(eu.count())`);
+  const { x, y } = await middleOf(page.locator(".react-flow__edge").first());
+  const from = await middleOf(card("count_1").locator(".card-name"));
+  await page.mouse.move(from.x, from.y);
+  await page.mouse.down();
+  await page.mouse.move(x + 20, y + 40, { steps: 5 });
+  await page.mouse.move(x, y, { steps: 5 });
+  await page.mouse.up();
+  await expect.poll(queues).toContain("flow.attach(count_1, filter_1)");
+});
+
 test("a module is put into a queue by keyboard, too", async () => {
   await writeCode(LINE);
   await page.locator(".react-flow__edge").first().focus();
