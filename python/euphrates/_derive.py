@@ -12,7 +12,7 @@ import textwrap
 from pathlib import Path
 from typing import Any, Literal
 
-from .flow import Flow
+from .flow import Flow, document_of_file
 from .modules import SPECS, doc_of, options_of, parameter_name, required_of
 
 STUB = Path("python/euphrates/modules.pyi")
@@ -21,6 +21,8 @@ STUDIO_MODULES = Path("studio/src/generated/modules.json")
 STUDIO_DOCUMENT = Path("studio/src/generated/document.json")
 STUDIO_FLOWS = Path("studio/tests/flows")
 """Documents, each with the code that Rust writes for it, which the studio must write, too."""
+STUDIO_WRITTEN = Path("studio/tests/written")
+"""Programs, each with the document that Python makes of it, which the studio must read there."""
 
 _STUB_HEAD = '''\
 # Derived from the modules by `make derive`; not to be edited.
@@ -180,6 +182,15 @@ def studio_codes() -> dict[Path, str]:
     }
 
 
+def studio_documents() -> dict[Path, str]:
+    """The document of every program of the studio's tests."""
+    programs = sorted(STUDIO_WRITTEN.glob("*.py"))
+    return {
+        path.with_suffix(".json"): _readable(json.loads(document_of_file(path, is_kept=True)))
+        for path in programs
+    }
+
+
 def _readable(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
@@ -192,6 +203,7 @@ def derived() -> dict[Path, str]:
         STUDIO_MODULES: studio_modules(),
         STUDIO_DOCUMENT: studio_document(),
         **studio_codes(),
+        **studio_documents(),
     }
 
 

@@ -59,6 +59,19 @@ test.each(Object.keys(documents))("%s has the code that Rust writes", (path) => 
   expect(canonical(toJson(reread(flow)))).toEqual(canonical(toJson(flow)));
 });
 
+const written = import.meta.glob<string>("./written/*.{py,json}", {
+  query: "?raw",
+  import: "default",
+  eager: true,
+});
+const programs = Object.keys(written).filter((path) => path.endsWith(".py"));
+
+test.each(programs)("%s is the document that Python makes of it", (path) => {
+  const flow = read(written[path] ?? "");
+  const made = open(written[path.replace(".py", ".json")] ?? "").flow;
+  expect(canonical(toJson(flow))).toEqual(canonical(toJson(made)));
+});
+
 test("the code of a thousand hostile flows gives them back", () => {
   forSeeds(1000, (random) => {
     const flow = random.flow();

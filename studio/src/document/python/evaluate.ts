@@ -157,7 +157,8 @@ type Number_ = number | Numeral;
 function compute(sign: string, numbers: readonly Number_[]): Number_ | undefined {
   const texts = numbers.map(numeralText);
   const areWhole = texts.every((text) => /^-?[0-9]+$/.test(text));
-  if (areWhole && sign !== "/") return whole(sign, texts.map(BigInt));
+  const isFraction = sign === "/" || (sign === "**" && texts[1]?.startsWith("-"));
+  if (areWhole && !isFraction) return whole(sign, texts.map(BigInt));
   const [a = 0, b] = texts.map(Number);
   if (b === undefined) return sign === "-" ? floatOf(-a) : sign === "+" ? floatOf(a) : undefined;
   const result = { "+": a + b, "-": a - b, "*": a * b, "/": a / b, "**": a ** b }[sign];
