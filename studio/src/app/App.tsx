@@ -112,8 +112,8 @@ function Problems() {
           </button>
         </p>
       )}
-      {strange.slice(0, SHOWN_MAX).map((problem) => (
-        <p key={told(problem)}>In the file: {told(problem)}</p>
+      {[...new Set(strange.map(told))].slice(0, SHOWN_MAX).map((text) => (
+        <p key={text}>In the file: {text}</p>
       ))}
       {problems.length === 0 && <p className="quiet">Nothing is wrong that can be told here.</p>}
       {problems.slice(0, SHOWN_MAX).map(({ module, queue, option, ...problem }) => (

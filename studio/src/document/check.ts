@@ -144,7 +144,7 @@ function options(module: Module, spec: Spec): Found[] {
 /** Every variable must be declared. */
 function variables(flow: Flow, { id, config }: Module): Found[] {
   return [...config].flatMap(([option, value]) =>
-    variablesIn(value)
+    [...new Set(variablesIn(value))]
       .filter((name) => !flow.variables.has(name))
       .map((name) => {
         return { ...unknown("variable", name, [...flow.variables.keys()]), module: id, option };

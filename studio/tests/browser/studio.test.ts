@@ -169,6 +169,28 @@ const flows = import.meta.glob<string>("../flows/*.json", {
   eager: true,
 });
 
+const BROKEN = `{"euphrates": 9, "name": "broken", "colour": "red", "modules": [
+  {"id": "a", "module": "scan", "count": "three", "config": {"path": [1], "x": {"$var": "y"}}},
+  {"id": "a", "module": "scan"}, {"id": "a", "module": "scan"}, 7,
+  {"id": "b", "module": "of_tomorrow"}], "queues": [{"from": "a", "to": "gone"}, {"from": "a", "to": "b"`;
+
+test("a broken flow opens as far as it can, says so, and keeps the rest", async () => {
+  await page.evaluate((text) => sessionStorage.setItem("draft", text), BROKEN);
+  await page.addInitScript(() => {
+    localStorage.setItem("euphrates.draft", sessionStorage.getItem("draft") ?? "");
+  });
+  await page.reload();
+  await expect.poll(() => page.locator(".react-flow__node").count()).toBe(2);
+  const told = await page.locator("main .problems").textContent();
+  expect(told).toContain("the flow is of version 9");
+  expect(told).toContain("two modules have the id `a`");
+  expect(told).toContain("no variable named `y`");
+  await page.getByRole("tab", { name: "JSON" }).click();
+  const json = await page.getByLabel("The flow in JSON").inputValue();
+  expect(json).toContain('"colour": "red"');
+  expect(json).toContain('"count": "three"');
+});
+
 test("flows that mean ill are drawn, selected, and harmless", async () => {
   for (const text of Object.values(flows)) {
     await page.evaluate((text) => sessionStorage.setItem("draft", text), text);
