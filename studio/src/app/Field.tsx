@@ -181,28 +181,40 @@ function placeholder({ default: usual }: Schema): string {
   return usual === undefined || usual === null ? "" : `as usual: ${String(usual)}`;
 }
 
+/** What a text says: a value, or none; nothing at all if it cannot be read. */
+type Said = { readonly value: Json | undefined } | undefined;
+
+function numberSaid(typed: string): Said {
+  const plain = typed.trim().replaceAll("_", "");
+  if (plain === "") return { value: undefined };
+  const isLiteral = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/.test(plain);
+  const value = isLiteral ? numberOf(plain) : undefined;
+  return value === undefined ? undefined : { value };
+}
+
+function jsonSaid(typed: string): Said {
+  if (typed.trim() === "") return { value: undefined };
+  const { value, isWhole } = readJson(typed);
+  return isWhole ? { value } : undefined;
+}
+
+/** A draft that sets what it says. */
+function useSaid(text: string, read: (typed: string) => Said, set: ControlProps["set"]) {
+  const draft = useDraft(text, (typed) => {
+    const said = read(typed);
+    if (said !== undefined) set(said.value);
+    return said !== undefined;
+  });
+  return { ...draft, "aria-invalid": read(draft.value) === undefined };
+}
+
 function NumberField({ id, value, schema, set }: ControlProps) {
   const isNumber = typeof value === "number" || value instanceof Numeral;
   const text = value === undefined ? "" : isNumber ? numeralText(value) : printOnOneLine(value);
   const isFraction = alternatives(schema).flatMap(typesOf).includes("number");
-  const [isWrong, setWrong] = useState(false);
-  const draft = useDraft(text, (typed) => {
-    const plain = typed.trim().replaceAll("_", "");
-    const isLiteral = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/.test(plain);
-    const number = isLiteral ? numberOf(plain) : undefined;
-    setWrong(plain !== "" && number === undefined);
-    if (plain === "" || number !== undefined) set(number);
-    return plain === "" || number !== undefined;
-  });
-  return (
-    <input
-      {...draft}
-      id={id}
-      inputMode={isFraction ? "decimal" : "numeric"}
-      aria-invalid={isWrong}
-      placeholder={placeholder(schema)}
-    />
-  );
+  const draft = useSaid(text, numberSaid, set);
+  const mode = isFraction ? "decimal" : "numeric";
+  return <input {...draft} id={id} inputMode={mode} placeholder={placeholder(schema)} />;
 }
 
 function TextField({ id, value, schema, set }: ControlProps) {
@@ -229,22 +241,15 @@ function LinesField({ id, value, schema, set }: ControlProps) {
 }
 
 export function JsonField({ id, value, set }: ControlProps) {
-  const [isWrong, setWrong] = useState(false);
-  const draft = useDraft(value === undefined ? "" : printOnOneLine(value), (typed) => {
-    const { value: read, isWhole } = readJson(typed);
-    const isGood = typed.trim() === "" || isWhole;
-    setWrong(!isGood);
-    if (isGood) set(typed.trim() === "" ? undefined : read);
-    return isGood;
-  });
-  return (
-    <textarea
-      {...draft}
-      id={id}
-      rows={2}
-      spellCheck={false}
-      aria-invalid={isWrong}
-      placeholder="JSON"
-    />
-  );
+  const draft = useSaid(value === undefined ? "" : printOnOneLine(value), jsonSaid, set);
+  return <textarea {...draft} id={id} rows={2} spellCheck={false} placeholder="JSON" />;
+}
+
+/** Any value: JSON, and what is no JSON is text, as for `euphrates run -p name=value`. */
+export function ValueField({ id, value, set }: Omit<ControlProps, "schema">) {
+  const isPlain = typeof value === "string" && value !== "" && !readJson(value).isWhole;
+  const text = value === undefined ? "" : isPlain ? value : printOnOneLine(value);
+  const read = (typed: string): Said => jsonSaid(typed) ?? { value: typed };
+  const draft = useSaid(text, read, set);
+  return <textarea {...draft} id={id} rows={1} spellCheck={false} placeholder="text or JSON" />;
 }

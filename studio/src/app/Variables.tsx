@@ -3,7 +3,7 @@
 import { useId } from "react";
 import { removeVariable, renameVariable, setVariable, usesOf } from "../document/config";
 import type { Flow, Variable } from "../document/flow";
-import { JsonField } from "./Field";
+import { ValueField } from "./Field";
 import { NameField } from "./NameField";
 import { edit, seek } from "./studio";
 import { useDraft } from "./useDraft";
@@ -62,9 +62,8 @@ function Entry({ flow, name, variable }: EntryProps) {
         </button>
       </div>
       <label htmlFor={id}>If nothing is given</label>
-      <JsonField
+      <ValueField
         id={id}
-        schema={{}}
         value={variable.default}
         set={(value) => set({ default: value ?? undefined }, "default")}
       />

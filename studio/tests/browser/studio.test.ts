@@ -129,6 +129,11 @@ test("forms say what is wrong, and take values from variables", async () => {
   await expect.poll(code).toContain('flow.variable("rows", default=1000)');
   await expect.poll(code).toContain('eu.generate("integers", rows=eu.var("rows"))');
   await page.locator(".react-flow__pane").click({ position: { x: 20, y: 20 } });
+  const given = page.getByLabel("If nothing is given");
+  await given.fill("many");
+  await expect.poll(code).toContain('flow.variable("rows", default="many")');
+  await given.fill("1000");
+  await expect.poll(code).toContain('flow.variable("rows", default=1000)');
   await page.getByText("generate_1.rows").click();
   await page.getByRole("button", { name: "$rows ×" }).click();
   await expect.poll(code).toContain('eu.generate("integers", rows=1000)');
