@@ -27,6 +27,7 @@ import { open, openValue } from "../src/document/open";
 import { copy, paste } from "../src/document/paste";
 import { didYouMean, Refusal, told } from "../src/document/problem";
 import { writePython } from "../src/document/python/write";
+import { bytesOf, sizeText } from "../src/document/size";
 import { BUILT_IN, type Schema } from "../src/document/specs";
 import { toJson, write } from "../src/document/write";
 import schema from "../src/generated/document.json";
@@ -366,6 +367,27 @@ test("ten thousand modules open, are checked, and are written as code", () => {
   expect(problems).toEqual([]);
   expect(check(flow, BUILT_IN).length).toBe(2);
   expect(writePython(flow, BUILT_IN).split("\n").length).toBeGreaterThan(20_000);
+});
+
+test("sizes are read as they are written", () => {
+  const sizes = ["1000", "64MB", "1.5GiB", "8 mib", "1e9x", "", "0", "-1", "1i"];
+  expect(sizes.map(bytesOf)).toEqual([
+    1000,
+    64_000_000,
+    1_610_612_736,
+    8_388_608,
+    ...Array(5).fill(undefined),
+  ]);
+  forSeeds(200, (random) => {
+    const bytes = 1 + random.below(2 ** random.below(45));
+    expect(bytesOf(sizeText(bytes))).toBe(bytes);
+  });
+  expect([8 << 20, 1_500_000, 1001, 2_000_000_000].map(sizeText)).toEqual([
+    "8MiB",
+    "1500KB",
+    "1001",
+    "2GB",
+  ]);
 });
 
 test("a near name is suggested and a far one is not", () => {

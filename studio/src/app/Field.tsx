@@ -182,7 +182,7 @@ function placeholder({ default: usual }: Schema): string {
 }
 
 /** What a text says: a value, or none; nothing at all if it cannot be read. */
-type Said = { readonly value: Json | undefined } | undefined;
+export type Said = { readonly value: Json | undefined } | undefined;
 
 function numberSaid(typed: string): Said {
   const plain = typed.trim().replaceAll("_", "");
@@ -199,7 +199,7 @@ function jsonSaid(typed: string): Said {
 }
 
 /** A draft that sets what it says. */
-function useSaid(text: string, read: (typed: string) => Said, set: ControlProps["set"]) {
+export function useSaid(text: string, read: (typed: string) => Said, set: ControlProps["set"]) {
   const draft = useDraft(text, (typed) => {
     const said = read(typed);
     if (said !== undefined) set(said.value);
@@ -240,7 +240,7 @@ function LinesField({ id, value, schema, set }: ControlProps) {
   return <textarea {...draft} id={id} rows={rows} placeholder="one a line" />;
 }
 
-export function JsonField({ id, value, set }: ControlProps) {
+function JsonField({ id, value, set }: ControlProps) {
   const draft = useSaid(value === undefined ? "" : printOnOneLine(value), jsonSaid, set);
   return <textarea {...draft} id={id} rows={2} spellCheck={false} placeholder="JSON" />;
 }

@@ -20,9 +20,10 @@ import {
   type QueueKind,
 } from "../document/flow";
 import { told } from "../document/problem";
+import { bytesOf, sizeText } from "../document/size";
 import { optionsOf, requiredOf, type Spec } from "../document/specs";
 import { actionOf, addInto } from "./actions";
-import { JsonField, Option } from "./Field";
+import { Option, type Said, useSaid } from "./Field";
 import { NameField } from "./NameField";
 import { edit, seek, settle, useStudio } from "./studio";
 import { useDraft } from "./useDraft";
@@ -237,6 +238,10 @@ interface QueueFormProps {
 function QueueForm({ queue, number }: QueueFormProps) {
   const problem = useStudio(({ problems }) => problems.find((found) => found.queue === number));
   const { from, to, output, input, queue: kind, bytes_max } = queue;
+  const bound = useSaid(bytes_max === undefined ? "" : sizeText(bytes_max), sizeSaid, (value) => {
+    const change = { bytes_max: typeof value === "number" ? value : undefined };
+    edit("bound the queue", (flow) => changeQueue(flow, number, change), `bytes ${number}`);
+  });
   return (
     <>
       <h2>Queue</h2>
@@ -264,17 +269,8 @@ function QueueForm({ queue, number }: QueueFormProps) {
       </div>
       <div className="field">
         <label htmlFor="bytes">Bytes that wait in it, at most</label>
-        <JsonField
-          id="bytes"
-          schema={{}}
-          value={bytes_max}
-          set={(value) => {
-            const bytes = typeof value === "number" && value > 0 ? value : undefined;
-            const change = { bytes_max: bytes };
-            edit("bound the queue", (flow) => changeQueue(flow, number, change), `bytes ${number}`);
-          }}
-        />
-        <p className="quiet">8 MiB, if nothing is said.</p>
+        <input id="bytes" {...bound} placeholder="8MiB" />
+        <p className="quiet">As 64MB or 1.5GiB; a single batch may be larger.</p>
       </div>
       <Between number={number} />
       {problem !== undefined && <p className="wrong-text">{told(problem)}</p>}
@@ -287,6 +283,12 @@ function QueueForm({ queue, number }: QueueFormProps) {
       </button>
     </>
   );
+}
+
+function sizeSaid(typed: string): Said {
+  if (typed.trim() === "") return { value: undefined };
+  const value = bytesOf(typed);
+  return value === undefined ? undefined : { value };
 }
 
 /** Puts a module into the queue, as dropping one on it does. */

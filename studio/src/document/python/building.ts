@@ -3,6 +3,7 @@
 import { NOTHING, nextId, type Port, QUEUE_KINDS, type Queue } from "../flow";
 import { isList, type Json } from "../json";
 import { Numeral } from "../numeral";
+import { bytesOf } from "../size";
 import { variable } from "./package";
 import { CodeError, type Place } from "./tokens";
 import {
@@ -177,22 +178,12 @@ function placedOrPlace(flow: Builder, value: Value, place: Place): PlacedValue {
   return value;
 }
 
-const UNITS: Readonly<Record<string, number>> = { "": 0, k: 1, m: 2, g: 3, t: 4 };
-
 /** A number of bytes: `1000`, `1e9`, `"64MB"`, `"1.5GiB"`. */
 function sizeOf(json: Json, place: Place): number {
-  let bytes = -1;
-  if (typeof json === "string") {
-    const found = /^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*$/.exec(json.toLowerCase());
-    const [, number = "", unit = "", binary = ""] = found ?? [];
-    const isUnit = found !== null && (unit !== "" || binary === "");
-    if (isUnit) bytes = Math.trunc(Number(number) * (binary ? 1024 : 1000) ** (UNITS[unit] ?? 0));
-  } else if (typeof json === "number") {
-    bytes = Math.trunc(json);
-  } else if (json instanceof Numeral) {
-    bytes = Math.trunc(Number(json.text));
-  }
-  if (bytes > 0 && Number.isSafeInteger(bytes)) return bytes;
+  const isSize = typeof json === "string" || typeof json === "number";
+  const size = json instanceof Numeral ? Number(json.text) : isSize ? json : 0;
+  const bytes = bytesOf(size);
+  if (bytes !== undefined) return bytes;
   const remedy = 'write "512MB", "1GiB" or a number of bytes above 0';
   throw new CodeError("this is no size", place, remedy);
 }
