@@ -21,6 +21,7 @@ demo: build  ## Sort real data two ways, check both, and report
 test: build $(VENV)/.test  ## Run all tests
 	cargo test --release --workspace
 	$(PY) -m pytest python/tests
+	$(MAKE) studio
 
 lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 	cargo fmt --all --check
@@ -53,6 +54,8 @@ derive: build  ## Write the derived files anew: stubs, reference pages
 
 studio: studio/node_modules/.installed  ## Check, test and build the flow editor (needs Node)
 	cd studio && npm run lint && npm test && npm run build
+	@if [ -n "$$EUPHRATES_CI" ] || command -v chromium > /dev/null; then cd studio && npm run browser; \
+	else echo 'there is no chromium: the tests in a browser are left out'; fi
 
 clean:  ## Remove everything that can be made again
 	rm -rf target $(VENV) site .cache studio/dist studio/node_modules
