@@ -14,6 +14,7 @@ from .disks import Disk, Disks
 from .features import missing
 from .hosts import Host, Hosts
 from .ledger import reclaim
+from .memory import Memory, Swap
 from .perturbers import Perturber, cpu_hog, memory_hog, pause
 from .ray import RayCluster
 from .strangers import Strangers
@@ -25,10 +26,12 @@ __all__ = [
     "Disks",
     "Host",
     "Hosts",
+    "Memory",
     "Perturber",
     "RayCluster",
     "RigError",
     "Strangers",
+    "Swap",
     "cpu_hog",
     "memory_hog",
     "missing",

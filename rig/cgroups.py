@@ -99,6 +99,13 @@ def cpu_limits(version: int, quota: float | None, weight: int) -> dict[str, str]
     return {"cpu.max": f"{most or 'max'} {period}", "cpu.weight": str(weight)}
 
 
+def memory_limits(version: int, size: int) -> dict[str, str]:
+    """What to write so that a group has that much memory, and all the swap it asks for."""
+    if version == 1:
+        return {"memory.limit_in_bytes": str(size), "memory.swappiness": "60"}
+    return {"memory.max": str(size)}
+
+
 def enable(group: Path, *names: str) -> None:
     """Version 2 has a controller in the groups below only where it is asked for."""
     on = words(group / "cgroup.subtree_control")

@@ -12,6 +12,7 @@ from . import cgroups
 from .tools import RigError
 
 TOOLS = ("losetup", "mkfs.ext4", "mount", "umount")
+SWAP_TOOLS = ("mkswap", "swapon", "swapoff")
 NETWORK_TOOLS = ("ip", "tc", "nsenter", "unshare")
 CAP_NET_ADMIN = 12
 CAP_SYS_ADMIN = 21
@@ -27,7 +28,12 @@ try "black holes (tc blackhole)" tc qdisc replace dev a root blackhole
 
 def missing(*wanted: str) -> str | None:
     """Why not: the first thing missing for what is named (all, if nothing is), or None."""
-    named = {"disks": missing_for_disks, "cpus": missing_for_cpus, "hosts": missing_for_hosts}
+    named = {
+        "disks": missing_for_disks,
+        "cpus": missing_for_cpus,
+        "hosts": missing_for_hosts,
+        "memory": missing_for_memory,
+    }
     unknown = set(wanted) - set(named)
     if unknown:
         raise ValueError(f"no such feature: {', '.join(sorted(unknown))} ({', '.join(named)})")
@@ -96,6 +102,18 @@ def missing_for_cpus() -> str | None:
         return "no cpu quota"
     if not os.access(cpu.root / "cgroup.procs", os.W_OK):
         return "cpu control group is read-only"
+    return None
+
+
+def missing_for_memory() -> str | None:
+    absent = [name for name in SWAP_TOOLS if shutil.which(name) is None]
+    if absent:
+        return f"no {', '.join(absent)}"
+    memory = cgroups.find("memory")
+    if memory is None:
+        return "no memory control group"
+    if not os.access(memory.root / "cgroup.procs", os.W_OK):
+        return "memory control group is read-only"
     return None
 
 

@@ -164,6 +164,15 @@ def mount(facts: dict[str, str]) -> None:
         os.rmdir(facts["path"])
 
 
+def swap(facts: dict[str, str]) -> None:
+    """Takes a file out of the machine's swap, and away."""
+    listed = Path("/proc/swaps").read_text().splitlines()
+    if any(line.split()[0] == facts["path"] for line in listed):
+        tool("swapoff", facts["path"])
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(facts["path"])
+
+
 def loop(facts: dict[str, str]) -> None:
     """Detaches what holds an image. The kernel remembers its name after it is unlinked."""
     for device in Path("/sys/block").glob("loop*"):
@@ -219,6 +228,7 @@ KINDS: dict[str, Callable[[dict[str, str]], None]] = {
     "stopped": stopped,
     "group": group,
     "limits": limits,
+    "swap": swap,
     "mount": mount,
     "namespace": namespace,
     "loop": loop,

@@ -102,6 +102,23 @@ def count() -> ModuleCall:
     Output: one row with one column `count` (int64).
     """
 
+def divide(
+    by: Sequence[str | PathLike[str] | Mapping[str, Any]] | Var,
+) -> ModuleCall:
+    """Gives each row to the output that has its range of keys, of ranges of one size.
+
+    As many outputs as are attached; the first has the least keys. Ranges are parts of all that
+    the type of the key could hold, not of what there is: right for keys that are spread evenly
+    over it, as those of the sort benchmark. `by` is written as for `sort`. Use `partition` for
+    ranges that follow the data and go to whoever is free; this is for comparison with what does
+    neither.
+
+    Options:
+
+    by
+        The columns, most significant first.
+    """
+
 def exec(
     command: str | PathLike[str] | Sequence[str | PathLike[str]] | Var,
     *,
@@ -221,12 +238,12 @@ def join(
 ) -> ModuleCall:
     """Joins its inputs `left` and `right` by equal keys.
 
-    The right is held in memory, as a table, and what does not fit goes to scratch; the left
-    streams by. Make the right the smaller side, or say `build`: `"left"`. Nulls match nothing,
-    NaN matches NaN. Columns of the left come first, then those of the right but its keys; keys
-    come once, with the value of whichever side has one. Nothing is read of the side that
-    streams by before the other has ended, so both must not come from one `tee`. The output has
-    no order.
+    One side is held in memory, as a table, and what does not fit goes to scratch; the other
+    streams by. It is the right that is held, unless less is read for the left or `build` says
+    so. Nulls match nothing, NaN matches NaN. Columns of the left come first, then those of the
+    right but its keys; keys come once, with the value of whichever side has one. Nothing is
+    read of the side that streams by before the other has ended, so both must not come from one
+    `tee`. The output has no order.
 
     Options:
 
@@ -237,7 +254,8 @@ def join(
     where
         A condition in SQL that a pair must meet besides, over the columns of both sides.
     build
-        The side that is held, best the smaller one. `auto` is the right.
+        The side that is held, best the smaller one. `auto` is that of which less is read, and
+        the right if that is not known.
     suffix
         Stands behind names of the right that the left has too.
     """
@@ -287,6 +305,22 @@ def map(
         More arguments for every call, by name.
     """
 
+def merge(
+    by: Sequence[str | PathLike[str] | Mapping[str, Any]] | Var,
+) -> ModuleCall:
+    """Makes one sorted stream of several.
+
+    As many inputs as are attached, each a stream sorted by `by`, which is written as for
+    `sort`; one that is not is an error that names the row. Of records with equal keys, those of
+    the earlier input come first. A batch of each input is held, so the memory does not depend
+    on how much there is.
+
+    Options:
+
+    by
+        The columns, most significant first.
+    """
+
 def partition(
     by: Sequence[str | PathLike[str] | Mapping[str, Any]] | Var,
     *,
@@ -296,10 +330,11 @@ def partition(
     """Keeps its input in partitions, each of one range of keys, for whoever is free.
 
     Its output is keyed: a consumer takes a whole partition, sorted, when it has time, and the
-    partitions are in the order of their keys. There are many, of about 16 MiB each, cut where
-    samples of the data say, so that skewed keys make no large one. With `together`, records of
-    equal keys are in one partition, however large it gets: for modules that work on groups.
-    What does not fit the memory goes to scratch. `by` is written as for `sort`.
+    partitions are in the order of their keys. There are many, of at most about 16 MiB and
+    smaller towards the end, cut where samples of the data say, so that skewed keys make no
+    large one. With `together`, records of equal keys are in one partition, however large it
+    gets: for modules that work on groups. What does not fit the memory goes to scratch. `by` is
+    written as for `sort`.
 
     Options:
 
@@ -580,6 +615,7 @@ __all__ = [
     "copy_in",
     "copy_out",
     "count",
+    "divide",
     "exec",
     "filter",
     "from_arrow",
@@ -587,6 +623,7 @@ __all__ = [
     "join",
     "limit",
     "map",
+    "merge",
     "partition",
     "project",
     "python",

@@ -10,7 +10,9 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 import euphrates as eu
 
@@ -374,3 +376,31 @@ def test_what_is_wrong_is_told_before_the_start(options: dict[str, Any], said: s
     with pytest.raises(eu.UsageError) as caught:
         joined(left, right, **options)
     assert said in str(caught.value)
+
+
+def test_the_smaller_side_is_held_as_far_as_it_is_known(tmp_path: Path) -> None:
+    few, many = pa.table({"k": range(10)}), pa.table({"k": range(10_000)})
+    pq.write_table(few, tmp_path / "few.parquet")
+    pq.write_table(many, tmp_path / "many.parquet")
+    csv.write_csv(many, tmp_path / "many.csv")
+
+    def held(left: Any, right: Any, **options: Any) -> str:
+        flow = eu.Flow("join")
+        join = flow.place(eu.join(["k"], **options))
+        flow.attach(flow.place(left) >> eu.filter("k >= 0"), join, input="left")
+        flow.attach(flow.place(right) >> eu.project(["k"]), join, input="right")
+        flow.attach(join, flow.place(eu.collect()))
+        modules = flow.explain().data["document"]["modules"]
+        config = next(node["config"] for node in modules if node["module"] == "join")
+        assert flow.go().collected().num_rows == 10
+        return str(config["build"])
+
+    small, large = eu.scan(str(tmp_path / "few.parquet")), eu.scan(str(tmp_path / "many.csv"))
+    assert held(small, large) == "left"
+    assert held(large, small) == "right"
+    assert held(eu.from_arrow(few), eu.scan(str(tmp_path / "many.parquet"))) == "left"
+    assert held(small, large, build="right") == "right"
+    # Nobody knows what an iterator has.
+    assert held(eu.from_arrow(few), eu.from_arrow(lambda: iter([many]), schema={"k": "int64"})) == (
+        "right"
+    )

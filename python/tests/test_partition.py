@@ -75,11 +75,14 @@ def test_equal_keys_are_in_one_partition_across_processes(cluster: eu.Cluster) -
     assert sum(row["rows"] for row in rows) == len(data)
 
 
-def test_partitions_are_of_one_size_whatever_the_keys() -> None:
+def test_partitions_become_smaller_as_what_is_left_does_whatever_the_keys() -> None:
     flow = partitioned(table(2_000_000, width=40), eu.partition(["k"]), SEEING)
-    sizes = [row["rows"] for row in partitions(flow)]
-    assert len(sizes) > 4
-    assert max(sizes) <= 1.5 * sum(sizes) / len(sizes)
+    sizes = [row["rows"] for row in partitions(flow, cores=2)]
+    left = [sum(sizes[at:]) for at in range(len(sizes))]
+    assert len(sizes) > 16
+    # An eighth of what is left for each of two, as exactly as samples tell.
+    assert all(size < rows / 16 * 1.5 + 40_000 for size, rows in zip(sizes, left, strict=True))
+    assert sizes[0] > 4 * sizes[-2]
 
 
 def test_partitions_come_sorted() -> None:

@@ -129,15 +129,18 @@ def joined(
     hosts: rig.Hosts,
     folder: Path,
     processes: dict[str, int] | None = None,
+    memories: Sequence[rig.Memory] = (),
     **options: Any,
 ) -> Iterator[eu.Cluster]:
     """A worker in each machine; the program is outside, where the machines reach it.
 
-    `options` are those of the processes, whose numbers go into `processes` by the machine's name.
+    With `memories` each has one of them, and its scratch on its own disk. `options` are those of
+    the processes, whose numbers go into `processes` by the machine's name.
     """
     token, address = folder / "token", f"{hosts.outside}:7432"
     euphrates = [sys.executable, "-m", "euphrates"]
-    subprocess.run([*euphrates, "token", token], check=True)
+    if not token.exists():
+        subprocess.run([*euphrates, "token", token], check=True)
     own = ["worker", "--join", address, "--token-file", token, "--cores", "1"]
     opened: list[eu.Cluster] = []
 
@@ -146,9 +149,14 @@ def joined(
 
     joining = threading.Thread(target=join)
     joining.start()
-    for host in hosts:
-        listen = ["--listen", f"{host.address}:0", "--name", host.name]
-        worker = host.start([*euphrates, *own, *listen], stderr=subprocess.DEVNULL, **options)
+    for at, host in enumerate(hosts):
+        command = [*euphrates, *map(str, own)]
+        command += ["--listen", f"{host.address}:0", "--name", host.name]
+        if memories:
+            # What a sort may ask for is its own affair.
+            command += ["--memory", "1TiB", "--scratch", str(host.disk.path)]
+            command = memories[at].inside(command)
+        worker = host.start(command, stderr=subprocess.DEVNULL, **options)
         if processes is not None:
             processes[host.name] = worker.pid
     joining.join()

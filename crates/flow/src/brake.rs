@@ -2,8 +2,8 @@
 //!
 //! It sits in the ports. Between two calls of them the module was busy; before the next one goes
 //! on, the instance stands still for as long as that work was meant to take longer. Seen from
-//! outside it is busy all this time, and slow. What it waited for a processor meanwhile was no work,
-//! or a busy machine would make it slower than it is meant to be.
+//! outside it is busy all this time, and slow. What it waited for a processor meanwhile was no
+//! work, or a busy machine would make it slower than it is meant to be.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,7 @@
 //! Checks a flow before it starts, and settles what the document leaves open: how many instances,
 //! which queues, in which unit.
 
+mod decide;
 mod facts;
 mod spell;
 mod targets;
@@ -60,6 +61,8 @@ pub struct CheckedNode {
     pub ordered: bool,
     /// What these are sorted by, as far as it is known.
     sorted_by: Vec<String>,
+    /// About how many bytes come out, as far as it is known.
+    bytes_expected: Option<u64>,
 }
 
 impl CheckedNode {
@@ -119,14 +122,16 @@ pub fn check_part(
 ) -> Result<Checked> {
     let mut members = place(document, registry, elsewhere)?;
     let document = spell::spell_out(document, registry, &mut members)?;
-    let graph = Graph::new(&document, members)?;
+    let mut decided: Vec<Node> = Vec::new();
+    let mut graph = Graph::new(&document, members)?;
     let mut nodes: Vec<CheckedNode> = Vec::new();
     let mut edges: Vec<CheckedEdge> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for node in graph.producers_first()? {
         let place = |e: Error| e.at(format!("module {}", node.id));
-        graph.members[&node.id].placed.at_home(home);
         let incoming = graph.incoming(node, &places, &nodes).map_err(place)?;
+        decided.extend(graph.decide(node, registry, &incoming, &nodes).map_err(place)?);
+        graph.members[&node.id].placed.at_home(home);
         let (checked, inputs) = settle(&graph, node, incoming, &nodes, cores).map_err(place)?;
         places.insert(&node.id, nodes.len());
         nodes.push(checked);
@@ -136,6 +141,7 @@ pub fn check_part(
         }));
     }
     targets::check(&nodes)?;
+    let document = decide::with(document, decided);
     Ok(Checked { name: document.name.clone(), document, nodes, edges })
 }
 
@@ -388,6 +394,7 @@ fn settle(
         keeps_runs,
         ordered: placed.is_ordered(in_runs, keeps_runs),
         sorted_by: placed.sorted_by(sorted_by),
+        bytes_expected: placed.bytes_expected(&decide::bytes_expected(&incoming, nodes)),
         inputs: graph.names(node, false),
         outputs: graph.names(node, true),
         schemas: output_schemas,

@@ -100,6 +100,20 @@ pub trait Placed: Send + Sync {
         None
     }
 
+    /// About how many bytes come out, if that can be told before the start, given the same of each
+    /// input.
+    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
+        let _ = inputs;
+        None
+    }
+
+    /// The whole configuration, if it leaves something open that depends on how many bytes come in.
+    /// It is decided once, for all processes, and told when the flow is spelled out.
+    fn decided(&self, inputs: &[Option<u64>]) -> Option<Value> {
+        let _ = inputs;
+        None
+    }
+
     /// Whether its output is keyed.
     fn is_keyed(&self) -> bool {
         self.partitioned().is_some()

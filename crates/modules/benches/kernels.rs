@@ -22,7 +22,7 @@ use euphrates_modules::registry;
 use euphrates_modules::sort::keys::{KeyColumn, KeyEncoder};
 use euphrates_modules::sort::ranges::{Cutting, Ranges};
 use euphrates_modules::sort::runs::MemoryRuns;
-use euphrates_policy::sort::RANGE_BYTES;
+use euphrates_policy::sort::{RANGE_BYTES, RangeSizes};
 use serde_json::{Value, json};
 
 fn main() {
@@ -82,7 +82,7 @@ fn run_generation(rows: u64, rounds: usize) {
         let taken = cpu_seconds() - began;
         runs.close_chunk();
         let mut ranges = Ranges::uncut(encoder, schema.clone(), vec![runs], vec![]);
-        ranges.cut_evenly(RANGE_BYTES, Cutting::Anywhere);
+        ranges.cut(RangeSizes::even(RANGE_BYTES), Cutting::Anywhere);
         let cut = cpu_seconds() - began;
         let (mut merging, mut gathering) = (0.0, 0.0);
         for range in 0..ranges.count() {

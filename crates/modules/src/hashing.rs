@@ -324,7 +324,12 @@ pub fn scatter(
 ) -> Result<Scattered> {
     let parts: Vec<u32> =
         hashes.iter().map(|hash| part_of(*hash, used_bits, bits) as u32).collect();
-    let mut ends = vec![0; 1 << bits];
+    deal(batch, &parts, 1 << bits)
+}
+
+/// The same, given the partition of each row, of so many.
+pub fn deal(batch: &RecordBatch, parts: &[u32], count: usize) -> Result<Scattered> {
+    let mut ends = vec![0; count];
     parts.iter().for_each(|part| ends[*part as usize] += 1);
     let mut starts = Vec::with_capacity(ends.len() + 1);
     let mut sum = 0;
@@ -334,7 +339,7 @@ pub fn scatter(
         *end = starts[starts.len() - 1];
     }
     starts.push(sum);
-    let mut places = vec![0u32; hashes.len()];
+    let mut places = vec![0u32; parts.len()];
     for (row, part) in parts.iter().enumerate() {
         let end = &mut ends[*part as usize];
         places[*end] = row as u32;

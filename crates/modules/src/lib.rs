@@ -6,6 +6,7 @@ pub mod modules {
     include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 }
 
+pub mod alike;
 pub mod expression;
 pub mod hashing;
 pub mod join;

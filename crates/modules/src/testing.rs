@@ -126,7 +126,8 @@ pub fn setup() -> Setup {
         budget_bytes: 4 << 30,
         scratch: vec![std::env::temp_dir()],
         home: std::env::temp_dir(),
-        run_id: "test".into(),
+        // Tests of several checkouts may run at once.
+        run_id: format!("test-{}", std::process::id()),
         cancel: Arc::default(),
         commons: Arc::new(Alone::default()),
         exchange: Arc::new(NoExchange),

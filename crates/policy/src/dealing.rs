@@ -31,13 +31,18 @@ pub struct Backlog {
 pub const BACKLOG_BYTES_MAX: u64 = 4 << 20;
 /// The same for a slow disk, which keeps what it is at and one request more.
 const BACKLOG_NS_MAX: u64 = 50_000_000;
-const BACKLOG_REQUESTS_MIN: u32 = 2;
+/// A request that takes so long is the only one: what a disk has to wait for the next is nothing
+/// beside it, and what is left to do when all others have ended is.
+const ALONE_NS_MIN: u64 = 400_000_000;
 
 impl Backlog {
     fn has_room(&self) -> bool {
         let ns = self.interval_ns.saturating_mul(u64::from(self.requests));
-        self.bytes < BACKLOG_BYTES_MAX
-            && (self.requests < BACKLOG_REQUESTS_MIN || ns < BACKLOG_NS_MAX)
+        match self.requests {
+            0 => true,
+            1 => self.bytes < BACKLOG_BYTES_MAX && self.interval_ns < ALONE_NS_MIN,
+            _ => self.bytes < BACKLOG_BYTES_MAX && ns < BACKLOG_NS_MAX,
+        }
     }
 }
 
@@ -95,6 +100,9 @@ mod tests {
         let slow = |requests| Backlog { bytes: 9, requests, interval_ns: 100_000_000 };
         assert_eq!(deal(&alone, &[slow(1)]), Some(0), "it is never left without");
         assert_eq!(deal(&alone, &[slow(2)]), None);
+        let slower = |requests| Backlog { interval_ns: 500_000_000, ..slow(requests) };
+        assert_eq!(deal(&alone, &[slower(0)]), Some(0));
+        assert_eq!(deal(&alone, &[slower(1)]), None);
         let fast = Backlog { interval_ns: 10_000_000, ..slow(4) };
         assert_eq!(deal(&alone, &[fast]), Some(0));
         assert_eq!(deal(&alone, &[Backlog { requests: 5, ..fast }]), None);

@@ -16,6 +16,11 @@ pub fn table_bits(rows: usize) -> u32 {
     parts.next_power_of_two().ilog2().min(TABLE_BITS_MAX)
 }
 
+/// Whether the left is the side to hold: the one that is smaller, as far as is known.
+pub fn holds_left(left_bytes: Option<u64>, right_bytes: Option<u64>) -> bool {
+    left_bytes.zip(right_bytes).is_some_and(|(left, right)| left < right)
+}
+
 /// Bytes of a block of a part on scratch.
 pub const BLOCK_BYTES: usize = 256 << 10;
 

@@ -16,9 +16,16 @@ pub const CHUNK_KEYS: usize = 1 << 20;
 /// Rows between two samples of a run in memory.
 pub const SAMPLE_ROWS: usize = 4096;
 
-/// Bytes of a range merged in memory: a few batches for each consumer, small enough that the first
-/// are out soon and the last ones are shared fairly.
+/// Bytes of a range at most: a few batches, so that the copying is in cache and a run of output is
+/// worth its beginning and end.
 pub const RANGE_BYTES: usize = 16 << 20;
+
+/// And at least, but for the last.
+const RANGE_BYTES_MIN: usize = 512 << 10;
+
+/// The next range is this part of what is left for each consumer: it may take so many times as long
+/// at a slow one, and all still end together.
+const RANGES_LEFT: usize = 8;
 
 /// Fewer columns are copied one by one at no more cost than it takes to make rows of them.
 const ROW_COLUMNS_MIN: usize = 3;
@@ -32,8 +39,43 @@ pub fn rows_pay(columns: usize) -> bool {
 /// Bytes of a block of a run on disk.
 pub const BLOCK_BYTES: usize = 128 << 10;
 
-/// Bytes of a range merged from disk. A border cuts a block of every run, and the half that is
-/// left over is read again by the neighbour: the range must be large beside the sum of those.
+/// How large ranges are. They become smaller towards the end, as what is left does (factoring:
+/// Hummel, Schonberg and Flynn, 1992): many consumers have their first soon, whoever is slow holds
+/// up nobody with its last, and there are not many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeSizes {
+    most_bytes: usize,
+    least_bytes: usize,
+    /// How many of the size of the next would be left.
+    parts: usize,
+}
+
+impl RangeSizes {
+    /// Of ranges that so many consumers take, from memory and so many runs on disk. An instance may
+    /// hold `share_bytes`.
+    pub fn new(consumers: usize, share_bytes: usize, disk_runs: usize) -> RangeSizes {
+        let (most_bytes, least_bytes) = match disk_runs {
+            0 => (RANGE_BYTES, RANGE_BYTES_MIN),
+            runs => (disk_range_bytes(share_bytes, runs), runs * BLOCK_BYTES * 4),
+        };
+        let least_bytes = least_bytes.clamp(RANGE_BYTES_MIN.min(most_bytes), most_bytes);
+        RangeSizes { most_bytes, least_bytes, parts: RANGES_LEFT * consumers.max(1) }
+    }
+
+    /// All of one size.
+    pub fn even(bytes: usize) -> RangeSizes {
+        RangeSizes { most_bytes: bytes, least_bytes: bytes, parts: 1 }
+    }
+
+    /// Records of the next range, when so many are left.
+    fn rows(&self, rows_left: usize, row_bytes: usize) -> usize {
+        let fair = rows_left / self.parts;
+        fair.clamp(self.least_bytes / row_bytes, self.most_bytes / row_bytes).max(1)
+    }
+}
+
+/// Bytes of a range merged from disk at most. A border cuts a block of every run, and the half that
+/// is left over is read again by the neighbour: the range must be large beside the sum of those.
 pub fn disk_range_bytes(share_bytes: usize, runs: usize) -> usize {
     let worthwhile = runs * BLOCK_BYTES * 8;
     let affordable = (share_bytes / 5).max(BLOCK_BYTES);
@@ -58,13 +100,14 @@ pub fn may_stay(held_bytes: usize, share_bytes: usize, range_bytes: usize) -> bo
 }
 
 /// Where to cut samples, given in key order with the rows each stands for, into ranges of about
-/// `rows_target`: the positions of the samples that begin a new range.
-pub fn cut(rows_of_samples: impl IntoIterator<Item = usize>, rows_target: usize) -> Vec<usize> {
-    let mut cuts = Vec::new();
-    let mut rows = 0;
-    for (position, sample) in rows_of_samples.into_iter().enumerate() {
-        if rows >= rows_target.max(1) && position > 0 {
+/// these sizes: the positions of the samples that begin a new range.
+pub fn cut(rows_of_samples: &[usize], sizes: RangeSizes, row_bytes: usize) -> Vec<usize> {
+    let mut left: usize = rows_of_samples.iter().sum();
+    let (mut cuts, mut rows) = (Vec::new(), 0);
+    for (position, sample) in rows_of_samples.iter().enumerate() {
+        if position > 0 && rows >= sizes.rows(left, row_bytes) {
             cuts.push(position);
+            left -= rows;
             rows = 0;
         }
         rows += sample;
@@ -77,14 +120,40 @@ mod tests {
     use super::*;
     use alloc::vec;
 
+    /// Rows of the ranges that samples of `step` rows are cut into.
+    fn ranges(rows: usize, step: usize, sizes: RangeSizes, row_bytes: usize) -> Vec<usize> {
+        let samples = vec![step; rows / step];
+        let mut ends = cut(&samples, sizes, row_bytes);
+        ends.push(samples.len());
+        let starts = [0].into_iter().chain(ends.clone());
+        starts.zip(&ends).map(|(start, end)| (end - start) * step).collect()
+    }
+
     #[test]
     fn ranges_are_near_the_target_and_cover_everything() {
-        let samples = vec![4096; 1000];
-        let cuts = cut(samples, 160_000);
-        assert_eq!(cuts.len(), 24);
-        assert!(cuts.windows(2).all(|pair| (pair[1] - pair[0]) * 4096 < 160_000 + 4096));
-        assert!(cut([], 10).is_empty());
-        assert!(cut([1_000_000], 10).is_empty());
+        let ranges = ranges(4_096_000, 4096, RangeSizes::even(16_000_000), 100);
+        assert_eq!((ranges.len(), ranges.iter().sum()), (25, 4_096_000));
+        assert!(ranges.iter().all(|rows| *rows < 160_000 + 4096), "{ranges:?}");
+        assert!(cut(&[], RangeSizes::even(10), 1).is_empty());
+        assert!(cut(&[1_000_000], RangeSizes::even(10), 1).is_empty());
+    }
+
+    #[test]
+    fn ranges_become_smaller_as_what_is_left_does() {
+        for (consumers, gigabytes) in [(1, 1), (2, 1), (8, 1), (16, 10), (300, 100)] {
+            let rows = gigabytes * 10_000_000;
+            let ranges = ranges(rows, 100, RangeSizes::new(consumers, 1 << 30, 0), 100);
+            let mut left = rows;
+            for range in &ranges {
+                let fair = left / (RANGES_LEFT * consumers);
+                assert!(*range <= fair.max(RANGE_BYTES_MIN / 100) + 100);
+                assert!(*range <= RANGE_BYTES / 100 + 100);
+                left -= range;
+            }
+            assert_eq!(left, 0);
+            let enough = rows * 100 / RANGE_BYTES + 40 * consumers + 1;
+            assert!(ranges.len() <= enough, "{} for {consumers}", ranges.len());
+        }
     }
 
     #[test]

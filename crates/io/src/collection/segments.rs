@@ -133,10 +133,7 @@ impl NewSegments {
     }
 
     fn choose(&self, growing: &[Growing], cancel: &Cancel) -> Result<usize> {
-        if growing.len() == 1 {
-            // There is nothing to choose; the file's own bound makes its writers wait.
-            return Ok(0);
-        }
+        // Of one, too: what waits for its disk here could still go to another process's.
         loop {
             cancel.check()?;
             if let Some(at) = self.loads.choose(CANCEL_LOOK, |backlogs| deal(growing, backlogs)) {

@@ -180,8 +180,9 @@ impl NewCollection {
     /// Begins a segment on the first disk. Segments stand in the collection in the order they were
     /// begun.
     pub fn segment(&self) -> Result<NewSegments> {
-        let segment = self.begin(&[0], None)?;
-        Ok(NewSegments::new(vec![segment], Loads::new(1)))
+        let loads = Loads::new(self.plan.disks.len());
+        let segment = self.begin(&[0], &loads)?;
+        Ok(NewSegments::new(vec![segment], loads))
     }
 
     /// Begins the segments of all disks of this process.
@@ -193,7 +194,7 @@ impl NewCollection {
             owner.unwrap_or_else(|| owners.in_turn(*number)) == owners.me()
         };
         let own = self.plan.segments.iter().enumerate().filter(is_own);
-        let segments = own.map(|(_, disks)| self.begin(disks, Some(&loads)));
+        let segments = own.map(|(_, disks)| self.begin(disks, &loads));
         Ok(NewSegments::new(segments.collect::<Result<_>>()?, loads))
     }
 
@@ -202,12 +203,12 @@ impl NewCollection {
         if self.is_parallel() { self.segments() } else { self.segment() }
     }
 
-    fn begin(&self, disks: &[usize], loads: Option<&Arc<Loads>>) -> Result<NewSegment> {
+    fn begin(&self, disks: &[usize], loads: &Arc<Loads>) -> Result<NewSegment> {
         let number = self.begun.fetch_add(1, Relaxed);
         let file = format!("{number}.arrow");
         let place = |&at: &usize| -> Result<Place> {
             let disk = &self.plan.disks[at];
-            let load = loads.map(|loads| loads.of(at));
+            let load = Some(loads.of(at));
             if let Some(far) = self.writers.far(disk.name(), &file) {
                 return Ok(Place::There(far, load));
             }

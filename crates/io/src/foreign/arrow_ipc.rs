@@ -155,6 +155,10 @@ impl Opened for IpcFile {
         self.splits.len()
     }
 
+    fn bytes(&self) -> Option<u64> {
+        Some(self.bytes)
+    }
+
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
         let blob = self.file.open()?;
         if blob.bytes() != self.bytes {
@@ -219,6 +223,10 @@ impl Opened for IpcStream {
 
     fn splits(&self) -> usize {
         1
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        None
     }
 
     fn read(self: Arc<Self>, _: usize, schema: &SchemaRef) -> Result<Batches> {

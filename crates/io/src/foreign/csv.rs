@@ -158,6 +158,10 @@ impl Opened for File {
         self.text.splits()
     }
 
+    fn bytes(&self) -> Option<u64> {
+        Some(self.text.bytes())
+    }
+
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
         // The agreed types for the columns that are wanted; the others are not parsed.
         let agreed = |field: &Arc<Field>| {

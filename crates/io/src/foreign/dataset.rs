@@ -53,6 +53,11 @@ impl Dataset {
         self.splits.len()
     }
 
+    /// Bytes that will be read, if that is known of all files.
+    pub fn bytes(&self) -> Option<u64> {
+        self.files.iter().map(|(_, opened)| opened.bytes()).sum()
+    }
+
     /// What tells this table from another: its files, their lengths as far as they are local, and
     /// in how many splits they are read.
     pub fn identity(&self) -> String {

@@ -128,6 +128,10 @@ impl Opened for File {
         self.text.splits()
     }
 
+    fn bytes(&self) -> Option<u64> {
+        Some(self.text.bytes())
+    }
+
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
         // A field the schema does not have would be lost without a word, unless it was left out
         // on purpose.

@@ -87,6 +87,10 @@ impl Opened for File {
         self.text.splits()
     }
 
+    fn bytes(&self) -> Option<u64> {
+        Some(self.text.bytes())
+    }
+
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
         let schema = schema.clone();
         let parts = self.text.range(split)?.parts.into_iter();

@@ -115,6 +115,9 @@ pub trait Opened: Send + Sync {
     /// How many splits it has.
     fn splits(&self) -> usize;
 
+    /// Bytes that will be read, if that is known.
+    fn bytes(&self) -> Option<u64>;
+
     /// The batches of a split, with exactly this schema: columns of the file by name, with types
     /// all files of the data set agree on.
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches>;

@@ -110,6 +110,10 @@ impl Opened for File {
         self.bytes.div_ceil(SPLIT_BYTES) as usize
     }
 
+    fn bytes(&self) -> Option<u64> {
+        Some(self.bytes)
+    }
+
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
         let blob = self.file.open()?;
         let begin = split as u64 * SPLIT_BYTES;

@@ -59,6 +59,11 @@ impl Text {
         self.bytes.div_ceil(self.split_bytes) as usize
     }
 
+    /// Bytes of the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The first records of the file, whole unless it ends within one.
     pub fn sample(&self, blob: &Blob) -> Result<Bytes> {
         let mut bytes = SAMPLE_BYTES;

@@ -57,6 +57,10 @@ impl Placed for Filter {
         Ok(vec![inputs[0].clone()])
     }
 
+    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
+        inputs[0]
+    }
+
     fn sorted_by(&self, input: &[String]) -> Vec<String> {
         input.to_vec()
     }

@@ -18,9 +18,12 @@ use euphrates_flow::{
     split_batch,
 };
 use euphrates_io::scratch::Scratch;
-use euphrates_policy::join::{is_my_turn, largest_first, must_spill, must_write, part_bits};
+use euphrates_policy::join::{
+    holds_left, is_my_turn, largest_first, must_spill, must_write, part_bits,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::hashing::part_of;
 use crate::join::parts::{PartOf, Parts, Ready};
@@ -36,12 +39,12 @@ use crate::stepwise::Gathered;
 pub static MODULE: ModuleSpec = ModuleSpec {
     name: "join",
     summary: "Joins its inputs `left` and `right` by equal keys.",
-    detail: "The right is held in memory, as a table, and what does not fit goes to scratch; the \
-             left streams by. Make the right the smaller side, or say `build`: `\"left\"`. Nulls \
-             match nothing, NaN matches NaN. Columns of the left come first, then those of the \
-             right but its keys; keys come once, with the value of whichever side has one. \
-             Nothing is read of the side that streams by before the other has ended, so both must \
-             not come from one `tee`. The output has no order.",
+    detail: "One side is held in memory, as a table, and what does not fit goes to scratch; the \
+             other streams by. It is the right that is held, unless less is read for the left or \
+             `build` says so. Nulls match nothing, NaN matches NaN. Columns of the left come \
+             first, then those of the right but its keys; keys come once, with the value of \
+             whichever side has one. Nothing is read of the side that streams by before the other \
+             has ended, so both must not come from one `tee`. The output has no order.",
     inputs: PortNames::Fixed(&["left", "right"]),
     outputs: OUT,
     order: Order::Any,
@@ -50,11 +53,13 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     wants_memory: true,
     config_schema: spec::schema_of::<Config>,
     place: |config| {
+        let given = config.clone();
         let config: Config = spec::parse_config(config)?;
         if config.on.is_empty() {
             return Err(Error::usage("`on` is empty").remedy("name at least one column"));
         }
-        Ok(Arc::new(Join { config, state: Mutex::default(), together: Together::default() }))
+        let (state, together) = (Mutex::default(), Together::default());
+        Ok(Arc::new(Join { given, config, state, together }))
     },
 };
 
@@ -70,7 +75,8 @@ pub struct Config {
     /// A condition in SQL that a pair must meet besides, over the columns of both sides.
     #[serde(rename = "where", default)]
     pub condition: Option<String>,
-    /// The side that is held, best the smaller one. `auto` is the right.
+    /// The side that is held, best the smaller one. `auto` is that of which less is read, and the
+    /// right if that is not known.
     #[serde(default)]
     pub build: Build,
     /// Stands behind names of the right that the left has too.
@@ -79,10 +85,10 @@ pub struct Config {
 }
 
 /// The side that is held.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Build {
-    /// The right.
+    /// The smaller, as far as is known.
     #[default]
     Auto,
     /// The left.
@@ -111,6 +117,8 @@ impl Config {
 }
 
 struct Join {
+    /// As it was given.
+    given: Value,
     config: Config,
     state: Mutex<Known>,
     together: Together,
@@ -134,6 +142,14 @@ impl Placed for Join {
         let probe = Arc::new(SideRows::new(plan.probe_side())?);
         self.lock().ready = Some(Arc::new(Ready { plan, build, probe }));
         Ok(vec![output])
+    }
+
+    fn decided(&self, inputs: &[Option<u64>]) -> Option<Value> {
+        let mut config =
+            self.given.as_object().filter(|_| self.config.build == Build::Auto)?.clone();
+        let build = if holds_left(inputs[0], inputs[1]) { "left" } else { "right" };
+        config.insert("build".into(), build.into());
+        Some(config.into())
     }
 
     fn serves(&self) -> Option<SchemaRef> {

@@ -28,11 +28,11 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     name: "partition",
     summary: "Keeps its input in partitions, each of one range of keys, for whoever is free.",
     detail: "Its output is keyed: a consumer takes a whole partition, sorted, when it has time, \
-             and the partitions are in the order of their keys. There are many, of about 16 MiB \
-             each, cut where samples of the data say, so that skewed keys make no large one. With \
-             `together`, records of equal keys are in one partition, however large it gets: for \
-             modules that work on groups. What does not fit the memory goes to scratch. `by` is \
-             written as for `sort`.",
+             and the partitions are in the order of their keys. There are many, of at most about \
+             16 MiB and smaller towards the end, cut where samples of the data say, so that \
+             skewed keys make no large one. With `together`, records of equal keys are in one \
+             partition, however large it gets: for modules that work on groups. What does not \
+             fit the memory goes to scratch. `by` is written as for `sort`.",
     inputs: IN,
     outputs: OUT,
     order: Order::Any,
@@ -86,6 +86,10 @@ impl Placed for Partition {
 
     fn partitioned(&self) -> Option<&dyn Partitioned> {
         Some(self)
+    }
+
+    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
+        inputs[0]
     }
 
     fn is_ordered(&self, _: bool, _: bool) -> bool {

@@ -55,6 +55,10 @@ impl Placed for Project {
         Ok(vec![schema])
     }
 
+    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
+        inputs[0]
+    }
+
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         let projection = self.projection.lock().unwrap_or_else(|e| e.into_inner()).clone();
         let projection = projection.expect("schemas comes before instance");

@@ -134,6 +134,10 @@ impl Placed for Read {
         Some(format!("version {} of run {}", manifest.version, manifest.run_id))
     }
 
+    fn bytes_expected(&self, _: &[Option<u64>]) -> Option<u64> {
+        Some(self.source()?.collection.manifest().bytes)
+    }
+
     fn is_ordered(&self, _: bool, _: bool) -> bool {
         self.config.order
     }

@@ -88,6 +88,10 @@ impl Placed for Sample {
         Ok(inputs.to_vec())
     }
 
+    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
+        inputs[0]
+    }
+
     fn is_ordered(&self, inputs_ordered: bool, keeps_runs: bool) -> bool {
         inputs_ordered && keeps_runs && matches!(self.choice, Choice::Fraction(_))
     }

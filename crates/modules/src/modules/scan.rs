@@ -113,6 +113,10 @@ impl Placed for Scan {
         Ok(vec![self.dataset()?.schema().clone()])
     }
 
+    fn bytes_expected(&self, _: &[Option<u64>]) -> Option<u64> {
+        self.lock().as_ref()?.bytes()
+    }
+
     fn is_ordered(&self, _: bool, _: bool) -> bool {
         self.config.order
     }

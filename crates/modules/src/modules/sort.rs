@@ -87,6 +87,10 @@ impl Placed for Sort {
         Some(("partition", config))
     }
 
+    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
+        inputs[0]
+    }
+
     fn is_ordered(&self, _: bool, _: bool) -> bool {
         true
     }

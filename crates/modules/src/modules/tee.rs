@@ -42,6 +42,10 @@ impl Placed for Tee {
         Ok(inputs.to_vec())
     }
 
+    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
+        inputs[0]
+    }
+
     fn sorted_by(&self, input: &[String]) -> Vec<String> {
         input.to_vec()
     }

@@ -2,6 +2,7 @@
 //! all of them find the same borders.
 
 use euphrates_flow::{Error, Result};
+use euphrates_policy::sort::RangeSizes;
 
 use super::keys::OwnedKey;
 use super::ranges::{Cutting, Ranges, Sample, find_borders};
@@ -81,7 +82,7 @@ impl Council {
     }
 
     /// Cuts what one process has, for which this member has spoken, as all others cut theirs.
-    pub fn cut(&self, ranges: &mut Ranges, speaker: usize, range_bytes: usize, cutting: Cutting) {
+    pub fn cut(&self, ranges: &mut Ranges, speaker: usize, sizes: RangeSizes, cutting: Cutting) {
         let all = || self.shares.iter().flatten();
         let (rows, bytes): (usize, usize) =
             (all().map(|share| share.rows).sum(), all().map(|share| share.bytes).sum());
@@ -97,7 +98,7 @@ impl Council {
             }));
             first_run += share.runs;
         }
-        ranges.cut(find_borders(samples, range_bytes / row_bytes, cutting), own);
+        ranges.cut_at(find_borders(samples, sizes, row_bytes, cutting), own);
     }
 }
 

@@ -127,6 +127,22 @@ impl KeyEncoder {
         usable.and_then(|data_type| Recovery::new(data_type, shift, key.descending, nulls))
     }
 
+    /// Which of so many ranges of one size a key is in, of all that keys of this kind could be.
+    pub fn range_of(&self, packed: u128, ranges: u32) -> u32 {
+        let width = self.width();
+        let bits = self.bits(packed);
+        // Multiplied, the upper bits of a key say it; there are more than enough of them.
+        let first = if width > 64 { bits >> (width - 64) } else { bits << (64 - width) };
+        ((first * u128::from(ranges)) >> 64) as u32
+    }
+
+    /// Bits of a key, of those that are in the integer.
+    fn width(&self) -> u32 {
+        let nulls = self.nullable.iter().filter(|nullable| **nullable).count() as u32;
+        let values = self.bits.iter().copied().sum::<Option<u32>>().unwrap_or(0) + nulls;
+        if self.is_exact() { values } else { 128 - self.id_bits }
+    }
+
     /// The number of the row: batch << 16 | row.
     pub fn id(&self, packed: u128) -> u32 {
         (packed & ((1 << self.id_bits) - 1)) as u32

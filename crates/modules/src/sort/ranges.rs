@@ -11,7 +11,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use arrow::row::Rows;
 use euphrates_flow::{Result, batch_bytes, batch_rows};
-use euphrates_policy::sort::{SAMPLE_ROWS, cut};
+use euphrates_policy::sort::{RangeSizes, SAMPLE_ROWS, cut};
 
 use super::gather::Sources;
 use super::keys::{KeyEncoder, OwnedKey};
@@ -101,14 +101,14 @@ impl Ranges {
         }
     }
 
-    /// Cuts the runs into ranges of about `range_bytes`.
-    pub fn cut_evenly(&mut self, range_bytes: usize, cutting: Cutting) {
-        let borders = find_borders(self.samples(), range_bytes / self.row_bytes, cutting);
-        self.cut(borders, 0);
+    /// Cuts the runs into ranges of about these sizes.
+    pub fn cut(&mut self, sizes: RangeSizes, cutting: Cutting) {
+        let borders = find_borders(self.samples(), sizes, self.row_bytes, cutting);
+        self.cut_at(borders, 0);
     }
 
     /// Cuts the runs at these borders; theirs are the numbers from `first_run` on.
-    pub fn cut(&mut self, borders: Vec<Border>, first_run: usize) {
+    pub fn cut_at(&mut self, borders: Vec<Border>, first_run: usize) {
         (self.borders, self.first_run) = (borders, first_run);
         for run in 0..self.memory.len() {
             self.memory[run].cuts = self.cuts_of(run);
@@ -248,10 +248,16 @@ impl Ranges {
     }
 }
 
-/// Picks borders among samples, so that so many records are between two of them.
-pub fn find_borders(mut samples: Vec<Sample>, rows_target: usize, cutting: Cutting) -> Vec<Border> {
+/// Picks borders among samples, so that ranges of about these sizes are between them.
+pub fn find_borders(
+    mut samples: Vec<Sample>,
+    sizes: RangeSizes,
+    row_bytes: usize,
+    cutting: Cutting,
+) -> Vec<Border> {
     samples.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-    let cuts = cut(samples.iter().map(|(_, rows)| *rows), rows_target);
+    let rows: Vec<usize> = samples.iter().map(|(_, rows)| *rows).collect();
+    let cuts = cut(&rows, sizes, row_bytes);
     let borders = cuts.into_iter().map(|place| samples[place].0.clone());
     match cutting {
         Cutting::Anywhere => borders.collect(),

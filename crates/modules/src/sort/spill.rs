@@ -9,7 +9,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, Setup};
 use euphrates_io::disk::Disk;
 use euphrates_io::segment::{Segment, SegmentOptions, SegmentWriter};
-use euphrates_policy::sort::{BLOCK_BYTES, RANGE_BYTES};
+use euphrates_policy::sort::{BLOCK_BYTES, RANGE_BYTES, RangeSizes};
 
 use super::keys::{KeyEncoder, OwnedKey};
 use super::ranges::{Cutting, Ranges, first_key};
@@ -42,7 +42,7 @@ impl DiskRun {
     ) -> Result<DiskRun> {
         let row_bytes = held.bytes().div_ceil(held.len().max(1)).max(1);
         let mut ranges = Ranges::uncut(encoder.clone(), schema.clone(), vec![held], vec![]);
-        ranges.cut_evenly(RANGE_BYTES / 4, Cutting::Anywhere);
+        ranges.cut(RangeSizes::even(RANGE_BYTES / 4), Cutting::Anywhere);
         let options = SegmentOptions { compression: None, scratch: true };
         let mut writer = SegmentWriter::create(&Disk::of(path)?, path, schema, options)?;
         let (mut blocks, mut start) = (vec![], 0);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use euphrates_flow::metrics::State;
 use euphrates_flow::{Cancel, Error, Ports, Result, Setup};
 use euphrates_io::scratch::Scratch;
-use euphrates_policy::sort::{RANGE_BYTES, disk_range_bytes};
+use euphrates_policy::sort::RangeSizes;
 
 use super::council::{Council, Share};
 use super::intake::Intake;
@@ -80,8 +80,8 @@ impl RangeStore {
             let all = Council::of(&setup.gather(SHARES, speaks.unwrap_or_default())?)?;
             let mut shared = self.lock();
             if let Some((mut ranges, speaker)) = shared.uncut.take() {
-                let range_bytes = self.range_bytes(all.disk_runs());
-                all.cut(&mut ranges, speaker, range_bytes, self.cutting);
+                let sizes = self.range_sizes(setup, all.disk_runs());
+                all.cut(&mut ranges, speaker, sizes, self.cutting);
                 shared.ranges = Some(Arc::new(ranges));
                 self.changed.notify_all();
             }
@@ -151,7 +151,7 @@ impl RangeStore {
         let disk_runs = disk.len();
         let mut ranges = self.uncut(memory, disk);
         if setup.is_whole {
-            ranges.cut_evenly(self.range_bytes(disk_runs), self.cutting);
+            ranges.cut(self.range_sizes(setup, disk_runs), self.cutting);
             shared.ranges = Some(Arc::new(ranges));
             self.changed.notify_all();
             return None;
@@ -166,12 +166,9 @@ impl RangeStore {
         Ranges::uncut(self.encoder.clone(), self.layout.held().clone(), memory, disk)
     }
 
-    /// What is merged at once, of so many runs on disk.
-    fn range_bytes(&self, disk_runs: usize) -> usize {
-        match disk_runs {
-            0 => RANGE_BYTES,
-            runs => disk_range_bytes(self.share_bytes, runs),
-        }
+    /// Of ranges cut from so many runs on disk. As many take them as have brought what is in them.
+    fn range_sizes(&self, setup: &Setup, disk_runs: usize) -> RangeSizes {
+        RangeSizes::new(setup.instances, self.share_bytes, disk_runs)
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {

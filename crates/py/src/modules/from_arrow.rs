@@ -185,6 +185,14 @@ impl Placed for FromArrow {
         self.order
     }
 
+    fn bytes_expected(&self, _: &[Option<u64>]) -> Option<u64> {
+        let known = attached(|py| {
+            let bytes = self.data.bind(py).getattr("nbytes");
+            Ok(bytes.and_then(|bytes| bytes.extract::<u64>()).ok())
+        });
+        known.ok()?
+    }
+
     fn is_repeatable(&self) -> bool {
         false
     }

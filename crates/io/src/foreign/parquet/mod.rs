@@ -83,6 +83,18 @@ impl Opened for File {
         self.metadata.metadata().num_row_groups()
     }
 
+    /// Of the columns that are wanted.
+    fn bytes(&self) -> Option<u64> {
+        let groups = self.metadata.metadata().row_groups().iter();
+        let columns = groups.flat_map(|group| group.columns());
+        let is_wanted = |column: &&ColumnChunkMetaData| {
+            let top = column.column_path().parts().first();
+            top.is_some_and(|top| self.schema.field_with_name(top).is_ok())
+        };
+        let bytes = |column: &ColumnChunkMetaData| column.uncompressed_size().max(0) as u64;
+        Some(columns.filter(is_wanted).map(bytes).sum())
+    }
+
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
         let blob = self.file.open()?;
         if blob.bytes() != self.bytes {

@@ -1,0 +1,39 @@
+//! Inputs of which one output is made.
+
+use arrow::datatypes::{Schema, SchemaRef};
+use euphrates_flow::{Error, Result};
+
+/// The columns of all inputs, nullable if they are so in one of them.
+pub fn agreed(inputs: &[SchemaRef]) -> Result<Schema> {
+    let (first, others) = inputs.split_first().ok_or_else(|| Error::usage("no input"))?;
+    let mut fields: Vec<_> = first.fields().iter().map(|field| field.as_ref().clone()).collect();
+    for (number, other) in others.iter().enumerate() {
+        if let Some(difference) = difference(first, other) {
+            return Err(Error::usage(format!("inputs 0 and {} differ: {difference}", number + 1))
+                .remedy("place a `project` before one of them"));
+        }
+        for (field, other) in fields.iter_mut().zip(other.fields()) {
+            *field = field.clone().with_nullable(field.is_nullable() || other.is_nullable());
+        }
+    }
+    Ok(Schema::new(fields))
+}
+
+/// The columns in which two schemas differ, in words.
+fn difference(one: &Schema, other: &Schema) -> Option<String> {
+    let all = one.fields().len().max(other.fields().len());
+    let pairs = (0..all).map(|at| (one.fields().get(at), other.fields().get(at)));
+    let differences = pairs.filter_map(|(one, other)| match (one, other) {
+        (Some(one), Some(other)) if one.name() != other.name() => {
+            Some(format!("`{}` is `{}`", one.name(), other.name()))
+        }
+        (Some(one), Some(other)) if one.data_type() != other.data_type() => {
+            Some(format!("`{}` is {}, and {}", one.name(), one.data_type(), other.data_type()))
+        }
+        (Some(_), Some(_)) | (None, None) => None,
+        (Some(one), None) => Some(format!("`{}` is missing in the second", one.name())),
+        (None, Some(other)) => Some(format!("`{}` is missing in the first", other.name())),
+    });
+    let differences: Vec<_> = differences.collect();
+    (!differences.is_empty()).then(|| differences.join("; "))
+}

@@ -1,0 +1,137 @@
+//! Divides its input by ranges of keys, before anything is known of it.
+//!
+//! This is how NOW-Sort and the Beowulf's bucket sort deal records to machines: the ranges are of
+//! one size, and each has its owner from the start (Berkeley NOW, 6; Beowulf out-of-core sort,
+//! 3.1). Skewed keys fill one of them, and a slow owner holds up all. `partition` does neither.
+
+use std::sync::{Arc, Mutex};
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::spec::{self, IN};
+use euphrates_flow::{
+    Effect, Error, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup, split_batch,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::hashing::deal;
+use crate::order_by::{SortKey, resolve};
+use crate::sort::keys::KeyEncoder;
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "divide",
+    summary: "Gives each row to the output that has its range of keys, of ranges of one size.",
+    detail: "As many outputs as are attached; the first has the least keys. Ranges are parts of \
+             all that the type of the key could hold, not of what there is: right for keys that \
+             are spread evenly over it, as those of the sort benchmark. `by` is written as for \
+             `sort`. Use `partition` for ranges that follow the data and go to whoever is free; \
+             this is for comparison with what does neither.",
+    inputs: IN,
+    outputs: PortNames::Many,
+    order: Order::Any,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        if config.by.is_empty() {
+            return Err(Error::usage("`by` is empty").remedy("name at least one column"));
+        }
+        Ok(Arc::new(Divide { config, encoder: Mutex::default() }))
+    },
+};
+
+/// What to divide by.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The columns, most significant first.
+    pub by: Vec<SortKey>,
+}
+
+struct Divide {
+    config: Config,
+    /// Known once the flow is checked.
+    encoder: Mutex<Option<Arc<KeyEncoder>>>,
+}
+
+impl Placed for Divide {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let columns = resolve(&self.config.by, &inputs[0])?;
+        let encoder = Arc::new(KeyEncoder::new(&inputs[0], columns)?);
+        *self.encoder.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(encoder);
+        Ok(inputs.to_vec())
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        let encoder = self.encoder.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let encoder = encoder.clone().expect("schemas() has been called");
+        Ok(Box::new(move |ports: &mut Ports| {
+            let outputs = ports.outputs();
+            while let Some(batch) = ports.get(0)? {
+                for batch in split_batch(batch) {
+                    let keys = encoder.encode(&batch, 0)?.packed.into_iter();
+                    let ranges: Vec<u32> =
+                        keys.map(|key| encoder.range_of(key, outputs as u32)).collect();
+                    let dealt = deal(&batch, &ranges, outputs)?;
+                    for output in (0..outputs).filter(|output| dealt.rows(*output) > 0) {
+                        ports.put(output, dealt.part(output))?;
+                    }
+                }
+            }
+            Ok(())
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, rows};
+    use arrow::array::{ArrayRef, AsArray, FixedSizeBinaryArray, StringArray};
+    use arrow::datatypes::{Field, Int64Type, Schema, UInt8Type};
+    use arrow::record_batch::RecordBatch;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    /// What the first and the second half of all keys have.
+    fn halves(column: ArrayRef, by: &str) -> [RecordBatch; 2] {
+        let field = Field::new("n", column.data_type().clone(), false);
+        let schema = Arc::new(Schema::new(vec![field]));
+        let batch = RecordBatch::try_new(schema.clone(), vec![column]).unwrap();
+        let bench = Bench::new(&MODULE, json!({"by": [by]}));
+        let (outputs, outcome) = bench.input(schema.clone(), &[batch]).run();
+        outcome.unwrap();
+        [0, 1].map(|output| rows(&outputs[output], schema.clone()))
+    }
+
+    proptest! {
+        #[test]
+        fn integers_are_divided_in_the_middle(values in prop::collection::vec(any::<i64>(), 1..9)) {
+            let column = Arc::new(arrow::array::Int64Array::from(values.clone()));
+            for (by, is_first) in
+                [("n", (|value| value < 0) as fn(i64) -> bool), ("n desc", |value| value >= 0)]
+            {
+                let halves = halves(column.clone(), by);
+                let half = |at: usize| halves[at].column(0).as_primitive::<Int64Type>().values();
+                let (first, second): (Vec<i64>, Vec<i64>) =
+                    values.iter().partition(|value| is_first(**value));
+                prop_assert_eq!((half(0).to_vec(), half(1).to_vec()), (first, second));
+            }
+        }
+    }
+
+    #[test]
+    fn narrow_and_wide_keys_are_divided_alike() {
+        let narrow = halves(Arc::new(arrow::array::UInt8Array::from(vec![200, 127, 0, 128])), "n");
+        let first = narrow[0].column(0).as_primitive::<UInt8Type>().values().to_vec();
+        assert_eq!((first, narrow[1].num_rows()), (vec![127, 0], 2));
+        let keys = [[0x7f; 10], [0x80; 10], [0xff; 10]];
+        let keys = FixedSizeBinaryArray::try_from_iter(keys.iter()).unwrap();
+        assert_eq!(halves(Arc::new(keys), "n").map(|half| half.num_rows()), [1, 2]);
+        let texts = StringArray::from(vec!["a", "\u{7f}", "é", ""]);
+        assert_eq!(halves(Arc::new(texts), "n").map(|half| half.num_rows()), [4, 0]);
+    }
+}

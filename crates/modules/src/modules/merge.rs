@@ -1,0 +1,343 @@
+//! Merges streams that are sorted already.
+//!
+//! A batch of each input is held, and no more, however long they are: this is a node of the merge
+//! tree that sorts any amount in the same memory (Beowulf out-of-core sort, 3.2). In each round
+//! goes out what nothing to come can precede, which is all up to the least of the batches' last
+//! keys, so in each round at least one batch is used up.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use arrow::row::Rows;
+use euphrates_flow::spec::{self, OUT};
+use euphrates_flow::{
+    Effect, Error, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup, Taken,
+    batch_bytes, batch_rows, split_batch,
+};
+use euphrates_policy::sort::RANGE_BYTES;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::alike::agreed;
+use crate::order_by::{SortKey, resolve};
+use crate::sort::gather::Sources;
+use crate::sort::keys::{EncodedKeys, KeyEncoder, OwnedKey};
+use crate::sort::runs::{Presorted, sort_keys};
+
+/// The module.
+pub static MODULE: ModuleSpec = ModuleSpec {
+    name: "merge",
+    summary: "Makes one sorted stream of several.",
+    detail: "As many inputs as are attached, each a stream sorted by `by`, which is written as for \
+             `sort`; one that is not is an error that names the row. Of records with equal keys, \
+             those of the earlier input come first. A batch of each input is held, so the memory \
+             does not depend on how much there is.",
+    inputs: PortNames::Many,
+    outputs: OUT,
+    order: Order::Ordered,
+    effect: Effect::Pure,
+    parallel: false,
+    wants_memory: false,
+    config_schema: spec::schema_of::<Config>,
+    place: |config| {
+        let config: Config = spec::parse_config(config)?;
+        if config.by.is_empty() {
+            return Err(Error::usage("`by` is empty").remedy("name at least one column"));
+        }
+        Ok(Arc::new(Merge { config, form: Mutex::default() }))
+    },
+};
+
+/// What the inputs are sorted by.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The columns, most significant first.
+    pub by: Vec<SortKey>,
+}
+
+struct Merge {
+    config: Config,
+    /// Known once the flow is checked.
+    form: Mutex<Option<(SchemaRef, Arc<KeyEncoder>)>>,
+}
+
+impl Placed for Merge {
+    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        let schema = Arc::new(agreed(inputs)?);
+        let columns = resolve(&self.config.by, &schema)?;
+        let encoder = Arc::new(KeyEncoder::new(&schema, columns)?);
+        let mut form = self.form.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *form = Some((schema.clone(), encoder));
+        Ok(vec![schema])
+    }
+
+    fn needs_runs(&self) -> bool {
+        true
+    }
+
+    fn is_ordered(&self, _: bool, _: bool) -> bool {
+        true
+    }
+
+    fn sorted_by(&self, _: &[String]) -> Vec<String> {
+        self.config.by.iter().map(SortKey::to_string).collect()
+    }
+
+    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
+        inputs.iter().copied().sum()
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        let form = self.form.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (schema, encoder) = form.clone().expect("schemas() has been called");
+        let by: Vec<String> = self.config.by.iter().map(SortKey::to_string).collect();
+        Ok(Box::new(Instance { schema, encoder, by: by.join(", "), run: Run::default() }))
+    }
+}
+
+struct Instance {
+    schema: SchemaRef,
+    encoder: Arc<KeyEncoder>,
+    by: String,
+    run: Run,
+}
+
+/// What has gone out as the present run.
+#[derive(Default)]
+struct Run {
+    number: u64,
+    bytes: usize,
+}
+
+/// What is held of an input: the batch that is being used up, and what came with it.
+struct Head {
+    input: usize,
+    batch: RecordBatch,
+    keys: EncodedKeys,
+    /// Rows that have gone out.
+    used: usize,
+    waiting: VecDeque<RecordBatch>,
+    last: Option<OwnedKey>,
+    /// Rows of the batches before this one.
+    before: usize,
+    is_over: bool,
+}
+
+impl Module for Instance {
+    fn run(&mut self, ports: &mut Ports) -> Result<()> {
+        let mut heads: Vec<Head> = (0..ports.inputs()).map(|input| self.head(input)).collect();
+        loop {
+            for head in &mut heads {
+                self.refill(head, ports)?;
+            }
+            let Some(keys) = self.round(&mut heads) else { return self.end_run(ports) };
+            let batches = || heads.iter().map(|head| &head.batch);
+            let (bytes, rows) = batches()
+                .fold((0, 0), |(bytes, rows), b| (bytes + batch_bytes(b), rows + b.num_rows()));
+            let sources = Sources::new(&self.encoder, self.schema.clone(), batches());
+            let at_once = batch_rows(bytes.div_ceil(rows.max(1)));
+            let mut left = &keys[..];
+            while !left.is_empty() {
+                let batch = sources.gather(&left[..left.len().min(at_once)])?;
+                left = &left[batch.num_rows()..];
+                self.put(batch, ports)?;
+            }
+        }
+    }
+}
+
+impl Instance {
+    fn head(&self, input: usize) -> Head {
+        let keys = EncodedKeys { packed: vec![], rows: None };
+        let batch = RecordBatch::new_empty(self.schema.clone());
+        let waiting = VecDeque::new();
+        Head { input, batch, keys, used: 0, waiting, last: None, before: 0, is_over: false }
+    }
+
+    /// The next batch of an input whose last one is used up.
+    fn refill(&self, head: &mut Head, ports: &mut Ports) -> Result<()> {
+        while head.used == head.batch.num_rows() && !head.is_over {
+            let Some(batch) = head.waiting.pop_front() else {
+                match ports.get_in_runs(head.input)? {
+                    Taken::Batch(parcel) => head.waiting.extend(split_batch(parcel.batch)),
+                    Taken::End => head.is_over = true,
+                    Taken::RunEnd(_) | Taken::Empty => {}
+                }
+                continue;
+            };
+            head.before += head.batch.num_rows();
+            head.keys = self.encoder.encode(&batch, head.input)?;
+            (head.batch, head.used) = (batch, 0);
+            self.check(head)?;
+        }
+        Ok(())
+    }
+
+    /// That a batch is in order, and behind the one before it.
+    fn check(&self, head: &mut Head) -> Result<()> {
+        let Head { keys, last, .. } = &*head;
+        let rows = |_| keys.rows.as_ref().expect("keys that are not exact have rows");
+        let Some(first) = keys.packed.first() else { return Ok(()) };
+        let breaks = |last: &OwnedKey| self.encoder.compare_owned(*first, last, rows).is_lt();
+        let wrong = match last.as_ref().is_some_and(breaks) {
+            true => Some(0),
+            false => {
+                let falls = |pair: &[u128]| self.encoder.compare((pair[0], pair[1]), rows).is_gt();
+                keys.packed.windows(2).position(falls).map(|at| at + 1)
+            }
+        };
+        if let Some(row) = wrong {
+            let (input, row) = (head.input, head.before + row);
+            let message = format!(
+                "input {input} is not sorted by {}: row {row} belongs before the one it follows",
+                self.by
+            );
+            return Err(Error::usage(message).remedy("place a `sort` before it"));
+        }
+        head.last = keys.packed.last().map(|last| self.encoder.own(*last, rows));
+        Ok(())
+    }
+
+    /// The keys of what can go out now, in order; `None` when all has. Records of an input may
+    /// follow its last that are equal to it, and come before those of later inputs.
+    fn round(&self, heads: &mut [Head]) -> Option<Vec<u128>> {
+        let all: Vec<Option<&Rows>> = heads.iter().map(|head| head.keys.rows.as_ref()).collect();
+        let rows = |input: usize| all[input].expect("keys that are not exact have rows");
+        let lasts = heads.iter().filter(|head| head.used < head.batch.num_rows());
+        let lasts = lasts.map(|head| (head.input, *head.keys.packed.last().expect("it has rows")));
+        let (least, bound) = lasts.min_by(|a, b| self.encoder.compare((a.1, b.1), rows))?;
+        let mut keys = vec![];
+        let ends: Vec<usize> = heads
+            .iter()
+            .map(|head| {
+                let goes = |key: &u128| match self.encoder.compare((*key, bound), rows) {
+                    Ordering::Less => true,
+                    Ordering::Equal => head.input <= least,
+                    Ordering::Greater => false,
+                };
+                let left = &head.keys.packed[head.used..];
+                let end = left.partition_point(goes);
+                keys.extend_from_slice(&left[..end]);
+                head.used + end
+            })
+            .collect();
+        sort_keys(&self.encoder, &mut keys, rows, Presorted::Runs);
+        heads.iter_mut().zip(ends).for_each(|(head, end)| head.used = end);
+        Some(keys)
+    }
+
+    fn put(&mut self, batch: RecordBatch, ports: &mut Ports) -> Result<()> {
+        if self.run.bytes == 0 {
+            ports.begin_run(0, self.run.number)?;
+        }
+        self.run.bytes += batch_bytes(&batch).max(1);
+        ports.put(0, batch)?;
+        if self.run.bytes >= RANGE_BYTES { self.end_run(ports) } else { Ok(()) }
+    }
+
+    fn end_run(&mut self, ports: &mut Ports) -> Result<()> {
+        if self.run.bytes > 0 {
+            ports.end_run(0)?;
+            self.run = Run { number: self.run.number + 1, bytes: 0 };
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, Item, integers, rows};
+    use arrow::array::{ArrayRef, AsArray, Int64Array, StringArray};
+    use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn merge(by: &str, inputs: &[Vec<RecordBatch>]) -> (Vec<Item>, Result<()>) {
+        let bench = Bench::new(&MODULE, json!({"by": [by]}));
+        let schema = inputs.iter().flatten().next().map_or(integers([]).schema(), |b| b.schema());
+        let bench = inputs.iter().fold(bench, |bench, batches| {
+            bench.stream(schema.clone(), std::slice::from_ref(batches))
+        });
+        let (mut outputs, outcome) = bench.run();
+        (outputs.pop().unwrap_or_default(), outcome)
+    }
+
+    /// Keys that are not exact, beside the place they come from.
+    fn texts(keys: &[String], input: usize) -> Vec<RecordBatch> {
+        let text = Arc::new(Field::new("key", DataType::Utf8, true));
+        let place = Arc::new(Field::new("place", DataType::Int64, false));
+        let schema = Arc::new(Schema::new(vec![text, place]));
+        let batch = |(number, keys): (usize, &[String])| {
+            let places = (0..keys.len()).map(|row| (input * 1000 + number * 3 + row) as i64);
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(StringArray::from_iter_values(keys)),
+                Arc::new(Int64Array::from_iter_values(places)),
+            ];
+            RecordBatch::try_new(schema.clone(), columns).unwrap()
+        };
+        keys.chunks(3).enumerate().map(batch).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn all_come_out_in_order_and_equal_ones_as_the_inputs_do(
+            inputs in prop::collection::vec(
+                prop::collection::vec("[ab]{0,2}|[ab]{14,15}", 1..20), 1..7),
+        ) {
+            let mut inputs: Vec<Vec<String>> = inputs;
+            inputs.iter_mut().for_each(|keys| keys.sort());
+            let batches = inputs.iter().enumerate().map(|(at, one)| texts(one, at));
+            let batches: Vec<_> = batches.collect();
+            let (items, outcome) = merge("key", &batches);
+            outcome.unwrap();
+            let all = rows(&items, batches[0][0].schema());
+            let keys = all.column(0).as_string::<i32>().iter().map(|key| key.unwrap().to_string());
+            let places = all.column(1).as_primitive::<Int64Type>().values().iter().copied();
+            let merged: Vec<(String, i64)> = keys.zip(places).collect();
+            let mut expected: Vec<(String, i64)> = vec![];
+            for (at, keys) in inputs.iter().enumerate() {
+                let placed = keys.iter().cloned().zip((at * 1000) as i64..);
+                expected.extend(placed);
+            }
+            expected.sort();
+            prop_assert_eq!(merged, expected);
+        }
+    }
+
+    #[test]
+    fn nothing_comes_of_nothing() {
+        let (items, outcome) = merge("n", &[vec![], vec![integers([])], vec![]]);
+        outcome.unwrap();
+        assert!(items.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_sorted_is_named() {
+        let sorted = vec![integers([1, 4])];
+        for (wrong, by, row) in [
+            (vec![integers([1, 3, 2])], "n", 2),
+            (vec![integers([1, 3]), integers([]), integers([2])], "n", 2),
+            (vec![integers([3]), integers([4, 4])], "n desc", 1),
+        ] {
+            let (_, outcome) = merge(by, &[wrong, if by == "n" { sorted.clone() } else { vec![] }]);
+            let error = outcome.unwrap_err().to_string();
+            let expected = format!("input 0 is not sorted by {by}: row {row} belongs before");
+            assert!(error.contains(&expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn long_streams_go_out_in_runs() {
+        let batches: Vec<_> = (0..80).map(|at| integers(at * 65536..(at + 1) * 65536)).collect();
+        let (items, outcome) = merge("n", &[batches, vec![]]);
+        outcome.unwrap();
+        let begun = items.iter().filter(|item| matches!(item, Item::Begin(_))).count();
+        assert_eq!(begun, 3);
+        assert!(matches!(items.last(), Some(Item::End(2))));
+    }
+}
