@@ -177,7 +177,8 @@ const flows = import.meta.glob<string>("../flows/*.json", {
 const BROKEN = `{"euphrates": 9, "name": "broken", "colour": "red", "modules": [
   {"id": "a", "module": "scan", "count": "three", "config": {"path": [1], "x": {"$var": "y"}}},
   {"id": "a", "module": "scan"}, {"id": "a", "module": "scan"}, 7,
-  {"id": "b", "module": "of_tomorrow"}], "queues": [{"from": "a", "to": "gone"}, {"from": "a", "to": "b"`;
+  {"id": "b", "module": "of_tomorrow"}],
+  "queues": [{"from": "a", "to": "gone"}, {"from": "a", "to": "b"`;
 
 test("a broken flow opens as far as it can, says so, and keeps the rest", async () => {
   await page.evaluate((text) => sessionStorage.setItem("draft", text), BROKEN);

@@ -11,7 +11,6 @@ flow.place(
             "escapes": "\a\b\f\n\r\t\v\\\'\"\0\x41\101\u00e9\U0001f600\
 joined",
             "raw": r"\n\"",
-            "unknown escape": "\d\ ",
             "prefix": u"u",
             "lines": """a
 b""",
