@@ -339,6 +339,14 @@ test("an option is bound to a variable, which can be renamed and taken away", ()
   expect(reason(() => removeVariable(empty, "source"))).toContain("has no default to leave there");
 });
 
+test("a variable's default must do for the options that are bound to it", () => {
+  const { flow } = place(newFlow(), "limit", { config: new Map([["rows", 5]]) });
+  const bound = setVariable(bind(flow, "limit_1", "rows", "most"), "most", { default: "many" });
+  expect(check(bound, BUILT_IN).map(({ message }) => message)).toContain(
+    '"many" is not a whole number',
+  );
+});
+
 test("count and per_worker take each other's place", () => {
   const flow = setInstances(chain("scan"), "scan_1", { count: 4 });
   expect(setInstances(flow, "scan_1", { per_worker: 2 }).modules[0]).toMatchObject({

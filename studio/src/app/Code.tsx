@@ -4,7 +4,7 @@
 import { useEffect, useRef, useState } from "react";
 import { writeRust } from "../document/code/rust";
 import type { Flow } from "../document/flow";
-import { undrawn } from "../document/merge";
+import { merged, undrawn } from "../document/merge";
 import { open } from "../document/open";
 import { readPython } from "../document/python/read";
 import { writePython } from "../document/python/write";
@@ -24,6 +24,8 @@ interface TextProblem {
 interface Form {
   readonly title: string;
   readonly write: (flow: Flow, specs: Specs) => string;
+  /** Whether it says all there is, also what this version does not understand. */
+  readonly saysAll?: boolean;
   /** Without it, the text is to be looked at only. */
   readonly read?: (text: string, specs: Specs) => TextRead;
 }
@@ -42,7 +44,7 @@ const FORMS: readonly Form[] = [
     read: readPython,
   },
   { title: "Rust", write: (flow) => writeRust(undrawn(flow)) },
-  { title: "JSON", write, read: readDocument },
+  { title: "JSON", write, read: readDocument, saysAll: true },
 ];
 
 function readDocument(text: string): TextRead {
@@ -92,7 +94,8 @@ function Editor({ form }: { readonly form: Form }) {
     const read = form.read?.(typed, specs) ?? { problems: [] };
     setRead(read);
     if (read.flow === undefined) return;
-    takeCode(read.flow);
+    const { flow: said } = read;
+    takeCode((flow) => (form.saysAll ? said : merged(flow, said)));
     own.current = useStudio.getState().history.now;
   };
   const restore = () => {

@@ -6,7 +6,6 @@ import { check, type Found } from "../document/check";
 import { type Flow, newFlow, type Port } from "../document/flow";
 import { did, type History, historyOf, redo, settled, undo } from "../document/history";
 import { type Position, withPositions } from "../document/layout";
-import { merged } from "../document/merge";
 import { open } from "../document/open";
 import { type Problem, Refusal } from "../document/problem";
 import { BUILT_IN, type Specs } from "../document/specs";
@@ -158,9 +157,9 @@ export function seek(modules: ReadonlySet<string>): void {
   useStudio.setState({ modules, queues: NO_QUEUE, sought: modules });
 }
 
-/** Takes the flow that was read from code, as one step while it is typed. */
-export function takeCode(read: Flow): void {
-  edit("edit the code", (flow) => merged(flow, read), "code");
+/** Takes the flow as the code says it, as one step while it is typed. */
+export function takeCode(take: (flow: Flow) => Flow): void {
+  edit("edit the code", take, "code");
 }
 
 export function connect(connecting: Connecting | undefined): void {

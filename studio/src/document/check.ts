@@ -2,7 +2,7 @@
 // counts, in the words of crates/flow/src/check.rs. Everything at once, each with its module or
 // queue, where Rust stops at the first.
 
-import { type Flow, type Module, moduleOf, type Queue, variablesIn } from "./flow";
+import { type Flow, type Module, moduleOf, type Queue, variableName, variablesIn } from "./flow";
 import { attachedTo, type Direction, type Ends, endOf, endsAt, endsOf, sideOf } from "./ports";
 import { type Problem, unknown } from "./problem";
 import { whyNotValue } from "./schema";
@@ -31,7 +31,11 @@ export function check(flow: Flow, specs: Specs): Found[] {
     ...flow.modules.flatMap((module) => {
       const spec = specs.get(module.module);
       if (spec === undefined) return [{ ...noSuchModule(specs, module.module), module: module.id }];
-      return [...options(module, spec), ...variables(flow, module), ...instances(module, spec)];
+      return [
+        ...options(flow, module, spec),
+        ...variables(flow, module),
+        ...instances(module, spec),
+      ];
     }),
   ];
 }
@@ -125,7 +129,7 @@ function withoutEnds(flow: Flow, ids: ReadonlySet<string>, side: 0 | 1): Readonl
   return left;
 }
 
-function options(module: Module, spec: Spec): Found[] {
+function options(flow: Flow, module: Module, spec: Spec): Found[] {
   const known = optionsOf(spec);
   const missing = requiredOf(spec)
     .filter((name) => !module.config.has(name))
@@ -135,7 +139,9 @@ function options(module: Module, spec: Spec): Found[] {
     const place = { module: module.id, option };
     if (schema === undefined)
       return [{ ...unknown("option", option, [...known.keys()]), ...place }];
-    const message = whyNotValue(value, schema);
+    // What a variable is, if nobody says: the program would begin with it.
+    const variable = flow.variables.get(variableName(value) ?? "");
+    const message = whyNotValue(variable?.default ?? value, schema);
     return message === undefined ? [] : [{ message, ...place }];
   });
   return [...missing, ...wrong];

@@ -195,6 +195,9 @@ test("a broken flow opens as far as it can, says so, and keeps the rest", async 
   const json = await page.getByLabel("The flow in JSON").inputValue();
   expect(json).toContain('"colour": "red"');
   expect(json).toContain('"count": "three"');
+  await page.getByLabel("The flow in JSON").fill(json.replace('"three"', "3"));
+  await page.getByRole("tab", { name: "Python" }).click();
+  await expect.poll(code).toContain("count=3");
 });
 
 test("flows that mean ill are drawn, selected, and harmless", async () => {
