@@ -8,7 +8,7 @@ export CARGO_TERM_COLOR ?= auto
 SOURCES := $(shell find crates python/euphrates -name '*.rs' -o -name '*.py' -o -name '*.pyi') \
            $(wildcard crates/*/Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: torture help build demo test lint bench figures docs derive clean
+.PHONY: torture help build demo test lint bench figures docs derive studio clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -21,6 +21,7 @@ demo: build  ## Sort real data two ways, check both, and report
 test: build $(VENV)/.test  ## Run all tests
 	cargo test --release --workspace
 	$(PY) -m pytest python/tests
+	$(MAKE) studio
 
 lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 	cargo fmt --all --check
@@ -52,8 +53,17 @@ docs: build $(VENV)/.docs  ## Build the manual into site/
 derive: build  ## Write the derived files anew: stubs, reference pages
 	$(PY) -m euphrates._derive
 
+studio: studio/node_modules/.installed  ## Check, test and build the flow editor (needs Node)
+	cd studio && npm run lint && npm test && npm run build
+	@if [ -n "$$EUPHRATES_CI" ] || command -v chromium > /dev/null; then cd studio && npm run browser; \
+	else echo 'there is no chromium: the tests in a browser are left out'; fi
+
 clean:  ## Remove everything that can be made again
-	rm -rf target $(VENV) site .cache
+	rm -rf target $(VENV) site .cache studio/dist studio/node_modules
+
+studio/node_modules/.installed: studio/package-lock.json
+	cd studio && npm ci
+	@touch $@
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

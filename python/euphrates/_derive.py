@@ -1,18 +1,28 @@
-"""Writes what is derived from the modules' own descriptions: the stub for type checkers, and the
-reference page. `python -m euphrates._derive` in the project's folder; `--check` only looks.
+"""Writes what is derived from the modules' own descriptions: the stub for type checkers, the
+reference page, and what the studio knows of modules, documents and their code.
+`python -m euphrates._derive` in the project's folder; `--check` only looks.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from .flow import Flow, document_of_file
 from .modules import SPECS, doc_of, options_of, parameter_name, required_of
 
 STUB = Path("python/euphrates/modules.pyi")
 PAGE = Path("docs/modules.md")
+STUDIO_MODULES = Path("studio/src/generated/modules.json")
+STUDIO_DOCUMENT = Path("studio/src/generated/document.json")
+STUDIO_FLOWS = Path("studio/tests/flows")
+"""Documents, each with the code that Rust writes for it, which the studio must write, too."""
+STUDIO_WRITTEN = Path("studio/tests/written")
+"""Programs, each with the document that Python makes of it, which the studio must read there."""
 
 _STUB_HEAD = '''\
 # Derived from the modules by `make derive`; not to be edited.
@@ -149,10 +159,58 @@ def _ports(names: Any) -> str:
     return ", ".join(f"`{name}`" for name in names) or "none"
 
 
+def studio_modules() -> str:
+    """The specs, for the studio."""
+    return _readable([*SPECS.values()])
+
+
+def studio_document() -> str:
+    """The JSON schema of documents, for the studio."""
+    command = [sys.executable, "-m", "euphrates", "show", "--schema"]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True)
+    return _readable(json.loads(shown.stdout))
+
+
+def studio_codes() -> dict[Path, str]:
+    """The code of every document of the studio's tests, to compare its own with."""
+    flows = {path: Flow.load(path) for path in sorted(STUDIO_FLOWS.glob("*.json"))}
+    languages: tuple[Literal["python", "rust"], ...] = ("python", "rust")
+    return {
+        path.with_suffix(f".{language}"): flow.code(language)
+        for path, flow in flows.items()
+        for language in languages
+    }
+
+
+def studio_documents() -> dict[Path, str]:
+    """The document of every program of the studio's tests."""
+    programs = sorted(STUDIO_WRITTEN.glob("*.py"))
+    return {
+        path.with_suffix(".json"): _readable(json.loads(document_of_file(path, is_kept=True)))
+        for path in programs
+    }
+
+
+def _readable(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def derived() -> dict[Path, str]:
+    """Every derived file, and what should be in it; in the project's folder."""
+    return {
+        STUB: stub(),
+        PAGE: page(),
+        STUDIO_MODULES: studio_modules(),
+        STUDIO_DOCUMENT: studio_document(),
+        **studio_codes(),
+        **studio_documents(),
+    }
+
+
 def main() -> None:
     """Writes the derived files, or says which are stale."""
     stale = []
-    for path, text in ((STUB, stub()), (PAGE, page())):
+    for path, text in derived().items():
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale.append(str(path))

@@ -23,6 +23,7 @@ ARROWS = {
     "cli": {"engine", "modules", "flow", "io", "sim"},
     "py": {"cli", "engine", "modules", "flow", "io"},
 }
+LOCK = ROOT / "studio/package-lock.json"
 LINES_MAX = 500
 COLUMNS_MAX = 100
 # Words that must not stand in the project, and what to do instead.
@@ -41,7 +42,7 @@ def tracked(*suffixes: str) -> list[Path]:
 
 
 def code() -> list[Path]:
-    return tracked(".rs", ".py", ".pyi")
+    return tracked(".rs", ".py", ".pyi", ".ts", ".tsx", ".mjs", ".css")
 
 
 def name_of(path: Path) -> str:
@@ -104,10 +105,21 @@ def test_rust_files_say_why_they_exist() -> None:
     assert not silent
 
 
+def test_studio_files_say_why_they_exist() -> None:
+    silent = [
+        name_of(path) for path in tracked(".ts", ".tsx") if not path.read_text().startswith("//")
+    ]
+    assert not silent
+
+
+def test_the_studio_is_installed_from_the_public_registry() -> None:
+    assert "://" not in "".join(re.findall(r'"resolved": .*', LOCK.read_text()))
+
+
 @pytest.mark.parametrize("banned", sorted(BANNED))
 def test_banned_words(banned: str) -> None:
     found = []
-    for path in tracked(".rs", ".py", ".pyi", ".md", ".toml", ".json", ".sh"):
+    for path in {*code(), *tracked(".md", ".toml", ".json", ".sh")}:
         if path == Path(__file__):
             continue
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):

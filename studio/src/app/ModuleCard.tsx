@@ -1,0 +1,124 @@
+// A module on the canvas: what it is, what it does with what, and its ports.
+
+import { Handle, type Node, type NodeProps, Position } from "@xyflow/react";
+import { memo } from "react";
+import { whyNot } from "../document/check";
+import { queueBetween } from "../document/edits";
+import { type Module, variableName } from "../document/flow";
+import { isList, isObject, type Json, printOnOneLine } from "../document/json";
+import { told } from "../document/problem";
+import { encoded } from "./canvasId";
+import { useStudio } from "./studio";
+
+export interface CardData extends Record<string, unknown> {
+  readonly module: Module;
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  /** What is wrong with it, in words. */
+  readonly problem: string | undefined;
+}
+
+export type CardNode = Node<CardData, "module">;
+
+/** The most options shown on a card. */
+const OPTIONS_MAX = 2;
+
+function Card({ data, selected }: NodeProps<CardNode>) {
+  const { module, inputs, outputs, problem } = data;
+  const { count, per_worker, workers } = module;
+  const instances = count ?? per_worker;
+  const options = [...module.config].slice(0, OPTIONS_MAX);
+  return (
+    <div className="card" data-selected={selected} data-wrong={problem !== undefined}>
+      <div className="card-head">
+        <span className="card-name">{module.module}</span>
+        {instances !== undefined && (
+          <span className="badge" title="instances">
+            ×{instances}
+            {per_worker !== undefined && "/worker"}
+          </span>
+        )}
+        {workers.length > 0 && (
+          <span className="badge" title={`at ${workers.join(", ")}`}>
+            @
+          </span>
+        )}
+        {problem !== undefined && (
+          <span className="badge wrong" title={problem}>
+            !
+          </span>
+        )}
+      </div>
+      <div className="card-id">{module.id}</div>
+      {options.map(([name, value]) => (
+        <div className="card-option" key={name}>
+          {name}: {shown(value)}
+        </div>
+      ))}
+      <Ports id={module.id} direction="inputs" names={inputs} />
+      <Ports id={module.id} direction="outputs" names={outputs} />
+    </div>
+  );
+}
+
+export const ModuleCard = memo(Card);
+
+interface PortsProps {
+  readonly id: string;
+  readonly direction: "inputs" | "outputs";
+  readonly names: readonly string[];
+}
+
+function Ports({ id, direction, names }: PortsProps) {
+  const isInput = direction === "inputs";
+  return names.map((name, i) => (
+    <PortHandle key={name} id={id} direction={direction} name={name}>
+      <Handle
+        id={encoded(name)}
+        type={isInput ? "target" : "source"}
+        position={isInput ? Position.Left : Position.Right}
+        style={{ top: `${((i + 1) * 100) / (names.length + 1)}%` }}
+      />
+      {names.length > 1 && (
+        <span
+          className={`port-name ${direction}`}
+          style={{ top: `${((i + 1) * 100) / (names.length + 1)}%` }}
+        >
+          {name}
+        </span>
+      )}
+    </PortHandle>
+  ));
+}
+
+interface PortHandleProps {
+  readonly id: string;
+  readonly direction: "inputs" | "outputs";
+  readonly name: string;
+  readonly children: React.ReactNode;
+}
+
+/** A port; while a queue is drawn that cannot end there, it fades and says why. */
+function PortHandle({ id, direction, name, children }: PortHandleProps) {
+  const reason = useStudio(({ connecting, history, specs }) => {
+    if (connecting === undefined || connecting.direction === direction) return undefined;
+    const here = { id, port: name };
+    const [from, to] = direction === "inputs" ? [connecting, here] : [here, connecting];
+    const problem = whyNot(history.now, specs, queueBetween(history.now, specs, from, to));
+    return problem && told(problem);
+  });
+  return (
+    <span className="port" data-impossible={reason !== undefined} title={reason ?? name}>
+      {children}
+    </span>
+  );
+}
+
+/** A value in a few words. */
+export function shown(value: Json): string {
+  const name = variableName(value);
+  if (name !== undefined) return `$${name}`;
+  if (typeof value === "string") return value;
+  if (isList(value)) return value.map(shown).join(", ");
+  return isObject(value) ? printOnOneLine(value) : printOnOneLine(value);
+}

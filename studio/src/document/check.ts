@@ -1,0 +1,227 @@
+// What is wrong with a flow, as far as it can be told without the data: ports, cycles, options,
+// counts, in the words of crates/flow/src/check.rs. Everything at once, each with its module or
+// queue, where Rust stops at the first.
+
+import { type Flow, type Module, moduleOf, type Queue, variableName, variablesIn } from "./flow";
+import { attachedTo, type Direction, type Ends, endOf, endsAt, endsOf, sideOf } from "./ports";
+import { type Problem, unknown } from "./problem";
+import { whyNotValue } from "./schema";
+import { noSuchModule, optionsOf, requiredOf, type Spec, type Specs } from "./specs";
+
+/** A problem, and what it is about. */
+export interface Found extends Problem {
+  /** The module's id. */
+  readonly module?: string;
+  /** The option of the module. */
+  readonly option?: string;
+  /** The queue's position. */
+  readonly queue?: number;
+}
+
+/** Everything that is wrong. */
+export function check(flow: Flow, specs: Specs): Found[] {
+  if (flow.modules.length === 0) {
+    return [{ message: "the flow has no modules", remedy: "place one" }];
+  }
+  return [
+    ...missingEnds(flow),
+    ...ports(flow, specs, "outputs"),
+    ...ports(flow, specs, "inputs"),
+    ...cycles(flow),
+    ...flow.modules.flatMap((module) => {
+      const spec = specs.get(module.module);
+      if (spec === undefined) return [{ ...noSuchModule(specs, module.module), module: module.id }];
+      return [
+        ...options(flow, module, spec),
+        ...variables(flow, module),
+        ...instances(module, spec),
+      ];
+    }),
+  ];
+}
+
+/** Why a queue cannot be attached to a flow that has no cycle, or nothing. */
+export function whyNot(flow: Flow, specs: Specs, queue: Queue): Problem | undefined {
+  const attached = { ...flow, queues: [...flow.queues, queue] };
+  const number = flow.queues.length;
+  const ofQueue = (found: Found) => found.queue === number;
+  const missing = missingEnds(attached).find(ofQueue);
+  if (missing !== undefined) return missing;
+  for (const direction of ["outputs", "inputs"] as const) {
+    const module = moduleOf(flow, endOf(queue, direction));
+    if (module === undefined) continue;
+    const ends = endsAt(attached, direction, module.id);
+    const found = twice(attached, specs, module, direction, ends).find(ofQueue);
+    if (found !== undefined) return found;
+  }
+  const path = pathBetween(flow, queue.to, queue.from);
+  return path && cycle(path);
+}
+
+/** The modules on a way from one to another along the queues. */
+function pathBetween(flow: Flow, from: string, to: string): string[] | undefined {
+  const ends = endsOf(flow, "outputs");
+  const cameFrom = new Map<string, string | undefined>([[from, undefined]]);
+  const next = [from];
+  for (let id = next.pop(); id !== undefined; id = next.pop()) {
+    for (const { queue } of ends.get(id) ?? []) {
+      const consumer = flow.queues[queue]?.to ?? "";
+      if (cameFrom.has(consumer)) continue;
+      cameFrom.set(consumer, id);
+      next.push(consumer);
+    }
+  }
+  if (!cameFrom.has(to)) return undefined;
+  const path = [to];
+  for (let id = cameFrom.get(to); id !== undefined; id = cameFrom.get(id)) path.unshift(id);
+  return path;
+}
+
+function cycle(ids: Iterable<string>): Problem {
+  const message = `the flow has a cycle through ${[...ids].join(", ")}`;
+  return { message, remedy: "remove one of the queues between them" };
+}
+
+function missingEnds(flow: Flow): Found[] {
+  const ids = new Set(flow.modules.map(({ id }) => id));
+  return flow.queues.flatMap(({ from, to }, queue) =>
+    [...new Set([from, to])]
+      .filter((id) => !ids.has(id))
+      .map((id) => ({ ...unknown("module", id, [...ids]), place: "queue", queue })),
+  );
+}
+
+/** Modules that have, as often as it is asked, neither producers nor consumers are on no cycle. */
+function cycles(flow: Flow): Found[] {
+  const left = withoutEnds(
+    flow,
+    withoutEnds(flow, new Set(flow.modules.map(({ id }) => id)), 0),
+    1,
+  );
+  if (left.size === 0) return [];
+  return flow.queues.flatMap(({ from, to }, queue) =>
+    left.has(from) && left.has(to) ? [{ ...cycle(left), queue }] : [],
+  );
+}
+
+/** The modules that are left when those that nobody feeds (or that feed nobody) are taken away. */
+function withoutEnds(flow: Flow, ids: ReadonlySet<string>, side: 0 | 1): ReadonlySet<string> {
+  const left = new Set(ids);
+  const feeds = new Map([...ids].map((id) => [id, 0]));
+  const fed = new Map<string, string[]>();
+  for (const { from, to } of flow.queues) {
+    const [near, far] = side === 0 ? [from, to] : [to, from];
+    if (!left.has(near) || !left.has(far)) continue;
+    feeds.set(far, (feeds.get(far) ?? 0) + 1);
+    const known = fed.get(near);
+    if (known === undefined) fed.set(near, [far]);
+    else known.push(far);
+  }
+  const free = [...left].filter((id) => feeds.get(id) === 0);
+  for (let id = free.pop(); id !== undefined; id = free.pop()) {
+    left.delete(id);
+    for (const far of fed.get(id) ?? []) {
+      const count = (feeds.get(far) ?? 0) - 1;
+      feeds.set(far, count);
+      if (count === 0) free.push(far);
+    }
+  }
+  return left;
+}
+
+function options(flow: Flow, module: Module, spec: Spec): Found[] {
+  const known = optionsOf(spec);
+  const missing = requiredOf(spec)
+    .filter((name) => !module.config.has(name))
+    .map((option) => ({ message: `missing field \`${option}\``, module: module.id, option }));
+  const wrong = [...module.config].flatMap(([option, value]): Found[] => {
+    const schema = known.get(option);
+    const place = { module: module.id, option };
+    if (schema === undefined)
+      return [{ ...unknown("option", option, [...known.keys()]), ...place }];
+    // What a variable is, if nobody says: the program would begin with it.
+    const variable = flow.variables.get(variableName(value) ?? "");
+    const message = whyNotValue(variable?.default ?? value, schema);
+    return message === undefined ? [] : [{ message, ...place }];
+  });
+  return [...missing, ...wrong];
+}
+
+/** Every variable must be declared. */
+function variables(flow: Flow, { id, config }: Module): Found[] {
+  return [...config].flatMap(([option, value]) =>
+    [...new Set(variablesIn(value))]
+      .filter((name) => !flow.variables.has(name))
+      .map((name) => {
+        return { ...unknown("variable", name, [...flow.variables.keys()]), module: id, option };
+      }),
+  );
+}
+
+function instances({ id, module, count, per_worker }: Module, spec: Spec): Found[] {
+  if (count !== undefined && per_worker !== undefined) {
+    const message = "both `count` and `per_worker` are given";
+    return [{ message, remedy: "give one", module: id }];
+  }
+  const given = count ?? per_worker;
+  if (given === 0) return [{ message: "count is 0", remedy: "give at least 1", module: id }];
+  const isParallel = spec.parallel && spec.order !== "ordered";
+  // With ports, the configuration decides this as well.
+  const isDecided = spec.inputs !== "configured";
+  if (given === undefined || given === 1 || isParallel || !isDecided) return [];
+  const message = `\`${module}\` cannot have ${given} instances`;
+  return [{ message, remedy: "leave out count", module: id }];
+}
+
+/** Every port must be attached, and once only. */
+function ports(flow: Flow, specs: Specs, direction: Direction): Found[] {
+  const ends = endsOf(flow, direction);
+  return flow.modules.flatMap((module) => [
+    ...twice(flow, specs, module, direction, ends),
+    ...free(specs, module, direction, ends),
+  ]);
+}
+
+function twice(
+  flow: Flow,
+  specs: Specs,
+  module: Module,
+  direction: Direction,
+  ends: Ends,
+): Found[] {
+  const taken = new Map<string, string>();
+  const place = `module ${module.id}`;
+  return attachedTo(specs, module, direction, ends).flatMap(({ queue, port }): Found[] => {
+    if (typeof port !== "string") return [{ ...port, place, queue }];
+    const to = flow.queues[queue]?.to ?? "";
+    const other = taken.get(port);
+    taken.set(port, to);
+    if (other === undefined) return [];
+    const isOutput = direction === "outputs";
+    const message = isOutput
+      ? `output \`${port}\` is attached to \`${other}\` and to \`${to}\``
+      : `input \`${port}\` is attached twice`;
+    const remedy = isOutput ? "place a `tee` between them" : "place a `union` before it";
+    return [{ message, remedy, place, queue }];
+  });
+}
+
+function free(specs: Specs, module: Module, direction: Direction, ends: Ends): Found[] {
+  const { names, isOpen } = sideOf(specs, module, direction, ends);
+  const isOutput = direction === "outputs";
+  const attached = attachedTo(specs, module, direction, ends).map(({ port }) => port);
+  if (isOpen) {
+    if (attached.length > 0 || names.length > 0) return [];
+    const message = `no ${isOutput ? "output" : "input"} is attached`;
+    return [{ message, remedy: "attach at least one", module: module.id }];
+  }
+  const missing = names.find((name) => !attached.includes(name));
+  if (missing === undefined) return [];
+  const message = isOutput
+    ? `output \`${missing}\` goes nowhere`
+    : `input \`${missing}\` is not attached`;
+  const remedy = isOutput
+    ? "attach it to a module, for example `collect` or `save`"
+    : `flow.attach(…, ${module.id})`;
+  return [{ message, remedy, module: module.id }];
+}

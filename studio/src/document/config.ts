@@ -1,0 +1,123 @@
+// Edits of configurations and of the variables they refer to.
+
+import { changeModule, without } from "./edits";
+import {
+  type Flow,
+  moduleOf,
+  NOTHING,
+  type Variable,
+  variableName,
+  variableReference,
+  variablesIn,
+} from "./flow";
+import { isList, isObject, type Json } from "./json";
+import { sorted } from "./open";
+import { Refusal, unknown } from "./problem";
+
+/** Gives an option a value, or none. */
+export function setOption(flow: Flow, id: string, option: string, value: Json | undefined): Flow {
+  return changeModule(flow, id, (module) => {
+    const config = new Map(module.config);
+    if (value === undefined) config.delete(option);
+    else config.set(option, value);
+    return { ...module, config, unknown: without(module.unknown, ["config"]) };
+  });
+}
+
+/** Has an option take the value of a variable; a new one gets what the option says as default. */
+export function bind(flow: Flow, id: string, option: string, name: string): Flow {
+  if (name === "") throw new Refusal({ message: "a variable needs a name" });
+  const value = moduleOf(flow, id)?.config.get(option);
+  const isNew = !flow.variables.has(name);
+  const given = variableName(value) === undefined ? (value ?? undefined) : undefined;
+  const declared = isNew ? setVariable(flow, name, { default: given }) : flow;
+  return setOption(declared, id, option, variableReference(name));
+}
+
+/** Has an option say its value itself again: what the variable says, as far as it says one. */
+export function unbind(flow: Flow, id: string, option: string): Flow {
+  const name = variableName(moduleOf(flow, id)?.config.get(option));
+  if (name === undefined) return flow;
+  return setOption(flow, id, option, flow.variables.get(name)?.default);
+}
+
+/** Declares a variable, or changes one. */
+export function setVariable(
+  flow: Flow,
+  name: string,
+  change: Partial<Pick<Variable, "default" | "doc">>,
+): Flow {
+  if (name === "") throw new Refusal({ message: "a variable needs a name" });
+  const known = flow.variables.get(name) ?? { unknown: NOTHING };
+  const changed = { ...known, ...change, unknown: without(known.unknown, Object.keys(change)) };
+  return { ...flow, variables: sorted(new Map([...flow.variables, [name, changed]])) };
+}
+
+/** Calls a variable something else, wherever it is used. */
+export function renameVariable(flow: Flow, name: string, to: string): Flow {
+  const variable = variableOf(flow, name);
+  if (name === to) return flow;
+  if (to === "") throw new Refusal({ message: "a variable needs a name" });
+  if (flow.variables.has(to)) {
+    throw new Refusal({ message: `there is a variable \`${to}\``, remedy: "choose another name" });
+  }
+  const variables = new Map(flow.variables);
+  variables.delete(name);
+  variables.set(to, variable);
+  const renamed = { ...flow, variables: sorted(variables) };
+  return replaceVariable(renamed, name, variableReference(to));
+}
+
+/** Takes a variable away; where it was used, its default stands from then on. */
+export function removeVariable(flow: Flow, name: string): Flow {
+  const variable = variableOf(flow, name);
+  const [use] = usesOf(flow, name);
+  if (use !== undefined && variable.default === undefined) {
+    throw new Refusal({
+      message: `\`${use.module}\` uses variable \`${name}\`, which has no default to leave there`,
+      remedy: "give it a default, or give the option a value of its own",
+    });
+  }
+  const variables = new Map(flow.variables);
+  variables.delete(name);
+  return replaceVariable({ ...flow, variables }, name, variable.default ?? null);
+}
+
+/** An option that refers to a variable. */
+export interface Use {
+  readonly module: string;
+  readonly option: string;
+}
+
+/** Where a variable is used. */
+export function usesOf(flow: Flow, name: string): Use[] {
+  return flow.modules.flatMap(({ id, config }) =>
+    [...config]
+      .filter(([, value]) => variablesIn(value).includes(name))
+      .map(([option]) => ({ module: id, option })),
+  );
+}
+
+function variableOf(flow: Flow, name: string): Variable {
+  const variable = flow.variables.get(name);
+  if (variable === undefined)
+    throw new Refusal(unknown("variable", name, [...flow.variables.keys()]));
+  return variable;
+}
+
+function replaceVariable(flow: Flow, name: string, by: Json): Flow {
+  const users = new Set(usesOf(flow, name).map(({ module }) => module));
+  const modules = flow.modules.map((module) => {
+    if (!users.has(module.id)) return module;
+    const config = [...module.config].map(([key, value]) => [key, replaced(value)] as const);
+    return { ...module, config: new Map(config) };
+  });
+  return { ...flow, modules };
+
+  function replaced(value: Json): Json {
+    if (variableName(value) === name) return by;
+    if (isList(value)) return value.map(replaced);
+    if (!isObject(value)) return value;
+    return new Map([...value].map(([key, member]) => [key, replaced(member)]));
+  }
+}

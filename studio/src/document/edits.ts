@@ -1,0 +1,170 @@
+// Edits of modules and queues: each gives a new flow, or throws a `Refusal` with the reason.
+
+import { whyNot } from "./check";
+import {
+  type Flow,
+  idsOf,
+  type Module,
+  moduleOf,
+  NOTHING,
+  newModule,
+  newQueue,
+  nextId,
+  type Port,
+  type Queue,
+} from "./flow";
+import type { Json, JsonObject } from "./json";
+import { type Position, withIds, withPositions } from "./layout";
+import { Refusal, unknown } from "./problem";
+import { noSuchModule, type Specs } from "./specs";
+
+/** Places a module at the end, under the id that `place` gives it. */
+export function place(
+  flow: Flow,
+  module: string,
+  { config = NOTHING, position }: { config?: JsonObject; position?: Position } = {},
+): { flow: Flow; id: string } {
+  const id = nextId(idsOf(flow), module);
+  const placed = { ...flow, modules: [...flow.modules, newModule(id, module, config)] };
+  return { flow: position ? withPositions(placed, new Map([[id, position]])) : placed, id };
+}
+
+/** Removes modules, and the queues at them. */
+export function removeModules(flow: Flow, ids: ReadonlySet<string>): Flow {
+  const removed: Flow = {
+    ...flow,
+    modules: flow.modules.filter(({ id }) => !ids.has(id)),
+    queues: flow.queues.filter(({ from, to }) => !ids.has(from) && !ids.has(to)),
+  };
+  return withIds(removed, (id) => (ids.has(id) ? undefined : id));
+}
+
+/** Gives a module another id, in its queues and in the drawing, too. */
+export function rename(flow: Flow, id: string, to: string): Flow {
+  if (id === to) return flow;
+  if (to === "") throw new Refusal({ message: "a module needs a name" });
+  if (moduleOf(flow, to) !== undefined) {
+    throw new Refusal({ message: `two modules have the id \`${to}\``, remedy: "choose another" });
+  }
+  const now = (one: string) => (one === id ? to : one);
+  const renamed = {
+    ...flow,
+    modules: flow.modules.map((module) => ({ ...module, id: now(module.id) })),
+    queues: flow.queues.map((queue) => ({ ...queue, from: now(queue.from), to: now(queue.to) })),
+  };
+  return withIds(renamed, now);
+}
+
+/** Changes one module. */
+export function changeModule(flow: Flow, id: string, change: (module: Module) => Module): Flow {
+  const known = moduleOf(flow, id);
+  if (known === undefined) throw new Refusal(unknown("module", id, [...idsOf(flow)]));
+  const modules = flow.modules.map((module) => (module === known ? change(module) : module));
+  return { ...flow, modules };
+}
+
+/** How many instances, and where; `count` and `per_worker` take each other's place. */
+export interface Instances {
+  readonly count?: number | undefined;
+  readonly per_worker?: number | undefined;
+  readonly workers?: readonly string[];
+}
+
+export function setInstances(flow: Flow, id: string, instances: Instances): Flow {
+  return changeModule(flow, id, (module) => {
+    const { unknown, count, per_worker } = module;
+    const isCount = "count" in instances || "per_worker" in instances;
+    return {
+      ...module,
+      count: isCount ? instances.count : count,
+      per_worker: isCount ? instances.per_worker : per_worker,
+      workers: instances.workers ?? module.workers,
+      unknown: without(unknown, Object.keys(instances)),
+    };
+  });
+}
+
+/** Attaches a module to another. */
+export function attach(flow: Flow, specs: Specs, queue: Queue): Flow {
+  const problem = whyNot(flow, specs, queue);
+  if (problem !== undefined) throw new Refusal(problem);
+  return { ...flow, queues: [...flow.queues, queue] };
+}
+
+/** A queue between two ports, of which the first need not be named. */
+export function queueBetween(
+  flow: Flow,
+  specs: Specs,
+  from: { id: string; port: Port | undefined },
+  to: { id: string; port: Port | undefined },
+): Queue {
+  const said = (id: string, port: Port | undefined, direction: "inputs" | "outputs") => {
+    const names = specs.get(moduleOf(flow, id)?.module ?? "")?.[direction];
+    const only = typeof names === "object" && names.length === 1 ? names[0] : undefined;
+    return port === only || names === "many" ? undefined : port;
+  };
+  return {
+    ...newQueue(from.id, to.id),
+    output: said(from.id, from.port, "outputs"),
+    input: said(to.id, to.port, "inputs"),
+  };
+}
+
+/** Takes queues away. */
+export function detach(flow: Flow, queues: ReadonlySet<number>): Flow {
+  return { ...flow, queues: flow.queues.filter((_, number) => !queues.has(number)) };
+}
+
+/** Changes what a queue says. */
+export function changeQueue(
+  flow: Flow,
+  number: number,
+  change: Partial<Pick<Queue, "queue" | "bytes_max" | "input" | "output">>,
+): Flow {
+  const known = queueOf(flow, number);
+  const unknown = without(known.unknown, Object.keys(change));
+  const queues = flow.queues.map((queue) =>
+    queue === known ? { ...queue, ...change, unknown } : queue,
+  );
+  return { ...flow, queues };
+}
+
+/**
+ * Puts a module that is placed into a queue. What the queue says (who gets a batch, how much waits)
+ * is about its consumer, and stays with it.
+ */
+export function splice(flow: Flow, specs: Specs, number: number, id: string): Flow {
+  const queue = queueOf(flow, number);
+  const module = moduleOf(flow, id);
+  const spec = specs.get(module?.module ?? "");
+  if (module === undefined) throw new Refusal(unknown("module", id, [...idsOf(flow)]));
+  if (spec === undefined) throw new Refusal(noSuchModule(specs, module.module));
+  for (const direction of ["inputs", "outputs"] as const) {
+    if (spec[direction].length === 0) {
+      throw new Refusal({ message: `\`${spec.name}\` has no ${direction}` });
+    }
+  }
+  const before: Queue = { ...newQueue(queue.from, id), output: queue.output };
+  const after: Queue = { ...queue, from: id, output: undefined };
+  const detached = detach(flow, new Set([number]));
+  const problem = whyNot(detached, specs, before) ?? whyNot(detached, specs, after);
+  if (problem !== undefined) throw new Refusal(problem);
+  return { ...flow, queues: flow.queues.toSpliced(number, 1, before, after) };
+}
+
+function queueOf(flow: Flow, number: number): Queue {
+  const queue = flow.queues[number];
+  if (queue === undefined) throw new Refusal({ message: "the queue is not there any more" });
+  return queue;
+}
+
+/** Calls the flow something else. */
+export function setName(flow: Flow, name: string): Flow {
+  return { ...flow, name, unknown: without(flow.unknown, ["name"]) };
+}
+
+/** What was not understood, but for fields that are given anew. */
+export function without(unknown: JsonObject, names: readonly string[]): JsonObject {
+  if (!names.some((name) => unknown.has(name))) return unknown;
+  return new Map<string, Json>([...unknown].filter(([name]) => !names.includes(name)));
+}

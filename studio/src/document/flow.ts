@@ -1,0 +1,130 @@
+// What a flow is: the document of crates/flow/src/document.rs, and what was found in it that this
+// version does not understand, which is kept and written back.
+
+import { isList, isObject, type Json, type JsonObject } from "./json";
+
+/** The version this code writes. Newer documents are opened as far as they are understood. */
+export const DOCUMENT_VERSION = 1;
+
+/** A flow: modules, the queues between them, and variables. Never changed: edits make a new one. */
+export interface Flow {
+  readonly version: number;
+  readonly name: string;
+  readonly variables: ReadonlyMap<string, Variable>;
+  /** In the order they were placed; no two have the same id. */
+  readonly modules: readonly Module[];
+  /** In the order they were attached. */
+  readonly queues: readonly Queue[];
+  /** Where the studio has drawn things. Says nothing about the program. */
+  readonly layout?: Json | undefined;
+  readonly unknown: JsonObject;
+  readonly strays: Strays;
+}
+
+/** A value that is given when the flow is run. */
+export interface Variable {
+  readonly default?: Json | undefined;
+  readonly doc?: string | undefined;
+  readonly unknown: JsonObject;
+}
+
+/** A module placed in a flow. */
+export interface Module {
+  readonly id: string;
+  /** The name of its spec. */
+  readonly module: string;
+  readonly config: JsonObject;
+  readonly count?: number | undefined;
+  readonly per_worker?: number | undefined;
+  /** By name or by label; any, if there are none. */
+  readonly workers: readonly string[];
+  readonly unknown: JsonObject;
+}
+
+/** A port, by its position or its name. */
+export type Port = number | string;
+
+/** Who gets a batch. */
+export const QUEUE_KINDS = ["distributed", "pairwise", "broadcast", "keyed"] as const;
+export type QueueKind = (typeof QUEUE_KINDS)[number];
+
+/** A queue between two modules, which need not exist. */
+export interface Queue {
+  readonly from: string;
+  readonly output?: Port | undefined;
+  readonly to: string;
+  readonly input?: Port | undefined;
+  readonly queue?: QueueKind | undefined;
+  readonly bytes_max?: number | undefined;
+  readonly unknown: JsonObject;
+}
+
+/** Entries that are no module, queue or variable, with their places in the lists. */
+export interface Strays {
+  readonly modules: readonly Stray[];
+  readonly queues: readonly Stray[];
+  readonly variables: JsonObject;
+}
+export type Stray = readonly [position: number, value: Json];
+
+export const NOTHING: JsonObject = new Map();
+export const NO_STRAYS: Strays = { modules: [], queues: [], variables: NOTHING };
+
+/** An empty flow. */
+export function newFlow(name = "flow"): Flow {
+  return {
+    version: DOCUMENT_VERSION,
+    name,
+    variables: new Map(),
+    modules: [],
+    queues: [],
+    unknown: NOTHING,
+    strays: NO_STRAYS,
+  };
+}
+
+/** A module as it is placed first. */
+export function newModule(id: string, module: string, config: JsonObject = NOTHING): Module {
+  return { id, module, config, workers: [], unknown: NOTHING };
+}
+
+/** A queue from one module's first output to another's first input. */
+export function newQueue(from: string, to: string): Queue {
+  return { from, to, unknown: NOTHING };
+}
+
+export function moduleOf(flow: Flow, id: string): Module | undefined {
+  return flow.modules.find((module) => module.id === id);
+}
+
+/** The id that `place` gives a module: the name of its spec and a number. */
+export function nextId(ids: ReadonlySet<string>, module: string): string {
+  for (let number = 1; ; number += 1) {
+    const id = `${module}_${number}`;
+    if (!ids.has(id)) return id;
+  }
+}
+
+export function idsOf(flow: Flow): Set<string> {
+  return new Set(flow.modules.map(({ id }) => id));
+}
+
+/** The name in `{"$var": name}`. */
+export function variableName(value: Json | undefined): string | undefined {
+  if (!(value instanceof Map) || value.size !== 1) return undefined;
+  const name: Json | undefined = value.get("$var");
+  return typeof name === "string" ? name : undefined;
+}
+
+/** The variables that a value refers to. */
+export function variablesIn(value: Json): string[] {
+  const name = variableName(value);
+  if (name !== undefined) return [name];
+  if (isList(value)) return value.flatMap(variablesIn);
+  return isObject(value) ? [...value.values()].flatMap(variablesIn) : [];
+}
+
+/** What stands for a variable's value in a configuration. */
+export function variableReference(name: string): JsonObject {
+  return new Map([["$var", name]]);
+}

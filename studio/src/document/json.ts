@@ -1,0 +1,202 @@
+// JSON as the Rust and Python sides see it. JavaScript's own reader will not do: it forgets that
+// 1.0 is not 1, rounds what is beyond 2^53, sorts keys that look like numbers, and gives up at the
+// first error, where a flow should open as far as it can.
+
+import { Numeral, numberOf, numeralText } from "./numeral";
+import type { Problem } from "./problem";
+
+/** A JSON value. Objects are maps: any key is a key, and their order is kept. */
+export type Json = null | boolean | number | Numeral | string | readonly Json[] | JsonObject;
+export type JsonObject = ReadonlyMap<string, Json>;
+
+/** What a text says, as far as it can be read. */
+export interface Read {
+  readonly value: Json | undefined;
+  /** Whether all of it was read: what could not be read is not in the value. */
+  readonly isWhole: boolean;
+  readonly problems: readonly Problem[];
+}
+
+/** As deep as Rust's reader goes. */
+const DEPTH_MAX = 127;
+/** More problems than a person would read. */
+const PROBLEMS_MAX = 100;
+
+export function isObject(value: Json | undefined): value is JsonObject {
+  return value instanceof Map;
+}
+
+export function isList(value: Json | undefined): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+/** Reads a text. After an error, what came before it is kept. */
+export function readJson(text: string): Read {
+  const reader = new Reader(text);
+  const value = reader.document();
+  return { value, isWhole: !reader.failed, problems: reader.problems };
+}
+
+/** The text of a value, two spaces deep, as Rust prints it. */
+export function printJson(value: Json, indent = ""): string {
+  if (isObject(value)) {
+    const member = ([key, inner]: [string, Json]) => `${JSON.stringify(key)}: ${deeper(inner)}`;
+    return bracketed("{", [...value].map(member), "}");
+  }
+  if (isList(value)) return bracketed("[", value.map(deeper), "]");
+  if (typeof value === "number" || value instanceof Numeral) return numeralText(value);
+  return JSON.stringify(value);
+
+  function deeper(inner: Json): string {
+    return printJson(inner, `${indent}  `);
+  }
+  function bracketed(open: string, members: string[], close: string): string {
+    if (members.length === 0) return open + close;
+    const lines = members.map((member) => `${indent}  ${member}`).join(",\n");
+    return `${open}\n${lines}\n${indent}${close}`;
+  }
+}
+
+/** The same value on one line. */
+export function printOnOneLine(value: Json): string {
+  if (isObject(value)) {
+    const member = ([key, inner]: [string, Json]) =>
+      `${JSON.stringify(key)}: ${printOnOneLine(inner)}`;
+    return `{${[...value].map(member).join(", ")}}`;
+  }
+  if (isList(value)) return `[${value.map(printOnOneLine).join(", ")}]`;
+  return printJson(value);
+}
+
+export function sameJson(a: Json | undefined, b: Json | undefined): boolean {
+  if (a === b) return true;
+  return a !== undefined && b !== undefined && printOnOneLine(a) === printOnOneLine(b);
+}
+
+class Reader {
+  readonly problems: Problem[] = [];
+  failed = false;
+  private at = 0;
+
+  constructor(private readonly text: string) {
+    if (text.startsWith("\ufeff")) this.at = 1;
+  }
+
+  document(): Json | undefined {
+    const value = this.value(0);
+    this.space();
+    if (!this.failed && this.at < this.text.length) this.fail("trailing characters");
+    return value;
+  }
+
+  private value(depth: number): Json | undefined {
+    this.space();
+    const first = this.text[this.at];
+    if (depth > DEPTH_MAX && (first === "{" || first === "[")) {
+      return this.fail("the nesting is too deep");
+    }
+    if (first === "{") return this.object(depth);
+    if (first === "[") return this.list(depth);
+    if (first === '"') return this.string();
+    const word = this.word();
+    return word === undefined ? this.number() : word;
+  }
+
+  private object(depth: number): JsonObject {
+    const members = new Map<string, Json>();
+    this.members("}", () => {
+      const place = this.at;
+      const key = this.text[this.at] === '"' ? this.string() : this.fail("expected a key");
+      this.space();
+      if (key === undefined || !this.take(":")) return this.fail("expected `:`");
+      const value = this.value(depth + 1);
+      if (members.has(key)) this.report(`\`${key}\` is given twice: the last one counts`, place);
+      if (value !== undefined) members.set(key, value);
+    });
+    return members;
+  }
+
+  private list(depth: number): Json[] {
+    const items: Json[] = [];
+    this.members("]", () => {
+      const item = this.value(depth + 1);
+      if (item !== undefined) items.push(item);
+    });
+    return items;
+  }
+
+  /** Members with commas between them, up to the bracket. */
+  private members(close: string, member: () => void): void {
+    this.at += 1;
+    this.space();
+    if (this.take(close)) return;
+    while (!this.failed) {
+      this.space();
+      member();
+      this.space();
+      if (this.failed || this.take(close)) return;
+      if (!this.take(",")) this.fail(`expected \`,\` or \`${close}\``);
+    }
+  }
+
+  private string(): string | undefined {
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: just these may not stand in a text
+    const literal = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
+    literal.lastIndex = this.at;
+    const found = literal.exec(this.text)?.[0];
+    if (found === undefined) return this.fail("a text does not end, or has a wrong escape");
+    const text: string = JSON.parse(found);
+    if (/\p{Cs}/u.test(text)) this.report("a text is not valid Unicode", this.at);
+    this.at += found.length;
+    return text;
+  }
+
+  private word(): null | boolean | undefined {
+    for (const [word, value] of WORDS) {
+      if (this.text.startsWith(word, this.at)) {
+        this.at += word.length;
+        return value;
+      }
+    }
+    return undefined;
+  }
+
+  private number(): number | Numeral | undefined {
+    const literal = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
+    literal.lastIndex = this.at;
+    const found = literal.exec(this.text)?.[0];
+    if (found === undefined) return this.fail("expected a value");
+    const number = numberOf(found);
+    if (number === undefined) return this.fail("a number is out of range");
+    this.at += found.length;
+    return number;
+  }
+
+  private space(): void {
+    while (" \t\r\n".includes(this.text[this.at] ?? "x")) this.at += 1;
+  }
+
+  private take(character: string): boolean {
+    const is = this.text[this.at] === character;
+    if (is) this.at += 1;
+    return is;
+  }
+
+  private fail(message: string): undefined {
+    if (!this.failed) this.report(message, this.at);
+    this.failed = true;
+  }
+
+  private report(message: string, at: number): void {
+    if (this.problems.length >= PROBLEMS_MAX) return;
+    const before = this.text.slice(0, at).split("\n");
+    const column = (before.at(-1)?.length ?? 0) + 1;
+    this.problems.push({ message, place: `line ${before.length}, column ${column}` });
+  }
+}
+
+const WORDS = [
+  ["null", null],
+  ["true", true],
+  ["false", false],
+] as const;

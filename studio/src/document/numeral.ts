@@ -1,0 +1,51 @@
+// Numbers that are the same number on both sides. A JavaScript number stands for a whole number
+// that it can hold, or for a fraction; everything else (1.0, 2^63) is a numeral, kept as text.
+
+/** A number that no JavaScript number says exactly, as Rust prints it. */
+export class Numeral {
+  constructor(readonly text: string) {}
+}
+
+const LEAST = -(2n ** 63n);
+const MOST = 2n ** 64n;
+
+/** The number of a JSON literal, or nothing if it is out of range. */
+export function numberOf(literal: string): number | Numeral | undefined {
+  if (/^-?[0-9]+$/.test(literal) && literal !== "-0") {
+    const whole = BigInt(literal);
+    if (whole >= LEAST && whole < MOST) return wholeOf(whole);
+  }
+  return floatOf(Number(literal));
+}
+
+/** A whole number. */
+export function wholeOf(whole: bigint): number | Numeral {
+  const number = Number(whole);
+  return Number.isSafeInteger(number) ? number : new Numeral(whole.toString());
+}
+
+/** A number with a fraction, be it zero; nothing if it is infinite. */
+export function floatOf(float: number): number | Numeral | undefined {
+  if (!Number.isFinite(float)) return undefined;
+  return Number.isInteger(float) ? new Numeral(floatText(float)) : float;
+}
+
+/** The number as Rust prints it. */
+export function numeralText(number: number | Numeral): string {
+  if (number instanceof Numeral) return number.text;
+  return Number.isInteger(number) ? number.toString() : floatText(number);
+}
+
+/** As serde_json prints it: shortest digits, plain between 1e-5 and 1e16. */
+function floatText(float: number): string {
+  const sign = float < 0 || Object.is(float, -0) ? "-" : "";
+  const [mantissa = "0", power = "0"] = Math.abs(float).toExponential().split("e");
+  const exponent = Number(power);
+  const digits = mantissa.replace(".", "");
+  if (exponent >= 16 || exponent < -5) {
+    return `${sign}${mantissa}e${exponent > 0 ? "+" : ""}${exponent}`;
+  }
+  if (exponent < 0) return `${sign}0.${"0".repeat(-exponent - 1)}${digits}`;
+  const whole = digits.slice(0, exponent + 1).padEnd(exponent + 1, "0");
+  return `${sign}${whole}.${digits.slice(exponent + 1) || "0"}`;
+}

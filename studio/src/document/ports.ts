@@ -1,0 +1,91 @@
+// Which ports a module has, and which of them each queue is attached to: the rules of
+// crates/flow/src/check.rs.
+
+import type { Flow, Module, Port, Queue } from "./flow";
+import { type Problem, unknown } from "./problem";
+import type { PortNames, Specs } from "./specs";
+
+export type Direction = "inputs" | "outputs";
+
+/** The ports on one side of a module. */
+export interface Side {
+  readonly names: readonly string[];
+  /** Whether there may be more: as many as are attached, or those the configuration asks for. */
+  readonly isOpen: boolean;
+}
+
+/** A queue's end at a module. */
+export interface Attached {
+  /** The queue's position in the flow. */
+  readonly queue: number;
+  /** The port's name, or why there is none. */
+  readonly port: string | Problem;
+}
+
+export function endOf(queue: Queue, direction: Direction): string {
+  return direction === "outputs" ? queue.from : queue.to;
+}
+
+export function portOf(queue: Queue, direction: Direction): Port | undefined {
+  return direction === "outputs" ? queue.output : queue.input;
+}
+
+/** The queues' ends on one side of each module, in the order they were attached. */
+export type Ends = ReadonlyMap<string, readonly { readonly queue: number; readonly port?: Port }[]>;
+
+export function endsOf(flow: Flow, direction: Direction): Ends {
+  const ends = new Map<string, { queue: number; port?: Port }[]>();
+  flow.queues.forEach((queue, number) => {
+    const [id, port] = [endOf(queue, direction), portOf(queue, direction)];
+    const end = port === undefined ? { queue: number } : { queue: number, port };
+    const known = ends.get(id);
+    if (known === undefined) ends.set(id, [end]);
+    else known.push(end);
+  });
+  return ends;
+}
+
+/** The same for one module alone. */
+export function endsAt(flow: Flow, direction: Direction, id: string): Ends {
+  const ends = flow.queues.flatMap((queue, number) => {
+    if (endOf(queue, direction) !== id) return [];
+    const port = portOf(queue, direction);
+    return [port === undefined ? { queue: number } : { queue: number, port }];
+  });
+  return new Map([[id, ends]]);
+}
+
+/** The ports on one side of a module. */
+export function sideOf(specs: Specs, module: Module, direction: Direction, ends: Ends): Side {
+  const names: PortNames = specs.get(module.module)?.[direction] ?? "configured";
+  const attached = ends.get(module.id) ?? [];
+  if (names === "many") return { names: attached.map((_, i) => String(i)), isOpen: true };
+  if (names !== "configured") return { names, isOpen: false };
+  // Only the server knows them; what the flow says is believed.
+  const said = attached.map(({ port }) => String(port ?? 0));
+  return { names: [...new Set(["0", ...said])], isOpen: true };
+}
+
+/** Where the queues on one side of a module are attached. */
+export function attachedTo(
+  specs: Specs,
+  module: Module,
+  direction: Direction,
+  ends: Ends,
+): Attached[] {
+  const isMany = specs.get(module.module)?.[direction] === "many";
+  const { names, isOpen } = sideOf(specs, module, direction, ends);
+  let next = 0;
+  const named = (port: Port | undefined): string | Problem => {
+    if (typeof port === "number") return names[port] ?? outOfRange(port, names.length);
+    if (port !== undefined) return names.includes(port) ? port : unknown("port", port, names);
+    const first = names[isMany ? next++ : 0];
+    return first ?? { message: `\`${module.module}\` has no ${direction}` };
+  };
+  const found = (port: Port | undefined) => (isOpen && !isMany ? String(port ?? 0) : named(port));
+  return (ends.get(module.id) ?? []).map(({ queue, port }) => ({ queue, port: found(port) }));
+}
+
+function outOfRange(port: number, count: number): Problem {
+  return { message: `port ${port} of a module that has ${count}` };
+}

@@ -1,0 +1,70 @@
+// What is wrong, where, and what to do about it: the words of crates/flow/src/error.rs.
+
+/** A problem of a flow. */
+export interface Problem {
+  readonly message: string;
+  /** Where: `module sort_1`, `queue from scan_1`; outermost first. */
+  readonly place?: string | undefined;
+  readonly remedy?: string | undefined;
+}
+
+/** An edit that cannot be made, with the reason. */
+export class Refusal extends Error implements Problem {
+  readonly place?: string | undefined;
+  readonly remedy?: string | undefined;
+
+  constructor(problem: Problem) {
+    super(problem.message);
+    this.name = "Refusal";
+    this.place = problem.place;
+    this.remedy = problem.remedy;
+  }
+}
+
+/** The problem, in a place that encloses its own. */
+export function at(place: string, problem: Problem): Problem {
+  const { message, remedy } = problem;
+  return { message, remedy, place: problem.place ? `${place}: ${problem.place}` : place };
+}
+
+/** A name that does not exist, with the nearest one that does. */
+export function unknown(what: string, word: string, known: readonly string[]): Problem {
+  const near = didYouMean(word, known);
+  if (near !== undefined) return unknownWith(what, word, `did you mean \`${near}\`?`);
+  const listed = known.length > 0 ? `known: ${known.join(", ")}` : `there is no ${what} yet`;
+  return unknownWith(what, word, listed);
+}
+
+function unknownWith(what: string, word: string, remedy: string): Problem {
+  return { message: `no ${what} named \`${word}\``, remedy };
+}
+
+/** The candidate nearest to what was written, if it is near enough to be worth suggesting. */
+export function didYouMean(word: string, candidates: readonly string[]): string | undefined {
+  const worst = Math.max(Math.floor([...word].length / 3), 1) + 1;
+  const near = candidates
+    .map((candidate) => ({ candidate, distance: edits(word, candidate) }))
+    .filter(({ distance }) => distance <= worst)
+    .sort((a, b) => a.distance - b.distance || (a.candidate < b.candidate ? -1 : 1));
+  return near[0]?.candidate;
+}
+
+/** Levenshtein distance, case folded. */
+function edits(a: string, b: string): number {
+  const wanted = [...b.toLowerCase()];
+  let row = [...Array(wanted.length + 1).keys()];
+  for (const x of a.toLowerCase()) {
+    const next = [(row[0] ?? 0) + 1];
+    wanted.forEach((y, j) => {
+      const replaced = (row[j] ?? 0) + (x === y ? 0 : 1);
+      next.push(Math.min(replaced, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
+    });
+    row = next;
+  }
+  return row[wanted.length] ?? 0;
+}
+
+/** The problem on one line, for lists and messages. */
+export function told({ place, message, remedy }: Problem): string {
+  return `${place ? `${place}: ` : ""}${message}${remedy ? ` (${remedy})` : ""}`;
+}

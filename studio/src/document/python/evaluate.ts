@@ -1,0 +1,205 @@
+// What a tree stands for. Literals are computed, what `euphrates` offers is done to the flow that
+// is being built, and everything else is unknown: nothing is executed or imported.
+
+import { floatOf, Numeral, numeralText, wholeOf } from "../numeral";
+import type { Specs } from "../specs";
+import { joined, ofFlow, portOfSubscript } from "./building";
+import { ofPackage } from "./package";
+import type { Tree } from "./syntax";
+import { CodeError, type Place } from "./tokens";
+import { definedHere, Given, notKnown, plainJson, type Value } from "./values";
+
+/** What the names of a program stand for. */
+export type Scope = Map<string, Value>;
+
+/** Words with which flows are built: where they stand in what is not read, that matters. */
+const BUILDING = new Set(["Flow", "place", "attach", "chain", "variable", "layout"]);
+
+/** Functions of Python's that change nothing of what they are given. */
+const HARMLESS = new Set(["print", "repr", "str", "len", "list", "dict", "display", "vars", "dir"]);
+
+export function builds(names: readonly string[]): boolean {
+  return names.some((name) => BUILDING.has(name));
+}
+
+/** What is known only when the program runs. */
+export function unknownValue(why: string): Value {
+  return { kind: "unknown", why };
+}
+
+export function evaluate(tree: Tree, scope: Scope, specs: Specs): Value {
+  const inner = (tree: Tree) => evaluate(tree, scope, specs);
+  switch (tree.kind) {
+    case "value":
+      return { kind: "plain", json: tree.value };
+    case "name":
+      return scope.get(tree.name) ?? unknownValue(`\`${tree.name}\` is not known here`);
+    case "attribute":
+      return attribute(inner(tree.of), tree.name, tree, specs);
+    case "subscript":
+      return subscript(inner(tree.of), inner(tree.index), tree.index);
+    case "call":
+      return call(tree, scope, specs);
+    case "list":
+      return { kind: "list", items: tree.items.map(inner) };
+    case "dict":
+      return dict(tree.members, inner);
+    case "operation":
+      return operation(tree.sign, tree.operands.map(inner), tree);
+    case "gap":
+      if (!builds(tree.names)) return unknownValue(tree.why);
+      throw new CodeError(tree.why, tree, "write the flow's lines one after another");
+  }
+}
+
+function dict(members: readonly (readonly [Tree, Tree])[], inner: (tree: Tree) => Value): Value {
+  const known = new Map<string, Value>();
+  for (const [key, member] of members) {
+    const name = inner(key);
+    const value = inner(member);
+    if (name.kind === "unknown") return name;
+    if (name.kind !== "plain" || typeof name.json !== "string") {
+      return unknownValue("a dict has a key that is no text");
+    }
+    known.set(name.json, value);
+  }
+  return { kind: "dict", members: known };
+}
+
+function attribute(of: Value, name: string, place: Place, specs: Specs): Value {
+  switch (of.kind) {
+    case "package":
+      return ofPackage(name, specs, place);
+    case "flow":
+      return ofFlow(of.flow, name, place);
+    case "imported": {
+      const module = of.name === undefined ? of.module : `${of.module}.${of.name}`;
+      return { kind: "imported", module, name };
+    }
+    case "placed":
+      if (name === "flow") return { kind: "flow", flow: of.flow };
+      if (name === "id") return { kind: "plain", json: of.id };
+      throw new CodeError(`a placed module has no \`${name}\``, place, "it has: flow, id");
+    default:
+      return unknownValue(of.kind === "unknown" ? of.why : `\`.${name}\` is not read here`);
+  }
+}
+
+function subscript(of: Value, index: Value, place: Place): Value {
+  if (of.kind === "placed") {
+    const port = portOfSubscript(index, place);
+    return port === undefined ? of : { ...of, port };
+  }
+  if (index.kind === "plain" && of.kind === "dict" && typeof index.json === "string") {
+    return of.members.get(index.json) ?? unknownValue("the dict has no such key");
+  }
+  if (index.kind === "plain" && of.kind === "list" && typeof index.json === "number") {
+    return of.items.at(index.json) ?? unknownValue("the list is shorter");
+  }
+  return of.kind === "unknown" ? of : unknownValue("a subscript is not read here");
+}
+
+function call(tree: Extract<Tree, { kind: "call" }>, scope: Scope, specs: Specs): Value {
+  const callee = evaluate(tree.of, scope, specs);
+  const positional: Value[] = [];
+  const named = new Map<string, Value>();
+  const places = new Map<number | string, Place>();
+  for (const { name, value } of tree.given) {
+    places.set(name ?? positional.length, value);
+    const given = evaluate(value, scope, specs);
+    if (name === undefined) positional.push(given);
+    else named.set(name, given);
+  }
+  const given = new Given(tree, positional, named, places);
+  if (callee.kind === "function") return callee.call(given);
+  const isHarmless = tree.of.kind === "name" && HARMLESS.has(tree.of.name);
+  if (!isHarmless) refuseIfItMayBuild(callee, given);
+  if (callee.kind === "unknown") return unknownValue(callee.why);
+  return unknownValue("a function is called, and nothing is run");
+}
+
+/** A function that is not run must not be one that would have changed a flow. */
+function refuseIfItMayBuild(callee: Value, given: Given): void {
+  if (callee.kind === "defined" && callee.builds) throw definedHere(callee.name, given.place);
+  const changed = [...given.positional, ...given.named.values()].find(
+    ({ kind }) => kind === "flow" || kind === "placed",
+  );
+  if (changed === undefined) return;
+  const message = "a flow is given to a function that is not run, and may change it";
+  throw new CodeError(message, given.place, "write the flow's lines one after another");
+}
+
+function operation(sign: string, operands: readonly Value[], place: Place): Value {
+  const [left, right] = operands;
+  if (sign === ">>" && left?.kind === "placed" && right !== undefined) {
+    return joined(left, right, place);
+  }
+  const strange = operands.find(({ kind }) => kind !== "plain" && kind !== "list");
+  if (strange !== undefined) {
+    const isBuilding = strange.kind === "flow" || strange.kind === "module";
+    if (isBuilding) throw notKnown(strange, place);
+    return strange.kind === "unknown" ? strange : unknownValue(`\`${sign}\` is not read here`);
+  }
+  const json = operands.map((operand) => plainJson(operand, place));
+  const [a, b] = json;
+  if (sign === "+" && typeof a === "string" && typeof b === "string") {
+    return { kind: "plain", json: a + b };
+  }
+  const numbers = json.filter((one) => typeof one === "number" || one instanceof Numeral);
+  const computed = numbers.length === json.length ? compute(sign, numbers) : undefined;
+  return computed === undefined
+    ? unknownValue(`\`${sign}\` is not read here`)
+    : { kind: "plain", json: computed };
+}
+
+type Number_ = number | Numeral;
+
+function compute(sign: string, numbers: readonly Number_[]): Number_ | undefined {
+  const texts = numbers.map(numeralText);
+  const areWhole = texts.every((text) => /^-?[0-9]+$/.test(text));
+  const isFraction = sign === "/" || (sign === "**" && texts[1]?.startsWith("-"));
+  if (areWhole && !isFraction) return whole(sign, texts.map(BigInt));
+  const [a = 0, b] = texts.map(Number);
+  if (b === undefined) return sign === "-" ? floatOf(-a) : sign === "+" ? floatOf(a) : undefined;
+  const result = { "+": a + b, "-": a - b, "*": a * b, "/": a / b, "**": a ** b }[sign];
+  return result === undefined ? undefined : floatOf(result);
+}
+
+/** More than any number of a document has. */
+const BITS_MAX = 64n;
+
+function whole(sign: string, [a = 0n, b]: readonly bigint[]): Number_ | undefined {
+  const result = b === undefined ? unary(sign, a) : binary(sign, a, b);
+  const fits = result !== undefined && result >= -(2n ** 63n) && result < 2n ** 64n;
+  return fits ? wholeOf(result) : undefined;
+}
+
+function unary(sign: string, a: bigint): bigint | undefined {
+  return sign === "-" ? -a : sign === "+" ? a : sign === "~" ? ~a : undefined;
+}
+
+function binary(sign: string, a: bigint, b: bigint): bigint | undefined {
+  const isSmall = b >= 0n && b <= BITS_MAX;
+  switch (sign) {
+    case "+":
+      return a + b;
+    case "-":
+      return a - b;
+    case "*":
+      return a * b;
+    case "//":
+    case "%": {
+      if (b === 0n) return undefined;
+      const rest = ((a % b) + b) % b;
+      return sign === "%" ? rest : (a - rest) / b;
+    }
+    case "<<":
+      return isSmall ? a << b : undefined;
+    case ">>":
+      return isSmall ? a >> b : undefined;
+    case "**":
+      return isSmall && a >= -1024n && a <= 1024n ? a ** b : undefined;
+    default:
+      return undefined;
+  }
+}

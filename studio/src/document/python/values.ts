@@ -1,0 +1,177 @@
+// What a program's expressions stand for, as far as it can be told without running anything.
+
+import type { Module, Port, Queue, Variable } from "../flow";
+import { NOTHING, variableReference } from "../flow";
+import { type Json, type JsonObject, sameJson } from "../json";
+import { didYouMean } from "../problem";
+import { CodeError, type Place } from "./tokens";
+
+export type Value =
+  | { readonly kind: "plain"; readonly json: Exclude<Json, readonly Json[] | JsonObject> }
+  | { readonly kind: "list"; readonly items: readonly Value[] }
+  | { readonly kind: "dict"; readonly members: ReadonlyMap<string, Value> }
+  | { readonly kind: "variable"; readonly name: string; readonly declared: Variable }
+  | { readonly kind: "module"; readonly module: string; readonly config: Gathered }
+  | { readonly kind: "flow"; readonly flow: Builder }
+  | { readonly kind: "placed"; readonly flow: Builder; readonly id: string; readonly port?: Port }
+  | { readonly kind: "function"; readonly name: string; readonly call: (given: Given) => Value }
+  | { readonly kind: "package" }
+  /** Something that can be imported: a module of Python's, or what is in one. */
+  | { readonly kind: "imported"; readonly module: string; readonly name?: string }
+  /** What is known only when the program runs. */
+  | { readonly kind: "unknown"; readonly why: string }
+  /** What this program defines itself, and whether its body builds flows. */
+  | { readonly kind: "defined"; readonly name: string; readonly builds: boolean };
+
+export const NONE: Value = { kind: "plain", json: null };
+
+/** A configuration, and the variables it needs. */
+export interface Gathered {
+  readonly json: JsonObject;
+  readonly variables: readonly Extract<Value, { kind: "variable" }>[];
+}
+
+/** A flow that is being built. */
+export class Builder {
+  readonly variables = new Map<string, Variable>();
+  readonly modules: Module[] = [];
+  readonly ids = new Set<string>();
+  readonly queues: Queue[] = [];
+  layout: Json | undefined;
+
+  constructor(readonly name: string) {}
+
+  declare({ name, declared }: Extract<Value, { kind: "variable" }>, place: Place): void {
+    const known = this.variables.get(name) ?? { unknown: NOTHING };
+    for (const key of ["default", "doc"] as const) {
+      const [old, given] = [known[key], declared[key]];
+      if (old === undefined || given === undefined || sameJson(old, given)) continue;
+      const message = `variable \`${name}\` has two values for ${key}`;
+      throw new CodeError(message, place, "declare it once, and use eu.var(name) elsewhere");
+    }
+    const { default: value = known.default, doc = known.doc } = declared;
+    this.variables.set(name, { default: value, doc, unknown: NOTHING });
+  }
+}
+
+/** The arguments of a call. */
+export class Given {
+  constructor(
+    readonly place: Place,
+    readonly positional: readonly Value[],
+    readonly named: ReadonlyMap<string, Value>,
+    /** Where each argument stands: by position, or by name. */
+    readonly places: ReadonlyMap<number | string, Place>,
+  ) {}
+
+  /** The arguments by name: `first` may be given by position, `rest` by name only. */
+  bind(call: string, first: readonly string[], rest: readonly string[] = []): Bound {
+    const surplus = this.positional.length - first.length;
+    if (surplus > 0) {
+      const place = this.places.get(first.length) ?? this.place;
+      const most = first.length === 0 ? "no argument" : `at most ${first.length}`;
+      throw new CodeError(`${call} takes ${most} by position`, place, listed([...first, ...rest]));
+    }
+    const bound = new Map<string, Value>();
+    for (const [i, value] of this.positional.entries()) bound.set(first[i] ?? "", value);
+    for (const [name, value] of this.named) {
+      const place = this.places.get(name) ?? this.place;
+      if (![...first, ...rest].includes(name))
+        throw noOption(call, name, [...first, ...rest], place);
+      if (bound.has(name)) throw new CodeError(`${call} is given \`${name}\` twice`, place);
+      bound.set(name, value);
+    }
+    const place = (name: string) =>
+      this.places.get(name) ?? this.places.get(first.indexOf(name)) ?? this.place;
+    return { values: bound, place };
+  }
+}
+
+export interface Bound {
+  readonly values: ReadonlyMap<string, Value>;
+  /** Where an argument stands. */
+  readonly place: (name: string) => Place;
+}
+
+function noOption(call: string, name: string, known: readonly string[], place: Place): CodeError {
+  const near = didYouMean(name, known);
+  const remedy = near === undefined ? listed(known) : `did you mean \`${near}\`?`;
+  return new CodeError(`${call} has no option \`${name}\``, place, remedy);
+}
+
+function listed(options: readonly string[]): string {
+  return `options: ${options.join(", ") || "none"}`;
+}
+
+/** A value as a configuration holds it, and the variables in it. */
+export function jsonOf(
+  value: Value,
+  place: Place,
+  variables: Extract<Value, { kind: "variable" }>[] = [],
+): Json {
+  switch (value.kind) {
+    case "plain":
+      return value.json;
+    case "list":
+      return value.items.map((item) => jsonOf(item, place, variables));
+    case "dict":
+      return new Map(
+        [...value.members].map(([key, member]) => [key, jsonOf(member, place, variables)]),
+      );
+    case "variable":
+      variables.push(value);
+      return variableReference(value.name);
+    default:
+      throw notKnown(value, place);
+  }
+}
+
+/** The refusal of a value that is no text, number, list or dict. */
+export function notKnown(value: Value, place: Place): CodeError {
+  const remedy = "write it out as text, number, list or dict, or make it a variable: eu.var(…)";
+  switch (value.kind) {
+    case "unknown":
+      return new CodeError(`this is known only when the program runs: ${value.why}`, place, remedy);
+    case "defined":
+      return definedHere(value.name, place);
+    case "imported":
+      return new CodeError("what is imported is known only when the program runs", place, remedy);
+    case "placed":
+    case "flow":
+    case "module":
+      return new CodeError(
+        `a ${value.kind === "flow" ? "flow" : "module"} stands here`,
+        place,
+        remedy,
+      );
+    default:
+      return new CodeError("a function stands here", place, remedy);
+  }
+}
+
+/** The refusal of what the program defines itself: only running it would say what it is. */
+export function definedHere(name: string, place: Place): CodeError {
+  const remedy = `put it into a file that can be imported, and write "package.module:${name}"`;
+  return new CodeError(`\`${name}\` is defined in this program, which is not run`, place, remedy);
+}
+
+/** A value that must be JSON without variables. */
+export function plainJson(value: Value, place: Place): Json {
+  const variables: Extract<Value, { kind: "variable" }>[] = [];
+  const json = jsonOf(value, place, variables);
+  if (variables.length === 0) return json;
+  throw new CodeError("a variable cannot stand here", place, "write a value");
+}
+
+export function textOf(value: Value, what: string, place: Place): string {
+  const json = value.kind === "unknown" ? plainJson(value, place) : undefined;
+  if (value.kind === "plain" && typeof value.json === "string") return value.json;
+  throw new CodeError(`${what} is not a text`, place, json === undefined ? undefined : "write one");
+}
+
+/** A whole number of things. */
+export function countOf(value: Value, what: string, place: Place): number {
+  const json = plainJson(value, place);
+  if (typeof json === "number" && Number.isInteger(json) && json >= 0) return json;
+  throw new CodeError(`${what} is not a whole number`, place);
+}

@@ -1,0 +1,107 @@
+// Whether a value is what an option's schema asks for, said in words. The last word has the
+// server; this one is at hand while somebody types.
+
+import { variableName } from "./flow";
+import { isList, isObject, type Json, printOnOneLine } from "./json";
+import { Numeral, numeralText } from "./numeral";
+import type { Schema } from "./specs";
+
+/** Why a value will not do for an option, or nothing. A variable does for any. */
+export function whyNotValue(value: Json, schema: Schema): string | undefined {
+  if (variableName(value) !== undefined || fits(value, schema)) return undefined;
+  return `${clipped(printOnOneLine(value))} is not ${wanted(schema)}`;
+}
+
+/** What an option takes, in words. */
+export function wanted(schema: Schema): string {
+  const kinds = alternatives(schema).flatMap((one) => {
+    if (one.const !== undefined) return [`\`${one.const}\``];
+    return typesOf(one).map((type) => WORDS[type] ?? type);
+  });
+  const words = [...new Set(kinds)].filter((word) => word !== WORDS.null);
+  if (words.length < 2) return words[0] ?? "a value";
+  return `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
+}
+
+/** The choices of a schema: itself, if it has none. */
+export function alternatives(schema: Schema): readonly Schema[] {
+  return schema.oneOf ?? schema.anyOf ?? [schema];
+}
+
+export function typesOf(schema: Schema): readonly string[] {
+  const { type } = schema;
+  if (type === undefined) return [];
+  return typeof type === "string" ? [type] : type;
+}
+
+function fits(value: Json, schema: Schema): boolean {
+  return alternatives(schema).some((one) => fitsOne(value, one));
+}
+
+function fitsOne(value: Json, schema: Schema): boolean {
+  if (schema.const !== undefined) return value === schema.const;
+  const types = typesOf(schema);
+  return types.length === 0 || types.some((type) => isOfType(value, type, schema));
+}
+
+function isOfType(value: Json, type: string, schema: Schema): boolean {
+  const { items = true, additionalProperties: more = true } = schema;
+  switch (type) {
+    case "null":
+      return value === null;
+    case "boolean":
+      return typeof value === "boolean";
+    case "string":
+      return typeof value === "string" && isOfLength(value, schema);
+    case "integer":
+      return isNumber(value) && isWhole(value) && isInRange(value, schema);
+    case "number":
+      return isNumber(value);
+    case "array":
+      return isList(value) && value.every((item) => isBoth(item, items));
+    case "object":
+      return (
+        isObject(value) &&
+        [...value].every(([key, member]) => {
+          return isBoth(member, schema.properties?.[key] ?? more);
+        })
+      );
+    default:
+      return true;
+  }
+}
+
+function isBoth(value: Json, schema: Schema | boolean): boolean {
+  return typeof schema === "boolean" ? schema : whyNotValue(value, schema) === undefined;
+}
+
+function isOfLength(text: string, { minLength = 0, maxLength = Infinity }: Schema): boolean {
+  const { length } = [...text];
+  return length >= minLength && length <= maxLength;
+}
+
+function isNumber(value: Json): value is number | Numeral {
+  return typeof value === "number" || value instanceof Numeral;
+}
+
+function isWhole(value: number | Numeral): boolean {
+  return /^-?[0-9]+$/.test(numeralText(value));
+}
+
+function isInRange(value: number | Numeral, { minimum = -Infinity }: Schema): boolean {
+  return Number(numeralText(value)) >= minimum;
+}
+
+const WORDS: Readonly<Record<string, string>> = {
+  string: "a text",
+  integer: "a whole number",
+  number: "a number",
+  boolean: "true or false",
+  array: "a list",
+  object: "an object",
+  null: "nothing",
+};
+
+function clipped(text: string): string {
+  return text.length > 40 ? `${text.slice(0, 39)}…` : text;
+}

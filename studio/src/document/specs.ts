@@ -1,0 +1,71 @@
+// What the modules say about themselves: read from the file derived from the Rust specs, or from
+// the server. Palette, forms, ports and generated code all follow from it.
+
+import builtIn from "../generated/modules.json";
+import { type Problem, unknown } from "./problem";
+
+/** What a module needs of the order of its input. */
+export type Order = "any" | "keeps" | "ordered";
+
+/** Names of ports; as many as are attached; or those the configuration asks for. */
+export type PortNames = readonly string[] | "many" | "configured";
+
+/** A module's description of itself. */
+export interface Spec {
+  readonly name: string;
+  readonly summary: string;
+  /** Markdown. */
+  readonly detail: string;
+  readonly inputs: PortNames;
+  readonly outputs: PortNames;
+  readonly order: Order;
+  readonly effect: "pure" | "effect";
+  /** Whether more than one instance is possible. */
+  readonly parallel: boolean;
+  readonly wants_memory: boolean;
+  readonly config: Schema;
+}
+
+/** The part of JSON schema that modules use: a closed one, so that any form can be drawn. */
+export interface Schema {
+  readonly type?: string | readonly string[];
+  readonly const?: string;
+  readonly oneOf?: readonly Schema[];
+  readonly anyOf?: readonly Schema[];
+  readonly items?: Schema | boolean;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: Schema | boolean;
+  readonly default?: unknown;
+  readonly description?: string;
+  readonly minimum?: number;
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  /** What Python takes, where it is more than JSON says. */
+  readonly "x-python"?: string;
+}
+
+/** The modules a flow can be made of, by name. */
+export type Specs = ReadonlyMap<string, Spec>;
+
+export function specsOf(list: readonly Spec[]): Specs {
+  return new Map(list.map((spec) => [spec.name, spec]));
+}
+
+/** The modules that come with Euphrates. */
+export const BUILT_IN: Specs = specsOf(builtIn as unknown as readonly Spec[]);
+
+/** The options of a module, by name, in their order. */
+export function optionsOf(spec: Spec | undefined): ReadonlyMap<string, Schema> {
+  return new Map(Object.entries(spec?.config.properties ?? {}));
+}
+
+/** The options that must be given, in the order of their declaration. */
+export function requiredOf(spec: Spec): readonly string[] {
+  const required = spec.config.required ?? [];
+  return [...optionsOf(spec).keys()].filter((name) => required.includes(name));
+}
+
+export function noSuchModule(specs: Specs, name: string): Problem {
+  return unknown("module", name, [...specs.keys()]);
+}

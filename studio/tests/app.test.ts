@@ -1,0 +1,75 @@
+// What the page does without a page: names for the canvas, places, drafts.
+
+import { expect, test } from "vitest";
+import { arranged, CARD, located, withRoom } from "../src/app/autolayout";
+import { decoded, encoded } from "../src/app/canvasId";
+import { place } from "../src/document/edits";
+import { newFlow, newQueue } from "../src/document/flow";
+import { withPositions } from "../src/document/layout";
+import { merged } from "../src/document/merge";
+import { readPython } from "../src/document/python/read";
+import { writePython } from "../src/document/python/write";
+import { BUILT_IN } from "../src/document/specs";
+import { write } from "../src/document/write";
+import { edited } from "./edits";
+import { forSeeds } from "./random";
+
+test("any name has a name for the canvas, and no two the same", () => {
+  forSeeds(500, (random) => {
+    const [name, other] = [random.text(), random.text()];
+    expect(decoded(encoded(name))).toBe(name);
+    expect(encoded(name)).toMatch(/^[A-Za-z0-9_-]*$/);
+    expect(encoded(name) === encoded(other)).toBe(name === other);
+  });
+});
+
+test("every module has a place, and cards do not lie on each other", () => {
+  forSeeds(50, (random) => {
+    let flow = newFlow();
+    for (let step = 0; step < 30; step += 1) flow = edited(flow, random).flow;
+    const places = [...arranged(flow).values()];
+    expect(places.length).toBe(flow.modules.length);
+    for (const [i, a] of places.entries()) {
+      for (const b of places.slice(i + 1)) {
+        const isApart = Math.abs(a.x - b.x) >= CARD.width || Math.abs(a.y - b.y) >= CARD.height;
+        expect(isApart).toBe(true);
+      }
+    }
+  });
+});
+
+test("what has a place keeps it when others come", () => {
+  let flow = place(newFlow(), "scan").flow;
+  flow = withPositions(flow, new Map([["scan_1", { x: 500, y: 300 }]]));
+  const before = new Map([["count_1", { x: 7, y: 8 }]]);
+  flow = place(place(flow, "count").flow, "collect").flow;
+  const places = located(flow, before);
+  expect(places.get("scan_1")).toEqual({ x: 500, y: 300 });
+  expect(places.get("count_1")).toEqual({ x: 7, y: 8 });
+  expect(places.get("collect_1")?.y).toBeGreaterThanOrEqual(300 + CARD.height);
+});
+
+test("a module put between two others gets room", () => {
+  const places = new Map([
+    ["a", { x: 0, y: 0 }],
+    ["b", { x: 280, y: 0 }],
+    ["c", { x: 560, y: 90 }],
+  ]);
+  const room = withRoom(places, { from: "a", to: "b", dropped: { x: 100, y: 10 } });
+  expect(room.at).toEqual({ x: 280, y: 10 });
+  expect(room.places.get("a")).toEqual({ x: 0, y: 0 });
+  expect(room.places.get("b")).toEqual({ x: 560, y: 0 });
+  expect(room.places.get("c")).toEqual({ x: 840, y: 90 });
+});
+
+test("code that says the same changes nothing, not even what it cannot say", () => {
+  forSeeds(300, (random) => {
+    const flow = { ...random.flow(), unknown: new Map([["shape", "round"]]) };
+    const read = readPython(writePython(flow, BUILT_IN), BUILT_IN).flow;
+    if (read === undefined) throw new Error("its code is not read");
+    const now = merged(flow, read);
+    expect(JSON.parse(write(now))).toEqual(JSON.parse(write(flow)));
+  });
+  const flow = { ...newFlow(), queues: [newQueue("a", "b")] };
+  expect(merged(flow, { ...flow, queues: [newQueue("a", "b")] }).queues).toBe(flow.queues);
+});

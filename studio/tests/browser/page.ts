@@ -1,0 +1,89 @@
+// A page with the studio in a browser that is here already. Nothing may go wrong in its console:
+// an error, or something that the policy forbids, fails the test.
+
+import { type BrowserContext, chromium, type Locator, type Page } from "playwright-core";
+import { preview } from "vite";
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
+
+const CHROMIUM = import.meta.env.STUDIO_CHROMIUM ?? "/usr/bin/chromium";
+const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"];
+
+/** The page of the test that runs. */
+export let page: Page;
+let context: BrowserContext;
+const closers: (() => Promise<void>)[] = [];
+const complaints: string[] = [];
+
+export function inBrowser(): void {
+  let address = "";
+  let newContext: () => Promise<BrowserContext>;
+
+  beforeAll(async () => {
+    const server = await preview({ preview: { port: 0, host: "127.0.0.1" }, logLevel: "silent" });
+    address = server.resolvedUrls?.local[0] ?? "";
+    const browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS });
+    const permissions = ["clipboard-read", "clipboard-write"];
+    newContext = () => browser.newContext({ viewport: { width: 1400, height: 860 }, permissions });
+    closers.push(
+      () => browser.close(),
+      () => server.close(),
+    );
+  });
+
+  beforeEach(async () => {
+    complaints.length = 0;
+    context = await newContext();
+    page = await context.newPage();
+    page.on("pageerror", (error) => complaints.push(error.message));
+    page.on("console", (message) => {
+      if (["error", "warning"].includes(message.type())) complaints.push(message.text());
+    });
+    await page.goto(address);
+    await page.waitForSelector(".react-flow");
+  });
+
+  afterEach(async () => {
+    await context.close();
+    expect(complaints).toEqual([]);
+  });
+
+  afterAll(async () => {
+    for (const close of closers) await close();
+  });
+}
+
+/** The Python that is shown. */
+export function code(): Promise<string> {
+  return page.getByLabel("The flow in Python").inputValue();
+}
+
+/** The lines of it that attach. */
+export async function queues(): Promise<string[]> {
+  const lines = (await code()).split("\n");
+  return lines.filter((line) => line.startsWith("flow.attach"));
+}
+
+/** Writes the Python of the flow. */
+export async function writeCode(text: string): Promise<void> {
+  await page.getByLabel("The flow in Python").fill(`import euphrates as eu\n${text}`);
+}
+
+export function card(id: string): Locator {
+  return page.locator(`.react-flow__node[data-id="${id}"]`);
+}
+
+export async function middleOf(locator: Locator): Promise<{ x: number; y: number }> {
+  const box = await locator.boundingBox();
+  if (box === null) throw new Error("it is not to be seen");
+  return { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+}
+
+/** Drags with the mouse, by way of a point beside, and lets go unless told not to. */
+export async function drag(from: Locator, to: Locator, letsGo = true): Promise<void> {
+  const [start, end] = [await middleOf(from), await middleOf(to)];
+  await page.mouse.move(start.x, start.y);
+  await page.mouse.down();
+  await page.mouse.move((start.x + end.x) / 2, end.y + 60, { steps: 5 });
+  await page.mouse.move(end.x, end.y, { steps: 5 });
+  if (letsGo) await page.mouse.up();
+}

@@ -1,0 +1,406 @@
+// Opening, writing, editing and undoing.
+
+import { expect, test } from "vitest";
+import { check, whyNot } from "../src/document/check";
+import {
+  bind,
+  removeVariable,
+  renameVariable,
+  setVariable,
+  unbind,
+  usesOf,
+} from "../src/document/config";
+import {
+  attach,
+  place,
+  queueBetween,
+  removeModules,
+  rename,
+  setInstances,
+  splice,
+} from "../src/document/edits";
+import { type Flow, moduleOf, newFlow, newQueue, QUEUE_KINDS } from "../src/document/flow";
+import { did, historyOf, redo, STEPS_MAX, settled, undo } from "../src/document/history";
+import { isList, isObject, type Json, printJson, readJson, sameJson } from "../src/document/json";
+import { positionsOf, withPositions } from "../src/document/layout";
+import { open, openValue } from "../src/document/open";
+import { copy, paste } from "../src/document/paste";
+import { didYouMean, Refusal, told } from "../src/document/problem";
+import { writePython } from "../src/document/python/write";
+import { bytesOf, sizeText } from "../src/document/size";
+import { BUILT_IN, type Schema } from "../src/document/specs";
+import { toJson, write } from "../src/document/write";
+import schema from "../src/generated/document.json";
+import { edited } from "./edits";
+import { forSeeds, type Random } from "./random";
+
+/** A line of modules, each attached to the next. */
+function chain(...modules: string[]): Flow {
+  const flow = modules.reduce((flow, module) => place(flow, module).flow, newFlow("chain"));
+  const ids = flow.modules.map(({ id }) => id);
+  return ids.slice(1).reduce((flow, id, i) => {
+    return attach(flow, BUILT_IN, newQueue(ids[i] ?? "", id));
+  }, flow);
+}
+
+function reason(edit: () => unknown): string {
+  try {
+    edit();
+  } catch (error) {
+    if (error instanceof Refusal) return told(error);
+    throw error;
+  }
+  throw new Error("it was not refused");
+}
+
+/** Each leaf of a value, with the way to it. */
+function leaves(value: Json, path = ""): string[] {
+  if (isObject(value)) return [...value].flatMap(([key, inner]) => leaves(inner, `${path}.${key}`));
+  if (isList(value)) return value.flatMap((item) => leaves(item, `${path}[]`));
+  return value === null ? [] : [`${path}=${printJson(value)}`];
+}
+
+test("numbers, keys and texts are written as they were read", () => {
+  const text = printJson(
+    readJson('{"10": 1.0, "2": -0, "big": 18446744073709551615, "e": 1E5, "t": "\\u00e9\\n"}')
+      .value ?? null,
+  );
+  expect(text.replace(/\s+/g, " ")).toBe(
+    '{ "10": 1.0, "2": -0.0, "big": 18446744073709551615, "e": 100000.0, "t": "é\\n" }',
+  );
+});
+
+test.each([
+  ['{"a": [1, 2', "expected `,` or `]`", '{"a":[1,2]}'],
+  ['{"a": 1, "b": tru', "expected a value", '{"a":1}'],
+  ['{"a": 1} x', "trailing characters", '{"a":1}'],
+  ['{"a": "x\ny"}', "a text does not end", "{}"],
+  ["", "expected a value", ""],
+  [`${"[".repeat(500)}`, "too deep", ""],
+])("what comes before an error is kept: %j", (text, problem, kept) => {
+  const { value, problems, isWhole } = readJson(text);
+  expect(isWhole).toBe(false);
+  expect(problems[0]?.message).toContain(problem);
+  if (kept !== "") expect(printJson(value ?? null).replace(/\s/g, "")).toBe(kept);
+});
+
+test("a broken, newer, strange flow opens, and nothing of it is lost", () => {
+  const text = `{"euphrates": 9, "name": 5, "shape": "round",
+    "variables": {"a": 7, "b": {"default": 1, "unit": "s"}},
+    "modules": [{"id": "x", "module": "scan", "count": -3, "colour": "red"}, 12,
+      {"id": "x", "module": "sort"}, {"id": "y", "module": "of_tomorrow", "workers": [1]}],
+    "queues": [{"from": "x", "to": "gone", "queue": "fast"}, {"from": 1}],
+    "layout": {"positions": {"x": [1, 2]}, "zoom": 2}}`;
+  const { flow, problems } = open(text);
+  expect(flow.modules.map(({ id }) => id)).toEqual(["x", "y"]);
+  expect(problems.map(told).join("\n")).toMatchInlineSnapshot(`
+    "\`name\` is not a text
+    the flow is of version 9 (this program reads up to 1: upgrade it)
+    variable a: is no object
+    module x: \`count\` is not a whole number
+    module 2: is no module: it needs \`id\` and \`module\`
+    two modules have the id \`x\` (it is kept, but not drawn: give it another id in the JSON)
+    module y: \`workers\` is not a list of texts
+    queue 1: \`queue\` is not one of distributed, pairwise, broadcast, keyed
+    queue 2: is no queue: it needs \`from\` and \`to\`"
+  `);
+  const before = readJson(text).value ?? null;
+  expect(leaves(toJson(flow)).sort()).toEqual(leaves(before).sort());
+  const moved = rename(flow, "x", "z");
+  expect(leaves(toJson(moved))).toContain('.modules[].colour="red"');
+});
+
+test("whatever JSON is opened, it is written back", () => {
+  forSeeds(1000, (random) => {
+    const before = spoilt(toJson(random.flow()), random);
+    if (!isObject(before)) return;
+    const { flow } = openValue(before);
+    const after = toJson(flow);
+    const written = new Set(leaves(after));
+    expect(leaves(before).filter((leaf) => !written.has(leaf))).toEqual([]);
+    expect(printJson(toJson(openValue(after).flow))).toBe(printJson(after));
+  });
+});
+
+/** The value with parts of it replaced by others. */
+function spoilt(value: Json, random: Random): Json {
+  if (random.chance(0.05)) return random.json();
+  if (isList(value)) return value.map((item) => spoilt(item, random));
+  if (!isObject(value)) return value;
+  const members = [...value].map(([key, inner]) => [key, spoilt(inner, random)] as const);
+  return new Map(random.chance(0.1) ? [...members, [random.text(), random.json()]] : members);
+}
+
+test("the fields that are read are those of the Rust document", () => {
+  const everything =
+    open(`{"euphrates": 1, "name": "x", "variables": {"v": {"default": 1, "doc": "d"}},
+    "modules": [{"id": "a", "module": "m", "config": {}, "count": 1, "per_worker": 1,
+      "workers": ["w"]}],
+    "queues": [{"from": "a", "output": 0, "to": "a", "input": 0, "queue": "keyed", "bytes_max": 1}],
+    "layout": {}}`);
+  expect(everything.problems).toEqual([]);
+  const written = toJson(everything.flow);
+  const { properties } = schema;
+  expect([...written.keys()]).toEqual(Object.keys(properties));
+  const first = (key: string): Json => {
+    const list = written.get(key);
+    const one = isList(list) ? list[0] : isObject(list) ? [...list.values()][0] : undefined;
+    return [...(isObject(one) ? one.keys() : [])];
+  };
+  expect(first("variables")).toEqual(
+    Object.keys(properties.variables.additionalProperties.properties),
+  );
+  expect(first("modules")).toEqual(Object.keys(properties.modules.items.properties));
+  expect(first("queues")).toEqual(Object.keys(properties.queues.items.properties));
+});
+
+test("the kinds of queues are those of the Rust document", () => {
+  const [kinds] = schema.properties.queues.items.properties.queue.anyOf;
+  const words = kinds !== undefined && "oneOf" in kinds ? kinds.oneOf : undefined;
+  expect(words?.map((kind) => kind.const)).toEqual([...QUEUE_KINDS]);
+});
+
+test("schemas of modules say only what forms and checks understand", () => {
+  const known = new Set(
+    (
+      "type const oneOf anyOf items properties required additionalProperties default " +
+      "description format minimum minLength maxLength title $schema x-python"
+    ).split(" "),
+  );
+  const walk = (schema: Schema | boolean): void => {
+    if (typeof schema === "boolean") return;
+    expect(Object.keys(schema).filter((key) => !known.has(key))).toEqual([]);
+    for (const inner of [...(schema.oneOf ?? []), ...(schema.anyOf ?? [])]) walk(inner);
+    for (const inner of Object.values(schema.properties ?? {})) walk(inner);
+    if (schema.items !== undefined) walk(schema.items);
+  };
+  for (const spec of BUILT_IN.values()) walk(spec.config);
+});
+
+test("a thousand sequences of edits, undone and redone, are the identity", () => {
+  let edits = 0;
+  forSeeds(1000, (random) => {
+    let history = historyOf(random.chance(0.5) ? newFlow() : random.flow());
+    const texts = [write(history.now)];
+    for (let step = 0; step < 25; step += 1) {
+      const { flow, what } = edited(history.now, random);
+      if (flow !== history.now) texts.push(write(flow));
+      history = did(history, flow, what);
+    }
+    edits += texts.length - 1;
+    const last = texts.length - 1;
+    for (let i = last; i > 0; i -= 1) {
+      expect(write(history.now)).toBe(texts[i]);
+      history = undo(history);
+    }
+    expect(write(history.now)).toBe(texts[0]);
+    expect(undo(history)).toBe(history);
+    for (let i = 1; i <= last; i += 1) {
+      history = redo(history);
+      expect(write(history.now)).toBe(texts[i]);
+    }
+    expect(redo(history)).toBe(history);
+  });
+  expect(edits).toBeGreaterThan(10_000);
+});
+
+test("what is edited is written, opened and coded like any flow", () => {
+  forSeeds(200, (random) => {
+    let flow = newFlow();
+    for (let step = 0; step < 40; step += 1) flow = edited(flow, random).flow;
+    expect(write(open(write(flow)).flow)).toBe(write(flow));
+    expect(writePython(flow, BUILT_IN)).toContain("import euphrates as eu");
+  });
+});
+
+test("letters typed in a row are one step, until it is settled", () => {
+  let history = historyOf(newFlow("a"));
+  for (const name of ["ab", "abc"])
+    history = did(history, { ...history.now, name }, "name", "name");
+  history = did(settled(history), { ...history.now, name: "abcd" }, "name", "name");
+  expect(undo(history).now.name).toBe("abc");
+  expect(undo(undo(history)).now.name).toBe("a");
+  for (let i = 0; i < 2 * STEPS_MAX; i += 1) history = did(history, newFlow(String(i)), "name");
+  expect(history.past.length).toBe(STEPS_MAX);
+});
+
+test("a queue that cannot be is refused, with the reason", () => {
+  const flow = place(chain("scan", "filter", "collect"), "join").flow;
+  const why = (from: string, to: string, port?: string) => {
+    const ends = [
+      { id: from, port: undefined },
+      { id: to, port },
+    ] as const;
+    const problem = whyNot(flow, BUILT_IN, queueBetween(flow, BUILT_IN, ...ends));
+    return problem && told(problem);
+  };
+  expect(why("collect_1", "filter_1")).toBe("module collect_1: `collect` has no outputs");
+  expect(why("join_1", "scan_1")).toBe("module scan_1: `scan` has no inputs");
+  expect(why("scan_1", "join_1")).toBe(
+    "module scan_1: output `out` is attached to `filter_1` and to `join_1` " +
+      "(place a `tee` between them)",
+  );
+  expect(why("join_1", "collect_1")).toContain("input `in` is attached twice (place a `union`");
+  expect(why("join_1", "join_1", "right")).toContain("cycle through join_1");
+  expect(why("join_1", "collect_2")).toContain(
+    "no module named `collect_2` (did you mean `collect_1`",
+  );
+  expect(why("join_1", "filter_1", "side")).toContain("no port named `side` (known: in)");
+});
+
+test("a queue is refused exactly if the check finds fault with it", () => {
+  let refused = 0;
+  forSeeds(300, (random) => {
+    let flow = newFlow();
+    for (let step = 0; step < 30; step += 1) flow = edited(flow, random).flow;
+    if (flow.modules.length === 0) return;
+    const end = () => ({
+      id: random.pick(flow.modules).id,
+      port: random.maybe(() => random.below(2)),
+    });
+    const queue = queueBetween(flow, BUILT_IN, end(), end());
+    const attached = { ...flow, queues: [...flow.queues, queue] };
+    const found = check(attached, BUILT_IN).find((found) => found.queue === flow.queues.length);
+    const reason = whyNot(flow, BUILT_IN, queue);
+    expect(reason === undefined).toBe(found === undefined);
+    if (reason !== undefined) refused += 1;
+  });
+  expect(refused).toBeGreaterThan(50);
+});
+
+test("many ports are taken one after another", () => {
+  let flow = chain("scan", "tee");
+  for (const _ of [1, 2, 3]) {
+    const { flow: placed, id } = place(flow, "collect");
+    flow = attach(placed, BUILT_IN, newQueue("tee_1", id));
+  }
+  expect(check(flow, BUILT_IN).map(({ message }) => message)).toEqual(["missing field `path`"]);
+});
+
+test("a flow is checked all at once, and every problem has its place", () => {
+  const flow = open(`{"euphrates": 1, "name": "x", "modules": [
+    {"id": "a", "module": "scna"},
+    {"id": "b", "module": "limit", "config": {"rows": "ten", "of": 1}, "count": 3},
+    {"id": "c", "module": "union"},
+    {"id": "d", "module": "filter", "config": {"where": {"$var": "w"}}}],
+    "queues": [{"from": "b", "to": "d"}, {"from": "d", "to": "b"},
+    {"from": "a", "to": "e"}]}`).flow;
+  expect(
+    check(flow, BUILT_IN).map((found) => `${found.module ?? found.queue} ${told(found)}`),
+  ).toMatchInlineSnapshot(`
+    [
+      "2 queue: no module named \`e\` (did you mean \`a\`?)",
+      "c output \`out\` goes nowhere (attach it to a module, for example \`collect\` or \`save\`)",
+      "c no input is attached (attach at least one)",
+      "0 the flow has a cycle through b, d (remove one of the queues between them)",
+      "1 the flow has a cycle through b, d (remove one of the queues between them)",
+      "a no module named \`scna\` (did you mean \`scan\`?)",
+      "b "ten" is not a whole number",
+      "b no option named \`of\` (known: rows, offset)",
+      "b \`limit\` cannot have 3 instances (leave out count)",
+      "d no variable named \`w\` (there is no variable yet)",
+    ]
+  `);
+});
+
+test("a module is spliced into a queue, whose kind stays with its consumer", () => {
+  let flow = chain("scan", "count");
+  flow = { ...flow, queues: [{ ...newQueue("scan_1", "count_1"), queue: "broadcast", output: 0 }] };
+  const { flow: placed, id } = place(flow, "filter");
+  const spliced = splice(placed, BUILT_IN, 0, id);
+  expect(spliced.queues).toMatchObject([
+    { from: "scan_1", output: 0, to: "filter_1" },
+    { from: "filter_1", to: "count_1", queue: "broadcast" },
+  ]);
+  expect(spliced.queues[0]?.queue).toBeUndefined();
+  expect(reason(() => splice(place(flow, "scan").flow, BUILT_IN, 0, "scan_2"))).toContain(
+    "no inputs",
+  );
+});
+
+test("renaming a module takes its queues and its place along", () => {
+  const flow = withPositions(chain("scan", "count"), new Map([["scan_1", { x: 5, y: 6 }]]));
+  const renamed = rename(flow, "scan_1", "source");
+  expect(renamed.queues[0]?.from).toBe("source");
+  expect(positionsOf(renamed).get("source")).toEqual({ x: 5, y: 6 });
+  expect(reason(() => rename(renamed, "source", "count_1"))).toContain("two modules have the id");
+  expect(positionsOf(removeModules(renamed, new Set(["source"]))).size).toBe(0);
+});
+
+test("an option is bound to a variable, which can be renamed and taken away", () => {
+  const { flow } = place(newFlow(), "scan", { config: new Map([["path", "a.csv"]]) });
+  const bound = bind(flow, "scan_1", "path", "from");
+  expect(bound.variables.get("from")?.default).toBe("a.csv");
+  const renamed = renameVariable(bound, "from", "source");
+  expect(usesOf(renamed, "source")).toEqual([{ module: "scan_1", option: "path" }]);
+  expect(moduleOf(removeVariable(renamed, "source"), "scan_1")?.config.get("path")).toBe("a.csv");
+  expect(moduleOf(unbind(renamed, "scan_1", "path"), "scan_1")?.config.get("path")).toBe("a.csv");
+  const empty = setVariable(renamed, "source", { default: undefined });
+  expect(reason(() => removeVariable(empty, "source"))).toContain("has no default to leave there");
+});
+
+test("a variable's default must do for the options that are bound to it", () => {
+  const { flow } = place(newFlow(), "limit", { config: new Map([["rows", 5]]) });
+  const bound = setVariable(bind(flow, "limit_1", "rows", "most"), "most", { default: "many" });
+  expect(check(bound, BUILT_IN).map(({ message }) => message)).toContain(
+    '"many" is not a whole number',
+  );
+});
+
+test("count and per_worker take each other's place", () => {
+  const flow = setInstances(chain("scan"), "scan_1", { count: 4 });
+  expect(setInstances(flow, "scan_1", { per_worker: 2 }).modules[0]).toMatchObject({
+    count: undefined,
+    per_worker: 2,
+  });
+  expect(setInstances(flow, "scan_1", { workers: ["gpu"] }).modules[0]?.count).toBe(4);
+});
+
+test("parts of a flow are copied as text and pasted beside", () => {
+  const flow = bind(chain("scan", "filter", "count"), "filter_1", "where", "condition");
+  const text = copy(flow, new Set(["scan_1", "filter_1"]));
+  const { flow: pasted, ids } = paste(flow, BUILT_IN, text, { x: 20, y: 20 });
+  expect([...ids]).toEqual(["scan_2", "filter_2"]);
+  expect(pasted.queues.at(-1)).toMatchObject({ from: "scan_2", to: "filter_2" });
+  const python = paste(newFlow(), BUILT_IN, writePython(flow, BUILT_IN), { x: 0, y: 0 }).flow;
+  expect(sameJson(toJson(python).get("modules"), toJson(flow).get("modules"))).toBe(true);
+  expect(reason(() => paste(flow, BUILT_IN, "hello world", { x: 0, y: 0 }))).toContain("no flow");
+});
+
+test("ten thousand modules open, are checked, and are written as code", () => {
+  const modules = Array.from({ length: 10_000 }, (_, i) => `{"id": "m${i}", "module": "count"}`);
+  const queues = modules.slice(1).map((_, i) => `{"from": "m${i}", "to": "m${i + 1}"}`);
+  const text = `{"euphrates": 1, "name": "x", "modules": [${modules}], "queues": [${queues}]}`;
+  const { flow, problems } = open(text);
+  expect(problems).toEqual([]);
+  expect(check(flow, BUILT_IN).length).toBe(2);
+  expect(writePython(flow, BUILT_IN).split("\n").length).toBeGreaterThan(20_000);
+});
+
+test("sizes are read as they are written", () => {
+  const sizes = ["1000", "64MB", "1.5GiB", "8 mib", "1e9x", "", "0", "-1", "1i"];
+  expect(sizes.map(bytesOf)).toEqual([
+    1000,
+    64_000_000,
+    1_610_612_736,
+    8_388_608,
+    ...Array(5).fill(undefined),
+  ]);
+  forSeeds(200, (random) => {
+    const bytes = 1 + random.below(2 ** random.below(45));
+    expect(bytesOf(sizeText(bytes))).toBe(bytes);
+  });
+  expect([8 << 20, 1_500_000, 1001, 2_000_000_000].map(sizeText)).toEqual([
+    "8MiB",
+    "1500KB",
+    "1001",
+    "2GB",
+  ]);
+});
+
+test("a near name is suggested and a far one is not", () => {
+  const names = ["filter", "sort", "sample"];
+  expect(didYouMean("filtr", names)).toBe("filter");
+  expect(didYouMean("SROT", names)).toBe("sort");
+  expect(didYouMean("parquet", names)).toBeUndefined();
+});
