@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use euphrates_flow::check::{Checked, check};
 use euphrates_flow::metrics::{InstanceMetrics, State};
 use euphrates_flow::perturbation::Workers;
+use euphrates_flow::tap::Tap;
 use euphrates_flow::{
     Cancel, Document, Error, Kind, NoExchange, Perturbation, Registry, Result, Setup,
 };
@@ -23,6 +24,7 @@ use crate::cluster::attempt::Attempt;
 use crate::cluster::{self, Cluster};
 use crate::commons::Here;
 use crate::division;
+use crate::live::{self, Lately, Live};
 use crate::machine;
 use crate::perturb::Perturber;
 use crate::placement::{self, Member, Placement};
@@ -30,7 +32,7 @@ use crate::progress::{Pace, Progress};
 use crate::recovery::Again;
 use crate::report::Report;
 use crate::resume::{Left, Notebook};
-use crate::slowness::Slowness;
+use crate::slowness::{self, HistoryReport, Slowness};
 use crate::watch::Watch;
 use crate::worker::{self, Ended, OnEnded, Resources, Worker};
 
@@ -94,7 +96,7 @@ pub fn prepare(document: &Document, registry: &Registry, options: &Options) -> R
 }
 
 /// The names of so many workers of one process.
-fn names(workers: usize) -> Vec<String> {
+pub(crate) fn names(workers: usize) -> Vec<String> {
     (0..workers).map(|number| format!("w{number}")).collect()
 }
 
@@ -155,7 +157,7 @@ fn start_here(flow: Checked, options: &Options) -> Result<Running> {
     perturber.on_look(0);
     let (tell, ended) = channel();
     let on_ended: OnEnded = Arc::new(move |end| drop(tell.send(end)));
-    let prepared = worker::prepare(&flow, &resources, &perturber, began);
+    let prepared = worker::prepare(&flow, &resources, &mut perturber, began);
     let started = prepared.and_then(|prepared| prepared.start(&cancel, on_ended));
     let started = started.and_then(|worker| {
         let watch = Watch::start(&flow, &worker, perturber, (&home, began), None)?;
@@ -245,6 +247,7 @@ pub struct Running {
     pub(crate) made_before: Vec<String>,
     pub(crate) began: Instant,
     pub(crate) pace: Mutex<Pace>,
+    pub(crate) lately: Mutex<Lately>,
     /// The first failure that was not the echo of another.
     pub(crate) failure: Option<Error>,
     pub(crate) outcome: Option<f64>,
@@ -274,6 +277,7 @@ impl Running {
             made_before: vec![],
             began,
             pace: Mutex::default(),
+            lately: Mutex::default(),
             failure: None,
             outcome: None,
             stall: StallWatch::default(),
@@ -299,6 +303,41 @@ impl Running {
         let elsewhere = |edge| attempt.map_or(0, |attempt| attempt.waiting_bytes(edge));
         let instances = (&self.worker, &elsewhere as &dyn Fn(usize) -> i64);
         Progress::read(&self.flow, instances, slow, self.began.elapsed(), &mut pace)
+    }
+
+    /// How all of it goes at this moment, in detail.
+    pub fn live(&self) -> Live {
+        let mut lately = self.lately.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        live::read(self, &mut lately)
+    }
+
+    /// What instances and disks have done so far.
+    pub fn history(&self) -> HistoryReport {
+        let history = |watch: &Watch| watch.so_far(|seen| slowness::history(&self.flow, seen));
+        self.watch.as_ref().map(history).unwrap_or_default()
+    }
+
+    /// The tap of a queue, by its position in the checked flow: it sees what is taken from the
+    /// queue in this process.
+    pub fn tap(&self, edge: usize) -> Option<&Arc<Tap>> {
+        self.worker.taps.get(edge)
+    }
+
+    /// Does this to the flow besides what is done to it already; times count from now.
+    pub fn perturb(&mut self, list: &[Perturbation]) -> Result<()> {
+        let Some(watch) = &self.watch else { return Ok(()) };
+        let list = watch.perturb(list, &self.flow)?;
+        if let Some(attempt) = &self.deployment.attempt {
+            attempt.perturb(Some(&list));
+        }
+        self.perturbations.extend(list);
+        Ok(())
+    }
+
+    /// Does nothing to the flow any more.
+    pub fn unperturb(&self) {
+        self.watch.iter().for_each(Watch::unperturb);
+        self.deployment.attempt.iter().for_each(|attempt| attempt.perturb(None));
     }
 
     /// Stops the flow; `wait` will return `Interrupted`, and no output will appear.

@@ -1,14 +1,16 @@
 //! Puts perturbations upon a running flow: brakes on instances, holds on disks, memory taken.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
-use euphrates_flow::brake::Brake;
+use euphrates_flow::brake::{Brake, Lever};
 use euphrates_flow::check::Checked;
 use euphrates_flow::perturbation::{Perturbations, Workers};
 use euphrates_flow::{Error, Perturbation, Result};
 use euphrates_io::disk::{Disk, named_disk, named_disks};
-use euphrates_policy::throttle::{Pattern, Throttle, held_rate};
+use euphrates_policy::throttle::{Pattern, Slowing, held_rate};
 
 use crate::machine;
 
@@ -18,9 +20,17 @@ const CHUNK_BYTES: usize = 64 << 20;
 /// What is done to one flow. What it holds, it lets go when it is dropped.
 #[derive(Default)]
 pub(crate) struct Perturber {
-    all: Perturbations,
+    slowings: BTreeMap<(usize, usize), Vec<Slowing>>,
+    /// Of the instances that are here.
+    levers: BTreeMap<(usize, usize), Arc<Lever>>,
     disks: Vec<HeldDisk>,
     memory: Vec<Hog>,
+    /// The names of the flow's workers, and which instance is where.
+    names: Vec<String>,
+    of: Vec<Vec<usize>>,
+    home: PathBuf,
+    /// Memory is held by one of several processes alone.
+    keeps_memory: bool,
 }
 
 struct HeldDisk {
@@ -42,37 +52,10 @@ impl Perturber {
         workers: Workers<'_>,
         home: &Path,
     ) -> Result<Perturber> {
-        if list.is_empty() {
-            return Ok(Perturber::default());
-        }
-        let names: Vec<String> = named_disks(home)?.into_iter().map(|disk| disk.name).collect();
-        let all = Perturbations::new(list, flow, &workers, &names)?;
-        let mut disks: Vec<HeldDisk> = vec![];
-        for (name, pattern, rate) in &all.disks {
-            match disks.iter_mut().find(|held| held.disk.name() == name) {
-                Some(held) => held.holds.push((*pattern, *rate)),
-                None => {
-                    let disk = named_disk(home, Some(name))?;
-                    disks.push(HeldDisk { disk, holds: vec![(*pattern, *rate)] });
-                }
-            }
-        }
-        let wanted: u64 = all.memory.iter().map(|(_, bytes)| bytes).sum();
-        let available = machine::memory_available_bytes();
-        if wanted > available {
-            let message = format!("{wanted} bytes of memory are to be held, {available} are there");
-            return Err(Error::usage(message).remedy("hold less"));
-        }
-        let hog = |(pattern, bytes): &(Pattern, u64)| Hog {
-            pattern: *pattern,
-            bytes: *bytes as usize,
-            chunks: vec![],
-        };
-        let memory = all.memory.iter().map(hog).collect();
-        Ok(Perturber { all, disks, memory })
+        Perturber::of_part(list, flow, workers, home, 0)
     }
 
-    /// The same for one of several processes. Memory is held by the first alone.
+    /// The same for one of several processes.
     pub fn of_part(
         list: &[Perturbation],
         flow: &Checked,
@@ -80,17 +63,80 @@ impl Perturber {
         home: &Path,
         me: usize,
     ) -> Result<Perturber> {
-        let mut perturber = Perturber::new(list, flow, workers, home)?;
-        if me != 0 {
-            perturber.memory.clear();
-        }
+        let mut perturber = Perturber {
+            names: workers.names.to_vec(),
+            of: workers.of.to_vec(),
+            home: home.to_path_buf(),
+            keeps_memory: me == 0,
+            ..Perturber::default()
+        };
+        perturber.add(list, flow)?;
         Ok(perturber)
     }
 
-    /// The brake of an instance, if it has one; `epoch` is the start of the flow.
-    pub fn brake(&self, node: usize, instance: usize, epoch: Instant) -> Option<Brake> {
-        let slowings = self.all.slowings.get(&(node, instance))?;
-        Some(Brake::new(Throttle::new(slowings.clone()), epoch, machine::thread_delay))
+    /// These come to what is done already; or none of them, if one is wrong.
+    pub fn add(&mut self, list: &[Perturbation], flow: &Checked) -> Result<()> {
+        if list.is_empty() {
+            return Ok(());
+        }
+        let known = named_disks(&self.home)?.into_iter().map(|disk| disk.name);
+        let known: Vec<String> = known.collect();
+        let workers = Workers { names: &self.names, of: &self.of };
+        let all = Perturbations::new(list, flow, &workers, &known)?;
+        let wanted: u64 = all.memory.iter().map(|(_, bytes)| bytes).sum();
+        let available = machine::memory_available_bytes();
+        if wanted > available {
+            let message = format!("{wanted} bytes of memory are to be held, {available} are there");
+            return Err(Error::usage(message).remedy("hold less"));
+        }
+        for (name, pattern, rate) in &all.disks {
+            let held = self.disks.iter_mut().find(|held| held.disk.name() == name);
+            match held {
+                Some(held) => held.holds.push((*pattern, *rate)),
+                None => {
+                    let disk = named_disk(&self.home, Some(name))?;
+                    self.disks.push(HeldDisk { disk, holds: vec![(*pattern, *rate)] });
+                }
+            }
+        }
+        let hog = |(pattern, bytes): &(Pattern, u64)| Hog {
+            pattern: *pattern,
+            bytes: *bytes as usize,
+            chunks: vec![],
+        };
+        self.memory.extend(all.memory.iter().filter(|_| self.keeps_memory).map(hog));
+        for (instance, slowings) in all.slowings {
+            let those = self.slowings.entry(instance).or_default();
+            those.extend(slowings);
+            if let Some(lever) = self.levers.get(&instance) {
+                lever.set(those.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of the flow's workers, and which instance is where.
+    pub fn workers(&self) -> (Vec<String>, Vec<Vec<usize>>) {
+        (self.names.clone(), self.of.clone())
+    }
+
+    /// Nothing is done any more.
+    pub fn clear(&mut self) {
+        for instance in std::mem::take(&mut self.slowings).keys() {
+            if let Some(lever) = self.levers.get(instance) {
+                lever.set(vec![]);
+            }
+        }
+        (self.disks, self.memory) = (vec![], vec![]);
+    }
+
+    /// The brake of an instance that is here; `epoch` is the start of the flow.
+    pub fn brake(&mut self, node: usize, instance: usize, epoch: Instant) -> Brake {
+        let lever = self.levers.entry((node, instance)).or_default();
+        if let Some(slowings) = self.slowings.get(&(node, instance)) {
+            lever.set(slowings.clone());
+        }
+        Brake::new(lever.clone(), epoch, machine::thread_delay)
     }
 
     /// Does what is to be done to disks and memory at this time of the flow.
@@ -100,6 +146,15 @@ impl Perturber {
         }
         self.memory.iter_mut().for_each(|hog| hog.on_look(now_ns));
     }
+}
+
+/// The same perturbations, with times that count from this time of the flow on.
+pub(crate) fn from_now(list: &[Perturbation], seconds: f64) -> Vec<Perturbation> {
+    let shifted = |one: &Perturbation| {
+        let after = Some(one.after.unwrap_or(0.0) + seconds);
+        Perturbation { after, ..one.clone() }
+    };
+    list.iter().map(shifted).collect()
 }
 
 impl Hog {
@@ -118,8 +173,8 @@ impl Hog {
     }
 }
 
-impl Drop for Perturber {
+impl Drop for HeldDisk {
     fn drop(&mut self) {
-        self.disks.iter().for_each(|held| held.disk.hold(None));
+        self.disk.hold(None);
     }
 }

@@ -247,7 +247,8 @@ fn disks(seen: &Watcher) -> Vec<DiskReport> {
     disks
 }
 
-fn history(flow: &Checked, seen: &Watcher) -> HistoryReport {
+/// What instances and disks have done so far, in a bounded number of points.
+pub(crate) fn history(flow: &Checked, seen: &Watcher) -> HistoryReport {
     let group = seen.history.walls_ns.len().div_ceil(POINTS_MAX).max(1);
     let walls: Vec<f64> = seen
         .history

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::InstanceMetrics;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Perturbation, Result};
 use euphrates_io::disk::{DiskCounts, Moved, disk_counts, named_disks};
 use euphrates_policy::health::{Facts, Health, LOOK_NS, Spell};
 use euphrates_policy::ideal::Step;
 
 use crate::history::{History, Look};
 use crate::machine;
-use crate::perturb::Perturber;
+use crate::perturb::{Perturber, from_now};
 use crate::processors::{ProcessClock, Processors};
 use crate::worker::Worker;
 
@@ -135,6 +135,39 @@ impl Watch {
         let slow = slow.filter(|(_, factor)| factor.is_none_or(|factor| factor > TOLD_MIN));
         slow.map(|(spell, factor)| SlowNow { name: watcher.name(spell.component), factor })
             .collect()
+    }
+
+    /// Every disk that has moved something: its name, and how long it has been busy.
+    pub fn disks(&self) -> Vec<(String, Duration)> {
+        let watcher = self.shared.lock();
+        let disks = watcher.components.iter().zip(&watcher.facts).enumerate();
+        let disk = |(at, (component, facts)): (usize, (&Component, &Facts))| match component {
+            Component::Instance(..) => None,
+            Component::Disk { .. } => Some((watcher.name(at), Duration::from_nanos(facts.busy_ns))),
+        };
+        disks.filter_map(disk).collect()
+    }
+
+    /// The names of the flow's workers, and by module and instance which of them it is at.
+    pub fn workers(&self) -> (Vec<String>, Vec<Vec<usize>>) {
+        self.shared.lock().perturber.workers()
+    }
+
+    /// What is made of all that has been seen so far.
+    pub fn so_far<T>(&self, tell: impl FnOnce(&Watcher) -> T) -> T {
+        tell(&self.shared.lock())
+    }
+
+    /// Does this to the flow from now on, besides what is done to it already. Says when that was.
+    pub fn perturb(&self, list: &[Perturbation], flow: &Checked) -> Result<Vec<Perturbation>> {
+        let mut watcher = self.shared.lock();
+        let list = from_now(list, watcher.epoch.elapsed().as_secs_f64());
+        watcher.perturber.add(&list, flow).map(|()| list)
+    }
+
+    /// Does nothing to it any more.
+    pub fn unperturb(&self) {
+        self.shared.lock().perturber.clear();
     }
 
     /// Looks once more and ends; what was seen, and all spells of slowness.

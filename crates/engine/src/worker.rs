@@ -10,6 +10,7 @@ use std::time::Instant;
 use euphrates_flow::check::{Checked, CheckedEdge, Unit};
 use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::ports::{Consumer, Input, Output, Producer};
+use euphrates_flow::tap::Tap;
 use euphrates_flow::{
     Cancel, Error, Kind, Module, Parcel, Ports, QueueKind, Result, RunIndex, Setup,
 };
@@ -112,6 +113,8 @@ pub struct Worker {
     pub instances: Vec<Instances>,
     /// Per edge of the flow, the queues made for it.
     pub queues: Vec<Vec<Queue>>,
+    /// Per edge of the flow, what goes through it to consumers that are here.
+    pub taps: Vec<Arc<Tap>>,
     /// Instances that have not been heard of.
     pub left: usize,
     /// The threads.
@@ -123,6 +126,7 @@ pub struct Prepared {
     instances: Vec<Instances>,
     /// Per edge of the flow.
     pub queues: Vec<Vec<Queue>>,
+    taps: Vec<Arc<Tap>>,
     /// Per module, if its instances ask each other across processes.
     pub exchanges: Vec<Option<Arc<ModuleExchange>>>,
     ready: Vec<Ready>,
@@ -132,7 +136,7 @@ pub struct Prepared {
 pub fn prepare(
     flow: &Checked,
     resources: &Resources,
-    perturber: &Perturber,
+    perturber: &mut Perturber,
     epoch: Instant,
 ) -> Result<Prepared> {
     let placement = &resources.placement;
@@ -144,6 +148,7 @@ pub fn prepare(
     let edges = flow.edges.iter().zip(&numbers);
     let queue = |(edge, first): (_, &u32)| connect(flow, edge, *first, &setups, resources);
     let queues: Vec<_> = edges.map(queue).collect();
+    let taps: Vec<Arc<Tap>> = flow.edges.iter().map(|_| Arc::default()).collect();
     let mut instances = Vec::new();
     let mut ready: Vec<Ready> = Vec::new();
     for (node, checked) in flow.nodes.iter().enumerate() {
@@ -160,14 +165,13 @@ pub fn prepare(
             let module = checked.placed.clone().instance(&setup).map_err(place)?;
             let name = format!("{}.{instance}", checked.id);
             let mut ports = ports(flow, node, instance, &queues, metrics.clone(), setup);
-            if let Some(brake) = perturber.brake(node, instance, epoch) {
-                ports.slow_by(brake);
-            }
+            ports.slow_by(perturber.brake(node, instance, epoch));
+            ports.tap(own_taps(flow, node, &taps));
             ready.push(Ready { name, instance: (node, instance), module, ports, metrics });
         }
         instances.push(Instances { metrics });
     }
-    Ok(Prepared { instances, queues, exchanges, ready })
+    Ok(Prepared { instances, queues, taps, exchanges, ready })
 }
 
 impl Prepared {
@@ -178,11 +182,11 @@ impl Prepared {
 
     /// Sets it going. The end of every instance is told.
     pub fn start(self, cancel: &Arc<Cancel>, tell: OnEnded) -> Result<Worker> {
-        let Prepared { instances, queues, ready, .. } = self;
+        let Prepared { instances, queues, taps, ready, .. } = self;
         let left = ready.len();
         let spawn = |ready: Ready| spawn(ready, tell.clone(), cancel.clone());
         let threads = ready.into_iter().map(spawn).collect::<Result<_>>()?;
-        Ok(Worker { instances, queues, left, threads })
+        Ok(Worker { instances, queues, taps, left, threads })
     }
 }
 
@@ -432,6 +436,13 @@ fn ports(
     let inputs = checked.inputs.iter().enumerate().map(input).collect();
     let outputs = checked.outputs.iter().enumerate().map(output).collect();
     Ports::new(inputs, outputs, checked.keeps_runs, metrics, setup)
+}
+
+/// Those of a module's inputs.
+fn own_taps(flow: &Checked, node: usize, taps: &[Arc<Tap>]) -> Vec<Arc<Tap>> {
+    let tap = |port| flow.edges.iter().position(|edge| edge.to == (node, port));
+    let inputs = 0..flow.nodes[node].inputs.len();
+    inputs.filter_map(tap).map(|edge| taps[edge].clone()).collect()
 }
 
 /// The producer's end of a broadcast: every consumer gets every batch. Consumers that are done are

@@ -5,9 +5,11 @@
 //! outside it is busy all this time, and slow. What it waited for a processor meanwhile was no
 //! work, or a busy machine would make it slower than it is meant to be.
 
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use euphrates_policy::throttle::Throttle;
+use euphrates_policy::throttle::{Slowing, Throttle};
 
 use crate::error::Result;
 use crate::setup::Cancel;
@@ -15,10 +17,34 @@ use crate::setup::Cancel;
 /// How long the end of a flow may take to be noticed by a thread that nobody wakes.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// What an instance is slowed by; it can be changed while the instance runs.
+#[derive(Debug, Default)]
+pub struct Lever {
+    /// How often it was changed: 0 for never, so that who is not slowed looks at this alone.
+    changes: AtomicU64,
+    slowings: Mutex<Vec<Slowing>>,
+}
+
+impl Lever {
+    /// From now on it is these.
+    pub fn set(&self, slowings: Vec<Slowing>) {
+        *self.slowings.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = slowings;
+        self.changes.fetch_add(1, SeqCst);
+    }
+
+    fn throttle(&self) -> Option<Throttle> {
+        let slowings = self.slowings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        (!slowings.is_empty()).then(|| Throttle::new(slowings.clone()))
+    }
+}
+
 /// What slows one instance.
 #[derive(Clone, Debug)]
 pub struct Brake {
-    throttle: Throttle,
+    lever: Arc<Lever>,
+    changes: u64,
+    /// Nothing, if the lever has none.
+    throttle: Option<Throttle>,
     /// The start of the flow, from which the throttle counts.
     epoch: Instant,
     /// When the module was last let go on, and how long it had waited aside of the ports then.
@@ -32,13 +58,17 @@ pub struct Brake {
 impl Brake {
     /// A brake for an instance of a flow that started at this time. `delay` says how long the
     /// calling thread has ever waited for a processor.
-    pub fn new(throttle: Throttle, epoch: Instant, delay: fn() -> Duration) -> Brake {
+    pub fn new(lever: Arc<Lever>, epoch: Instant, delay: fn() -> Duration) -> Brake {
         let (free_since, zero) = (Instant::now(), Duration::ZERO);
-        Brake { throttle, epoch, free_since, aside: zero, delay, delayed: zero }
+        let (changes, throttle) = (lever.changes.load(SeqCst), lever.throttle());
+        Brake { lever, changes, throttle, epoch, free_since, aside: zero, delay, delayed: zero }
     }
 
     /// Before a call of the ports. `aside` is what the instance has ever waited outside of them.
     pub(crate) fn stand_still(&mut self, aside: Duration, cancel: &Cancel) -> Result<()> {
+        if self.is_changed(aside) || self.throttle.is_none() {
+            return Ok(());
+        }
         let now = Instant::now();
         let delayed = (self.delay)().saturating_sub(self.delayed);
         let waited = aside.saturating_sub(self.aside) + delayed;
@@ -50,12 +80,30 @@ impl Brake {
 
     /// After a call of the ports: the module goes on, unless it is paused.
     pub(crate) fn let_go(&mut self, cancel: &Cancel) -> Result<()> {
+        if self.throttle.is_none() {
+            return Ok(());
+        }
         self.hold(Instant::now(), Duration::ZERO, cancel)
     }
 
+    /// Whether it is slowed by something else since the last call. What was done before that is not
+    /// made up for.
+    fn is_changed(&mut self, aside: Duration) -> bool {
+        let changes = self.lever.changes.load(SeqCst);
+        if changes == self.changes {
+            return false;
+        }
+        self.changes = changes;
+        self.throttle = self.lever.throttle();
+        (self.free_since, self.delayed) = (Instant::now(), (self.delay)());
+        self.aside = aside;
+        true
+    }
+
     fn hold(&mut self, now: Instant, busy: Duration, cancel: &Cancel) -> Result<()> {
+        let Some(throttle) = &mut self.throttle else { return Ok(()) };
         let since_epoch = now.saturating_duration_since(self.epoch);
-        let until = self.throttle.on_busy(since_epoch.as_nanos() as u64, busy.as_nanos() as u64);
+        let until = throttle.on_busy(since_epoch.as_nanos() as u64, busy.as_nanos() as u64);
         let until = self.epoch + Duration::from_nanos(until);
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -64,6 +112,10 @@ impl Brake {
                 return Ok(());
             }
             cancel.check()?;
+            if self.lever.changes.load(SeqCst) != self.changes {
+                // Whoever is let go need not wait for the end of what slowed it.
+                return Ok(());
+            }
             std::thread::park_timeout(left.min(LOOK));
         }
     }
@@ -71,7 +123,7 @@ impl Brake {
 
 #[cfg(test)]
 mod tests {
-    use euphrates_policy::throttle::{Pattern, Slowing};
+    use euphrates_policy::throttle::Pattern;
 
     use super::*;
 
@@ -80,13 +132,35 @@ mod tests {
     /// How long the thread stands still after work of which a part was waiting for a processor.
     fn stands_still(delay: fn() -> Duration) -> Duration {
         let pattern = Pattern { after_ns: 0, lasts_ns: None, every_ns: None };
-        let throttle = Throttle::new(vec![Slowing { pattern, left: 0.25 }]);
-        let (mut brake, cancel) = (Brake::new(throttle, Instant::now(), delay), Cancel::default());
+        let lever = Arc::new(Lever::default());
+        lever.set(vec![Slowing { pattern, left: 0.25 }]);
+        let (mut brake, cancel) = (Brake::new(lever, Instant::now(), delay), Cancel::default());
         brake.let_go(&cancel).unwrap();
         std::thread::sleep(WORK);
         let begun = Instant::now();
         brake.stand_still(Duration::ZERO, &cancel).unwrap();
         begun.elapsed()
+    }
+
+    #[test]
+    fn what_slows_an_instance_can_be_changed_while_it_runs() {
+        let pattern = Pattern { after_ns: 0, lasts_ns: None, every_ns: None };
+        let (lever, cancel) = (Arc::new(Lever::default()), Cancel::default());
+        let mut brake = Brake::new(lever.clone(), Instant::now(), || Duration::ZERO);
+        let mut pass = || {
+            let begun = Instant::now();
+            std::thread::sleep(WORK);
+            brake.stand_still(Duration::ZERO, &cancel).unwrap();
+            brake.let_go(&cancel).unwrap();
+            begun.elapsed()
+        };
+        pass();
+        lever.set(vec![Slowing { pattern, left: 0.1 }]);
+        // Work that was begun before is not made up for.
+        pass();
+        assert!(pass() >= 10 * WORK);
+        lever.set(vec![]);
+        assert!(pass() < 10 * WORK && pass() < 10 * WORK);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod decide;
 mod facts;
 mod spell;
+mod survey;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use crate::ports::PortRef;
 use crate::spec::{ModuleSpec, Order, PortNames, Registry, Shape};
 
 pub use facts::Facts;
+pub use survey::{Problem, Survey, survey};
 
 /// The bytes a queue holds unless the flow says otherwise: a few batches for each side, few enough
 /// to stay in cache.
@@ -341,22 +343,29 @@ impl<'a> Graph<'a> {
 
     /// Kahn's algorithm, stable in the order of placement; what is left over is a cycle.
     fn producers_first(&self) -> Result<Vec<&'a Node>> {
+        let (order, left) = self.sorted();
+        if left.is_empty() { Ok(order) } else { Err(cycle(&left)) }
+    }
+
+    /// The modules, producers first, and those that a cycle keeps from having their turn.
+    fn sorted(&self) -> (Vec<&'a Node>, Vec<&'a Node>) {
         let mut left: Vec<&Node> = self.document.modules.iter().collect();
         let mut order: Vec<&Node> = Vec::new();
-        while !left.is_empty() {
-            let fed = |node: &&Node| {
-                let mut feeds = self.document.queues.iter().filter(|edge| edge.to == node.id);
-                feeds.all(|edge| order.iter().any(|done| done.id == edge.from))
-            };
-            let Some(next) = left.iter().position(fed) else {
-                let ids: Vec<_> = left.iter().map(|node| node.id.as_str()).collect();
-                let message = format!("the flow has a cycle through {}", ids.join(", "));
-                return Err(Error::usage(message).remedy("remove one of the queues between them"));
-            };
+        let fed = |node: &&Node, order: &[&Node]| {
+            let mut feeds = self.document.queues.iter().filter(|edge| edge.to == node.id);
+            feeds.all(|edge| order.iter().any(|done| done.id == edge.from))
+        };
+        while let Some(next) = left.iter().position(|node| fed(node, &order)) {
             order.push(left.remove(next));
         }
-        Ok(order)
+        (order, left)
     }
+}
+
+fn cycle(left: &[&Node]) -> Error {
+    let ids: Vec<_> = left.iter().map(|node| node.id.as_str()).collect();
+    let message = format!("the flow has a cycle through {}", ids.join(", "));
+    Error::usage(message).remedy("remove one of the queues between them")
 }
 
 fn settle(

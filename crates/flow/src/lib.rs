@@ -15,6 +15,7 @@ pub mod ports;
 pub mod setup;
 pub mod size;
 pub mod spec;
+pub mod tap;
 
 pub use batch::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, batch_bytes, batch_rows, split_batch};
 pub use document::{Document, QueueKind};

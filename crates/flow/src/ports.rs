@@ -14,6 +14,7 @@ use crate::error::{Error, Result, unknown};
 use crate::metrics::{InstanceMetrics, State};
 use crate::partitioned::Partition;
 use crate::setup::Setup;
+use crate::tap::Tap;
 
 /// The number of a run in its stream: dense, from 0.
 pub type RunIndex = u64;
@@ -115,6 +116,8 @@ pub struct Output {
 pub struct Ports {
     inputs: Vec<Box<dyn Consumer>>,
     input_names: Vec<String>,
+    /// What comes in is told here, per input, if anybody wants to know.
+    taps: Vec<Arc<Tap>>,
     outputs: Vec<Box<dyn Producer>>,
     output_names: Vec<String>,
     /// The run each output is in.
@@ -146,6 +149,7 @@ impl Ports {
         Ports {
             inputs,
             input_names,
+            taps: vec![],
             outputs,
             output_names,
             runs,
@@ -160,6 +164,11 @@ impl Ports {
     /// Makes the instance slow: what it does between two calls takes longer from now on.
     pub fn slow_by(&mut self, brake: Brake) {
         self.brake = Some(brake);
+    }
+
+    /// Tells of what comes in at each input from now on.
+    pub fn tap(&mut self, taps: Vec<Arc<Tap>>) {
+        self.taps = taps;
     }
 
     /// The module has returned: what it did last is made up for.
@@ -313,6 +322,7 @@ impl Ports {
         Ports {
             inputs: std::mem::take(&mut self.inputs),
             input_names: std::mem::take(&mut self.input_names),
+            taps: std::mem::take(&mut self.taps),
             outputs: vec![],
             output_names: vec![],
             runs: vec![],
@@ -361,7 +371,12 @@ impl Ports {
         };
         self.let_go()?;
         match &taken {
-            Taken::Batch(parcel) => self.metrics.got(parcel.batch.num_rows(), parcel.bytes),
+            Taken::Batch(parcel) => {
+                self.metrics.got(parcel.batch.num_rows(), parcel.bytes);
+                if let Some(tap) = self.taps.get(input) {
+                    tap.passed(&parcel.batch, parcel.bytes);
+                }
+            }
             // Whoever fails cancels before its queues end: a stream cut short is no whole one.
             Taken::End | Taken::RunEnd(_) => self.setup.cancel.check()?,
             Taken::Empty => {}

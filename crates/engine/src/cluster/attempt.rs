@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use arrow::buffer::Buffer;
 use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::InstanceMetrics;
-use euphrates_flow::{Cancel, Error, Kind, Result};
+use euphrates_flow::{Cancel, Error, Kind, Perturbation, Result};
 use euphrates_io::scratch;
 use euphrates_wire::lane::PATIENCE;
 use euphrates_wire::{Frame, Lane, Secret, dial};
@@ -275,6 +275,21 @@ impl Attempt {
         let looks = lock(&self.seen.looks);
         let known = looks.iter().filter_map(|(_, look)| look.as_ref());
         known.filter_map(|look| look.waiting_bytes.get(edge)).sum()
+    }
+
+    /// Rows and bytes that have come through an edge at other workers.
+    pub fn passed(&self, edge: usize) -> (u64, u64) {
+        let looks = lock(&self.seen.looks);
+        let known = looks.iter().filter_map(|(_, look)| look.as_ref()?.passed.get(edge));
+        known.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1))
+    }
+
+    /// All workers do this to the flow, or nothing any more.
+    pub fn perturb(&self, list: Option<&[Perturbation]>) {
+        self.ask_all(|_| match list {
+            Some(list) => Ask::Perturb { list: list.to_vec() },
+            None => Ask::Unperturb,
+        });
     }
 
     /// Asks what the workers have told last of their machines.

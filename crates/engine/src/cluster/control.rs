@@ -118,6 +118,13 @@ pub enum Ask {
     Connect,
     /// Go.
     Start,
+    /// Do this to the flow besides what is done to it already; times count from its start.
+    Perturb {
+        /// What.
+        list: Vec<Perturbation>,
+    },
+    /// Do nothing to it any more.
+    Unperturb,
     /// Stop; what was staged goes.
     Cancel,
     /// Make durable what was written, and say what has been staged.
@@ -229,6 +236,8 @@ pub struct Look {
     pub instances: Vec<(usize, usize, Told)>,
     /// Bytes that wait in each edge's queues, as far as this process knows.
     pub waiting_bytes: Vec<i64>,
+    /// Rows and bytes that have come through each edge's queues to consumers here.
+    pub passed: Vec<(u64, u64)>,
     /// What its processors did.
     pub clock: Option<ProcessClock>,
     /// What its disks did.

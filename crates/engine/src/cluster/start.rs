@@ -175,7 +175,7 @@ impl Starting<'_> {
         let list = &self.options.perturbations;
         let mut perturber = Perturber::of_part(list, flow, known, &home, placement.me)?;
         let resources = self.resources(&placement, &own, &run_id);
-        let prepared = worker::prepare(flow, &resources, &perturber, self.began)?;
+        let prepared = worker::prepare(flow, &resources, &mut perturber, self.began)?;
         own.dispatch.set(flow, &prepared);
         let (tell, ended) = channel();
         let on_ended: OnEnded = Arc::new(move |end| drop(tell.send(end)));

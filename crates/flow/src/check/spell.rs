@@ -16,7 +16,9 @@ pub(super) fn spell_out(
 ) -> Result<Document> {
     let mut spelled = document.clone();
     for node in &document.modules {
-        let Some((module, config)) = members[&node.id].placed.partitioner() else { continue };
+        // One that could not be placed has been told of already.
+        let Some(member) = members.get(&node.id) else { continue };
+        let Some((module, config)) = member.placed.partitioner() else { continue };
         let is_keyed = |edge: &Edge| members.get(&edge.from).is_some_and(Member::is_keyed);
         let mut feeds = document.queues.iter().filter(|edge| edge.to == node.id);
         if feeds.all(is_keyed) {

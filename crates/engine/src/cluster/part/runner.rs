@@ -124,7 +124,7 @@ impl Runner {
         self.perturber = Perturber::of_part(list, &flow, workers, home, placement.me)?;
         let resources = self.resources(&flow)?;
         pool().keep_at_most(memory::slabs_bytes_max(self.plan.memory_bytes));
-        let prepared = worker::prepare(&flow, &resources, &self.perturber, self.began)?;
+        let prepared = worker::prepare(&flow, &resources, &mut self.perturber, self.began)?;
         self.part.dispatch.set(&flow, &prepared);
         (self.flow, self.prepared) = (Some(flow), Some(prepared));
         Ok(())
@@ -202,6 +202,11 @@ impl Runner {
                 let started = self.start();
                 self.answer(started.map(|()| Outcome::default()));
             }
+            Ask::Perturb { list } => {
+                // The master has checked them against the same flow.
+                let _ = self.flow.as_ref().map(|flow| self.perturber.add(&list, flow));
+            }
+            Ask::Unperturb => self.perturber.clear(),
             Ask::Cancel => self.part.cancel.cancel(),
             Ask::Settle => {
                 let settled = self.settle();
@@ -282,6 +287,7 @@ impl Runner {
         }
         self.part.cpu.fetch_max(cpu.as_nanos() as u64, Relaxed);
         let waiting = |queues: &Vec<worker::Queue>| queues.iter().map(|queue| queue.fill().0).sum();
+        look.passed = worker.taps.iter().map(|tap| tap.counts()).collect();
         look.waiting_bytes = worker.queues.iter().map(waiting).collect();
         self.master.send(&Tell::Look(look), vec![]);
     }
