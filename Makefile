@@ -8,6 +8,12 @@ export CARGO_TERM_COLOR ?= auto
 SOURCES := $(shell find crates python/euphrates -name '*.rs' -o -name '*.py' -o -name '*.pyi') \
            $(wildcard crates/*/Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
 
+# The studio's page is part of the wheel, where there is Node to build it.
+PAGE_SOURCES := $(shell find studio/src studio/public -type f) $(wildcard studio/*.json studio/*.html studio/*.ts)
+ifneq ($(shell command -v npm),)
+PAGE := studio/dist/index.html
+endif
+
 .PHONY: torture help build demo test lint bench figures docs derive studio clean
 
 help:  ## List the targets
@@ -53,13 +59,16 @@ docs: build $(VENV)/.docs  ## Build the manual into site/
 derive: build  ## Write the derived files anew: stubs, reference pages
 	$(PY) -m euphrates._derive
 
-studio: studio/node_modules/.installed  ## Check, test and build the flow editor (needs Node)
-	cd studio && npm run lint && npm test && npm run build
+studio: studio/dist/index.html  ## Check, test and build the flow editor (needs Node)
+	cd studio && npm run lint && npm test
 	@if [ -n "$$EUPHRATES_CI" ] || command -v chromium > /dev/null; then cd studio && npm run browser; \
 	else echo 'there is no chromium: the tests in a browser are left out'; fi
 
 clean:  ## Remove everything that can be made again
 	rm -rf target $(VENV) site .cache studio/dist studio/node_modules
+
+studio/dist/index.html: studio/node_modules/.installed $(PAGE_SOURCES)
+	cd studio && npm run build > /dev/null
 
 studio/node_modules/.installed: studio/package-lock.json
 	cd studio && npm ci
@@ -69,9 +78,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -q --disable-pip-version-check 'maturin>=1.16,<2'
 
-$(VENV)/.built: $(VENV)/bin/python $(SOURCES)
+$(VENV)/.built: $(VENV)/bin/python $(SOURCES) $(PAGE)
 	@touch $@.begun
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
+	@$(if $(PAGE),,echo 'there is no Node: the studio will have no page')
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(if $(PAGE),,EUPHRATES_STUDIO=none) \
+		$(VENV)/bin/maturin develop --release --quiet
 	@mv $@.begun $@
 
 # Each group of tools is installed once, and again when its list changes.

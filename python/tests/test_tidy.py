@@ -20,7 +20,8 @@ ARROWS = {
     "wire": {"policy", "flow", "io"},
     "engine": {"policy", "flow", "io", "wire"},
     "modules": {"policy", "flow", "io"},
-    "cli": {"engine", "modules", "flow", "io", "sim"},
+    "server": {"engine", "flow"},
+    "cli": {"engine", "modules", "flow", "io", "server", "sim"},
     "py": {"cli", "engine", "modules", "flow", "io"},
 }
 LOCK = ROOT / "studio/package-lock.json"
@@ -74,6 +75,7 @@ def test_policy_has_no_dependencies_and_no_standard_library() -> None:
         (r"\bpyo3\b|\bPyO3\b", "crates/py"),
         (r"\bdatafusion_", "crates/modules/src/expression"),
         (r"\bclap::", "crates/cli"),
+        (r"\b(axum|hyper)::", "crates/server"),
     ],
 )
 def test_what_only_one_place_may_know(word: str, home: str) -> None:

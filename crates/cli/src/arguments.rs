@@ -72,6 +72,8 @@ pub enum Command {
     Modules(Modules),
     /// Ask a simulated cluster what the policies would do.
     Sim(Sim),
+    /// Draw flows, run them and see where they are slow, in the browser.
+    Studio(crate::studio::Studio),
     /// Be a worker: do what a master asks for, until it has gone.
     Worker(crate::worker::Worker),
     /// Keep a cluster: workers join it, and any number of programs run flows on it.
@@ -316,6 +318,12 @@ pub struct Run {
     /// What the flow may use.
     #[command(flatten)]
     pub resources: Resources,
+    /// Run for a studio: what is to be done is in this folder, and how it goes is told there
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    pub record: Option<PathBuf>,
+    /// With --record: it ends with this process, which started it
+    #[arg(long, value_name = "PID", hide = true, requires = "record")]
+    pub ends_with: Option<u32>,
 }
 
 /// `euphrates check`

@@ -16,6 +16,9 @@ use crate::{Host, print, rows, run as drive};
 
 /// `euphrates run`
 pub fn run(command: Run, log: Log, host: &dyn Host) -> Result<u8> {
+    if let Some(folder) = &command.record {
+        return drive::for_studio(folder, &command, host);
+    }
     let document = load(&command.flow, host)?;
     let options = Options {
         variables: variables(&command.params)?,

@@ -20,6 +20,7 @@ mod run;
 mod signals;
 mod sim;
 mod sort;
+mod studio;
 mod style;
 mod worker;
 
@@ -43,8 +44,12 @@ pub trait Host {
     /// The flow a Python file builds. If the document is kept beyond this process, it must not
     /// hold what lives in this process only.
     fn flow_of_python(&self, path: &Path, is_kept: bool) -> Result<Document>;
+    /// What starts this program once more, with a command behind it.
+    fn program(&self) -> Vec<OsString>;
     /// What starts a worker of this program.
-    fn worker_command(&self) -> Vec<OsString>;
+    fn worker_command(&self) -> Vec<OsString> {
+        self.program().into_iter().chain(["worker".into()]).collect()
+    }
     /// What it is started with in its environment, besides this program's.
     fn worker_environment(&self) -> Vec<(OsString, OsString)> {
         vec![]
@@ -72,9 +77,8 @@ impl Host for Bare {
             .remedy("install the wheel (`pip install euphrates`), or give the flow as JSON"))
     }
 
-    fn worker_command(&self) -> Vec<OsString> {
-        let program = std::env::current_exe().map_or("euphrates".into(), |path| path.into());
-        vec![program, "worker".into()]
+    fn program(&self) -> Vec<OsString> {
+        vec![std::env::current_exe().map_or("euphrates".into(), |path| path.into())]
     }
 }
 
@@ -121,6 +125,7 @@ fn dispatch(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Code(command) => flows::code(command, host),
         Command::Modules(command) => flows::modules(command, host),
         Command::Sim(command) => sim::run(command),
+        Command::Studio(command) => studio::run(command, host),
         Command::Worker(command) => worker::run(command, host),
         Command::Cluster(command) => keep::keep(command),
         Command::Token(command) => keep::token(command),

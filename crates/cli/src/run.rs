@@ -1,12 +1,15 @@
 //! Drives a flow from the command line: progress, Ctrl-C, report.
 
+use std::path::Path;
 use std::time::Duration;
 
 use euphrates_engine::division::named;
 use euphrates_engine::{Options, Report, start};
 use euphrates_flow::{Document, Registry, Result};
+use euphrates_server::child::{self, Drive};
+use euphrates_server::record::Record;
 
-use crate::arguments::{Log, Resources};
+use crate::arguments::{Log, Resources, Run};
 use crate::progress::Teller;
 use crate::signals::Signals;
 use crate::{ClusterOptions, Host};
@@ -33,6 +36,19 @@ pub fn run(
     let outcome = running.finish();
     teller.end(outcome.as_ref().ok());
     outcome
+}
+
+/// Runs the flow of a record, which tells of it, too.
+pub fn for_studio(folder: &Path, command: &Run, host: &dyn Host) -> Result<u8> {
+    let signals = Signals::listen();
+    child::drive(Drive {
+        record: Record::at(folder),
+        registry: &host.registry(),
+        options: &|| options(&command.resources, host),
+        ends_with: command.ends_with,
+        is_interrupted: &|| signals.heard(),
+    })?;
+    Ok(0)
 }
 
 /// The engine's options for these resources.

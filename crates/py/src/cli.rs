@@ -23,12 +23,16 @@ pub fn cli_main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 
 /// What starts a worker: this Python, with the package.
 pub fn worker_command() -> Vec<OsString> {
+    program().into_iter().chain(["worker".into()]).collect()
+}
+
+fn program() -> Vec<OsString> {
     let python = Python::try_attach(|py| {
         let found = py.import("sys").and_then(|sys| sys.getattr("executable"));
         found.and_then(|path| path.extract::<OsString>()).ok()
     });
     let python = python.flatten().unwrap_or_else(|| "python3".into());
-    vec![python, "-m".into(), "euphrates".into(), "worker".into()]
+    vec![python, "-m".into(), "euphrates".into()]
 }
 
 /// Workers of this machine find the modules that this program finds.
@@ -58,8 +62,8 @@ impl Host for Python3 {
         Document::from_json(&json.map_err(|error| mistake(error).at(path.display()))?)
     }
 
-    fn worker_command(&self) -> Vec<OsString> {
-        worker_command()
+    fn program(&self) -> Vec<OsString> {
+        program()
     }
 
     fn worker_environment(&self) -> Vec<(OsString, OsString)> {

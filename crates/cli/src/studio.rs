@@ -1,0 +1,130 @@
+//! `euphrates studio`: the flow editor, in the browser.
+
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use clap::Args;
+use euphrates_engine::machine;
+use euphrates_flow::{Error, Result};
+use euphrates_server::{Server, Setting};
+
+use crate::signals::Signals;
+use crate::{Host, print};
+
+/// How often Ctrl-C is heard.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// `euphrates studio`
+#[derive(Debug, Args)]
+pub struct Studio {
+    /// The flow, or the Python file that builds one, that is opened first
+    pub flow: Option<PathBuf>,
+    /// The project's folder: nothing else is read or written [default: the current one, or the
+    /// flow's]
+    #[arg(long, value_name = "FOLDER")]
+    pub root: Option<PathBuf>,
+    /// The port on this machine [default: 1999, or another that is free]
+    #[arg(long)]
+    pub port: Option<u16>,
+    /// Print the link only, and open no browser
+    #[arg(long)]
+    pub no_open: bool,
+    /// Change nothing, and run nothing
+    #[arg(long)]
+    pub read_only: bool,
+    /// Runs end with the studio; else they go on, and the next one finds them
+    #[arg(long)]
+    pub end_runs: bool,
+    /// A name with a port by which browsers reach it through a tunnel, like laptop:8000; may be
+    /// repeated
+    #[arg(long = "allowed-host", value_name = "HOST:PORT")]
+    pub allowed_hosts: Vec<String>,
+}
+
+/// Serves until it is told to end.
+pub fn run(command: Studio, host: &dyn Host) -> Result<u8> {
+    let signals = Signals::listen();
+    let (root, flow) = project(command.root, command.flow.as_deref())?;
+    // What flows say of files is meant from the project's folder, also when they are checked.
+    std::env::set_current_dir(&root)
+        .map_err(|error| Error::os("go to the project's folder", &root, &error))?;
+    let server = Server::start(Setting {
+        root: root.clone(),
+        flow,
+        port: command.port,
+        read_only: command.read_only,
+        allowed_hosts: command.allowed_hosts,
+        end_runs: command.end_runs,
+        registry: host.registry(),
+        safe: euphrates_modules::registry(),
+        program: host.program(),
+        environment: host.worker_environment(),
+        home: machine::home(),
+    })?;
+    let (address, link) = (server.address, server.link()?);
+    print(&format!("{} at {address}\n{link}\n", root.display()))?;
+    if std::io::stdin().is_terminal() {
+        print("Enter: another link; Ctrl-C: the end\n")?;
+        listen_for_enter();
+    }
+    if !command.no_open {
+        open(&server.link_file()?);
+    }
+    while !signals.heard() {
+        std::thread::sleep(LOOK);
+        if ENTER.swap(false, SeqCst) {
+            print(&format!("{}\n", server.link()?))?;
+        }
+    }
+    Ok(0)
+}
+
+/// Somebody has pressed Enter.
+static ENTER: AtomicBool = AtomicBool::new(false);
+
+fn listen_for_enter() {
+    std::thread::spawn(|| {
+        for byte in std::io::stdin().bytes() {
+            match byte {
+                Ok(b'\n') => ENTER.store(true, SeqCst),
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    });
+}
+
+/// The project's folder, and the flow as a path from there.
+fn project(root: Option<PathBuf>, flow: Option<&Path>) -> Result<(PathBuf, Option<String>)> {
+    let whole = |path: &Path| path.canonicalize().map_err(|error| Error::os("open", path, &error));
+    let flow = flow.map(whole).transpose()?;
+    let here = whole(Path::new("."))?;
+    let root = match (&root, &flow) {
+        (Some(root), _) => whole(root)?,
+        (None, Some(flow)) if !flow.starts_with(&here) => {
+            flow.parent().map_or(here, Path::to_path_buf)
+        }
+        (None, _) => here,
+    };
+    let Some(flow) = flow else { return Ok((root, None)) };
+    match flow.strip_prefix(&root).ok().and_then(Path::to_str) {
+        Some(name) => Ok((root.clone(), Some(name.to_string()))),
+        None => {
+            let message = format!("{} is not beneath {}", flow.display(), root.display());
+            Err(Error::usage(message).remedy("give another --root, or leave it out"))
+        }
+    }
+}
+
+/// Where there is no browser to be opened, the link has been printed.
+fn open(file: &Path) {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let mut command = Command::new(program);
+    command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Ok(mut child) = command.spawn() {
+        std::thread::spawn(move || child.wait());
+    }
+}

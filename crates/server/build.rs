@@ -1,0 +1,49 @@
+//! Lists the files of the studio's page, so that they are part of the program: then there is no
+//! folder to find, to be left out of a wheel, or to be led out of.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() {
+    let path = |name: &str| PathBuf::from(env::var_os(name).expect("set by cargo"));
+    let (root, out) = (path("CARGO_MANIFEST_DIR"), path("OUT_DIR"));
+    let built = root.join("../../studio/dist");
+    println!("cargo::rerun-if-env-changed=EUPHRATES_STUDIO");
+    let is_wanted = env::var_os("CARGO_FEATURE_PAGE").is_some();
+    let is_waived = env::var("EUPHRATES_STUDIO").is_ok_and(|way| way == "none");
+    let folder = match built.join("index.html").exists() {
+        // Whoever builds Rust alone needs no Node, and gets the same every time.
+        true if is_wanted => built,
+        false if is_wanted && !is_waived => panic!(
+            "the studio's page is not built: run `make build`, or `npm ci && npm run build` in \
+             studio/; EUPHRATES_STUDIO=none builds without it"
+        ),
+        _ => root.join("without"),
+    };
+    // A folder that is not there would have this run every time.
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let mut files = vec![];
+    list(&folder, "", &mut files);
+    files.sort();
+    let mut code = String::from("/// The files of the page: name and content.\n");
+    code += "pub static FILES: &[(&str, &[u8])] = &[\n";
+    for (number, name) in files.iter().enumerate() {
+        // A copy of the checkout must not compile the original's files.
+        fs::copy(folder.join(name), out.join(format!("page-{number}"))).expect("a file is copied");
+        let file = format!("concat!(env!(\"OUT_DIR\"), \"/page-{number}\")");
+        writeln!(code, "    ({name:?}, include_bytes!({file})),").expect("a string");
+    }
+    code += "];\n";
+    fs::write(out.join("page.rs"), code).expect("the list is written");
+}
+
+fn list(folder: &Path, before: &str, files: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
+        let name = format!("{before}{}", entry.file_name().to_string_lossy());
+        match entry.path().is_dir() {
+            true => list(&entry.path(), &format!("{name}/"), files),
+            false => files.push(name),
+        }
+    }
+}

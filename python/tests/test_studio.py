@@ -1,0 +1,257 @@
+"""The studio's server with whole runs, from outside: as its page would, and as its killer."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WAIT_SECONDS = 60
+
+
+class Studio:
+    """A server of its own, and what a page would ask of it."""
+
+    def __init__(self, root: Path, home: Path, *options: str) -> None:
+        self.home = home
+        command = [sys.executable, "-m", "euphrates", "studio", "--no-open", "--port", "0"]
+        self.process = subprocess.Popen(
+            [*command, "--root", str(root), *options],
+            env={**os.environ, "EUPHRATES_HOME": str(home)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        first, self.link = (self.process.stdout.readline().strip() for _ in range(2))
+        self.port = int(first.rsplit(":", 1)[1])
+        self.token = (home / "studio" / f"{self.port}.token").read_text()
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
+        text = None if body is None else json.dumps(body)
+        connection.request(method, path, text, self.headers())
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+        assert response.status == 200, answer
+        return answer
+
+    def headers(self) -> dict[str, str]:
+        return {
+            "Authorization": f"Bearer {self.token}",
+            "Origin": f"http://127.0.0.1:{self.port}",
+            "X-Euphrates": "1",
+            "Content-Type": "application/json",
+        }
+
+    def run(self, document: dict[str, Any], **order: Any) -> str:
+        identity = self.ask("POST", "/api/runs", {"document": document, **order})["id"]
+        assert isinstance(identity, str)
+        return identity
+
+    def until(self, identity: str, wanted: Callable[[Any], Any]) -> Any:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < deadline:
+            run = self.ask("GET", f"/api/runs/{identity}")
+            if wanted(run):
+                return run
+            time.sleep(0.05)
+        raise AssertionError(run)
+
+    def ended(self, identity: str) -> Any:
+        return self.until(identity, lambda run: run["state"] != "running")
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.wait(WAIT_SECONDS)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def studio(tmp_path: Path) -> Iterator[Studio]:
+    (tmp_path / "project").mkdir()
+    studio = Studio(tmp_path / "project", tmp_path / "home")
+    yield studio
+    for run in studio.ask("GET", "/api/runs"):
+        if run["state"] == "running":
+            studio.ask("POST", f"/api/runs/{run['id']}/stop", {})
+    studio.end()
+
+
+def flow(*modules: tuple[str, dict[str, Any]], **more: Any) -> dict[str, Any]:
+    ids = [f"{name}_{number}" for number, (name, _) in enumerate(modules)]
+    placed = [
+        {"id": identity, "module": name, "config": config}
+        for identity, (name, config) in zip(ids, modules)
+    ]
+    queues = [{"from": a, "to": b} for a, b in zip(ids, ids[1:])]
+    return {"euphrates": 1, "name": "tried", "modules": placed, "queues": queues, **more}
+
+
+def group_of(identity: str) -> int | None:
+    """The process group of a run: its own, so that nobody's Ctrl-C reaches it."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if identity.encode() in words and b"--record" in words:
+            assert os.getpgid(int(process.name)) == int(process.name)
+            return int(process.name)
+    return None
+
+
+ENDLESS = flow(
+    ("generate", {"what": "integers", "rows": 1 << 40}),
+    ("filter", {"where": "n % 2 = 0"}),
+    ("count", {}),
+    ("collect", {}),
+)
+
+
+def test_a_run_tells_how_it_goes_and_how_it_ended(studio: Studio) -> None:
+    (Path(studio.ask("GET", "/api/session")["root"]) / "in.csv").write_text("n,name\n1,a\n2,\n")
+    document = flow(("scan", {"path": {"$var": "path"}}), ("collect", {}), variables={"path": {}})
+    identity = studio.run(document, variables={"path": "in.csv"})
+    run = studio.ended(identity)
+    assert run["state"] == "done", run
+    assert run["document"] == document
+    assert run["variables"] == {"path": "in.csv"}
+    assert run["report"]["modules"][1]["rows_in"] == 2
+    assert run["collected"]["collect_1"]["rows"] == [["1", "a"], ["2", None]]
+    queue = run["progress"]["queues"][0]
+    assert (queue["from"], queue["to"]) == (["scan_0", "out"], ["collect_1", "in"])
+    assert studio.ask("GET", "/api/runs")[0]["state"] == "done"
+
+
+def test_a_run_is_stopped_and_its_rows_are_seen(studio: Studio) -> None:
+    identity = studio.run(ENDLESS)
+    run = studio.until(identity, lambda run: run.get("progress", {}).get("seconds", 0) > 0.5)
+    group = group_of(identity)
+    assert group is not None and group != os.getpgid(studio.process.pid)
+    modules = {module["id"]: module for module in run["progress"]["modules"]}
+    assert modules["generate_0"]["rows_per_second"] > 0
+    assert modules["filter_1"]["instances"][0]["worker"] == "w0"
+    path = f"/api/runs/{identity}/rows?queue=0"
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not (sample := studio.ask("GET", path))["rows"]:
+        assert time.monotonic() < deadline
+    assert len(sample["rows"]) <= 100
+    assert sample["schema"][0]["name"] == "n"
+    studio.ask("POST", f"/api/runs/{identity}/stop", {})
+    run = studio.ended(identity)
+    assert run["state"] == "stopped"
+    # What was looked at is there when it is over.
+    assert studio.ask("GET", path)["rows"]
+
+
+def test_who_is_made_slow_while_it_runs_is_named_and_let_go(studio: Studio) -> None:
+    identity = studio.run(ENDLESS)
+    studio.until(identity, lambda run: run.get("progress", {}).get("seconds", 0) > 1)
+    wish = {"perturbations": [{"module": "filter_1", "share": 0.95}]}
+    studio.ask("POST", f"/api/runs/{identity}/perturb", wish)
+
+    def is_named(run: Any) -> bool:
+        bottleneck = run["progress"]["bottleneck"]
+        return bottleneck is not None and bottleneck["module"] == "filter_1"
+
+    run = studio.until(identity, is_named)
+    generate = next(one for one in run["progress"]["modules"] if one["id"] == "generate_0")
+    assert generate["blocked"] > 0.5
+    studio.ask("DELETE", f"/api/runs/{identity}/perturb")
+    with pytest.raises(AssertionError, match="no module named"):
+        wish = {"perturbations": [{"module": "nobody", "share": 0.5}]}
+        studio.ask("POST", f"/api/runs/{identity}/perturb", wish)
+
+
+def test_a_failure_names_its_module_and_the_line_of_the_users_code(studio: Studio) -> None:
+    root = Path(studio.ask("GET", "/api/session")["root"])
+    (root / "in.csv").write_text("n\n1\n")
+    (root / "flow.py").write_text(
+        "import euphrates as eu\n"
+        "def broken(batch):\n"
+        "    if len(batch): raise ValueError('no')\n"
+        "    return batch\n"
+        "flow = eu.Flow('f')\n"
+        "flow.chain(eu.scan('in.csv'), broken, eu.collect())\n"
+    )
+    assert studio.ask("POST", "/api/script", {"path": "flow.py"}) == {"needs_trust": True}
+    document = studio.ask("POST", "/api/script", {"path": "flow.py", "run": True})["document"]
+    run = studio.ended(studio.run(document))
+    error = run["error"]
+    assert (run["state"], error["module"]) == ("failed", "map_1"), run
+    assert "ValueError" in error["message"] + error["traceback"]
+    assert "flow.py" in error["message"] + error["traceback"]
+
+
+def test_a_run_outlives_a_server_that_is_killed_and_the_next_one_finds_it(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    first = Studio(tmp_path / "project", tmp_path / "home")
+    identity = first.run(ENDLESS)
+    first.until(identity, lambda run: "progress" in run)
+    first.process.send_signal(signal.SIGKILL)
+    first.process.wait(WAIT_SECONDS)
+    second = Studio(tmp_path / "project", tmp_path / "home")
+    assert second.ask("GET", "/api/runs")[0]["state"] == "running"
+    connection = http.client.HTTPConnection("127.0.0.1", second.port, timeout=WAIT_SECONDS)
+    connection.request("GET", "/api/events", headers=second.headers())
+    response = connection.getresponse()
+    lines = iter(response.readline, b"")
+    assert any(line == b"event: progress\n" for line in lines)
+    second.ask("POST", f"/api/runs/{identity}/stop", {})
+    assert any(b'"state":"stopped"' in line for line in lines)
+    connection.close()
+    assert second.ended(identity)["state"] == "stopped"
+    second.end()
+
+
+def test_runs_end_with_their_server_if_that_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    first = Studio(tmp_path / "project", tmp_path / "home", "--end-runs")
+    identity = first.run(ENDLESS)
+    first.until(identity, lambda run: "progress" in run)
+    first.process.send_signal(signal.SIGKILL)
+    first.process.wait(WAIT_SECONDS)
+    second = Studio(tmp_path / "project", tmp_path / "home")
+    assert second.ended(identity)["state"] in ("stopped", "failed")
+    second.end()
+
+
+def test_a_reader_that_does_not_read_gets_the_newest_state_and_costs_nothing(
+    studio: Studio,
+) -> None:
+    identity = studio.run(ENDLESS)
+    connection = http.client.HTTPConnection("127.0.0.1", studio.port, timeout=WAIT_SECONDS)
+    connection.request("GET", "/api/events", headers=studio.headers())
+    slow = connection.getresponse()
+    studio.until(identity, lambda run: run.get("progress", {}).get("seconds", 0) > 3)
+    seen, deadline = 0.0, time.monotonic() + WAIT_SECONDS
+    while seen < 3 and time.monotonic() < deadline:
+        line = slow.readline()
+        if line.startswith(b"data: ") and b'"seconds"' in line:
+            seen = json.loads(line[len("data: ") :])["seconds"]
+    assert seen >= 3
+    connection.close()
+
+
+def test_the_wheel_has_the_page(studio: Studio) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", studio.port, timeout=WAIT_SECONDS)
+    connection.request("GET", "/", headers=studio.headers())
+    page = connection.getresponse().read().decode()
+    if "EUPHRATES_CI" not in os.environ and "without the studio's page" in page:
+        pytest.skip("built without Node")
+    (script,) = (part.split('"')[0] for part in page.split('src="./')[1:])
+    connection.request("GET", f"/{script}", headers=studio.headers())
+    response = connection.getresponse()
+    assert (response.status, script.startswith("assets/")) == (200, True)
+    assert len(response.read()) > 10_000
