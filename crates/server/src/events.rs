@@ -188,6 +188,7 @@ pub fn watch(studio: &Arc<Studio>) -> euphrates_flow::Result<()> {
         while let Some(studio) = studio.upgrade() {
             look_at_runs(&studio);
             if looks.is_multiple_of(4) {
+                studio.runs.reap();
                 for path in studio.watched.changed(&studio.root) {
                     studio.events.tell("file", &path, &json!({"path": path}));
                 }

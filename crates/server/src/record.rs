@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use euphrates_flow::{Error, Result};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -67,7 +67,12 @@ impl Record {
 
     /// A new one, for its owner alone.
     pub fn create(folder: &Path) -> Result<Record> {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        let mut maker = fs::DirBuilder::new();
+        let parents = folder
+            .parent()
+            .map_or(Ok(()), |parent| maker.mode(0o700).recursive(true).create(parent));
+        // Itself must be new.
+        let made = parents.and_then(|()| maker.recursive(false).create(folder));
         made.map_err(|error| Error::os("make the folder", folder, &error))?;
         Ok(Record::at(folder))
     }
@@ -88,9 +93,15 @@ impl Record {
     /// A file's content, if there is such a file.
     pub fn read(&self, name: &str) -> Option<Value> {
         let mut text = vec![];
-        let file = File::open(self.path(name)).ok()?;
+        let file = self.open(name).ok()?;
         file.take(FILE_BYTES_MAX).read_to_end(&mut text).ok()?;
         serde_json::from_slice(&text).ok()
+    }
+
+    /// A file of its own: no link to another, nor a pipe to wait for.
+    fn open(&self, name: &str) -> std::io::Result<File> {
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+        OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(self.path(name))
     }
 
     /// When a file was written last.
@@ -101,7 +112,7 @@ impl Record {
     /// The last lines of the log.
     pub fn log(&self) -> Vec<String> {
         let read = || {
-            let mut file = File::open(self.path(LOG))?;
+            let mut file = self.open(LOG)?;
             let length = file.metadata()?.len();
             let from = length.saturating_sub(LOG_BYTES_SHOWN);
             file.seek(SeekFrom::Start(from))?;

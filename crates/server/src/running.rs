@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use euphrates_engine::machine;
 use euphrates_flow::{Document, Error, Perturbation};
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -42,7 +43,9 @@ const SCRIPT_BYTES_MAX: u64 = 8 << 20;
 pub struct Runs {
     folder: PathBuf,
     /// Processes that this server has started.
-    children: Arc<Mutex<BTreeMap<String, Child>>>,
+    children: Mutex<BTreeMap<String, Child>>,
+    /// Runs that are to stop, and since when.
+    stopping: Mutex<BTreeMap<String, Instant>>,
     starter: Sender<(Command, Sender<std::io::Result<Child>>)>,
     wishes: AtomicU64,
 }
@@ -64,7 +67,8 @@ impl Runs {
         // No number of a server before this one.
         let wishes = AtomicU64::new(now.map_or(0, |now| now.as_micros() as u64));
         let folder = root.join(".euphrates").join("runs");
-        Ok(Runs { folder, children: Arc::default(), starter, wishes })
+        let (children, stopping) = (Mutex::default(), Mutex::default());
+        Ok(Runs { folder, children, stopping, starter, wishes })
     }
 
     /// The ids of all records, the newest first.
@@ -82,8 +86,15 @@ impl Runs {
         if !is_id(id) {
             return Err(unknown());
         }
-        let record = Record::at(self.folder.join(id));
-        if record.read(ORDER).is_none() { Err(unknown()) } else { Ok(record) }
+        // Nor where a link leads that came with the project.
+        let folder = self.folder.join(id);
+        let mut parts = folder.ancestors().take(3);
+        let is_own = |part: &Path| fs::symlink_metadata(part).is_ok_and(|there| there.is_dir());
+        let record = Record::at(&folder);
+        match parts.all(is_own) && record.read(ORDER).is_some() {
+            true => Ok(record),
+            false => Err(unknown()),
+        }
     }
 
     /// Whether it has not ended.
@@ -167,22 +178,26 @@ impl Runs {
         }
     }
 
-    /// Ends what does not stop when it is asked to; what another server has started ends itself.
-    fn end_late(&self, id: String) {
-        let children = self.children.clone();
-        let end = move || {
-            std::thread::sleep(STOP_WAIT);
-            let mut children = lock(&children);
-            if let Some(child) = children.get_mut(&id)
-                && matches!(child.try_wait(), Ok(None))
-                && let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed())
+    /// Buries processes of this server that have ended, and ends those that were to stop and have
+    /// not. What another server has started ends by itself.
+    pub fn reap(&self) {
+        let (mut children, mut stopping) = (lock(&self.children), lock(&self.stopping));
+        children.retain(|_, child| matches!(child.try_wait(), Ok(None)));
+        stopping.retain(|id, _| children.contains_key(id));
+        for (id, since) in stopping.iter() {
+            if since.elapsed() > STOP_WAIT
+                && let Some(child) = children.get(id)
             {
-                // It may end by itself meanwhile.
-                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+                kill_group(child);
             }
-        };
-        // Without the thread it ends by itself, later.
-        let _ = std::thread::Builder::new().name("end".into()).spawn(end);
+        }
+    }
+}
+
+/// Ends a process and what it has started. It may have ended by itself meanwhile.
+fn kill_group(child: &Child) {
+    if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
+        let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
@@ -354,7 +369,7 @@ fn words_of(
 /// `POST /api/runs/{id}/stop`
 pub fn stop(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
     let id = call.param("id");
-    studio.runs.end_late(id.to_string());
+    lock(&studio.runs.stopping).insert(id.to_string(), Instant::now());
     studio.runs.ask(id, &Wish::Stop)
 }
 
@@ -421,11 +436,7 @@ pub fn script(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK),
             _ => {
-                let group = rustix::process::Pid::from_raw(child.id().cast_signed());
-                let kill = |group| {
-                    rustix::process::kill_process_group(group, rustix::process::Signal::KILL)
-                };
-                let _ = group.map(kill);
+                kill_group(&child);
                 let _ = child.wait();
                 return Err(Error::resource(format!("{path} takes too long")).into());
             }

@@ -257,6 +257,26 @@ fn no_name_leads_out_of_the_folder() {
 }
 
 #[test]
+fn records_of_runs_are_not_looked_for_where_links_lead() {
+    let site = Site::new();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), "secret").unwrap();
+    std::fs::create_dir(outside.path().join("1-1-1")).unwrap();
+    std::fs::write(outside.path().join("1-1-1/order.json"), "{\"name\": \"secret\"}").unwrap();
+    site.put(".euphrates/runs/2-2-2/order.json", "{\"name\": \"own\"}");
+    let runs = site.root.path().join(".euphrates/runs");
+    symlink(outside.path().join("secret"), runs.join("2-2-2/log")).unwrap();
+    symlink(outside.path().join("1-1-1"), runs.join("1-1-1")).unwrap();
+    let told = site.ask("GET /api/runs", "").json();
+    assert_eq!(told.as_array().unwrap().len(), 1, "{told}");
+    assert_eq!((&told[0]["name"], &told[0]["state"]), (&json!("own"), &json!("failed")));
+    assert_eq!(site.ask("GET /api/runs/2-2-2", "").json()["log"], json!([]));
+    for id in ["1-1-1", "..", "%2e%2e", "2-2-2%2f..", "3-3-3"] {
+        assert_eq!(site.ask(&format!("GET /api/runs/{id}"), "").status, 404, "{id}");
+    }
+}
+
+#[test]
 fn a_link_that_is_swapped_meanwhile_leads_nowhere() {
     let site = Site::new();
     let outside = tempfile::tempdir().unwrap();
