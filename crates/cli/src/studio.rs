@@ -1,6 +1,6 @@
 //! `euphrates studio`: the flow editor, in the browser.
 
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -87,12 +87,11 @@ static ENTER: AtomicBool = AtomicBool::new(false);
 
 fn listen_for_enter() {
     std::thread::spawn(|| {
-        for byte in std::io::stdin().bytes() {
-            match byte {
-                Ok(b'\n') => ENTER.store(true, SeqCst),
-                Ok(_) => {}
-                Err(_) => return,
+        for line in std::io::stdin().lines() {
+            if line.is_err() {
+                return;
             }
+            ENTER.store(true, SeqCst);
         }
     });
 }

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use euphrates_flow::{Error, Kind};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The result of what is asked of the server.
 pub type Result<T, E = Refusal> = std::result::Result<T, E>;
@@ -21,13 +21,13 @@ pub struct Refusal {
     /// Where.
     pub at: Option<String>,
     /// More that the page needs to go on.
-    pub more: Map<String, Value>,
+    pub more: Vec<(&'static str, Value)>,
 }
 
 impl Refusal {
     /// A refusal with this status.
     pub fn new(status: StatusCode, kind: &'static str, message: impl ToString) -> Refusal {
-        let (message, more) = (message.to_string(), Map::new());
+        let (message, more) = (message.to_string(), vec![]);
         Refusal { status, kind, message, remedy: None, at: None, more }
     }
 
@@ -58,8 +58,8 @@ impl Refusal {
     }
 
     /// Something more for the page.
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Refusal {
-        self.more.insert(name.into(), value.into());
+    pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Refusal {
+        self.more.push((name, value.into()));
         self
     }
 
@@ -71,9 +71,11 @@ impl Refusal {
                 error[name] = json!(value);
             }
         }
-        let mut body = self.more.clone();
-        body.insert("error".into(), error);
-        Value::Object(body)
+        let mut body = json!({"error": error});
+        for (name, value) in &self.more {
+            body[*name] = value.clone();
+        }
+        body
     }
 }
 
