@@ -10,7 +10,7 @@ SOURCES := $(shell find crates python/euphrates -name '*.rs' -o -name '*.py' -o 
 
 # The studio's page is part of the wheel, where there is Node to build it.
 PAGE_SOURCES := $(shell find studio/src studio/public -type f) $(wildcard studio/*.json studio/*.html studio/*.ts)
-ifneq ($(shell command -v npm),)
+ifneq ($(shell sh -c 'command -v npm'),)
 PAGE := studio/dist/index.html
 endif
 

@@ -120,8 +120,7 @@ fn project(root: Option<PathBuf>, flow: Option<&Path>) -> Result<(PathBuf, Optio
 
 /// Where there is no browser to be opened, the link has been printed.
 fn open(file: &Path) {
-    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let mut command = Command::new(program);
+    let mut command = Command::new("xdg-open");
     command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Ok(mut child) = command.spawn() {
         std::thread::spawn(move || child.wait());
