@@ -10,7 +10,7 @@ use std::time::Duration;
 use euphrates_engine::{Options, machine, survey::survey};
 use euphrates_flow::check::{CheckedEdge, CheckedNode, Problem, Survey, Unit};
 use euphrates_flow::document::Node;
-use euphrates_flow::{Document, ModuleSpec, Registry};
+use euphrates_flow::{Document, Error, ModuleSpec, Registry};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -25,6 +25,25 @@ const CHECKS_MAX: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 static CHECKS: AtomicUsize = AtomicUsize::new(0);
+
+/// One of the checks that go on at once, however it ends.
+struct Place;
+
+impl Place {
+    fn take() -> Result<Place> {
+        let place = Place;
+        match CHECKS.fetch_add(1, SeqCst) < CHECKS_MAX {
+            true => Ok(place),
+            false => Err(Refusal::too_many("too many checks at once").remedy("try again")),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        CHECKS.fetch_sub(1, SeqCst);
+    }
+}
 
 /// `GET /api/session`
 pub fn session(studio: &Arc<Studio>, _: &Call) -> Result<Value> {
@@ -58,25 +77,19 @@ struct Asked {
 /// `POST /api/check`
 pub fn check(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
     let asked: Asked = call.body()?;
-    if CHECKS.fetch_add(1, SeqCst) >= CHECKS_MAX {
-        CHECKS.fetch_sub(1, SeqCst);
-        return Err(Refusal::too_many("too many checks at once").remedy("try again"));
-    }
+    let place = Place::take()?;
     let (registry, safe) = (studio.setting.registry.clone(), studio.setting.safe.clone());
     let (tell, told) = channel();
     // A file of a share that does not answer must not take a thread of the server's with it.
     let checking = std::thread::Builder::new().name("check".into()).spawn(move || {
         let answer = looked_at(asked, &registry, &safe);
-        CHECKS.fetch_sub(1, SeqCst);
+        drop(place);
         // Who has lost patience does not listen.
         let _ = tell.send(answer);
     });
-    checking.map_err(|error| {
-        CHECKS.fetch_sub(1, SeqCst);
-        euphrates_flow::Error::resource(format!("cannot start a thread: {error}"))
-    })?;
+    checking.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
     told.recv_timeout(PATIENCE).map_err(|_| {
-        let refusal = euphrates_flow::Error::resource("the check takes too long");
+        let refusal = Error::resource("the check takes too long");
         Refusal::from(refusal.remedy("look whether the files it names can be read"))
     })
 }
