@@ -38,10 +38,12 @@ lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 	$(PY) -m mypy
 	$(PY) -m pytest python/tests/test_tidy.py
 
-bench: build $(VENV)/.bench $(VENV)/.peers  ## Measure against the peers, and plot
+bench: build $(VENV)/.test $(VENV)/.bench $(VENV)/.peers  ## Measure against the peers, and plot
 	cargo bench -p euphrates-modules --bench kernels
 	$(PY) bench/peers/sort.py
-	$(PY) bench/peers/join.py --keep
+	TPCH_SCALE=1 $(PY) -m pytest python/tests/test_join.py -k joins_of_tpch
+	$(PY) bench/peers/join.py --scale 10 --rounds 5 --keep
+	$(PY) bench/peers/join.py --scale 10 --rounds 1 --memory 180000000 --keep
 	$(PY) bench/peers/aggregate.py --keep
 	$(PY) bench/peers/unequal.py
 

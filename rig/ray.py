@@ -139,7 +139,9 @@ class RayCluster:
         self._outside_head = outside_head
         self._store = units.amount(object_store)
         own = {f"RAY_{name}": str(setting) for name, setting in (settings or {}).items()}
-        self._environment = {"RAY_USAGE_STATS_ENABLED": "0", **own}
+        # A token in the user's home would be asked for by the head, and not shown by the others.
+        auth = os.environ.get("RAY_AUTH_MODE", "disabled")
+        self._environment = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": auth, **own}
         self.address = ""
         self.nodes: list[Node] = []
         self._head: Node | None = None

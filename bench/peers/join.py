@@ -2,10 +2,12 @@
 
     .venv/bin/python bench/peers/join.py --scale 1
     .venv/bin/python bench/peers/join.py --scale 10 --rounds 5 --keep
+    .venv/bin/python bench/peers/join.py --scale 10 --memory 180000000
 
 Every engine gets as many threads as there are cores, reads the same columns of the same Parquet
 files, and writes the joined rows to Parquet, uncompressed. All are timed inside their process,
-imports left out. With `--keep`, raw results go to `bench/results/<date>-join.json`.
+imports left out. `--memory` is what each is told that it may use; Polars cannot be told. With
+`--keep`, raw results go to `bench/results/<date>-join.json`, or `-join-memory.json`.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ def main() -> None:
     if own and peers:
         print(f"the fastest of the others takes {min(peers) / own:.2f} times as long")
     if options.keep:
-        keep("join", results, options.scale)
+        keep("join-memory" if options.memory else "join", results, options.scale)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The same sort on four workers, healthy and with one of them slow: ours, Ray Data, Daft and Dask.
+"""The same sort and join on four workers, healthy and with one slow: ours, Ray Data, Daft and Dask.
 
     .venv/bin/python bench/peers/unequal.py             # everything, three rounds
     .venv/bin/python bench/peers/unequal.py --records 400000 --rounds 1 --only Euphrates Dask
@@ -9,15 +9,15 @@ outside the hosts and is not limited. A slow worker has a quarter, or a tenth, o
 no limit, and the file system is in common. Daft's own runner stays in one process; so it runs on
 Ray, a node in each host.
 
-The table has a key of 10 characters and 88 more, in Parquet, so many files that each system divides
-it as it likes. Each system writes a sorted table in as many parts as it likes, uncompressed: the
-peers Parquet files, ours a collection with a segment on each worker. Every output is read
-again: all records are there, each part is sorted, and no two overlap.
+Tables are in Parquet, in so many files that each system divides them as it likes; what is in them
+stands in `unequal_works.py`. Each system writes its output in as many parts as it likes,
+uncompressed: the peers Parquet files, ours a collection with a segment on each worker. Every output
+is read again, and found to be right.
 
-A cluster is started and warmed up by a small sort, with all processors there are (`start_seconds`
-is both). Then it is limited, and asked to sort while all workers are well, and while one is slow;
-who needs longer than `LIMIT_SECONDS` is ended, and counts with that. The systems take turns, and
-figures are medians.
+A cluster is started and warmed up by a small piece of work, with all processors there are
+(`start_seconds` is both). Then it is limited, and asked to work while all workers are well, and
+while one is slow; who needs longer than `LIMIT_SECONDS` is ended, and counts with that. The systems
+take turns, and figures are medians.
 """
 
 from __future__ import annotations
@@ -39,12 +39,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from drivers.serving import ANSWER
-
-import euphrates as eu
+from unequal_works import FILES, WORKS, parquet, source
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -56,10 +52,7 @@ WORKERS = 4
 CPU = 0.4
 SLOW = 2
 """The number of the worker that is slow."""
-WORKS = ["sort"]
-"""What every driver can do."""
 CONDITIONS = {"healthy": 1, "4x slower": 4, "10x slower": 10}
-FILES = 32
 RECORDS = 4_000_000
 WARM_RECORDS = 64_000
 OBJECT_STORE = "1GB"
@@ -165,7 +158,7 @@ class Running:
         for host in self.hosts:
             host.cpu.set_quota(CPU)
         if "seconds" not in told:
-            raise SystemExit(f"{name} cannot sort: {told}")
+            raise SystemExit(f"{name} cannot {kind}: {told}")
 
     def ask(self, work: str, source: str, target: Path) -> dict[str, Any]:
         """Has it done; `target` is then there."""
@@ -199,71 +192,21 @@ class Running:
         self.made.close()
 
 
-# --- what is sorted, and whether it is ------------------------------------------------------------
-
-
-def table(work: Path, records: int) -> Path:
-    """A folder of Parquet files, made once."""
-    folder = work / f"table-{records}"
-    if folder.exists():
-        return folder
-    making = work / "making"
-    shutil.rmtree(making, ignore_errors=True)
-    making.mkdir(parents=True)
-
-    def as_text(batch: eu.Batch) -> pa.Table:
-        columns = pa.table(batch.to_pyarrow())
-        texts = [column.cast(pa.binary()).cast(pa.string()) for column in columns.columns]
-        return pa.table(texts, names=columns.column_names)
-
-    each = records // FILES
-    for number in range(FILES):
-        flow = eu.Flow("make")
-        numbers = eu.generate("records", rows=each, first=number * each, ascii=True)
-        file = making / f"{number:03}.parquet"
-        flow.chain(numbers, flow.place(as_text), eu.save(str(file)))
-        flow.go(progress=False)
-    making.rename(folder)
-    return folder
-
-
-def check(system: str, target: Path, records: int) -> int:
-    """That the output has all records in order; how many parts it has."""
-    if system == "Euphrates":
-        flow = eu.Flow("check")
-        flow.chain(eu.read("sorted", columns=["key"], order=True), eu.collect())
-        parts = [flow.go(home=target, progress=False).collected().to_pyarrow()["key"]]
-        count = WORKERS
-    else:
-        files = sorted(target.rglob("*.parquet"))
-        parts = [pq.read_table(file, columns=["key"])["key"] for file in files]
-        parts = [part for part in parts if len(part)]
-        count = len(parts)
-    assert sum(len(part) for part in parts) == records, f"{system} lost records, or made some"
-    for part in parts:
-        keys_ = part.combine_chunks().cast(pa.large_string())
-        assert pc.all(pc.less_equal(keys_[:-1], keys_[1:])).as_py(), f"{system} did not sort"
-    ends = sorted((part[0].as_py(), part[-1].as_py()) for part in parts)
-    for (_, last), (first, _) in zip(ends, ends[1:]):
-        assert last <= first, f"two parts of {system} overlap"
-    return count
-
-
 # --- measuring ------------------------------------------------------------------------------------
 
 
 def measured(work: str, options: argparse.Namespace) -> dict[str, Any]:
     """All runs of a kind of work: system, condition, run."""
-    source = table(options.work, options.records)
-    warm = table(options.work, WARM_RECORDS)
-    bytes_ = sum(file.stat().st_size for file in source.iterdir())
+    read = source(work, options.work, options.records)
+    warm = source(work, options.work, WARM_RECORDS)
+    bytes_ = sum(file.stat().st_size for file in parquet(read))
     systems: dict[str, Any] = {
         name: {"start_seconds": [], "runs": {condition: [] for condition in CONDITIONS}}
         for name in options.only
     }
     for number in range(options.rounds):
         for name in options.only:
-            one_round(work, name, source, warm, options, systems[name])
+            one_round(work, name, (read, warm), options, systems[name])
             print(f"  round {number + 1} of {options.rounds}: {name} is through", flush=True)
     results = {"bytes": bytes_, "records": options.records, "systems": systems}
     summary(results)
@@ -273,12 +216,12 @@ def measured(work: str, options: argparse.Namespace) -> dict[str, Any]:
 def one_round(
     work: str,
     name: str,
-    source: Path,
-    warm: Path,
+    sources: tuple[Path, Path],
     options: argparse.Namespace,
     found: dict[str, Any],
 ) -> None:
     """All conditions, on one cluster if none of them is too much for it."""
+    read, warm = sources
     running: Running | None = None
     target = options.work / "target"
     try:
@@ -287,9 +230,9 @@ def one_round(
                 running = Running(work, name, warm, options.work)
                 found["start_seconds"].append(running.start_seconds)
             with running.hosts[SLOW].slow_cpu(CPU / slower):
-                told = running.ask(work, str(source), target)
+                told = running.ask(work, str(read), target)
             if "seconds" in told:
-                told["parts"] = check(name, target, options.records)
+                told["parts"] = WORKS[work].check(name, target, read)
             else:
                 running.end()
                 running = None
@@ -386,7 +329,7 @@ def main() -> None:
         print(f"skipped: {reason}")
         return
     options.work.mkdir(parents=True, exist_ok=True)
-    results = {work: measured(work, options) for work in WORKS}
+    results = {work: measured(work, options) for work in options.works}
     checked = [{"claim": claim, "holds": holds} for claim, holds in claims(results)]
     RESULTS.mkdir(parents=True, exist_ok=True)
     today = datetime.date.today().isoformat()
@@ -410,6 +353,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--only", nargs="*", choices=list(SYSTEMS), default=list(SYSTEMS))
+    parser.add_argument("--works", nargs="*", choices=list(WORKS), default=list(WORKS))
     parser.add_argument("--records", type=int, default=RECORDS, help="of 100 bytes")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--work", type=Path, default=ROOT / ".cache" / "bench")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -315,11 +316,12 @@ TPCH = {
 
 @pytest.fixture(scope="module")
 def tpch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tables of TPC-H, small."""
+    """The tables of TPC-H, small unless somebody has the time (`make bench`)."""
+    scale = float(os.environ.get("TPCH_SCALE", 0.1))
     folder = tmp_path_factory.mktemp("tpch")
     for name in sorted({word for pair in TPCH for word in pair.split()}):
         flow = eu.Flow(name)
-        flow.chain(eu.generate(name, scale=0.1), eu.save(folder / f"{name}.parquet"))
+        flow.chain(eu.generate(name, scale=scale), eu.save(folder / f"{name}.parquet"))
         flow.go(home=folder / "home")
     return folder
 

@@ -12,6 +12,11 @@ def sort(source: str, target: str) -> None:
     records.write_parquet(target, compression="none")
 
 
+def join(source: str, target: str) -> None:
+    left, right = (daft.read_parquet(f"{source}/{side}/*.parquet") for side in ("left", "right"))
+    left.join(right, on="k").write_parquet(target, compression="none")
+
+
 ray.init(**settings(), log_to_driver=False)
 daft.set_runner_ray()
-serve({"sort": sort})
+serve({"sort": sort, "join": join})

@@ -24,11 +24,25 @@ def disks(home: Path) -> list[str]:
 def sort(source: str, target: str) -> None:
     home = Path(target)
     flow = eu.Flow("sort")
-    flow.chain(eu.scan(source), eu.sort(["key"]), eu.write("sorted", disks=disks(home)))
+    flow.chain(eu.scan(source), eu.sort(["key"]), eu.write("out", disks=disks(home)))
+    go(flow, home)
+
+
+def join(source: str, target: str) -> None:
+    home = Path(target)
+    flow = eu.Flow("join")
+    both = flow.place(eu.join(["k"]))
+    for side in ("left", "right"):
+        flow.attach(flow.place(eu.scan(f"{source}/{side}")), both, input=side)
+    flow.attach(both, flow.place(eu.write("out", disks=disks(home))))
+    go(flow, home)
+
+
+def go(flow: eu.Flow, home: Path) -> None:
     report = flow.go(cluster=cluster, home=home, progress=False)
     (home / "report.json").write_text(report.to_json())
 
 
 opening = eu.Cluster.join(TOLD["address"], len(WORKERS), token_file=TOLD["token_file"], timeout=120)
 with opening as cluster:
-    serve({"sort": sort})
+    serve({"sort": sort, "join": join})

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use euphrates_flow::{Cancel, Error, Result, RunIndex};
-use euphrates_policy::dealing::{Growing, deal};
+use euphrates_policy::dealing::Growing;
 
 use crate::append::{Turn, Turns};
-use crate::disk::Loads;
+use crate::disk::{Loads, Promise};
 use crate::segment::{BlockEncoder, BlockInfo, EncodedBlock, SharedSegment};
 
 /// How often who waits for a disk looks whether the flow was cancelled.
@@ -67,15 +67,17 @@ impl NewSegments {
         encoded: &EncodedBlock,
         cancel: &Cancel,
     ) -> Result<BlockInfo> {
-        let (at, offset, number) = self.dealt.take(turn, cancel, |dealt| {
-            let at = self.choose(&dealt.growing, cancel)?;
+        let bytes = encoded.block.bytes;
+        let (at, promise, offset, number) = self.dealt.take(turn, cancel, |dealt| {
+            let (at, promise) = self.choose(&dealt.growing, bytes, cancel)?;
             let number = dealt.blocks;
             dealt.blocks = number.checked_add(1).ok_or_else(too_many)?;
-            dealt.growing[at].dealt_bytes += encoded.block.bytes;
-            Ok((at, self.segments[at].segment.place(encoded)?, number))
+            dealt.growing[at].dealt_bytes += bytes;
+            Ok((at, promise, self.segments[at].segment.place(encoded)?, number))
         })?;
         let number = if self.segments.len() > 1 { number } else { 0 };
         let written = self.segments[at].segment.write(offset, number, encoded);
+        drop(promise);
         written.inspect_err(|_| self.dealt.fail())
     }
 
@@ -87,10 +89,11 @@ impl NewSegments {
         encoded: &EncodedBlock,
         cancel: &Cancel,
     ) -> Result<BlockInfo> {
-        let at = self.dealt.take(None, cancel, |dealt| {
-            let at = self.choose(&dealt.growing, cancel)?;
-            dealt.growing[at].dealt_bytes += encoded.block.bytes;
-            Ok(at)
+        let bytes = encoded.block.bytes;
+        let (at, _promise) = self.dealt.take(None, cancel, |dealt| {
+            let chosen = self.choose(&dealt.growing, bytes, cancel)?;
+            dealt.growing[chosen.0].dealt_bytes += bytes;
+            Ok(chosen)
         })?;
         let offset = self.segments[at].segment.place(encoded)?;
         let number = {
@@ -132,12 +135,12 @@ impl NewSegments {
         self.runs.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn choose(&self, growing: &[Growing], cancel: &Cancel) -> Result<usize> {
+    fn choose(&self, growing: &[Growing], bytes: u64, cancel: &Cancel) -> Result<(usize, Promise)> {
         // Of one, too: what waits for its disk here could still go to another process's.
         loop {
             cancel.check()?;
-            if let Some(at) = self.loads.choose(CANCEL_LOOK, |backlogs| deal(growing, backlogs)) {
-                return Ok(at);
+            if let Some(chosen) = self.loads.choose(CANCEL_LOOK, growing, bytes) {
+                return Ok(chosen);
             }
         }
     }

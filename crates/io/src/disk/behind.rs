@@ -18,7 +18,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_policy::device::{Way, write_way};
 
 use super::queue::{Completion, Op, Request, THREADS_MAX};
-use super::{Disk, DiskFile, Load, write_error};
+use super::{Disk, DiskFile, Load, OnItsWay, write_error};
 use crate::buffer::{PooledBuffer, pool};
 
 /// Bytes of one request: with as many under way as a device takes at once, enough to keep it busy.
@@ -74,16 +74,18 @@ impl WriteBehind {
             return written.map_err(|error| write_error(&self.file, offset, bytes, &error));
         }
         let end = offset + bytes as u64;
+        let counted = self.load.as_ref().map(|load| Arc::new(load.begin(bytes as u64)));
         let Some(align) = align.filter(|_| way == Way::Direct) else {
-            return self.submit(offset..end, Way::Buffered, &mut Rest::new(None, parts));
+            let rest = &mut Rest::new(None, parts);
+            return self.submit(offset..end, Way::Buffered, rest, counted);
         };
         let edge = self.lock().edge.take_if(|edge| edge.end() == offset);
         let offset = edge.as_ref().map_or(offset, |edge| edge.offset);
         let mut rest = Rest::new(edge, parts);
         let align = align as u64;
         let (from, to) = (offset.next_multiple_of(align), end / align * align);
-        self.submit(offset..from, Way::Buffered, &mut rest)?;
-        self.submit(from..to, Way::Direct, &mut rest)?;
+        self.submit(offset..from, Way::Buffered, &mut rest, counted.clone())?;
+        self.submit(from..to, Way::Direct, &mut rest, counted)?;
         let bytes = Buffer::from(&rest.take((end - to) as usize)?[..]);
         let other = self.lock().edge.replace(Edge { offset: to, bytes });
         other.map_or(Ok(()), |edge| self.submit_edge(edge))
@@ -105,46 +107,57 @@ impl WriteBehind {
 
     fn submit_edge(&self, edge: Edge) -> Result<()> {
         let range = edge.offset..edge.end();
-        self.submit(range, Way::Buffered, &mut Rest::new(Some(edge), &[]))
+        self.submit(range, Way::Buffered, &mut Rest::new(Some(edge), &[]), None)
     }
 
-    /// Sends the requests for a range of the file.
-    fn submit(&self, range: Range<u64>, way: Way, rest: &mut Rest) -> Result<()> {
+    /// Sends the requests for a range of the file. They wait for others of the file only if nobody
+    /// has asked for room at the disk before: who writes a part of a stream holds up all others.
+    fn submit(
+        &self,
+        range: Range<u64>,
+        way: Way,
+        rest: &mut Rest,
+        counted: Option<Arc<OnItsWay>>,
+    ) -> Result<()> {
         for offset in range.clone().step_by(REQUEST_BYTES) {
             let buffer = rest.take(REQUEST_BYTES.min((range.end - offset) as usize))?;
             let mut under_way = self.lock();
-            while under_way.requests >= THREADS_MAX {
+            while let Ok(completion) = under_way.completions.try_recv() {
+                under_way.on_completed(&self.file, completion)?;
+            }
+            while under_way.requests >= THREADS_MAX && self.load.is_none() {
                 self.take(&mut under_way)?;
             }
             under_way.requests += 1;
             drop(under_way);
             let (op, file) = (Op::Write, self.file.clone());
-            self.send(Request { op, file, offset, buffer, way, tag: offset });
+            let request = Request { op, file, offset, buffer, way, tag: offset };
+            let (done, counted) = (self.done.clone(), counted.clone());
+            self.disk.submit_then(request, move |completion| {
+                drop(counted);
+                drop(done.send(completion));
+            });
         }
         Ok(())
-    }
-
-    fn send(&self, request: Request) {
-        let Some(load) = self.load.clone() else { return self.disk.submit(request, &self.done) };
-        let (bytes, done) = (request.buffer.len() as u64, self.done.clone());
-        load.begin(bytes);
-        self.disk.submit_then(request, move |completion| {
-            load.end(bytes);
-            drop(done.send(completion));
-        });
     }
 
     fn take(&self, way: &mut UnderWay) -> Result<()> {
         // A sender is kept here, so the channel cannot end.
         let completion = way.completions.recv().map_err(|_| Error::failed("the queue ended"))?;
-        way.requests -= 1;
-        let Err(error) = completion.done else { return Ok(()) };
-        way.failed = true;
-        Err(write_error(&self.file, completion.tag, completion.buffer.len(), &error))
+        way.on_completed(&self.file, completion)
     }
 
     fn lock(&self) -> MutexGuard<'_, UnderWay> {
         self.way.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl UnderWay {
+    fn on_completed(&mut self, file: &DiskFile, completion: Completion) -> Result<()> {
+        self.requests -= 1;
+        let Err(error) = completion.done else { return Ok(()) };
+        self.failed = true;
+        Err(write_error(file, completion.tag, completion.buffer.len(), &error))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use euphrates_policy::dealing::Backlog;
+use euphrates_policy::dealing::{Backlog, Growing, deal};
 
 /// What is on its way to the disks of one collection.
 #[derive(Debug)]
@@ -38,20 +38,26 @@ impl Loads {
         Load { loads: self.clone(), disk }
     }
 
-    /// Asks `choose`, which is told the backlog of each disk, until it has an answer: again when
-    /// one has become less, or when the time is up.
-    pub fn choose<T>(
-        &self,
+    /// The segment for the next block, which has so many bytes, as soon as one has a disk with room;
+    /// none if that takes too long. The block counts from now on: others choose before its writer
+    /// has sent it.
+    pub fn choose(
+        self: &Arc<Self>,
         patience: Duration,
-        choose: impl Fn(&[Backlog]) -> Option<T>,
-    ) -> Option<T> {
-        let state = self.lock();
-        if let Some(chosen) = choose(&state.backlogs) {
-            return Some(chosen);
+        segments: &[Growing],
+        bytes: u64,
+    ) -> Option<(usize, Promise)> {
+        let mut state = self.lock();
+        let mut chosen = deal(segments, &state.backlogs);
+        if chosen.is_none() {
+            let woken = self.less.wait_timeout(state, patience);
+            state = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            chosen = deal(segments, &state.backlogs);
         }
-        let woken = self.less.wait_timeout(state, patience);
-        let state = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-        choose(&state.backlogs)
+        let at = chosen?;
+        let disks = segments[at].disks.clone();
+        disks.iter().for_each(|&disk| state.begin(disk, bytes));
+        Some((at, Promise { loads: self.clone(), disks, bytes }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -59,26 +65,86 @@ impl Loads {
     }
 }
 
-impl Load {
-    /// A request is on its way.
-    pub(crate) fn begin(&self, bytes: u64) {
-        let State { backlogs, since } = &mut *self.loads.lock();
-        let backlog = &mut backlogs[self.disk];
+impl State {
+    fn begin(&mut self, disk: usize, bytes: u64) {
+        let backlog = &mut self.backlogs[disk];
         if backlog.requests == 0 {
-            since[self.disk] = Instant::now();
+            self.since[disk] = Instant::now();
         }
         backlog.requests += 1;
         backlog.bytes += bytes;
     }
 
-    /// It is done.
-    pub(crate) fn end(&self, bytes: u64) {
-        let State { backlogs, since } = &mut *self.loads.lock();
-        let (backlog, now) = (&mut backlogs[self.disk], Instant::now());
-        let took = now.duration_since(std::mem::replace(&mut since[self.disk], now));
-        backlog.interval_ns = backlog.interval_ns / 2 + took.as_nanos() as u64 / 2;
+    fn end(&mut self, disk: usize, bytes: u64) {
+        let backlog = &mut self.backlogs[disk];
         backlog.requests -= 1;
         backlog.bytes -= bytes;
+    }
+}
+
+/// A block that will be on its way to some disks at once: until this is dropped.
+#[derive(Debug)]
+pub struct Promise {
+    loads: Arc<Loads>,
+    disks: Vec<usize>,
+    bytes: u64,
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        let mut state = self.loads.lock();
+        self.disks.iter().for_each(|&disk| state.end(disk, self.bytes));
         self.loads.less.notify_all();
+    }
+}
+
+impl Load {
+    /// A block of so many bytes is on its way, until this is dropped; in however many requests, a
+    /// disk is as slow as it is with blocks.
+    pub(crate) fn begin(&self, bytes: u64) -> OnItsWay {
+        self.loads.lock().begin(self.disk, bytes);
+        OnItsWay { load: self.clone(), bytes }
+    }
+}
+
+/// A block on its way to a disk.
+#[derive(Debug)]
+pub(crate) struct OnItsWay {
+    load: Load,
+    bytes: u64,
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        let Load { loads, disk } = &self.load;
+        let mut state = loads.lock();
+        let now = Instant::now();
+        let took = now.duration_since(std::mem::replace(&mut state.since[*disk], now));
+        let interval = &mut state.backlogs[*disk].interval_ns;
+        *interval = *interval / 2 + took.as_nanos() as u64 / 2;
+        state.end(*disk, self.bytes);
+        loads.less.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_counts_from_when_its_disk_was_chosen() {
+        let loads = Loads::new(2);
+        let segment = |disk| Growing { disks: vec![disk], dealt_bytes: disk as u64 };
+        let (segments, patience) = ([segment(0), segment(1)], Duration::ZERO);
+        let (first, promised) = loads.choose(patience, &segments, 10).unwrap();
+        let (second, _other) = loads.choose(patience, &segments, 10).unwrap();
+        assert_eq!((first, second), (0, 1));
+        let on_its_way = loads.of(0).begin(10);
+        drop(promised);
+        let (third, _also) = loads.choose(patience, &segments, 10).unwrap();
+        assert_eq!(third, 0, "both have as much waiting");
+        drop(on_its_way);
+        let requests: Vec<u32> = loads.lock().backlogs.iter().map(|one| one.requests).collect();
+        assert_eq!(requests, [1, 1]);
     }
 }

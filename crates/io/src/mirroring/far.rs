@@ -1,5 +1,6 @@
 //! A mirror that another process keeps.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
@@ -9,7 +10,7 @@ use euphrates_policy::window::Sender;
 
 use super::message::Word;
 use super::{Writers, malformed};
-use crate::disk::Load;
+use crate::disk::{Load, OnItsWay};
 
 /// Of one mirror, on their way or not written yet. A block may be larger.
 const WINDOW_BYTES: u64 = 4 << 20;
@@ -33,6 +34,8 @@ pub struct FarCopy {
 
 struct Far {
     window: Sender,
+    /// The oldest first; they are written in this order.
+    on_their_way: VecDeque<OnItsWay>,
     kept_at: Option<String>,
     failed: Option<Error>,
 }
@@ -44,7 +47,8 @@ impl FarPlace {
         let mut state = writers.lock();
         let number = state.far_next;
         state.far_next += 1;
-        let far = Far { window: Sender::new(WINDOW_BYTES), kept_at: None, failed: None };
+        let window = Sender::new(WINDOW_BYTES);
+        let far = Far { window, on_their_way: VecDeque::new(), kept_at: None, failed: None };
         let far = Arc::new(FarCopy { place: self, number, load, state: far.into() });
         state.far.insert(number, Arc::downgrade(&far));
         drop(state);
@@ -59,8 +63,12 @@ impl FarCopy {
     /// their way, and fails if something before them did.
     pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
         let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
-        self.wait(|far| far.window.may_send(bytes).then(|| far.window.on_sent(bytes)))?;
-        self.load.iter().for_each(|load| load.begin(bytes));
+        self.wait(|far| {
+            far.window.may_send(bytes).then(|| {
+                far.window.on_sent(bytes);
+                far.on_their_way.extend(self.load.iter().map(|load| load.begin(bytes)));
+            })
+        })?;
         self.tell(&Word::Write { offset, crc: crc(parts) }, parts.to_vec());
         Ok(())
     }
@@ -94,7 +102,7 @@ impl FarCopy {
                     return Err(malformed());
                 }
                 far.window.on_taken(bytes);
-                self.load.iter().for_each(|load| load.end(bytes));
+                far.on_their_way.pop_front();
             }
             Word::Kept { place } => far.kept_at = Some(place),
             Word::Failed { error } => far.failed = Some(error),
