@@ -11,7 +11,7 @@ export const CARD = { width: 208, height: 76 } as const;
 const DAGRE_MODULES_MAX = 1500;
 const ROW = 40;
 /** Between cards. */
-export const GAP = { x: 72, y: 28 } as const;
+export const GAP = { x: 112, y: 28 } as const;
 
 /** A place for every module. */
 export function arranged(flow: Flow): ReadonlyMap<string, Position> {

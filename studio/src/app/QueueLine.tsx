@@ -1,0 +1,50 @@
+// A queue on the canvas: how full it is as its width, its colour and in words, and how much goes
+// through it. It subscribes to its own entry: the canvas's list of lines knows nothing of it.
+
+import { BaseEdge, type Edge, type EdgeProps, getBezierPath } from "@xyflow/react";
+import { memo } from "react";
+import { useLive } from "./live";
+
+export interface LineData extends Record<string, unknown> {
+  /** The output that feeds it, as runs name it. */
+  readonly feed: string;
+  /** Who gets a batch, where that is not anybody who has time. */
+  readonly kind: string | undefined;
+}
+
+export type LineEdge = Edge<LineData, "queue">;
+
+function Line(props: EdgeProps<LineEdge>) {
+  const { id, data, markerEnd, interactionWidth = 24 } = props;
+  const [path, x, y] = getBezierPath(props);
+  const live = useLive(({ queues }) => queues.get(data?.feed ?? ""));
+  const [rows, bytes] = live?.rate.split(" · ") ?? [];
+  return (
+    <g className="queue" data-level={live?.level}>
+      <BaseEdge
+        id={id}
+        path={path}
+        interactionWidth={interactionWidth}
+        {...(markerEnd === undefined ? {} : { markerEnd })}
+      />
+      {live === undefined && data?.kind !== undefined && (
+        <text className="queue-label" x={x} y={y - 6}>
+          {data.kind}
+        </text>
+      )}
+      {live !== undefined && (
+        <text className="queue-label" x={x} y={y - 20}>
+          <tspan x={x}>{rows}</tspan>
+          <tspan x={x} dy={13}>
+            {bytes}
+          </tspan>
+          <tspan x={x} dy={22} className="queue-fill">
+            {live.level > 0 ? `${live.filled} full` : ""}
+          </tspan>
+        </text>
+      )}
+    </g>
+  );
+}
+
+export const QueueLine = memo(Line);
