@@ -5,7 +5,7 @@ import { App } from "./app/App";
 import { HTTP } from "./app/backend/http";
 import { keepChecked } from "./app/checking";
 import { keepDraft } from "./app/draft";
-import { keepDrafts, openPath } from "./app/files";
+import { hearOthers, keepDrafts, openPath } from "./app/files";
 import { Rescue } from "./app/Rescue";
 import { followAddress, useRoute } from "./app/route";
 import { followRun, followSelection, hear, rewatch } from "./app/running";
@@ -30,6 +30,7 @@ if (await meet(HTTP, hear, rewatch)) {
   const path = file ?? (run === undefined ? useServer.getState().session?.flow : undefined);
   if (path) await openPath(path);
   keepDrafts();
+  hearOthers();
   keepChecked();
   followRun();
   followSelection();

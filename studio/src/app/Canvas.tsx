@@ -26,6 +26,7 @@ import { add, addInto } from "./actions";
 import { CARD } from "./autolayout";
 import { decoded } from "./canvasId";
 import { cardsOf, keptLines, linesOf } from "./drawn";
+import { useLive } from "./live";
 import { type CardNode, ModuleCard } from "./ModuleCard";
 import { type LineEdge, QueueLine } from "./QueueLine";
 import { connect, edit, move, refuse, select, settle, useStudio } from "./studio";
@@ -36,7 +37,9 @@ export const MODULE_TYPE = "application/x-euphrates-module";
 const ALL_MODULES_MAX = 500;
 const NODE_TYPES = { module: ModuleCard };
 const EDGE_TYPES = { queue: QueueLine };
-const FIT = { maxZoom: 1, padding: 0.15 };
+/** Flows of fewer modules are seen without a map of them. */
+const MAP_MODULES_MIN = 12;
+const FIT = { maxZoom: 1, padding: 0.08 };
 const MAP_SIZE = { width: 150, height: 100 };
 
 export function Canvas() {
@@ -61,6 +64,7 @@ function Drawing() {
   }, [flow, specs, queues, checked]);
   const { onDrop, onDragOver } = useDrop();
   useInView();
+  useWhole();
   const onNodesChange = useCallback((changes: NodeChange<CardNode>[]) => {
     setNodes((before) => applyNodeChanges(changes.filter(isOwn), before));
     moveCards(changes);
@@ -111,11 +115,14 @@ function Drawing() {
       {flow.modules.length === 0 && (
         <p className="hint">
           Drag a module here, or double-click one.
-          <br />A flow can also be opened, pasted, or written beside as code.
+          <br />A flow can also be opened, pasted, or written beside as code; New… has some to begin
+          with.
         </p>
       )}
       <Controls showInteractive={false} />
-      <MiniMap pannable zoomable style={MAP_SIZE} ariaLabel="The whole flow, small" />
+      {flow.modules.length >= MAP_MODULES_MIN && (
+        <MiniMap pannable zoomable style={MAP_SIZE} ariaLabel="The whole flow, small" />
+      )}
     </ReactFlow>
   );
 }
@@ -139,6 +146,18 @@ function useInView(): void {
     const frame = requestAnimationFrame(() => void fitView(FIT));
     return () => cancelAnimationFrame(frame);
   }, [sought, fitView, getViewport, canvas]);
+}
+
+/** Shows all of the flow when another was begun, and when the canvas has made room for a run. */
+function useWhole(): void {
+  const { fitView } = useReactFlow();
+  const begun = useStudio(({ begun }) => begun);
+  const hasRun = useLive(({ run }) => run !== undefined);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: they say when, not what
+  useEffect(() => {
+    const frame = requestAnimationFrame(() => void fitView(FIT));
+    return () => cancelAnimationFrame(frame);
+  }, [begun, hasRun, fitView]);
 }
 
 /** Drops a module from the palette: into the queue under the pointer, or where nothing is. */

@@ -70,7 +70,7 @@ export function LiveBadges({ id }: { readonly id: string }) {
     return run?.failure?.module === id ? run.failure.message : undefined;
   });
   return (
-    <>
+    <div className="flags">
       {bottleneck !== undefined && (
         <span className="badge bottleneck" title={bottleneck}>
           bottleneck
@@ -86,6 +86,6 @@ export function LiveBadges({ id }: { readonly id: string }) {
           failed
         </span>
       )}
-    </>
+    </div>
   );
 }

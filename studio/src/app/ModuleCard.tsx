@@ -52,8 +52,8 @@ function Card({ data, selected }: NodeProps<CardNode>) {
             !
           </span>
         )}
-        <LiveBadges id={module.id} />
       </div>
+      <LiveBadges id={module.id} />
       <div className="card-id">{module.id}</div>
       {isLive && <LiveStrip id={module.id} />}
       {options.map(([name, value]) => (

@@ -33,15 +33,17 @@ function Line(props: EdgeProps<LineEdge>) {
         </text>
       )}
       {live !== undefined && (
-        <text className="queue-label" x={x} y={y - 20}>
-          <tspan x={x}>{rows}</tspan>
-          <tspan x={x} dy={13}>
+        <>
+          <text className="queue-label" x={x} y={y - 20}>
+            {rows}
+          </text>
+          <text className="queue-label" x={x} y={y - 8}>
             {bytes}
-          </tspan>
-          <tspan x={x} dy={22} className="queue-fill">
+          </text>
+          <text className="queue-label" x={x} y={y + 16}>
             {live.level > 0 ? `${live.filled} full` : ""}
-          </tspan>
-        </text>
+          </text>
+        </>
       )}
     </g>
   );

@@ -23,35 +23,35 @@ export function RunHead() {
   const isRunning = state === "running";
   return (
     <div className="run-head">
-      <strong className="run-name">
-        <State state={state} /> {name}
-      </strong>
-      <span className="quiet">
-        {[`run ${run.id}`, state, cluster, ...given].filter((part) => part !== "").join(" · ")}
-      </span>
-      <span className="number">{secondsText((isRunning ? seconds : run.seconds) ?? 0)}</span>
-      <Told />
-      <span className="group end">
-        {isRunning && mayAct && (
-          <>
-            <button type="button" onClick={() => showDialog("perturb")}>
-              Slow something…
-            </button>
-            <button type="button" onClick={actionOf("stop").run}>
-              Stop
-            </button>
-          </>
-        )}
-        {!isRunning && mayAct && (
-          <button type="button" onClick={actionOf("run").run}>
-            Run again
+      <div className="run-told">
+        <strong className="run-name">
+          <State state={state} /> {name}
+        </strong>
+        <span className="quiet">
+          {[`run ${run.id}`, state, cluster, ...given].filter((part) => part !== "").join(" · ")}
+        </span>
+        <span className="number">{secondsText((isRunning ? seconds : run.seconds) ?? 0)}</span>
+        <Told />
+        <Other run={run} />
+      </div>
+      {isRunning && mayAct && (
+        <>
+          <button type="button" onClick={() => showDialog("perturb")}>
+            Slow something…
           </button>
-        )}
-        <button type="button" title="Leave the run" onClick={() => go({})}>
-          Leave
+          <button type="button" onClick={actionOf("stop").run}>
+            Stop
+          </button>
+        </>
+      )}
+      {!isRunning && mayAct && (
+        <button type="button" onClick={actionOf("run").run}>
+          Run again
         </button>
-      </span>
-      <Other run={run} />
+      )}
+      <button type="button" title="Leave the run" onClick={() => go({})}>
+        Leave
+      </button>
     </div>
   );
 }

@@ -39,6 +39,16 @@ export function isScript(path: string): boolean {
   return path.endsWith(".py");
 }
 
+/** The other tabs of this browser, which the server takes for the same writer. */
+const others = new BroadcastChannel("euphrates.saved");
+
+/** Hears what other tabs save; gives what ends that. */
+export function hearOthers(): () => void {
+  const hear = ({ data }: MessageEvent<unknown>) => void noticeChange(String(data));
+  others.addEventListener("message", hear);
+  return () => others.removeEventListener("message", hear);
+}
+
 /** A file's name for a flow's name. */
 export function slug(name: string): string {
   return name.replace(/[^\p{L}\p{N}._-]+/gu, "_") || "flow";
@@ -131,6 +141,7 @@ export async function saveTo(path: string, version: string | null): Promise<bool
       return;
     }
     markSaved(flow);
+    others.postMessage(path);
     if (useRoute.getState().run === undefined) note({ file: path });
     await backend.dropDraft(path).catch(() => undefined);
     await listFiles();

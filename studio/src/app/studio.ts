@@ -35,6 +35,8 @@ export interface Studio {
   readonly checked: EngineCheck;
   readonly modules: ReadonlySet<string>;
   readonly queues: ReadonlySet<number>;
+  /** How many flows were begun with: another one is shown as a whole. */
+  readonly begun: number;
   /** What was selected by other means than the canvas, and is to be seen there. */
   readonly sought: ReadonlySet<string>;
   readonly connecting: Connecting | undefined;
@@ -66,6 +68,7 @@ function started(flow: Flow): Studio {
     checked: NOTHING_SAID,
     modules: NOBODY,
     queues: NO_QUEUE,
+    begun: 0,
     sought: NOBODY,
     connecting: undefined,
     refused: undefined,
@@ -87,8 +90,9 @@ export function isDirty({ history, saved }: Studio): boolean {
 
 /** Begins with another flow. */
 export function begin(flow: Flow): void {
-  const { specs } = useStudio.getState();
-  useStudio.setState({ ...started(flow), specs, problems: check(flow, specs) });
+  const { specs, begun } = useStudio.getState();
+  const problems = check(flow, specs);
+  useStudio.setState({ ...started(flow), specs, problems, begun: begun + 1 });
 }
 
 /** Opens the text of a document. */

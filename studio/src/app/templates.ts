@@ -39,7 +39,7 @@ export const TEMPLATES: readonly Template[] = [
   {
     name: "join",
     title: "Join and group",
-    summary: "Joins orders with their customers, and adds up by country.",
+    summary: "Joins orders with their customers, and adds up by segment of the market.",
     text: join,
   },
   {

@@ -159,7 +159,6 @@ export class StudioServer {
       return { status: 409, json: { error, ...theirs } };
     }
     store.set(path, text);
-    if (store === this.files) this.tell("file", { path });
     return { json: { version: versionOf(text) } };
   }
 
