@@ -5,7 +5,7 @@ import { App } from "./app/App";
 import { HTTP } from "./app/backend/http";
 import { keepChecked } from "./app/checking";
 import { keepDraft } from "./app/draft";
-import { hearOthers, keepDrafts, openPath } from "./app/files";
+import { hearOthers, keepDrafts, lastPath, openPath, rememberPath } from "./app/files";
 import { Rescue } from "./app/Rescue";
 import { followAddress, useRoute } from "./app/route";
 import { followRun, followSelection, hear, rewatch } from "./app/running";
@@ -26,8 +26,9 @@ if (root !== null) {
   );
 }
 if (await meet(HTTP, hear, rewatch)) {
-  const { file, run } = useRoute.getState();
-  const path = file ?? (run === undefined ? useServer.getState().session?.flow : undefined);
+  const { file } = useRoute.getState();
+  const path = file ?? lastPath() ?? useServer.getState().session?.flow;
+  rememberPath();
   if (path) await openPath(path);
   keepDrafts();
   hearOthers();

@@ -14,6 +14,7 @@ import {
   type NodeChange,
   ReactFlow,
   ReactFlowProvider,
+  useOnViewportChange,
   useReactFlow,
   useStoreApi,
 } from "@xyflow/react";
@@ -30,6 +31,7 @@ import { useLive } from "./live";
 import { type CardNode, ModuleCard } from "./ModuleCard";
 import { type LineEdge, QueueLine } from "./QueueLine";
 import { connect, edit, move, refuse, select, settle, useStudio } from "./studio";
+import { showZoom } from "./view";
 
 /** What the palette drags. */
 export const MODULE_TYPE = "application/x-euphrates-module";
@@ -65,6 +67,7 @@ function Drawing() {
   const { onDrop, onDragOver } = useDrop();
   useInView();
   useWhole();
+  useOnViewportChange({ onChange: ({ zoom }) => showZoom(zoom) });
   const onNodesChange = useCallback((changes: NodeChange<CardNode>[]) => {
     setNodes((before) => applyNodeChanges(changes.filter(isOwn), before));
     moveCards(changes);

@@ -5,7 +5,7 @@ import type { Module } from "../document/flow";
 import { isObject, type Json, printOnOneLine } from "../document/json";
 import { module as moduleJson } from "../document/write";
 import type { Run } from "./backend/border";
-import { bytesText, countText, percentText, secondsText } from "./numbers";
+import { bytesText, countText, percentText, secondsText, timeText } from "./numbers";
 import { go, hashOf, useRoute } from "./route";
 import { ask } from "./server";
 
@@ -23,9 +23,7 @@ export function Compare() {
   return (
     <section className="compare" aria-label="Two runs">
       <div className="row">
-        <h2>
-          Run {run} and run {other}
-        </h2>
+        <h2>Two runs</h2>
         <button type="button" onClick={() => go(run === undefined ? {} : { run })}>
           Leave
         </button>
@@ -55,10 +53,10 @@ function Beside({ runs }: { readonly runs: readonly [Run, Run] }) {
         <thead>
           <tr>
             <th />
-            {runs.map(({ id, name }) => (
+            {runs.map(({ id, name, started }) => (
               <th key={id}>
                 <a href={hashOf({ run: id })}>
-                  {name}, run {id}
+                  {name}, {timeText(started)}
                 </a>
               </th>
             ))}
@@ -112,7 +110,7 @@ function moduleText({ report, progress }: Run, id: string): string {
 function differences(id: string, first: Run, second: Run): string[] {
   const [a, b] = [first, second].map(({ flow }) => flow.modules.find((one) => one.id === id));
   if (a === undefined || b === undefined) {
-    return [`${id}: only in run ${a === undefined ? second.id : first.id}`];
+    return [`${id}: only in the ${a === undefined ? "second" : "first"}`];
   }
   const [before, after] = [saidOf(a), saidOf(b)];
   const names = new Set([...before.keys(), ...after.keys()]);

@@ -24,7 +24,11 @@ export function Option({ module, name, schema, isRequired }: OptionProps) {
   const value = module.config.get(name);
   const variable = variableName(value);
   const [isBinding, setBinding] = useState(false);
-  const wrong = value === undefined ? undefined : whyNotValue(value, schema);
+  const own = value === undefined ? undefined : whyNotValue(value, schema);
+  const found = useStudio(({ problems }) => {
+    return problems.find((one) => one.module === module.id && one.option === name)?.message;
+  });
+  const wrong = own ?? (isTold(found) ? found : undefined);
   const set = (value: Json | undefined) => {
     const key = `option ${module.id} ${name}`;
     edit(`set ${name}`, (flow) => setOption(flow, module.id, name, value), key);
@@ -100,6 +104,11 @@ function ColumnNames({ module, option, value, set }: ColumnNamesProps) {
 
 function isGiven(value: Json | undefined): readonly Json[] {
   return value === undefined || value === null ? [] : [value];
+}
+
+/** What is only missing is said by the word beside the name. */
+function isTold(message: string | undefined): boolean {
+  return message !== undefined && !message.startsWith("missing field");
 }
 
 interface BindingProps {

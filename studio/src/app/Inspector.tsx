@@ -309,8 +309,9 @@ function Columns({ columns }: { readonly columns: readonly Column[] }) {
     <table className="table">
       <caption>Its columns</caption>
       <tbody>
-        {columns.map(({ name, type, nullable }) => (
-          <tr key={name}>
+        {columns.map(({ name, type, nullable }, at) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: two columns may have one name
+          <tr key={`${at} ${name}`}>
             <th scope="row">{name}</th>
             <td>{type}</td>
             <td className="quiet">{nullable === true ? "may be null" : ""}</td>

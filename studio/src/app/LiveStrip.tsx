@@ -2,13 +2,30 @@
 // engine says of it. It subscribes to its own entry, so that a card is not drawn again for others.
 
 import { type ModuleLive, TRACE_SECONDS, useLive } from "./live";
+import { useView } from "./view";
 
 export function LiveStrip({ id }: { readonly id: string }) {
+  const isFar = useView(({ isFar }) => isFar);
+  return <div className="live">{isFar ? <FromFar id={id} /> : <FromNear id={id} />}</div>;
+}
+
+/** Seen from far, its bar alone, by tenths: hundreds of cards are then hardly ever drawn again. */
+function FromFar({ id }: { readonly id: string }) {
+  const busy = useLive(({ modules }) => tenths(modules.get(id)?.busy));
+  const blocked = useLive(({ modules }) => tenths(modules.get(id)?.blocked));
+  return <TimeBar busy={busy} starved={100 - busy - blocked} blocked={blocked} />;
+}
+
+function tenths(percent = 0): number {
+  return Math.round(percent / 10) * 10;
+}
+
+function FromNear({ id }: { readonly id: string }) {
   const live = useLive(({ modules }) => modules.get(id));
   if (live === undefined) return null;
   const { busy, starved, blocked, rate, trace } = live;
   return (
-    <div className="live">
+    <>
       <div className="live-row">
         <TimeBar busy={busy} starved={starved} blocked={blocked} />
         <span className="live-word">{most(live)}</span>
@@ -17,7 +34,7 @@ export function LiveStrip({ id }: { readonly id: string }) {
         <Sparkline trace={trace} />
         <span className="live-word">{rate.split(" · ")[1] ?? "—"}</span>
       </div>
-    </div>
+    </>
   );
 }
 

@@ -4,6 +4,7 @@
 import { BaseEdge, type Edge, type EdgeProps, getBezierPath } from "@xyflow/react";
 import { memo } from "react";
 import { useLive } from "./live";
+import { useView } from "./view";
 
 export interface LineData extends Record<string, unknown> {
   /** The output that feeds it, as runs name it. */
@@ -17,36 +18,52 @@ export type LineEdge = Edge<LineData, "queue">;
 function Line(props: EdgeProps<LineEdge>) {
   const { id, data, markerEnd, interactionWidth = 24 } = props;
   const [path, x, y] = getBezierPath(props);
-  const live = useLive(({ queues }) => queues.get(data?.feed ?? ""));
-  const [rows, bytes] = live?.rate.split(" · ") ?? [];
+  const feed = data?.feed ?? "";
+  const level = useLive(({ queues }) => queues.get(feed)?.level);
+  const isFar = useView(({ isFar }) => isFar);
   return (
-    <g className="queue" data-level={live?.level}>
+    <g className="queue" data-level={level}>
       <BaseEdge
         id={id}
         path={path}
         interactionWidth={interactionWidth}
         {...(markerEnd === undefined ? {} : { markerEnd })}
       />
-      {live === undefined && data?.kind !== undefined && (
+      {level === undefined && data?.kind !== undefined && (
         <text className="queue-label" x={x} y={y - 6}>
           {data.kind}
         </text>
       )}
-      {live !== undefined && (
-        <>
-          <text className="queue-label" x={x} y={y - 20}>
-            {rows}
-          </text>
-          <text className="queue-label" x={x} y={y - 8}>
-            {bytes}
-          </text>
-          <text className="queue-label" x={x} y={y + 16}>
-            {live.level > 0 ? `${live.filled} full` : ""}
-          </text>
-        </>
-      )}
+      {level !== undefined && !isFar && <Figures feed={feed} x={x} y={y} />}
     </g>
   );
 }
 
 export const QueueLine = memo(Line);
+
+/** What goes through, and how full it is. */
+function Figures({
+  feed,
+  x,
+  y,
+}: {
+  readonly feed: string;
+  readonly x: number;
+  readonly y: number;
+}) {
+  const live = useLive(({ queues }) => queues.get(feed));
+  const [rows, bytes] = live?.rate.split(" · ") ?? [];
+  return (
+    <>
+      <text className="queue-label" x={x} y={y - 20}>
+        {rows}
+      </text>
+      <text className="queue-label" x={x} y={y - 8}>
+        {bytes}
+      </text>
+      <text className="queue-label" x={x} y={y + 16}>
+        {(live?.level ?? 0) > 0 ? `${live?.filled} full` : ""}
+      </text>
+    </>
+  );
+}

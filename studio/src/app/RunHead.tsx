@@ -6,7 +6,7 @@ import { write } from "../document/write";
 import { actionOf } from "./actions";
 import type { Run } from "./backend/border";
 import { useLive } from "./live";
-import { factorText, secondsText } from "./numbers";
+import { factorText, secondsText, timeText } from "./numbers";
 import { State } from "./Runs";
 import { go } from "./route";
 import { isReadOnly, useServer } from "./server";
@@ -28,30 +28,35 @@ export function RunHead() {
           <State state={state} /> {name}
         </strong>
         <span className="quiet">
-          {[`run ${run.id}`, state, cluster, ...given].filter((part) => part !== "").join(" · ")}
+          {[timeText(run.started), state, cluster, ...given]
+            .filter((part) => part !== "")
+            .join(" · ")}
         </span>
         <span className="number">{secondsText((isRunning ? seconds : run.seconds) ?? 0)}</span>
         <Told />
         <Other run={run} />
       </div>
-      {isRunning && mayAct && (
-        <>
-          <button type="button" onClick={() => showDialog("perturb")}>
-            Slow something…
+      <div className="row">
+        {" "}
+        {isRunning && mayAct && (
+          <>
+            <button type="button" onClick={() => showDialog("perturb")}>
+              Slow something…
+            </button>
+            <button type="button" onClick={actionOf("stop").run}>
+              Stop
+            </button>
+          </>
+        )}
+        {!isRunning && mayAct && (
+          <button type="button" onClick={actionOf("run").run}>
+            Run again
           </button>
-          <button type="button" onClick={actionOf("stop").run}>
-            Stop
-          </button>
-        </>
-      )}
-      {!isRunning && mayAct && (
-        <button type="button" onClick={actionOf("run").run}>
-          Run again
+        )}
+        <button type="button" title="Leave the run" onClick={() => go({})}>
+          Leave
         </button>
-      )}
-      <button type="button" title="Leave the run" onClick={() => go({})}>
-        Leave
-      </button>
+      </div>
     </div>
   );
 }

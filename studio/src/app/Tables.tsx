@@ -7,9 +7,31 @@ import { useLive } from "./live";
 import { bytesText, countText, factorText, percentText } from "./numbers";
 import { seek, useStudio } from "./studio";
 
+/** More than fit on a screen; of larger flows, those that are selected. */
+const MODULES_MAX = 30;
+
 export function Modules() {
-  const progress = useLive(({ progress }) => progress);
+  const progress = useLive(({ glance: progress }) => progress);
+  const selected = useStudio(({ modules }) => modules);
   if (progress === undefined) return <p className="quiet">Nothing was heard of it yet.</p>;
+  const { modules } = progress;
+  const isLarge = modules.length > MODULES_MAX;
+  const wanted =
+    isLarge && selected.size > 0 ? modules.filter(({ id }) => selected.has(id)) : modules;
+  const shown = wanted.slice(0, MODULES_MAX);
+  return (
+    <>
+      {isLarge && (
+        <p className="quiet">
+          {shown.length} of {modules.length}: select modules to see those.
+        </p>
+      )}
+      <ModulesTable modules={shown} />
+    </>
+  );
+}
+
+function ModulesTable({ modules }: { readonly modules: readonly ModuleProgress[] }) {
   return (
     <table className="table">
       <thead>
@@ -25,7 +47,7 @@ export function Modules() {
         </tr>
       </thead>
       <tbody>
-        {progress.modules.map((module) => (
+        {modules.map((module) => (
           <ModuleRow key={module.id} module={module} />
         ))}
       </tbody>
@@ -81,7 +103,7 @@ const INSTANCES_MAX = 500;
 
 /** Instances by the worker they are at; only the selected modules', if some are. */
 export function Instances() {
-  const progress = useLive(({ progress }) => progress);
+  const progress = useLive(({ glance: progress }) => progress);
   const selected = useStudio(({ modules }) => modules);
   if (progress === undefined) return <p className="quiet">Nothing was heard of it yet.</p>;
   const wanted = progress.modules.filter(({ id }) => selected.size === 0 || selected.has(id));

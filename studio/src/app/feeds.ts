@@ -25,3 +25,8 @@ export function feedOf(flow: Flow, specs: Specs, number: number): string | undef
   const port = attached.find(({ queue }) => queue === number)?.port;
   return typeof port === "string" ? endKey([module.id, port]) : undefined;
 }
+
+/** The position of the queue that an output feeds. */
+export function numberOf(flow: Flow, specs: Specs, feed: string | undefined): number | undefined {
+  return [...feedsOf(flow, specs)].find(([, one]) => one === feed)?.[0];
+}

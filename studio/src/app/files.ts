@@ -39,6 +39,21 @@ export function isScript(path: string): boolean {
   return path.endsWith(".py");
 }
 
+const LAST = "euphrates.path";
+
+/** The file that this tab had open, though its address said a run. */
+export function lastPath(): string | undefined {
+  return window.sessionStorage.getItem(LAST) ?? undefined;
+}
+
+/** Has the tab remember what it has open; gives what ends that. */
+export function rememberPath(): () => void {
+  return useOpened.subscribe(({ path }) => {
+    if (path === undefined) window.sessionStorage.removeItem(LAST);
+    else window.sessionStorage.setItem(LAST, path);
+  });
+}
+
 /** The other tabs of this browser, which the server takes for the same writer. */
 const others = new BroadcastChannel("euphrates.saved");
 
@@ -97,8 +112,9 @@ function takeDraft({ text, version }: FileText): void {
 /** Reads a script; only if that does not tell its flow, asks whether to run it. */
 function takeScript(path: string, { text }: FileText): void {
   const { flow, problems } = readPython(text, useStudio.getState().specs);
-  if (flow === undefined || problems.length > 0) useOpened.setState({ untold: path });
-  else takeFlow(path, flow);
+  if (flow !== undefined && problems.length === 0) takeFlow(path, flow);
+  else if (useServer.getState().session?.trusted) void runScript(path);
+  else useOpened.setState({ untold: path });
 }
 
 /** A script's flow gets a file of its own when it is saved: a document has no place for comments. */
@@ -112,6 +128,7 @@ export async function runScript(path: string): Promise<void> {
   useOpened.setState({ untold: undefined });
   await ask(async (backend) => {
     const flow = await backend.script(path, true);
+    useServer.setState({ session: await backend.session() });
     await remodule();
     if (flow === undefined) refuse({ message: `${path} may not be run`, remedy: "trust it first" });
     else takeFlow(path, flow);
@@ -130,6 +147,7 @@ export async function saveOpened(): Promise<"saved" | "nowhere" | "failed"> {
 export async function saveTo(path: string, version: string | null): Promise<boolean> {
   const flow = flowNow();
   const { specs } = useStudio.getState();
+  const { draft } = useOpened.getState();
   const text = `${isScript(path) ? writePython(flow, specs) : write(flow)}\n`;
   return ask(async (backend) => {
     try {
@@ -143,7 +161,7 @@ export async function saveTo(path: string, version: string | null): Promise<bool
     markSaved(flow);
     others.postMessage(path);
     if (useRoute.getState().run === undefined) note({ file: path });
-    await backend.dropDraft(path).catch(() => undefined);
+    if (draft !== null) await backend.dropDraft(path);
     await listFiles();
   });
 }
@@ -208,8 +226,13 @@ async function keepDraft(): Promise<void> {
   const { path, draft } = useOpened.getState();
   const server = useServer.getState();
   if (path === undefined || server.link !== "up" || isReadOnly(server)) return;
-  if (!isDirty(useStudio.getState())) return;
+  const isKept = isDirty(useStudio.getState());
+  if (!isKept && draft === null) return;
   try {
+    if (!isKept) {
+      useOpened.setState({ draft: null });
+      return await backendNow().dropDraft(path);
+    }
     const version = await backendNow().saveDraft(path, write(flowNow()), draft);
     if (useOpened.getState().path === path) useOpened.setState({ draft: version });
   } catch (error) {

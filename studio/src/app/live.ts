@@ -2,6 +2,7 @@
 // subscribes to its own entry, which stays the same object while nothing that is shown changes.
 
 import { create } from "zustand";
+import type { Flow } from "../document/flow";
 import type { End, History, ModuleProgress, Progress, QueueProgress, Run } from "./backend/border";
 import { bytesText, countText } from "./numbers";
 
@@ -23,8 +24,6 @@ export interface ModuleLive {
 
 /** What a queue's line shows. */
 export interface QueueLive {
-  /** Its number in the run. */
-  readonly number: number;
   readonly rate: string;
   /** How full it is, in words. */
   readonly filled: string;
@@ -35,6 +34,8 @@ export interface QueueLive {
 export interface Live {
   readonly run: Run | undefined;
   readonly progress: Progress | undefined;
+  /** The same, as tables show it: once a second, and when somebody else is slow. */
+  readonly glance: Progress | undefined;
   readonly modules: ReadonlyMap<string, ModuleLive>;
   /** By the output that feeds it, which feeds no other. */
   readonly queues: ReadonlyMap<string, QueueLive>;
@@ -43,6 +44,7 @@ export interface Live {
 const NOTHING: Live = {
   run: undefined,
   progress: undefined,
+  glance: undefined,
   modules: new Map(),
   queues: new Map(),
 };
@@ -63,12 +65,14 @@ export function show(run: Run | undefined): void {
 
 /** Takes what the server says of the run that is shown. */
 export function take(progress: Progress): void {
-  const { run, modules, queues, progress: before } = useLive.getState();
+  const { run, modules, queues, glance, progress: before } = useLive.getState();
   if (run === undefined) return;
   const isNext = Math.floor(progress.seconds) !== Math.floor(before?.seconds ?? -1);
-  const asides = asidesOf(progress);
+  const isNews = isNext || run.state !== "running" || slowIn(progress) !== slowIn(glance);
+  const asides = asidesOf(progress, run.flow);
   useLive.setState({
     progress,
+    glance: isNews ? progress : glance,
     modules: keeping(
       modules,
       progress.modules,
@@ -83,17 +87,27 @@ export function endKey([id, port]: End): string {
   return `${id}\n${port}`;
 }
 
+function slowIn(progress: Progress | undefined): string {
+  return (progress?.slow ?? []).map(({ name }) => name).join(" ");
+}
+
 interface Aside {
   slow?: string;
   bottleneck?: string;
 }
 
-/** What is said of instances is told at their module's card. */
-function asidesOf({ modules, slow, bottleneck }: Progress): ReadonlyMap<string, Aside> {
+/**
+ * What is said of instances is told at their module's card; what is said of a part of a module that
+ * nobody has drawn, like the `sort_1_partition` of `sort_1`, at that module's.
+ */
+function asidesOf({ modules, slow, bottleneck }: Progress, flow: Flow): ReadonlyMap<string, Aside> {
   const ids = new Set(modules.map(({ id }) => id));
+  const drawn = new Set(flow.modules.map(({ id }) => id));
   const asides = new Map<string, Aside>();
   const of = (name: string): Aside => {
-    const id = ids.has(name) ? name : name.slice(0, Math.max(name.lastIndexOf("."), 0));
+    const own = ids.has(name) ? name : name.slice(0, Math.max(name.lastIndexOf("."), 0));
+    const owner = [...drawn].find((one) => own.startsWith(`${one}_`));
+    const id = drawn.has(own) ? own : (owner ?? own);
     const aside = asides.get(id) ?? {};
     asides.set(id, aside);
     return aside;
@@ -134,11 +148,10 @@ function longer(trace: readonly number[], value: number): readonly number[] {
   return isFlat ? trace : [...trace, value].slice(-TRACE_SECONDS);
 }
 
-function queueLive(queue: QueueProgress, _: QueueLive | undefined, number: number): QueueLive {
+function queueLive(queue: QueueProgress): QueueLive {
   const { rows_per_second, bytes_per_second, waiting_bytes, bound_bytes } = queue;
   const part = bound_bytes > 0 ? Math.min(waiting_bytes / bound_bytes, 1) : 0;
   return {
-    number,
     rate: rateText(rows_per_second, bytes_per_second),
     // In steps of five, so that a queue that only trembles is not drawn again.
     filled: `${Math.round(part * 20) * 5} %`,
@@ -157,18 +170,18 @@ function keeping<In, Out extends object>(
   before: ReadonlyMap<string, Out>,
   items: readonly In[],
   keyOf: (item: In) => string,
-  read: (item: In, old: Out | undefined, number: number) => Out,
+  read: (item: In, old: Out | undefined) => Out,
 ): ReadonlyMap<string, Out> {
   const now = new Map<string, Out>();
   let isSame = items.length === before.size;
-  items.forEach((item, number) => {
+  for (const item of items) {
     const key = keyOf(item);
     const old = before.get(key);
-    const fresh = read(item, old, number);
+    const fresh = read(item, old);
     const kept = old !== undefined && saysTheSame(old, fresh) ? old : fresh;
     isSame &&= kept === old;
     now.set(key, kept);
-  });
+  }
   return isSame ? before : now;
 }
 

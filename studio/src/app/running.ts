@@ -2,12 +2,12 @@
 // when the server was away, so that the page finds it again.
 
 import type { Perturbation, ServerEvent } from "./backend/border";
-import { feedOf, feedsOf } from "./feeds";
+import { feedOf, numberOf } from "./feeds";
 import { noticeChange } from "./files";
 import { show, take, useLive } from "./live";
 import { go, note, useRoute } from "./route";
 import { ask, backendNow, listRuns } from "./server";
-import { begin, flowNow, seek, select, useStudio } from "./studio";
+import { begin, flowNow, type Studio, seek, select, useStudio } from "./studio";
 import { useSettings, variablesFor } from "./variables";
 
 /** Runs what is drawn, with the values and on the cluster that were chosen last. */
@@ -53,24 +53,29 @@ export function followSelection(): () => void {
     const { run, other } = useRoute.getState();
     if (run === undefined || other !== undefined || useLive.getState().run?.id !== run) return;
     const [module, ...more] = now.modules;
-    const [selected] = now.queues;
-    const feed = selected === undefined ? "" : feedOf(now.history.now, now.specs, selected);
-    const queue = useLive.getState().queues.get(feed ?? "")?.number;
+    const queue = numberInRun(now);
     if (queue !== undefined) note({ run, queue });
     else note(module !== undefined && more.length === 0 ? { run, module } : { run });
   });
+}
+
+/** The selected queue's position in what ran, which need not be what is drawn. */
+export function numberInRun({ history, specs, queues }: Studio): number | undefined {
+  const [selected] = queues;
+  const { run } = useLive.getState();
+  if (selected === undefined || run === undefined) return undefined;
+  return numberOf(run.flow, specs, feedOf(history.now, specs, selected));
 }
 
 /** Selects what the address says of the run. */
 function selectLinked(): void {
   const { module, queue } = useRoute.getState();
   const { history, specs } = useStudio.getState();
+  const { run } = useLive.getState();
   if (module !== undefined) seek(new Set([module]));
-  if (queue === undefined) return;
-  const found = [...useLive.getState().queues].find(([, live]) => live.number === queue);
-  const feeds = [...feedsOf(history.now, specs)];
-  const selected = feeds.find(([, feed]) => feed === found?.[0]);
-  if (selected !== undefined) select(new Set(), new Set([selected[0]]));
+  if (queue === undefined || run === undefined) return;
+  const drawn = numberOf(history.now, specs, feedOf(run.flow, specs, queue));
+  if (drawn !== undefined) select(new Set(), new Set([drawn]));
 }
 
 /** Asks for the run that is shown once more. */

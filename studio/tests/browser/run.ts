@@ -44,11 +44,14 @@ export class Run {
   perturbations: readonly Perturbed[] = [];
   steps = 0;
   private readonly log: string[] = ["plan: 2 workers"];
+  private readonly positions: ReadonlyMap<string, number>;
 
   constructor(
     readonly id: string,
     private readonly order: Order,
-  ) {}
+  ) {
+    this.positions = new Map(order.document.modules.map(({ id }, position) => [id, position]));
+  }
 
   /** Something happens: it fails if a module says so, and ends by itself. */
   step(): void {
@@ -103,7 +106,9 @@ export class Run {
   progress(): object {
     const { modules, queues } = this.order.document;
     const told = modules.map((module) => this.moduleTold(module));
-    const rateOf = (id: string) => told.find((module) => module.id === id)?.bytes_per_second ?? 0;
+    const found = new Map(told.map((module) => [module.id, module]));
+    const rateOf = (id: string) => found.get(id)?.bytes_per_second ?? 0;
+    const isSteady = (id: string) => found.get(id)?.count === 1;
     const slow = told.flatMap(({ instances }) => instances.filter((one) => "slow" in one));
     const worst = slow[0];
     return {
@@ -115,7 +120,7 @@ export class Run {
         to: [to, String(input)],
         rows_per_second: rateOf(from) / ROW_BYTES,
         bytes_per_second: rateOf(from),
-        waiting_bytes: (((i * 3 + this.steps) % 9) / 8) * 8e6,
+        waiting_bytes: (((i * 3 + (isSteady(from) ? 0 : this.steps)) % 9) / 8) * 8e6,
         bound_bytes: 8e6,
       })),
       slow: slow.map(({ name, slow }) => ({ name, factor: slow })),
@@ -137,25 +142,27 @@ export class Run {
     };
   }
 
+  /** What has one instance does the same at every step. */
   private moduleTold({ id, count = 2 }: Document["modules"][number]) {
-    const position = this.order.document.modules.findIndex((module) => module.id === id);
+    const position = this.positions.get(id) ?? 0;
+    const step = count === 1 ? 0 : this.steps;
     const instances = Array.from({ length: count }, (_, i) => {
       const name = `${id}.${i}`;
       const share = this.perturbations.find((one) => one.instance === name || one.module === id);
       const left = 1 - (share?.share ?? 0);
-      const times = timesOf(position, this.steps);
+      const times = timesOf(position, step);
       const slow = share?.instance === undefined ? {} : { slow: 1 / left };
       return { name, worker: `w${i % 2}`, ...times, bytes_per_second: RATE * left, ...slow };
     });
     const bytes = instances.reduce((sum, one) => sum + one.bytes_per_second, 0);
-    const wave = 1 + 0.2 * Math.sin(this.steps / 3 + position);
+    const wave = 1 + 0.2 * Math.sin(step / 3 + position);
     const rate = this.state === "running" ? bytes * wave : 0;
     const moved = bytes * (this.steps / STEPS);
     return {
       id,
       count,
       state: this.state === "running" ? "busy" : "ended",
-      ...timesOf(position, this.steps),
+      ...timesOf(position, step),
       rows_in: Math.round(moved / ROW_BYTES),
       bytes_in: moved,
       rows_out: Math.round(moved / ROW_BYTES),

@@ -86,6 +86,8 @@ export interface Run extends RunEntry {
   readonly history?: History | undefined;
   readonly report?: Report | undefined;
   readonly failure?: Failure | undefined;
+  /** What came to its ends that keep rows, by module. */
+  readonly collected?: Readonly<Record<string, Sample>> | undefined;
 }
 
 export interface Failure {

@@ -23,8 +23,8 @@ import {
   type ServerEvent,
 } from "./border";
 
-/** How long the page waits before it asks again for a server that is gone. */
-const RETRY_MS = 1_000;
+/** How long the page waits before it asks again for a server that is gone; each time longer. */
+const RETRY_MS = { first: 1_000, most: 15_000 };
 
 export const HTTP: Backend = {
   session: () => get("session"),
@@ -163,14 +163,19 @@ async function readRun(id: string): Promise<Run> {
 function listen({ onEvent, onLink }: Listener): () => void {
   let source: EventSource | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let wait = RETRY_MS.first;
   const open = () => {
     source = new EventSource("api/events");
-    source.addEventListener("open", () => onLink(true));
+    source.addEventListener("open", () => {
+      wait = RETRY_MS.first;
+      onLink(true);
+    });
     source.addEventListener("error", () => {
       onLink(false);
       // What the server refused, the browser does not ask for again by itself.
       if (source?.readyState !== EventSource.CLOSED) return;
-      timer = setTimeout(open, RETRY_MS);
+      timer = setTimeout(open, wait);
+      wait = Math.min(wait * 2, RETRY_MS.most);
     });
     for (const [type, read] of Object.entries(EVENTS)) {
       source.addEventListener(type, ({ data }) => onEvent(read(data)));

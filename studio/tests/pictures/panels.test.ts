@@ -5,7 +5,7 @@ import { test } from "vitest";
 import { card, inBrowser, page } from "../browser/page";
 import { StudioServer } from "../browser/server";
 
-const FOLDER = process.env.STUDIO_PICTURES ?? "../docs";
+const FOLDER = process.env.STUDIO_PICTURES ?? "pictures";
 let server: StudioServer;
 
 inBrowser(() => {
