@@ -30,6 +30,7 @@ export function Dock() {
   const tab = hasRun ? chosen : "problems";
   return (
     <section className="dock" aria-label="Problems and runs" data-run={hasRun}>
+      <Refused />
       {hasRun && <RunHead />}
       {hasRun && <Tabs chosen={tab} hasReport={hasReport} />}
       <div className="dock-page">
@@ -85,22 +86,28 @@ function Page({ tab }: { readonly tab: Tab }) {
   }
 }
 
+/** Why the last thing that was asked for was not done: to be seen whatever else is shown. */
+function Refused() {
+  const refused = useStudio(({ refused }) => refused);
+  if (refused === undefined) return null;
+  return (
+    <p className="refused" role="alert">
+      {told(refused)}
+      <button type="button" className="small" onClick={() => refuse(undefined)}>
+        Close
+      </button>
+    </p>
+  );
+}
+
 /** More than anybody reads at once. */
 const SHOWN_MAX = 50;
 
 function Problems() {
-  const { problems, refused, strange, history } = useStudio();
+  const { problems, strange, history } = useStudio();
   const ends = (queue: number | undefined) => history.now.queues[queue ?? -1]?.to;
   return (
     <section className="problems" aria-label="Problems" aria-live="polite">
-      {refused !== undefined && (
-        <p className="refused" role="alert">
-          {told(refused)}
-          <button type="button" className="small" onClick={() => refuse(undefined)}>
-            Close
-          </button>
-        </p>
-      )}
       {[...new Set(strange.map(told))].slice(0, SHOWN_MAX).map((text) => (
         <p key={text}>In the file: {text}</p>
       ))}

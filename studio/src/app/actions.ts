@@ -128,6 +128,8 @@ function onKey(event: KeyboardEvent): void {
   // The browser makes events of its own of these two, which need no permission.
   if (found === undefined || found.name === "copy" || found.name === "paste") return;
   if (isTyping(event.target) && !isGlobal(found.name)) return;
+  // A question is answered first.
+  if (document.querySelector("dialog[open]") !== null) return;
   event.preventDefault();
   found.run();
 }

@@ -154,9 +154,15 @@ export async function saveTo(path: string, version: string | null): Promise<bool
       const saved = await backend.save(path, text, version);
       useOpened.setState({ ...NO_FILE, path, version: saved });
     } catch (error) {
-      if (!(error instanceof BackendError) || error.theirs === undefined) throw error;
-      useOpened.setState({ conflict: { path, theirs: error.theirs } });
-      return;
+      if (!(error instanceof BackendError) || error.status !== 409) throw error;
+      const { theirs } = error;
+      if (theirs !== undefined) {
+        useOpened.setState({ conflict: { path, theirs } });
+        return;
+      }
+      // It is gone: the next time it is made anew.
+      useOpened.setState({ version: null });
+      throw error;
     }
     markSaved(flow);
     others.postMessage(path);
@@ -237,7 +243,8 @@ async function keepDraft(): Promise<void> {
     if (useOpened.getState().path === path) useOpened.setState({ draft: version });
   } catch (error) {
     if (!(error instanceof BackendError)) throw error;
-    const { theirs } = error;
+    const { status, theirs } = error;
+    if (status === 409 && theirs === undefined) useOpened.setState({ draft: null });
     if (theirs === undefined) return;
     const act = () => useOpened.setState({ draft: theirs.version });
     const text = "Another window keeps a draft of this file, too. This one is not kept.";

@@ -84,15 +84,20 @@ export function rewatch(): void {
   if (run !== undefined) void watch(run);
 }
 
+/** What was said of a run while it was asked for, the newest of each kind. */
+const missed = new Map<ServerEvent["type"], ServerEvent>();
+
 async function watch(id: string | undefined): Promise<void> {
   if (id === undefined) {
     show(undefined);
     return;
   }
   await ask(async (backend) => {
+    missed.clear();
     const run = await backend.run(id);
     if (useRoute.getState().run !== id) return;
     show(run);
+    for (const event of missed.values()) hear(event);
     // Who comes by a link has nothing drawn that could be lost.
     if (flowNow().modules.length === 0) begin(run.flow);
     selectLinked();
@@ -103,12 +108,17 @@ async function watch(id: string | undefined): Promise<void> {
 export function hear(event: ServerEvent): void {
   if (event.type === "file") void noticeChange(event.path);
   const { run } = useLive.getState();
-  if (run === undefined) return;
-  if (event.type === "progress") {
-    if (event.progress.run === run.id) take(event.progress);
-  } else if (event.type === "ended" || event.type === "report") {
-    if (event.run === run.id) void refresh(run.id);
-  }
+  const of = runOf(event);
+  if (of === undefined) return;
+  if (of === useRoute.getState().run) missed.set(event.type, event);
+  if (of !== run?.id) return;
+  if (event.type === "progress") take(event.progress);
+  else void refresh(run.id);
+}
+
+function runOf(event: ServerEvent): string | undefined {
+  if (event.type === "progress") return event.progress.run;
+  return event.type === "ended" || event.type === "report" ? event.run : undefined;
 }
 
 /** What is said at the end is more than the event says: the log, the whole error, the report. */

@@ -120,7 +120,10 @@ export class Run {
         to: [to, String(input)],
         rows_per_second: rateOf(from) / ROW_BYTES,
         bytes_per_second: rateOf(from),
-        waiting_bytes: (((i * 3 + (isSteady(from) ? 0 : this.steps)) % 9) / 8) * 8e6,
+        // Full before the second module, which is the slowest, and nearly empty elsewhere.
+        waiting_bytes:
+          ((this.positions.get(to) === 1 ? 6 : i % 2) + (isSteady(from) ? 0 : this.steps % 3)) *
+          1e6,
         bound_bytes: 8e6,
       })),
       slow: slow.map(({ name, slow }) => ({ name, factor: slow })),

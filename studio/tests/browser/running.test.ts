@@ -82,6 +82,17 @@ test("a file that another has changed is never overwritten without asking", asyn
   forgive("409");
 });
 
+test("a file that another has removed is put there again, when that is said twice", async () => {
+  await edit("amount > 9");
+  server.files.delete("copy.json");
+  await button("Save").click();
+  await expect.poll(() => page.locator(".refused").textContent()).toContain("has changed");
+  expect(server.files.has("copy.json")).toBe(false);
+  await button("Save").click();
+  await expect.poll(() => server.files.get("copy.json")).toContain("amount > 9");
+  forgive("409");
+});
+
 test("a file that another has changed is taken up if nothing would be lost", async () => {
   await expect.poll(code).toContain("amount > 0");
   server.change("copy.json", COPY.replace("amount > 0", "amount > 5"));
@@ -265,6 +276,15 @@ test("a run can be shown that is not what is drawn any more", async () => {
   await button("Draw what ran").click();
   await expect.poll(code).toContain("amount > 0");
   expect(await other.count()).toBe(0);
+});
+
+test("what a tab had open it has open again, though its address says a run", async () => {
+  await startRun();
+  await page.reload();
+  await expect.poll(() => page.locator(".run-head").count()).toBe(1);
+  await expect.poll(() => page.locator("h1").textContent()).toContain("copy.json");
+  await edit("amount > 6");
+  await expect.poll(() => server.drafts.get("copy.json")).toContain("amount > 6");
 });
 
 test("whoever may only read can neither save nor run", async () => {

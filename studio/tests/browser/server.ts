@@ -155,7 +155,8 @@ export class StudioServer {
     const isSeen = there === undefined ? version === null : version === versionOf(there);
     if (!isSeen) {
       const error = { kind: "conflict", message: `${path} has changed` };
-      const theirs = { version: there === undefined ? null : versionOf(there), text: there ?? "" };
+      const isGone = there === undefined;
+      const theirs = { version: isGone ? null : versionOf(there), text: isGone ? null : there };
       return { status: 409, json: { error, ...theirs } };
     }
     store.set(path, text);
@@ -252,6 +253,17 @@ const COLUMNS = [
   { name: "amount", type: "float64", nullable: true },
 ];
 
+const MADE: Readonly<Record<string, readonly string[]>> = {
+  integers: ["n"],
+  orders: ["o_orderkey", "o_custkey", "o_totalprice"],
+  customer: ["c_custkey", "c_name", "c_mktsegment"],
+};
+
+function columnsFrom(module: Document["modules"][number] | undefined): readonly object[] {
+  const names = MADE[String(module?.config?.what)];
+  return names?.map((name) => ({ name, type: "int64", nullable: false })) ?? COLUMNS;
+}
+
 /** What the engine would say: of a path that is called missing, that it is. */
 function checked({ modules, queues }: Document): object {
   const problems = modules.flatMap(({ id, config }) =>
@@ -267,7 +279,7 @@ function checked({ modules, queues }: Document): object {
     input: String(input ?? "in"),
     kind: isSort(to) ? "keyed" : "distributed",
     why: isSort(to) ? "the consumer takes whole partitions" : "the consumer needs no order",
-    schema: COLUMNS,
+    schema: columnsFrom(modules.find(({ id }) => id === from)),
   }));
   return { problems, queues: told, modules: modules.map(({ id }) => ({ id, count: 2 })) };
 }
