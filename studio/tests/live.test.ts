@@ -2,9 +2,11 @@
 
 import { beforeEach, expect, test } from "vitest";
 import type { Progress, Run } from "../src/app/backend/border";
-import { endKey, LEVEL_MAX, show, take, useLive } from "../src/app/live";
+import { endKey } from "../src/app/feeds";
+import { LEVEL_MAX, show, take, useLive } from "../src/app/live";
 import { bytesText, countText, secondsText } from "../src/app/numbers";
 import { hashOf, routeOf } from "../src/app/route";
+import { place } from "../src/document/edits";
 import { newFlow } from "../src/document/flow";
 import { forSeeds } from "./random";
 
@@ -78,6 +80,13 @@ test("what is said of an instance is told at its module; what is said of a disk 
   expect(modules.get("a")?.slow).toBeUndefined();
   take({ ...said, bottleneck: { name: "a", kind: "disk", why: "it is slow" } });
   expect(useLive.getState().modules.get("a")?.bottleneck).toBeUndefined();
+});
+
+test("what is said of a part that nobody has drawn is told at what is drawn", () => {
+  show({ ...RUN, flow: place(newFlow(), "sort").flow });
+  const said = progress(1, { sort_1_partition: 1, sort_1: 2 });
+  take({ ...said, slow: [{ name: "sort_1_partition.0", factor: null }] });
+  expect(useLive.getState().modules.get("sort_1")?.slow).toBe("sort_1_partition.0");
 });
 
 test("a queue's fill is within its steps, whatever waits", () => {

@@ -2,8 +2,10 @@
 // it, the server executes nothing: what is a Python function stays text.
 
 import type { Found } from "../document/check";
+import type { Flow } from "../document/flow";
 import type { Json } from "../document/json";
 import { BackendError, type CheckProblem } from "./backend/border";
+import { drawnFor } from "./feeds";
 import { backendNow, useServer } from "./server";
 import { flowNow, learn, useStudio } from "./studio";
 import { variablesFor } from "./variables";
@@ -39,7 +41,7 @@ async function check(): Promise<void> {
   const variables: ReadonlyMap<string, Json> = variablesFor(flow);
   try {
     const { problems, queues } = await backendNow().check(flow, variables);
-    learn(flow, { problems: problems.map(found), queues });
+    learn(flow, { problems: problems.map((problem) => found(flow, problem)), queues });
   } catch (error) {
     // A server that is gone is told of elsewhere; a document that it does not read is a problem.
     if (!(error instanceof BackendError)) throw error;
@@ -50,11 +52,11 @@ async function check(): Promise<void> {
   }
 }
 
-function found({ at, message, remedy }: CheckProblem): Found {
+function found(flow: Flow, { at, message, remedy }: CheckProblem): Found {
   return {
     message,
     ...(remedy ? { remedy } : {}),
-    ...(at.module === undefined ? {} : { module: at.module }),
+    ...(at.module === undefined ? {} : { module: drawnFor(flow, at.module) }),
     ...(at.queue === undefined ? {} : { queue: at.queue }),
     ...(at.field === undefined ? {} : { option: at.field }),
   };

@@ -7,7 +7,7 @@ import { attachedTo, endsOf, sideOf } from "../document/ports";
 import { told } from "../document/problem";
 import type { Specs } from "../document/specs";
 import { encoded } from "./canvasId";
-import { endKey } from "./live";
+import { endKey } from "./feeds";
 import type { CardNode } from "./ModuleCard";
 import type { LineEdge } from "./QueueLine";
 import type { EngineCheck, Studio } from "./studio";

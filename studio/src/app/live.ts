@@ -3,7 +3,8 @@
 
 import { create } from "zustand";
 import type { Flow } from "../document/flow";
-import type { End, History, ModuleProgress, Progress, QueueProgress, Run } from "./backend/border";
+import type { History, ModuleProgress, Progress, QueueProgress, Run } from "./backend/border";
+import { drawnFor, endKey } from "./feeds";
 import { bytesText, countText } from "./numbers";
 
 /** What a module's card shows. */
@@ -83,10 +84,6 @@ export function take(progress: Progress): void {
   });
 }
 
-export function endKey([id, port]: End): string {
-  return `${id}\n${port}`;
-}
-
 function slowIn(progress: Progress | undefined): string {
   return (progress?.slow ?? []).map(({ name }) => name).join(" ");
 }
@@ -102,12 +99,10 @@ interface Aside {
  */
 function asidesOf({ modules, slow, bottleneck }: Progress, flow: Flow): ReadonlyMap<string, Aside> {
   const ids = new Set(modules.map(({ id }) => id));
-  const drawn = new Set(flow.modules.map(({ id }) => id));
   const asides = new Map<string, Aside>();
   const of = (name: string): Aside => {
     const own = ids.has(name) ? name : name.slice(0, Math.max(name.lastIndexOf("."), 0));
-    const owner = [...drawn].find((one) => own.startsWith(`${one}_`));
-    const id = drawn.has(own) ? own : (owner ?? own);
+    const id = drawnFor(flow, own);
     const aside = asides.get(id) ?? {};
     asides.set(id, aside);
     return aside;
