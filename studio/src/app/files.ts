@@ -113,7 +113,6 @@ function takeDraft({ text, version }: FileText): void {
 function takeScript(path: string, { text }: FileText): void {
   const { flow, problems } = readPython(text, useStudio.getState().specs);
   if (flow !== undefined && problems.length === 0) takeFlow(path, flow);
-  else if (useServer.getState().session?.trusted) void runScript(path);
   else useOpened.setState({ untold: path });
 }
 
@@ -128,7 +127,6 @@ export async function runScript(path: string): Promise<void> {
   useOpened.setState({ untold: undefined });
   await ask(async (backend) => {
     const flow = await backend.script(path, true);
-    useServer.setState({ session: await backend.session() });
     await remodule();
     if (flow === undefined) refuse({ message: `${path} may not be run`, remedy: "trust it first" });
     else takeFlow(path, flow);

@@ -15,7 +15,7 @@ export interface Session {
   readonly machine: { readonly processors: number; readonly memory: number };
   /** What `cluster` may be; the empty one is this process. */
   readonly clusters: readonly string[];
-  /** Whether programs of the root may be run without asking. */
+  /** Whether something beneath the root was run before. Scripts are asked about all the same. */
   readonly trusted: boolean;
 }
 
