@@ -86,8 +86,7 @@ function Untold() {
     <Modal title={`Run ${path} to see its flow?`} onClose={leave}>
       <p>
         Reading it does not tell its flow. Running it does all that is written in it, with your
-        rights: run it only if you trust it. Other scripts of this folder are run without asking
-        then.
+        rights: run it only if you trust it.
       </p>
       <div className="row">
         <button type="button" onClick={() => void runScript(path)}>
