@@ -3,17 +3,7 @@
 
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
-
-const POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self'",
-  "connect-src 'self'",
-  "frame-ancestors 'none'",
-  "base-uri 'none'",
-  "form-action 'none'",
-].join("; ");
+import { POLICY } from "./tests/browser/policy";
 
 export default defineConfig({
   base: "./",

@@ -56,10 +56,10 @@ test("a module put between two others gets room", () => {
     ["c", { x: 560, y: 90 }],
   ]);
   const room = withRoom(places, { from: "a", to: "b", dropped: { x: 100, y: 10 } });
-  expect(room.at).toEqual({ x: 280, y: 10 });
+  expect(room.at).toEqual({ x: 296, y: 10 });
   expect(room.places.get("a")).toEqual({ x: 0, y: 0 });
-  expect(room.places.get("b")).toEqual({ x: 560, y: 0 });
-  expect(room.places.get("c")).toEqual({ x: 840, y: 90 });
+  expect(room.places.get("b")).toEqual({ x: 592, y: 0 });
+  expect(room.places.get("c")).toEqual({ x: 872, y: 90 });
 });
 
 test("code that says the same changes nothing, not even what it cannot say", () => {

@@ -2,35 +2,65 @@
 // it everything that is wrong.
 
 import { useEffect, useState } from "react";
-import { told } from "../document/problem";
 import { ACTIONS, actionOf, listen } from "./actions";
 import { Canvas } from "./Canvas";
 import { Code } from "./Code";
+import { Compare } from "./Compare";
+import { Dock } from "./Dock";
+import { useOpened } from "./files";
+import { Gallery } from "./Gallery";
 import { Inspector } from "./Inspector";
-import { Palette } from "./Palette";
-import { isDirty, refuse, seek, select, useStudio } from "./studio";
+import { useLive } from "./live";
+import { Notices } from "./Notices";
+import { PerturbDialog } from "./Perturb";
+import { useRoute } from "./route";
+import { SaveDialog } from "./SaveAs";
+import { SideBar } from "./SideBar";
+import { StartDialog } from "./Start";
+import { isReadOnly, useServer } from "./server";
+import { isDirty, useStudio } from "./studio";
+import { useView } from "./view";
 
 export function App() {
   useEffect(listen, []);
+  const isComparing = useRoute(({ other }) => other !== undefined);
   return (
     <div className="studio">
       <Toolbar />
-      <Palette />
+      <Notices />
+      <SideBar />
       <main>
-        <Canvas />
-        <Problems />
+        {isComparing ? <Compare /> : <Canvas />}
+        <Dock />
       </main>
       <div className="side">
         <Inspector />
         <Code />
       </div>
       <Help />
+      <Dialogs />
     </div>
   );
 }
 
+function Dialogs() {
+  const dialog = useView(({ dialog }) => dialog);
+  switch (dialog) {
+    case "gallery":
+      return <Gallery />;
+    case "save":
+      return <SaveDialog />;
+    case "run":
+      return <StartDialog />;
+    case "perturb":
+      return <PerturbDialog />;
+    case undefined:
+      return null;
+  }
+}
+
 const BUTTONS = [
-  ["new", "open", "save"],
+  ["new", "open", "save", "saveAs"],
   ["undo", "redo"],
   ["copy", "paste", "delete", "all"],
   ["arrange"],
@@ -39,6 +69,7 @@ const BUTTONS = [
 function Toolbar() {
   const { history } = useStudio();
   const dirty = useStudio(isDirty);
+  const path = useOpened(({ path }) => path);
   const done: Record<string, string | undefined> = {
     undo: history.past.at(-1)?.what,
     redo: history.future.at(-1)?.what,
@@ -48,6 +79,7 @@ function Toolbar() {
       <h1>
         {history.now.name}
         {dirty && <span title="Not saved"> •</span>}
+        <span className="quiet file-name">{path}</span>
       </h1>
       {BUTTONS.map((group) => (
         <div className="group" key={group[0]}>
@@ -70,12 +102,57 @@ function Toolbar() {
         </div>
       ))}
       <div className="group end">
+        <RunButtons />
+      </div>
+      <div className="group">
         <Theme />
         <button type="button" onClick={actionOf("help").run} title="Keys (?)">
           Keys
         </button>
       </div>
     </header>
+  );
+}
+
+/** What the server does; without it, there is nothing to run. */
+function RunButtons() {
+  const { link } = useServer();
+  const isWatching = useServer(isReadOnly);
+  const isRunning = useLive(({ run }) => run?.state === "running");
+  if (link === "none") return null;
+  if (isWatching) return <span className="badge">read only</span>;
+  const run = actionOf("run");
+  const stop = actionOf("stop");
+  const choose = actionOf("choose");
+  const isAway = link !== "up";
+  return (
+    <>
+      <button
+        type="button"
+        className="primary"
+        disabled={isAway || isRunning}
+        title={`${run.help} (${run.keys.join(", ")})`}
+        onClick={run.run}
+      >
+        ▶ {run.label}
+      </button>
+      <button
+        type="button"
+        disabled={isAway}
+        title={`${choose.help} (${choose.keys.join(", ")})`}
+        onClick={choose.run}
+      >
+        {choose.label}
+      </button>
+      <button
+        type="button"
+        disabled={isAway || !isRunning}
+        title={`${stop.help} (${stop.keys.join(", ")})`}
+        onClick={stop.run}
+      >
+        ■ {stop.label}
+      </button>
+    </>
   );
 }
 
@@ -93,46 +170,6 @@ function Theme() {
         <option key={one}>{one}</option>
       ))}
     </select>
-  );
-}
-
-/** More than anybody reads at once. */
-const SHOWN_MAX = 50;
-
-function Problems() {
-  const { problems, refused, strange, history } = useStudio();
-  const ends = (queue: number | undefined) => history.now.queues[queue ?? -1]?.to;
-  return (
-    <section className="problems" aria-label="Problems" aria-live="polite">
-      {refused !== undefined && (
-        <p className="refused" role="alert">
-          {told(refused)}
-          <button type="button" className="small" onClick={() => refuse(undefined)}>
-            Close
-          </button>
-        </p>
-      )}
-      {[...new Set(strange.map(told))].slice(0, SHOWN_MAX).map((text) => (
-        <p key={text}>In the file: {text}</p>
-      ))}
-      {problems.length === 0 && <p className="quiet">Nothing is wrong that can be told here.</p>}
-      {problems.slice(0, SHOWN_MAX).map(({ module, queue, option, ...problem }) => (
-        <button
-          type="button"
-          className="link"
-          key={`${module} ${queue} ${option} ${problem.message}`}
-          onClick={() => {
-            const id = module ?? ends(queue);
-            if (queue !== undefined) select(new Set(), new Set([queue]));
-            else if (id !== undefined) seek(new Set([id]));
-          }}
-        >
-          {module !== undefined && `${module}: `}
-          {told(problem)}
-        </button>
-      ))}
-      {problems.length > SHOWN_MAX && <p>and {problems.length - SHOWN_MAX} more</p>}
-    </section>
   );
 }
 

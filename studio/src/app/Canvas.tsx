@@ -9,12 +9,12 @@ import {
   Controls,
   type Edge,
   type EdgeChange,
-  MarkerType,
   MiniMap,
   type Node,
   type NodeChange,
   ReactFlow,
   ReactFlowProvider,
+  useOnViewportChange,
   useReactFlow,
   useStoreApi,
 } from "@xyflow/react";
@@ -22,21 +22,26 @@ import { type DragEvent, useCallback, useEffect, useState } from "react";
 import { whyNot } from "../document/check";
 import { attach, queueBetween, splice } from "../document/edits";
 import type { Flow, Queue } from "../document/flow";
-import { attachedTo, endsOf, sideOf } from "../document/ports";
-import { type Problem, told } from "../document/problem";
-import type { Specs } from "../document/specs";
+import type { Problem } from "../document/problem";
 import { add, addInto } from "./actions";
 import { CARD } from "./autolayout";
-import { decoded, encoded } from "./canvasId";
+import { decoded } from "./canvasId";
+import { cardsOf, keptLines, linesOf } from "./drawn";
+import { useLive } from "./live";
 import { type CardNode, ModuleCard } from "./ModuleCard";
-import { connect, edit, move, refuse, type Studio, select, settle, useStudio } from "./studio";
+import { type LineEdge, QueueLine } from "./QueueLine";
+import { connect, edit, move, refuse, select, settle, useStudio } from "./studio";
+import { showZoom } from "./view";
 
 /** What the palette drags. */
 export const MODULE_TYPE = "application/x-euphrates-module";
 /** Up to so many, all cards are there for the keyboard to go to; of more, those in view. */
 const ALL_MODULES_MAX = 500;
 const NODE_TYPES = { module: ModuleCard };
-const FIT = { maxZoom: 1, padding: 0.15 };
+const EDGE_TYPES = { queue: QueueLine };
+/** Flows of fewer modules are seen without a map of them. */
+const MAP_MODULES_MIN = 12;
+const FIT = { maxZoom: 1, padding: 0.08 };
 const MAP_SIZE = { width: 150, height: 100 };
 
 export function Canvas() {
@@ -49,24 +54,26 @@ export function Canvas() {
 
 function Drawing() {
   const history = useStudio(({ history }) => history);
-  const { specs, places, problems, modules, queues } = useStudio();
+  const { specs, places, problems, modules, queues, checked } = useStudio();
   const flow = history.now;
   const [nodes, setNodes] = useState<CardNode[]>([]);
   useEffect(() => {
     setNodes((before) => cardsOf({ flow, specs, places, problems, modules }, before));
   }, [flow, specs, places, problems, modules]);
-  const [edges, setEdges] = useState<Edge[]>([]);
+  const [edges, setEdges] = useState<LineEdge[]>([]);
   useEffect(() => {
-    setEdges((before) => keptLines(linesOf(flow, specs, queues), before));
-  }, [flow, specs, queues]);
+    setEdges((before) => keptLines(linesOf(flow, specs, queues, checked), before));
+  }, [flow, specs, queues, checked]);
   const { onDrop, onDragOver } = useDrop();
   useInView();
+  useWhole();
+  useOnViewportChange({ onChange: ({ zoom }) => showZoom(zoom) });
   const onNodesChange = useCallback((changes: NodeChange<CardNode>[]) => {
     setNodes((before) => applyNodeChanges(changes.filter(isOwn), before));
     moveCards(changes);
     selectCards(changes);
   }, []);
-  const onEdgesChange = useCallback((changes: EdgeChange[]) => {
+  const onEdgesChange = useCallback((changes: EdgeChange<LineEdge>[]) => {
     setEdges((before) => applyEdgeChanges(changes.filter(isOwn), before));
     selectLines(changes);
   }, []);
@@ -76,6 +83,7 @@ function Drawing() {
       nodes={nodes}
       edges={edges}
       nodeTypes={NODE_TYPES}
+      edgeTypes={EDGE_TYPES}
       onNodesChange={onNodesChange}
       onEdgesChange={onEdgesChange}
       onNodeDragStop={dropCard}
@@ -110,11 +118,14 @@ function Drawing() {
       {flow.modules.length === 0 && (
         <p className="hint">
           Drag a module here, or double-click one.
-          <br />A flow can also be opened, pasted, or written beside as code.
+          <br />A flow can also be opened, pasted, or written beside as code; New… has some to begin
+          with.
         </p>
       )}
       <Controls showInteractive={false} />
-      <MiniMap pannable zoomable style={MAP_SIZE} ariaLabel="The whole flow, small" />
+      {flow.modules.length >= MAP_MODULES_MIN && (
+        <MiniMap pannable zoomable style={MAP_SIZE} ariaLabel="The whole flow, small" />
+      )}
     </ReactFlow>
   );
 }
@@ -138,6 +149,18 @@ function useInView(): void {
     const frame = requestAnimationFrame(() => void fitView(FIT));
     return () => cancelAnimationFrame(frame);
   }, [sought, fitView, getViewport, canvas]);
+}
+
+/** Shows all of the flow when another was begun, and when the canvas has made room for a run. */
+function useWhole(): void {
+  const { fitView } = useReactFlow();
+  const begun = useStudio(({ begun }) => begun);
+  const hasRun = useLive(({ run }) => run !== undefined);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: they say when, not what
+  useEffect(() => {
+    const frame = requestAnimationFrame(() => void fitView(FIT));
+    return () => cancelAnimationFrame(frame);
+  }, [begun, hasRun, fitView]);
 }
 
 /** Drops a module from the palette: into the queue under the pointer, or where nothing is. */
@@ -212,7 +235,7 @@ function attachPorts(ends: Connection): void {
  * Sizes, and places while they are dragged, are the canvas's own. What is selected is the store's,
  * but the canvas must know of it at once: it tells only what is different from what it knows.
  */
-function isOwn({ type }: NodeChange<CardNode> | EdgeChange): boolean {
+function isOwn({ type }: NodeChange<CardNode> | EdgeChange<LineEdge>): boolean {
   return type === "dimensions" || type === "position" || type === "select";
 }
 
@@ -236,7 +259,7 @@ function selectCards(changes: readonly NodeChange<CardNode>[]): void {
   if (changed.length > 0) select(selected, queues);
 }
 
-function selectLines(changes: readonly EdgeChange[]): void {
+function selectLines(changes: readonly EdgeChange<LineEdge>[]): void {
   const { modules, queues } = useStudio.getState();
   const selected = new Set(queues);
   const changed = changes.filter((change) => change.type === "select");
@@ -245,104 +268,4 @@ function selectLines(changes: readonly EdgeChange[]): void {
     else selected.delete(Number(id));
   }
   if (changed.length > 0) select(modules, selected);
-}
-
-type Shown = Pick<Studio, "specs" | "places" | "problems" | "modules"> & { readonly flow: Flow };
-
-/** A card for each module; what has not changed stays the same object, and is not drawn again. */
-function cardsOf(shown: Shown, before: readonly CardNode[]): CardNode[] {
-  const { flow, specs, places, problems, modules } = shown;
-  const known = new Map(before.map((card) => [card.id, card]));
-  const ends = { inputs: endsOf(flow, "inputs"), outputs: endsOf(flow, "outputs") };
-  const wrong = new Map(
-    problems.map((found) => {
-      const id = found.module ?? flow.queues[found.queue ?? -1]?.to ?? "";
-      return [id, told({ message: found.message, remedy: found.remedy })];
-    }),
-  );
-  return flow.modules.map((module) => {
-    const ports = (direction: "inputs" | "outputs") => {
-      const { names } = sideOf(specs, module, direction, ends[direction]);
-      const isMany = specs.get(module.module)?.[direction] === "many";
-      return isMany ? [...names, String(names.length)] : names;
-    };
-    const data = {
-      module,
-      inputs: ports("inputs"),
-      outputs: ports("outputs"),
-      problem: wrong.get(module.id),
-    };
-    const position = places.get(module.id) ?? { x: 0, y: 0 };
-    const card: CardNode = {
-      id: encoded(module.id),
-      type: "module",
-      data,
-      position,
-      selected: modules.has(module.id),
-      ariaLabel: `${module.id}: ${specs.get(module.module)?.summary ?? module.module}`,
-    };
-    return kept(known.get(card.id), card);
-  });
-}
-
-function kept(old: CardNode | undefined, card: CardNode): CardNode {
-  if (old === undefined) return card;
-  const { module, inputs, outputs, problem } = card.data;
-  const isSameData =
-    old.data.module === module &&
-    old.data.problem === problem &&
-    old.data.inputs.join() === inputs.join() &&
-    old.data.outputs.join() === outputs.join();
-  const isSame =
-    isSameData &&
-    old.selected === card.selected &&
-    old.position.x === card.position.x &&
-    old.position.y === card.position.y;
-  return isSame ? old : { ...old, ...card, data: isSameData ? old.data : card.data };
-}
-
-/** Lines that are the same as before are not drawn again. */
-function keptLines(lines: Edge[], before: Edge[]): Edge[] {
-  const known = new Map(before.map((line) => [line.id, line]));
-  const kept = lines.map((line) => {
-    const old = known.get(line.id);
-    return old !== undefined && SHOWN.every((field) => old[field] === line[field]) ? old : line;
-  });
-  const isSame = kept.length === before.length && kept.every((line, i) => line === before[i]);
-  return isSame ? before : kept;
-}
-
-/** What of a line can change. */
-const SHOWN = ["source", "sourceHandle", "target", "targetHandle", "selected", "label"] as const;
-
-/** A line for each queue whose ends are there. */
-function linesOf(flow: Flow, specs: Specs, selected: ReadonlySet<number>): Edge[] {
-  const port = new Map<string, string>();
-  for (const direction of ["inputs", "outputs"] as const) {
-    const ends = endsOf(flow, direction);
-    for (const module of flow.modules) {
-      for (const end of attachedTo(specs, module, direction, ends)) {
-        if (typeof end.port === "string") port.set(`${direction} ${end.queue}`, end.port);
-      }
-    }
-  }
-  return flow.queues.flatMap(({ from, to, queue }, number) => {
-    const [output, input] = [port.get(`outputs ${number}`), port.get(`inputs ${number}`)];
-    if (output === undefined || input === undefined) return [];
-    return [
-      {
-        id: String(number),
-        source: encoded(from),
-        sourceHandle: encoded(output),
-        target: encoded(to),
-        targetHandle: encoded(input),
-        selected: selected.has(number),
-        className: `queue-${queue ?? "distributed"}`,
-        ariaLabel: `queue from ${from} to ${to}`,
-        interactionWidth: 24,
-        markerEnd: { type: MarkerType.ArrowClosed },
-        ...(queue === undefined ? {} : { label: queue }),
-      },
-    ];
-  });
 }

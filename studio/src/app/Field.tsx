@@ -24,7 +24,11 @@ export function Option({ module, name, schema, isRequired }: OptionProps) {
   const value = module.config.get(name);
   const variable = variableName(value);
   const [isBinding, setBinding] = useState(false);
-  const wrong = value === undefined ? undefined : whyNotValue(value, schema);
+  const own = value === undefined ? undefined : whyNotValue(value, schema);
+  const found = useStudio(({ problems }) => {
+    return problems.find((one) => one.module === module.id && one.option === name)?.message;
+  });
+  const wrong = own ?? (isTold(found) ? found : undefined);
   const set = (value: Json | undefined) => {
     const key = `option ${module.id} ${name}`;
     edit(`set ${name}`, (flow) => setOption(flow, module.id, name, value), key);
@@ -55,12 +59,56 @@ export function Option({ module, name, schema, isRequired }: OptionProps) {
       {variable === undefined && (
         <Control id={id} value={value} schema={schema} isRequired={isRequired} set={set} />
       )}
+      {variable === undefined && NAMES_COLUMNS.has(name) && (
+        <ColumnNames module={module.id} option={name} value={value} set={set} />
+      )}
       {wrong !== undefined && <p className="wrong-text">{wrong}</p>}
       <p className="quiet">
         <Words text={schema.description ?? ""} />
       </p>
     </div>
   );
+}
+
+/** Options that say columns of what comes in, by their names or in expressions. */
+const NAMES_COLUMNS: ReadonlySet<string> = new Set(["by", "columns", "on", "where"]);
+
+interface ColumnNamesProps {
+  readonly module: string;
+  readonly option: string;
+  readonly value: Json | undefined;
+  readonly set: (value: Json | undefined) => void;
+}
+
+/** The columns that come in, to be taken by a click. */
+function ColumnNames({ module, option, value, set }: ColumnNamesProps) {
+  const queues = useStudio(({ checked }) => checked.queues);
+  const incoming = queues.filter(({ to }) => to === module || to.startsWith(`${module}_`));
+  const names = [...new Set(incoming.flatMap(({ schema }) => schema.map(({ name }) => name)))];
+  if (names.length === 0) return null;
+  const take = (name: string) => {
+    if (option !== "where") set([...(isList(value) ? value : isGiven(value)), name]);
+    else set(typeof value === "string" && value !== "" ? `${value} ${name}` : name);
+    settle();
+  };
+  return (
+    <fieldset className="columns" aria-label={`Columns for ${option}`}>
+      {names.map((name) => (
+        <button type="button" className="small" key={name} onClick={() => take(name)}>
+          {name}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+function isGiven(value: Json | undefined): readonly Json[] {
+  return value === undefined || value === null ? [] : [value];
+}
+
+/** What is only missing is said by the word beside the name. */
+function isTold(message: string | undefined): boolean {
+  return message !== undefined && !message.startsWith("missing field");
 }
 
 interface BindingProps {

@@ -23,7 +23,9 @@ import { told } from "../document/problem";
 import { bytesOf, sizeText } from "../document/size";
 import { optionsOf, requiredOf, type Spec } from "../document/specs";
 import { actionOf, addInto } from "./actions";
+import type { CheckedQueue, Column } from "./backend/border";
 import { Option, type Said, useSaid } from "./Field";
+import { endKey, feedOf } from "./feeds";
 import { NameField } from "./NameField";
 import { edit, seek, settle, useStudio } from "./studio";
 import { useDraft } from "./useDraft";
@@ -238,6 +240,7 @@ interface QueueFormProps {
 function QueueForm({ queue, number }: QueueFormProps) {
   const problem = useStudio(({ problems }) => problems.find((found) => found.queue === number));
   const { from, to, output, input, queue: kind, bytes_max } = queue;
+  const said = useSaidOf(number);
   const bound = useSaid(bytes_max === undefined ? "" : sizeText(bytes_max), sizeSaid, (value) => {
     const change = { bytes_max: typeof value === "number" ? value : undefined };
     edit("bound the queue", (flow) => changeQueue(flow, number, change), `bytes ${number}`);
@@ -266,6 +269,11 @@ function QueueForm({ queue, number }: QueueFormProps) {
           ))}
         </select>
         <p className="quiet">{WHO[kind ?? "any"]}</p>
+        {said !== undefined && (
+          <p className="why">
+            It is <strong>{said.kind}</strong>: {said.why}
+          </p>
+        )}
       </div>
       <div className="field">
         <label htmlFor="bytes">Bytes that wait in it, at most</label>
@@ -273,6 +281,7 @@ function QueueForm({ queue, number }: QueueFormProps) {
         <p className="quiet">As 64MB or 1.5GiB; a single batch may be larger.</p>
       </div>
       <Between number={number} />
+      {said !== undefined && <Columns columns={said.schema} />}
       {problem !== undefined && <p className="wrong-text">{told(problem)}</p>}
       <button
         type="button"
@@ -282,6 +291,33 @@ function QueueForm({ queue, number }: QueueFormProps) {
         Remove the queue
       </button>
     </>
+  );
+}
+
+/** What the engine says of a queue. */
+function useSaidOf(number: number): CheckedQueue | undefined {
+  const feed = useStudio(({ history, specs }) => feedOf(history.now, specs, number));
+  return useStudio(({ checked }) => {
+    return checked.queues.find(({ from, output }) => endKey([from, output]) === feed);
+  });
+}
+
+/** What flows there. */
+function Columns({ columns }: { readonly columns: readonly Column[] }) {
+  return (
+    <table className="table">
+      <caption>Its columns</caption>
+      <tbody>
+        {columns.map(({ name, type, nullable }, at) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: two columns may have one name
+          <tr key={`${at} ${name}`}>
+            <th scope="row">{name}</th>
+            <td>{type}</td>
+            <td className="quiet">{nullable === true ? "may be null" : ""}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 

@@ -8,6 +8,8 @@ import { type Module, variableName } from "../document/flow";
 import { isList, isObject, type Json, printOnOneLine } from "../document/json";
 import { told } from "../document/problem";
 import { encoded } from "./canvasId";
+import { LiveBadges, LiveStrip } from "./LiveStrip";
+import { useLive } from "./live";
 import { useStudio } from "./studio";
 
 export interface CardData extends Record<string, unknown> {
@@ -27,7 +29,9 @@ function Card({ data, selected }: NodeProps<CardNode>) {
   const { module, inputs, outputs, problem } = data;
   const { count, per_worker, workers } = module;
   const instances = count ?? per_worker;
-  const options = [...module.config].slice(0, OPTIONS_MAX);
+  // While it runs, what it does stands where its options stood: the card keeps its size.
+  const isLive = useLive(({ modules }) => modules.has(module.id));
+  const options = isLive ? [] : [...module.config].slice(0, OPTIONS_MAX);
   return (
     <div className="card" data-selected={selected} data-wrong={problem !== undefined}>
       <div className="card-head">
@@ -49,7 +53,9 @@ function Card({ data, selected }: NodeProps<CardNode>) {
           </span>
         )}
       </div>
+      <LiveBadges id={module.id} />
       <div className="card-id">{module.id}</div>
+      {isLive && <LiveStrip id={module.id} />}
       {options.map(([name, value]) => (
         <div className="card-option" key={name}>
           {name}: {shown(value)}

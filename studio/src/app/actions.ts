@@ -8,14 +8,15 @@ import { copy, paste } from "../document/paste";
 import { readPython } from "../document/python/read";
 import { write } from "../document/write";
 import { CARD, GAP, withRoom } from "./autolayout";
+import { beginUnnamed, mayLeave, saveOpened, slug } from "./files";
+import { start, stop } from "./running";
+import { isReadOnly, useServer } from "./server";
 import {
   arrange,
   back,
-  begin,
   edit,
   flowNow,
   forward,
-  isDirty,
   markSaved,
   openText,
   refuse,
@@ -24,6 +25,8 @@ import {
   settle,
   useStudio,
 } from "./studio";
+import { missingFor } from "./variables";
+import { showDialog, showSide } from "./view";
 
 export interface Action {
   readonly name: string;
@@ -39,9 +42,21 @@ export interface Action {
 const PASTE_OFFSET = 32;
 
 export const ACTIONS: readonly Action[] = [
-  action("new", "New", "Begin with an empty flow", ["Ctrl+Alt+N"], startAnew),
+  action("new", "New…", "Begin with an empty flow, or one of the gallery", ["Ctrl+Alt+N"], () =>
+    showDialog("gallery"),
+  ),
   action("open", "Open…", "Open a flow: its document or its Python", ["Ctrl+O"], openFile),
-  action("save", "Save", "Save the document as a file", ["Ctrl+S"], saveFile),
+  action("save", "Save", "Save the flow", ["Ctrl+S"], () => void save()),
+  action("saveAs", "Save as…", "Save the flow elsewhere", ["Ctrl+Shift+S"], saveElsewhere),
+  action("run", "Run", "Run the flow", ["Ctrl+Enter"], runFlow),
+  action(
+    "choose",
+    "Run with…",
+    "Say with which values, and where, it runs",
+    ["Ctrl+Shift+Enter"],
+    () => showDialog("run"),
+  ),
+  action("stop", "Stop", "Stop the run that is shown", ["Ctrl+."], () => void stop()),
   action("undo", "Undo", "Take the last step back", ["Ctrl+Z"], () => {
     settle();
     back();
@@ -113,6 +128,8 @@ function onKey(event: KeyboardEvent): void {
   // The browser makes events of its own of these two, which need no permission.
   if (found === undefined || found.name === "copy" || found.name === "paste") return;
   if (isTyping(event.target) && !isGlobal(found.name)) return;
+  // A question is answered first.
+  if (document.querySelector("dialog[open]") !== null) return;
   event.preventDefault();
   found.run();
 }
@@ -129,7 +146,7 @@ function keyOf({ key, ctrlKey, metaKey, altKey, shiftKey }: KeyboardEvent): stri
 
 /** While somebody types, undo and the like are the text field's own. */
 function isGlobal(name: string): boolean {
-  return name === "save" || name === "open" || name === "rename";
+  return ["save", "saveAs", "open", "rename", "run", "choose", "stop"].includes(name);
 }
 
 function isTyping(target: EventTarget | null): boolean {
@@ -234,15 +251,23 @@ export function pasteFlow(text: string): void {
   if (isPasted) seek(ids);
 }
 
-function startAnew(): void {
-  if (mayLeave()) begin(newFlow());
+/** Runs it; a variable without a value is asked for first. */
+function runFlow(): void {
+  if (useServer.getState().link !== "up") {
+    const remedy = "open the page with `euphrates studio`";
+    refuse({ message: "there is no server to run it", remedy });
+  } else if (missingFor(flowNow()).length > 0) showDialog("run");
+  else void start();
 }
 
-function mayLeave(): boolean {
-  return !isDirty(useStudio.getState()) || window.confirm("Leave the flow without saving it?");
-}
-
+/** With a server its files are listed; else one of this computer is asked for. */
 function openFile(): void {
+  if (useServer.getState().backend === undefined) pickFile();
+  else showSide("files");
+}
+
+/** Opens a file of the computer that shows the page. */
+export function pickFile(): void {
   const input = Object.assign(document.createElement("input"), {
     type: "file",
     accept: ".json,.py",
@@ -252,21 +277,38 @@ function openFile(): void {
     if (file === undefined || !mayLeave()) return;
     const text = await file.text();
     if (file.name.endsWith(".py")) openPython(text);
-    else openText(text);
+    else beginUnnamed(newFlow());
+    if (!file.name.endsWith(".py")) openText(text);
   });
   input.click();
 }
 
 function openPython(text: string): void {
   const { flow, problems } = readPython(text, useStudio.getState().specs);
-  if (flow !== undefined) begin(flow);
+  if (flow !== undefined) beginUnnamed(flow);
   const [problem] = problems;
   if (problem === undefined) return;
   const { message, line, column, remedy } = problem;
   refuse({ message, place: `line ${line}, column ${column}`, remedy });
 }
 
-function saveFile(): void {
+function mayWrite(): boolean {
+  const server = useServer.getState();
+  return server.backend !== undefined && !isReadOnly(server);
+}
+
+/** Where it is from; nowhere yet, is asked. Without a server, the browser saves it. */
+async function save(): Promise<void> {
+  if (!mayWrite()) download();
+  else if ((await saveOpened()) === "nowhere") showDialog("save");
+}
+
+function saveElsewhere(): void {
+  if (mayWrite()) showDialog("save");
+  else download();
+}
+
+function download(): void {
   const flow = flowNow();
   const { isWhole } = useStudio.getState();
   if (!isWhole) {
@@ -275,7 +317,7 @@ function saveFile(): void {
   }
   const blob = new Blob([`${write(flow)}\n`], { type: "application/json" });
   const url = URL.createObjectURL(blob);
-  const name = flow.name.replace(/[^\p{L}\p{N}._-]+/gu, "_") || "flow";
+  const name = slug(flow.name);
   const link = Object.assign(document.createElement("a"), {
     href: url,
     download: `${name}${isWhole ? "" : ".rescued"}.json`,

@@ -5,13 +5,13 @@ import type { Flow } from "../document/flow";
 import { type Position, positionsOf } from "../document/layout";
 
 /** What a module takes on the canvas, as styles.css has it. */
-export const CARD = { width: 208, height: 76 } as const;
+export const CARD = { width: 192, height: 76 } as const;
 
 /** More modules than dagre places while somebody waits; beyond, they stand in rows. */
 const DAGRE_MODULES_MAX = 1500;
 const ROW = 40;
 /** Between cards. */
-export const GAP = { x: 72, y: 28 } as const;
+export const GAP = { x: 104, y: 28 } as const;
 
 /** A place for every module. */
 export function arranged(flow: Flow): ReadonlyMap<string, Position> {

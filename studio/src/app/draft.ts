@@ -2,6 +2,8 @@
 // closes before it was saved.
 
 import { write } from "../document/write";
+import { useOpened } from "./files";
+import { isReadOnly, useServer } from "./server";
 import { openText, refuse, useStudio } from "./studio";
 
 const KEY = "euphrates.draft";
@@ -14,6 +16,9 @@ export function keepDraft(storage: Storage): () => void {
   if (draft !== null) openText(draft);
   let timer: ReturnType<typeof setTimeout> | undefined;
   const keep = () => {
+    // What has a file has its draft beside that.
+    const hasFile = useOpened.getState().path !== undefined;
+    if (hasFile && !isReadOnly(useServer.getState())) return;
     try {
       storage.setItem(KEY, write(useStudio.getState().history.now));
     } catch {

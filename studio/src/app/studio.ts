@@ -10,6 +10,7 @@ import { open } from "../document/open";
 import { type Problem, Refusal } from "../document/problem";
 import { BUILT_IN, type Specs } from "../document/specs";
 import { arranged, located } from "./autolayout";
+import type { CheckedQueue } from "./backend/border";
 
 /** The end of a queue that is being drawn. */
 export interface Connecting {
@@ -28,9 +29,14 @@ export interface Studio {
   readonly places: ReadonlyMap<string, Position>;
   /** What was strange about the file. */
   readonly strange: readonly Problem[];
+  /** Everything that is wrong: what the page can tell at once, and what the engine has said. */
   readonly problems: readonly Found[];
+  /** What the engine said of the flow last. */
+  readonly checked: EngineCheck;
   readonly modules: ReadonlySet<string>;
   readonly queues: ReadonlySet<number>;
+  /** How many flows were begun with: another one is shown as a whole. */
+  readonly begun: number;
   /** What was selected by other means than the canvas, and is to be seen there. */
   readonly sought: ReadonlySet<string>;
   readonly connecting: Connecting | undefined;
@@ -38,6 +44,13 @@ export interface Studio {
   readonly refused: Problem | undefined;
 }
 
+/** What the engine says of a flow: its problems, and what will flow in which queue, and why. */
+export interface EngineCheck {
+  readonly problems: readonly Found[];
+  readonly queues: readonly CheckedQueue[];
+}
+
+const NOTHING_SAID: EngineCheck = { problems: [], queues: [] };
 const NOBODY: ReadonlySet<string> = new Set();
 const NO_QUEUE: ReadonlySet<number> = new Set();
 
@@ -52,8 +65,10 @@ function started(flow: Flow): Studio {
     places: located(flow, new Map()),
     strange: [],
     problems: check(flow, BUILT_IN),
+    checked: NOTHING_SAID,
     modules: NOBODY,
     queues: NO_QUEUE,
+    begun: 0,
     sought: NOBODY,
     connecting: undefined,
     refused: undefined,
@@ -75,13 +90,44 @@ export function isDirty({ history, saved }: Studio): boolean {
 
 /** Begins with another flow. */
 export function begin(flow: Flow): void {
-  useStudio.setState(started(flow));
+  const { specs, begun } = useStudio.getState();
+  const problems = check(flow, specs);
+  useStudio.setState({ ...started(flow), specs, problems, begun: begun + 1 });
 }
 
 /** Opens the text of a document. */
 export function openText(text: string): void {
   const { flow, problems, isWhole } = open(text);
-  useStudio.setState({ ...started(flow), strange: problems, isWhole });
+  begin(flow);
+  useStudio.setState({ strange: problems, isWhole });
+}
+
+/** Learns what modules there are. */
+export function knowModules(specs: Specs): void {
+  const { history, checked } = useStudio.getState();
+  useStudio.setState({ specs, problems: allProblems(history.now, specs, checked) });
+}
+
+/** Learns what the engine says of a flow; nothing, if it is not the flow any more. */
+export function learn(flow: Flow, checked: EngineCheck): void {
+  const { history, specs } = useStudio.getState();
+  if (history.now !== flow) return;
+  useStudio.setState({ checked, problems: allProblems(flow, specs, checked) });
+}
+
+/** What the page finds itself, and what only the engine knows; each once. */
+function allProblems(flow: Flow, specs: Specs, { problems }: EngineCheck): readonly Found[] {
+  const own = check(flow, specs);
+  const ids = new Set(flow.modules.map(({ id }) => id));
+  const others = problems.filter(({ module, queue, option, message }) => {
+    if (module !== undefined && !ids.has(module)) return false;
+    if (queue !== undefined && queue >= flow.queues.length) return false;
+    return !own.some((found) => {
+      if (found.module !== module || found.queue !== queue) return false;
+      return found.message === message || (option !== undefined && found.option === option);
+    });
+  });
+  return [...own, ...others];
 }
 
 /** Edits the flow, and says why not if it cannot be. */
@@ -117,14 +163,14 @@ export function forward(): void {
 }
 
 function went(history: History): void {
-  const { specs, places, modules, queues, history: before } = useStudio.getState();
+  const { specs, places, modules, queues, checked, history: before } = useStudio.getState();
   if (history.now === before.now) return;
   const flow = history.now;
   const ids = new Set(flow.modules.map(({ id }) => id));
   useStudio.setState({
     history,
     places: located(flow, places),
-    problems: check(flow, specs),
+    problems: allProblems(flow, specs, checked),
     modules: new Set([...modules].filter((id) => ids.has(id))),
     queues: flow.queues === before.now.queues ? queues : NO_QUEUE,
     refused: undefined,
@@ -166,7 +212,7 @@ export function connect(connecting: Connecting | undefined): void {
   useStudio.setState({ connecting });
 }
 
-/** What is there now is saved. */
-export function markSaved(): void {
-  useStudio.setState(({ history }) => ({ saved: history.now, isWhole: true }));
+/** A flow is saved: what is there now, or what was there when saving began. */
+export function markSaved(flow = flowNow()): void {
+  useStudio.setState({ saved: flow, isWhole: true });
 }

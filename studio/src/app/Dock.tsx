@@ -1,0 +1,133 @@
+// Below the drawing: what is wrong, and what the run that is shown does, or has done.
+
+import { useEffect } from "react";
+import { told } from "../document/problem";
+import { Log } from "./Log";
+import { useLive } from "./live";
+import { ReportPage } from "./ReportPage";
+import { Rows } from "./Rows";
+import { RunHead } from "./RunHead";
+import { useRoute } from "./route";
+import { refuse, seek, select, useStudio } from "./studio";
+import { Instances, Modules } from "./Tables";
+import { showTab, type Tab, useView } from "./view";
+
+export function Dock() {
+  const hasRun = useLive(({ run }) => run !== undefined);
+  const hasReport = useLive(({ run }) => run?.report !== undefined);
+  const hasFailed = useLive(({ run }) => run?.failure !== undefined);
+  const chosen = useView(({ tab }) => tab);
+  const run = useRoute(({ run }) => run);
+  const queue = useRoute(({ queue }) => queue);
+  useEffect(() => {
+    if (run === undefined) showTab("problems");
+    else showTab(queue === undefined ? "modules" : "rows");
+  }, [run, queue]);
+  useEffect(() => {
+    if (hasFailed) showTab("log");
+    else if (hasReport) showTab("report");
+  }, [hasFailed, hasReport]);
+  const tab = hasRun ? chosen : "problems";
+  return (
+    <section className="dock" aria-label="Problems and runs" data-run={hasRun}>
+      <Refused />
+      {hasRun && <RunHead />}
+      {hasRun && <Tabs chosen={tab} hasReport={hasReport} />}
+      <div className="dock-page">
+        <Page tab={tab} />
+      </div>
+    </section>
+  );
+}
+
+const TITLES: readonly (readonly [Tab, string])[] = [
+  ["problems", "Problems"],
+  ["modules", "Modules"],
+  ["instances", "Instances and workers"],
+  ["rows", "Rows"],
+  ["log", "Log"],
+  ["report", "Report"],
+];
+
+function Tabs({ chosen, hasReport }: { readonly chosen: Tab; readonly hasReport: boolean }) {
+  const wrong = useStudio(({ problems }) => problems.length);
+  return (
+    <div className="tabs" role="tablist">
+      {TITLES.filter(([tab]) => tab !== "report" || hasReport).map(([tab, title]) => (
+        <button
+          type="button"
+          role="tab"
+          key={tab}
+          aria-selected={tab === chosen}
+          onClick={() => showTab(tab)}
+        >
+          {title}
+          {tab === "problems" && wrong > 0 && <span className="badge wrong">{wrong}</span>}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function Page({ tab }: { readonly tab: Tab }) {
+  switch (tab) {
+    case "problems":
+      return <Problems />;
+    case "modules":
+      return <Modules />;
+    case "instances":
+      return <Instances />;
+    case "rows":
+      return <Rows />;
+    case "log":
+      return <Log />;
+    case "report":
+      return <ReportPage />;
+  }
+}
+
+/** Why the last thing that was asked for was not done: to be seen whatever else is shown. */
+function Refused() {
+  const refused = useStudio(({ refused }) => refused);
+  if (refused === undefined) return null;
+  return (
+    <p className="refused" role="alert">
+      {told(refused)}
+      <button type="button" className="small" onClick={() => refuse(undefined)}>
+        Close
+      </button>
+    </p>
+  );
+}
+
+/** More than anybody reads at once. */
+const SHOWN_MAX = 50;
+
+function Problems() {
+  const { problems, strange, history } = useStudio();
+  const ends = (queue: number | undefined) => history.now.queues[queue ?? -1]?.to;
+  return (
+    <section className="problems" aria-label="Problems" aria-live="polite">
+      {[...new Set(strange.map(told))].slice(0, SHOWN_MAX).map((text) => (
+        <p key={text}>In the file: {text}</p>
+      ))}
+      {problems.length === 0 && <p className="quiet">Nothing is wrong that can be told here.</p>}
+      {problems.slice(0, SHOWN_MAX).map(({ module, queue, option, ...problem }) => (
+        <button
+          type="button"
+          className="link"
+          key={`${module} ${queue} ${option} ${problem.message}`}
+          onClick={() => {
+            const id = module ?? ends(queue);
+            if (queue !== undefined) select(new Set(), new Set([queue]));
+            else if (id !== undefined) seek(new Set([id]));
+          }}
+        >
+          {module !== undefined && `${module}: `}
+          {told(problem)}
+        </button>
+      ))}
+      {problems.length > SHOWN_MAX && <p>and {problems.length - SHOWN_MAX} more</p>}
+    </section>
+  );
+}

@@ -1,0 +1,43 @@
+// The flows beneath the root of the server: documents, and scripts that have one.
+
+import { actionOf, pickFile } from "./actions";
+import { openPath, useOpened } from "./files";
+import { bytesText } from "./numbers";
+import { useServer } from "./server";
+
+export function Files() {
+  const files = useServer(({ files }) => files);
+  const root = useServer(({ session }) => session?.root);
+  const opened = useOpened(({ path }) => path);
+  return (
+    <div className="palette-list">
+      <p className="quiet path" title={root}>
+        {root}
+      </p>
+      {files.map(({ path, kind, bytes }) => (
+        <button
+          type="button"
+          className="entry"
+          key={path}
+          aria-current={path === opened}
+          title={`${path}, ${bytesText(bytes)}`}
+          onClick={() => void openPath(path)}
+        >
+          <span className="entry-name">{path}</span>
+          <span className="entry-summary">
+            {kind === "script" ? "Python" : "flow"}, {bytesText(bytes)}
+          </span>
+        </button>
+      ))}
+      {files.length === 0 && <p className="quiet">No flow is saved here yet.</p>}
+      <div className="row wrap">
+        <button type="button" onClick={actionOf("new").run}>
+          New…
+        </button>
+        <button type="button" onClick={pickFile} title="Open a file of this computer">
+          From elsewhere…
+        </button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,108 @@
+// What a module does now, on its card: its time as a bar, its last minute as a line, and what the
+// engine says of it. It subscribes to its own entry, so that a card is not drawn again for others.
+
+import { type ModuleLive, TRACE_SECONDS, useLive } from "./live";
+import { useView } from "./view";
+
+export function LiveStrip({ id }: { readonly id: string }) {
+  const isFar = useView(({ isFar }) => isFar);
+  return <div className="live">{isFar ? <FromFar id={id} /> : <FromNear id={id} />}</div>;
+}
+
+/** Seen from far, its bar alone, by tenths: hundreds of cards are then hardly ever drawn again. */
+function FromFar({ id }: { readonly id: string }) {
+  const busy = useLive(({ modules }) => tenths(modules.get(id)?.busy));
+  const blocked = useLive(({ modules }) => tenths(modules.get(id)?.blocked));
+  return <TimeBar busy={busy} starved={100 - busy - blocked} blocked={blocked} />;
+}
+
+function tenths(percent = 0): number {
+  return Math.round(percent / 10) * 10;
+}
+
+function FromNear({ id }: { readonly id: string }) {
+  const live = useLive(({ modules }) => modules.get(id));
+  if (live === undefined) return null;
+  const { busy, starved, blocked, rate, trace } = live;
+  return (
+    <>
+      <div className="live-row">
+        <TimeBar busy={busy} starved={starved} blocked={blocked} />
+        <span className="live-word">{most(live)}</span>
+      </div>
+      <div className="live-row">
+        <Sparkline trace={trace} />
+        <span className="live-word">{rate.split(" · ")[1] ?? "—"}</span>
+      </div>
+    </>
+  );
+}
+
+/** What takes most of its time, in words. */
+function most({ state, busy, starved, blocked }: ModuleLive): string {
+  if (state === "ended") return "ended";
+  const worst = Math.max(busy, starved, blocked);
+  if (worst === busy) return `busy ${busy} %`;
+  return worst === starved ? `starved ${starved} %` : `blocked ${blocked} %`;
+}
+
+interface TimeBarProps {
+  readonly busy: number;
+  readonly starved: number;
+  readonly blocked: number;
+}
+
+/** Parts of the time, in percent: busy, starved (it waits for input), blocked (it waits for room). */
+export function TimeBar({ busy, starved, blocked }: TimeBarProps) {
+  const label = `busy ${busy} %, starved ${starved} %, blocked ${blocked} %`;
+  return (
+    <svg className="time-bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img">
+      <title>{label}</title>
+      <rect className="starved" width={100} height={8} />
+      <rect className="busy" width={busy} height={8} />
+      <rect className="blocked" x={100 - blocked} width={blocked} height={8} />
+      <rect className="blocked-mark" x={100 - blocked} y={5} width={blocked} height={3} />
+    </svg>
+  );
+}
+
+/** A minute, the present at the right. */
+export function Sparkline({ trace }: { readonly trace: readonly number[] }) {
+  const top = Math.max(...trace, 1);
+  const first = TRACE_SECONDS - trace.length;
+  const points = trace.map((value, i) => `${first + i},${(15 - (value / top) * 14).toFixed(1)}`);
+  const at = `0 0 ${TRACE_SECONDS - 1} 16`;
+  return (
+    <svg className="sparkline" viewBox={at} preserveAspectRatio="none" aria-hidden="true">
+      <polyline points={points.join(" ")} />
+    </svg>
+  );
+}
+
+/** What the engine says of a module: that it is the bottleneck, who of it is slow, how it failed. */
+export function LiveBadges({ id }: { readonly id: string }) {
+  const bottleneck = useLive(({ modules }) => modules.get(id)?.bottleneck);
+  const slow = useLive(({ modules }) => modules.get(id)?.slow);
+  const failed = useLive(({ run }) => {
+    return run?.failure?.module === id ? run.failure.message : undefined;
+  });
+  return (
+    <div className="flags">
+      {bottleneck !== undefined && (
+        <span className="badge bottleneck" title={bottleneck}>
+          bottleneck
+        </span>
+      )}
+      {slow !== undefined && (
+        <span className="badge slow" title={`slow: ${slow}`}>
+          slow
+        </span>
+      )}
+      {failed !== undefined && (
+        <span className="badge wrong" title={failed}>
+          failed
+        </span>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,69 @@
+// A queue on the canvas: how full it is as its width, its colour and in words, and how much goes
+// through it. It subscribes to its own entry: the canvas's list of lines knows nothing of it.
+
+import { BaseEdge, type Edge, type EdgeProps, getBezierPath } from "@xyflow/react";
+import { memo } from "react";
+import { useLive } from "./live";
+import { useView } from "./view";
+
+export interface LineData extends Record<string, unknown> {
+  /** The output that feeds it, as runs name it. */
+  readonly feed: string;
+  /** Who gets a batch, where that is not anybody who has time. */
+  readonly kind: string | undefined;
+}
+
+export type LineEdge = Edge<LineData, "queue">;
+
+function Line(props: EdgeProps<LineEdge>) {
+  const { id, data, markerEnd, interactionWidth = 24 } = props;
+  const [path, x, y] = getBezierPath(props);
+  const feed = data?.feed ?? "";
+  const level = useLive(({ queues }) => queues.get(feed)?.level);
+  const isFar = useView(({ isFar }) => isFar);
+  return (
+    <g className="queue" data-level={level}>
+      <BaseEdge
+        id={id}
+        path={path}
+        interactionWidth={interactionWidth}
+        {...(markerEnd === undefined ? {} : { markerEnd })}
+      />
+      {level === undefined && data?.kind !== undefined && (
+        <text className="queue-label" x={x} y={y - 6}>
+          {data.kind}
+        </text>
+      )}
+      {level !== undefined && !isFar && <Figures feed={feed} x={x} y={y} />}
+    </g>
+  );
+}
+
+export const QueueLine = memo(Line);
+
+/** What goes through, and how full it is. */
+function Figures({
+  feed,
+  x,
+  y,
+}: {
+  readonly feed: string;
+  readonly x: number;
+  readonly y: number;
+}) {
+  const live = useLive(({ queues }) => queues.get(feed));
+  const [rows, bytes] = live?.rate.split(" · ") ?? [];
+  return (
+    <>
+      <text className="queue-label" x={x} y={y - 20}>
+        {rows}
+      </text>
+      <text className="queue-label" x={x} y={y - 8}>
+        {bytes}
+      </text>
+      <text className="queue-label" x={x} y={y + 16}>
+        {(live?.level ?? 0) > 0 ? `${live?.filled} full` : ""}
+      </text>
+    </>
+  );
+}

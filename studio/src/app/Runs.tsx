@@ -1,0 +1,69 @@
+// The runs there were, the latest first. Each has an address of its own; two can be compared.
+
+import { useState } from "react";
+import type { RunEntry } from "./backend/border";
+import { secondsText, timeText } from "./numbers";
+import { hashOf, useRoute } from "./route";
+import { useServer } from "./server";
+
+export function Runs() {
+  const runs = useServer(({ runs }) => runs);
+  const shown = useRoute(({ run }) => run);
+  const [picked, setPicked] = useState<readonly string[]>([]);
+  const [first, second] = picked;
+  const latest = [...runs].sort((a, b) => b.started - a.started);
+  const pick = (id: string) => {
+    const others = picked.filter((one) => one !== id);
+    setPicked(others.length < picked.length ? others : [...others.slice(-1), id]);
+  };
+  return (
+    <div className="palette-list">
+      {latest.map((run) => (
+        <div className="run-entry" key={run.id} aria-current={run.id === shown}>
+          <a href={hashOf({ run: run.id })} title={`run ${run.id}`}>
+            <span className="entry-name">
+              <State state={run.state} /> {run.name}
+            </span>
+            <span className="entry-summary">{summary(run)}</span>
+          </a>
+          <input
+            type="checkbox"
+            aria-label={`Compare run ${run.id}`}
+            title="Choose two to compare them"
+            checked={picked.includes(run.id)}
+            onChange={() => pick(run.id)}
+          />
+        </div>
+      ))}
+      {runs.length === 0 && <p className="quiet">Nothing was run here yet.</p>}
+      {first !== undefined && second !== undefined && (
+        <a className="button" href={hashOf({ run: first, other: second })}>
+          Compare the two
+        </a>
+      )}
+      {picked.length === 1 && <p className="quiet">One more, and the two can be compared.</p>}
+    </div>
+  );
+}
+
+function summary({ state, started, seconds, cluster, variables }: RunEntry): string {
+  const given = Object.entries(variables).map(([name, value]) => `${name}=${String(value)}`);
+  const length = state === "running" ? "" : secondsText(seconds);
+  return [timeText(started), length, cluster, ...given].filter((part) => part !== "").join(" · ");
+}
+
+const MARKS: Readonly<Record<RunEntry["state"], string>> = {
+  running: "▶",
+  done: "✓",
+  failed: "✕",
+  stopped: "■",
+};
+
+/** How a run stands: a mark and, for whoever hears the page, a word. */
+export function State({ state }: { readonly state: RunEntry["state"] }) {
+  return (
+    <span className="run-state" data-state={state} role="img" aria-label={state} title={state}>
+      {MARKS[state]}
+    </span>
+  );
+}

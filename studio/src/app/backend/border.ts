@@ -1,0 +1,279 @@
+// What page and server say to each other. The server decides, measures and names; the page shows,
+// and computes no rate, no bottleneck and nobody's slowness itself.
+
+import type { Flow } from "../../document/flow";
+import type { Json } from "../../document/json";
+import type { Problem } from "../../document/problem";
+import type { Spec } from "../../document/specs";
+
+export interface Session {
+  readonly version: string;
+  readonly root: string;
+  /** The flow the studio was started with, beneath the root. */
+  readonly flow: string | null;
+  readonly read_only: boolean;
+  readonly machine: { readonly processors: number; readonly memory: number };
+  /** What `cluster` may be; the empty one is this process. */
+  readonly clusters: readonly string[];
+  /** Whether something beneath the root was run before. Scripts are asked about all the same. */
+  readonly trusted: boolean;
+}
+
+export interface FileEntry {
+  readonly path: string;
+  readonly kind: "document" | "script";
+  readonly bytes: number;
+  /** Seconds since 1970. */
+  readonly modified: number;
+}
+
+export interface FileText {
+  readonly text: string;
+  /** A hash of what is there: whoever saves says what they have seen. */
+  readonly version: string;
+}
+
+/** What the engine says of a flow that was not run. */
+export interface Checked {
+  readonly problems: readonly CheckProblem[];
+  readonly queues: readonly CheckedQueue[];
+  readonly modules: readonly { readonly id: string; readonly count: number }[];
+}
+
+export interface CheckProblem {
+  readonly at: { readonly module?: string; readonly queue?: number; readonly field?: string };
+  readonly message: string;
+  readonly remedy?: string;
+}
+
+export interface CheckedQueue {
+  readonly from: string;
+  readonly output: string;
+  readonly to: string;
+  readonly input: string;
+  /** Who gets a batch, as it will be. */
+  readonly kind: string;
+  readonly why: string;
+  readonly schema: readonly Column[];
+}
+
+export interface Column {
+  readonly name: string;
+  readonly type: string;
+  readonly nullable?: boolean;
+}
+
+export type RunState = "running" | "done" | "failed" | "stopped";
+
+/** A run, as the list has it. */
+export interface RunEntry {
+  readonly id: string;
+  readonly name: string;
+  readonly state: RunState;
+  /** Seconds since 1970. */
+  readonly started: number;
+  readonly seconds: number;
+  readonly cluster: string;
+  readonly variables: Readonly<Record<string, unknown>>;
+  readonly error?: { readonly message: string } | string | null;
+}
+
+/** All there is about a run. */
+export interface Run extends RunEntry {
+  readonly flow: Flow;
+  readonly log: readonly string[];
+  readonly progress?: Progress | undefined;
+  readonly history?: History | undefined;
+  readonly report?: Report | undefined;
+  readonly failure?: Failure | undefined;
+  /** What came to its ends that keep rows, by module. */
+  readonly collected?: Readonly<Record<string, Sample>> | undefined;
+}
+
+export interface Failure {
+  readonly kind: string;
+  readonly message: string;
+  readonly module?: string;
+  readonly traceback?: string;
+  /** The first row that could not be worked on. */
+  readonly row?: unknown;
+  readonly remedy?: string;
+}
+
+/** What to run, and how. */
+export interface Order {
+  readonly flow: Flow;
+  readonly variables: ReadonlyMap<string, Json>;
+  readonly cluster: string;
+  readonly threads?: number | undefined;
+  readonly memory?: string | undefined;
+  readonly perturbations: readonly Perturbation[];
+}
+
+/** As `euphrates perturb --from` reads it. */
+export type Perturbation = Readonly<Record<string, string | number | boolean>>;
+
+export interface Progress {
+  readonly run: string;
+  readonly seconds: number;
+  readonly modules: readonly ModuleProgress[];
+  readonly queues: readonly QueueProgress[];
+  readonly slow: readonly { readonly name: string; readonly factor: number | null }[];
+  readonly bottleneck: Bottleneck | null;
+}
+
+export interface Bottleneck {
+  readonly name: string;
+  readonly kind: "module" | "instance" | "disk";
+  readonly why: string;
+}
+
+/** Parts of its time that somebody is at work, or waits for input, or for room. */
+export interface Times {
+  readonly busy: number;
+  readonly starved: number;
+  readonly blocked: number;
+}
+
+export interface ModuleProgress extends Times {
+  readonly id: string;
+  readonly count: number;
+  readonly state: string;
+  readonly rows_in: number;
+  readonly bytes_in: number;
+  readonly rows_out: number;
+  readonly bytes_out: number;
+  readonly rows_per_second: number;
+  readonly bytes_per_second: number;
+  readonly instances: readonly InstanceProgress[];
+}
+
+export interface InstanceProgress extends Times {
+  readonly name: string;
+  readonly worker: string;
+  readonly bytes_per_second: number;
+  /** How many times as long as its peers it takes. */
+  readonly slow?: number | null;
+}
+
+export type End = readonly [id: string, port: string];
+
+export interface QueueProgress {
+  readonly from: End;
+  readonly to: End;
+  readonly rows_per_second: number;
+  readonly bytes_per_second: number;
+  readonly waiting_bytes: number;
+  readonly bound_bytes: number;
+}
+
+/** Who moved how much, interval by interval. */
+export interface History {
+  readonly seconds: readonly number[];
+  readonly series: readonly {
+    readonly name: string;
+    readonly module: string | null;
+    readonly bytes_per_second: readonly number[];
+  }[];
+}
+
+/** What a flow's run says at its end: docs/report.md. */
+export interface Report {
+  readonly seconds: number;
+  readonly modules: readonly ModuleReport[];
+  readonly bottleneck: string | null;
+  readonly perturbations?: readonly Perturbation[];
+  readonly losses?: readonly string[];
+  readonly ideal_seconds: number | null;
+  readonly fraction_of_ideal: number | null;
+  readonly ideal_bound: string | null;
+  readonly divided_seconds: number | null;
+  readonly slow: readonly Slow[];
+}
+
+export interface ModuleReport extends Times {
+  readonly id: string;
+  readonly module: string;
+  readonly count: number;
+  readonly rows_in: number;
+  readonly bytes_in: number;
+  readonly rows_out: number;
+  readonly bytes_out: number;
+}
+
+export interface Slow {
+  readonly name: string;
+  readonly from_seconds: number;
+  readonly to_seconds: number;
+  readonly factor: number | null;
+  readonly than_before: boolean;
+  readonly share_moved: number | null;
+  readonly share_equal: number | null;
+}
+
+/** Rows that went through a queue, as text. */
+export interface Sample {
+  readonly schema: readonly Column[];
+  readonly rows: readonly (readonly (string | null)[])[];
+  readonly nulls?: readonly number[];
+}
+
+export type ServerEvent =
+  | { readonly type: "runs" }
+  | { readonly type: "progress"; readonly progress: Progress }
+  | {
+      readonly type: "ended";
+      readonly run: string;
+      readonly state: RunState;
+      readonly error?: Failure;
+    }
+  | { readonly type: "report"; readonly run: string; readonly report: Report }
+  | { readonly type: "file"; readonly path: string };
+
+export interface Listener {
+  readonly onEvent: (event: ServerEvent) => void;
+  /** Whether the server can be heard. */
+  readonly onLink: (isUp: boolean) => void;
+}
+
+/** What the server did not do. */
+export class BackendError extends Error implements Problem {
+  constructor(
+    readonly status: number,
+    problem: Problem,
+    /** The file as it is there, if it is not what the writer had seen. */
+    readonly theirs?: FileText,
+  ) {
+    super(problem.message);
+    this.remedy = problem.remedy;
+    this.place = problem.place;
+  }
+  readonly remedy: string | undefined;
+  readonly place: string | undefined;
+}
+
+/** Whoever has the files, the engine and the runs. */
+export interface Backend {
+  readonly session: () => Promise<Session>;
+  readonly modules: () => Promise<readonly Spec[]>;
+  readonly files: () => Promise<readonly FileEntry[]>;
+  readonly read: (path: string) => Promise<FileText>;
+  /** Saves what was seen as `version`, or, with null, what was not there; else a 409 with theirs. */
+  readonly save: (path: string, text: string, version: string | null) => Promise<string>;
+  /** Nothing, if there is none: that is as usual, and no error. */
+  readonly readDraft: (path: string) => Promise<FileText | undefined>;
+  readonly saveDraft: (path: string, text: string, version: string | null) => Promise<string>;
+  readonly dropDraft: (path: string) => Promise<void>;
+  /** The flow of a script; nothing if it would have to be run and may not. */
+  readonly script: (path: string, run: boolean) => Promise<Flow | undefined>;
+  readonly check: (flow: Flow, variables: ReadonlyMap<string, Json>) => Promise<Checked>;
+  readonly runs: () => Promise<readonly RunEntry[]>;
+  readonly start: (order: Order) => Promise<string>;
+  readonly run: (id: string) => Promise<Run>;
+  readonly stop: (id: string) => Promise<void>;
+  readonly perturb: (id: string, perturbations: readonly Perturbation[]) => Promise<void>;
+  readonly unperturb: (id: string) => Promise<void>;
+  readonly rows: (id: string, queue: number) => Promise<Sample>;
+  /** Hears of everything; gives what ends that. */
+  readonly listen: (listener: Listener) => () => void;
+}

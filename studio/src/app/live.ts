@@ -1,0 +1,210 @@
+// What a run does now. It lives outside the arrays that the canvas draws from: a card or a queue
+// subscribes to its own entry, which stays the same object while nothing that is shown changes.
+
+import { create } from "zustand";
+import type { Flow } from "../document/flow";
+import type { History, ModuleProgress, Progress, QueueProgress, Run } from "./backend/border";
+import { drawnFor, endKey } from "./feeds";
+import { bytesText, countText } from "./numbers";
+
+/** What a module's card shows. */
+export interface ModuleLive {
+  readonly state: string;
+  /** In percent. */
+  readonly busy: number;
+  readonly starved: number;
+  readonly blocked: number;
+  readonly rate: string;
+  /** Bytes per second, second by second, of the last minute. */
+  readonly trace: readonly number[];
+  /** Which of its instances are slow, and how. */
+  readonly slow: string | undefined;
+  /** Why it is the bottleneck. */
+  readonly bottleneck: string | undefined;
+}
+
+/** What a queue's line shows. */
+export interface QueueLive {
+  readonly rate: string;
+  /** How full it is, in words. */
+  readonly filled: string;
+  /** The same in steps, from empty to full. */
+  readonly level: number;
+}
+
+export interface Live {
+  readonly run: Run | undefined;
+  readonly progress: Progress | undefined;
+  /** The same, as tables show it: once a second, and when somebody else is slow. */
+  readonly glance: Progress | undefined;
+  readonly modules: ReadonlyMap<string, ModuleLive>;
+  /** By the output that feeds it, which feeds no other. */
+  readonly queues: ReadonlyMap<string, QueueLive>;
+}
+
+const NOTHING: Live = {
+  run: undefined,
+  progress: undefined,
+  glance: undefined,
+  modules: new Map(),
+  queues: new Map(),
+};
+
+export const useLive = create<Live>(() => NOTHING);
+
+/** As wide as a sparkline looks back, one point a second. */
+export const TRACE_SECONDS = 60;
+/** Steps between empty and full. */
+export const LEVEL_MAX = 4;
+
+/** Shows another run, or none. */
+export function show(run: Run | undefined): void {
+  useLive.setState({ ...NOTHING, run });
+  if (run?.history !== undefined) recall(run.history);
+  if (run?.progress !== undefined) take(run.progress);
+}
+
+/** Takes what the server says of the run that is shown. */
+export function take(progress: Progress): void {
+  const { run, modules, queues, glance, progress: before } = useLive.getState();
+  if (run === undefined) return;
+  const isNext = Math.floor(progress.seconds) !== Math.floor(before?.seconds ?? -1);
+  const isNews = isNext || run.state !== "running" || slowIn(progress) !== slowIn(glance);
+  const asides = asidesOf(progress, run.flow);
+  useLive.setState({
+    progress,
+    glance: isNews ? progress : glance,
+    modules: keeping(
+      modules,
+      progress.modules,
+      ({ id }) => id,
+      (module, old) => moduleLive(module, old, isNext, asides.get(module.id)),
+    ),
+    queues: keeping(queues, progress.queues, ({ from }) => endKey(from), queueLive),
+  });
+}
+
+function slowIn(progress: Progress | undefined): string {
+  return (progress?.slow ?? []).map(({ name }) => name).join(" ");
+}
+
+interface Aside {
+  slow?: string;
+  bottleneck?: string;
+}
+
+/**
+ * What is said of instances is told at their module's card; what is said of a part of a module that
+ * nobody has drawn, like the `sort_1_partition` of `sort_1`, at that module's.
+ */
+function asidesOf({ modules, slow, bottleneck }: Progress, flow: Flow): ReadonlyMap<string, Aside> {
+  const ids = new Set(modules.map(({ id }) => id));
+  const asides = new Map<string, Aside>();
+  const of = (name: string): Aside => {
+    const own = ids.has(name) ? name : name.slice(0, Math.max(name.lastIndexOf("."), 0));
+    const id = drawnFor(flow, own);
+    const aside = asides.get(id) ?? {};
+    asides.set(id, aside);
+    return aside;
+  };
+  for (const { name } of slow) {
+    const aside = of(name);
+    aside.slow = aside.slow === undefined ? name : `${aside.slow}, ${name}`;
+  }
+  if (bottleneck !== null && bottleneck.kind !== "disk") {
+    of(bottleneck.name).bottleneck = bottleneck.why;
+  }
+  return asides;
+}
+
+function moduleLive(
+  module: ModuleProgress,
+  old: ModuleLive | undefined,
+  isNext: boolean,
+  { slow, bottleneck }: Aside = {},
+): ModuleLive {
+  const { state, busy, starved, blocked, rows_per_second, bytes_per_second } = module;
+  const trace = old?.trace ?? [];
+  return {
+    state,
+    busy: Math.round(busy * 100),
+    starved: Math.round(starved * 100),
+    blocked: Math.round(blocked * 100),
+    rate: rateText(rows_per_second, bytes_per_second),
+    trace: isNext ? longer(trace, Math.round(bytes_per_second)) : trace,
+    slow,
+    bottleneck,
+  };
+}
+
+/** A trace of nothing but the same value stays as it is. */
+function longer(trace: readonly number[], value: number): readonly number[] {
+  const isFlat = trace.length === TRACE_SECONDS && trace.every((one) => one === value);
+  return isFlat ? trace : [...trace, value].slice(-TRACE_SECONDS);
+}
+
+function queueLive(queue: QueueProgress): QueueLive {
+  const { rows_per_second, bytes_per_second, waiting_bytes, bound_bytes } = queue;
+  const part = bound_bytes > 0 ? Math.min(waiting_bytes / bound_bytes, 1) : 0;
+  return {
+    rate: rateText(rows_per_second, bytes_per_second),
+    // In steps of five, so that a queue that only trembles is not drawn again.
+    filled: `${Math.round(part * 20) * 5} %`,
+    level: Math.round(part * LEVEL_MAX),
+  };
+}
+
+/** The rate as it is: rows and bytes. */
+export function rateText(rows: number, bytes: number): string {
+  if (rows === 0 && bytes === 0) return "";
+  return `${countText(rows)} rows/s · ${bytesText(bytes)}/s`;
+}
+
+/** New entries, of which those that say the same are the old ones; the old map, if all are. */
+function keeping<In, Out extends object>(
+  before: ReadonlyMap<string, Out>,
+  items: readonly In[],
+  keyOf: (item: In) => string,
+  read: (item: In, old: Out | undefined) => Out,
+): ReadonlyMap<string, Out> {
+  const now = new Map<string, Out>();
+  let isSame = items.length === before.size;
+  for (const item of items) {
+    const key = keyOf(item);
+    const old = before.get(key);
+    const fresh = read(item, old);
+    const kept = old !== undefined && saysTheSame(old, fresh) ? old : fresh;
+    isSame &&= kept === old;
+    now.set(key, kept);
+  }
+  return isSame ? before : now;
+}
+
+function saysTheSame<T extends object>(a: T, b: T): boolean {
+  return (Object.keys(b) as (keyof T)[]).every((key) => a[key] === b[key]);
+}
+
+/** Draws the minute that the page was not there for: what each module's instances moved. */
+function recall({ seconds, series }: History): void {
+  const modules = new Map<string, ModuleLive>();
+  const since = (seconds.at(-1) ?? 0) - TRACE_SECONDS;
+  for (const { module, bytes_per_second } of series) {
+    if (module === null) continue;
+    const trace = modules.get(module)?.trace ?? seconds.filter((at) => at > since).map(() => 0);
+    const recent = bytes_per_second.slice(-trace.length);
+    const sums = trace.map((sum, i) => sum + Math.round(recent[i] ?? 0));
+    modules.set(module, { ...IDLE, trace: sums });
+  }
+  useLive.setState({ modules });
+}
+
+const IDLE: ModuleLive = {
+  state: "",
+  busy: 0,
+  starved: 0,
+  blocked: 0,
+  rate: "",
+  trace: [],
+  slow: undefined,
+  bottleneck: undefined,
+};

@@ -1,0 +1,54 @@
+// Numbers as people read them: three figures that matter, and a unit.
+
+/** `98.1 MB`, in powers of a thousand, as reports have it. */
+export function bytesText(bytes: number): string {
+  return `${scaled(bytes, BYTES)}`;
+}
+
+/** `1.20 M`, without a unit. */
+export function countText(count: number): string {
+  return scaled(count, COUNTS).trimEnd();
+}
+
+export function secondsText(seconds: number): string {
+  if (seconds < 100) return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
+  const whole = Math.round(seconds);
+  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60)];
+  const rest = String(whole % 60).padStart(2, "0");
+  return hours > 0
+    ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}`
+    : `${minutes}:${rest} min`;
+}
+
+/** A part of a whole. */
+export function percentText(part: number): string {
+  return `${Math.round(part * 100)} %`;
+}
+
+/** When, in this browser's own words. */
+export function timeText(seconds: number): string {
+  return new Date(seconds * 1000).toLocaleTimeString([], {
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+  });
+}
+
+/** How many times slower, or that it stands still. */
+export function factorText(factor: number | null | undefined): string {
+  return factor === null || factor === undefined ? "stands still" : `${factor.toFixed(1)}×`;
+}
+
+const BYTES = ["B", "kB", "MB", "GB", "TB", "PB"] as const;
+const COUNTS = ["", "k", "M", "G", "T", "P"] as const;
+
+function scaled(value: number, units: readonly string[]): string {
+  let [rest, unit] = [Number.isFinite(value) ? value : 0, 0];
+  while (Math.abs(rest) >= 999.5 && unit < units.length - 1) {
+    rest /= 1000;
+    unit += 1;
+  }
+  const isWhole = unit === 0 || Math.abs(rest) >= 99.95;
+  const digits = isWhole ? 0 : Math.abs(rest) >= 9.995 ? 1 : 2;
+  return `${rest.toFixed(digits)} ${units[unit] ?? ""}`;
+}

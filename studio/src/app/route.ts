@@ -1,0 +1,81 @@
+// What of the studio is shown, as its address says it: so a run, one of its modules or queues, and
+// a file can be linked to.
+
+import { create } from "zustand";
+
+export interface Route {
+  /** A file beneath the root. */
+  readonly file?: string;
+  readonly run?: string;
+  /** Of the run's queues, as the server numbers them. */
+  readonly queue?: number;
+  readonly module?: string;
+  /** The run that it is compared with. */
+  readonly other?: string;
+}
+
+export const useRoute = create<Route>(() => routeOf(""));
+
+/** Reads `#/run/3/queue/1`, `#/run/3/module/sort_1`, `#/compare/3/4`, `#/file/flows/copy.json`. */
+export function routeOf(hash: string): Route {
+  const [kind, first, what, second, ...more] = hash.replace(/^#\/?/, "").split("/").map(plain);
+  if (first === undefined || first === "") return {};
+  if (kind === "file") return { file: [first, what, second, ...more].filter(isGiven).join("/") };
+  if (kind === "compare" && what) return { run: first, other: what };
+  if (kind !== "run") return {};
+  if (what === "queue" && /^[0-9]+$/.test(second ?? ""))
+    return { run: first, queue: Number(second) };
+  if (what === "module" && second) return { run: first, module: second };
+  return { run: first };
+}
+
+/** The address of what is shown. */
+export function hashOf({ file, run, queue, module, other }: Route): string {
+  if (run !== undefined && other !== undefined) return `#/compare/${safe(run)}/${safe(other)}`;
+  if (run !== undefined && queue !== undefined) return `#/run/${safe(run)}/queue/${queue}`;
+  if (run !== undefined && module !== undefined) return `#/run/${safe(run)}/module/${safe(module)}`;
+  if (run !== undefined) return `#/run/${safe(run)}`;
+  if (file !== undefined) return `#/file/${file.split("/").map(safe).join("/")}`;
+  return "#/";
+}
+
+/** Goes there; the browser's way back leads here. */
+export function go(route: Route): void {
+  if (hashOf(route) === hashOf(useRoute.getState())) return;
+  window.history.pushState(null, "", hashOf(route));
+  useRoute.setState(route, true);
+}
+
+/** Says where one is, without a step to go back. */
+export function note(route: Route): void {
+  window.history.replaceState(null, "", hashOf(route));
+  useRoute.setState(route, true);
+}
+
+/** Follows the address; gives what ends that. */
+export function followAddress(): () => void {
+  const follow = () => useRoute.setState(routeOf(window.location.hash), true);
+  follow();
+  window.addEventListener("hashchange", follow);
+  window.addEventListener("popstate", follow);
+  return () => {
+    window.removeEventListener("hashchange", follow);
+    window.removeEventListener("popstate", follow);
+  };
+}
+
+function safe(part: string): string {
+  return encodeURIComponent(part);
+}
+
+function plain(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+function isGiven(part: string | undefined): boolean {
+  return part !== undefined && part !== "";
+}

@@ -1,0 +1,300 @@
+// The studio with its server: files, checks, runs, and what is seen of them.
+
+import { expect, test } from "vitest";
+import { card, code, forgive, inBrowser, newTab, page, writeCode } from "./page";
+import { STEPS_MAX } from "./run";
+import { StudioServer } from "./server";
+
+let server: StudioServer;
+
+const COPY = `{
+  "euphrates": 1,
+  "name": "copy",
+  "modules": [
+    {"id": "scan_1", "module": "scan", "config": {"path": "in.csv"}},
+    {"id": "filter_1", "module": "filter", "config": {"where": "amount > 0"}, "count": 4},
+    {"id": "save_1", "module": "save", "config": {"path": "out.parquet"}}
+  ],
+  "queues": [{"from": "scan_1", "to": "filter_1"}, {"from": "filter_1", "to": "save_1"}]
+}
+`;
+
+inBrowser(() => {
+  server = new StudioServer();
+  server.files.set("copy.json", COPY);
+  server.files.set("other.json", COPY.replace('"copy"', '"other"'));
+  return server;
+});
+
+const button = (name: string) => page.getByRole("button", { name, exact: true });
+
+async function startRun(): Promise<void> {
+  await expect.poll(() => page.locator(".react-flow__node").count()).toBe(3);
+  await page.getByRole("button", { name: "▶ Run" }).click();
+  await expect.poll(() => page.url()).toContain("#/run/");
+  await expect.poll(() => page.locator(".run-head").count()).toBe(1);
+}
+
+async function steps(count: number): Promise<void> {
+  for (let step = 0; step < count; step += 1) server.step();
+  await expect.poll(() => page.locator(".live").count()).toBeGreaterThan(0);
+}
+
+async function edit(where: string): Promise<void> {
+  await card("filter_1").click();
+  await page.getByLabel("where needed").fill(where);
+}
+
+test("the flow it was started with is opened, edited, and saved whole", async () => {
+  await expect.poll(code).toContain('eu.Flow("copy")');
+  await edit("amount > 9");
+  await expect.poll(() => server.drafts.get("copy.json")).toContain("amount > 9");
+  expect(server.files.get("copy.json")).toBe(COPY);
+  await button("Save").click();
+  await expect.poll(() => server.files.get("copy.json")).toContain("amount > 9");
+  await expect.poll(() => server.drafts.size).toBe(0);
+  expect(await page.locator("h1").textContent()).not.toContain("•");
+});
+
+test("what was not saved is there again, as a step that can be undone", async () => {
+  await edit("amount > 9");
+  await expect.poll(() => server.drafts.size).toBe(1);
+  await page.reload();
+  await expect.poll(code).toContain("amount > 9");
+  expect(await page.locator(".notice").textContent()).toContain("undo leads back");
+  await button("Undo").click();
+  await expect.poll(code).toContain("amount > 0");
+});
+
+test("a file that another has changed is never overwritten without asking", async () => {
+  await edit("amount > 9");
+  server.change("copy.json", COPY.replace("amount > 0", "amount > 5"));
+  await expect.poll(() => page.locator(".notice").count()).toBe(1);
+  await button("Save").click();
+  const dialog = page.getByRole("dialog", { name: /not what you have seen/ });
+  await dialog.waitFor();
+  expect(server.files.get("copy.json")).toContain("amount > 5");
+  await dialog.getByText("Neither").click();
+  expect(server.files.get("copy.json")).toContain("amount > 5");
+  await button("Save").click();
+  await dialog.getByText("Replace it by mine").click();
+  await expect.poll(() => server.files.get("copy.json")).toContain("amount > 9");
+  forgive("409");
+});
+
+test("a file that another has removed is put there again, when that is said twice", async () => {
+  await edit("amount > 9");
+  server.files.delete("copy.json");
+  await button("Save").click();
+  await expect.poll(() => page.locator(".refused").textContent()).toContain("has changed");
+  expect(server.files.has("copy.json")).toBe(false);
+  await button("Save").click();
+  await expect.poll(() => server.files.get("copy.json")).toContain("amount > 9");
+  forgive("409");
+});
+
+test("a file that another has changed is taken up if nothing would be lost", async () => {
+  await expect.poll(code).toContain("amount > 0");
+  server.change("copy.json", COPY.replace("amount > 0", "amount > 5"));
+  await expect.poll(code).toContain("amount > 5");
+});
+
+test("a new flow is saved where it is said, and not over another", async () => {
+  await button("New…").click();
+  await page.getByRole("button", { name: /^An empty flow/ }).click();
+  await writeCode('flow = eu.Flow("mine")\nflow.place(eu.scan("a.csv"))');
+  await button("Save").click();
+  await page.getByLabel("Path, beneath the root").fill("other.json");
+  await page.getByRole("dialog").getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByText("Save mine elsewhere…").click();
+  await page.getByLabel("Path, beneath the root").fill("mine.json");
+  await page.getByRole("dialog").getByRole("button", { name: "Save", exact: true }).click();
+  await expect.poll(() => server.files.get("mine.json")).toContain('"mine"');
+  expect(server.files.get("other.json")).toContain('"other"');
+  await expect.poll(() => page.url()).toContain("#/file/mine.json");
+  forgive("409");
+});
+
+test("a script is read; only one that must be run is run, after asking", async () => {
+  server.change("plain.py", 'import euphrates as eu\nflow = eu.Flow("plain")\n');
+  server.change("hidden.py", "import os\nflow = made()\n");
+  await page.getByRole("tab", { name: "Files" }).click();
+  await page.locator(".entry", { hasText: "plain.py" }).click();
+  await expect.poll(code).toContain('eu.Flow("plain")');
+  expect(server.asked.join()).not.toContain("POST script");
+  await page.locator(".entry", { hasText: "hidden.py" }).click();
+  const dialog = page.getByRole("dialog", { name: /Run hidden.py/ });
+  await dialog.waitFor();
+  expect(server.asked.join()).not.toContain("POST script");
+  await dialog.getByText("Run it", { exact: true }).click();
+  await expect.poll(code).toContain('eu.Flow("scripted")');
+  expect(server.asked.join()).toContain('POST script {"path":"hidden.py","run":true}');
+});
+
+test("what the engine finds is shown at its module, and columns are offered", async () => {
+  await card("scan_1").click();
+  await page.getByLabel("path needed").fill("missing.csv");
+  await expect.poll(() => card("scan_1").locator(".badge.wrong").count()).toBe(1);
+  expect(await page.locator("main .problems").textContent()).toContain("no file matches");
+  await page.getByLabel("path needed").fill("in.csv");
+  await expect.poll(() => card("scan_1").locator(".badge.wrong").count()).toBe(0);
+  await edit("amount > 0 and");
+  await page.getByLabel("Columns for where").getByText("name").click();
+  await expect.poll(code).toContain("amount > 0 and name");
+});
+
+test("a queue says what flows in it, how, and why", async () => {
+  await page.locator(".react-flow__edge").first().focus();
+  await page.keyboard.press("Enter");
+  const side = page.getByLabel("What is selected");
+  await expect.poll(() => side.textContent()).toContain("the consumer needs no order");
+  expect(await side.locator(".table").textContent()).toContain("amountfloat64may be null");
+});
+
+test("a flow is run, watched, stopped and run again with other values", async () => {
+  await card("filter_1").click();
+  const field = page.locator(".field", { has: page.getByLabel("where needed") });
+  await field.getByRole("button", { name: "$" }).click();
+  await page.keyboard.press("Enter");
+  await startRun();
+  await steps(4);
+  expect(await page.locator(".run-head").textContent()).toContain("1.00 s");
+  expect(await card("filter_1").locator(".live").textContent()).toContain("busy 9");
+  expect(await card("filter_1").textContent()).toContain("bottleneck");
+  expect(await page.locator(".queue-label").first().textContent()).toContain("rows/s");
+  await button("■ Stop").click();
+  await expect.poll(() => page.locator(".run-head").textContent()).toContain("stopped");
+  await button("Run with…").click();
+  await page.getByLabel("where", { exact: true }).fill("amount > 7");
+  await page.getByLabel("On", { exact: true }).selectOption("processes:2");
+  await page.getByRole("dialog").getByRole("button", { name: "Run" }).click();
+  await expect.poll(() => page.url()).toContain("#/run/2");
+  expect(server.asked.at(-1)).toContain('"variables":{"where": "amount > 7"}');
+  expect(server.asked.at(-1)).toContain('"cluster":"processes:2"');
+  await page.getByRole("tab", { name: "Runs" }).click();
+  await page.getByRole("link", { name: /copy/ }).last().click();
+  await expect.poll(() => page.url()).toContain("#/run/1");
+});
+
+test("the report says what a static division would have cost, and two runs are compared", async () => {
+  await startRun();
+  await steps(STEPS_MAX);
+  const report = page.locator(".report");
+  await expect.poll(() => report.textContent()).toContain("static division21.6 s");
+  expect(await report.textContent()).toContain("filter_1.1 took 4.0×");
+  await page.getByRole("button", { name: "Run again" }).click();
+  await expect.poll(() => page.url()).toContain("#/run/2");
+  await steps(2);
+  await button("■ Stop").click();
+  await page.getByRole("tab", { name: "Runs" }).click();
+  await page.getByLabel("Compare run 1").check();
+  await page.getByLabel("Compare run 2").check();
+  await page.getByText("Compare the two").click();
+  const compared = page.locator(".compare");
+  await expect.poll(() => compared.textContent()).toContain("donestopped");
+  expect(await compared.textContent()).toContain("What was different in the flowNothing.");
+});
+
+test("whoever is slowed on purpose is named, and left alone again", async () => {
+  await startRun();
+  await steps(2);
+  await button("Slow something…").click();
+  await page.getByLabel("Which", { exact: true }).selectOption("filter_1.2");
+  await page.getByRole("button", { name: "Slow it" }).click();
+  await expect.poll(() => server.asked.at(-1)).toContain('"instance":"filter_1.2","share":0.75');
+  await steps(2);
+  const head = page.locator(".run-head");
+  await expect.poll(() => head.textContent()).toContain("slow filter_1.2 4.0×");
+  expect(await head.textContent()).toContain("bottleneck filter_1.2");
+  expect(await card("filter_1").locator(".badge.slow").getAttribute("title")).toContain(".2");
+  await page.getByRole("tab", { name: "Instances and workers" }).click();
+  expect(await page.locator("tr[data-slow=true]").textContent()).toContain("filter_1.2");
+  await button("Slow something…").click();
+  await page.getByText("End all of it").click();
+  await expect.poll(() => server.asked.at(-1)).toContain("DELETE runs/1/perturb");
+  await steps(1);
+  await expect.poll(() => head.textContent()).not.toContain("slow filter_1.2");
+});
+
+test("rows of a queue are text, whatever stands in them, and have an address", async () => {
+  await startRun();
+  await steps(1);
+  await page.locator(".react-flow__edge").nth(1).focus();
+  await page.keyboard.press("Enter");
+  await expect.poll(() => page.url()).toContain("#/run/1/queue/1");
+  await expect.poll(() => page.locator(".rows tbody tr").count()).toBe(100);
+  expect(await page.locator(".rows").textContent()).toContain("<img src=x onerror=alert(1)>");
+  expect(await page.locator(".rows img").count()).toBe(0);
+  const tab = await newTab("#/run/1/queue/1");
+  await expect.poll(() => tab.locator(".rows tbody tr").count()).toBe(100);
+});
+
+test("a run that fails says where, why, and at which row", async () => {
+  await edit("boom");
+  await startRun();
+  await steps(3);
+  await expect.poll(() => card("filter_1").locator(".badge.wrong").textContent()).toBe("failed");
+  const failure = page.locator(".failure");
+  expect(await failure.textContent()).toContain('File "clean.py", line 7');
+  expect(await failure.textContent()).toContain("<b>Eve</b>");
+  expect(await failure.locator("b").count()).toBe(0);
+});
+
+test("the page finds its run again when the server was away", async () => {
+  await startRun();
+  await steps(2);
+  await server.close();
+  await expect.poll(() => page.locator(".notice").textContent()).toContain("does not answer");
+  await edit("amount > 3");
+  await server.open();
+  await expect.poll(() => page.locator(".notice").count(), { timeout: 20_000 }).toBe(0);
+  await steps(6);
+  await expect.poll(() => page.locator(".run-head").textContent()).toContain("2.00 s");
+  expect(await code()).toContain("amount > 3");
+  forgive("net::ERR_");
+});
+
+test("two tabs see the same runs, and each other's files", async () => {
+  await startRun();
+  const tab = await newTab();
+  await tab.getByRole("tab", { name: "Runs" }).click();
+  await tab.getByRole("link", { name: /copy/ }).click();
+  await steps(3);
+  await expect.poll(() => tab.locator(".run-head").textContent()).toContain("0.75 s");
+  await edit("amount > 4");
+  await page.keyboard.press("Control+s");
+  const text = () => tab.getByLabel("The flow in Python").inputValue();
+  await expect.poll(text).toContain("amount > 4");
+});
+
+test("a run can be shown that is not what is drawn any more", async () => {
+  await startRun();
+  await steps(1);
+  await edit("amount > 8");
+  const other = page.getByText("What ran is not what is drawn.");
+  await other.waitFor();
+  await button("Draw what ran").click();
+  await expect.poll(code).toContain("amount > 0");
+  expect(await other.count()).toBe(0);
+});
+
+test("what a tab had open it has open again, though its address says a run", async () => {
+  await startRun();
+  await page.reload();
+  await expect.poll(() => page.locator(".run-head").count()).toBe(1);
+  await expect.poll(() => page.locator("h1").textContent()).toContain("copy.json");
+  await edit("amount > 6");
+  await expect.poll(() => server.drafts.get("copy.json")).toContain("amount > 6");
+});
+
+test("whoever may only read can neither save nor run", async () => {
+  server.readOnly = true;
+  await page.reload();
+  await expect.poll(() => page.locator(".toolbar").textContent()).toContain("read only");
+  expect(await page.getByRole("button", { name: "▶ Run" }).count()).toBe(0);
+  await edit("amount > 2");
+  const saved = page.waitForEvent("download");
+  await button("Save").click();
+  expect((await saved).suggestedFilename()).toBe("copy.json");
+  expect(server.asked).toEqual([]);
+});

@@ -1,0 +1,145 @@
+// What of a run is shown, without a page: what stays the same object, addresses, numbers.
+
+import { beforeEach, expect, test } from "vitest";
+import type { Progress, Run } from "../src/app/backend/border";
+import { endKey } from "../src/app/feeds";
+import { LEVEL_MAX, show, take, useLive } from "../src/app/live";
+import { bytesText, countText, secondsText } from "../src/app/numbers";
+import { hashOf, routeOf } from "../src/app/route";
+import { place } from "../src/document/edits";
+import { newFlow } from "../src/document/flow";
+import { forSeeds } from "./random";
+
+const RUN: Run = {
+  id: "1",
+  name: "flow",
+  state: "running",
+  started: 0,
+  seconds: 0,
+  cluster: "",
+  variables: {},
+  flow: newFlow(),
+  log: [],
+};
+
+function module(id: string, bytes_per_second: number) {
+  const counts = { rows_in: 0, bytes_in: 0, rows_out: 0, bytes_out: 0 };
+  const times = { busy: 0.5, starved: 0.5, blocked: 0 };
+  const instances = [{ name: `${id}.0`, worker: "w0", ...times, bytes_per_second }];
+  const rates = { rows_per_second: bytes_per_second / 100, bytes_per_second };
+  return { id, count: 1, state: "busy", ...times, ...counts, ...rates, instances };
+}
+
+function progress(seconds: number, rates: Readonly<Record<string, number>>): Progress {
+  const ids = Object.keys(rates);
+  const queues = ids.slice(1).map((to, i) => ({
+    from: [ids[i] ?? "", "out"] as const,
+    to: [to, "in"] as const,
+    rows_per_second: 0,
+    bytes_per_second: rates[ids[i] ?? ""] ?? 0,
+    waiting_bytes: 4,
+    bound_bytes: 8,
+  }));
+  const modules = ids.map((id) => module(id, rates[id] ?? 0));
+  return { run: "1", seconds, modules, queues, slow: [], bottleneck: null };
+}
+
+beforeEach(() => show(RUN));
+
+test("what says the same stays the same object, and what does not, does not", () => {
+  take(progress(1, { a: 5, b: 7, c: 9 }));
+  const before = useLive.getState();
+  take(progress(1.25, { a: 5, b: 8e6, c: 9 }));
+  const now = useLive.getState();
+  for (const id of ["a", "c"]) expect(now.modules.get(id)).toBe(before.modules.get(id));
+  expect(now.modules.get("b")).not.toBe(before.modules.get("b"));
+  expect(now.queues.get(endKey(["a", "out"]))).toBe(before.queues.get(endKey(["a", "out"])));
+  expect(now.queues.get(endKey(["b", "out"]))).not.toBe(before.queues.get(endKey(["b", "out"])));
+  take(progress(1.5, { a: 5, b: 8e6, c: 9 }));
+  expect(useLive.getState().modules).toBe(now.modules);
+  expect(useLive.getState().queues).toBe(now.queues);
+});
+
+test("a trace is a minute long, a point a second, and rests when nothing changes", () => {
+  for (let second = 1; second <= 100; second += 1) take(progress(second, { a: second }));
+  const trace = useLive.getState().modules.get("a")?.trace;
+  expect(trace?.length).toBe(60);
+  expect(trace?.at(-1)).toBe(100);
+  for (let second = 101; second <= 200; second += 1) take(progress(second, { a: 7 }));
+  const rested = useLive.getState().modules.get("a");
+  take(progress(201, { a: 7 }));
+  expect(useLive.getState().modules.get("a")).toBe(rested);
+});
+
+test("what is said of an instance is told at its module; what is said of a disk is not", () => {
+  const said = progress(1, { "a.b": 1, a: 2 });
+  const bottleneck = { name: "a.b.0", kind: "instance", why: "it is slow" } as const;
+  take({ ...said, slow: [{ name: "a.b.0", factor: 4 }], bottleneck });
+  const { modules } = useLive.getState();
+  expect(modules.get("a.b")).toMatchObject({ slow: "a.b.0", bottleneck: "it is slow" });
+  expect(modules.get("a")?.slow).toBeUndefined();
+  take({ ...said, bottleneck: { name: "a", kind: "disk", why: "it is slow" } });
+  expect(useLive.getState().modules.get("a")?.bottleneck).toBeUndefined();
+});
+
+test("what is said of a part that nobody has drawn is told at what is drawn", () => {
+  show({ ...RUN, flow: place(newFlow(), "sort").flow });
+  const said = progress(1, { sort_1_partition: 1, sort_1: 2 });
+  take({ ...said, slow: [{ name: "sort_1_partition.0", factor: null }] });
+  expect(useLive.getState().modules.get("sort_1")?.slow).toBe("sort_1_partition.0");
+});
+
+test("a queue's fill is within its steps, whatever waits", () => {
+  forSeeds(200, (random) => {
+    const [waiting_bytes, bound_bytes] = [random.below(1000), random.below(4) * 100];
+    const said = progress(1, { a: 1, b: 1 });
+    const queues = said.queues.map((queue) => ({ ...queue, waiting_bytes, bound_bytes }));
+    take({ ...said, queues });
+    const live = useLive.getState().queues.get(endKey(["a", "out"]));
+    expect(live?.level).toBeGreaterThanOrEqual(0);
+    expect(live?.level).toBeLessThanOrEqual(LEVEL_MAX);
+  });
+});
+
+test("who comes late sees the minute before", () => {
+  const series = ["a.0", "a.1"].map((name) => ({
+    name,
+    module: "a",
+    bytes_per_second: [1, 2, 3],
+  }));
+  show({ ...RUN, history: { seconds: [1, 2, 3], series } });
+  expect(useLive.getState().modules.get("a")?.trace).toEqual([2, 4, 6]);
+});
+
+test("every address is read as what it was made of", () => {
+  forSeeds(500, (random) => {
+    const [run, module] = [random.text() || "1", random.text() || "m"];
+    if (/\p{Cs}/u.test(run + module)) return;
+    const queue = random.below(100);
+    for (const route of [{}, { run }, { run, queue }, { run, module }, { run, other: module }]) {
+      expect(routeOf(hashOf(route))).toEqual(route);
+    }
+    const file = `${encodeURIComponent(run)}/${encodeURIComponent(module)}.json`;
+    expect(routeOf(hashOf({ file }))).toEqual({ file });
+  });
+  expect(routeOf("#/nonsense/%zz")).toEqual({});
+  expect(routeOf("")).toEqual({});
+});
+
+test("numbers have three figures that matter", () => {
+  expect([0, 7, 999, 1234, 98_100_000, 1.5e12].map(bytesText)).toEqual([
+    "0 B",
+    "7 B",
+    "999 B",
+    "1.23 kB",
+    "98.1 MB",
+    "1.50 TB",
+  ]);
+  expect(countText(9_999_999)).toBe("10.0 M");
+  expect([0.25, 12.34, 125, 3725].map(secondsText)).toEqual([
+    "0.25 s",
+    "12.3 s",
+    "2:05 min",
+    "1:02:05",
+  ]);
+});

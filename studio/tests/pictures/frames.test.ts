@@ -1,0 +1,86 @@
+// How many frames a second the page draws while queues are live, four times a second: `npm run
+// frames` prints it. Nothing is asserted of time; what is drawn again is, in the browser's tests.
+
+import { test } from "vitest";
+import { inBrowser, page } from "../browser/page";
+import { StudioServer } from "../browser/server";
+
+/** How many modules, and whether they are seen from so near that their figures are read. */
+const CASES = [
+  [50, "far"],
+  [200, "far"],
+  [200, "near"],
+  [500, "far"],
+  [500, "near"],
+  [1000, "far"],
+] as const;
+const SECONDS = 6;
+/** As often as the server tells of a run. */
+const TOLD_MS = 250;
+const LONG_MS = 50;
+
+let server: StudioServer;
+
+inBrowser(() => {
+  server = new StudioServer();
+  return server;
+});
+
+/** A flow of lines of ten modules. */
+function flowOf(size: number): string {
+  const ids = Array.from({ length: size }, (_, i) => `m${i}`);
+  const modules = ids.map((id) => ({ id, module: "filter", config: { where: "a > 1" }, count: 4 }));
+  const queues = ids.flatMap((to, i) => (i % 10 === 0 ? [] : [{ from: `m${i - 1}`, to }]));
+  return JSON.stringify({ euphrates: 1, name: `${size} modules`, modules, queues });
+}
+
+test.each(CASES)("frames with %i modules, seen from %s", async (size, from) => {
+  server.change("large.json", flowOf(size));
+  await page.getByRole("tab", { name: "Files" }).click();
+  await page.locator(".entry", { hasText: "large.json" }).click();
+  await page.locator(".react-flow__node").nth(9).waitFor();
+  await page.getByRole("button", { name: "▶ Run" }).click();
+  await page.locator(".run-head").waitFor();
+  server.step();
+  await page.locator(".live").first().waitFor();
+  const closer = page.getByRole("button", { name: "Zoom In" });
+  for (let times = 0; from === "near" && times < 8; times += 1) await closer.click();
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("Performance.enable");
+  const spent = async () => {
+    const { metrics } = await cdp.send("Performance.getMetrics");
+    return (name: string) => metrics.find((one) => one.name === `${name}Duration`)?.value ?? 0;
+  };
+  const before = await spent();
+  let told = 1;
+  const timer = setInterval(() => {
+    // Before it would end by itself.
+    if (told < 38) server.step();
+    told += 1;
+  }, TOLD_MS);
+  const { frames, long, seconds } = await page.evaluate(
+    ([milliseconds, longMs]) =>
+      new Promise<{ frames: number; long: number; seconds: number }>((done) => {
+        const [begin, seen] = [performance.now(), { frames: 0, long: 0, last: performance.now() }];
+        const next = (now: number) => {
+          seen.frames += 1;
+          if (now - seen.last > longMs) seen.long += 1;
+          seen.last = now;
+          if (now - begin < milliseconds) requestAnimationFrame(next);
+          else done({ frames: seen.frames, long: seen.long, seconds: (now - begin) / 1000 });
+        };
+        requestAnimationFrame(next);
+      }),
+    [SECONDS * 1000, LONG_MS] as const,
+  );
+  clearInterval(timer);
+  const after = await spent();
+  const parts = ["Script", "RecalcStyle", "Layout", "Task"].map((name) => {
+    return `${name} ${(((after(name) - before(name)) / told) * 1000).toFixed(0)} ms`;
+  });
+  const rate = (frames / seconds).toFixed(1);
+  console.log(
+    `${size} modules from ${from}: ${rate} frames/s, ${long} frames above ${LONG_MS} ms;`,
+  );
+  console.log(`  each time a run is told of: ${parts.join(", ")}`);
+});
