@@ -83,8 +83,7 @@ $(VENV)/bin/python:
 $(VENV)/.built: $(VENV)/bin/python $(SOURCES) $(PAGE)
 	@touch $@.begun
 	@$(if $(PAGE),,echo 'there is no Node: the studio will have no page')
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(if $(PAGE),,EUPHRATES_STUDIO=none) \
-		$(VENV)/bin/maturin develop --release --quiet
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
 	@mv $@.begun $@
 
 # Each group of tools is installed once, and again when its list changes.

@@ -9,18 +9,15 @@ fn main() {
     let path = |name: &str| PathBuf::from(env::var_os(name).expect("set by cargo"));
     let (root, out) = (path("CARGO_MANIFEST_DIR"), path("OUT_DIR"));
     let built = root.join("../../studio/dist");
-    println!("cargo::rerun-if-env-changed=EUPHRATES_STUDIO");
     let is_wanted = env::var_os("CARGO_FEATURE_PAGE").is_some();
-    let is_waived = env::var("EUPHRATES_STUDIO").is_ok_and(|way| way == "none");
-    let folder = match built.join("index.html").exists() {
-        // Whoever builds Rust alone needs no Node, and gets the same every time.
-        true if is_wanted => built,
-        false if is_wanted && !is_waived => panic!(
-            "the studio's page is not built: run `make build`, or `npm ci && npm run build` in \
-             studio/; EUPHRATES_STUDIO=none builds without it"
-        ),
-        _ => root.join("without"),
-    };
+    let is_built = built.join("index.html").exists();
+    if is_wanted && !is_built {
+        // Whoever installs from the sources, and has no Node, gets all else.
+        println!("cargo::warning=the studio's page is not built: `make build` does, with Node");
+        println!("cargo::rerun-if-changed={}", root.join("../../studio").display());
+    }
+    // Whoever builds Rust alone needs no Node, and gets the same every time.
+    let folder = if is_wanted && is_built { built } else { root.join("without") };
     // A folder that is not there would have this run every time.
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files = vec![];

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
+use axum::http::StatusCode;
 use rustix::fs::{Dir, FileType};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -116,11 +117,14 @@ pub fn write(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
     Ok(json!({"version": version}))
 }
 
-/// `GET /api/draft`
+/// `GET /api/draft`: null if there is none, which is nothing out of the way.
 pub fn read_draft(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
     let path = call.query("path")?;
-    let Text { text, version } = studio.root.read(&draft_of(path)?)?;
-    Ok(json!({"path": path, "text": text, "version": version}))
+    match studio.root.read(&draft_of(path)?) {
+        Ok(Text { text, version }) => Ok(json!({"path": path, "text": text, "version": version})),
+        Err(refusal) if refusal.status == StatusCode::NOT_FOUND => Ok(Value::Null),
+        Err(refusal) => Err(refusal),
+    }
 }
 
 /// `PUT /api/draft`
