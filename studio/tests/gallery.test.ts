@@ -1,4 +1,5 @@
-// The flows to begin with: they open without a problem, and are written as they stand in their files.
+// The flows to begin with: they open without a problem, and are written as they stand in their
+// files.
 
 import { expect, test } from "vitest";
 import { TEMPLATES } from "../src/app/templates";

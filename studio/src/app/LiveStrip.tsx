@@ -52,7 +52,9 @@ interface TimeBarProps {
   readonly blocked: number;
 }
 
-/** Parts of the time, in percent: busy, starved (it waits for input), blocked (it waits for room). */
+/**
+ * Parts of the time, in percent: busy, starved (it waits for input), blocked (it waits for room).
+ */
 export function TimeBar({ busy, starved, blocked }: TimeBarProps) {
   const label = `busy ${busy} %, starved ${starved} %, blocked ${blocked} %`;
   return (
@@ -79,7 +81,9 @@ export function Sparkline({ trace }: { readonly trace: readonly number[] }) {
   );
 }
 
-/** What the engine says of a module: that it is the bottleneck, who of it is slow, how it failed. */
+/**
+ * What the engine says of a module: that it is the bottleneck, who of it is slow, how it failed.
+ */
 export function LiveBadges({ id }: { readonly id: string }) {
   const bottleneck = useLive(({ modules }) => modules.get(id)?.bottleneck);
   const slow = useLive(({ modules }) => modules.get(id)?.slow);

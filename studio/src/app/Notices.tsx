@@ -1,5 +1,5 @@
-// What is to be told above the page: that the server is gone, that a file has changed, that two have
-// changed the same.
+// What is to be told above the page: that the server is gone, that a file has changed, that two
+// have changed the same.
 
 import { runScript, settleConflict, useOpened } from "./files";
 import { Modal } from "./Modal";

@@ -1,5 +1,5 @@
-// The run that is shown, in one line: how it stands, who is the bottleneck, who is slow; and what can
-// be done with it.
+// The run that is shown, in one line: how it stands, who is the bottleneck, who is slow; and what
+// can be done with it.
 
 import type { Flow } from "../document/flow";
 import { write } from "../document/write";

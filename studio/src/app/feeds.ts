@@ -1,5 +1,5 @@
-// How runs and checks name what is on the canvas: a queue by the output that feeds it, and a module by
-// its id, or by that of a part of it which nobody has drawn.
+// How runs and checks name what is on the canvas: a queue by the output that feeds it, and a module
+// by its id, or by that of a part of it which nobody has drawn.
 
 import type { Flow } from "../document/flow";
 import { attachedTo, endsAt, endsOf } from "../document/ports";

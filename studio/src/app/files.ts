@@ -1,5 +1,5 @@
-// Files of the server: opened, kept as drafts, saved whole. A file that somebody else has changed is
-// never overwritten without asking.
+// Files of the server: opened, kept as drafts, saved whole. A file that somebody else has changed
+// is never overwritten without asking.
 
 import { create } from "zustand";
 import type { Flow } from "../document/flow";
@@ -116,7 +116,9 @@ function takeScript(path: string, { text }: FileText): void {
   else useOpened.setState({ untold: path });
 }
 
-/** A script's flow gets a file of its own when it is saved: a document has no place for comments. */
+/**
+ * A script's flow gets a file of its own when it is saved: a document has no place for comments.
+ */
 function takeFlow(path: string, flow: Flow): void {
   beginUnnamed(flow);
   notify({ text: `The flow of ${path}. Saving makes a document of it; the script stays.` });

@@ -42,7 +42,9 @@ export const useServer = create<Server>(() => ({
 
 export type Hear = (event: ServerEvent) => void;
 
-/** Looks whether there is a server; `hear` gets its events, `found` is called whenever it is back. */
+/**
+ * Looks whether there is a server; `hear` gets its events, `found` is called whenever it is back.
+ */
 export async function meet(backend: Backend, hear: Hear, found: () => void): Promise<boolean> {
   try {
     useServer.setState({ session: await backend.session(), backend, link: "up" });

@@ -1,5 +1,5 @@
-// The gallery's flows, with what they are for. The documents are files of their own, which the tests
-// of the Rust side run.
+// The gallery's flows, with what they are for. The documents are files of their own, which the
+// tests of the Rust side run.
 
 import clean from "../../gallery/clean.json?raw";
 import copy from "../../gallery/copy.json?raw";

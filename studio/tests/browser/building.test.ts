@@ -1,5 +1,5 @@
-// The first flow that anybody makes: by mouse, by keyboard alone, undone, and looked at by a program
-// that knows what people with other eyes and hands need.
+// The first flow that anybody makes: by mouse, by keyboard alone, undone, and looked at by a
+// program that knows what people with other eyes and hands need.
 
 import { readFileSync } from "node:fs";
 import type { AxeResults } from "axe-core";

@@ -176,7 +176,7 @@ test("a flow is run, watched, stopped and run again with other values", async ()
   await expect.poll(() => page.url()).toContain("#/run/1");
 });
 
-test("the report says what a static division would have cost, and two runs are compared", async () => {
+test("the report says what a static division would have cost; two runs are compared", async () => {
   await startRun();
   await steps(STEPS_MAX);
   const report = page.locator(".report");

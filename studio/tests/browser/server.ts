@@ -1,5 +1,5 @@
-// A server for tests that says what the real one would, but knows no engine: its files are a map, and
-// its runs go by a script, one step whenever the test says so. Time never decides anything.
+// A server for tests that says what the real one would, but knows no engine: its files are a map,
+// and its runs go by a script, one step whenever the test says so. Time never decides anything.
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -140,7 +140,7 @@ export class StudioServer {
   private session(): object {
     return {
       version: "0.1.0",
-      root: "/home/somebody/flows",
+      root: "/srv/flows",
       flow: this.files.has("copy.json") ? "copy.json" : null,
       read_only: this.readOnly,
       machine: { processors: 8, memory: 32e9 },

@@ -258,7 +258,9 @@ export interface Backend {
   readonly modules: () => Promise<readonly Spec[]>;
   readonly files: () => Promise<readonly FileEntry[]>;
   readonly read: (path: string) => Promise<FileText>;
-  /** Saves what was seen as `version`, or, with null, what was not there; else a 409 with theirs. */
+  /**
+   * Saves what was seen as `version`, or, with null, what was not there; else a 409 with theirs.
+   */
   readonly save: (path: string, text: string, version: string | null) => Promise<string>;
   /** Nothing, if there is none: that is as usual, and no error. */
   readonly readDraft: (path: string) => Promise<FileText | undefined>;

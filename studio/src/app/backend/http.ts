@@ -159,7 +159,9 @@ async function readRun(id: string): Promise<Run> {
   return { ...plain, flow, failure: failure ?? undefined, log: (plain.log ?? []).map(String) };
 }
 
-/** One stream for all topics; when it breaks, it is begun again for as long as the page is there. */
+/**
+ * One stream for all topics; when it breaks, it is begun again for as long as the page is there.
+ */
 function listen({ onEvent, onLink }: Listener): () => void {
   let source: EventSource | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
