@@ -38,9 +38,9 @@ impl Loads {
         Load { loads: self.clone(), disk }
     }
 
-    /// The segment for the next block, which has so many bytes, as soon as one has a disk with room;
-    /// none if that takes too long. The block counts from now on: others choose before its writer
-    /// has sent it.
+    /// The segment for the next block, of so many bytes, as soon as one has a disk with room; none
+    /// if that takes too long. The block counts from now on: others choose before its writer has
+    /// sent it.
     pub fn choose(
         self: &Arc<Self>,
         patience: Duration,
