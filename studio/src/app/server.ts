@@ -55,7 +55,7 @@ export async function meet(backend: Backend, hear: Hear, found: () => void): Pro
     return false;
   }
   await Promise.all([relist(), remodule()]);
-  let isUp = true;
+  let isUp: boolean | undefined;
   backend.listen({
     onEvent: (event) => {
       if (event.type === "runs") void listRuns();
@@ -65,8 +65,10 @@ export async function meet(backend: Backend, hear: Hear, found: () => void): Pro
     onLink: (is) => {
       const wasUp = isUp;
       isUp = is;
-      if (is && !wasUp) void again(backend, found);
-      if (!is && wasUp) void lose(backend);
+      // What happened after the lists and before the stream is in neither.
+      if (is && wasUp === undefined) void relist();
+      if (is && wasUp === false) void again(backend, found);
+      if (!is && wasUp !== false) void lose(backend);
     },
   });
   return true;
