@@ -20,3 +20,27 @@ export function Modal({ title, onClose, children }: Props) {
     </dialog>
   );
 }
+
+interface AnswerProps {
+  /** What is done if the answer is yes. */
+  readonly yes: string;
+  readonly disabled?: boolean;
+  readonly onLeave: () => void;
+  /** Other answers, between yes and no. */
+  readonly children?: ReactNode;
+}
+
+/** How a question is answered. */
+export function Answers({ yes, disabled = false, onLeave, children }: AnswerProps) {
+  return (
+    <div className="row">
+      <button type="submit" className="primary" disabled={disabled}>
+        {yes}
+      </button>
+      {children}
+      <button type="button" onClick={onLeave}>
+        Not now
+      </button>
+    </div>
+  );
+}

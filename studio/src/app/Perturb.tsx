@@ -3,7 +3,7 @@
 import { useId, useState } from "react";
 import type { Perturbation, Progress } from "./backend/border";
 import { useLive } from "./live";
-import { Modal } from "./Modal";
+import { Answers, Modal } from "./Modal";
 import { perturb, unperturb } from "./running";
 import { showDialog } from "./view";
 
@@ -88,10 +88,7 @@ export function PerturbDialog() {
             />
           </label>
         </div>
-        <div className="row">
-          <button type="submit" className="primary" disabled={name === ""}>
-            Slow it
-          </button>
+        <Answers yes="Slow it" disabled={name === ""} onLeave={leave}>
           <button
             type="button"
             onClick={() => {
@@ -101,10 +98,7 @@ export function PerturbDialog() {
           >
             End all of it
           </button>
-          <button type="button" onClick={leave}>
-            Not now
-          </button>
-        </div>
+        </Answers>
       </form>
     </Modal>
   );

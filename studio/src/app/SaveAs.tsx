@@ -2,7 +2,7 @@
 
 import { useState } from "react";
 import { isScript, saveTo, slug, useOpened } from "./files";
-import { Modal } from "./Modal";
+import { Answers, Modal } from "./Modal";
 import { useStudio } from "./studio";
 import { showDialog } from "./view";
 
@@ -24,14 +24,7 @@ export function SaveDialog() {
             What is there already is not replaced without asking.
           </p>
         </div>
-        <div className="row">
-          <button type="submit" className="primary" disabled={!isOurs}>
-            Save
-          </button>
-          <button type="button" onClick={leave}>
-            Not now
-          </button>
-        </div>
+        <Answers yes="Save" disabled={!isOurs} onLeave={leave} />
       </form>
     </Modal>
   );

@@ -4,7 +4,7 @@ import { useId } from "react";
 import type { Flow } from "../document/flow";
 import { actionOf } from "./actions";
 import { ValueField } from "./Field";
-import { Modal } from "./Modal";
+import { Answers, Modal } from "./Modal";
 import { bytesText } from "./numbers";
 import { start } from "./running";
 import { useServer } from "./server";
@@ -68,14 +68,7 @@ export function StartDialog() {
             }}
           />
         </div>
-        <div className="row">
-          <button type="submit" className="primary">
-            {actionOf("run").label}
-          </button>
-          <button type="button" onClick={leave}>
-            Not now
-          </button>
-        </div>
+        <Answers yes={actionOf("run").label} onLeave={leave} />
       </form>
     </Modal>
   );

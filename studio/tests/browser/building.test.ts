@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs";
 import type { AxeResults } from "axe-core";
 import { expect, test } from "vitest";
-import { card, code, drag, inBrowser, middleOf, page, queues } from "./page";
+import { card, code, drag, inBrowser, middleOf, page, queues, watchDrawing } from "./page";
 import { STEPS_MAX } from "./run";
 import { StudioServer } from "./server";
 
@@ -133,26 +133,10 @@ test("only what changes is drawn again while a run is watched", async () => {
   await page.locator(".run-head").waitFor();
   for (let step = 0; step < 5; step += 1) server.step();
   await expect.poll(() => page.locator(".run-head").textContent()).toContain("1.25 s");
-  await page.evaluate(() => {
-    const seen = new Set<string>();
-    Object.assign(window, { seen });
-    new MutationObserver((changes) => {
-      for (const { target } of changes) {
-        const element = target instanceof Element ? target : target.parentElement;
-        const drawn = element?.closest(".react-flow__node, .react-flow__edge");
-        const kind = drawn?.classList.contains("react-flow__node") ? "card" : "line";
-        if (drawn) seen.add(`${kind} ${drawn.getAttribute("data-id")}`);
-      }
-    }).observe(document.body, {
-      subtree: true,
-      childList: true,
-      characterData: true,
-      attributes: true,
-    });
-  });
+  const drawn = await watchDrawing({ attributes: true });
   server.step();
   await expect.poll(() => page.locator(".run-head").textContent()).toContain("1.50 s");
-  const seen = await page.evaluate(() => [...(window as unknown as { seen: Set<string> }).seen]);
+  const seen = await drawn();
   const others = seen.filter((one) => Number(one.replace(/\D/g, "")) >= 20);
   expect(others).toEqual([]);
   expect(seen.some((one) => one.startsWith("card"))).toBe(true);

@@ -125,3 +125,28 @@ export async function drag(from: Locator, to: Locator, letsGo = true): Promise<v
   await page.mouse.move(end.x, end.y, { steps: 5 });
   if (letsGo) await page.mouse.up();
 }
+
+/**
+ * Notes what is drawn again from now on, `card m1` or `line …`; gives what tells it. Attributes of
+ * cards that do not change may, too: where the focus is, and what is selected.
+ */
+export async function watchDrawing({ attributes = false } = {}): Promise<() => Promise<string[]>> {
+  await page.evaluate((attributes) => {
+    const seen = new Set<string>();
+    Object.assign(window, { seen });
+    new MutationObserver((changes) => {
+      for (const { target } of changes) {
+        const element = target instanceof Element ? target : target.parentElement;
+        const drawn = element?.closest(".react-flow__node, .react-flow__edge");
+        const kind = drawn?.classList.contains("react-flow__node") ? "card" : "line";
+        if (drawn) seen.add(`${kind} ${drawn.getAttribute("data-id")}`);
+      }
+    }).observe(document.body, {
+      subtree: true,
+      childList: true,
+      characterData: true,
+      attributes,
+    });
+  }, attributes);
+  return () => page.evaluate(() => [...(window as unknown as { seen: Set<string> }).seen]);
+}
