@@ -13,6 +13,7 @@ use euphrates_policy::bottleneck::{Shares, Spent, Tight, Work, shares, tight};
 use serde::Serialize;
 
 use crate::master::Running;
+use crate::progress::most_common;
 use crate::report::sum;
 use crate::watch::{SlowNow, Watch};
 
@@ -229,8 +230,6 @@ impl Stretch<'_> {
     fn module(&self, node: usize) -> (LiveModule, Work) {
         let metrics = &self.running.worker.instances[node].metrics;
         let states: Vec<State> = metrics.iter().map(|one| one.state()).collect();
-        let most = |state: &State| states.iter().filter(|other| *other == state).count();
-        let state = states.iter().max_by_key(|state| most(state));
         let (mut now, mut before) = (Counters::default(), Counters::default());
         let (mut all, mut busy_seconds) = (Shares::default(), 0.0);
         let mut instances = vec![];
@@ -266,7 +265,7 @@ impl Stretch<'_> {
         let module = LiveModule {
             id: self.flow().nodes[node].id.clone(),
             count: instances.len(),
-            state: state.map_or("ended", |state| state.word()),
+            state: most_common(&states),
             busy: all.busy / count,
             starved: all.starved / count,
             blocked: all.blocked / count,

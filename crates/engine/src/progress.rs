@@ -42,6 +42,12 @@ pub struct ModuleProgress {
     pub counters: Counters,
 }
 
+/// What most instances of a module are doing.
+pub(crate) fn most_common(states: &[State]) -> &'static str {
+    let count = |state: &State| states.iter().filter(|other| *other == state).count();
+    states.iter().max_by_key(|state| count(state)).map_or("ended", |state| state.word())
+}
+
 impl Progress {
     pub(crate) fn read(
         flow: &Checked,
@@ -53,8 +59,6 @@ impl Progress {
         let module = |node: usize| {
             let metrics = &worker.instances[node].metrics;
             let states: Vec<State> = metrics.iter().map(|metrics| metrics.state()).collect();
-            let most = |state: &State| states.iter().filter(|other| *other == state).count();
-            let state = states.iter().max_by_key(|state| most(state));
             let inputs = flow.edges.iter().zip(&worker.queues).enumerate();
             let fills = inputs.filter(|(_, (edge, _))| edge.to.0 == node).flat_map(
                 |(number, (_, queues))| {
@@ -65,7 +69,7 @@ impl Progress {
             ModuleProgress {
                 id: flow.nodes[node].id.clone(),
                 count: metrics.len(),
-                state: state.map_or("ended", |state| state.word()),
+                state: most_common(&states),
                 waiting_bytes: fills.fold((0, 0), |sum, fill| (sum.0 + fill.0, sum.1 + fill.1)),
                 counters: sum(worker, node),
             }

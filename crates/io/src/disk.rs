@@ -32,8 +32,8 @@ pub use behind::WriteBehind;
 pub use file::DiskFile;
 pub use limit::{DiskCounts, Moved, disk_counts};
 use limit::{Key, Limit};
-pub(crate) use load::OnItsWay;
-pub use load::{Load, Loads, Promise};
+pub(crate) use load::InFlight;
+pub use load::{Load, Loads, Reservation};
 pub use named::{HOME, LOCAL, NamedDisk, named_disk, named_disks, owners, save_named_disks};
 pub use owners::Owners;
 use queue::Queue;
@@ -275,7 +275,7 @@ fn device_of(folder: &Path) -> Result<u64> {
     Ok(facts.dev())
 }
 
-/// What could still be used, with the page cache counted as usable; without `/proc`, plenty.
+/// What could still be used, with the page cache in_flight as usable; without `/proc`, plenty.
 fn memory_available_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

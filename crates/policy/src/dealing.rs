@@ -5,7 +5,7 @@
 //! long as all keep up, the segments grow alike.
 //!
 //! What is on its way to a disk is bound to it, and is what all others wait for at the end. So a
-//! disk gets ahead by bytes only as far as it is fast, and a slow one by a single request.
+//! disk gets ahead by bytes only as far as it is fast, and a slow one by a single block.
 
 /// A segment in the making.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,26 +19,26 @@ pub struct Growing {
 /// What is on its way to a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Bytes of all requests.
+    /// Bytes of all blocks.
     pub bytes: u64,
-    /// Requests: one that the disk is at, and those that wait for it.
-    pub requests: u32,
-    /// From the end of one request to that of the next, lately; 0 before there were any.
+    /// Blocks: one that the disk is at, and those that wait for it.
+    pub blocks: u32,
+    /// From the end of one block to that of the next, lately; 0 before there were any.
     pub interval_ns: u64,
 }
 
 /// On its way to a disk at most before it gets no more blocks: what a device takes at once.
 pub const BACKLOG_BYTES_MAX: u64 = 4 << 20;
-/// The same for a slow disk, which keeps what it is at and one request more.
+/// The same for a slow disk, which keeps what it is at and one block more.
 const BACKLOG_NS_MAX: u64 = 50_000_000;
-/// A request that takes so long is the only one: what a disk has to wait for the next is nothing
+/// A block that takes so long is the only one: what a disk has to wait for the next is nothing
 /// beside it, and what is left to do when all others have ended is.
 const ALONE_NS_MIN: u64 = 400_000_000;
 
 impl Backlog {
     fn has_room(&self) -> bool {
-        let ns = self.interval_ns.saturating_mul(u64::from(self.requests));
-        match self.requests {
+        let ns = self.interval_ns.saturating_mul(u64::from(self.blocks));
+        match self.blocks {
             0 => true,
             1 => self.bytes < BACKLOG_BYTES_MAX && self.interval_ns < ALONE_NS_MIN,
             _ => self.bytes < BACKLOG_BYTES_MAX && ns < BACKLOG_NS_MAX,
@@ -73,7 +73,7 @@ mod tests {
     }
 
     fn mebibytes(backlogs: [u64; 4]) -> [Backlog; 4] {
-        let of = |mib| Backlog { bytes: mib << 20, requests: mib as u32, interval_ns: 1_000_000 };
+        let of = |mib| Backlog { bytes: mib << 20, blocks: mib as u32, interval_ns: 1_000_000 };
         backlogs.map(of)
     }
 
@@ -95,16 +95,16 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_disk_has_one_request_waiting_and_no_more() {
+    fn a_slow_disk_has_one_block_waiting_and_no_more() {
         let alone = [Growing { disks: vec![0], dealt_bytes: 0 }];
-        let slow = |requests| Backlog { bytes: 9, requests, interval_ns: 100_000_000 };
+        let slow = |blocks| Backlog { bytes: 9, blocks, interval_ns: 100_000_000 };
         assert_eq!(deal(&alone, &[slow(1)]), Some(0), "it is never left without");
         assert_eq!(deal(&alone, &[slow(2)]), None);
-        let slower = |requests| Backlog { interval_ns: 500_000_000, ..slow(requests) };
+        let slower = |blocks| Backlog { interval_ns: 500_000_000, ..slow(blocks) };
         assert_eq!(deal(&alone, &[slower(0)]), Some(0));
         assert_eq!(deal(&alone, &[slower(1)]), None);
         let fast = Backlog { interval_ns: 10_000_000, ..slow(4) };
         assert_eq!(deal(&alone, &[fast]), Some(0));
-        assert_eq!(deal(&alone, &[Backlog { requests: 5, ..fast }]), None);
+        assert_eq!(deal(&alone, &[Backlog { blocks: 5, ..fast }]), None);
     }
 }

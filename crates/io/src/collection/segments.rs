@@ -12,7 +12,7 @@ use euphrates_flow::{Cancel, Error, Result, RunIndex};
 use euphrates_policy::dealing::Growing;
 
 use crate::append::{Turn, Turns};
-use crate::disk::{Loads, Promise};
+use crate::disk::{Loads, Reservation};
 use crate::segment::{BlockEncoder, BlockInfo, EncodedBlock, SharedSegment};
 
 /// How often who waits for a disk looks whether the flow was cancelled.
@@ -68,16 +68,16 @@ impl NewSegments {
         cancel: &Cancel,
     ) -> Result<BlockInfo> {
         let bytes = encoded.block.bytes;
-        let (at, promise, offset, number) = self.dealt.take(turn, cancel, |dealt| {
-            let (at, promise) = self.choose(&dealt.growing, bytes, cancel)?;
+        let (at, reserved, offset, number) = self.dealt.take(turn, cancel, |dealt| {
+            let (at, reserved) = self.choose(&dealt.growing, bytes, cancel)?;
             let number = dealt.blocks;
             dealt.blocks = number.checked_add(1).ok_or_else(too_many)?;
             dealt.growing[at].dealt_bytes += bytes;
-            Ok((at, promise, self.segments[at].segment.place(encoded)?, number))
+            Ok((at, reserved, self.segments[at].segment.place(encoded)?, number))
         })?;
         let number = if self.segments.len() > 1 { number } else { 0 };
         let written = self.segments[at].segment.write(offset, number, encoded);
-        drop(promise);
+        drop(reserved);
         written.inspect_err(|_| self.dealt.fail())
     }
 
@@ -90,7 +90,7 @@ impl NewSegments {
         cancel: &Cancel,
     ) -> Result<BlockInfo> {
         let bytes = encoded.block.bytes;
-        let (at, _promise) = self.dealt.take(None, cancel, |dealt| {
+        let (at, _reserved) = self.dealt.take(None, cancel, |dealt| {
             let chosen = self.choose(&dealt.growing, bytes, cancel)?;
             dealt.growing[chosen.0].dealt_bytes += bytes;
             Ok(chosen)
@@ -135,7 +135,12 @@ impl NewSegments {
         self.runs.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn choose(&self, growing: &[Growing], bytes: u64, cancel: &Cancel) -> Result<(usize, Promise)> {
+    fn choose(
+        &self,
+        growing: &[Growing],
+        bytes: u64,
+        cancel: &Cancel,
+    ) -> Result<(usize, Reservation)> {
         // Of one, too: what waits for its disk here could still go to another process's.
         loop {
             cancel.check()?;

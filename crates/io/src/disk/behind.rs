@@ -18,7 +18,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_policy::device::{Way, write_way};
 
 use super::queue::{Completion, Op, Request, THREADS_MAX};
-use super::{Disk, DiskFile, Load, OnItsWay, write_error};
+use super::{Disk, DiskFile, InFlight, Load, write_error};
 use crate::buffer::{PooledBuffer, pool};
 
 /// Bytes of one request: with as many under way as a device takes at once, enough to keep it busy.
@@ -74,18 +74,18 @@ impl WriteBehind {
             return written.map_err(|error| write_error(&self.file, offset, bytes, &error));
         }
         let end = offset + bytes as u64;
-        let counted = self.load.as_ref().map(|load| Arc::new(load.begin(bytes as u64)));
+        let in_flight = self.load.as_ref().map(|load| Arc::new(load.begin(bytes as u64)));
         let Some(align) = align.filter(|_| way == Way::Direct) else {
             let rest = &mut Rest::new(None, parts);
-            return self.submit(offset..end, Way::Buffered, rest, counted);
+            return self.submit(offset..end, Way::Buffered, rest, in_flight);
         };
         let edge = self.lock().edge.take_if(|edge| edge.end() == offset);
         let offset = edge.as_ref().map_or(offset, |edge| edge.offset);
         let mut rest = Rest::new(edge, parts);
         let align = align as u64;
         let (from, to) = (offset.next_multiple_of(align), end / align * align);
-        self.submit(offset..from, Way::Buffered, &mut rest, counted.clone())?;
-        self.submit(from..to, Way::Direct, &mut rest, counted)?;
+        self.submit(offset..from, Way::Buffered, &mut rest, in_flight.clone())?;
+        self.submit(from..to, Way::Direct, &mut rest, in_flight)?;
         let bytes = Buffer::from(&rest.take((end - to) as usize)?[..]);
         let other = self.lock().edge.replace(Edge { offset: to, bytes });
         other.map_or(Ok(()), |edge| self.submit_edge(edge))
@@ -117,7 +117,7 @@ impl WriteBehind {
         range: Range<u64>,
         way: Way,
         rest: &mut Rest,
-        counted: Option<Arc<OnItsWay>>,
+        in_flight: Option<Arc<InFlight>>,
     ) -> Result<()> {
         for offset in range.clone().step_by(REQUEST_BYTES) {
             let buffer = rest.take(REQUEST_BYTES.min((range.end - offset) as usize))?;
@@ -132,9 +132,9 @@ impl WriteBehind {
             drop(under_way);
             let (op, file) = (Op::Write, self.file.clone());
             let request = Request { op, file, offset, buffer, way, tag: offset };
-            let (done, counted) = (self.done.clone(), counted.clone());
+            let (done, in_flight) = (self.done.clone(), in_flight.clone());
             self.disk.submit_then(request, move |completion| {
-                drop(counted);
+                drop(in_flight);
                 drop(done.send(completion));
             });
         }

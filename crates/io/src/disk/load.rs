@@ -15,7 +15,7 @@ pub struct Loads {
 #[derive(Debug)]
 struct State {
     backlogs: Vec<Backlog>,
-    /// When each disk's last request ended, or the first of those under way began.
+    /// When each disk's last block ended, or the first of those under way began.
     since: Vec<Instant>,
 }
 
@@ -46,7 +46,7 @@ impl Loads {
         patience: Duration,
         segments: &[Growing],
         bytes: u64,
-    ) -> Option<(usize, Promise)> {
+    ) -> Option<(usize, Reservation)> {
         let mut state = self.lock();
         let mut chosen = deal(segments, &state.backlogs);
         if chosen.is_none() {
@@ -57,7 +57,7 @@ impl Loads {
         let at = chosen?;
         let disks = segments[at].disks.clone();
         disks.iter().for_each(|&disk| state.begin(disk, bytes));
-        Some((at, Promise { loads: self.clone(), disks, bytes }))
+        Some((at, Reservation { loads: self.clone(), disks, bytes }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -68,29 +68,29 @@ impl Loads {
 impl State {
     fn begin(&mut self, disk: usize, bytes: u64) {
         let backlog = &mut self.backlogs[disk];
-        if backlog.requests == 0 {
+        if backlog.blocks == 0 {
             self.since[disk] = Instant::now();
         }
-        backlog.requests += 1;
+        backlog.blocks += 1;
         backlog.bytes += bytes;
     }
 
     fn end(&mut self, disk: usize, bytes: u64) {
         let backlog = &mut self.backlogs[disk];
-        backlog.requests -= 1;
+        backlog.blocks -= 1;
         backlog.bytes -= bytes;
     }
 }
 
 /// A block that will be on its way to some disks at once: until this is dropped.
 #[derive(Debug)]
-pub struct Promise {
+pub struct Reservation {
     loads: Arc<Loads>,
     disks: Vec<usize>,
     bytes: u64,
 }
 
-impl Drop for Promise {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let mut state = self.loads.lock();
         self.disks.iter().for_each(|&disk| state.end(disk, self.bytes));
@@ -101,20 +101,20 @@ impl Drop for Promise {
 impl Load {
     /// A block of so many bytes is on its way, until this is dropped; in however many requests, a
     /// disk is as slow as it is with blocks.
-    pub(crate) fn begin(&self, bytes: u64) -> OnItsWay {
+    pub(crate) fn begin(&self, bytes: u64) -> InFlight {
         self.loads.lock().begin(self.disk, bytes);
-        OnItsWay { load: self.clone(), bytes }
+        InFlight { load: self.clone(), bytes }
     }
 }
 
 /// A block on its way to a disk.
 #[derive(Debug)]
-pub(crate) struct OnItsWay {
+pub(crate) struct InFlight {
     load: Load,
     bytes: u64,
 }
 
-impl Drop for OnItsWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
         let Load { loads, disk } = &self.load;
         let mut state = loads.lock();
@@ -136,15 +136,15 @@ mod tests {
         let loads = Loads::new(2);
         let segment = |disk| Growing { disks: vec![disk], dealt_bytes: disk as u64 };
         let (segments, patience) = ([segment(0), segment(1)], Duration::ZERO);
-        let (first, promised) = loads.choose(patience, &segments, 10).unwrap();
+        let (first, reserved) = loads.choose(patience, &segments, 10).unwrap();
         let (second, _other) = loads.choose(patience, &segments, 10).unwrap();
         assert_eq!((first, second), (0, 1));
-        let on_its_way = loads.of(0).begin(10);
-        drop(promised);
+        let in_flight = loads.of(0).begin(10);
+        drop(reserved);
         let (third, _also) = loads.choose(patience, &segments, 10).unwrap();
         assert_eq!(third, 0, "both have as much waiting");
-        drop(on_its_way);
-        let requests: Vec<u32> = loads.lock().backlogs.iter().map(|one| one.requests).collect();
-        assert_eq!(requests, [1, 1]);
+        drop(in_flight);
+        let blocks: Vec<u32> = loads.lock().backlogs.iter().map(|one| one.blocks).collect();
+        assert_eq!(blocks, [1, 1]);
     }
 }

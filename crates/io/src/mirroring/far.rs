@@ -10,7 +10,7 @@ use euphrates_policy::window::Sender;
 
 use super::message::Word;
 use super::{Writers, malformed};
-use crate::disk::{Load, OnItsWay};
+use crate::disk::{InFlight, Load};
 
 /// Of one mirror, on their way or not written yet. A block may be larger.
 const WINDOW_BYTES: u64 = 4 << 20;
@@ -35,7 +35,7 @@ pub struct FarCopy {
 struct Far {
     window: Sender,
     /// The oldest first; they are written in this order.
-    on_their_way: VecDeque<OnItsWay>,
+    in_flight: VecDeque<InFlight>,
     kept_at: Option<String>,
     failed: Option<Error>,
 }
@@ -48,7 +48,7 @@ impl FarPlace {
         let number = state.far_next;
         state.far_next += 1;
         let window = Sender::new(WINDOW_BYTES);
-        let far = Far { window, on_their_way: VecDeque::new(), kept_at: None, failed: None };
+        let far = Far { window, in_flight: VecDeque::new(), kept_at: None, failed: None };
         let far = Arc::new(FarCopy { place: self, number, load, state: far.into() });
         state.far.insert(number, Arc::downgrade(&far));
         drop(state);
@@ -66,7 +66,7 @@ impl FarCopy {
         self.wait(|far| {
             far.window.may_send(bytes).then(|| {
                 far.window.on_sent(bytes);
-                far.on_their_way.extend(self.load.iter().map(|load| load.begin(bytes)));
+                far.in_flight.extend(self.load.iter().map(|load| load.begin(bytes)));
             })
         })?;
         self.tell(&Word::Write { offset, crc: crc(parts) }, parts.to_vec());
@@ -102,7 +102,7 @@ impl FarCopy {
                     return Err(malformed());
                 }
                 far.window.on_taken(bytes);
-                far.on_their_way.pop_front();
+                far.in_flight.pop_front();
             }
             Word::Kept { place } => far.kept_at = Some(place),
             Word::Failed { error } => far.failed = Some(error),
