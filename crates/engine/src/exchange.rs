@@ -1,19 +1,27 @@
 //! What a module's parts in several processes ask each other for: batches, made on demand and sent
 //! as fast as they are taken; and what they tell each other without being asked.
+//!
+//! Whoever has had the answers of all others but one, and waits, tells that one so, which then
+//! serves before it takes anything for itself (see `euphrates_policy::precedence`).
 
-use std::collections::{HashMap, VecDeque};
+mod letters;
+mod servers;
+
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Batches, Cancel, Error, Exchange, Placed, Result, batch_bytes};
+use euphrates_policy::precedence::{Asked, Precedence};
 use euphrates_policy::window::{Receiver, Sender};
 use euphrates_wire::Frame;
 
+use self::letters::{Word, read, write};
+use self::servers::Servers;
 use crate::mailbox::lock;
 use crate::transport::{Ends, Transport, malformed, misdirected_from};
 use crate::worker::caught;
@@ -34,9 +42,22 @@ pub struct ModuleExchange {
     next: AtomicU64,
     /// By number: what was asked for here.
     fetching: Mutex<HashMap<u64, Arc<Fetching>>>,
-    /// By process and its number: what is being given.
-    serving: Mutex<HashMap<(usize, u64), Arc<Serving>>>,
+    served: Mutex<Served>,
+    /// Somebody has been given all he waited for.
+    given: Condvar,
+    servers: Arc<Servers>,
+    began: Instant,
     me: Weak<ModuleExchange>,
+}
+
+/// What is being given to others.
+#[derive(Default)]
+struct Served {
+    /// By process and its number.
+    serving: HashMap<(usize, u64), Arc<Serving>>,
+    /// Those who wait for it, and for nothing else.
+    awaited: HashSet<(usize, u64)>,
+    precedence: Precedence,
 }
 
 impl fmt::Debug for ModuleExchange {
@@ -45,10 +66,12 @@ impl fmt::Debug for ModuleExchange {
     }
 }
 
-/// What has come of a request.
+/// What has come of a request from one process.
 struct Fetching {
     process: usize,
     number: u64,
+    /// What all processes were asked for with it.
+    asked: Arc<Mutex<Asked>>,
     state: Mutex<Come>,
     changed: Condvar,
 }
@@ -63,25 +86,6 @@ struct Come {
 struct Serving {
     window: Mutex<(Sender, bool)>,
     changed: Condvar,
-}
-
-/// A letter: what, and of which request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
-    Want {
-        request: u64,
-    },
-    Batch {
-        bytes: u64,
-    },
-    End,
-    Failed,
-    Taken {
-        bytes: u64,
-    },
-    Leave,
-    /// For the module, which alone can read what follows.
-    Told,
 }
 
 impl ModuleExchange {
@@ -100,7 +104,10 @@ impl ModuleExchange {
             cancel,
             next: AtomicU64::new(0),
             fetching: Mutex::default(),
-            serving: Mutex::default(),
+            served: Mutex::default(),
+            given: Condvar::new(),
+            servers: Arc::default(),
+            began: Instant::now(),
             me: me.clone(),
         })
     }
@@ -117,14 +124,13 @@ impl ModuleExchange {
                 window.0.on_taken(bytes);
             }),
             (Word::Leave, None) => self.with_serving((asker, number), |window| window.1 = true),
-            (Word::Batch { bytes }, Some(batch)) => self.with_fetching(number, |come| {
-                come.window.on_come(bytes);
-                come.batches.push_back((batch, bytes));
-            }),
-            (Word::End, None) => self.with_fetching(number, |come| come.end = Some(Ok(()))),
+            (Word::Batch { bytes }, Some(batch)) => self.on_batch(number, batch, bytes, false),
+            (Word::Last { bytes }, Some(batch)) => self.on_batch(number, batch, bytes, true),
+            (Word::Hurry, None) => self.on_hurry((asker, number)),
+            (Word::End, None) => self.end(number, Ok(())),
             (Word::Failed, None) => {
                 let error = serde_json::from_slice(rest).unwrap_or_else(|_| malformed());
-                self.with_fetching(number, |come| come.end = Some(Err(error)));
+                self.end(number, Err(error));
             }
             (Word::Told, None) => self.placed.on_told(asker, rest, &frame.body)?,
             _ => return Err(malformed()),
@@ -132,39 +138,70 @@ impl ModuleExchange {
         Ok(())
     }
 
-    fn with_fetching(&self, number: u64, act: impl FnOnce(&mut Come)) {
+    fn on_batch(&self, number: u64, batch: RecordBatch, bytes: u64, is_last: bool) {
         // Whoever asked may have gone.
         let fetching = lock(&self.fetching).get(&number).cloned();
         if let Some(fetching) = fetching {
-            act(&mut lock(&fetching.state));
+            let mut come = lock(&fetching.state);
+            come.window.on_come(bytes);
+            come.batches.push_back((batch, bytes));
+            drop(come);
+            match is_last {
+                true => self.end(number, Ok(())),
+                false => fetching.changed.notify_one(),
+            }
+        }
+    }
+
+    /// Nothing more comes of a request.
+    fn end(&self, number: u64, end: Result<()>) {
+        let fetching = lock(&self.fetching).get(&number).cloned();
+        if let Some(fetching) = fetching {
+            lock(&fetching.asked).on_answered(self.began.elapsed());
+            lock(&fetching.state).end = Some(end);
             fetching.changed.notify_one();
         }
     }
 
+    fn on_hurry(&self, key: (usize, u64)) {
+        let mut served = lock(&self.served);
+        // It may have gone out meanwhile.
+        if served.serving.contains_key(&key) && served.awaited.insert(key) {
+            served.precedence.on_awaited(self.began.elapsed());
+        }
+    }
+
+    fn on_served(&self, key: (usize, u64)) {
+        let mut served = lock(&self.served);
+        served.serving.remove(&key);
+        if served.awaited.remove(&key) {
+            served.precedence.on_given(self.began.elapsed());
+            self.given.notify_all();
+        }
+    }
+
     fn with_serving(&self, key: (usize, u64), act: impl FnOnce(&mut (Sender, bool))) {
-        let serving = lock(&self.serving).get(&key).cloned();
+        let serving = lock(&self.served).serving.get(&key).cloned();
         if let Some(serving) = serving {
             act(&mut lock(&serving.window));
             serving.changed.notify_one();
         }
     }
 
-    /// Answers a request, on a thread of its own.
+    /// Answers a request, on a thread that nobody else needs meanwhile.
     fn begin(&self, asker: usize, number: u64, request: u64) {
         let Some(me) = self.me.upgrade() else { return };
         let window = Mutex::new((Sender::new(WINDOW_BYTES), false));
         let serving = Arc::new(Serving { window, changed: Condvar::new() });
-        lock(&self.serving).insert((asker, number), serving.clone());
+        lock(&self.served).serving.insert((asker, number), serving.clone());
         let answer = move || {
             let answered = caught(|| me.answer(asker, number, request, &serving));
-            lock(&me.serving).remove(&(asker, number));
-            match answered {
-                Ok(()) => me.say(asker, asker, Word::End, number, ""),
-                Err(error) => me.fail(asker, number, &error),
+            me.on_served((asker, number));
+            if let Err(error) = answered {
+                me.fail(asker, number, &error);
             }
         };
-        if let Err(error) = thread::Builder::new().name("exchange".into()).spawn(answer) {
-            let error = Error::resource(format!("cannot start a thread: {error}"));
+        if let Err(error) = self.servers.give(Box::new(answer)) {
             self.fail(asker, number, &error);
         }
     }
@@ -176,8 +213,8 @@ impl ModuleExchange {
 
     fn answer(&self, asker: usize, number: u64, request: u64, serving: &Serving) -> Result<()> {
         let ends = self.ends(asker, number);
-        for batch in self.placed.serve(request)? {
-            let batch = batch?;
+        let mut batches = self.placed.serve(request)?.peekable();
+        while let Some(batch) = batches.next().transpose()? {
             let bytes = batch_bytes(&batch) as u64;
             let mut window = lock(&serving.window);
             while !window.0.may_send(bytes) && !window.1 {
@@ -192,9 +229,14 @@ impl ModuleExchange {
             }
             window.0.on_sent(bytes);
             drop(window);
-            let letter = write(Word::Batch { bytes }, number, b"");
-            self.transport.send_batch(asker, ends, &letter, &batch);
+            let is_last = batches.peek().is_none();
+            let word = if is_last { Word::Last { bytes } } else { Word::Batch { bytes } };
+            self.transport.send_batch(asker, ends, &write(word, number, b""), &batch);
+            if is_last {
+                return Ok(());
+            }
         }
+        self.say(asker, asker, Word::End, number, "");
         Ok(())
     }
 
@@ -232,16 +274,39 @@ impl Exchange for ExchangeHandle {
         self.0.transport.send_bytes(process, ends, letter, body);
     }
 
-    fn fetch(&self, process: usize, request: u64) -> Result<Batches> {
+    fn fetch(&self, request: u64) -> Result<Vec<Batches>> {
+        let others = &self.0.others;
+        let asked = Arc::new(Mutex::new(Asked::new(others.len(), self.0.began.elapsed())));
+        let fetch = |other: &usize| self.fetch_from(*other, request, asked.clone());
+        Ok(others.iter().map(fetch).collect())
+    }
+
+    fn serve_first(&self) -> Result<()> {
+        let exchange = &self.0;
+        let mut served = lock(&exchange.served);
+        while !served.precedence.may_take(exchange.began.elapsed()) {
+            exchange.cancel.check()?;
+            served = match exchange.given.wait_timeout(served, LOOK) {
+                Ok((served, _)) => served,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+        Ok(())
+    }
+}
+
+impl ExchangeHandle {
+    fn fetch_from(&self, process: usize, request: u64, asked: Arc<Mutex<Asked>>) -> Batches {
         let exchange = self.0.clone();
         let number = exchange.next.fetch_add(1, Relaxed);
         let window = Receiver::new(WINDOW_BYTES);
         let state = Mutex::new(Come { batches: VecDeque::new(), window, end: None });
-        let fetching = Arc::new(Fetching { process, number, state, changed: Condvar::new() });
+        let changed = Condvar::new();
+        let fetching = Arc::new(Fetching { process, number, asked, state, changed });
         lock(&exchange.fetching).insert(number, fetching.clone());
         let me = exchange.transport.me();
         exchange.say(process, me, Word::Want { request }, number, "");
-        Ok(Box::new(Fetch { exchange, fetching, is_over: false }))
+        Box::new(Fetch { exchange, fetching, has_hurried: false, is_over: false })
     }
 }
 
@@ -249,16 +314,19 @@ impl Exchange for ExchangeHandle {
 struct Fetch {
     exchange: Arc<ModuleExchange>,
     fetching: Arc<Fetching>,
+    has_hurried: bool,
     is_over: bool,
 }
 
 impl Fetch {
-    fn wait(&self) -> Result<Option<RecordBatch>> {
-        let Fetching { process, number, state, changed } = &*self.fetching;
+    fn wait(&mut self) -> Result<Option<RecordBatch>> {
+        let Fetching { process, number, asked, state, changed } = &*self.fetching;
         let mut come: MutexGuard<'_, Come> = lock(state);
         loop {
             if let Some((batch, bytes)) = come.batches.pop_front() {
-                if let Some(bytes) = come.window.on_taken(bytes) {
+                if let Some(bytes) = come.window.on_taken(bytes)
+                    && come.end.is_none()
+                {
                     let me = self.exchange.transport.me();
                     self.exchange.say(*process, me, Word::Taken { bytes }, *number, "");
                 }
@@ -270,6 +338,11 @@ impl Fetch {
                 None => {}
             }
             self.exchange.cancel.check()?;
+            if !self.has_hurried && lock(asked).is_late(self.exchange.began.elapsed()) {
+                self.has_hurried = true;
+                let me = self.exchange.transport.me();
+                self.exchange.say(*process, me, Word::Hurry, *number, "");
+            }
             come = match changed.wait_timeout(come, LOOK) {
                 Ok((come, _)) => come,
                 Err(poisoned) => poisoned.into_inner().0,
@@ -299,71 +372,5 @@ impl Drop for Fetch {
             let me = self.exchange.transport.me();
             self.exchange.say(*process, me, Word::Leave, *number, "");
         }
-    }
-}
-
-fn write(word: Word, number: u64, rest: &[u8]) -> Vec<u8> {
-    let (kind, value) = match word {
-        Word::Want { request } => (0_u8, request),
-        Word::Batch { bytes } => (1, bytes),
-        Word::End => (2, 0),
-        Word::Failed => (3, 0),
-        Word::Taken { bytes } => (4, bytes),
-        Word::Leave => (5, 0),
-        Word::Told => (6, 0),
-    };
-    let mut out = Vec::with_capacity(17 + rest.len());
-    out.push(kind);
-    out.extend(number.to_le_bytes());
-    out.extend(value.to_le_bytes());
-    out.extend_from_slice(rest);
-    out
-}
-
-fn read(bytes: &[u8]) -> Option<(Word, u64, &[u8])> {
-    let (kind, rest) = bytes.split_first()?;
-    let (number, rest) = rest.split_first_chunk()?;
-    let (value, rest) = rest.split_first_chunk()?;
-    let value = u64::from_le_bytes(*value);
-    let word = match kind {
-        0 => Word::Want { request: value },
-        1 => Word::Batch { bytes: value },
-        2 => Word::End,
-        3 => Word::Failed,
-        4 => Word::Taken { bytes: value },
-        5 => Word::Leave,
-        6 => Word::Told,
-        _ => return None,
-    };
-    Some((word, u64::from_le_bytes(*number), rest))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_written_is_read() {
-        let words = [
-            Word::Want { request: 7 },
-            Word::Batch { bytes: 8 },
-            Word::End,
-            Word::Failed,
-            Word::Taken { bytes: 9 },
-            Word::Leave,
-            Word::Told,
-        ];
-        for word in words {
-            assert_eq!(read(&write(word, 3, b"rest")), Some((word, 3, &b"rest"[..])));
-        }
-        assert_eq!(read(&[]), None);
-        assert_eq!(read(&[9; 17]), None);
-    }
-
-    #[test]
-    fn an_error_is_told_in_words_that_both_ends_know() {
-        let error = Error::corrupt("torn").at("a run").remedy("write it again");
-        let text = serde_json::to_string(&error).unwrap();
-        assert_eq!(serde_json::from_str::<Error>(&text).unwrap().to_string(), error.to_string());
     }
 }

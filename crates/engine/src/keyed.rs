@@ -61,7 +61,10 @@ impl KeyedQueue {
         let count = self.count()?;
         let number = match self.divided {
             Some(consumers) => std::mem::replace(own, *own + consumers),
-            None => self.setup.commons.next(&self.name)?,
+            None => {
+                self.setup.exchange.serve_first()?;
+                self.setup.commons.next(&self.name)?
+            }
         };
         let partition = || Partition::new(self.producer.clone(), self.setup.clone(), number);
         Ok((number < count).then(partition))

@@ -1,6 +1,7 @@
 //! Processor time of a flow's processes, and what others on their machines have used meanwhile.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -23,9 +24,12 @@ pub struct ProcessClock {
 impl ProcessClock {
     /// Of this process.
     pub fn read() -> ProcessClock {
-        let cores = machine::cores();
+        // To ask the kernel takes longer than all the rest, and the answer is always the same.
+        static MACHINE: LazyLock<(String, usize)> =
+            LazyLock::new(|| (machine::host(), machine::cores()));
+        let (host, cores) = MACHINE.clone();
         ProcessClock {
-            host: machine::host(),
+            host,
             cores,
             process: machine::process_time(),
             machine: machine::machine_time(cores),

@@ -49,8 +49,10 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The next number of this name, of those that the module's instances share.
+    /// The next number of this name, of those that the module's instances share: of what is done
+    /// next by whoever is free. What others wait for comes first.
     pub fn next(&self, name: &str) -> Result<u64> {
+        self.exchange.serve_first()?;
         self.commons.next(&format!("{}/{name}", self.module))
     }
 
@@ -85,8 +87,12 @@ pub trait Exchange: Debug + Send + Sync {
     /// told to one process comes in the order it was told.
     fn tell(&self, process: usize, letter: &[u8], body: Vec<Buffer>);
 
-    /// What another process makes of a request. The batches come as fast as they are taken.
-    fn fetch(&self, process: usize, request: u64) -> Result<Batches>;
+    /// What each of the others makes of a request. All are asked at once; the batches come as fast
+    /// as they are taken.
+    fn fetch(&self, request: u64) -> Result<Vec<Batches>>;
+
+    /// Waits while others wait for this process alone.
+    fn serve_first(&self) -> Result<()>;
 }
 
 /// Of a module whose instances are all in one process.
@@ -108,8 +114,12 @@ impl Exchange for NoExchange {
 
     fn tell(&self, _: usize, _: &[u8], _: Vec<Buffer>) {}
 
-    fn fetch(&self, process: usize, _: u64) -> Result<Batches> {
-        Err(Error::failed(format!("there is no process {process}")))
+    fn fetch(&self, _: u64) -> Result<Vec<Batches>> {
+        Ok(vec![])
+    }
+
+    fn serve_first(&self) -> Result<()> {
+        Ok(())
     }
 }
 

@@ -217,8 +217,12 @@ mod tests {
             other.on_told(self.me, letter, &Buffer::from(body), &spot).unwrap();
         }
 
-        fn fetch(&self, _: usize, _: u64) -> Result<Batches> {
+        fn fetch(&self, _: u64) -> Result<Vec<Batches>> {
             unreachable!("nothing is fetched")
+        }
+
+        fn serve_first(&self) -> Result<()> {
+            unreachable!("nothing is served")
         }
     }
 

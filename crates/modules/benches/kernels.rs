@@ -80,7 +80,7 @@ fn run_generation(rows: u64, rounds: usize) {
         let mut runs = MemoryRuns::new(encoder.clone());
         batches.iter().for_each(|batch| runs.push(batch.clone()).expect("a batch"));
         let taken = cpu_seconds() - began;
-        runs.close_chunk();
+        runs.close();
         let mut ranges = Ranges::uncut(encoder, schema.clone(), vec![runs], vec![]);
         ranges.cut(RangeSizes::even(RANGE_BYTES), Cutting::Anywhere);
         let cut = cpu_seconds() - began;

@@ -9,12 +9,21 @@
 
 use alloc::vec::Vec;
 
-/// Keys sorted at once while records come in: 16 MiB of keys, so that sorting overlaps reading
-/// and stays near the cache.
-pub const CHUNK_KEYS: usize = 1 << 20;
+/// Keys sorted at once while records come in: all wait for the last of them when the input ends.
+pub const CHUNK_KEYS: usize = 1 << 16;
+
+/// Chunks are merged as long as they have no more keys, 24 MiB: few chunks make ranges even and
+/// quick to merge, and larger ones would be far from the cache.
+const CHUNK_KEYS_MAX: usize = 3 << 19;
+
+/// Whether the last two chunks are merged: when they are about as large, so that a key is moved
+/// seldom; or, when the input has ended, if that makes fewer.
+pub fn may_merge(before: usize, last: usize, has_ended: bool) -> bool {
+    before + last <= CHUNK_KEYS_MAX && (has_ended || before <= last + last / 2)
+}
 
 /// Rows between two samples of a run in memory.
-pub const SAMPLE_ROWS: usize = 4096;
+pub const SAMPLE_ROWS: usize = 1024;
 
 /// Bytes of a range at most: a few batches, so that the copying is in cache and a run of output is
 /// worth its beginning and end.
@@ -127,6 +136,31 @@ mod tests {
         ends.push(samples.len());
         let starts = [0].into_iter().chain(ends.clone());
         starts.zip(&ends).map(|(start, end)| (end - start) * step).collect()
+    }
+
+    #[test]
+    fn chunks_are_few_and_a_key_is_moved_seldom() {
+        for keys in [1 << 16, 400_000, 1_000_000, 10_000_000, 100_000_000] {
+            let (mut chunks, mut moved) = (Vec::<usize>::new(), 0);
+            let mut merge = |chunks: &mut Vec<usize>, has_ended| {
+                while let [.., before, last] = chunks[..]
+                    && may_merge(before, last, has_ended)
+                {
+                    moved += before + last;
+                    chunks.truncate(chunks.len() - 2);
+                    chunks.push(before + last);
+                }
+            };
+            // What comes last into a chunk makes it larger.
+            for chunk in (0..keys).step_by(CHUNK_KEYS + 5000) {
+                chunks.push((CHUNK_KEYS + 5000).min(keys - chunk));
+                merge(&mut chunks, false);
+            }
+            merge(&mut chunks, true);
+            assert_eq!(chunks.iter().sum::<usize>(), keys);
+            assert!(chunks.len() <= (keys >> 20) + 2, "{} of {keys}", chunks.len());
+            assert!(moved <= keys * 5, "{moved} of {keys}");
+        }
     }
 
     #[test]

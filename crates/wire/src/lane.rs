@@ -6,9 +6,9 @@
 //! time.
 //!
 //! Both ends give signs of life. An end that says nothing for a lane's patience is lost, and so is
-//! one that takes nothing for so long: its socket is full. That is [`SUSPICION`] unless the lane is
-//! told to bear more, as those for batches are: on a slow link that many fill, signs of life wait,
-//! and are lost, with all else.
+//! one that takes nothing for so long: its socket is full. That is [`SUSPICION`], longer for an end
+//! whose signs of life have been irregular, unless the lane is told to bear more, as those for
+//! batches are: on a slow link that many fill, signs of life wait, and are lost, with all else.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
+use euphrates_policy::suspicion::Suspicion;
 
 use crate::connection::{Closer, Connection};
 use crate::frame::{Caps, HEADER_BYTES, Header, Kind};
@@ -81,13 +82,14 @@ impl Lane {
             .and_then(|()| sender.stream_mut().suspect(&peer.name, patience));
         suspected.map_err(lost)?;
         receiver.watch_pace(patience);
+        let signs = Signs::new(patience);
         let out = Out { sender, rest: None };
         let shared = Arc::new(Shared::new(peer, closer, out));
         let lane = Lane(Arc::new(Handle(shared.clone())));
         let writing = shared.clone();
         let write = move || writing.write();
         let started = spawn(format!("{name} out"), write).and_then(|writer| {
-            let read = move || shared.read(receiver, writer, on_frame, on_end);
+            let read = move || shared.read((receiver, signs), writer, on_frame, on_end);
             spawn(format!("{name} in"), read)
         });
         started.inspect_err(|_| lane.cut()).map(|_| lane)
@@ -403,12 +405,13 @@ impl Shared {
 
     fn read(
         &self,
-        mut receiver: Receiver<ReadHalf>,
+        (mut receiver, mut signs): (Receiver<ReadHalf>, Signs),
         writer: JoinHandle<()>,
         mut on_frame: impl FnMut(Frame),
         on_end: impl FnOnce(Result<()>),
     ) {
-        let reading = AssertUnwindSafe(|| self.read_frames(&mut receiver, &mut on_frame));
+        let reading =
+            AssertUnwindSafe(|| self.read_frames(&mut receiver, &mut signs, &mut on_frame));
         let read = catch_unwind(reading).unwrap_or_else(|panic| Err(panicked(&*panic)));
         let outcome = self.heard(read);
         // What comes next may be the end of the process: first, the other end shall hear Bye.
@@ -435,6 +438,7 @@ impl Shared {
     fn read_frames(
         &self,
         receiver: &mut Receiver<ReadHalf>,
+        signs: &mut Signs,
         on_frame: &mut impl FnMut(Frame),
     ) -> Result<()> {
         loop {
@@ -446,6 +450,10 @@ impl Shared {
             let Header { kind, meta_bytes, body_bytes, .. } = frame.header;
             let bytes = HEADER_BYTES as u64 + u64::from(meta_bytes) + body_bytes;
             self.received_bytes.fetch_add(bytes, Relaxed);
+            if let Some(patience) = signs.on_frame() {
+                receiver.stream_mut().suspect(&self.peer.name, patience).map_err(lost)?;
+                receiver.watch_pace(patience);
+            }
             match kind {
                 Kind::Beat => {}
                 Kind::Bye if frame.meta.is_empty() => return Ok(()),
@@ -456,6 +464,27 @@ impl Shared {
                 Kind::Letter | Kind::Batch | Kind::Control | Kind::Launch => on_frame(frame),
             }
         }
+    }
+}
+
+/// What comes, as signs of life.
+struct Signs {
+    began: Instant,
+    suspicion: Suspicion,
+    patience: Duration,
+}
+
+impl Signs {
+    fn new(patience: Duration) -> Signs {
+        let suspicion = Suspicion::new(patience, PATIENCE, Duration::ZERO);
+        Signs { began: Instant::now(), suspicion, patience }
+    }
+
+    /// How long the other end may say nothing from now on, if that has changed.
+    fn on_frame(&mut self) -> Option<Duration> {
+        self.suspicion.on_sign(self.began.elapsed());
+        let patience = self.suspicion.patience();
+        (std::mem::replace(&mut self.patience, patience) != patience).then_some(patience)
     }
 }
 

@@ -52,9 +52,7 @@ impl Kept {
     /// The states of these parts that all processes have.
     pub fn of_all(&self, parts: Range<usize>, exchange: &dyn Exchange) -> Result<Batches> {
         let request = (parts.end as u64) << 32 | parts.start as u64;
-        // All of them are asked before the first has answered.
-        let others = exchange.others().into_iter().map(|other| exchange.fetch(other, request));
-        let others = others.collect::<Result<Vec<_>>>()?;
+        let others = exchange.fetch(request)?;
         Ok(Box::new(self.here(parts).chain(others.into_iter().flatten())))
     }
 

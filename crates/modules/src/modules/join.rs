@@ -376,10 +376,7 @@ impl Instance {
             let here = join.together.pieces(side).into_iter();
             let here = here.flat_map(move |pieces| pieces.read(part));
             let request = part as u64 * 2 + side as u64;
-            // All of them are asked before the first has answered.
-            let others = setup.exchange.others().into_iter();
-            let others = others.map(|other| setup.exchange.fetch(other, request));
-            let others = others.collect::<Result<Vec<_>>>()?.into_iter().flatten();
+            let others = setup.exchange.fetch(request)?.into_iter().flatten();
             let own = ready.clone();
             let others = others.map(move |batch| own.of_wire(side, &batch?));
             Ok(Box::new(here.chain(others)))

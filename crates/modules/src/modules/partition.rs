@@ -143,10 +143,8 @@ impl Partitioned for Partition {
 
     fn records(&self, partition: u64, setup: &Setup) -> Result<Batches> {
         let store = self.store();
-        let (ranges, exchange) = (store.await_ranges()?, &setup.exchange);
-        // All of them are asked before the first has answered.
-        let others = exchange.others().into_iter().map(|other| exchange.fetch(other, partition));
-        let others = others.collect::<Result<Vec<_>>>()?;
+        let ranges = store.await_ranges()?;
+        let others = setup.exchange.fetch(partition)?;
         let merged = ranges.merge_with(partition as usize, others.into_iter().flatten())?;
         let layout = store.layout().clone();
         Ok(Box::new(merged.into_batches().map(move |batch| layout.unpack(batch?))))

@@ -10,7 +10,7 @@ use super::runs::Border;
 
 /// Samples that all processes send together at most: enough to cut within a few percent of evenly,
 /// few enough to be nothing beside the data.
-const SAMPLES_MAX: usize = 2048;
+const SAMPLES_MAX: usize = 8192;
 
 /// What one process has.
 #[derive(Clone, Debug, Default, PartialEq)]

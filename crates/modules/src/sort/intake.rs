@@ -74,7 +74,7 @@ impl Intake {
     }
 
     fn close(mut self, ports: &Ports) -> Result<()> {
-        self.held.close_chunk();
+        self.held.close();
         let range_bytes = disk_range_bytes(self.share_bytes, self.disk.len() * 2);
         let may_stay = may_stay(self.held.bytes(), self.share_bytes, range_bytes);
         if !(self.disk.is_empty() || may_stay || self.held.is_empty()) {

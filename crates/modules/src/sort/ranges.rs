@@ -127,13 +127,15 @@ impl Ranges {
         self.borders.len() + 1
     }
 
-    /// Samples of all runs, at regular steps.
+    /// Samples of all runs, at regular steps: each from the middle of the records that it stands
+    /// for, or those of many runs together would stand for too many.
     pub fn samples(&self) -> Vec<Sample> {
         let mut samples: Vec<Sample> = Vec::new();
         for (run, slice) in self.memory.iter().enumerate() {
-            for position in (0..slice.keys.len()).step_by(SAMPLE_ROWS) {
+            for start in (0..slice.keys.len()).step_by(SAMPLE_ROWS) {
+                let rows = SAMPLE_ROWS.min(slice.keys.len() - start);
+                let position = start + rows / 2;
                 let key = self.encoder.own(slice.keys[position], |b| &self.rows[b + slice.offset]);
-                let rows = SAMPLE_ROWS.min(slice.keys.len() - position);
                 samples.push((Border { key, run, position }, rows));
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use arrow::row::Rows;
 use euphrates_flow::{Result, batch_bytes, split_batch};
-use euphrates_policy::sort::CHUNK_KEYS;
+use euphrates_policy::sort::{CHUNK_KEYS, may_merge};
 
 use super::keys::{KeyEncoder, OwnedKey};
 
@@ -39,21 +39,33 @@ impl MemoryRuns {
             self.batches.push(batch);
             self.rows.extend(keys.rows);
             if self.open.len() >= CHUNK_KEYS {
-                self.close_chunk();
+                self.close_chunk(false);
             }
         }
         Ok(())
     }
 
-    /// Sorts what has not been sorted yet.
-    pub fn close_chunk(&mut self) {
+    /// Sorts what has not been sorted yet: the input has ended.
+    pub fn close(&mut self) {
+        self.close_chunk(true);
+    }
+
+    fn close_chunk(&mut self, has_ended: bool) {
         let mut keys = std::mem::take(&mut self.open);
-        if keys.is_empty() {
-            return;
+        if !keys.is_empty() {
+            sort_keys(&self.encoder, &mut keys, |batch| &self.rows[batch], Presorted::No);
+            self.chunks.push(keys);
         }
-        sort_keys(&self.encoder, &mut keys, |batch| &self.rows[batch], Presorted::No);
-        self.open.reserve_exact(if keys.len() >= CHUNK_KEYS { keys.len() } else { 0 });
-        self.chunks.push(keys);
+        while let [.., before, last] = &self.chunks[..]
+            && may_merge(before.len(), last.len(), has_ended)
+        {
+            let last = self.chunks.pop().unwrap_or_default();
+            let mut keys = self.chunks.pop().unwrap_or_default();
+            keys.reserve_exact(last.len());
+            keys.extend(last);
+            sort_keys(&self.encoder, &mut keys, |batch| &self.rows[batch], Presorted::Runs);
+            self.chunks.push(keys);
+        }
     }
 
     /// Bytes held: records and keys.
@@ -73,7 +85,7 @@ impl MemoryRuns {
 
     /// Takes everything out.
     pub fn take(&mut self) -> MemoryRuns {
-        self.close_chunk();
+        self.close();
         let fresh = MemoryRuns::new(self.encoder.clone());
         std::mem::replace(self, fresh)
     }

@@ -15,7 +15,7 @@ pub fn sorted(records: Batches, layout: Arc<Layout>, encoder: Arc<KeyEncoder>) -
     for batch in records {
         held.push(layout.pack(batch?)?)?;
     }
-    held.close_chunk();
+    held.close();
     let ranges = Ranges::uncut(encoder, layout.held().clone(), vec![held], vec![]);
     let merged = ranges.merge(0)?.into_batches();
     Ok(Box::new(merged.map(move |batch| layout.unpack(batch?))))

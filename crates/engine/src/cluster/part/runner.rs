@@ -28,8 +28,13 @@ use crate::placement::Placement;
 use crate::processors::ProcessClock;
 use crate::worker::{self, Ended, Prepared, Resources, Worker, panic_text};
 
-/// How often a part tells how it goes.
+/// How often a part tells how it goes, if that takes little of the time between.
 const LOOK: Duration = Duration::from_millis(100);
+/// The time between is so many times what telling takes: where a processor is scarce, the flow
+/// needs it more.
+const LOOK_PART: u32 = 20;
+/// But who is slow is to be known soon.
+const LOOK_MAX: Duration = Duration::from_millis(500);
 
 /// What runs on a part's thread.
 pub(super) struct Runner {
@@ -97,9 +102,9 @@ impl Runner {
             // However much is heard, how it goes is told in time.
             let now = Instant::now();
             if now >= next {
-                next = now + LOOK;
                 self.look_at_connections();
                 self.look();
+                next = now + (now.elapsed() * LOOK_PART).clamp(LOOK, LOOK_MAX);
             }
             match heard.recv_timeout(next.saturating_duration_since(now)) {
                 Ok(Event::Asked(Ask::Close { shown }, _)) => return Some(shown),
