@@ -61,7 +61,7 @@ docs: build $(VENV)/.docs  ## Build the manual into site/
 derive: build  ## Write the derived files anew: stubs, reference pages
 	$(PY) -m euphrates._derive
 
-studio: studio/dist/index.html  ## Check, test and build the flow editor (needs Node)
+studio: build studio/dist/index.html  ## Check, test and build the flow editor (needs Node)
 	cd studio && npm run lint && npm test
 	@if [ -n "$$EUPHRATES_CI" ] || command -v chromium > /dev/null; then cd studio && npm run browser; \
 	else echo 'there is no chromium: the tests in a browser are left out'; fi

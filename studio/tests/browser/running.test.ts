@@ -1,7 +1,7 @@
 // The studio with its server: files, checks, runs, and what is seen of them.
 
 import { expect, test } from "vitest";
-import { card, code, forgive, inBrowser, newTab, page, writeCode } from "./page";
+import { button, card, code, forgive, inBrowser, newTab, page, writeCode } from "./page";
 import { STEPS_MAX } from "./run";
 import { StudioServer } from "./server";
 
@@ -25,8 +25,6 @@ inBrowser(() => {
   server.files.set("other.json", COPY.replace('"copy"', '"other"'));
   return server;
 });
-
-const button = (name: string) => page.getByRole("button", { name, exact: true });
 
 async function startRun(): Promise<void> {
   await expect.poll(() => page.locator(".react-flow__node").count()).toBe(3);
