@@ -56,7 +56,9 @@ test("only what changes is drawn again while a run is watched", async () => {
   const ids = Array.from({ length: 200 }, (_, i) => `m${i}`);
   const modules = ids.map((id, i) => ({ id, module: "filter", count: i < 20 ? 4 : 1 }));
   const lines = ids.slice(1).map((to, i) => ({ from: `m${i}`, to }));
-  const large = { euphrates: 1, name: "large", modules, queues: lines };
+  const at = (i: number) => [(i % 20) * 260, Math.floor(i / 20) * 150];
+  const layout = { positions: Object.fromEntries(ids.map((id, i) => [id, at(i)])) };
+  const large = { euphrates: 1, name: "large", modules, queues: lines, layout };
   server.change("large.json", JSON.stringify(large));
   await page.getByRole("tab", { name: "Files" }).click();
   await entry("large.json").click();
@@ -65,6 +67,9 @@ test("only what changes is drawn again while a run is watched", async () => {
   await page.locator(".run-head").waitFor();
   for (let step = 0; step < 5; step += 1) server.step();
   await expect.poll(() => page.locator(".run-head").textContent()).toContain("1.25 s");
+  // A large flow is shown in portions.
+  await expect.poll(() => page.locator(".live").count()).toBe(200);
+  await expect.poll(() => page.locator(".queue[data-level]").count()).toBe(199);
   const drawn = await watchDrawing({ attributes: true });
   server.step();
   await expect.poll(() => page.locator(".run-head").textContent()).toContain("1.50 s");
@@ -73,6 +78,12 @@ test("only what changes is drawn again while a run is watched", async () => {
   expect(others).toEqual([]);
   expect(seen.some((one) => one.startsWith("card"))).toBe(true);
   expect(seen.some((one) => one.startsWith("line"))).toBe(true);
+  // From near, figures are drawn of what is in view alone.
+  const closer = page.getByRole("button", { name: "Zoom In" });
+  for (let times = 0; times < 8; times += 1) await closer.click();
+  const figures = page.locator(".live-word");
+  await expect.poll(() => figures.count()).toBeGreaterThan(0);
+  await expect.poll(() => figures.count()).toBeLessThan(200);
 });
 
 test.each(["light", "dark"])(

@@ -211,7 +211,15 @@ test("one of four is slowed, named, and let go", async () => {
   await expect.poll(() => head().textContent(), { timeout: 90_000 }).toContain("slow work.2");
   expect(await card("work").locator(".badge.slow").getAttribute("title")).toContain("work.2");
   await button("Slow something…").click();
-  await button("End all of it").click();
+  await page.getByLabel("Which", { exact: true }).selectOption("work.1");
+  await button("Slow it").click();
+  await button("Slow something…").click();
+  await expect.poll(() => page.getByLabel("What is slowed now").locator("li").count()).toBe(2);
+  await button("End instance work.1").click();
+  await expect.poll(() => page.getByLabel("What is slowed now").locator("li").count()).toBe(1);
+  await button("End instance work.2").click();
+  await expect.poll(() => page.getByLabel("What is slowed now").count()).toBe(0);
+  await button("Not now").click();
   await expect.poll(() => head().textContent(), { timeout: 90_000 }).not.toContain("slow work.2");
 });
 
