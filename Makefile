@@ -33,8 +33,8 @@ lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 	cargo fmt --all --check
 	rustfmt --edition 2024 --check crates/modules/src/modules/*.rs
 	cargo clippy --release --workspace --all-targets -- -D warnings
-	$(PY) -m ruff check python examples bench rig
-	$(PY) -m ruff format --check python examples bench rig
+	$(PY) -m ruff check python examples bench rig studio/scripts
+	$(PY) -m ruff format --check python examples bench rig studio/scripts
 	$(PY) -m mypy
 	$(PY) -m pytest python/tests/test_tidy.py
 
