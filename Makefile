@@ -33,8 +33,8 @@ lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 	cargo fmt --all --check
 	rustfmt --edition 2024 --check crates/modules/src/modules/*.rs
 	cargo clippy --release --workspace --all-targets -- -D warnings
-	$(PY) -m ruff check python examples bench rig
-	$(PY) -m ruff format --check python examples bench rig
+	$(PY) -m ruff check python examples bench rig studio/scripts
+	$(PY) -m ruff format --check python examples bench rig studio/scripts
 	$(PY) -m mypy
 	$(PY) -m pytest python/tests/test_tidy.py
 
@@ -61,7 +61,7 @@ docs: build $(VENV)/.docs  ## Build the manual into site/
 derive: build  ## Write the derived files anew: stubs, reference pages
 	$(PY) -m euphrates._derive
 
-studio: studio/dist/index.html  ## Check, test and build the flow editor (needs Node)
+studio: build studio/dist/index.html  ## Check, test and build the flow editor (needs Node)
 	cd studio && npm run lint && npm test
 	@if [ -n "$$EUPHRATES_CI" ] || command -v chromium > /dev/null; then cd studio && npm run browser; \
 	else echo 'there is no chromium: the tests in a browser are left out'; fi

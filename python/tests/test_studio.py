@@ -168,7 +168,21 @@ def test_who_is_made_slow_while_it_runs_is_named_and_let_go(studio: Studio) -> N
     run = studio.until(identity, is_named)
     generate = next(one for one in run["progress"]["modules"] if one["id"] == "generate_0")
     assert generate["blocked"] > 0.5
+    run = studio.until(identity, lambda run: run["progress"]["perturbed"])
+    (perturbed,) = run["progress"]["perturbed"]
+    assert (perturbed["module"], perturbed["share"]) == ("filter_1", 0.95)
+    wish = {"perturbations": [{"module": "generate_0", "share": 0.5, "lasts": 600}]}
+    studio.ask("POST", f"/api/runs/{identity}/perturb", wish)
+    studio.ask("DELETE", f"/api/runs/{identity}/perturb?number={perturbed['number']}")
+
+    def are_left(*modules: str) -> Callable[[Any], bool]:
+        return lambda run: [one["module"] for one in run["progress"]["perturbed"]] == [*modules]
+
+    studio.until(identity, are_left("generate_0"))
+    with pytest.raises(AssertionError, match="ended by itself"):
+        studio.ask("DELETE", f"/api/runs/{identity}/perturb?number={perturbed['number']}")
     studio.ask("DELETE", f"/api/runs/{identity}/perturb")
+    studio.until(identity, are_left())
     with pytest.raises(AssertionError, match="no module named"):
         wish = {"perturbations": [{"module": "nobody", "share": 0.5}]}
         studio.ask("POST", f"/api/runs/{identity}/perturb", wish)

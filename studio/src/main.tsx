@@ -13,6 +13,7 @@ import { meet, useServer } from "./app/server";
 import "@xyflow/react/dist/base.css";
 import "./app/styles.css";
 import "./app/canvas.css";
+import "./app/live.css";
 import "./app/running.css";
 
 followAddress();

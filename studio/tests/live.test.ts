@@ -1,6 +1,6 @@
 // What of a run is shown, without a page: what stays the same object, addresses, numbers.
 
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import type { Progress, Run } from "../src/app/backend/border";
 import { endKey } from "../src/app/feeds";
 import { LEVEL_MAX, show, take, useLive } from "../src/app/live";
@@ -142,4 +142,24 @@ test("numbers have three figures that matter", () => {
     "2:05 min",
     "1:02:05",
   ]);
+});
+
+test("a large flow is shown frame by frame, and in the end what was told last", () => {
+  const frames: (() => void)[] = [];
+  vi.stubGlobal("requestAnimationFrame", (next: () => void) => frames.push(next));
+  const told = (bytes: number) =>
+    Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`m${i}`, bytes + 1e6 * i]));
+  const shown = (rate: string) =>
+    [...useLive.getState().modules.values()].filter((module) => module.rate.includes(rate)).length;
+  try {
+    take(progress(1, told(1e9)));
+    expect(shown("GB/s")).toBeGreaterThan(0);
+    expect(shown("GB/s")).toBeLessThan(500);
+    take(progress(1.25, told(1e12)));
+    expect(frames.length).toBe(1);
+    while (frames.length > 0) frames.shift()?.();
+    expect(shown("TB/s")).toBe(500);
+  } finally {
+    vi.unstubAllGlobals();
+  }
 });

@@ -15,6 +15,7 @@ use rustix::process::{
 use serde_json::{Value, json};
 
 use crate::drawn::{edge_of, owner};
+use crate::perturbed;
 use crate::record::{DOCUMENT, END, HISTORY, LOG, ORDER, PROGRESS, Record, Wish};
 use crate::schema::sample;
 
@@ -124,7 +125,16 @@ fn run(drive: Drive<'_>) -> Result<Given> {
         options.perturbations = Perturbation::list_from_json(&list.to_string())?;
     }
     let running = start(&document, registry, &options)?;
-    let mut driven = Driven { record, document, running, read: 0, open: BTreeMap::new() };
+    let mut driven = Driven {
+        record,
+        document,
+        running,
+        began: Instant::now(),
+        perturbed: perturbed::List::default(),
+        read: 0,
+        open: BTreeMap::new(),
+    };
+    driven.perturbed.add(&options.perturbations, 0.0);
     let id = of("id").unwrap_or_default();
     let (mut next, mut next_history) = (Instant::now(), Instant::now());
     let stopped = loop {
@@ -154,6 +164,8 @@ struct Driven {
     record: Record,
     document: Document,
     running: Running,
+    began: Instant,
+    perturbed: perturbed::List,
     /// Bytes of wishes that have been read.
     read: u64,
     /// Queues of which rows are kept, by their positions in the document, and who asked when.
@@ -171,6 +183,7 @@ impl Driven {
             queue["to"][0] = json!(owner(&self.document, (&flow.nodes, &flow.edges), edge.to.0));
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        live["perturbed"] = json!(self.perturbed.now(self.seconds()));
         live["at"] = json!(now.unwrap_or_default().as_secs_f64());
         self.record.write(PROGRESS, &live)
     }
@@ -186,14 +199,8 @@ impl Driven {
                     stop = true;
                     Ok(json!({}))
                 }
-                Wish::Perturb { perturbations } => {
-                    let list = Perturbation::list_from_json(&perturbations.to_string());
-                    list.and_then(|list| self.running.perturb(&list)).map(|()| json!({}))
-                }
-                Wish::Unperturb => {
-                    self.running.unperturb();
-                    Ok(json!({}))
-                }
+                Wish::Perturb { perturbations } => self.perturb(&perturbations),
+                Wish::Unperturb { number } => self.unperturb(number),
                 Wish::Rows { queue } => self.rows(queue),
             };
             let answer = done.unwrap_or_else(|error| json!({"error": error}));
@@ -201,6 +208,33 @@ impl Driven {
         }
         self.bound_log();
         Ok(stop)
+    }
+
+    fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    fn perturb(&mut self, wanted: &Value) -> Result<Value> {
+        let list = Perturbation::list_from_json(&wanted.to_string())?;
+        self.running.perturb(&list)?;
+        self.perturbed.add(&list, self.seconds());
+        Ok(json!({}))
+    }
+
+    fn unperturb(&mut self, number: Option<u64>) -> Result<Value> {
+        let others = match number {
+            Some(number) => self.perturbed.end(number, self.seconds()).ok_or_else(|| {
+                Error::usage(format!("nothing is perturbed as number {number}"))
+                    .remedy("it may have ended by itself")
+            })?,
+            None => {
+                self.perturbed.clear();
+                vec![]
+            }
+        };
+        self.running.unperturb();
+        self.running.perturb(&others)?;
+        Ok(json!({}))
     }
 
     fn rows(&mut self, queue: usize) -> Result<Value> {

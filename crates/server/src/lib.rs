@@ -11,6 +11,7 @@ mod events;
 mod files;
 mod gate;
 mod page;
+mod perturbed;
 pub mod record;
 mod refusal;
 mod root;

@@ -51,7 +51,10 @@ pub enum Wish {
         perturbations: Value,
     },
     /// To be perturbed no longer.
-    Unperturb,
+    Unperturb {
+        /// Which perturbation it is that ends; all of them, if absent.
+        number: Option<u64>,
+    },
     /// To show the last rows of a queue, by its position in the document.
     Rows {
         /// Which.

@@ -387,7 +387,9 @@ pub fn perturb(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
 
 /// `DELETE /api/runs/{id}/perturb`
 pub fn unperturb(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
-    studio.runs.ask(call.param("id"), &Wish::Unperturb)
+    let number = call.query("number").ok().map(str::parse).transpose();
+    let number = number.map_err(|_| Refusal::usage("`number` is no number"))?;
+    studio.runs.ask(call.param("id"), &Wish::Unperturb { number })
 }
 
 /// `GET /api/runs/{id}/rows`

@@ -14,7 +14,6 @@ import {
   type NodeChange,
   ReactFlow,
   ReactFlowProvider,
-  useOnViewportChange,
   useReactFlow,
   useStoreApi,
 } from "@xyflow/react";
@@ -31,7 +30,7 @@ import { useLive } from "./live";
 import { type CardNode, ModuleCard } from "./ModuleCard";
 import { type LineEdge, QueueLine } from "./QueueLine";
 import { connect, edit, move, refuse, select, settle, useStudio } from "./studio";
-import { showZoom } from "./view";
+import { showPart, useView } from "./view";
 
 /** What the palette drags. */
 export const MODULE_TYPE = "application/x-euphrates-module";
@@ -67,7 +66,7 @@ function Drawing() {
   const { onDrop, onDragOver } = useDrop();
   useInView();
   useWhole();
-  useOnViewportChange({ onChange: ({ zoom }) => showZoom(zoom) });
+  useSight();
   const onNodesChange = useCallback((changes: NodeChange<CardNode>[]) => {
     setNodes((before) => applyNodeChanges(changes.filter(isOwn), before));
     moveCards(changes);
@@ -114,7 +113,7 @@ function Drawing() {
       fitView
       fitViewOptions={FIT}
     >
-      <Background gap={20} size={1} />
+      <Paper />
       {flow.modules.length === 0 && (
         <p className="hint">
           Drag a module here, or double-click one.
@@ -128,6 +127,24 @@ function Drawing() {
       )}
     </ReactFlow>
   );
+}
+
+/** Dots to see distances by; from far they are many, close, and no help. */
+function Paper() {
+  return useView(({ isFar }) => isFar) ? null : <Background gap={20} size={1} />;
+}
+
+/** Tells what of the drawing is in view. */
+function useSight(): void {
+  const canvas = useStoreApi();
+  useEffect(() => {
+    const look = () => {
+      const { transform, width, height } = canvas.getState();
+      showPart(transform, width, height);
+    };
+    look();
+    return canvas.subscribe(look);
+  }, [canvas]);
 }
 
 /** Shows all of the flow again when what is sought cannot be seen. */

@@ -1,14 +1,22 @@
 // The flows beneath the root of the server: documents, and scripts that have one.
 
+import { useEffect } from "react";
 import { actionOf, pickFile } from "./actions";
 import { openPath, useOpened } from "./files";
 import { bytesText } from "./numbers";
-import { useServer } from "./server";
+import { listFiles, useServer } from "./server";
 
 export function Files() {
   const files = useServer(({ files }) => files);
   const root = useServer(({ session }) => session?.root);
   const opened = useOpened(({ path }) => path);
+  // The server tells of files that it has shown; of one that an editor has made, nobody does.
+  useEffect(() => {
+    const look = () => void listFiles();
+    look();
+    window.addEventListener("focus", look);
+    return () => window.removeEventListener("focus", look);
+  }, []);
   return (
     <div className="palette-list">
       <p className="quiet path" title={root}>

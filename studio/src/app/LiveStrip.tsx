@@ -2,11 +2,15 @@
 // engine says of it. It subscribes to its own entry, so that a card is not drawn again for others.
 
 import { type ModuleLive, TRACE_SECONDS, useLive } from "./live";
-import { useView } from "./view";
+import { isInView, type Part, useView } from "./view";
 
-export function LiveStrip({ id }: { readonly id: string }) {
+/** Of a card that lies here. */
+export function LiveStrip({ id, place }: { readonly id: string; readonly place: Part }) {
   const isFar = useView(({ isFar }) => isFar);
-  return <div className="live">{isFar ? <FromFar id={id} /> : <FromNear id={id} />}</div>;
+  const isSeen = useView((view) => isInView(view, place));
+  return (
+    <div className="live">{isSeen && (isFar ? <FromFar id={id} /> : <FromNear id={id} />)}</div>
+  );
 }
 
 /** Seen from far, its bar alone, by tenths: hundreds of cards are then hardly ever drawn again. */

@@ -7,10 +7,12 @@ import { queueBetween } from "../document/edits";
 import { type Module, variableName } from "../document/flow";
 import { isList, isObject, type Json, printOnOneLine } from "../document/json";
 import { told } from "../document/problem";
+import { CARD } from "./autolayout";
 import { encoded } from "./canvasId";
 import { LiveBadges, LiveStrip } from "./LiveStrip";
 import { useLive } from "./live";
 import { useStudio } from "./studio";
+import type { Part } from "./view";
 
 export interface CardData extends Record<string, unknown> {
   readonly module: Module;
@@ -22,10 +24,12 @@ export interface CardData extends Record<string, unknown> {
 
 export type CardNode = Node<CardData, "module">;
 
+type Props = NodeProps<CardNode>;
+
 /** The most options shown on a card. */
 const OPTIONS_MAX = 2;
 
-function Card({ data, selected }: NodeProps<CardNode>) {
+function Card({ data, selected, positionAbsoluteX: left, positionAbsoluteY: top }: Props) {
   const { module, inputs, outputs, problem } = data;
   const { count, per_worker, workers } = module;
   const instances = count ?? per_worker;
@@ -55,7 +59,7 @@ function Card({ data, selected }: NodeProps<CardNode>) {
       </div>
       <LiveBadges id={module.id} />
       <div className="card-id">{module.id}</div>
-      {isLive && <LiveStrip id={module.id} />}
+      {isLive && <LiveStrip id={module.id} place={placeOf(left, top)} />}
       {options.map(([name, value]) => (
         <div className="card-option" key={name}>
           {name}: {shown(value)}
@@ -68,6 +72,10 @@ function Card({ data, selected }: NodeProps<CardNode>) {
 }
 
 export const ModuleCard = memo(Card);
+
+function placeOf(left: number, top: number): Part {
+  return { left, top, right: left + CARD.width, bottom: top + CARD.height };
+}
 
 interface PortsProps {
   readonly id: string;

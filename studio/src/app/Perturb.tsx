@@ -1,9 +1,10 @@
 // Slows a component of the run on purpose: to see the flow bend around it, and be told its name.
 
 import { useId, useState } from "react";
-import type { Perturbation, Progress } from "./backend/border";
+import type { Perturbation, Perturbed, Progress } from "./backend/border";
 import { useLive } from "./live";
 import { Answers, Modal } from "./Modal";
+import { factorText, secondsText } from "./numbers";
 import { perturb, unperturb } from "./running";
 import { showDialog } from "./view";
 
@@ -27,6 +28,7 @@ export function PerturbDialog() {
   const leave = () => showDialog(undefined);
   return (
     <Modal title="Slow something" onClose={leave}>
+      <Slowed progress={progress} />
       <form
         method="dialog"
         className="fields"
@@ -102,6 +104,53 @@ export function PerturbDialog() {
       </form>
     </Modal>
   );
+}
+
+/** What is slowed now; each of it can be ended alone. */
+function Slowed({ progress }: { readonly progress: Progress | undefined }) {
+  const { perturbed = [], seconds = 0 } = progress ?? {};
+  if (perturbed.length === 0) return null;
+  return (
+    <ul className="slowed" aria-label="What is slowed now">
+      {perturbed.map((one) => (
+        <li key={one.number}>
+          <span>{slowedText(one, seconds)}</span>
+          <button
+            type="button"
+            className="small"
+            aria-label={`End ${nameOf(one)}`}
+            onClick={() => void unperturb(one.number)}
+          >
+            End
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function nameOf(one: Perturbed): string {
+  const kind = KINDS.find((kind) => one[kind] !== undefined);
+  return kind === undefined ? "memory" : `${kind} ${one[kind]}`;
+}
+
+/** `instance work.2: 4.0×, 3.0 s more`. */
+function slowedText(one: Perturbed, now: number): string {
+  const { share, pause, rate, memory, after = 0, lasts, every } = one;
+  const begins = Number(after) - now;
+  const how = [
+    rate !== undefined && `at most ${rate}`,
+    share !== undefined && factorText(1 / (1 - Number(share))),
+    pause === true && "stands still",
+    memory !== undefined && `${memory} of memory held`,
+    begins > 0 && `in ${secondsText(begins)}`,
+    lasts !== undefined &&
+      (begins > 0 || every !== undefined
+        ? `for ${secondsText(Number(lasts))}`
+        : `${secondsText(begins + Number(lasts))} more`),
+    every !== undefined && `every ${secondsText(Number(every))}`,
+  ];
+  return `${nameOf(one)}: ${how.filter((part) => part !== false).join(", ")}`;
 }
 
 /** Who there is, as far as the run tells. */

@@ -4,7 +4,7 @@
 import { BaseEdge, type Edge, type EdgeProps, getBezierPath } from "@xyflow/react";
 import { memo } from "react";
 import { useLive } from "./live";
-import { useView } from "./view";
+import { isInView, type Part, useView } from "./view";
 
 export interface LineData extends Record<string, unknown> {
   /** The output that feeds it, as runs name it. */
@@ -19,7 +19,8 @@ function Line(props: EdgeProps<LineEdge>) {
   const { id, data, markerEnd, interactionWidth = 24 } = props;
   const [path, x, y] = getBezierPath(props);
   const feed = data?.feed ?? "";
-  const level = useLive(({ queues }) => queues.get(feed)?.level);
+  const isSeen = useView((view) => isInView(view, spanOf(props)));
+  const level = useLive(({ queues }) => (isSeen ? queues.get(feed)?.level : undefined));
   const isFar = useView(({ isFar }) => isFar);
   return (
     <g className="queue" data-level={level}>
@@ -40,6 +41,16 @@ function Line(props: EdgeProps<LineEdge>) {
 }
 
 export const QueueLine = memo(Line);
+
+/** From one end to the other. */
+function spanOf({ sourceX, sourceY, targetX, targetY }: EdgeProps<LineEdge>): Part {
+  const [left, right] = [Math.min(sourceX, targetX), Math.max(sourceX, targetX)];
+  const [top, bottom] = [Math.min(sourceY, targetY), Math.max(sourceY, targetY)];
+  // Its figures stand above it and below.
+  return { left, top: top - FIGURES_HEIGHT, right, bottom: bottom + FIGURES_HEIGHT };
+}
+
+const FIGURES_HEIGHT = 30;
 
 /** What goes through, and how full it is. */
 function Figures({

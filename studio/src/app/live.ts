@@ -57,8 +57,13 @@ export const TRACE_SECONDS = 60;
 /** Steps between empty and full. */
 export const LEVEL_MAX = 4;
 
+/** What is shown of a large flow, and what is to be shown of it. */
+type Figures = Pick<Live, "modules" | "queues">;
+let newest: Figures = NOTHING;
+
 /** Shows another run, or none. */
 export function show(run: Run | undefined): void {
+  newest = NOTHING;
   useLive.setState({ ...NOTHING, run });
   if (run?.history !== undefined) recall(run.history);
   if (run?.progress !== undefined) take(run.progress);
@@ -66,14 +71,13 @@ export function show(run: Run | undefined): void {
 
 /** Takes what the server says of the run that is shown. */
 export function take(progress: Progress): void {
-  const { run, modules, queues, glance, progress: before } = useLive.getState();
+  const { run, glance, progress: before } = useLive.getState();
   if (run === undefined) return;
+  const { modules, queues } = newest;
   const isNext = Math.floor(progress.seconds) !== Math.floor(before?.seconds ?? -1);
   const isNews = isNext || run.state !== "running" || slowIn(progress) !== slowIn(glance);
   const asides = asidesOf(progress, run.flow);
-  useLive.setState({
-    progress,
-    glance: isNews ? progress : glance,
+  newest = {
     modules: keeping(
       modules,
       progress.modules,
@@ -81,7 +85,56 @@ export function take(progress: Progress): void {
       (module, old) => moduleLive(module, old, isNext, asides.get(module.id)),
     ),
     queues: keeping(queues, progress.queues, ({ from }) => endKey(from), queueLive),
+  };
+  reveal({ progress, glance: isNews ? progress : glance });
+}
+
+/** Figures that are shown within a frame, at least; and frames until all are, at most. */
+const PORTION_MIN = 40;
+const FRAMES_MAX = 4;
+
+let isRevealing = false;
+
+/**
+ * Shows what is new: of a large flow in portions, one a frame, because all at once would hold up
+ * the next frames. What is told meanwhile replaces what was not shown yet, so nothing queues up.
+ */
+function reveal(beside: Partial<Live> = {}): void {
+  if (isRevealing) {
+    useLive.setState(beside);
+    return;
+  }
+  const { modules, queues } = useLive.getState();
+  const entries = newest.modules.size + newest.queues.size;
+  const portion = Math.max(PORTION_MIN, Math.ceil(entries / FRAMES_MAX));
+  const shown = {
+    modules: nearer(modules, newest.modules, portion),
+    queues: nearer(queues, newest.queues, portion),
+  };
+  useLive.setState({ ...beside, ...shown });
+  if (shown.modules === newest.modules && shown.queues === newest.queues) return;
+  isRevealing = true;
+  afterFrame(() => {
+    isRevealing = false;
+    reveal();
   });
+}
+
+/** Where nothing is drawn, nothing is held up. */
+function afterFrame(next: () => void): void {
+  if (typeof requestAnimationFrame === "function") requestAnimationFrame(next);
+  else next();
+}
+
+/** So many entries nearer to the newest, which it is in the end. */
+function nearer<T>(
+  shown: ReadonlyMap<string, T>,
+  newest: ReadonlyMap<string, T>,
+  portion: number,
+): ReadonlyMap<string, T> {
+  const changed = [...newest].filter(([key, entry]) => shown.get(key) !== entry);
+  if (changed.length <= portion) return newest;
+  return new Map([...shown, ...changed.slice(0, portion)]);
 }
 
 function slowIn(progress: Progress | undefined): string {
@@ -195,6 +248,7 @@ function recall({ seconds, series }: History): void {
     const sums = trace.map((sum, i) => sum + Math.round(recent[i] ?? 0));
     modules.set(module, { ...IDLE, trace: sums });
   }
+  newest = { ...newest, modules };
   useLive.setState({ modules });
 }
 

@@ -32,9 +32,10 @@ export async function perturb(perturbation: Perturbation): Promise<void> {
   if (run !== undefined) await ask((backend) => backend.perturb(run.id, [perturbation]));
 }
 
-export async function unperturb(): Promise<void> {
+/** Ends one perturbation, or all of them. */
+export async function unperturb(number?: number): Promise<void> {
   const { run } = useLive.getState();
-  if (run !== undefined) await ask((backend) => backend.unperturb(run.id));
+  if (run !== undefined) await ask((backend) => backend.unperturb(run.id, number));
 }
 
 /** Shows the run that the address says, whenever it says another; gives what ends that. */

@@ -68,20 +68,25 @@ export async function meet(backend: Backend, hear: Hear, found: () => void): Pro
       // What happened after the lists and before the stream is in neither.
       if (is && wasUp === undefined) void relist();
       if (is && wasUp === false) void again(backend, found);
-      if (!is && wasUp !== false) void lose(backend);
+      if (!is) void lose(backend);
     },
   });
   return true;
 }
 
-/** The stream broke: either nobody is there, or whoever is there does not know this browser. */
+/**
+ * There is no stream: either nobody is there, or whoever is there does not know this browser. It
+ * may be the one after the other: a server that is started anew has a new secret.
+ */
 async function lose(backend: Backend): Promise<void> {
-  useServer.setState({ link: "lost" });
+  const { link } = useServer.getState();
+  if (link === "up") useServer.setState({ link: "lost" });
   try {
     await backend.session();
   } catch (error) {
     const isLocked = error instanceof BackendError && error.status === 401;
-    if (isLocked) useServer.setState({ link: "locked" });
+    if (useServer.getState().link === "up") return;
+    useServer.setState({ link: isLocked ? "locked" : "lost" });
   }
 }
 

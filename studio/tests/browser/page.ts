@@ -1,6 +1,8 @@
 // A page with the studio in a browser that is here already. Nothing may go wrong in its console:
 // an error, or something that the policy forbids, fails the test.
 
+import { readFileSync } from "node:fs";
+import type { AxeResults } from "axe-core";
 import {
   type Browser,
   type BrowserContext,
@@ -21,7 +23,7 @@ let address = "";
 const closers: (() => Promise<void>)[] = [];
 const complaints: string[] = [];
 
-/** Whoever serves the page: gives its address. */
+/** Whoever serves the page: gives its address, or the link that lets a browser in. */
 export interface Served {
   readonly open: () => Promise<string>;
   readonly close: () => Promise<void>;
@@ -55,10 +57,11 @@ export function inBrowser(served?: () => Served): void {
   beforeEach(async () => {
     complaints.length = 0;
     server = served?.();
-    if (server !== undefined) address = await server.open();
+    const link = (await server?.open()) ?? address;
+    address = new URL("/", link).href;
     const permissions = ["clipboard-read", "clipboard-write"];
     context = await browser.newContext({ viewport: { width: 1400, height: 860 }, permissions });
-    page = await newTab();
+    page = await tabAt(link);
   });
 
   afterEach(async () => {
@@ -73,13 +76,18 @@ export function inBrowser(served?: () => Served): void {
 }
 
 /** One more page of the same browser. */
-export async function newTab(hash = ""): Promise<Page> {
+export function newTab(hash = ""): Promise<Page> {
+  return tabAt(`${address}${hash}`);
+}
+
+/** The same, by a link that lets the browser in. */
+export async function tabAt(link: string): Promise<Page> {
   const tab = await context.newPage();
   tab.on("pageerror", (error) => complaints.push(error.message));
   tab.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) complaints.push(message.text());
   });
-  await tab.goto(`${address}${hash}`);
+  await tab.goto(link);
   await tab.waitForSelector(".react-flow");
   return tab;
 }
@@ -108,6 +116,15 @@ export async function writeCode(text: string): Promise<void> {
 
 export function card(id: string): Locator {
   return page.locator(`.react-flow__node[data-id="${id}"]`);
+}
+
+/** What a list of the side bar has under a name. */
+export function entry(name: string): Locator {
+  return page.locator(".entry", { has: page.getByText(name, { exact: true }) });
+}
+
+export function button(name: string): Locator {
+  return page.getByRole("button", { name, exact: true });
 }
 
 export async function middleOf(locator: Locator): Promise<{ x: number; y: number }> {
@@ -149,4 +166,15 @@ export async function watchDrawing({ attributes = false } = {}): Promise<() => P
     });
   }, attributes);
   return () => page.evaluate(() => [...(window as unknown as { seen: Set<string> }).seen]);
+}
+
+/** What a program finds that hinders people with other eyes and hands. */
+export async function seriousFaults(): Promise<string[]> {
+  await page.evaluate(readFileSync("node_modules/axe-core/axe.min.js", "utf8"));
+  const { violations } = await page.evaluate(() => {
+    return (window as unknown as { axe: { run: () => Promise<AxeResults> } }).axe.run();
+  });
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(" | ")}`);
 }

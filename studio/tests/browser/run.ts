@@ -41,7 +41,8 @@ export class Run {
   state: "running" | "done" | "failed" | "stopped" = "running";
   error: object | undefined;
   report: object | undefined;
-  perturbations: readonly Perturbed[] = [];
+  private perturbed: readonly (Perturbed & { readonly number: number })[] = [];
+  private perturbations = 0;
   steps = 0;
   private readonly log: string[] = ["plan: 2 workers"];
   private readonly positions: ReadonlyMap<string, number>;
@@ -70,6 +71,16 @@ export class Run {
       this.state = "done";
       this.report = this.reported();
     }
+  }
+
+  perturb(list: readonly Perturbed[]): void {
+    const numbered = list.map((one) => ({ ...one, number: this.perturbations++ }));
+    this.perturbed = [...this.perturbed, ...numbered];
+  }
+
+  unperturb(number: string | null): void {
+    const isLeft = (one: { readonly number: number }) => number && one.number !== Number(number);
+    this.perturbed = this.perturbed.filter(isLeft);
   }
 
   stop(): void {
@@ -128,6 +139,7 @@ export class Run {
       })),
       slow: slow.map(({ name, slow }) => ({ name, factor: slow })),
       bottleneck: this.bottleneck(worst?.name),
+      perturbed: this.perturbed,
     };
   }
 
@@ -151,7 +163,7 @@ export class Run {
     const step = count === 1 ? 0 : this.steps;
     const instances = Array.from({ length: count }, (_, i) => {
       const name = `${id}.${i}`;
-      const share = this.perturbations.find((one) => one.instance === name || one.module === id);
+      const share = this.perturbed.find((one) => one.instance === name || one.module === id);
       const left = 1 - (share?.share ?? 0);
       const times = timesOf(position, step);
       const slow = share?.instance === undefined ? {} : { slow: 1 / left };

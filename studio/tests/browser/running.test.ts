@@ -1,7 +1,7 @@
 // The studio with its server: files, checks, runs, and what is seen of them.
 
 import { expect, test } from "vitest";
-import { card, code, forgive, inBrowser, newTab, page, writeCode } from "./page";
+import { button, card, code, forgive, inBrowser, newTab, page, writeCode } from "./page";
 import { STEPS_MAX } from "./run";
 import { StudioServer } from "./server";
 
@@ -25,8 +25,6 @@ inBrowser(() => {
   server.files.set("other.json", COPY.replace('"copy"', '"other"'));
   return server;
 });
-
-const button = (name: string) => page.getByRole("button", { name, exact: true });
 
 async function startRun(): Promise<void> {
   await expect.poll(() => page.locator(".react-flow__node").count()).toBe(3);
@@ -210,6 +208,16 @@ test("whoever is slowed on purpose is named, and left alone again", async () => 
   await page.getByRole("tab", { name: "Instances and workers" }).click();
   expect(await page.locator("tr[data-slow=true]").textContent()).toContain("filter_1.2");
   await button("Slow something…").click();
+  const slowed = page.getByLabel("What is slowed now");
+  expect(await slowed.textContent()).toContain("instance filter_1.2: 4.0×");
+  await page.getByLabel("Which", { exact: true }).selectOption("filter_1.1");
+  await page.getByRole("button", { name: "Slow it" }).click();
+  await steps(1);
+  await button("Slow something…").click();
+  await button("End instance filter_1.1").click();
+  await steps(1);
+  await expect.poll(() => slowed.locator("li").count()).toBe(1);
+  expect(await slowed.textContent()).toContain("filter_1.2");
   await page.getByText("End all of it").click();
   await expect.poll(() => server.asked.at(-1)).toContain("DELETE runs/1/perturb");
   await steps(1);

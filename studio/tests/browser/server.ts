@@ -184,10 +184,10 @@ export class StudioServer {
         this.ended(run);
         return { json: {} };
       case "POST perturb":
-        run.perturbations = body.perturbations ?? [];
+        run.perturb(body.perturbations ?? []);
         return { json: {} };
       case "DELETE perturb":
-        run.perturbations = [];
+        run.unperturb(query.get("number"));
         return { json: {} };
       default:
         return refusal(405, "that is not to be asked of a run");

@@ -4,5 +4,10 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   envPrefix: ["STUDIO_"],
-  test: { include: ["tests/pictures/*.test.ts"], testTimeout: 120_000, hookTimeout: 60_000 },
+  test: {
+    include: ["tests/pictures/*.test.ts"],
+    testTimeout: 120_000,
+    hookTimeout: 60_000,
+    expect: { poll: { timeout: 30_000 } },
+  },
 });

@@ -120,7 +120,12 @@ export interface Progress {
   readonly queues: readonly QueueProgress[];
   readonly slow: readonly { readonly name: string; readonly factor: number | null }[];
   readonly bottleneck: Bottleneck | null;
+  /** What is done to it on purpose, and has not ended. */
+  readonly perturbed?: readonly Perturbed[];
 }
+
+/** A perturbation and what it is called by whoever ends it; `after` counts from the run's begin. */
+export type Perturbed = Perturbation & { readonly number: number };
 
 export interface Bottleneck {
   readonly name: string;
@@ -274,7 +279,8 @@ export interface Backend {
   readonly run: (id: string) => Promise<Run>;
   readonly stop: (id: string) => Promise<void>;
   readonly perturb: (id: string, perturbations: readonly Perturbation[]) => Promise<void>;
-  readonly unperturb: (id: string) => Promise<void>;
+  /** Ends one perturbation, or all of them. */
+  readonly unperturb: (id: string, number: number | undefined) => Promise<void>;
   readonly rows: (id: string, queue: number) => Promise<Sample>;
   /** Hears of everything; gives what ends that. */
   readonly listen: (listener: Listener) => () => void;

@@ -55,7 +55,10 @@ export const HTTP: Backend = {
   stop: (id) => send("POST", `runs/${encodeURIComponent(id)}/stop`, {}),
   perturb: (id, perturbations) =>
     send("POST", `runs/${encodeURIComponent(id)}/perturb`, { perturbations }),
-  unperturb: (id) => send("DELETE", `runs/${encodeURIComponent(id)}/perturb`),
+  unperturb: (id, number) => {
+    const which = number === undefined ? "" : `?${query({ number })}`;
+    return send("DELETE", `runs/${encodeURIComponent(id)}/perturb${which}`);
+  },
   rows: (id, queue) => get(`runs/${encodeURIComponent(id)}/rows?${query({ queue })}`),
   listen,
 };
