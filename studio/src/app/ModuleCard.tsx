@@ -14,6 +14,8 @@ import { useStudio } from "./studio";
 
 export interface CardData extends Record<string, unknown> {
   readonly module: Module;
+  /** What it is called: the module, or what of the user's own it runs. */
+  readonly title: string;
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   /** What is wrong with it, in words. */
@@ -26,7 +28,7 @@ export type CardNode = Node<CardData, "module">;
 const OPTIONS_MAX = 2;
 
 function Card({ data, selected }: NodeProps<CardNode>) {
-  const { module, inputs, outputs, problem } = data;
+  const { module, title, inputs, outputs, problem } = data;
   const { count, per_worker, workers } = module;
   const instances = count ?? per_worker;
   // While it runs, what it does stands where its options stood: the card keeps its size.
@@ -35,7 +37,7 @@ function Card({ data, selected }: NodeProps<CardNode>) {
   return (
     <div className="card" data-selected={selected} data-wrong={problem !== undefined}>
       <div className="card-head">
-        <span className="card-name">{module.module}</span>
+        <span className="card-name">{title}</span>
         {instances !== undefined && (
           <span className="badge" title="instances">
             ×{instances}

@@ -266,8 +266,11 @@ export interface Backend {
   readonly readDraft: (path: string) => Promise<FileText | undefined>;
   readonly saveDraft: (path: string, text: string, version: string | null) => Promise<string>;
   readonly dropDraft: (path: string) => Promise<void>;
-  /** The flow of a script; nothing if it would have to be run and may not. */
-  readonly script: (path: string, run: boolean) => Promise<Flow | undefined>;
+  /**
+   * The flow of a script, or null if it only defines modules; nothing if it would have to be run
+   * and may not.
+   */
+  readonly script: (path: string, run: boolean) => Promise<Flow | null | undefined>;
   readonly check: (flow: Flow, variables: ReadonlyMap<string, Json>) => Promise<Checked>;
   readonly runs: () => Promise<readonly RunEntry[]>;
   readonly start: (order: Order) => Promise<string>;
