@@ -130,15 +130,15 @@ mod tests {
     #[test]
     fn only_files_of_the_project_are_named_from_its_folder() {
         let mut value = json!({
-            "a": "/home/ann/project/flows/clean.py:Clean",
-            "b": ["/home/ann/project/clean.py", "/home/ann/projects/clean.py:f", "pack.mod:f"],
-            "c": "/home/ann/project/data.csv",
+            "a": "/srv/ann/project/flows/clean.py:Clean",
+            "b": ["/srv/ann/project/clean.py", "/srv/ann/projects/clean.py:f", "pack.mod:f"],
+            "c": "/srv/ann/project/data.csv",
         });
-        beneath(Path::new("/home/ann/project"), &mut value);
+        beneath(Path::new("/srv/ann/project"), &mut value);
         let wanted = json!({
             "a": "flows/clean.py:Clean",
-            "b": ["clean.py", "/home/ann/projects/clean.py:f", "pack.mod:f"],
-            "c": "/home/ann/project/data.csv",
+            "b": ["clean.py", "/srv/ann/projects/clean.py:f", "pack.mod:f"],
+            "c": "/srv/ann/project/data.csv",
         });
         assert_eq!(value, wanted);
     }

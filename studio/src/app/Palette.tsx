@@ -56,7 +56,7 @@ function Entry({ spec, isFirst }: { readonly spec: Spec; readonly isFirst: boole
       className="entry"
       draggable
       data-first={isFirst}
-      title={`${isOwn(spec) ? `${spec.own.file}\n` : ""}${spec.summary}\nDrag it, double-click, or press Enter.`}
+      title={`${placeOf(spec)}${spec.summary}\nDrag it, double-click, or press Enter.`}
       onDragStart={(event) => {
         event.dataTransfer.setData(MODULE_TYPE, spec.name);
         event.dataTransfer.effectAllowed = "copy";
@@ -86,6 +86,10 @@ const GROUPS: readonly { readonly title: string; readonly has: (spec: Spec) => b
 
 function isEnd({ outputs }: Spec): boolean {
   return outputs.length === 0;
+}
+
+function placeOf({ own }: Spec): string {
+  return own === undefined ? "" : `${own.file}\n`;
 }
 
 /** What people call it. */

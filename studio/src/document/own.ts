@@ -1,5 +1,5 @@
-// Modules of the user's own: a class or a function of theirs that `python` or `map` runs. A document
-// names it in one option, and holds what is given to it in another.
+// Modules of the user's own: a class or a function of theirs that `python` or `map` runs. A
+// document names it in one option, and holds what is given to it in another.
 
 import type { Module } from "./flow";
 import { isList, isObject, type Json, type JsonObject } from "./json";
