@@ -192,6 +192,8 @@ def test_a_failure_names_its_module_and_the_line_of_the_users_code(studio: Studi
     assert (run["state"], error["module"]) == ("failed", "map_1"), run
     assert "ValueError" in error["message"] + error["traceback"]
     assert "flow.py" in error["message"] + error["traceback"]
+    values = [{"column": "n", "text": "1"}]
+    assert error["row"] == {"about": "row 0 of its input", "values": values}
 
 
 def test_a_run_outlives_a_server_that_is_killed_and_the_next_one_finds_it(tmp_path: Path) -> None:

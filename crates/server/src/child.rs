@@ -103,6 +103,9 @@ fn told(error: &Error) -> Value {
             told[name] = json!(value);
         }
     }
+    if let Some(row) = error.row() {
+        told["row"] = json!(row);
+    }
     told
 }
 

@@ -4,13 +4,9 @@ use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use euphrates_flow::Result;
+use euphrates_flow::row::{COLUMNS_MAX, cut};
 use euphrates_flow::tap::ROWS_MAX;
 use serde_json::{Value, json};
-
-/// Characters of a value that are shown.
-const TEXT_MAX: usize = 256;
-/// Columns that are shown.
-const COLUMNS_MAX: usize = 200;
 
 /// A schema.
 pub fn columns(schema: &Schema) -> Value {
@@ -54,11 +50,4 @@ pub fn sample(schema: &Schema, batches: &[RecordBatch]) -> Result<Value> {
 fn word(kind: &DataType) -> String {
     let text = kind.to_string();
     if text.contains('(') { text } else { text.to_lowercase() }
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(TEXT_MAX) {
-        Some((end, _)) => text[..end].to_string(),
-        None => text.to_string(),
-    }
 }

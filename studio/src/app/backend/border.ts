@@ -95,9 +95,15 @@ export interface Failure {
   readonly message: string;
   readonly module?: string;
   readonly traceback?: string;
-  /** The first row that could not be worked on. */
-  readonly row?: unknown;
+  /** The first row that could not be worked on, as far as that can be told. */
+  readonly row?: FaultyRow;
   readonly remedy?: string;
+}
+
+export interface FaultyRow {
+  /** Which it is, and whether it is known to be at fault. */
+  readonly about: string;
+  readonly values: readonly { readonly column: string; readonly text: string | null }[];
 }
 
 /** What to run, and how. */
