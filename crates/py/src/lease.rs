@@ -88,8 +88,8 @@ impl Lease {
         let to = rows + last.num_rows() - 1;
         let name = inputs.get(*input).map_or("", String::as_str);
         let about = format!(
-            "the first of the batch it took last (batch {} of input `{name}`, rows {rows} to {to}); \
-             it cannot be told which",
+            "the first of the batch it took last (batch {} of input `{name}`, rows {rows} to \
+             {to}); it cannot be told which",
             batches - 1
         );
         Some(Row::of(last, 0, about))
