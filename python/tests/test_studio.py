@@ -373,3 +373,21 @@ def test_a_scripts_own_modules_are_named_from_the_projects_folder(studio: Studio
     (root / "flow.py").write_text("x = 1\n")
     with pytest.raises(AssertionError, match="neither a flow nor a module"):
         studio.ask("POST", "/api/script", {"path": "flow.py", "run": True})
+
+
+def test_rows_are_seen_wherever_their_consumers_are(studio: Studio) -> None:
+    identity = studio.run(ENDLESS, cluster="processes:2")
+    studio.until(identity, lambda run: run.get("progress", {}).get("seconds", 0) > 0.5)
+    path, deadline = f"/api/runs/{identity}/rows?queue=0", time.monotonic() + WAIT_SECONDS
+    while not (sample := studio.ask("GET", path))["rows"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert 0 < len(sample["rows"]) <= 100
+    assert all(row[0].isdigit() for row in sample["rows"])
+    # They go on, and are others.
+    while studio.ask("GET", path)["rows"] == sample["rows"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    studio.ask("POST", f"/api/runs/{identity}/stop", {})
+    assert studio.ended(identity)["state"] == "stopped"
+    assert studio.ask("GET", path)["rows"]

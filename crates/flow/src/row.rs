@@ -7,6 +7,8 @@ use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde::{Deserialize, Serialize};
 
+use crate::error::Result;
+
 /// Characters of a value that are shown.
 pub const TEXT_MAX: usize = 256;
 /// Columns that are shown.
@@ -72,6 +74,33 @@ impl fmt::Display for Row {
         }
         if self.values.len() > LINE_COLUMNS_MAX { f.write_str(", …") } else { Ok(()) }
     }
+}
+
+/// The values of a row as text; `None` for null.
+pub type Texts = Vec<Option<String>>;
+
+/// The last rows of these batches, at most so many.
+pub fn last_texts(batches: &[RecordBatch], rows_max: usize) -> Result<Vec<Texts>> {
+    let mut rows = vec![];
+    let all: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let mut skipped = all.saturating_sub(rows_max);
+    for batch in batches {
+        let from = skipped.min(batch.num_rows());
+        skipped -= from;
+        let options = FormatOptions::default();
+        let columns = batch.columns().iter().take(COLUMNS_MAX);
+        let formats = columns.map(|column| ArrayFormatter::try_new(column.as_ref(), &options));
+        let formats = formats.collect::<std::result::Result<Vec<_>, _>>()?;
+        for row in from..batch.num_rows() {
+            let text =
+                |(at, format): (usize, &ArrayFormatter<'_>)| match batch.column(at).is_null(row) {
+                    true => Ok(None),
+                    false => Ok(Some(cut(&format.value(row).try_to_string()?))),
+                };
+            rows.push(formats.iter().enumerate().map(text).collect::<Result<_>>()?);
+        }
+    }
+    Ok(rows)
 }
 
 /// A text that is not longer than people read.
