@@ -9,8 +9,8 @@ use crate::master::Running;
 use crate::watch::Watch;
 
 impl Running {
-    /// From now on the last rows that come through a queue are kept, wherever they do, or no longer;
-    /// the queue by its position in the checked flow.
+    /// From now on the last rows that come through a queue are kept, wherever they do, or no
+    /// longer; the queue by its position in the checked flow.
     pub fn keep_rows(&self, edge: usize, is_kept: bool) {
         if let Some(tap) = self.worker.taps.get(edge) {
             tap.open(is_kept);

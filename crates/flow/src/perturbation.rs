@@ -13,8 +13,8 @@ use crate::check::Checked;
 use crate::error::{Error, Result, unknown};
 use crate::size::Size;
 
-/// One perturbation: of a disk, a link, an instance, all instances of a module or of a worker, or of
-/// the machine's memory. Times are in seconds since the start of the flow.
+/// One perturbation: of a disk, a link, an instance, all instances of a module or of a worker, or
+/// of the machine's memory. Times are in seconds since the start of the flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Perturbation {

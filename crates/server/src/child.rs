@@ -159,8 +159,8 @@ struct Driven {
     running: Running,
     /// Bytes of wishes that have been read.
     read: u64,
-    /// Queues of which rows are kept, by their positions in the document: those in the checked flow,
-    /// and when somebody asked last.
+    /// Queues of which rows are kept, by their positions in the document: those in the checked
+    /// flow, and when somebody asked last.
     open: BTreeMap<usize, (usize, Instant)>,
 }
 
