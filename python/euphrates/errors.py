@@ -15,7 +15,12 @@ class EuphratesError(Exception):
     """`usage`, `failed`, `corrupt`, `resource` or `interrupted`."""
 
     def __init__(
-        self, message: str, *, place: str | None = None, remedy: str | None = None
+        self,
+        message: str,
+        *,
+        place: str | None = None,
+        remedy: str | None = None,
+        row: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -23,13 +28,16 @@ class EuphratesError(Exception):
         """Where: module, instance, port, file; the outermost first."""
         self.remedy = remedy
         """What to do about it."""
+        self.row = row
+        """The first row at fault, as far as that can be told, and its values."""
 
     def __str__(self) -> str:
         text = f"{self.place}: {self.message}" if self.place else self.message
+        text = f"{text}\n  row: {self.row}" if self.row else text
         return f"{text}\n  remedy: {self.remedy}" if self.remedy else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_again, (type(self), self.message, self.place, self.remedy))
+        return (_again, (type(self), self.message, self.place, self.remedy, self.row))
 
 
 class UsageError(EuphratesError):
@@ -78,16 +86,22 @@ _CLASSES = {
 
 
 def _again(
-    cls: type[EuphratesError], message: str, place: str | None, remedy: str | None
+    cls: type[EuphratesError],
+    message: str,
+    place: str | None,
+    remedy: str | None,
+    row: str | None,
 ) -> EuphratesError:
-    return cls(message, place=place, remedy=remedy)
+    return cls(message, place=place, remedy=remedy, row=row)
 
 
-def made(kind: str, message: str, places: list[str], remedy: str | None) -> BaseException:
+def made(
+    kind: str, message: str, places: list[str], remedy: str | None, row: str | None
+) -> BaseException:
     """The exception for an error of the engine."""
     if kind == "closed":
         return Stopped(kind)
-    return _CLASSES[kind](message, place=": ".join(places) or None, remedy=remedy)
+    return _CLASSES[kind](message, place=": ".join(places) or None, remedy=remedy, row=row)
 
 
 def told(exception: BaseException) -> tuple[str, str | None, str | None]:

@@ -316,7 +316,8 @@ def map(
     different threads; Python runs one of them at a time, except inside libraries that release
     the GIL, as those four do. Behind a `partition`, the function gets a whole partition at a
     time. Without `schema`, the function is called once with an empty batch when the flow is
-    checked, and what it returns says what the columns are.
+    checked, and what it returns says what the columns are. When it raises, it is called again
+    with parts of that batch, for two seconds at most, to name the first row at which it does.
 
     Options:
 

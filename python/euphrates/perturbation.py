@@ -28,6 +28,7 @@ def perturb(
     module: str | None = None,
     worker: str | None = None,
     disk: str | None = None,
+    link: str | None = None,
     share: float | None = None,
     pause: bool = False,
     rate: int | float | str | None = None,
@@ -43,19 +44,22 @@ def perturb(
     eu.perturb(module="scan_1", pause=True, after=2, lasts=3)
     eu.perturb(worker="w1", share=0.5)
     eu.perturb(disk="d1", rate="5MB/s", lasts=10, every=20)
+    eu.perturb(link="w0>w1", rate="5MB/s")
     eu.perturb(memory="1GB")
     ```
 
-    `share` is the part of its speed that an instance loses, or all instances of a module or
-    worker (`w0`, `w1`, …); `pause` lets it stand still; `rate` is what a disk does at most in a
-    second. It begins `after` seconds from the start of the flow, `lasts` so many, and comes again
-    `every` so many; by default it is there from the start to the end.
+    `share` is the part of its speed that an instance loses, or all instances of a module or worker
+    (`w0`, `w1`, …); `pause` lets it stand still; `rate` is what a disk does at most in a second, or
+    what one worker of a cluster sends to another. It begins `after` seconds from the start of the
+    flow, `lasts` so many, and comes again `every` so many; by default it is there from the start to
+    the end.
     """
     given: dict[str, Any] = {
         "instance": instance,
         "module": module,
         "worker": worker,
         "disk": disk,
+        "link": link,
         "share": share,
         "pause": pause or None,
         "rate": None if rate is None else _rate(rate),

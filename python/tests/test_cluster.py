@@ -115,6 +115,23 @@ def test_a_worker_that_is_slowed_down_changes_nothing(cluster: eu.Cluster) -> No
     assert "perturbed: " in str(report)
 
 
+def test_a_link_that_is_held_changes_nothing_and_others_do_the_work(cluster: eu.Cluster) -> None:
+    rows = 3_000_000
+    flow = eu.Flow("held")
+    numbers = flow.place(eu.generate("integers", rows=rows), count=1, workers=["w0"])
+    flow.attach(numbers, flow.place(eu.filter("n >= 0"), per_worker=1))
+    flow.attach("filter_1", flow.place(eu.count(), count=1, workers=["w0"]))
+    flow.attach("count_1", flow.place(eu.collect()))
+    report = flow.go(cluster=cluster, perturb=eu.perturb(link="w0>w1", rate="2MB/s"))
+    assert sum(report.collected().to_pydict()["count"]) == rows
+    assert "perturbed: link w0>w1: held to 2MB/s" in str(report)
+    for wrong in ("w0", "w0>w0", "w0>w9"):
+        with pytest.raises(eu.UsageError, match=r"no link|no worker"):
+            flow.go(cluster=cluster, perturb=eu.perturb(link=wrong, rate="2MB/s"))
+    with pytest.raises(eu.UsageError, match="in one process, which has no links"):
+        flow.go(perturb=eu.perturb(link="w0>w1", rate="2MB/s"))
+
+
 def test_a_worker_that_is_not_there_cannot_be_slowed_down(cluster: eu.Cluster) -> None:
     flow = eu.Flow("slowed")
     flow.chain(eu.generate("integers", rows=10), eu.collect())

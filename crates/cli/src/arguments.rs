@@ -361,6 +361,9 @@ pub enum Picture {
     Svg,
     /// The flow document.
     Json,
+    /// What the studio asks of a Python file: its flow, and the modules that it defines.
+    #[value(hide = true)]
+    Script,
 }
 
 /// `euphrates code`

@@ -47,15 +47,13 @@ pub fn show(command: Show, host: &dyn Host) -> Result<u8> {
         print(&(schema + "\n"))?;
         return Ok(0);
     };
-    let document = match command.r#as {
-        Picture::Json => load_to_keep(&flow, host)?,
-        _ => load(&flow, host)?,
-    };
+    let drawn = |format| load(&flow, host).map(|document| draw(&document, format));
     let text = match command.r#as {
-        Picture::Mermaid => draw(&document, draw::Format::Mermaid),
-        Picture::Dot => draw(&document, draw::Format::Dot),
-        Picture::Svg => draw(&document, draw::Format::Svg),
-        Picture::Json => document.to_json(),
+        Picture::Mermaid => drawn(draw::Format::Mermaid)?,
+        Picture::Dot => drawn(draw::Format::Dot)?,
+        Picture::Svg => drawn(draw::Format::Svg)?,
+        Picture::Json => load_to_keep(&flow, host)?.to_json(),
+        Picture::Script => host.script(&flow)?,
     };
     print(&format!("{}\n", text.trim_end()))?;
     Ok(0)

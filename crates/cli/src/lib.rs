@@ -44,6 +44,8 @@ pub trait Host {
     /// The flow a Python file builds. If the document is kept beyond this process, it must not
     /// hold what lives in this process only.
     fn flow_of_python(&self, path: &Path, is_kept: bool) -> Result<Document>;
+    /// The flow a Python file builds and the modules that it defines, as JSON on one line.
+    fn script(&self, path: &Path) -> Result<String>;
     /// What starts this program once more, with a command behind it.
     fn program(&self) -> Vec<OsString>;
     /// What starts a worker of this program.
@@ -73,13 +75,21 @@ impl Host for Bare {
     }
 
     fn flow_of_python(&self, path: &Path, _: bool) -> Result<Document> {
-        Err(Error::usage(format!("{path:?} is a Python file, and this program has no Python"))
-            .remedy("install the wheel (`pip install euphrates`), or give the flow as JSON"))
+        Err(no_python(path))
+    }
+
+    fn script(&self, path: &Path) -> Result<String> {
+        Err(no_python(path))
     }
 
     fn program(&self) -> Vec<OsString> {
         vec![std::env::current_exe().map_or("euphrates".into(), |path| path.into())]
     }
+}
+
+fn no_python(path: &Path) -> Error {
+    Error::usage(format!("{path:?} is a Python file, and this program has no Python"))
+        .remedy("install the wheel (`pip install euphrates`), or give the flow as JSON")
 }
 
 /// Runs the command line and returns its exit code: 0 ok, 1 flow failed, 2 usage, 3 corrupt data,

@@ -33,6 +33,9 @@ pub struct Perturb {
     /// Hold a disk to a rate: d1=5MB/s; may be repeated
     #[arg(long, value_name = "NAME=RATE[WHEN]")]
     pub disk: Vec<String>,
+    /// Hold what one worker of a cluster sends to another to a rate: w0>w1=5MB/s; may be repeated
+    #[arg(long, value_name = "FROM>TO=RATE[WHEN]")]
+    pub link: Vec<String>,
     /// Hold memory: 1GB; may be repeated
     #[arg(long, value_name = "SIZE[WHEN]")]
     pub hog: Vec<String>,
@@ -71,7 +74,7 @@ pub fn run(command: Perturb, log: Log, host: &dyn Host) -> Result<u8> {
     };
     if options.perturbations.is_empty() {
         return Err(Error::usage("nothing is perturbed")
-            .remedy("say what: --slow map_1.2=75%, --pause, --disk, --hog, --from"));
+            .remedy("say what: --slow map_1.2=75%, --pause, --disk, --link, --hog, --from"));
     }
     let report = drive::run(&document, &host.registry(), &options, log)?;
     for (id, collected) in &report.collected {
@@ -101,6 +104,11 @@ fn perturbations(command: &Perturb, flow: &Document) -> Result<Vec<Perturbation>
         let (name, rate, when) = split(text, true)?;
         let (disk, rate) = (Some(name.into()), Some(Size::Text(rate.into())));
         all.push(Perturbation { disk, rate, ..when });
+    }
+    for text in &command.link {
+        let (name, rate, when) = split(text, true)?;
+        let (link, rate) = (Some(name.into()), Some(Size::Text(rate.into())));
+        all.push(Perturbation { link, rate, ..when });
     }
     for text in &command.hog {
         let (size, _, when) = split(text, false)?;

@@ -13,6 +13,7 @@ pub mod live;
 pub mod machine;
 mod mailbox;
 pub mod master;
+mod meddling;
 pub mod network;
 mod perturb;
 pub mod placement;

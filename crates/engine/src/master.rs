@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use euphrates_flow::check::{Checked, check};
 use euphrates_flow::metrics::{InstanceMetrics, State};
 use euphrates_flow::perturbation::Workers;
-use euphrates_flow::tap::Tap;
 use euphrates_flow::{
     Cancel, Document, Error, Kind, NoExchange, Perturbation, Registry, Result, Setup,
 };
@@ -315,29 +314,6 @@ impl Running {
     pub fn history(&self) -> HistoryReport {
         let history = |watch: &Watch| watch.so_far(|seen| slowness::history(&self.flow, seen));
         self.watch.as_ref().map(history).unwrap_or_default()
-    }
-
-    /// The tap of a queue, by its position in the checked flow: it sees what is taken from the
-    /// queue in this process.
-    pub fn tap(&self, edge: usize) -> Option<&Arc<Tap>> {
-        self.worker.taps.get(edge)
-    }
-
-    /// Does this to the flow besides what is done to it already; times count from now.
-    pub fn perturb(&mut self, list: &[Perturbation]) -> Result<()> {
-        let Some(watch) = &self.watch else { return Ok(()) };
-        let list = watch.perturb(list, &self.flow)?;
-        if let Some(attempt) = &self.deployment.attempt {
-            attempt.perturb(Some(&list));
-        }
-        self.perturbations.extend(list);
-        Ok(())
-    }
-
-    /// Does nothing to the flow any more.
-    pub fn unperturb(&self) {
-        self.watch.iter().for_each(Watch::unperturb);
-        self.deployment.attempt.iter().for_each(|attempt| attempt.perturb(None));
     }
 
     /// Stops the flow; `wait` will return `Interrupted`, and no output will appear.

@@ -51,6 +51,9 @@ pub trait Carrier: Send + Sync {
     /// Hands a frame over. After the end of the connection it goes nowhere.
     fn carry(&self, header: Header, meta: Vec<u8>, body: Vec<Buffer>);
 
+    /// Carries at most so many bytes a second from now on, or as many as it can.
+    fn hold(&self, bytes_per_second: Option<u64>);
+
     /// Ends the connection, when what was handed over has gone.
     fn end(&self);
 }
@@ -58,6 +61,10 @@ pub trait Carrier: Send + Sync {
 impl Carrier for Lane {
     fn carry(&self, header: Header, meta: Vec<u8>, body: Vec<Buffer>) {
         self.send(header, meta, body);
+    }
+
+    fn hold(&self, bytes_per_second: Option<u64>) {
+        Lane::hold(self, bytes_per_second);
     }
 
     fn end(&self) {
@@ -184,6 +191,13 @@ impl Network {
             Some(carrier) => carrier.carry(header, meta, body),
             None => early.push((header, meta, body)),
         }
+    }
+
+    /// What goes to another worker is held to a rate, or is not.
+    pub fn hold(&self, worker: usize, bytes_per_second: Option<u64>) {
+        let lanes = self.lanes().max(1) as u64;
+        let carriers = self.ways[worker].iter().filter_map(|way| way.carrier.get());
+        carriers.for_each(|carrier| carrier.hold(bytes_per_second.map(|rate| rate / lanes)));
     }
 
     /// Ends all connections.

@@ -1,4 +1,5 @@
-//! Puts perturbations upon a running flow: brakes on instances, holds on disks, memory taken.
+//! Puts perturbations upon a running flow: brakes on instances, holds on disks and
+//! links, memory taken.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use euphrates_io::disk::{Disk, named_disk, named_disks};
 use euphrates_policy::throttle::{Pattern, Slowing, held_rate};
 
 use crate::machine;
+use crate::network::Network;
 
 /// Memory touched at one look, so that looks stay frequent.
 const CHUNK_BYTES: usize = 64 << 20;
@@ -25,12 +27,14 @@ pub(crate) struct Perturber {
     levers: BTreeMap<(usize, usize), Arc<Lever>>,
     disks: Vec<HeldDisk>,
     memory: Vec<Hog>,
+    /// From here to other workers.
+    links: BTreeMap<usize, Vec<(Pattern, u64)>>,
+    /// The way to other processes, if there are several.
+    network: Option<Arc<Network>>,
     /// The names of the flow's workers, and which instance is where.
     names: Vec<String>,
     of: Vec<Vec<usize>>,
     home: PathBuf,
-    /// Memory is held by one of several processes alone.
-    keeps_memory: bool,
 }
 
 struct HeldDisk {
@@ -52,7 +56,7 @@ impl Perturber {
         workers: Workers<'_>,
         home: &Path,
     ) -> Result<Perturber> {
-        Perturber::of_part(list, flow, workers, home, 0)
+        Perturber::made(list, flow, workers, home, None)
     }
 
     /// The same for one of several processes.
@@ -61,13 +65,23 @@ impl Perturber {
         flow: &Checked,
         workers: Workers<'_>,
         home: &Path,
-        me: usize,
+        network: &Arc<Network>,
+    ) -> Result<Perturber> {
+        Perturber::made(list, flow, workers, home, Some(network.clone()))
+    }
+
+    fn made(
+        list: &[Perturbation],
+        flow: &Checked,
+        workers: Workers<'_>,
+        home: &Path,
+        network: Option<Arc<Network>>,
     ) -> Result<Perturber> {
         let mut perturber = Perturber {
             names: workers.names.to_vec(),
             of: workers.of.to_vec(),
             home: home.to_path_buf(),
-            keeps_memory: me == 0,
+            network,
             ..Perturber::default()
         };
         perturber.add(list, flow)?;
@@ -78,6 +92,10 @@ impl Perturber {
     pub fn add(&mut self, list: &[Perturbation], flow: &Checked) -> Result<()> {
         if list.is_empty() {
             return Ok(());
+        }
+        if self.network.is_none() && list.iter().any(|one| one.link.is_some()) {
+            return Err(Error::usage("the flow runs in one process, which has no links")
+                .remedy("run it on a cluster, like \"processes:2\""));
         }
         let known = named_disks(&self.home)?.into_iter().map(|disk| disk.name);
         let known: Vec<String> = known.collect();
@@ -104,7 +122,12 @@ impl Perturber {
             bytes: *bytes as usize,
             chunks: vec![],
         };
-        self.memory.extend(all.memory.iter().filter(|_| self.keeps_memory).map(hog));
+        // Memory is held by one of several processes alone, and a link by who sends.
+        let me = self.network.as_ref().map_or(0, |network| network.me());
+        self.memory.extend(all.memory.iter().filter(|_| me == 0).map(hog));
+        for ((_, to), pattern, rate) in all.links.iter().filter(|((from, _), ..)| *from == me) {
+            self.links.entry(*to).or_default().push((*pattern, *rate));
+        }
         for (instance, slowings) in all.slowings {
             let those = self.slowings.entry(instance).or_default();
             those.extend(slowings);
@@ -128,6 +151,9 @@ impl Perturber {
             }
         }
         (self.disks, self.memory) = (vec![], vec![]);
+        if let Some(network) = &self.network {
+            std::mem::take(&mut self.links).keys().for_each(|to| network.hold(*to, None));
+        }
     }
 
     /// The brake of an instance that is here; `epoch` is the start of the flow.
@@ -139,10 +165,13 @@ impl Perturber {
         Brake::new(lever.clone(), epoch, machine::thread_delay)
     }
 
-    /// Does what is to be done to disks and memory at this time of the flow.
+    /// Does what is to be done to disks, links and memory at this time of the flow.
     pub fn on_look(&mut self, now_ns: u64) {
         for held in &self.disks {
             held.disk.hold(held_rate(&held.holds, now_ns));
+        }
+        if let Some(network) = &self.network {
+            self.links.iter().for_each(|(to, holds)| network.hold(*to, held_rate(holds, now_ns)));
         }
         self.memory.iter_mut().for_each(|hog| hog.on_look(now_ns));
     }

@@ -1,6 +1,7 @@
 //! Checks a flow before it starts, and settles what the document leaves open: how many instances,
 //! which queues, in which unit.
 
+mod cycle;
 mod decide;
 mod facts;
 mod spell;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use serde_json::Value;
 
+use self::cycle::cycle;
 use crate::document::{Document, Edge, Node, Port, QueueKind};
 use crate::error::{Error, Result, unknown};
 use crate::module::Placed;
@@ -344,7 +346,7 @@ impl<'a> Graph<'a> {
     /// Kahn's algorithm, stable in the order of placement; what is left over is a cycle.
     fn producers_first(&self) -> Result<Vec<&'a Node>> {
         let (order, left) = self.sorted();
-        if left.is_empty() { Ok(order) } else { Err(cycle(&left)) }
+        if left.is_empty() { Ok(order) } else { Err(cycle(&left, &self.document.queues)) }
     }
 
     /// The modules, producers first, and those that a cycle keeps from having their turn.
@@ -360,12 +362,6 @@ impl<'a> Graph<'a> {
         }
         (order, left)
     }
-}
-
-fn cycle(left: &[&Node]) -> Error {
-    let ids: Vec<_> = left.iter().map(|node| node.id.as_str()).collect();
-    let message = format!("the flow has a cycle through {}", ids.join(", "));
-    Error::usage(message).remedy("remove one of the queues between them")
 }
 
 fn settle(

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::row::Row;
+
 /// What kind of failure an error is; it decides the exit code and the Python exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -54,6 +56,7 @@ struct Inner {
     message: String,
     places: Vec<String>,
     remedy: Option<String>,
+    row: Option<Row>,
 }
 
 /// The result of almost everything.
@@ -62,7 +65,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of any kind.
     pub fn new(kind: Kind, message: impl fmt::Display) -> Error {
-        Error(Box::new(Inner { kind, message: message.to_string(), places: vec![], remedy: None }))
+        let (message, places) = (message.to_string(), vec![]);
+        Error(Box::new(Inner { kind, message, places, remedy: None, row: None }))
     }
 
     /// The flow or a call is wrong.
@@ -127,6 +131,15 @@ impl Error {
         self
     }
 
+    /// Says at which row, unless something closer to the cause has said so already. It is made
+    /// only if it is needed.
+    pub fn in_row(mut self, row: impl FnOnce() -> Row) -> Error {
+        if self.0.row.is_none() {
+            self.0.row = Some(row());
+        }
+        self
+    }
+
     /// The kind.
     pub fn kind(&self) -> Kind {
         self.0.kind
@@ -146,6 +159,11 @@ impl Error {
     pub fn advice(&self) -> Option<&str> {
         self.0.remedy.as_deref()
     }
+
+    /// The first row at fault, or what is known of where it is.
+    pub fn row(&self) -> Option<&Row> {
+        self.0.row.as_ref()
+    }
 }
 
 /// An error as it travels between processes.
@@ -155,20 +173,21 @@ struct Told {
     message: String,
     places: Vec<String>,
     remedy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    row: Option<Row>,
 }
 
 impl Serialize for Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Inner { kind, message, places, remedy } = &*self.0;
-        let (message, places, remedy) = (message.clone(), places.clone(), remedy.clone());
-        Told { kind: *kind, message, places, remedy }.serialize(serializer)
+        let Inner { kind, message, places, remedy, row } = (*self.0).clone();
+        Told { kind, message, places, remedy, row }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Error {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Error, D::Error> {
-        let Told { kind, message, places, remedy } = Told::deserialize(deserializer)?;
-        Ok(Error(Box::new(Inner { kind, message, places, remedy })))
+        let Told { kind, message, places, remedy, row } = Told::deserialize(deserializer)?;
+        Ok(Error(Box::new(Inner { kind, message, places, remedy, row })))
     }
 }
 
@@ -178,6 +197,9 @@ impl fmt::Display for Error {
             write!(f, "{place}: ")?;
         }
         f.write_str(&self.0.message)?;
+        if let Some(row) = &self.0.row {
+            write!(f, "\n  row: {row}")?;
+        }
         match &self.0.remedy {
             Some(remedy) => write!(f, "\n  remedy: {remedy}"),
             None => Ok(()),

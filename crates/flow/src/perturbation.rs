@@ -13,15 +13,19 @@ use crate::check::Checked;
 use crate::error::{Error, Result, unknown};
 use crate::size::Size;
 
-/// One perturbation: of a disk, an instance, all instances of a module or of a worker, or of the
-/// machine's memory. Times are in seconds since the start of the flow.
+/// One perturbation: of a disk, a link, an instance, all instances of a module or of a worker, or
+/// of the machine's memory. Times are in seconds since the start of the flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Perturbation {
     /// Name of a disk, which is held to `rate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
-    /// Bytes per second the disk does at most: 5000000 or "5MB/s".
+    /// A link between two workers of a cluster, like "w0>w2": what the first sends to the second is
+    /// held to `rate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// Bytes per second the disk or link does at most: 5000000 or "5MB/s".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Size>,
     /// An instance, like "map_1.2": the third of map_1.
@@ -60,6 +64,8 @@ pub struct Perturbations {
     pub slowings: BTreeMap<(usize, usize), Vec<Slowing>>,
     /// To disks: name, when, bytes per second.
     pub disks: Vec<(String, Pattern, u64)>,
+    /// To links: from which worker to which, when, bytes per second.
+    pub links: Vec<((usize, usize), Pattern, u64)>,
     /// To memory: when, bytes.
     pub memory: Vec<(Pattern, u64)>,
 }
@@ -76,6 +82,7 @@ pub struct Workers<'a> {
 /// Whom a perturbation is for.
 enum Target<'a> {
     Disk(&'a str),
+    Link(&'a str),
     Instance(&'a str),
     Module(&'a str),
     Worker(&'a str),
@@ -97,6 +104,7 @@ impl Perturbation {
     fn target(&self) -> Result<Target<'_>> {
         let mut targets = [
             self.disk.as_deref().map(Target::Disk),
+            self.link.as_deref().map(Target::Link),
             self.instance.as_deref().map(Target::Instance),
             self.module.as_deref().map(Target::Module),
             self.worker.as_deref().map(Target::Worker),
@@ -104,7 +112,7 @@ impl Perturbation {
         ]
         .into_iter()
         .flatten();
-        let remedy = "name one of disk, instance, module, worker, memory";
+        let remedy = "name one of disk, link, instance, module, worker, memory";
         match (targets.next(), targets.next()) {
             (Some(target), None) => Ok(target),
             (None, _) => Err(Error::usage("the perturbation has no target").remedy(remedy)),
@@ -150,6 +158,15 @@ impl Perturbation {
         }
     }
 
+    /// The rate that it is held to.
+    fn rate(&self, what: &str) -> Result<u64> {
+        self.only(what, true, false)?;
+        let rate = self.rate.as_ref().ok_or_else(|| {
+            Error::usage(format!("{what} without a rate")).remedy("give one, like \"5MB/s\"")
+        })?;
+        rate.bytes().map_err(|error| error.at("rate"))
+    }
+
     /// Refuses what says nothing about this target.
     fn only(&self, what: &str, rate: bool, speed: bool) -> Result<()> {
         let stranger = match () {
@@ -166,9 +183,10 @@ impl Perturbation {
 impl fmt::Display for Perturbation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = [&self.instance, &self.module, &self.worker];
-        match (names.into_iter().flatten().next(), &self.disk, &self.memory) {
+        match (names.into_iter().flatten().next(), &self.disk, &self.link) {
             (Some(name), ..) => write!(f, "{name}")?,
             (_, Some(disk), _) => write!(f, "disk {disk}")?,
+            (.., Some(link)) => write!(f, "link {link}")?,
             _ => write!(f, "memory")?,
         }
         match (&self.rate, self.share, &self.memory) {
@@ -217,15 +235,15 @@ impl Perturbations {
         let target = one.target()?;
         match target {
             Target::Disk(name) => {
-                one.only("a disk", true, false)?;
-                let rate = one.rate.as_ref().ok_or_else(|| {
-                    Error::usage("a disk without a rate").remedy("give one, like \"5MB/s\"")
-                })?;
-                let rate = rate.bytes().map_err(|error| error.at("rate"))?;
+                let rate = one.rate("a disk")?;
                 if !disks.iter().any(|disk| disk == name) {
                     return Err(unknown("disk", name, disks.iter().map(String::as_str)));
                 }
                 self.disks.push((name.into(), pattern, rate));
+            }
+            Target::Link(name) => {
+                let rate = one.rate("a link")?;
+                self.links.push((link(workers, name)?, pattern, rate));
             }
             Target::Memory(size) => {
                 one.only("memory", false, false)?;
@@ -277,6 +295,17 @@ fn nanoseconds(what: &str, seconds: f64) -> Result<u64> {
 fn worker(workers: &Workers<'_>, name: &str) -> Result<usize> {
     let names = || workers.names.iter().map(String::as_str);
     names().position(|known| known == name).ok_or_else(|| unknown("worker", name, names()))
+}
+
+/// `w0>w2`: the positions of the two.
+fn link(workers: &Workers<'_>, name: &str) -> Result<(usize, usize)> {
+    let malformed = || {
+        Error::usage(format!("no link named `{name}`"))
+            .remedy("name two workers, like \"w0>w1\": what w0 sends to w1")
+    };
+    let (from, to) = name.split_once('>').ok_or_else(malformed)?;
+    let (from, to) = (worker(workers, from.trim())?, worker(workers, to.trim())?);
+    if from == to { Err(malformed()) } else { Ok((from, to)) }
 }
 
 fn module(flow: &Checked, name: &str) -> Result<usize> {

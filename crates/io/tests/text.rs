@@ -56,6 +56,8 @@ fn a_value_that_comes_late_and_does_not_fit_is_named_with_its_line() {
             piped(format, content.clone().into_bytes()).unwrap_err(),
         ] {
             assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+            let row = error.row().unwrap().values[0].text.as_deref().unwrap();
+            assert!(row.contains(value) && !row.contains('\n'), "{row:?}");
             let text = error.to_string();
             for part in [&format!("line {line}: column `a`"), value, "does not fit", other] {
                 assert!(text.contains(part), "{text}");

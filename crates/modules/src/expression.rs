@@ -3,6 +3,7 @@
 //! `sqlparser` gives the syntax tree, `expression/translate.rs` gives it types, and DataFusion's
 //! physical expressions compute it. Invariant: DataFusion is named here and nowhere else.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -10,8 +11,9 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::prep_null_mask_filter;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use datafusion_common::DFSchema;
+use datafusion_common::{DFSchema, DataFusionError};
 use datafusion_physical_expr::PhysicalExpr;
+use euphrates_flow::row::{Row, at_fault};
 use euphrates_flow::{Error, Kind, Result};
 use sqlparser::ast::{ExcludeSelectItem, Ident, SelectItem, WildcardAdditionalOptions};
 
@@ -89,9 +91,25 @@ impl Expression {
     /// that is no number) fails.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         let seen = batch.project(&self.columns)?;
-        let value = self.physical.evaluate(&seen);
-        let array = value.and_then(|value| value.into_array(batch.num_rows()));
-        array.map_err(|error| told(&error, Kind::Failed).at(format!("`{}`", self.text)))
+        self.values(&seen).map_err(|error| {
+            let error = told(&error, Kind::Failed).at(format!("`{}`", self.text));
+            // The same values fail in the same way, so who is at fault can be asked again.
+            let fails = |rows: Range<usize>| {
+                Some(self.values(&seen.slice(rows.start, rows.len())).is_err())
+            };
+            match at_fault(batch.num_rows(), fails) {
+                Some(rows) if rows.len() == 1 => {
+                    let about = format!("row {} of a batch of its input", rows.start);
+                    error.in_row(|| Row::of(batch, rows.start, about))
+                }
+                _ => error,
+            }
+        })
+    }
+
+    fn values(&self, seen: &RecordBatch) -> Result<ArrayRef, DataFusionError> {
+        let value = self.physical.evaluate(seen);
+        value.and_then(|value| value.into_array(seen.num_rows()))
     }
 
     /// The rows for which the condition is true; null counts as false.

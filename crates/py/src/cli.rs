@@ -44,6 +44,13 @@ pub fn worker_environment() -> Vec<(OsString, OsString)> {
     path.and_then(PyResult::ok).map(|path| ("PYTHONPATH".into(), path)).into_iter().collect()
 }
 
+/// What Python says of a file of the user's that it runs for it.
+fn of_file(path: &Path, run: impl FnOnce(Python<'_>) -> PyResult<String>) -> Result<String> {
+    let attached = Python::try_attach(|py| call(py, CHECKING, || run(py)));
+    let json = attached.unwrap_or_else(|| Err(Error::failed("Python is shutting down")));
+    json.map_err(|error| mistake(error).at(path.display()))
+}
+
 struct Python3;
 
 impl Host for Python3 {
@@ -52,14 +59,18 @@ impl Host for Python3 {
     }
 
     fn flow_of_python(&self, path: &Path, is_kept: bool) -> Result<Document> {
-        let attached = Python::try_attach(|py| {
-            call(py, CHECKING, || {
-                let run = py.import("euphrates.flow")?.getattr("document_of_file")?;
-                run.call1((path, is_kept))?.extract::<String>()
-            })
+        let json = of_file(path, |py| {
+            let run = py.import("euphrates.flow")?.getattr("document_of_file")?;
+            run.call1((path, is_kept))?.extract()
         });
-        let json = attached.unwrap_or_else(|| Err(Error::failed("Python is shutting down")));
-        Document::from_json(&json.map_err(|error| mistake(error).at(path.display()))?)
+        Document::from_json(&json?)
+    }
+
+    fn script(&self, path: &Path) -> Result<String> {
+        of_file(path, |py| {
+            let run = py.import("euphrates._own")?.getattr("script_of_file")?;
+            run.call1((path,))?.extract()
+        })
     }
 
     fn program(&self) -> Vec<OsString> {

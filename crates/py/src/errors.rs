@@ -24,7 +24,8 @@ pub fn raised(py: Python<'_>, error: &Error, cause: Option<PyErr>) -> PyErr {
     let kind = KINDS.iter().find(|(kind, _)| *kind == error.kind()).map_or("failed", |pair| pair.1);
     let places: Vec<&str> = error.places().collect();
     let made = py.import("euphrates.errors").and_then(|errors| {
-        errors.call_method1("made", (kind, error.message(), places, error.advice()))
+        let row = error.row().map(ToString::to_string);
+        errors.call_method1("made", (kind, error.message(), places, error.advice(), row))
     });
     match made {
         Ok(exception) => {

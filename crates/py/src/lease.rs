@@ -5,12 +5,14 @@
 //! at a time.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
-use euphrates_flow::{Cancel, Error, Ports, Result};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Cancel, Error, Ports, Result, Row};
 
 /// Ports on loan. Everything here may wait and is to be called detached.
 pub struct Lease {
@@ -20,6 +22,17 @@ pub struct Lease {
     home: ThreadId,
     /// No other loan of this process has it.
     number: u64,
+    taken: Mutex<BTreeMap<usize, Taken>>,
+}
+
+/// What user code has taken of an input, for when it raises.
+struct Taken {
+    batches: usize,
+    /// Before the last batch.
+    rows: usize,
+    last: RecordBatch,
+    /// When it was, among what was taken of all inputs.
+    turn: usize,
 }
 
 struct Lent(NonNull<Ports>);
@@ -40,7 +53,8 @@ impl Lease {
         let lent = Mutex::new(Some(Lent(NonNull::from(ports))));
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let number = NUMBERS.fetch_add(1, Relaxed);
-        let lease = Arc::new(Lease { ports: lent, cancel, home: thread::current().id(), number });
+        let (home, taken) = (thread::current().id(), Mutex::default());
+        let lease = Arc::new(Lease { ports: lent, cancel, home, number, taken });
         let _ends = Ends(&lease);
         act(&lease)
     }
@@ -54,6 +68,35 @@ impl Lease {
             None => Err(Error::usage("the ports were used after `run` had returned")
                 .remedy("use ports only inside `run`, and join threads that do")),
         }
+    }
+
+    /// User code has taken a batch of an input.
+    pub fn took(&self, input: usize, batch: &RecordBatch) {
+        let mut taken = self.taken();
+        let turn = taken.values().map(|one| one.batches).sum();
+        let before =
+            taken.get(&input).map_or((0, 0), |one| (one.batches, one.rows + one.last.num_rows()));
+        let (batches, rows) = (before.0 + 1, before.1);
+        taken.insert(input, Taken { batches, rows, last: batch.clone(), turn });
+    }
+
+    /// The first row of what user code took last: it was at work on that, or on what it has kept.
+    pub fn last_row(&self, inputs: &[String]) -> Option<Row> {
+        let taken = self.taken();
+        let filled = taken.iter().filter(|(_, one)| one.last.num_rows() > 0);
+        let (input, Taken { batches, rows, last, .. }) = filled.max_by_key(|(_, one)| one.turn)?;
+        let to = rows + last.num_rows() - 1;
+        let name = inputs.get(*input).map_or("", String::as_str);
+        let about = format!(
+            "the first of the batch it took last (batch {} of input `{name}`, rows {rows} to \
+             {to}); it cannot be told which",
+            batches - 1
+        );
+        Some(Row::of(last, 0, about))
+    }
+
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<usize, Taken>> {
+        self.taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// The switch that stops its flow.

@@ -65,6 +65,11 @@ impl PyPorts {
         position(&self.about.outputs, "output", port).or_raise(py)
     }
 
+    fn taken(&self, input: usize, batch: RecordBatch) -> Batch {
+        self.lease.took(input, &batch);
+        Batch { batch }
+    }
+
     fn give(&self, py: Python<'_>, data: &Bound<'_, PyAny>, output: usize) -> PyResult<()> {
         let given = import(data)?.ok_or_else(|| not_arrow("put was given", data)).or_raise(py)?;
         let promised = &self.about.output_schemas[output];
@@ -85,7 +90,7 @@ impl PyPorts {
     fn get(&self, py: Python<'_>, input: Option<Bound<'_, PyAny>>) -> PyResult<Option<Batch>> {
         let input = self.input(py, input.as_ref())?;
         let batch = self.with(py, |ports| ports.get(input))?;
-        Ok(batch.map(|batch| Batch { batch }))
+        Ok(batch.map(|batch| self.taken(input, batch)))
     }
 
     /// All records of the next partition of an input behind a `partition`, in one batch; `None`
@@ -98,7 +103,7 @@ impl PyPorts {
     ) -> PyResult<Option<Batch>> {
         let input = self.input(py, input.as_ref())?;
         let whole = self.with(py, |ports| ports.get_partition(input))?;
-        Ok(whole.map(|batch| Batch { batch }))
+        Ok(whole.map(|batch| self.taken(input, batch)))
     }
 
     /// Like `get`, but does not wait: `EMPTY` if nothing is there now.
@@ -111,7 +116,7 @@ impl PyPorts {
         let input = self.input(py, input.as_ref())?;
         match self.with(py, |ports| ports.try_get(input))? {
             Taken::Batch(parcel) => {
-                Ok(Some(Bound::new(py, Batch { batch: parcel.batch })?.into_any()))
+                Ok(Some(Bound::new(py, self.taken(input, parcel.batch))?.into_any()))
             }
             Taken::End => Ok(None),
             _ => py.import("euphrates._module")?.getattr("EMPTY").map(Some),
@@ -384,7 +389,9 @@ impl Pulled {
         }
         self.mine = true;
         let input = self.input;
-        without_gil(|| self.lease.with(|ports| ports.get(input)))
+        let batch = without_gil(|| self.lease.with(|ports| ports.get(input)))?;
+        batch.iter().for_each(|batch| self.lease.took(input, batch));
+        Ok(batch)
     }
 }
 

@@ -64,7 +64,8 @@ pub fn session(studio: &Arc<Studio>, _: &Call) -> Result<Value> {
 
 /// `GET /api/modules`
 pub fn modules(studio: &Arc<Studio>, _: &Call) -> Result<Value> {
-    Ok(studio.setting.registry.iter().map(ModuleSpec::to_json).collect())
+    let known = studio.setting.registry.iter().map(ModuleSpec::to_json);
+    Ok(known.chain(studio.own.list()).collect())
 }
 
 #[derive(Deserialize)]

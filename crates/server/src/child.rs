@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use euphrates_engine::{Options, Report, Running, start};
-use euphrates_flow::tap::Tap;
+use euphrates_flow::row::last_texts;
+use euphrates_flow::tap::ROWS_MAX;
 use euphrates_flow::{Document, Error, Kind, Perturbation, Registry, Result};
 use rustix::process::{
     Resource, Rlimit, Signal, getppid, set_parent_process_death_signal, setrlimit,
@@ -104,6 +104,9 @@ fn told(error: &Error) -> Value {
             told[name] = json!(value);
         }
     }
+    if let Some(row) = error.row() {
+        told["row"] = json!(row);
+    }
     told
 }
 
@@ -168,8 +171,9 @@ struct Driven {
     perturbed: perturbed::List,
     /// Bytes of wishes that have been read.
     read: u64,
-    /// Queues of which rows are kept, by their positions in the document, and who asked when.
-    open: BTreeMap<usize, (Arc<Tap>, Instant)>,
+    /// Queues of which rows are kept, by their positions in the document: those in the checked
+    /// flow, and when somebody asked last.
+    open: BTreeMap<usize, (usize, Instant)>,
 }
 
 impl Driven {
@@ -240,23 +244,22 @@ impl Driven {
     fn rows(&mut self, queue: usize) -> Result<Value> {
         let flow = self.running.flow();
         let edge = edge_of(&self.document, (&flow.nodes, &flow.edges), queue);
-        let tap = edge.and_then(|edge| Some((edge, self.running.tap(edge)?.clone())));
-        let (edge, tap) = tap.ok_or_else(|| {
+        let edge = edge.ok_or_else(|| {
             Error::usage(format!("the flow has no queue {queue}")).remedy("they count from 0")
         })?;
-        if !self.open.contains_key(&queue) {
-            tap.open(true);
-        }
-        self.open.insert(queue, (tap.clone(), Instant::now()));
-        sample(&flow.edges[edge].schema, &tap.rows())
+        self.open.insert(queue, (edge, Instant::now()));
+        // Again each time: when a worker is lost, others take its place.
+        self.running.keep_rows(edge, true);
+        Ok(sample(&flow.edges[edge].schema, &self.running.rows(edge)?))
     }
 
     /// Rows are kept for those who look.
     fn close_unasked(&mut self, now: Instant) {
-        self.open.retain(|_, (tap, asked)| {
+        let running = &self.running;
+        self.open.retain(|_, (edge, asked)| {
             let is_wanted = now.saturating_duration_since(*asked) < ROWS_KEPT;
             if !is_wanted {
-                tap.open(false);
+                running.keep_rows(*edge, false);
             }
             is_wanted
         });
@@ -286,7 +289,7 @@ impl Driven {
         let report = self.running.finish()?;
         let mut collected = json!({});
         for (id, rows) in &report.collected {
-            collected[id] = sample(&rows.schema, &rows.batches)?;
+            collected[id] = sample(&rows.schema, &last_texts(&rows.batches, ROWS_MAX)?);
         }
         Ok((Some(report), collected))
     }

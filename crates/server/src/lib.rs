@@ -10,6 +10,7 @@ mod drawn;
 mod events;
 mod files;
 mod gate;
+mod own;
 mod page;
 mod perturbed;
 pub mod record;
@@ -18,6 +19,7 @@ mod root;
 mod routes;
 mod running;
 mod schema;
+mod script;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -67,6 +69,7 @@ struct Studio {
     events: events::Events,
     watched: files::Watched,
     trust: trust::Trust,
+    own: own::Own,
     saving: Mutex<()>,
 }
 
@@ -79,6 +82,7 @@ impl Studio {
             events: events::Events::default(),
             watched: files::Watched::default(),
             trust: trust::Trust::at(&setting.home),
+            own: own::Own::default(),
             saving: Mutex::default(),
             root,
             setting,

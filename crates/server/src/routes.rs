@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::gate::Verdict;
 use crate::refusal::{Refusal, Result};
-use crate::{Studio, checking, events, files, page, running};
+use crate::{Studio, checking, events, files, page, running, script};
 
 /// Bytes of a request's body.
 const BODY_BYTES_MAX: usize = 4 << 20;
@@ -61,7 +61,7 @@ pub fn routes() -> Vec<Route> {
         route(get.clone(), "/api/draft", Look(files::read_draft)),
         route(put, "/api/draft", Change(files::write_draft)),
         route(delete.clone(), "/api/draft", Change(files::drop_draft)),
-        route(post.clone(), "/api/script", Change(running::script)),
+        route(post.clone(), "/api/script", Change(script::run)),
         route(get.clone(), "/api/modules", Look(checking::modules)),
         route(post.clone(), "/api/check", Look(checking::check)),
         route(get.clone(), "/api/runs", Look(running::list)),

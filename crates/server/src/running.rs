@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -21,7 +20,6 @@ use serde_json::{Value, json};
 use crate::child::rows_of;
 use crate::record::{DOCUMENT, END, HISTORY, LOG, ORDER, PROGRESS, Record, Wish};
 use crate::refusal::{Refusal, Result};
-use crate::root::check_name;
 use crate::routes::Call;
 use crate::{Setting, Studio, lock};
 
@@ -29,15 +27,11 @@ use crate::{Setting, Studio, lock};
 const RUNNING_MAX: usize = 8;
 const RECORDS_MAX: usize = 200;
 
-/// How long a run may take to answer a wish, a script to say what its flow is, and a run that is to
-/// stop to have done so.
+/// How long a run may take to answer a wish, and one that is to stop to have done so.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
-const SCRIPT_WAIT: Duration = Duration::from_secs(120);
 const STOP_WAIT: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(10);
-
-/// Bytes of what a script says.
-const SCRIPT_BYTES_MAX: u64 = 8 << 20;
+/// How often a process is looked at.
+pub const LOOK: Duration = Duration::from_millis(10);
 
 /// The runs of one project.
 pub struct Runs {
@@ -126,7 +120,8 @@ impl Runs {
         })
     }
 
-    fn spawn(&self, command: Command) -> Result<Child> {
+    /// Starts a process that lives at most as long as the server if it is bound to that.
+    pub fn spawn(&self, command: Command) -> Result<Child> {
         let (tell, told) = channel();
         let gone = || Refusal::from(Error::failed("the thread that starts processes is gone"));
         self.starter.send((command, tell)).map_err(|_| gone())?;
@@ -195,7 +190,7 @@ impl Runs {
 }
 
 /// Ends a process and what it has started. It may have ended by itself meanwhile.
-fn kill_group(child: &Child) {
+pub fn kill_group(child: &Child) {
     if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
         let _ = kill_process_group(group, Signal::KILL);
     }
@@ -207,7 +202,7 @@ fn is_id(name: &str) -> bool {
 }
 
 /// A command of this program, which ends neither with a terminal nor by its signals.
-fn command(setting: &Setting, root: &Path, words: &[&str]) -> Command {
+pub fn command(setting: &Setting, root: &Path, words: &[&str]) -> Command {
     let mut program = setting.program.iter();
     let mut command =
         Command::new(program.next().map_or("euphrates".as_ref(), |name| name.as_os_str()));
@@ -403,67 +398,5 @@ pub fn rows(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
     }
     record.read(&rows_of(queue)).ok_or_else(|| {
         Refusal::missing("no rows of this queue were kept").remedy("look at them while it runs")
-    })
-}
-
-#[derive(Deserialize)]
-struct Script {
-    path: String,
-    #[serde(default)]
-    run: bool,
-}
-
-/// `POST /api/script`
-pub fn script(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
-    let Script { path, run } = call.body()?;
-    check_name(&path)?;
-    if !path.ends_with(".py") {
-        return Err(Refusal::usage(format!("{path} is no script")).remedy("scripts end in .py"));
-    }
-    // It is beneath the folder, and there.
-    studio.root.read(&path)?;
-    if !run {
-        return Ok(json!({"needs_trust": true}));
-    }
-    studio.trust.give(&studio.root.path)?;
-    // A name that begins like an option is none.
-    let name = format!("./{path}");
-    let mut command = command(&studio.setting, &studio.root.path, &["show", &name, "--as", "json"]);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = studio.runs.spawn(command)?;
-    let (out, wrong) = (read_all(child.stdout.take()), read_all(child.stderr.take()));
-    let deadline = Instant::now() + SCRIPT_WAIT;
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK),
-            _ => {
-                kill_group(&child);
-                let _ = child.wait();
-                return Err(Error::resource(format!("{path} takes too long")).into());
-            }
-        }
-    };
-    let [out, wrong] = [out, wrong].map(|reader| reader.join().unwrap_or_default());
-    if !status.success() {
-        let refusal = Refusal::usage(format!("{path} could not be run"));
-        return Err(Refusal { message: wrong.trim_end().to_string(), ..refusal });
-    }
-    // Whatever the script printed comes before.
-    let begin = if out.starts_with('{') { Some(0) } else { out.find("\n{\n").map(|at| at + 1) };
-    let document = begin.and_then(|begin| serde_json::from_str::<Value>(&out[begin..]).ok());
-    let document = document.ok_or_else(|| Refusal::usage(format!("{path} builds no flow")))?;
-    Ok(json!({"document": document}))
-}
-
-fn read_all(from: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = vec![];
-        if let Some(mut from) = from {
-            // What could be read is what there is; the rest must not fill the pipe.
-            let _ = from.by_ref().take(SCRIPT_BYTES_MAX).read_to_end(&mut bytes);
-            let _ = std::io::copy(&mut from, &mut std::io::sink());
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
     })
 }

@@ -10,6 +10,9 @@
 //! whose signs of life have been irregular, unless the lane is told to bear more, as those for
 //! batches are: on a slow link that many fill, signs of life wait, and are lost, with all else.
 
+mod outbox;
+mod signs;
+
 use std::any::Any;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -21,8 +24,8 @@ use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
-use euphrates_policy::suspicion::Suspicion;
 
+use self::signs::Signs;
 use crate::connection::{Closer, Connection};
 use crate::frame::{Caps, HEADER_BYTES, Header, Kind};
 use crate::greeting::Greeting;
@@ -116,6 +119,14 @@ impl Lane {
         self.0.0.received_bytes.load(Relaxed)
     }
 
+    /// From now on it sends at most so many bytes a second, or as many as it can.
+    pub fn hold(&self, bytes_per_second: Option<u64>) {
+        let mut outbox = self.0.0.lock();
+        if outbox.hold.set(bytes_per_second) {
+            self.0.0.wake(outbox);
+        }
+    }
+
     /// Says Bye when the outbox is empty, and ends when the other end has read all of it. What the
     /// other end says until then still comes.
     pub fn close(&self) {
@@ -151,6 +162,7 @@ struct Shared {
 #[derive(Debug)]
 struct Outbox {
     frames: VecDeque<Outgoing>,
+    hold: outbox::Hold,
     /// Whoever has taken it writes.
     out: Option<Out>,
     /// When something was sent last.
@@ -194,6 +206,7 @@ impl Shared {
     fn new(peer: Greeting, closer: Closer, out: Out) -> Shared {
         let outbox = Outbox {
             frames: VecDeque::new(),
+            hold: outbox::Hold::default(),
             out: Some(out),
             last: Instant::now(),
             idle: false,
@@ -231,9 +244,10 @@ impl Shared {
             return;
         }
         self.waiting_bytes.fetch_add(frame.bytes(), Relaxed);
-        let free = outbox.frames.is_empty();
+        let free = outbox.is_free();
         match outbox.out.take_if(|out| free && out.rest.is_none()) {
             Some(mut out) => {
+                outbox.hold.go(frame.bytes());
                 drop(outbox);
                 out.sender.stream_mut().hurry(true);
                 let done = self.write_frames(&mut out, vec![frame]);
@@ -329,6 +343,8 @@ impl Shared {
             outbox.idle = true;
             // Whoever writes meanwhile gives a sign of life, too.
             let wait = if left.is_zero() { BEAT } else { left };
+            let held = outbox.held();
+            let wait = if held.is_zero() { wait } else { wait.min(held) };
             let waited = self.changed.wait_timeout(outbox, wait);
             outbox = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
             outbox.idle = false;
@@ -464,51 +480,6 @@ impl Shared {
                 Kind::Letter | Kind::Batch | Kind::Control | Kind::Launch => on_frame(frame),
             }
         }
-    }
-}
-
-/// What comes, as signs of life.
-struct Signs {
-    began: Instant,
-    suspicion: Suspicion,
-    patience: Duration,
-}
-
-impl Signs {
-    fn new(patience: Duration) -> Signs {
-        let suspicion = Suspicion::new(patience, PATIENCE, Duration::ZERO);
-        Signs { began: Instant::now(), suspicion, patience }
-    }
-
-    /// How long the other end may say nothing from now on, if that has changed.
-    fn on_frame(&mut self) -> Option<Duration> {
-        self.suspicion.on_sign(self.began.elapsed());
-        let patience = self.suspicion.patience();
-        (std::mem::replace(&mut self.patience, patience) != patience).then_some(patience)
-    }
-}
-
-impl Outbox {
-    /// What the writing thread does with this, if it is not to wait.
-    fn next(&mut self, out: &Out, beat: bool) -> Option<Next> {
-        match self.phase {
-            _ if out.rest.is_some() => Some(Next::Rest),
-            _ if !self.frames.is_empty() => Some(Next::Frames(self.take())),
-            Phase::Closing => Some(Next::Bye),
-            _ => beat.then_some(Next::Beat),
-        }
-    }
-
-    /// The first frames: many if they are small.
-    fn take(&mut self) -> Vec<Outgoing> {
-        let mut bytes = 0;
-        let fits = |frame: &&Outgoing| {
-            let first = bytes == 0;
-            bytes += frame.bytes();
-            first || bytes <= AT_ONCE_BYTES
-        };
-        let count = self.frames.iter().take_while(fits).count();
-        self.frames.drain(..count).collect()
     }
 }
 

@@ -236,3 +236,33 @@ fn an_address_in_use_is_named_and_one_left_behind_is_taken() {
     let long = Address::Unix(folder.path().join("x".repeat(200)));
     assert!(bind(&long).unwrap_err().to_string().contains("too long for a socket"));
 }
+
+#[test]
+fn a_lane_that_is_held_sends_in_its_time_and_all_of_it_when_it_is_let_go() {
+    for carrier in CARRIERS {
+        let answerer = answerer(carrier);
+        let (calling, called) = answerer.pair();
+        let (one, other) = (listen(calling), listen(called));
+        // Far less than a frame in the life of this test.
+        one.lane.hold(Some(1));
+        for number in 0..3 {
+            one.say(number, &[0; 1000]);
+        }
+        assert_eq!(other.frame().header.queue, 0);
+        assert!(one.lane.waiting_bytes() > 2000, "{carrier:?}");
+        other.say(9, b"the other way is free");
+        assert_eq!(one.frame().header.queue, 9);
+        one.lane.hold(None);
+        assert_eq!([other.frame(), other.frame()].map(|frame| frame.header.queue), [1, 2]);
+        one.lane.hold(Some(1));
+        for number in 3..6 {
+            one.say(number, &[0; 1000]);
+        }
+        // Who hangs up does not keep what was to be sent.
+        one.lane.close();
+        let rest = [other.frame(), other.frame(), other.frame()];
+        assert_eq!(rest.map(|frame| frame.header.queue), [3, 4, 5]);
+        one.end().unwrap();
+        other.end().unwrap();
+    }
+}

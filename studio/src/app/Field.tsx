@@ -2,10 +2,11 @@
 // to. A value that no control can hold is written as JSON.
 
 import { useId, useState } from "react";
-import { bind, setOption, unbind } from "../document/config";
+import { bind, type Slot, setOption, unbind, valueAt } from "../document/config";
 import { type Module, variableName } from "../document/flow";
 import { isList, type Json, printOnOneLine, readJson } from "../document/json";
 import { Numeral, numberOf, numeralText } from "../document/numeral";
+import type { OwnSpec } from "../document/own";
 import { alternatives, typesOf, whyNotValue } from "../document/schema";
 import type { Schema } from "../document/specs";
 import { edit, settle, useStudio } from "./studio";
@@ -17,21 +18,24 @@ interface OptionProps {
   readonly name: string;
   readonly schema: Schema;
   readonly isRequired: boolean;
+  /** Whose argument it is; without, it is an option of the module's. */
+  readonly own?: OwnSpec;
 }
 
-export function Option({ module, name, schema, isRequired }: OptionProps) {
+export function Option({ module, name, schema, isRequired, own }: OptionProps) {
   const id = useId();
-  const value = module.config.get(name);
+  const slot: Slot = own === undefined ? name : { spec: own, argument: name };
+  const value = valueAt(module, slot);
   const variable = variableName(value);
   const [isBinding, setBinding] = useState(false);
-  const own = value === undefined ? undefined : whyNotValue(value, schema);
+  const refused = value === undefined ? undefined : whyNotValue(value, schema);
   const found = useStudio(({ problems }) => {
     return problems.find((one) => one.module === module.id && one.option === name)?.message;
   });
-  const wrong = own ?? (isTold(found) ? found : undefined);
+  const wrong = refused ?? (isTold(found) ? found : undefined);
   const set = (value: Json | undefined) => {
     const key = `option ${module.id} ${name}`;
-    edit(`set ${name}`, (flow) => setOption(flow, module.id, name, value), key);
+    edit(`set ${name}`, (flow) => setOption(flow, module.id, slot, value), key);
   };
   return (
     <div className="field">
@@ -47,14 +51,14 @@ export function Option({ module, name, schema, isRequired }: OptionProps) {
           title={variable === undefined ? "Take it from a variable" : "Say it here"}
           onClick={() => {
             if (variable === undefined) setBinding(!isBinding);
-            else edit(`unbind ${name}`, (flow) => unbind(flow, module.id, name));
+            else edit(`unbind ${name}`, (flow) => unbind(flow, module.id, slot));
           }}
         >
           {variable === undefined ? "$" : `$${variable} ×`}
         </button>
       </div>
       {isBinding && variable === undefined && (
-        <Binding module={module.id} name={name} onDone={() => setBinding(false)} />
+        <Binding module={module.id} name={name} slot={slot} onDone={() => setBinding(false)} />
       )}
       {variable === undefined && (
         <Control id={id} value={value} schema={schema} isRequired={isRequired} set={set} />
@@ -114,11 +118,12 @@ function isTold(message: string | undefined): boolean {
 interface BindingProps {
   readonly module: string;
   readonly name: string;
+  readonly slot: Slot;
   readonly onDone: () => void;
 }
 
 /** Asks for a variable: one that is there, or a new one. */
-function Binding({ module, name, onDone }: BindingProps) {
+function Binding({ module, name, slot, onDone }: BindingProps) {
   const variables = useStudio(({ history }) => history.now.variables);
   const [variable, setVariable] = useState(name);
   const known = useId();
@@ -127,7 +132,7 @@ function Binding({ module, name, onDone }: BindingProps) {
       className="row"
       onSubmit={(event) => {
         event.preventDefault();
-        if (edit(`bind ${name}`, (flow) => bind(flow, module, name, variable))) onDone();
+        if (edit(`bind ${name}`, (flow) => bind(flow, module, slot, variable))) onDone();
       }}
     >
       <input

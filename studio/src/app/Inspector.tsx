@@ -19,6 +19,7 @@ import {
   type Queue,
   type QueueKind,
 } from "../document/flow";
+import { isTold, type OwnSpec, ownOf, plainOptions, specFor } from "../document/own";
 import { told } from "../document/problem";
 import { bytesOf, sizeText } from "../document/size";
 import { optionsOf, requiredOf, type Spec } from "../document/specs";
@@ -72,39 +73,57 @@ function FlowForm({ flow, count }: { readonly flow: Flow; readonly count: number
 function ModuleForm({ module }: { readonly module: Module }) {
   const { specs, history } = useStudio();
   const spec = specs.get(module.module);
+  const own = ownOf(specs, module);
+  const shown = own ?? spec;
   const options = optionsOf(spec);
   const required = spec === undefined ? [] : requiredOf(spec);
   const others = [...module.config].filter(([name]) => !options.has(name));
   return (
     <>
-      <h2>{module.module}</h2>
+      <h2>{own?.own.title ?? module.module}</h2>
       <p>
         <Words
-          text={spec?.summary ?? "This version does not know the module; it is kept as it is."}
+          text={shown?.summary ?? "This version does not know the module; it is kept as it is."}
         />
       </p>
       <Name module={module} />
-      {[...options].map(([name, schema]) => (
+      {own !== undefined && isTold(own) && <Arguments module={module} own={own} />}
+      {plainOptions(own, options.keys()).map((name) => (
         <Option
           key={name}
           module={module}
           name={name}
-          schema={schema}
+          schema={options.get(name) ?? {}}
           isRequired={required.includes(name)}
         />
       ))}
       {others.map(([name]) => (
         <Option key={name} module={module} name={name} schema={{}} isRequired={false} />
       ))}
-      <Instances module={module} isParallel={isParallel(spec)} />
+      <Instances module={module} isParallel={isParallel(shown)} />
       <Attach flow={history.now} module={module} />
-      {spec !== undefined && spec.detail !== "" && (
+      {shown !== undefined && shown.detail !== "" && (
         <p className="quiet detail">
-          <Words text={spec.detail} />
+          <Words text={shown.detail} />
         </p>
       )}
     </>
   );
+}
+
+/** What is given to a module of the user's own. */
+function Arguments({ module, own }: { readonly module: Module; readonly own: OwnSpec }) {
+  const required = requiredOf(own);
+  return [...optionsOf(own)].map(([name, schema]) => (
+    <Option
+      key={`${name} of ${own.name}`}
+      module={module}
+      name={name}
+      schema={schema}
+      isRequired={required.includes(name)}
+      own={own}
+    />
+  ));
 }
 
 function isParallel(spec: Spec | undefined): boolean {
@@ -188,10 +207,11 @@ function Attach({ flow, module }: { readonly flow: Flow; readonly module: Module
   const specs = useStudio(({ specs }) => specs);
   // What can be attached is worked out when it is asked for.
   const [isOpen, setOpen] = useState(false);
-  if (specs.get(module.module)?.outputs.length === 0) return null;
+  if (specFor(specs, module)?.outputs.length === 0) return null;
   const listed = isOpen ? flow.modules.slice(0, TARGETS_MAX) : [];
-  const targets = listed.map(({ id, module: name }) => {
-    const inputs = specs.get(name)?.inputs;
+  const targets = listed.map((target) => {
+    const { id } = target;
+    const inputs = specFor(specs, target)?.inputs;
     const ports = typeof inputs === "object" && inputs.length > 1 ? inputs : [undefined];
     return ports.map((port) => {
       const ends = [

@@ -1,7 +1,7 @@
 // What a run wrote, and how it failed: what was raised, where, and the first row it was raised by.
 // All of it is text, whatever it looks like.
 
-import type { Failure } from "./backend/border";
+import type { Failure, FaultyRow } from "./backend/border";
 import { useLive } from "./live";
 import { seek } from "./studio";
 
@@ -15,6 +15,26 @@ export function Log() {
         <p className="quiet">It has written nothing.</p>
       )}
       {run.log.length > 0 && <pre className="log">{run.log.join("\n")}</pre>}
+    </>
+  );
+}
+
+function Faulty({ row }: { readonly row: FaultyRow }) {
+  return (
+    <>
+      <h3>The row</h3>
+      <p className="quiet">{row.about}</p>
+      <table>
+        <tbody>
+          {row.values.map(({ column, text }, at) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: two columns may have one name
+            <tr key={at}>
+              <th scope="row">{column}</th>
+              <td>{text ?? <i className="quiet">null</i>}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
     </>
   );
 }
@@ -33,12 +53,7 @@ function Failed({ failure }: { readonly failure: Failure }) {
         {message}
         {remedy !== undefined && <span className="quiet"> {remedy}</span>}
       </p>
-      {row !== undefined && row !== null && (
-        <>
-          <h3>The first row that could not be worked on</h3>
-          <pre>{typeof row === "string" ? row : JSON.stringify(row, undefined, 1)}</pre>
-        </>
-      )}
+      {row !== undefined && <Faulty row={row} />}
       {traceback !== undefined && traceback !== null && (
         <>
           <h3>Traceback</h3>

@@ -16,6 +16,8 @@ import type { Part } from "./view";
 
 export interface CardData extends Record<string, unknown> {
   readonly module: Module;
+  /** What it is called: the module, or what of the user's own it runs. */
+  readonly title: string;
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   /** What is wrong with it, in words. */
@@ -30,7 +32,7 @@ type Props = NodeProps<CardNode>;
 const OPTIONS_MAX = 2;
 
 function Card({ data, selected, positionAbsoluteX: left, positionAbsoluteY: top }: Props) {
-  const { module, inputs, outputs, problem } = data;
+  const { module, title, inputs, outputs, problem } = data;
   const { count, per_worker, workers } = module;
   const instances = count ?? per_worker;
   // While it runs, what it does stands where its options stood: the card keeps its size.
@@ -39,7 +41,7 @@ function Card({ data, selected, positionAbsoluteX: left, positionAbsoluteY: top 
   return (
     <div className="card" data-selected={selected} data-wrong={problem !== undefined}>
       <div className="card-head">
-        <span className="card-name">{module.module}</span>
+        <span className="card-name">{title}</span>
         {instances !== undefined && (
           <span className="badge" title="instances">
             ×{instances}

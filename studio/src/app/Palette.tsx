@@ -2,6 +2,7 @@
 // click, or Enter.
 
 import { useState } from "react";
+import { isOwn } from "../document/own";
 import type { Spec } from "../document/specs";
 import { add } from "./actions";
 import { MODULE_TYPE } from "./Canvas";
@@ -55,7 +56,7 @@ function Entry({ spec, isFirst }: { readonly spec: Spec; readonly isFirst: boole
       className="entry"
       draggable
       data-first={isFirst}
-      title={`${spec.summary}\nDrag it, double-click, or press Enter.`}
+      title={`${placeOf(spec)}${spec.summary}\nDrag it, double-click, or press Enter.`}
       onDragStart={(event) => {
         event.dataTransfer.setData(MODULE_TYPE, spec.name);
         event.dataTransfer.effectAllowed = "copy";
@@ -67,7 +68,7 @@ function Entry({ spec, isFirst }: { readonly spec: Spec; readonly isFirst: boole
         add(spec.name);
       }}
     >
-      <span className="entry-name">{spec.name}</span>
+      <span className="entry-name">{titleOf(spec)}</span>
       <span className="entry-summary">
         <Words text={spec.summary} />
       </span>
@@ -75,20 +76,35 @@ function Entry({ spec, isFirst }: { readonly spec: Spec; readonly isFirst: boole
   );
 }
 
-/** By their ports, so that a new module finds its group by itself. */
+/** Whose they are, and by their ports, so that a new module finds its group by itself. */
 const GROUPS: readonly { readonly title: string; readonly has: (spec: Spec) => boolean }[] = [
-  { title: "Sources", has: ({ inputs }) => inputs.length === 0 },
-  { title: "Work", has: ({ inputs, outputs }) => inputs.length > 0 && outputs.length > 0 },
-  { title: "Ends", has: ({ inputs, outputs }) => inputs.length > 0 && outputs.length === 0 },
+  { title: "Yours", has: isOwn },
+  { title: "Sources", has: (spec) => !isOwn(spec) && spec.inputs.length === 0 },
+  { title: "Work", has: (spec) => !isOwn(spec) && spec.inputs.length > 0 && !isEnd(spec) },
+  { title: "Ends", has: (spec) => !isOwn(spec) && spec.inputs.length > 0 && isEnd(spec) },
 ];
+
+function isEnd({ outputs }: Spec): boolean {
+  return outputs.length === 0;
+}
+
+function placeOf({ own }: Spec): string {
+  return own === undefined ? "" : `${own.file}\n`;
+}
+
+/** What people call it. */
+function titleOf(spec: Spec): string {
+  return spec.own?.title ?? spec.name;
+}
 
 /** What Enter takes: whose name is meant, rather than who is told of in a text. */
 function bestOf(found: readonly Spec[], wanted: string): Spec | undefined {
   const word = wanted.trim().toLowerCase();
+  const called = (spec: Spec) => titleOf(spec).toLowerCase();
   return (
-    found.find(({ name }) => name === word) ??
-    found.find(({ name }) => name.startsWith(word)) ??
-    found.find(({ name }) => name.includes(word)) ??
+    found.find((spec) => called(spec) === word) ??
+    found.find((spec) => called(spec).startsWith(word)) ??
+    found.find((spec) => called(spec).includes(word)) ??
     found[0]
   );
 }

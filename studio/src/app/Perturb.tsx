@@ -159,7 +159,11 @@ function knownOf(kind: Kind, progress: Progress | undefined): readonly string[] 
   const instances = modules.flatMap(({ instances }) => instances);
   if (kind === "module") return modules.map(({ id }) => id);
   if (kind === "instance") return instances.map(({ name }) => name);
-  if (kind === "worker") return [...new Set(instances.map(({ worker }) => worker))].filter(Boolean);
+  const workers = [...new Set(instances.map(({ worker }) => worker))].filter(Boolean).sort();
+  if (kind === "worker") return workers;
+  if (kind === "link") {
+    return workers.flatMap((a) => workers.filter((b) => b !== a).map((b) => `${a}>${b}`));
+  }
   return [];
 }
 

@@ -1,7 +1,7 @@
 // Everything that can be done, once: buttons, keys and the help page are made of this list.
 
 import { whyNot } from "../document/check";
-import { attach, detach, place, queueBetween, removeModules, splice } from "../document/edits";
+import { attach, detach, placeNamed, queueBetween, removeModules, splice } from "../document/edits";
 import { newFlow } from "../document/flow";
 import { type Position, withPositions } from "../document/layout";
 import { copy, paste } from "../document/paste";
@@ -173,7 +173,7 @@ export function add(module: string, position?: Position): void {
   const at = position ?? beside(corner);
   let id = "";
   const isPlaced = edit(`place ${module}`, (flow) => {
-    const placed = place(flow, module, { position: at });
+    const placed = placeNamed(flow, specs, module, at);
     id = placed.id;
     if (before === undefined) return placed.flow;
     const ends = [
@@ -194,7 +194,7 @@ export function addInto(module: string, queue: number, dropped: Position): void 
   const isPlaced = edit(`place ${module} in a queue`, (flow) => {
     const { from = "", to = "" } = flow.queues[queue] ?? {};
     const room = withRoom(places, { from, to, dropped });
-    const placed = place(withPositions(flow, room.places), module, { position: room.at });
+    const placed = placeNamed(withPositions(flow, room.places), specs, module, room.at);
     id = placed.id;
     return splice(placed.flow, specs, queue, id);
   });

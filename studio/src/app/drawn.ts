@@ -3,6 +3,7 @@
 
 import { MarkerType } from "@xyflow/react";
 import type { Flow } from "../document/flow";
+import { ownOf, specFor } from "../document/own";
 import { attachedTo, endsOf, sideOf } from "../document/ports";
 import { told } from "../document/problem";
 import type { Specs } from "../document/specs";
@@ -36,11 +37,12 @@ export function cardsOf(shown: Shown, before: readonly CardNode[]): CardNode[] {
   return flow.modules.map((module) => {
     const ports = (direction: "inputs" | "outputs") => {
       const { names } = sideOf(specs, module, direction, ends[direction]);
-      const isMany = specs.get(module.module)?.[direction] === "many";
+      const isMany = specFor(specs, module)?.[direction] === "many";
       return isMany ? [...names, String(names.length)] : names;
     };
     const data = {
       module,
+      title: ownOf(specs, module)?.own.title ?? module.module,
       inputs: ports("inputs"),
       outputs: ports("outputs"),
       problem: wrong.get(module.id),
@@ -52,7 +54,7 @@ export function cardsOf(shown: Shown, before: readonly CardNode[]): CardNode[] {
       data,
       position,
       selected: modules.has(module.id),
-      ariaLabel: `${module.id}: ${specs.get(module.module)?.summary ?? module.module}`,
+      ariaLabel: `${module.id}: ${specFor(specs, module)?.summary ?? module.module}`,
     };
     return kept(known.get(card.id), card);
   });
@@ -63,6 +65,7 @@ function kept(old: CardNode | undefined, card: CardNode): CardNode {
   const { module, inputs, outputs, problem } = card.data;
   const isSameData =
     old.data.module === module &&
+    old.data.title === card.data.title &&
     old.data.problem === problem &&
     old.data.inputs.join() === inputs.join() &&
     old.data.outputs.join() === outputs.join();

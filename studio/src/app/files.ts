@@ -131,6 +131,8 @@ export async function runScript(path: string): Promise<void> {
     const flow = await backend.script(path, true);
     await remodule();
     if (flow === undefined) refuse({ message: `${path} may not be run`, remedy: "trust it first" });
+    else if (flow === null)
+      notify({ text: `${path} builds no flow; its modules are under Yours.` });
     else takeFlow(path, flow);
   });
 }

@@ -3,6 +3,8 @@
 // queue, where Rust stops at the first.
 
 import { type Flow, type Module, moduleOf, type Queue, variableName, variablesIn } from "./flow";
+import type { JsonObject } from "./json";
+import { argumentsOf, isTold, ownOf } from "./own";
 import { attachedTo, type Direction, type Ends, endOf, endsAt, endsOf, sideOf } from "./ports";
 import { type Problem, unknown } from "./problem";
 import { whyNotValue } from "./schema";
@@ -31,8 +33,10 @@ export function check(flow: Flow, specs: Specs): Found[] {
     ...flow.modules.flatMap((module) => {
       const spec = specs.get(module.module);
       if (spec === undefined) return [{ ...noSuchModule(specs, module.module), module: module.id }];
+      const own = ownOf(specs, module);
       return [
-        ...options(flow, module, spec),
+        ...options(flow, module.id, spec, module.config),
+        ...(own && isTold(own) ? options(flow, module.id, own, argumentsOf(own, module)) : []),
         ...variables(flow, module),
         ...instances(module, spec),
       ];
@@ -129,14 +133,15 @@ function withoutEnds(flow: Flow, ids: ReadonlySet<string>, side: 0 | 1): Readonl
   return left;
 }
 
-function options(flow: Flow, module: Module, spec: Spec): Found[] {
+/** What is given to a module, or to what it runs of the user's. */
+function options(flow: Flow, module: string, spec: Spec, given: JsonObject): Found[] {
   const known = optionsOf(spec);
   const missing = requiredOf(spec)
-    .filter((name) => !module.config.has(name))
-    .map((option) => ({ message: `missing field \`${option}\``, module: module.id, option }));
-  const wrong = [...module.config].flatMap(([option, value]): Found[] => {
+    .filter((name) => !given.has(name))
+    .map((option) => ({ message: `missing field \`${option}\``, module, option }));
+  const wrong = [...given].flatMap(([option, value]): Found[] => {
     const schema = known.get(option);
-    const place = { module: module.id, option };
+    const place = { module, option };
     if (schema === undefined)
       return [{ ...unknown("option", option, [...known.keys()]), ...place }];
     // What a variable is, if nobody says: the program would begin with it.

@@ -3,6 +3,7 @@
 import { changeModule, without } from "./edits";
 import {
   type Flow,
+  type Module,
   moduleOf,
   NOTHING,
   type Variable,
@@ -10,35 +11,52 @@ import {
   variableReference,
   variablesIn,
 } from "./flow";
-import { isList, isObject, type Json } from "./json";
+import { isList, isObject, type Json, type JsonObject } from "./json";
 import { sorted } from "./open";
+import { argumentsOf, type OwnSpec, withArgument } from "./own";
 import { Refusal, unknown } from "./problem";
 
+/** What a form asks for: an option, or what is given to a module of the user's own. */
+export type Slot = string | { readonly spec: OwnSpec; readonly argument: string };
+
+export function valueAt(module: Module, slot: Slot): Json | undefined {
+  if (typeof slot === "string") return module.config.get(slot);
+  return argumentsOf(slot.spec, module).get(slot.argument);
+}
+
 /** Gives an option a value, or none. */
-export function setOption(flow: Flow, id: string, option: string, value: Json | undefined): Flow {
+export function setOption(flow: Flow, id: string, slot: Slot, value: Json | undefined): Flow {
   return changeModule(flow, id, (module) => {
-    const config = new Map(module.config);
-    if (value === undefined) config.delete(option);
-    else config.set(option, value);
+    const config = withValue(module, slot, value);
     return { ...module, config, unknown: without(module.unknown, ["config"]) };
   });
 }
 
+function withValue(module: Module, slot: Slot, value: Json | undefined): JsonObject {
+  if (typeof slot !== "string") return withArgument(slot.spec, module, slot.argument, value);
+  const config = new Map(module.config);
+  if (value === undefined) config.delete(slot);
+  else config.set(slot, value);
+  return config;
+}
+
 /** Has an option take the value of a variable; a new one gets what the option says as default. */
-export function bind(flow: Flow, id: string, option: string, name: string): Flow {
+export function bind(flow: Flow, id: string, slot: Slot, name: string): Flow {
   if (name === "") throw new Refusal({ message: "a variable needs a name" });
-  const value = moduleOf(flow, id)?.config.get(option);
+  const module = moduleOf(flow, id);
+  const value = module && valueAt(module, slot);
   const isNew = !flow.variables.has(name);
   const given = variableName(value) === undefined ? (value ?? undefined) : undefined;
   const declared = isNew ? setVariable(flow, name, { default: given }) : flow;
-  return setOption(declared, id, option, variableReference(name));
+  return setOption(declared, id, slot, variableReference(name));
 }
 
 /** Has an option say its value itself again: what the variable says, as far as it says one. */
-export function unbind(flow: Flow, id: string, option: string): Flow {
-  const name = variableName(moduleOf(flow, id)?.config.get(option));
+export function unbind(flow: Flow, id: string, slot: Slot): Flow {
+  const module = moduleOf(flow, id);
+  const name = variableName(module && valueAt(module, slot));
   if (name === undefined) return flow;
-  return setOption(flow, id, option, flow.variables.get(name)?.default);
+  return setOption(flow, id, slot, flow.variables.get(name)?.default);
 }
 
 /** Declares a variable, or changes one. */

@@ -15,6 +15,7 @@ import {
 } from "./flow";
 import type { Json, JsonObject } from "./json";
 import { type Position, withIds, withPositions } from "./layout";
+import { isOwn, ownConfig, specFor } from "./own";
 import { Refusal, unknown } from "./problem";
 import { noSuchModule, type Specs } from "./specs";
 
@@ -27,6 +28,18 @@ export function place(
   const id = nextId(idsOf(flow), module);
   const placed = { ...flow, modules: [...flow.modules, newModule(id, module, config)] };
   return { flow: position ? withPositions(placed, new Map([[id, position]])) : placed, id };
+}
+
+/** Places what the palette has under a name: a module, or one of the user's own. */
+export function placeNamed(
+  flow: Flow,
+  specs: Specs,
+  name: string,
+  position: Position,
+): { flow: Flow; id: string } {
+  const spec = specs.get(name);
+  if (spec === undefined || !isOwn(spec)) return place(flow, name, { position });
+  return place(flow, spec.own.module, { config: ownConfig(spec), position });
 }
 
 /** Removes modules, and the queues at them. */
@@ -99,7 +112,8 @@ export function queueBetween(
   to: { id: string; port: Port | undefined },
 ): Queue {
   const said = (id: string, port: Port | undefined, direction: "inputs" | "outputs") => {
-    const names = specs.get(moduleOf(flow, id)?.module ?? "")?.[direction];
+    const module = moduleOf(flow, id);
+    const names = module && specFor(specs, module)?.[direction];
     const only = typeof names === "object" && names.length === 1 ? names[0] : undefined;
     return port === only || names === "many" ? undefined : port;
   };
@@ -136,8 +150,8 @@ export function changeQueue(
 export function splice(flow: Flow, specs: Specs, number: number, id: string): Flow {
   const queue = queueOf(flow, number);
   const module = moduleOf(flow, id);
-  const spec = specs.get(module?.module ?? "");
   if (module === undefined) throw new Refusal(unknown("module", id, [...idsOf(flow)]));
+  const spec = specFor(specs, module);
   if (spec === undefined) throw new Refusal(noSuchModule(specs, module.module));
   for (const direction of ["inputs", "outputs"] as const) {
     if (spec[direction].length === 0) {

@@ -2,6 +2,7 @@
 // crates/flow/src/check.rs.
 
 import type { Flow, Module, Port, Queue } from "./flow";
+import { specFor } from "./own";
 import { type Problem, unknown } from "./problem";
 import type { PortNames, Specs } from "./specs";
 
@@ -57,7 +58,7 @@ export function endsAt(flow: Flow, direction: Direction, id: string): Ends {
 
 /** The ports on one side of a module. */
 export function sideOf(specs: Specs, module: Module, direction: Direction, ends: Ends): Side {
-  const names: PortNames = specs.get(module.module)?.[direction] ?? "configured";
+  const names: PortNames = specFor(specs, module)?.[direction] ?? "configured";
   const attached = ends.get(module.id) ?? [];
   if (names === "many") return { names: attached.map((_, i) => String(i)), isOpen: true };
   if (names !== "configured") return { names, isOpen: false };
@@ -73,7 +74,7 @@ export function attachedTo(
   direction: Direction,
   ends: Ends,
 ): Attached[] {
-  const isMany = specs.get(module.module)?.[direction] === "many";
+  const isMany = specFor(specs, module)?.[direction] === "many";
   const { names, isOpen } = sideOf(specs, module, direction, ends);
   let next = 0;
   const named = (port: Port | undefined): string | Problem => {

@@ -24,6 +24,19 @@ export interface Spec {
   readonly parallel: boolean;
   readonly wants_memory: boolean;
   readonly config: Schema;
+  /** What is the user's own: where it is, and which module runs it. */
+  readonly own?: Own;
+}
+
+/** A class or function of the user's, which a document names in an option of `module`. */
+export interface Own {
+  readonly title: string;
+  readonly file: string;
+  readonly module: string;
+  /** The option that says where it is; the spec's name is its value. */
+  readonly option: string;
+  /** The option with what is given to it, by name. */
+  readonly arguments: string;
 }
 
 /** The part of JSON schema that modules use: a closed one, so that any form can be drawn. */
@@ -66,6 +79,11 @@ export function requiredOf(spec: Spec): readonly string[] {
   return [...optionsOf(spec).keys()].filter((name) => required.includes(name));
 }
 
+/** What a document can call a module; what is the user's own stands in its configuration. */
+export function namesOf(specs: Specs): string[] {
+  return [...specs.values()].filter(({ own }) => own === undefined).map(({ name }) => name);
+}
+
 export function noSuchModule(specs: Specs, name: string): Problem {
-  return unknown("module", name, [...specs.keys()]);
+  return unknown("module", name, namesOf(specs));
 }

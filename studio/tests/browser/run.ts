@@ -65,7 +65,14 @@ export class Run {
         message: "ZeroDivisionError: division by zero",
         module: failing.id,
         traceback: 'Traceback (most recent call last):\n  File "clean.py", line 7, in rate\n',
-        row: '{"id": 17, "name": "<b>Eve</b>", "amount": 0.0}',
+        row: {
+          about: "row 17 of its input",
+          values: [
+            { column: "id", text: "17" },
+            { column: "name", text: "<b>Eve</b>" },
+            { column: "amount", text: null },
+          ],
+        },
       };
     } else if (this.steps >= STEPS_MAX) {
       this.state = "done";

@@ -245,6 +245,7 @@ test("a run that fails says where, why, and at which row", async () => {
   const failure = page.locator(".failure");
   expect(await failure.textContent()).toContain('File "clean.py", line 7');
   expect(await failure.textContent()).toContain("<b>Eve</b>");
+  expect(await failure.textContent()).toContain("row 17 of its input");
   expect(await failure.locator("b").count()).toBe(0);
 });
 

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use arrow::buffer::Buffer;
 use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::InstanceMetrics;
-use euphrates_flow::{Cancel, Error, Kind, Perturbation, Result};
+use euphrates_flow::row::Texts;
+use euphrates_flow::{Cancel, Error, Kind, Result};
 use euphrates_io::scratch;
 use euphrates_wire::lane::PATIENCE;
 use euphrates_wire::{Frame, Lane, Secret, dial};
@@ -28,6 +29,8 @@ use crate::network::Network;
 use crate::placement::Placement;
 use crate::watch::{self, Elsewhere};
 use crate::worker::{Ended, Instances, OnEnded, peers};
+
+mod seeing;
 
 /// How long a worker may take to prepare, connect or start.
 const STEP_WAIT: Duration = Duration::from_secs(60);
@@ -76,6 +79,8 @@ struct Seen {
     metrics: Vec<Vec<Arc<InstanceMetrics>>>,
     /// By worker: its name, and what it has told last.
     looks: Mutex<Vec<(String, Option<Look>)>>,
+    /// By queue and worker: the rows it has told last.
+    rows: Mutex<BTreeMap<(usize, usize), Vec<Texts>>>,
     /// By module and instance: whether its end has been told.
     ended: Mutex<Vec<Vec<bool>>>,
     placement: Placement,
@@ -113,6 +118,7 @@ impl Attempt {
             table: own.table.clone(),
             metrics: instances.iter().map(|of| of.metrics.clone()).collect(),
             looks: Mutex::new(handles.iter().map(nothing).collect()),
+            rows: Mutex::default(),
             ended: Mutex::new(counts().map(|count| vec![false; count]).collect()),
             placement: plan.placement.clone(),
             on_ended,
@@ -270,28 +276,6 @@ impl Attempt {
         Some(told.collect::<Vec<_>>().join("; "))
     }
 
-    /// Bytes that wait in the queues of an edge at other workers.
-    pub fn waiting_bytes(&self, edge: usize) -> i64 {
-        let looks = lock(&self.seen.looks);
-        let known = looks.iter().filter_map(|(_, look)| look.as_ref());
-        known.filter_map(|look| look.waiting_bytes.get(edge)).sum()
-    }
-
-    /// Rows and bytes that have come through an edge at other workers.
-    pub fn passed(&self, edge: usize) -> (u64, u64) {
-        let looks = lock(&self.seen.looks);
-        let known = looks.iter().filter_map(|(_, look)| look.as_ref()?.passed.get(edge));
-        known.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1))
-    }
-
-    /// All workers do this to the flow, or nothing any more.
-    pub fn perturb(&self, list: Option<&[Perturbation]>) {
-        self.ask_all(|_| match list {
-            Some(list) => Ask::Perturb { list: list.to_vec() },
-            None => Ask::Unperturb,
-        });
-    }
-
     /// Asks what the workers have told last of their machines.
     pub(crate) fn elsewhere(&self) -> Elsewhere {
         let seen = Arc::downgrade(&self.seen);
@@ -440,6 +424,7 @@ impl Seen {
                 self.on_end(Ended { instance, result: error.map_or(Ok(()), |e| Err(place(e))) });
             }
             Tell::Look(look) => self.on_look(worker, look),
+            Tell::Rows { edge } => self.on_rows(worker, edge, &body),
             Tell::Next { call, name } => {
                 let number = self.table.next(&name);
                 handle.ask(id, &Ask::Number { call, number }, vec![]);

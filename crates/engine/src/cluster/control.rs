@@ -125,6 +125,13 @@ pub enum Ask {
     },
     /// Do nothing to it any more.
     Unperturb,
+    /// Keep the last rows that come through a queue to consumers here, and tell them; or no longer.
+    KeepRows {
+        /// Its number.
+        edge: usize,
+        /// Whether they are kept.
+        is_kept: bool,
+    },
     /// Stop; what was staged goes.
     Cancel,
     /// Make durable what was written, and say what has been staged.
@@ -182,6 +189,11 @@ pub enum Tell {
     },
     /// How it goes.
     Look(Look),
+    /// The last rows of a queue that are kept here, as text: the body has them.
+    Rows {
+        /// Its number.
+        edge: usize,
+    },
     /// An instance wants the next number of this name.
     Next {
         /// Which call this is.

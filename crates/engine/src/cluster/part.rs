@@ -3,6 +3,7 @@
 
 mod connecting;
 mod runner;
+mod showing;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

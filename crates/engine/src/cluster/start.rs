@@ -173,7 +173,7 @@ impl Starting<'_> {
         let home = self.options.home();
         let known = Workers { names: &plan.names, of };
         let list = &self.options.perturbations;
-        let mut perturber = Perturber::of_part(list, flow, known, &home, placement.me)?;
+        let mut perturber = Perturber::of_part(list, flow, known, &home, &own.network)?;
         let resources = self.resources(&placement, &own, &run_id);
         let prepared = worker::prepare(flow, &resources, &mut perturber, self.began)?;
         own.dispatch.set(flow, &prepared);

@@ -125,7 +125,7 @@ impl Survey {
         }
         let (order, left) = graph.sorted();
         if !left.is_empty() {
-            self.problems.push(Problem::of_flow(cycle(&left)));
+            self.problems.push(Problem::of_flow(cycle(&left, &document.queues)));
         }
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for node in order {

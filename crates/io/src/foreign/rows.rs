@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
-use euphrates_flow::{Error, Kind, Result};
+use euphrates_flow::{Error, Kind, Result, Row};
 
 use super::text::{Range, Text, without_mark};
 use super::{Input, guarded, stream};
@@ -39,7 +39,9 @@ fn fault_in(format: &impl RowFormat, bytes: &[u8], offset: u64) -> Option<(usize
     while at < bytes.len() {
         let end = at + format.record_end(&bytes[at..]);
         if let Err(error) = decode_one(format, &bytes[at..end], offset + at as u64) {
-            return Some((at, error));
+            let line = || String::from_utf8_lossy(&bytes[at..end]);
+            let row = || Row::of_text(line().trim_end(), "the record as it stands in the file");
+            return Some((at, error.in_row(row)));
         }
         at = end;
     }

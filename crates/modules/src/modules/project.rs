@@ -109,4 +109,16 @@ mod tests {
         let error = outcome.unwrap_err().to_string();
         assert!(error.contains("`10 / n`") && error.contains("ivide by zero"), "{error}");
     }
+
+    #[test]
+    fn a_fault_in_a_value_names_the_first_row_that_has_it() {
+        let input = [integers(1..100), integers((0..5000).map(|n| 1400 - n))];
+        let bench = Bench::new(&MODULE, json!({"columns": ["10 / n as q"]}));
+        let (_, outcome) = bench.input(input[0].schema(), &input).run();
+        let error = outcome.unwrap_err();
+        let row = error.row().unwrap();
+        assert_eq!(row.about, "row 1400 of a batch of its input");
+        assert_eq!(row.values[0].text.as_deref(), Some("0"));
+        assert!(error.to_string().contains("\n  row: row 1400 of"), "{error}");
+    }
 }

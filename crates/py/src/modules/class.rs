@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, PortNames};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Shape, Spread,
+    Effect, Error, Kind, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Shape, Spread,
 };
 use pyo3::prelude::*;
 use schemars::JsonSchema;
@@ -129,7 +129,7 @@ impl PythonClass {
     }
 
     fn run(&self, ports: &mut Ports, about: About) -> Result<()> {
-        let cancel = ports.setup().cancel.clone();
+        let (cancel, inputs) = (ports.setup().cancel.clone(), about.inputs.clone());
         let run = |lease: &Arc<Lease>| {
             attached(|py| {
                 let ports = PyPorts::new(lease.clone(), about);
@@ -137,7 +137,13 @@ impl PythonClass {
                     self.make.bind(py).call0()?.call_method1("run", (ports,)).map(drop)
                 });
                 forget_stops(py, &cancel, lease.number());
-                ran
+                ran.map_err(|error| match error.kind() {
+                    Kind::Closed | Kind::Interrupted => error,
+                    _ => match lease.last_row(&inputs) {
+                        Some(row) => error.in_row(|| row),
+                        None => error,
+                    },
+                })
             })
         };
         // Outside of the interpreter: the end of the loan waits for whoever uses the ports.

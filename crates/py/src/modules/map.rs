@@ -1,12 +1,16 @@
 //! Gives every batch to a Python function.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::row::{Row, at_fault};
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread, split_batch,
+    Cancel, Effect, Error, Kind, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread,
+    split_batch,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -32,7 +36,8 @@ pub static MODULE: ModuleSpec = ModuleSpec {
              libraries that release the GIL, as those four do. Behind a `partition`, the function \
              gets a whole partition at a time. Without `schema`, the function is \
              called once with an empty batch when the flow is checked, and what it returns says \
-             what the columns are.",
+             what the columns are. When it raises, it is called again with parts of that batch, \
+             for two seconds at most, to name the first row at which it does.",
     inputs: IN,
     outputs: OUT,
     order: Order::Keeps,
@@ -65,6 +70,9 @@ pub struct Config {
     #[serde(default)]
     pub arguments: Option<JsonMap<String, Value>>,
 }
+
+/// How long the row at which a function raised is looked for.
+const REPLAY_MAX: Duration = Duration::from_secs(2);
 
 struct Map {
     function: Py<PyAny>,
@@ -109,6 +117,38 @@ impl Map {
         }
     }
 
+    /// The error with the first row that the function raises at. Whoever maps says that calling
+    /// once more changes nothing (a flow begins again when a worker dies), so it is asked again
+    /// with parts of the batch; if none of them raises alone, only the batch can be told.
+    fn in_row(
+        &self,
+        py: Python<'_>,
+        cancel: &Arc<Cancel>,
+        error: Error,
+        (batch, first): (&RecordBatch, usize),
+    ) -> Error {
+        let is_over = || cancel.is_cancelled();
+        if matches!(error.kind(), Kind::Closed | Kind::Interrupted | Kind::Resource) || is_over() {
+            return error;
+        }
+        let began = Instant::now();
+        let fails = |rows: Range<usize>| {
+            let part = batch.slice(rows.start, rows.len());
+            let is_late = is_over() || began.elapsed() > REPLAY_MAX;
+            (!is_late).then(|| self.apply(py, Some(cancel), part).is_err())
+        };
+        let (from, about) = match at_fault(batch.num_rows(), fails) {
+            Some(rows) if rows.len() == 1 => {
+                (rows.start, format!("row {} of its input", first + rows.start))
+            }
+            _ => (0, format!("the first of {} rows; it cannot be told which", batch.num_rows())),
+        };
+        match batch.num_rows() {
+            0 => error,
+            _ => error.in_row(|| Row::of(batch, from, about)),
+        }
+    }
+
     fn run(&self, ports: &mut Ports, promised: &SchemaRef) -> Result<()> {
         let cancel = ports.setup().cancel.clone();
         let mut rows = 0;
@@ -121,10 +161,15 @@ impl Map {
                 false => ports.get(0),
             };
             while let Some(batch) = py.detach(|| next(ports))? {
-                let first = rows;
+                let (first, whole) = (rows, batch.clone());
                 rows += batch.num_rows();
-                let place = |e: Error| e.at(format!("rows {first} to {} of its input", rows - 1));
-                let Some(given) = self.apply(py, Some(&cancel), batch).map_err(place)? else {
+                let last = rows.saturating_sub(1);
+                let place = |e: Error| e.at(format!("rows {first} to {last} of its input"));
+                let Some(given) = self
+                    .apply(py, Some(&cancel), batch)
+                    .map_err(|error| self.in_row(py, &cancel, error, (&whole, first)))
+                    .map_err(place)?
+                else {
                     continue;
                 };
                 py.detach(|| {

@@ -95,9 +95,15 @@ export interface Failure {
   readonly message: string;
   readonly module?: string;
   readonly traceback?: string;
-  /** The first row that could not be worked on. */
-  readonly row?: unknown;
+  /** The first row that could not be worked on, as far as that can be told. */
+  readonly row?: FaultyRow;
   readonly remedy?: string;
+}
+
+export interface FaultyRow {
+  /** Which it is, and whether it is known to be at fault. */
+  readonly about: string;
+  readonly values: readonly { readonly column: string; readonly text: string | null }[];
 }
 
 /** What to run, and how. */
@@ -271,8 +277,11 @@ export interface Backend {
   readonly readDraft: (path: string) => Promise<FileText | undefined>;
   readonly saveDraft: (path: string, text: string, version: string | null) => Promise<string>;
   readonly dropDraft: (path: string) => Promise<void>;
-  /** The flow of a script; nothing if it would have to be run and may not. */
-  readonly script: (path: string, run: boolean) => Promise<Flow | undefined>;
+  /**
+   * The flow of a script, or null if it only defines modules; nothing if it would have to be run
+   * and may not.
+   */
+  readonly script: (path: string, run: boolean) => Promise<Flow | null | undefined>;
   readonly check: (flow: Flow, variables: ReadonlyMap<string, Json>) => Promise<Checked>;
   readonly runs: () => Promise<readonly RunEntry[]>;
   readonly start: (order: Order) => Promise<string>;

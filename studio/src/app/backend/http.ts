@@ -45,7 +45,8 @@ export const HTTP: Backend = {
   script: async (path, run) => {
     const answer = member(await send<JsonObject>("POST", "script", { path, run }, readMembers));
     if (answer("needs_trust") === true) return undefined;
-    return openValue(answer("document")).flow;
+    const document = answer("document");
+    return document === null ? null : openValue(document).flow;
   },
   check: (flow, variables) =>
     send<Checked>("POST", "check", `{"document":${write(flow)},"variables":${object(variables)}}`),

@@ -3,7 +3,7 @@
 
 import type { Json } from "../json";
 import { didYouMean } from "../problem";
-import { optionsOf, requiredOf, type Schema, type Spec, type Specs } from "../specs";
+import { namesOf, optionsOf, requiredOf, type Schema, type Spec, type Specs } from "../specs";
 import { CodeError, type Place } from "./tokens";
 import {
   Builder,
@@ -29,7 +29,7 @@ export function ofPackage(name: string, specs: Specs, place: Place): Value {
   }
   if (/^[A-Z]/.test(name) || RUNNING.has(name))
     return { kind: "unknown", why: `\`eu.${name}\` is for running flows` };
-  const known = [...Object.keys(OWN), ...[...specs.keys()].map(pythonName)];
+  const known = [...Object.keys(OWN), ...namesOf(specs).map(pythonName)];
   const near = didYouMean(name, known);
   const remedy = near ? `did you mean \`eu.${near}\`?` : 'eu.module("name", {…}) places any module';
   throw new CodeError(`\`euphrates\` has no \`${name}\``, place, remedy);

@@ -15,6 +15,7 @@ use euphrates_io::buffer::pool;
 use euphrates_io::disk::{DiskCounts, disk_counts};
 use euphrates_policy::memory;
 
+use super::showing::Showing;
 use super::{Event, Part};
 use crate::cluster::calls::Calls;
 use crate::cluster::control::{Ask, Look, Outcome, Plan, Tell};
@@ -47,6 +48,7 @@ pub(super) struct Runner {
     prepared: Option<Prepared>,
     worker: Option<Worker>,
     perturber: Perturber,
+    showing: Showing,
     began: Instant,
     /// What the disks of this process had done before.
     disks_before: Vec<DiskCounts>,
@@ -72,6 +74,7 @@ impl Runner {
             prepared: None,
             worker: None,
             perturber: Perturber::default(),
+            showing: Showing::default(),
             began: Instant::now(),
             disks_before: disk_counts(),
             connecting: None,
@@ -126,7 +129,8 @@ impl Runner {
         let workers = Workers { names: &self.plan.names, of: &placement.of };
         self.compare(&flow)?;
         let list = &self.plan.perturbations;
-        self.perturber = Perturber::of_part(list, &flow, workers, home, placement.me)?;
+        let network = &self.part.network;
+        self.perturber = Perturber::of_part(list, &flow, workers, home, network)?;
         let resources = self.resources(&flow)?;
         pool().keep_at_most(memory::slabs_bytes_max(self.plan.memory_bytes));
         let prepared = worker::prepare(&flow, &resources, &mut self.perturber, self.began)?;
@@ -212,6 +216,10 @@ impl Runner {
                 let _ = self.flow.as_ref().map(|flow| self.perturber.add(&list, flow));
             }
             Ask::Unperturb => self.perturber.clear(),
+            Ask::KeepRows { edge, is_kept } => {
+                let taps = self.worker.as_ref().map(|worker| worker.taps.as_slice());
+                self.showing.keep(taps.unwrap_or_default(), edge, is_kept);
+            }
             Ask::Cancel => self.part.cancel.cancel(),
             Ask::Settle => {
                 let settled = self.settle();
@@ -295,6 +303,7 @@ impl Runner {
         look.passed = worker.taps.iter().map(|tap| tap.counts()).collect();
         look.waiting_bytes = worker.queues.iter().map(waiting).collect();
         self.master.send(&Tell::Look(look), vec![]);
+        self.showing.tell(&worker.taps, &self.master);
     }
 
     fn settle(&self) -> Result<Outcome> {
