@@ -9,17 +9,27 @@
 
 use alloc::vec::Vec;
 
-/// Keys sorted at once while records come in: all wait for the last of them when the input ends.
-pub const CHUNK_KEYS: usize = 1 << 16;
+/// Keys sorted at once while records come in, at most: 16 MiB of keys, so that sorting stays near
+/// the cache.
+const CHUNK_KEYS: usize = 1 << 20;
+/// And at least, but for the last.
+const CHUNK_KEYS_MIN: usize = 1 << 16;
+/// What is not sorted yet when the input ends is this part of it at most, since all wait for it.
+const CHUNK_PART: usize = 8;
 
-/// Chunks are merged as long as they have no more keys, 24 MiB: few chunks make ranges even and
-/// quick to merge, and larger ones would be far from the cache.
-const CHUNK_KEYS_MAX: usize = 3 << 19;
+/// How many keys are sorted at once, when so many are there.
+pub fn chunk_keys(keys: usize) -> usize {
+    (keys / CHUNK_PART).clamp(CHUNK_KEYS_MIN, CHUNK_KEYS)
+}
 
-/// Whether the last two chunks are merged: when they are about as large, so that a key is moved
-/// seldom; or, when the input has ended, if that makes fewer.
-pub fn may_merge(before: usize, last: usize, has_ended: bool) -> bool {
-    before + last <= CHUNK_KEYS_MAX && (has_ended || before <= last + last / 2)
+/// How many of the last chunks are merged when the input has ended: fewer runs make more even
+/// ranges, and merging what is in the cache is quick.
+pub fn merged_at_end(chunks: impl DoubleEndedIterator<Item = usize>) -> usize {
+    let sums = chunks.rev().scan(0, |sum, keys| {
+        *sum += keys;
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= CHUNK_KEYS).count()
 }
 
 /// Rows between two samples of a run in memory.
@@ -139,27 +149,21 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_few_and_a_key_is_moved_seldom() {
-        for keys in [1 << 16, 400_000, 1_000_000, 10_000_000, 100_000_000] {
-            let (mut chunks, mut moved) = (Vec::<usize>::new(), 0);
-            let mut merge = |chunks: &mut Vec<usize>, has_ended| {
-                while let [.., before, last] = chunks[..]
-                    && may_merge(before, last, has_ended)
-                {
-                    moved += before + last;
-                    chunks.truncate(chunks.len() - 2);
-                    chunks.push(before + last);
+    fn little_is_left_to_sort_when_the_input_ends_and_the_chunks_are_few() {
+        for keys in [400_000, 1_000_000, 10_000_000, 100_000_000] {
+            let (mut chunks, mut open) = (vec![], 0);
+            for come in (0..=keys).step_by(10_000) {
+                if open >= chunk_keys(come) {
+                    assert!(open <= (come / CHUNK_PART).max(CHUNK_KEYS_MIN) + 10_000);
+                    chunks.push(open);
+                    open = 0;
                 }
-            };
-            // What comes last into a chunk makes it larger.
-            for chunk in (0..keys).step_by(CHUNK_KEYS + 5000) {
-                chunks.push((CHUNK_KEYS + 5000).min(keys - chunk));
-                merge(&mut chunks, false);
+                open += 10_000;
             }
-            merge(&mut chunks, true);
-            assert_eq!(chunks.iter().sum::<usize>(), keys);
-            assert!(chunks.len() <= (keys >> 20) + 2, "{} of {keys}", chunks.len());
-            assert!(moved <= keys * 5, "{moved} of {keys}");
+            chunks.push(open);
+            let left = chunks.len() - merged_at_end(chunks.iter().copied()) + 1;
+            assert!(left <= keys / CHUNK_KEYS + 32, "{left} of {keys}");
+            assert!(left == 1 || keys >= CHUNK_KEYS, "{left} of {keys}");
         }
     }
 

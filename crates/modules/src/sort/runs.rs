@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use arrow::row::Rows;
 use euphrates_flow::{Result, batch_bytes, split_batch};
-use euphrates_policy::sort::{CHUNK_KEYS, may_merge};
+use euphrates_policy::sort::{chunk_keys, merged_at_end};
 
 use super::keys::{KeyEncoder, OwnedKey};
 
@@ -19,6 +19,7 @@ pub struct MemoryRuns {
     /// Keys in order, a chunk a run.
     pub chunks: Vec<Vec<u128>>,
     open: Vec<u128>,
+    keys: usize,
     bytes: usize,
 }
 
@@ -26,7 +27,7 @@ impl MemoryRuns {
     /// No records.
     pub fn new(encoder: Arc<KeyEncoder>) -> MemoryRuns {
         let (batches, rows, chunks, open) = (vec![], vec![], vec![], vec![]);
-        MemoryRuns { encoder, batches, rows, chunks, open, bytes: 0 }
+        MemoryRuns { encoder, batches, rows, chunks, open, keys: 0, bytes: 0 }
     }
 
     /// Takes a batch in.
@@ -35,11 +36,13 @@ impl MemoryRuns {
             let keys = self.encoder.encode(&batch, self.batches.len())?;
             self.bytes += batch_bytes(&batch) + keys.packed.len() * size_of::<u128>();
             self.bytes += keys.rows.as_ref().map_or(0, Rows::size);
+            self.keys += keys.packed.len();
             self.open.extend_from_slice(&keys.packed);
             self.batches.push(batch);
             self.rows.extend(keys.rows);
-            if self.open.len() >= CHUNK_KEYS {
-                self.close_chunk(false);
+            if self.open.len() >= chunk_keys(self.keys) {
+                self.close_chunk();
+                self.open.reserve_exact(chunk_keys(self.keys));
             }
         }
         Ok(())
@@ -47,23 +50,19 @@ impl MemoryRuns {
 
     /// Sorts what has not been sorted yet: the input has ended.
     pub fn close(&mut self) {
-        self.close_chunk(true);
+        self.close_chunk();
+        let merged = merged_at_end(self.chunks.iter().map(Vec::len));
+        if merged > 1 {
+            let mut keys = self.chunks.split_off(self.chunks.len() - merged).concat();
+            sort_keys(&self.encoder, &mut keys, |batch| &self.rows[batch], Presorted::Runs);
+            self.chunks.push(keys);
+        }
     }
 
-    fn close_chunk(&mut self, has_ended: bool) {
+    fn close_chunk(&mut self) {
         let mut keys = std::mem::take(&mut self.open);
         if !keys.is_empty() {
             sort_keys(&self.encoder, &mut keys, |batch| &self.rows[batch], Presorted::No);
-            self.chunks.push(keys);
-        }
-        while let [.., before, last] = &self.chunks[..]
-            && may_merge(before.len(), last.len(), has_ended)
-        {
-            let last = self.chunks.pop().unwrap_or_default();
-            let mut keys = self.chunks.pop().unwrap_or_default();
-            keys.reserve_exact(last.len());
-            keys.extend(last);
-            sort_keys(&self.encoder, &mut keys, |batch| &self.rows[batch], Presorted::Runs);
             self.chunks.push(keys);
         }
     }
