@@ -6,6 +6,8 @@
 
 mod letters;
 mod servers;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;

@@ -1,0 +1,154 @@
+//! All that is asked for comes, and who is waited for alone serves first.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use arrow::array::{AsArray, Int64Array};
+use arrow::datatypes::{Int64Type, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Batches, Exchange, Kind, Module, Placed, Result, Setup};
+
+use super::{ExchangeHandle, ModuleExchange};
+use crate::mailbox::lock;
+use crate::network::channels;
+use crate::transport::Transport;
+
+const PROCESSES: usize = 3;
+const SLOW: usize = 2;
+
+/// What is served, once it is open.
+#[derive(Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *lock(&self.is_open) = true;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let is_open = lock(&self.is_open);
+        drop(self.changed.wait_while(is_open, |is_open| !*is_open).unwrap());
+    }
+}
+
+/// A module that has, for each request, as many batches as the rest of it by four.
+struct Kept {
+    me: usize,
+    gate: Arc<Gate>,
+}
+
+fn batch(values: [i64; 3]) -> RecordBatch {
+    let rows = Int64Array::from_iter_values(values);
+    RecordBatch::try_from_iter([("n", Arc::new(rows) as _)]).unwrap()
+}
+
+impl Placed for Kept {
+    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        Ok(vec![])
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        unreachable!("it only serves")
+    }
+
+    fn serve(&self, request: u64) -> Result<Batches> {
+        self.gate.pass();
+        let (me, request) = (self.me as i64, request as i64);
+        Ok(Box::new((0..request % 4).map(move |number| Ok(batch([me, request, number])))))
+    }
+}
+
+/// The exchanges of all processes, and the gates of what they have.
+fn exchanges() -> Vec<(ExchangeHandle, Arc<Gate>)> {
+    let connected = |(me, (network, cancel, mail)): (usize, (_, _, channels::Mail))| {
+        let gate = Arc::new(Gate::default());
+        let placed = Arc::new(Kept { me, gate: gate.clone() });
+        let transport = Transport::new(network, 0, batch([0; 3]).schema());
+        let others = (0..PROCESSES).filter(|other| *other != me).collect();
+        let names = (0..PROCESSES).map(|at| format!("w{at}")).collect();
+        let exchange = ModuleExchange::new(transport, placed, (others, names), cancel);
+        mail.deliver(&exchange, ModuleExchange::on_frame);
+        (ExchangeHandle(exchange), gate)
+    };
+    channels::networks(PROCESSES).into_iter().enumerate().map(connected).collect()
+}
+
+/// What comes of a request: who gave it, and which of his batches it is.
+fn fetched(exchange: &ExchangeHandle, request: u64) -> Vec<(i64, i64)> {
+    let batches = exchange.fetch(request).unwrap().into_iter().flatten();
+    let value = |batch: Result<RecordBatch>| {
+        let batch = batch.unwrap();
+        let values = batch.column(0).as_primitive::<Int64Type>().values();
+        assert_eq!(values[1] as u64, request);
+        (values[0], values[2])
+    };
+    batches.map(value).collect()
+}
+
+#[test]
+fn everybody_gets_what_all_others_have_in_order() {
+    let all = exchanges();
+    all.iter().for_each(|(_, gate)| gate.open());
+    thread::scope(|scope| {
+        for (exchange, _) in &all {
+            scope.spawn(move || {
+                for request in 0..100 {
+                    let others = exchange.others().into_iter();
+                    let of = |other| (0..request % 4).map(move |n| (other as i64, n as i64));
+                    assert_eq!(fetched(exchange, request), others.flat_map(of).collect::<Vec<_>>());
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn who_is_waited_for_alone_takes_nothing_before_it_has_served() {
+    let all = exchanges();
+    let others = all.iter().enumerate().filter(|(at, _)| *at != SLOW);
+    others.for_each(|(_, (_, gate))| gate.open());
+    let (slow, gate) = &all[SLOW];
+    slow.serve_first().unwrap();
+    let has_served = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| fetched(&all[0].0, 3));
+        while lock(&slow.0.served).awaited.is_empty() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!lock(&slow.0.served).precedence.may_take(slow.0.began.elapsed()));
+        let taking = scope.spawn(|| {
+            slow.serve_first().unwrap();
+            assert!(has_served.load(Relaxed), "it has not served yet");
+        });
+        // Nobody waits for those who have answered.
+        all[1].0.serve_first().unwrap();
+        has_served.store(true, Relaxed);
+        gate.open();
+        assert_eq!(asking.join().unwrap(), [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]);
+        taking.join().unwrap();
+    });
+}
+
+#[test]
+fn the_end_of_the_flow_ends_the_waiting() {
+    let all = exchanges();
+    all[1].1.open();
+    let (slow, gate) = &all[SLOW];
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| all[0].0.fetch(3).unwrap().into_iter().flatten().last());
+        while lock(&slow.0.served).awaited.is_empty() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        slow.0.cancel.cancel();
+        assert_eq!(slow.serve_first().unwrap_err().kind(), Kind::Interrupted);
+        all[0].0.0.cancel.cancel();
+        assert!(asking.join().unwrap().unwrap().is_err());
+        gate.open();
+    });
+}
