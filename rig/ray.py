@@ -50,11 +50,16 @@ class Node:
     @property
     def raylet(self) -> int:
         """The process that is the node to Ray."""
-        for pid in undo.all_pids():
-            words = command_of(pid)
-            if words[0].endswith(b"/raylet") and os.fsencode(self.folder) in b" ".join(words):
-                return pid
-        raise RigError(f"no raylet at {self.address}")
+        found = [pid for pid in undo.all_pids() if self._is_raylet(pid)]
+        # What it starts has its command line too, until it becomes what it is to be.
+        first = min(found, key=lambda pid: int(undo.started(pid) or sys.maxsize), default=None)
+        if first is None:
+            raise RigError(f"no raylet at {self.address}")
+        return first
+
+    def _is_raylet(self, pid: int) -> bool:
+        words = command_of(pid)
+        return words[0].endswith(b"/raylet") and os.fsencode(self.folder) in b" ".join(words)
 
     def kill_raylet(self) -> None:
         """As by `kill -9`; the node's workers find out and end."""

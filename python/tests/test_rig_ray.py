@@ -71,6 +71,7 @@ while time.monotonic() < end:
         known = alive
         print("alive", *alive, flush=True)
     time.sleep(0.05)
+print("a minute is over", flush=True)
 """
 
 
@@ -137,7 +138,7 @@ def watched() -> Iterator[tuple[rig.RayCluster, Any]]:
     quick = {
         "health_check_initial_delay_ms": 0,
         "health_check_period_ms": 200,
-        "health_check_timeout_ms": 500,
+        "health_check_timeout_ms": 2000,
         "health_check_failure_threshold": 2,
     }
     with (
@@ -154,11 +155,13 @@ def watched() -> Iterator[tuple[rig.RayCluster, Any]]:
 
 def next_said(printed: Any) -> list[str]:
     """Ray itself prints lines among the driver's."""
+    others = []
     while line := printed.readline():
         words = str(line).split()
         if words[:1] == ["alive"]:
             return words[1:]
-    raise AssertionError("the driver has no more to say")
+        others.append(line)
+    raise AssertionError(f"of who is there the driver has no more to say, only: {others}")
 
 
 @with_ray
