@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import json
 import os
 import random
 from pathlib import Path
@@ -286,8 +287,30 @@ def test_several_processes(how: str) -> None:
     right = right.drop_columns(["m", "t"])
     left = pa.Table.from_batches(left.to_batches(max_chunksize=500))
     right = pa.Table.from_batches(right.to_batches(max_chunksize=500))
-    found = joined(left, right, ["k"], how=how, go={"cluster": "processes:2"})
+    report: list[eu.Report] = []
+    found = joined(left, right, ["k"], how=how, go={"cluster": "processes:2"}, report=report)
     check_same(found, expected(left, right, ["k"], how))
+    # It must be known whether a row of the right matched at any worker, if it comes out by that.
+    assert ("every worker had all rows" in str(report[0])) == (how not in ("right", "full"))
+
+
+@pytest.mark.parametrize("build", ["left", "right"])
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+def test_a_heavy_key_is_not_one_workers(how: str, build: str) -> None:
+    left, right = spill_tables(list(range(100_000)), 40_000)
+    heavy = pa.table({"k": [7] * 360_000, "a": range(360_000)})
+    left = pa.Table.from_batches(pa.concat_tables([left, heavy]).to_batches(max_chunksize=5000))
+    report: list[eu.Report] = []
+    go = {"cluster": "processes:3", **SMALL}
+    # Of the rows that do not match, none has the heavy key.
+    kept = "b <> 7" if how == "anti" else None
+    options = {"how": how, "build": build, "where": kept}
+    found = joined(left, right, ["k"], go=go, report=report, **options)
+    check_same(found, expected(left, right, ["k"], how, kept))
+    told = json.loads(report[0].to_json())
+    joins = [one for one in told["instances"] if one["module"] == "join_1"]
+    rows = [one["rows_out"] for one in joins]
+    assert len(rows) == 3 and max(rows) < 0.8 * sum(rows), rows
 
 
 @pytest.mark.parametrize("how", ["full", "anti"])

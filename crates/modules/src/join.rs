@@ -5,6 +5,7 @@ pub mod keys;
 pub mod parts;
 pub mod plan;
 pub mod probe;
+pub mod request;
 pub mod rows;
 pub mod table;
 pub mod together;

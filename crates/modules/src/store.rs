@@ -37,6 +37,25 @@ impl Bits {
     }
 }
 
+/// One of so many equal pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Which one, from 0.
+    pub number: usize,
+    /// How many there are, at least one.
+    pub of: usize,
+}
+
+impl Slice {
+    /// The only one.
+    pub const WHOLE: Slice = Slice { number: 0, of: 1 };
+
+    /// What it has of so many.
+    fn range(self, count: usize) -> Range<usize> {
+        count * self.number / self.of..count * (self.number + 1) / self.of
+    }
+}
+
 /// Rows that are being taken in.
 pub struct Store {
     schema: SchemaRef,
@@ -193,11 +212,29 @@ impl Pieces {
 
     /// The rows of these parts.
     pub fn read_all(&self, parts: Range<usize>) -> Batches {
-        let held: Vec<_> = self.dealt.iter().map(|dealt| Ok(dealt.range(parts.clone()))).collect();
-        let held = whole(&self.schema, held.into_iter());
-        let run = |run: &PartRun| parts.clone().map(|part| run.read(part)).collect::<Vec<_>>();
-        let runs: Vec<_> = self.runs.iter().flat_map(run).collect();
-        Box::new(held.chain(runs.into_iter().flatten()))
+        self.read_slice(parts, Slice::WHOLE)
+    }
+
+    /// Those of the rows of these parts that are in a slice. Each row is in one; what is on scratch
+    /// is sliced by blocks, so that each is read once.
+    pub fn read_slice(&self, parts: Range<usize>, slice: Slice) -> Batches {
+        let held = self.dealt.iter().map(|dealt| {
+            let rows = dealt.range(parts.clone());
+            let range = slice.range(rows.num_rows());
+            Ok(rows.slice(range.start, range.len()))
+        });
+        let held = whole(&self.schema, held.collect::<Vec<_>>().into_iter());
+        let pieces = self.runs.iter().flat_map(|run| parts.clone().map(move |part| (run, part)));
+        let pieces: Vec<_> = pieces.map(|(run, part)| (run, run.blocks[part].clone())).collect();
+        let wanted = slice.range(pieces.iter().map(|(_, blocks)| blocks.len()).sum());
+        let mut before = 0;
+        let runs = pieces.into_iter().map(|(run, blocks)| {
+            let own = |number: usize| number.clamp(before, before + blocks.len()) - before;
+            let own = blocks.start + own(wanted.start)..blocks.start + own(wanted.end);
+            before += blocks.len();
+            run.read(own)
+        });
+        Box::new(held.chain(runs.collect::<Vec<_>>().into_iter().flatten()))
     }
 
     /// Bytes of a part, with what a table of it would have.
@@ -246,8 +283,11 @@ impl PartRun {
     }
 
     /// Reading begins with the first batch that is asked for.
-    fn read(&self, part: usize) -> impl Iterator<Item = Result<RecordBatch>> + Send + use<> {
-        let (segment, blocks) = (self.segment.clone(), self.blocks[part].clone());
+    fn read(
+        &self,
+        blocks: Range<usize>,
+    ) -> impl Iterator<Item = Result<RecordBatch>> + Send + use<> {
+        let segment = self.segment.clone();
         let readers = (!blocks.is_empty()).then_some(blocks).into_iter();
         readers.flat_map(move |blocks| {
             let mut reader = segment.read(blocks);

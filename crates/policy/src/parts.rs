@@ -1,8 +1,6 @@
 //! The decisions of modules that deal rows to parts by a hash: how many there are, and which go to
 //! scratch.
 
-use alloc::vec::Vec;
-
 /// Bytes of a table's slots for each row: half of them are used, of sixteen bytes each.
 pub const SLOT_BYTES: usize = 32;
 
@@ -60,13 +58,6 @@ pub fn stay(part_bytes: &[usize], resident: usize) -> usize {
     resident
 }
 
-/// The order in which parts are taken: the largest first, so that none is left alone at the end.
-pub fn largest_first(part_bytes: &[usize]) -> Vec<usize> {
-    let mut parts: Vec<usize> = (0..part_bytes.len()).collect();
-    parts.sort_by_key(|part| core::cmp::Reverse(part_bytes[*part]));
-    parts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,8 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_part_is_taken_first() {
-        assert_eq!(largest_first(&[3, 9, 3, 10]), [3, 1, 0, 2]);
+    fn there_are_parts_for_all_instances() {
         assert_eq!((part_bits(1), part_bits(64), part_bits(4000)), (6, 9, 10));
     }
 }

@@ -10,9 +10,10 @@ use euphrates_policy::join::table_bits;
 
 use super::parts::Ready;
 use super::plan::Side;
+use super::request::Request;
 use super::table::{Dealt, Part, Table};
 use crate::meeting::meet;
-use crate::store::Pieces;
+use crate::store::{Pieces, Slice};
 
 /// What instances bring together.
 #[derive(Default)]
@@ -20,6 +21,8 @@ pub struct Together {
     shared: Mutex<Shared>,
     /// The next batch of the table whose rows come out.
     next_batch: AtomicUsize,
+    /// The next share of what all processes hold that is brought here.
+    next_share: AtomicUsize,
     /// Bytes of the side that becomes a table, in memory.
     pub held_bytes: AtomicUsize,
 }
@@ -46,11 +49,13 @@ impl Together {
         self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Builds a table of these batches and those of all others, together with all.
+    /// Builds a table of these batches and those of all others in the process, together with all.
+    /// So many processes build the same one.
     pub fn build(
         &self,
         ready: &Ready,
         held: Vec<RecordBatch>,
+        copies: usize,
         ports: &Ports,
     ) -> Result<Arc<Table>> {
         let rows: usize = held.iter().map(RecordBatch::num_rows).sum();
@@ -59,8 +64,8 @@ impl Together {
             shared.batches.extend_from_slice(&held);
             shared.batches.len() - held.len()
         };
-        let rows = meet(ports, "held", &[rows])?.into_iter().flatten().sum();
-        let bits = table_bits(rows);
+        let rows: usize = meet(ports, "held", &[rows])?.into_iter().flatten().sum();
+        let bits = table_bits(rows / copies);
         let dealt = Dealt::new(&held, first, bits);
         drop(held);
         self.lock().dealt.push(dealt);
@@ -92,6 +97,12 @@ impl Together {
         Ok(shared.table.clone().expect("the first to come has made it"))
     }
 
+    /// The next of so many shares, for this process, of what all hold.
+    pub fn next_share(&self, of: usize) -> Option<Slice> {
+        let number = self.next_share.fetch_add(1, Relaxed);
+        (number < of).then_some(Slice { number, of })
+    }
+
     /// The next batch of the table whose rows come out by whether they have matched.
     pub fn next_batch(&self) -> usize {
         self.next_batch.fetch_add(1, Relaxed)
@@ -107,8 +118,10 @@ impl Together {
         self.lock().pieces[side as usize].push(Arc::new(pieces));
     }
 
-    /// The same, of all instances of the process.
-    pub fn pieces(&self, side: Side) -> Vec<Arc<Pieces>> {
-        self.lock().pieces[side as usize].clone()
+    /// Those of them, of all instances of the process, that are asked for.
+    pub fn read(&self, request: &Request) -> impl Iterator<Item = Result<RecordBatch>> + use<> {
+        let pieces = self.lock().pieces[request.side as usize].clone();
+        let (parts, slice) = (request.parts.clone(), request.slice);
+        pieces.into_iter().flat_map(move |pieces| pieces.read_slice(parts.clone(), slice))
     }
 }

@@ -18,8 +18,8 @@ use euphrates_flow::{
     split_batch,
 };
 use euphrates_io::scratch::Scratch;
-use euphrates_policy::join::holds_left;
-use euphrates_policy::parts::{is_my_turn, largest_first, must_spill, must_write, part_bits};
+use euphrates_policy::join::{MaySlice, Unit, holds_left, sends_to_all, units};
+use euphrates_policy::parts::{is_my_turn, must_spill, must_write, part_bits};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,12 +28,13 @@ use crate::hashing::part_of;
 use crate::join::parts::{PartOf, Parts, Ready};
 use crate::join::plan::{How, On, Plan, Side, Wish};
 use crate::join::probe::{Prober, by_match, of_one, of_table};
+use crate::join::request::Request;
 use crate::join::rows::SideRows;
 use crate::join::table::{BATCHES_MAX, Table};
 use crate::join::together::Together;
 use crate::meeting::meet;
 use crate::stepwise::Gathered;
-use crate::store::{Bits, Store, through_scratch};
+use crate::store::{Bits, Slice, Store, through_scratch, whole};
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -132,6 +133,7 @@ struct Known {
     scratch: Option<Arc<Scratch>>,
     /// For the report.
     spilled_bytes: usize,
+    sent: bool,
 }
 
 impl Placed for Join {
@@ -156,12 +158,12 @@ impl Placed for Join {
         self.lock().ready.as_ref().map(|ready| ready.wire())
     }
 
-    /// The rows of a part that are here, of one side.
+    /// The rows that are here, of one side.
     fn serve(&self, request: u64) -> Result<Batches> {
         let ready = self.lock().ready.clone().expect("schemas() has been called");
-        let (side, part) = (Side::of(request % 2), (request / 2) as usize);
-        let pieces = self.together.pieces(side);
-        let batches = pieces.into_iter().flat_map(move |pieces| pieces.read(part));
+        let request = Request::of(request);
+        let side = request.side;
+        let batches = self.together.read(&request);
         Ok(Box::new(batches.map(move |batch| ready.to_wire(side, batch?))))
     }
 
@@ -183,13 +185,24 @@ impl Placed for Join {
     }
 
     fn remark(&self) -> Option<String> {
-        through_scratch(self.lock().spilled_bytes)
+        let known = self.lock();
+        let sent = known.sent.then(|| "every worker had all rows of the side that was held".into());
+        sent.or_else(|| through_scratch(known.spilled_bytes))
     }
 }
 
 impl Join {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Rows that lie here and in other processes.
+    fn read(&self, ready: &Arc<Ready>, request: &Request, setup: &Setup) -> Result<Batches> {
+        let (ready, side) = (ready.clone(), request.side);
+        let here = self.together.read(request);
+        let others = setup.exchange.fetch(request.number())?.into_iter().flatten();
+        let others = others.map(move |batch| ready.of_wire(side, &batch?));
+        Ok(Box::new(here.chain(others)))
     }
 }
 
@@ -204,22 +217,32 @@ struct Instance {
 impl Module for Instance {
     fn run(&mut self, ports: &mut Ports) -> Result<()> {
         let mut held = self.take_in(ports)?;
-        let all_fit = [held.is_loose().into(), held.resident(), held.batches()];
-        let all = meet(ports, "taken", &all_fit)?;
-        let batches: usize = all.iter().map(|one| one[2]).sum();
-        let is_whole = ports.setup().is_whole && batches < BATCHES_MAX;
-        if is_whole && all.iter().all(|one| one[0] == 1) {
-            let table = self.join.together.build(&self.ready, held.take_loose()?, ports)?;
+        let all = self.meet_taken(&held, ports)?;
+        let is_whole = ports.setup().is_whole && all.batches < BATCHES_MAX;
+        if all.fit && (is_whole || self.sends_to_all(&all)) {
+            let copies = if is_whole { 1 } else { ports.setup().exchange.others().len() + 1 };
+            let held = if is_whole { held.take_loose()? } else { self.bring(held, ports)? };
+            let table = self.join.together.build(&self.ready, held, copies, ports)?;
             self.probe(&table, None, ports)?;
             self.leave(&table, ports)?;
         } else {
-            let resident = all.iter().map(|one| one[1]).min().unwrap_or(0);
-            let resident = if is_whole { resident } else { 0 };
-            let spills = all.iter().any(|one| one[0] == 0);
-            self.by_parts(held, resident, spills, ports)?;
+            let resident = if is_whole { all.resident } else { 0 };
+            self.by_parts(held, resident, !all.fit, ports)?;
         }
         self.gathered.flush(ports)
     }
+}
+
+/// What all instances together hold of one side.
+struct Taken {
+    /// Whether all of it is in memory, as it came.
+    fit: bool,
+    /// The parts below this number are in memory everywhere.
+    resident: usize,
+    batches: usize,
+    bytes: usize,
+    /// Of the process that may hold least.
+    memory_bytes: usize,
 }
 
 impl Instance {
@@ -236,6 +259,46 @@ impl Instance {
             }
         }
         Ok(store)
+    }
+
+    fn meet_taken(&self, held: &Store, ports: &Ports) -> Result<Taken> {
+        let setup = ports.setup();
+        let memory_bytes = setup.memory_bytes * setup.instances_here;
+        let own = [held.is_loose().into(), held.resident(), held.batches(), held.bytes()];
+        let all = meet(ports, "taken", &[&own[..], &[memory_bytes]].concat())?;
+        Ok(Taken {
+            fit: all.iter().all(|one| one[0] == 1),
+            resident: all.iter().map(|one| one[1]).min().unwrap_or(0),
+            batches: all.iter().map(|one| one[2]).sum(),
+            bytes: all.iter().map(|one| one[3]).sum(),
+            memory_bytes: all.iter().map(|one| one[4]).min().unwrap_or(0),
+        })
+    }
+
+    /// Whether each process has a table of all that is held. It would not know which of the rows
+    /// have matched in others.
+    fn sends_to_all(&self, all: &Taken) -> bool {
+        !self.ready.tracks() && sends_to_all(all.bytes, all.memory_bytes)
+    }
+
+    /// Brings to this process what all processes hold, in shares that its instances take.
+    fn bring(&self, held: Store, ports: &Ports) -> Result<Vec<RecordBatch>> {
+        let (side, together) = (self.ready.plan.build, &self.join.together);
+        together.add(side, held.finish()?);
+        meet(ports, "sent", &[])?;
+        let mut brought = vec![];
+        while let Some(slice) = together.next_share(ports.setup().instances_here) {
+            let request = Request { side, parts: 0..self.bits.parts(), slice };
+            let batches = self.join.read(&self.ready, &request, ports.setup())?;
+            for batch in whole(self.ready.build.held(), batches) {
+                ports.check()?;
+                brought.push(batch?);
+            }
+        }
+        // One process tells it for all.
+        let exchange = &ports.setup().exchange;
+        self.join.lock().sent = exchange.others().iter().all(|other| exchange.me() < *other);
+        Ok(brought)
     }
 
     /// Makes room, if the process holds too much.
@@ -343,44 +406,44 @@ impl Instance {
         if spills {
             self.on_spilled(held.write()?, ports);
         }
-        let sizes = meet(ports, "sizes", &held.sizes())?;
-        let sizes: Vec<usize> =
-            (0..self.bits.parts()).map(|part| sizes.iter().map(|one| one[part]).sum()).collect();
+        let sizes = sums(&meet(ports, "sizes", &held.sizes())?, self.bits.parts());
         let staying = if resident > 0 { held.take_resident() } else { vec![] };
         join.together.add(build, held.finish()?);
-        let table = join.together.build(&ready, staying, ports)?;
+        let table = join.together.build(&ready, staying, 1, ports)?;
         let schema = ready.probe.held().clone();
         let mut waiting = Store::new(schema, self.bits, self.scratch.clone());
         waiting.part(0)?;
         self.probe(&table, Some((resident, &mut waiting)), ports)?;
+        let own = waiting.sizes();
         join.together.add(build.other(), waiting.finish()?);
         self.leave(&table, ports)?;
         drop(table);
-        meet(ports, "waiting", &[])?;
+        let others = sums(&meet(ports, "waiting", &own)?, self.bits.parts());
         join.together.forget_table();
-        let order = largest_first(&sizes);
-        let order: Vec<usize> = order.into_iter().filter(|part| *part >= resident).collect();
         let setup = ports.setup().clone();
-        while let Some(part) = order.get(setup.next("parts")? as usize) {
-            self.join_part(*part, sizes[*part], ports)?;
+        // Rows that come out by whether they match must meet all of the other side.
+        let is_free = |side| ready.plan.keeps(side).is_none();
+        let may_slice = MaySlice { held: is_free(build.other()), other: is_free(build) };
+        let of = |sizes: &[usize]| [vec![0; resident], sizes[resident..].to_vec()].concat();
+        let units = units(&of(&sizes), &of(&others), setup.instances, may_slice);
+        let units: Vec<Unit> = units.into_iter().filter(|unit| unit.part >= resident).collect();
+        while let Some(unit) = units.get(setup.next("parts")? as usize) {
+            self.join_unit(*unit, sizes[unit.part], ports)?;
         }
         Ok(())
     }
 
-    /// Joins a part of what all processes have.
-    fn join_part(&mut self, part: usize, build_bytes: usize, ports: &mut Ports) -> Result<()> {
+    /// Joins a part of what all processes have, or a slice of it.
+    fn join_unit(&mut self, unit: Unit, build_bytes: usize, ports: &mut Ports) -> Result<()> {
         let (join, ready) = (self.join.clone(), self.ready.clone());
         let setup = ports.setup().clone();
         let spilled = std::cell::Cell::new(0);
-        let read = |side: Side| -> Result<Batches> {
-            let here = join.together.pieces(side).into_iter();
-            let here = here.flat_map(move |pieces| pieces.read(part));
-            let request = part as u64 * 2 + side as u64;
-            let others = setup.exchange.fetch(request)?.into_iter().flatten();
-            let own = ready.clone();
-            let others = others.map(move |batch| own.of_wire(side, &batch?));
-            Ok(Box::new(here.chain(others)))
-        };
+        let side = ready.plan.build;
+        let slice = Slice { number: unit.slice, of: unit.slices };
+        let mut build = Request::part(side, unit.part);
+        let mut probe = Request::part(side.other(), unit.part);
+        if unit.of_held { &mut build } else { &mut probe }.slice = slice;
+        let build_bytes = build_bytes / build.slice.of;
         let parts = Parts {
             ready: &ready,
             scratch: &self.scratch,
@@ -389,8 +452,8 @@ impl Instance {
             spilled: &|bytes| spilled.set(spilled.get() + bytes),
         };
         let part = PartOf {
-            build: &|| read(ready.plan.build),
-            probe: &|| read(ready.plan.build.other()),
+            build: &|| join.read(&ready, &build, &setup),
+            probe: &|| join.read(&ready, &probe, &setup),
             build_bytes,
         };
         let put = &mut |batch| self.gathered.put(ports, batch);
@@ -398,4 +461,9 @@ impl Instance {
         self.on_spilled(spilled.get(), ports);
         Ok(())
     }
+}
+
+/// Of each part, what all instances have.
+fn sums(sizes: &[Vec<usize>], parts: usize) -> Vec<usize> {
+    (0..parts).map(|part| sizes.iter().map(|one| one[part]).sum()).collect()
 }
