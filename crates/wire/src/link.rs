@@ -156,8 +156,19 @@ pub struct Receiver<R> {
     sequence: u64,
     ahead: Ahead,
     received_bytes: u64,
-    /// Since when, and since how many bytes, a frame is coming, where its pace is watched.
-    pace: Option<(Duration, Instant, u64)>,
+    pace: Option<Pace>,
+}
+
+/// How fast a frame comes that has begun.
+#[derive(Debug)]
+struct Pace {
+    /// How often that is judged.
+    each: Duration,
+    since: Instant,
+    /// What had come by then.
+    bytes: u64,
+    /// Whether it was too slow when it was judged last: perhaps we, who read it, had no processor.
+    was_slow: bool,
 }
 
 impl<R: Read> Receiver<R> {
@@ -172,10 +183,11 @@ impl<R: Read> Receiver<R> {
         self.caps = caps;
     }
 
-    /// Fails from now on if a frame has begun and comes with less than 4 KiB a second, judged each
-    /// time so long has passed.
+    /// Fails from now on if a frame has begun and comes with less than 4 KiB a second, twice in a
+    /// row, judged each time so long has passed.
     pub(crate) fn watch_pace(&mut self, each: Duration) {
-        self.pace = Some((each, Instant::now(), self.received_bytes));
+        let (since, bytes) = (Instant::now(), self.received_bytes);
+        self.pace = Some(Pace { each, since, bytes, was_slow: false });
     }
 
     /// The stream, for those who set it up.
@@ -260,20 +272,27 @@ impl<R: Read> Receiver<R> {
     }
 
     fn begin_pace(&mut self) {
-        if let Some((_, since, bytes)) = &mut self.pace {
-            (*since, *bytes) = (Instant::now(), self.received_bytes);
+        if let Some(pace) = &mut self.pace {
+            *pace = Pace {
+                since: Instant::now(),
+                bytes: self.received_bytes,
+                was_slow: false,
+                ..*pace
+            };
         }
     }
 
     fn check_pace(&mut self) -> Result<()> {
-        let Some((each, since, bytes)) = &mut self.pace else { return Ok(()) };
-        let took = since.elapsed();
-        if took < *each {
+        let Some(pace) = &mut self.pace else { return Ok(()) };
+        let took = pace.since.elapsed();
+        if took < pace.each {
             return Ok(());
         }
-        let came = self.received_bytes - *bytes;
-        (*since, *bytes) = (Instant::now(), self.received_bytes);
-        if came >= (took.as_secs_f64() * SLOWEST_BYTES_PER_SECOND as f64) as u64 {
+        let came = self.received_bytes - pace.bytes;
+        let is_slow = came < (took.as_secs_f64() * SLOWEST_BYTES_PER_SECOND as f64) as u64;
+        let was_slow = std::mem::replace(&mut pace.was_slow, is_slow);
+        (pace.since, pace.bytes) = (Instant::now(), self.received_bytes);
+        if !is_slow || !was_slow {
             return Ok(());
         }
         let seconds = took.as_secs_f64();
@@ -383,6 +402,32 @@ mod tests {
             assert!(error.to_string().contains("lost in the middle"), "{cut}: {error}");
         }
         assert!(Receiver::new(&whole[..0], Caps::KNOWN).receive().unwrap().is_none());
+    }
+
+    /// Gives a few bytes at first and after each of so many pauses, then all.
+    struct Pauses<'a>(&'a [u8], usize);
+
+    impl Read for Pauses<'_> {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            let paused = self.1 > 0;
+            if paused {
+                thread::sleep(Duration::from_millis(20));
+                self.1 -= 1;
+            }
+            let count = out.len().min(if paused { 8 } else { self.0.len() });
+            self.0.read(&mut out[..count])
+        }
+    }
+
+    #[test]
+    fn a_frame_may_pause_once_and_not_dribble() {
+        let whole = sent(Kind::Batch, b"meta", &[Buffer::from(vec![1; 100])]);
+        for (pauses, comes) in [(2, true), (9, false)] {
+            let mut receiver = Receiver::new(Pauses(&whole, pauses), Caps::KNOWN);
+            receiver.watch_pace(Duration::from_millis(10));
+            // Eight bytes in 20 ms are 400 a second.
+            assert_eq!(receiver.receive().is_ok(), comes, "{pauses}");
+        }
     }
 
     #[test]
