@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from ._references import Held
+from ._own import specs_of_flow
 from .errors import EuphratesError, Interrupted, UsageError
 from .flow import Flow
 
@@ -36,6 +36,8 @@ class View(anywidget.AnyWidget):
     _esm = traitlets.Unicode().tag(sync=True)
     document = traitlets.Unicode(read_only=True).tag(sync=True)
     """The flow that is drawn: JSON."""
+    modules = traitlets.Unicode("[]", read_only=True).tag(sync=True)
+    """Descriptions of what it runs of the user's: JSON."""
     status = traitlets.Unicode(read_only=True).tag(sync=True)
     """The last run, how it stands, its report or how it failed: JSON; empty before the first."""
     progress = traitlets.Unicode(read_only=True).tag(sync=True)
@@ -55,7 +57,7 @@ class View(anywidget.AnyWidget):
         self._told_at = 0.0
         super().__init__(_esm=page)
         self.on_msg(_hear)
-        self.set_trait("document", _drawn(flow))
+        self._draw()
 
     @property
     def report(self) -> Report | None:
@@ -107,7 +109,7 @@ class View(anywidget.AnyWidget):
         """What is told of a run that starts; what was shown of the last one is over."""
         self._unseen, self._told_at = 0, 0.0
         self.set_trait("progress", "")
-        self.set_trait("document", _drawn(self._flow))
+        self._draw()
         variables = self._options.get("variables") or {}
         return {
             "id": str(self._number),
@@ -118,6 +120,21 @@ class View(anywidget.AnyWidget):
             "cluster": "",
             "variables": {name: str(value) for name, value in variables.items()},
         }
+
+    def _draw(self) -> None:
+        """Shows the flow as it is now."""
+        names: dict[int, str] = {}
+        targets: dict[str, Any] = {}
+        for number, held in self._flow._held.items():
+            # An object of a class is held as what makes it.
+            target = getattr(held.target, "func", held.target)
+            name = getattr(target, "__name__", f"a {type(target).__name__}")
+            # Two lambdas have one name.
+            names[number] = name if name not in targets else f"{name} {number}"
+            targets[names[number]] = target
+        document = _named(self._flow._document, names)
+        self.set_trait("modules", json.dumps(specs_of_flow(document, targets)))
+        self.set_trait("document", json.dumps(document, ensure_ascii=False))
 
     def _tell(self, told: Mapping[str, Any]) -> None:
         self.set_trait("status", json.dumps(told))
@@ -192,16 +209,12 @@ def _failure(error: Exception) -> dict[str, Any]:
     return told
 
 
-def _drawn(flow: Flow) -> str:
-    """The document, with names for what lives in this process only."""
-    return json.dumps(_named(flow._document, flow._held), ensure_ascii=False)
-
-
-def _named(value: Any, held: Mapping[int, Held]) -> Any:
+def _named(value: Any, names: Mapping[int, str]) -> Any:
+    """The same with names for what lives in this process only."""
     if isinstance(value, Mapping):
         if set(value) == {"$live"}:
-            return str(held.get(value["$live"], "a Python object")).strip("`")
-        return {key: _named(member, held) for key, member in value.items()}
+            return names.get(value["$live"], "a Python object")
+        return {key: _named(member, names) for key, member in value.items()}
     if isinstance(value, list):
-        return [_named(member, held) for member in value]
+        return [_named(member, names) for member in value]
     return value

@@ -103,6 +103,40 @@ def test_a_flow_is_shown_before_it_runs(pages: list[Page]) -> None:
     assert page.state["status"] == ""
 
 
+class Parted(eu.Module):
+    """Every other row."""
+
+    outputs = ("even",)
+
+    def run(self, ports: eu.Ports) -> None:
+        for batch in ports:
+            ports.put("even", batch)
+
+
+def test_modules_of_the_notebooks_own_are_described(pages: list[Page]) -> None:
+    class Local(Parted):
+        def __init__(self, kept: object) -> None:
+            self.kept = kept
+
+    flow = eu.Flow("own")
+    source = flow.place(eu.generate("integers", rows=10))
+    for module in (Parted, Local(object())):
+        source = flow.attach(source, flow.place(module))
+    flow.chain(source, lambda batch: batch, lambda batch: batch.slice(0, 1), eu.collect())
+    view, page = view_of(flow, pages)
+    known = {one["name"]: one for one in json.loads(page.state["modules"])}
+    nodes = json.loads(page.state["document"])["modules"]
+    named = [node["config"].get("module") or node["config"].get("function") for node in nodes]
+    assert all(name in known for name in named[1:-1]) and len(known) == 4
+    assert [known[name]["own"]["title"] for name in named[1:4]] == ["Parted", "Local", "<lambda>"]
+    assert known[named[2]]["outputs"] == ["even"]
+    # What the page calls a queue's end is what the engine calls it.
+    view.run()
+    assert view.wait(WAIT_SECONDS), view.error
+    (*_, last) = page.heard("progress")
+    assert [queue["from"][1] for queue in last["queues"]][1:3] == ["even", "even"]
+
+
 def test_a_run_is_told_from_its_start_to_its_report(pages: list[Page]) -> None:
     view, page = view_of(counted(1000), pages)
     view.run()

@@ -3,7 +3,8 @@
 
 import type { Failure, Report, Run } from "../app/backend/border";
 import { show, take, useLive } from "../app/live";
-import { flowNow, openText } from "../app/studio";
+import { flowNow, knowModules, openText } from "../app/studio";
+import { BUILT_IN, type Spec, specsOf } from "../document/specs";
 
 /** What a notebook may ask for. */
 export type Wish = "run" | "stop";
@@ -24,7 +25,11 @@ type Told = Omit<Run, "flow" | "log" | "failure" | "report"> & {
 
 /** Follows the model; gives what ends that. */
 export function feed(model: Model): () => void {
-  const draw = () => openText(textOf(model, "document"));
+  const draw = () => {
+    const own: readonly Spec[] = JSON.parse(textOf(model, "modules"));
+    knowModules(specsOf([...BUILT_IN.values(), ...own]));
+    openText(textOf(model, "document"));
+  };
   const follow = () => showRun(textOf(model, "status"), textOf(model, "progress"));
   const hear = () => {
     const progress = textOf(model, "progress");
@@ -32,7 +37,12 @@ export function feed(model: Model): () => void {
     // Who does not say so is told less often.
     model.send({ seen: true });
   };
-  const heard = { "change:document": draw, "change:status": follow, "change:progress": hear };
+  const heard = {
+    "change:modules": draw,
+    "change:document": draw,
+    "change:status": follow,
+    "change:progress": hear,
+  };
   for (const [event, act] of Object.entries(heard)) model.on(event, act);
   draw();
   follow();

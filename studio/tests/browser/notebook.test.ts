@@ -11,11 +11,15 @@ eu.studio(eu.Flow.load("slow_consumer.json"), rows=2**50, perturb=slow)
 `;
 
 const SHORT = `
-def half(batch):
-    return batch.slice(0, len(batch) // 2)
+class Half(eu.Module):
+    outputs = ("first",)
+
+    def run(self, ports):
+        for batch in ports:
+            ports.put("first", batch.slice(0, len(batch) // 2))
 
 short = eu.Flow("short")
-short.chain(eu.generate("integers", rows=1000), eu.map(half), eu.collect())
+short.chain(eu.generate("integers", rows=1000), Half, eu.collect())
 eu.studio(short)
 `;
 
@@ -61,11 +65,13 @@ describe.skipIf(!canBeTried)("in a notebook", () => {
     forgiveMarimo();
   });
 
-  test("functions of the notebook run in it, and the report is shown", async () => {
+  test("modules of the notebook run in it, and the report is shown", async () => {
     const short = view("short");
     await press(short, "Run");
     await short.locator(".report").waitFor();
-    expect(await short.locator(".report .table").textContent()).toContain("map_1");
+    expect(await short.locator(".report .table").textContent()).toContain("python_1");
+    expect(await short.locator(".card-name").allTextContents()).toContain("Half");
+    expect(await short.locator(".queue[data-level]").count()).toBe(2);
     expect(await short.locator(".run-told").textContent()).toContain("done");
     forgiveMarimo();
   });
