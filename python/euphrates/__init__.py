@@ -19,6 +19,7 @@ from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
 from ._module import EMPTY, Module
 from ._options import suggestion as _suggestion
 from ._progress import ModuleProgress, Progress, SlowNow
+from ._studio import studio
 from .cluster import Cluster, Worker
 from .errors import (
     CorruptError,
@@ -72,6 +73,7 @@ __all__ = [
     "__version__",
     "perturb",
     "schema",
+    "studio",
     "var",
 ]
 __all__ += _modules.__all__

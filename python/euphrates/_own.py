@@ -4,6 +4,7 @@ the built-in modules are, so that the studio shows them beside those, with a for
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import os
@@ -101,6 +102,20 @@ def _spec(path: str, target: Callable[..., Any]) -> dict[str, Any]:
             "arguments": "kwargs" if is_class else "arguments",
         },
     }
+
+
+def specs_of_flow(document: Any, targets: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a flow runs of the user's, as far as it can be described: by the name that the document
+    has for it, or at its import path.
+    """
+    specs = {}
+    for node in document["modules"]:
+        path = node["config"].get(_OPTIONS.get(node["module"], ""))
+        if not isinstance(path, str):
+            continue
+        with contextlib.suppress(Exception):  # whatever signature and class of the user's raise
+            specs[path] = _spec(path, targets[path] if path in targets else imported(path))
+    return [*specs.values()]
 
 
 def _doc(target: Callable[..., Any]) -> str:

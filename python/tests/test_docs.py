@@ -16,6 +16,7 @@ import pytest
 import tomllib
 
 import rig
+from euphrates import _euphrates
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -42,10 +43,14 @@ def rays_own() -> Iterator[None]:
 
 
 def skip_if_missing(name: str, code: str) -> None:
-    """What the page of the rig shows needs root, and features of the kernel; some of it Ray."""
+    """What the page of the rig shows needs root, and features of the kernel; some of it Ray. What
+    notebooks show needs Node when it is built.
+    """
     why = rig.missing() if name.startswith("rig.md") else None
     if why is None and ("RayCluster" in code or "Cluster.ray" in code):
         why = rig.ray.missing()
+    if "eu.studio(" in code and _euphrates.notebook() is None:
+        why = "built without Node"
     if why is not None:
         pytest.skip(why)
 

@@ -3,12 +3,16 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
-const GZIP_BYTES_MAX = 250 * 1024;
+/** In bytes: of the page, and of what shows a flow in a notebook. */
+const GZIP_BYTES_MAX = { page: 250 * 1024, notebook: 200 * 1024 };
 
-const files = readdirSync("dist", { recursive: true, withFileTypes: true });
-const bytes = files
-  .filter((file) => file.isFile())
-  .map((file) => gzipSync(readFileSync(`${file.parentPath}/${file.name}`)).length)
-  .reduce((sum, length) => sum + length, 0);
-console.log(`${bytes} bytes compressed, of at most ${GZIP_BYTES_MAX}`);
-if (bytes > GZIP_BYTES_MAX) process.exit(1);
+const sums = { page: 0, notebook: 0 };
+for (const file of readdirSync("dist", { recursive: true, withFileTypes: true })) {
+  if (!file.isFile()) continue;
+  const of = file.name === "notebook.js" ? "notebook" : "page";
+  sums[of] += gzipSync(readFileSync(`${file.parentPath}/${file.name}`)).length;
+}
+for (const [of, bytes] of Object.entries(sums)) {
+  console.log(`${of}: ${bytes} bytes compressed, of at most ${GZIP_BYTES_MAX[of]}`);
+  if (bytes > GZIP_BYTES_MAX[of]) process.exit(1);
+}

@@ -90,3 +90,9 @@ pub fn draw(py: Python<'_>, document: &str, format: &str) -> PyResult<String> {
 pub fn normalize(py: Python<'_>, document: &str) -> PyResult<String> {
     Document::from_json(document).map(|document| document.to_json()).or_raise(py)
 }
+
+/// What shows a flow in a notebook, a module of JavaScript; nothing if it was not built.
+#[pyfunction]
+pub fn notebook() -> Option<&'static str> {
+    euphrates_server::notebook()
+}

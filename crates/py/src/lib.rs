@@ -44,6 +44,7 @@ fn _euphrates(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(describe::code, module)?)?;
     module.add_function(wrap_pyfunction!(describe::draw, module)?)?;
     module.add_function(wrap_pyfunction!(describe::normalize, module)?)?;
+    module.add_function(wrap_pyfunction!(describe::notebook, module)?)?;
     module.add_function(wrap_pyfunction!(tables::table, module)?)?;
     module.add_function(wrap_pyfunction!(tables::table_of, module)?)?;
     module.add_function(wrap_pyfunction!(schema::schema, module)?)?;

@@ -12,6 +12,7 @@ use euphrates_engine::division::named;
 use euphrates_engine::progress::Progress;
 use euphrates_engine::{Options, Report};
 use euphrates_flow::{Cancel, Document, Error, Perturbation, Result};
+use euphrates_server::told;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -82,7 +83,7 @@ pub fn start(
         let conducted = shared.clone();
         std::thread::Builder::new()
             .name("euphrates".into())
-            .spawn(move || conduct(running, &conducted))
+            .spawn(move || conduct(running, &document, &conducted))
             .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
         Ok(Running { shared })
     });
@@ -90,10 +91,14 @@ pub fn start(
 }
 
 /// Waits for the flow and ends it.
-fn conduct(mut running: euphrates_engine::Running, shared: &Shared) {
+fn conduct(mut running: euphrates_engine::Running, document: &Document, shared: &Shared) {
     loop {
         let ended = running.wait_for(LOOK);
-        shared.lock().progress = told(&running.progress());
+        let progress = in_words(&running.progress());
+        if shared.take(progress, ended) {
+            let live = told::live(&running, document);
+            shared.tell(live.map(|live| live.to_string()).unwrap_or_default());
+        }
         if ended {
             break;
         }
@@ -109,7 +114,7 @@ fn conduct(mut running: euphrates_engine::Running, shared: &Shared) {
 }
 
 /// As JSON, with the line that people see.
-fn told(progress: &Progress) -> String {
+fn in_words(progress: &Progress) -> String {
     let mut told = serde_json::to_value(progress).unwrap_or_default();
     told["line"] = progress.to_string().into();
     told.to_string()
@@ -128,6 +133,11 @@ struct Shared {
 struct State {
     /// JSON.
     progress: String,
+    /// In detail, for whoever asks.
+    live: String,
+    is_asked: bool,
+    /// How often somebody was told.
+    looks: u64,
     outcome: Option<Outcome>,
 }
 
@@ -140,6 +150,21 @@ impl Shared {
     /// Held for moments only.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes the progress, and says whether more is to be told: when somebody has asked, and at the
+    /// end, for whoever comes later.
+    fn take(&self, progress: String, ended: bool) -> bool {
+        let mut state = self.lock();
+        state.progress = progress;
+        std::mem::take(&mut state.is_asked) || ended
+    }
+
+    fn tell(&self, live: String) {
+        let mut state = self.lock();
+        state.live = live;
+        state.looks += 1;
+        self.changed.notify_all();
     }
 
     /// Waits at most this long; `true` when the flow has ended.
@@ -161,6 +186,28 @@ impl Running {
     /// Where every module stands, as JSON, not older than a tenth of a second; empty at first.
     fn progress(&self, py: Python<'_>) -> String {
         py.detach(|| self.shared.lock().progress.clone())
+    }
+
+    /// How every instance and queue goes now, as JSON; when it has ended, how they went.
+    fn live(&self, py: Python<'_>) -> String {
+        py.detach(|| {
+            let mut state = self.shared.lock();
+            state.is_asked = true;
+            let before = state.looks;
+            let is_owed = |state: &mut State| state.outcome.is_none() && state.looks == before;
+            let told = self.shared.changed.wait_while(state, is_owed);
+            told.unwrap_or_else(|poisoned| poisoned.into_inner()).live.clone()
+        })
+    }
+
+    /// How it failed, as JSON, if it has ended so and `finish` was not called.
+    fn failure(&self, py: Python<'_>) -> Option<String> {
+        py.detach(|| match &self.shared.lock().outcome {
+            Some(Outcome::Here(result)) => {
+                result.as_ref().as_ref().err().map(|error| told::failure(error).to_string())
+            }
+            _ => None,
+        })
     }
 
     /// Waits for the end, at most this many seconds; says whether it has come. Python's signals

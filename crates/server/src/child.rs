@@ -14,10 +14,11 @@ use rustix::process::{
 };
 use serde_json::{Value, json};
 
-use crate::drawn::{edge_of, owner};
+use crate::drawn::edge_of;
 use crate::perturbed;
 use crate::record::{DOCUMENT, END, HISTORY, LOG, ORDER, PROGRESS, Record, Wish};
 use crate::schema::sample;
+use crate::told::{failure, live};
 
 /// How often wishes are looked for, how it goes is told, and its history.
 const LOOK: Duration = Duration::from_millis(50);
@@ -59,7 +60,7 @@ pub fn drive(drive: Drive<'_>) -> Result<()> {
         }
         Err(error) => {
             let state = if error.kind() == Kind::Interrupted { "stopped" } else { "failed" };
-            json!({"state": state, "seconds": seconds, "error": told(error)})
+            json!({"state": state, "seconds": seconds, "error": failure(error)})
         }
     };
     record.write(END, &end)?;
@@ -78,36 +79,6 @@ fn limit(ends_with: Option<u32>) -> Result<()> {
         true => Ok(()),
         false => Err(Error::interrupted()),
     }
-}
-
-/// An error for the page.
-fn told(error: &Error) -> Value {
-    let places: Vec<&str> = error.places().collect();
-    let instance = places.iter().find_map(|place| place.strip_prefix("module "));
-    let module = instance.map(|name| match name.rsplit_once('.') {
-        Some((module, number)) if number.parse::<usize>().is_ok() => module,
-        _ => name,
-    });
-    let (message, traceback) = match error.message().split_once('\n') {
-        Some((message, rest)) => (message, Some(rest)),
-        None => (error.message(), None),
-    };
-    let mut told = json!({"kind": error.kind(), "message": message, "at": places.join(": ")});
-    let more = [
-        ("remedy", error.advice()),
-        ("module", module),
-        ("instance", instance),
-        ("traceback", traceback),
-    ];
-    for (name, value) in more {
-        if let Some(value) = value {
-            told[name] = json!(value);
-        }
-    }
-    if let Some(row) = error.row() {
-        told["row"] = json!(row);
-    }
-    told
 }
 
 /// What a run gives: the report, unless it was stopped, and the rows that it collected.
@@ -178,14 +149,8 @@ struct Driven {
 
 impl Driven {
     fn tell(&self, id: &Value) -> Result<()> {
-        let flow = self.running.flow();
-        let mut live = serde_json::to_value(self.running.live()).map_err(Error::failed)?;
+        let mut live = live(&self.running, &self.document)?;
         live["run"] = id.clone();
-        for (edge, queue) in
-            flow.edges.iter().zip(live["queues"].as_array_mut().into_iter().flatten())
-        {
-            queue["to"][0] = json!(owner(&self.document, (&flow.nodes, &flow.edges), edge.to.0));
-        }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         live["perturbed"] = json!(self.perturbed.now(self.seconds()));
         live["at"] = json!(now.unwrap_or_default().as_secs_f64());

@@ -24,6 +24,7 @@ mod script;
 mod testing;
 #[cfg(test)]
 mod tests;
+pub mod told;
 mod trust;
 
 use std::ffi::OsString;
@@ -33,6 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use euphrates_flow::{Registry, Result};
 
 pub use accept::Server;
+pub use page::notebook;
 
 /// How a studio is started.
 pub struct Setting {

@@ -26,6 +26,12 @@ press Enter there for another.</p>
 </html>
 ";
 
+/// What shows a flow in a notebook, a module of JavaScript; nothing if the page was not built.
+pub fn notebook() -> Option<&'static str> {
+    let (_, bytes) = FILES.iter().find(|(known, _)| *known == "notebook.js")?;
+    std::str::from_utf8(bytes).ok()
+}
+
 /// A file, by the path that is asked for.
 pub fn file(path: &str) -> Result<Response> {
     let name = if path == "/" { "index.html" } else { path.trim_start_matches('/') };

@@ -2,13 +2,9 @@
 // edits; only sizes and what is being dragged are its own.
 
 import {
-  applyEdgeChanges,
-  applyNodeChanges,
-  Background,
   type Connection,
   Controls,
   type Edge,
-  type EdgeChange,
   MiniMap,
   type Node,
   type NodeChange,
@@ -17,7 +13,7 @@ import {
   useReactFlow,
   useStoreApi,
 } from "@xyflow/react";
-import { type DragEvent, useCallback, useEffect, useState } from "react";
+import { type DragEvent, useCallback, useEffect } from "react";
 import { whyNot } from "../document/check";
 import { attach, queueBetween, splice } from "../document/edits";
 import type { Flow, Queue } from "../document/flow";
@@ -25,22 +21,17 @@ import type { Problem } from "../document/problem";
 import { add, addInto } from "./actions";
 import { CARD } from "./autolayout";
 import { decoded } from "./canvasId";
-import { cardsOf, keptLines, linesOf } from "./drawn";
-import { useLive } from "./live";
-import { type CardNode, ModuleCard } from "./ModuleCard";
-import { type LineEdge, QueueLine } from "./QueueLine";
-import { connect, edit, move, refuse, select, settle, useStudio } from "./studio";
-import { showPart, useView } from "./view";
+import type { CardNode } from "./ModuleCard";
+import { FIT, Paper, useSight, useWhole } from "./Sight";
+import { connect, edit, move, refuse, settle, useStudio } from "./studio";
+import { useDrawn } from "./useDrawn";
 
 /** What the palette drags. */
 export const MODULE_TYPE = "application/x-euphrates-module";
 /** Up to so many, all cards are there for the keyboard to go to; of more, those in view. */
 const ALL_MODULES_MAX = 500;
-const NODE_TYPES = { module: ModuleCard };
-const EDGE_TYPES = { queue: QueueLine };
 /** Flows of fewer modules are seen without a map of them. */
 const MAP_MODULES_MIN = 12;
-const FIT = { maxZoom: 1, padding: 0.08 };
 const MAP_SIZE = { width: 150, height: 100 };
 
 export function Canvas() {
@@ -52,39 +43,24 @@ export function Canvas() {
 }
 
 function Drawing() {
-  const history = useStudio(({ history }) => history);
-  const { specs, places, problems, modules, queues, checked } = useStudio();
-  const flow = history.now;
-  const [nodes, setNodes] = useState<CardNode[]>([]);
-  useEffect(() => {
-    setNodes((before) => cardsOf({ flow, specs, places, problems, modules }, before));
-  }, [flow, specs, places, problems, modules]);
-  const [edges, setEdges] = useState<LineEdge[]>([]);
-  useEffect(() => {
-    setEdges((before) => keptLines(linesOf(flow, specs, queues, checked), before));
-  }, [flow, specs, queues, checked]);
+  const flow = useStudio(({ history }) => history.now);
+  const { onNodesChange, ...drawn } = useDrawn();
   const { onDrop, onDragOver } = useDrop();
   useInView();
   useWhole();
   useSight();
-  const onNodesChange = useCallback((changes: NodeChange<CardNode>[]) => {
-    setNodes((before) => applyNodeChanges(changes.filter(isOwn), before));
-    moveCards(changes);
-    selectCards(changes);
-  }, []);
-  const onEdgesChange = useCallback((changes: EdgeChange<LineEdge>[]) => {
-    setEdges((before) => applyEdgeChanges(changes.filter(isOwn), before));
-    selectLines(changes);
-  }, []);
+  const onChange = useCallback(
+    (changes: NodeChange<CardNode>[]) => {
+      onNodesChange(changes);
+      moveCards(changes);
+    },
+    [onNodesChange],
+  );
   return (
     <ReactFlow
       className="canvas"
-      nodes={nodes}
-      edges={edges}
-      nodeTypes={NODE_TYPES}
-      edgeTypes={EDGE_TYPES}
-      onNodesChange={onNodesChange}
-      onEdgesChange={onEdgesChange}
+      {...drawn}
+      onNodesChange={onChange}
       onNodeDragStop={dropCard}
       onConnect={attachPorts}
       onConnectStart={(_, { nodeId, handleId, handleType }) =>
@@ -129,24 +105,6 @@ function Drawing() {
   );
 }
 
-/** Dots to see distances by; from far they are many, close, and no help. */
-function Paper() {
-  return useView(({ isFar }) => isFar) ? null : <Background gap={20} size={1} />;
-}
-
-/** Tells what of the drawing is in view. */
-function useSight(): void {
-  const canvas = useStoreApi();
-  useEffect(() => {
-    const look = () => {
-      const { transform, width, height } = canvas.getState();
-      showPart(transform, width, height);
-    };
-    look();
-    return canvas.subscribe(look);
-  }, [canvas]);
-}
-
 /** Shows all of the flow again when what is sought cannot be seen. */
 function useInView(): void {
   const { fitView, getViewport } = useReactFlow();
@@ -166,18 +124,6 @@ function useInView(): void {
     const frame = requestAnimationFrame(() => void fitView(FIT));
     return () => cancelAnimationFrame(frame);
   }, [sought, fitView, getViewport, canvas]);
-}
-
-/** Shows all of the flow when another was begun, and when the canvas has made room for a run. */
-function useWhole(): void {
-  const { fitView } = useReactFlow();
-  const begun = useStudio(({ begun }) => begun);
-  const hasRun = useLive(({ run }) => run !== undefined);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: they say when, not what
-  useEffect(() => {
-    const frame = requestAnimationFrame(() => void fitView(FIT));
-    return () => cancelAnimationFrame(frame);
-  }, [begun, hasRun, fitView]);
 }
 
 /** Drops a module from the palette: into the queue under the pointer, or where nothing is. */
@@ -248,14 +194,6 @@ function attachPorts(ends: Connection): void {
   edit("attach", (flow) => attach(flow, specs, queueOf(flow, ends)));
 }
 
-/**
- * Sizes, and places while they are dragged, are the canvas's own. What is selected is the store's,
- * but the canvas must know of it at once: it tells only what is different from what it knows.
- */
-function isOwn({ type }: NodeChange<CardNode> | EdgeChange<LineEdge>): boolean {
-  return type === "dimensions" || type === "position" || type === "select";
-}
-
 function moveCards(changes: readonly NodeChange<CardNode>[]): void {
   const moved = changes.flatMap((change) =>
     change.type === "position" && change.dragging !== true && change.position
@@ -263,26 +201,4 @@ function moveCards(changes: readonly NodeChange<CardNode>[]): void {
       : [],
   );
   if (moved.length > 0) move(new Map(moved));
-}
-
-function selectCards(changes: readonly NodeChange<CardNode>[]): void {
-  const { modules, queues } = useStudio.getState();
-  const selected = new Set(modules);
-  const changed = changes.filter((change) => change.type === "select");
-  for (const { id, selected: is } of changed) {
-    if (is) selected.add(decoded(id));
-    else selected.delete(decoded(id));
-  }
-  if (changed.length > 0) select(selected, queues);
-}
-
-function selectLines(changes: readonly EdgeChange<LineEdge>[]): void {
-  const { modules, queues } = useStudio.getState();
-  const selected = new Set(queues);
-  const changed = changes.filter((change) => change.type === "select");
-  for (const { id, selected: is } of changed) {
-    if (is) selected.add(Number(id));
-    else selected.delete(Number(id));
-  }
-  if (changed.length > 0) select(modules, selected);
 }

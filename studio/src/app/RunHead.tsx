@@ -6,11 +6,12 @@ import { write } from "../document/write";
 import { actionOf } from "./actions";
 import type { Run } from "./backend/border";
 import { useLive } from "./live";
-import { factorText, secondsText, timeText } from "./numbers";
-import { State } from "./Runs";
+import { secondsText, timeText } from "./numbers";
 import { go } from "./route";
+import { State } from "./State";
 import { isReadOnly, useServer } from "./server";
 import { edit, useStudio } from "./studio";
+import { Told } from "./Told";
 import { showDialog } from "./view";
 
 export function RunHead() {
@@ -58,31 +59,6 @@ export function RunHead() {
         </button>
       </div>
     </div>
-  );
-}
-
-/** In the engine's words. */
-function Told() {
-  const bottleneck = useLive(({ progress, run }) => {
-    return run?.state === "running" ? progress?.bottleneck : undefined;
-  });
-  const slow = useLive(({ progress, run }) => {
-    return run?.state === "running" ? progress?.slow : undefined;
-  });
-  return (
-    <>
-      {bottleneck && (
-        <span className="told" title={bottleneck.why}>
-          <span className="badge bottleneck">bottleneck</span> {bottleneck.name}
-          <span className="quiet why">{bottleneck.why}</span>
-        </span>
-      )}
-      {slow?.map(({ name, factor }) => (
-        <span className="told" key={name}>
-          <span className="badge slow">slow</span> {name} {factorText(factor)}
-        </span>
-      ))}
-    </>
   );
 }
 

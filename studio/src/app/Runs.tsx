@@ -4,6 +4,7 @@ import { useState } from "react";
 import type { RunEntry } from "./backend/border";
 import { secondsText, timeText } from "./numbers";
 import { hashOf, useRoute } from "./route";
+import { State } from "./State";
 import { useServer } from "./server";
 
 export function Runs() {
@@ -50,20 +51,4 @@ function summary({ state, started, seconds, cluster, variables }: RunEntry): str
   const given = Object.entries(variables).map(([name, value]) => `${name}=${String(value)}`);
   const length = state === "running" ? "" : secondsText(seconds);
   return [timeText(started), length, cluster, ...given].filter((part) => part !== "").join(" · ");
-}
-
-const MARKS: Readonly<Record<RunEntry["state"], string>> = {
-  running: "▶",
-  done: "✓",
-  failed: "✕",
-  stopped: "■",
-};
-
-/** How a run stands: a mark and, for whoever hears the page, a word. */
-export function State({ state }: { readonly state: RunEntry["state"] }) {
-  return (
-    <span className="run-state" data-state={state} role="img" aria-label={state} title={state}>
-      {MARKS[state]}
-    </span>
-  );
 }

@@ -168,11 +168,12 @@ export async function watchDrawing({ attributes = false } = {}): Promise<() => P
   return () => page.evaluate(() => [...(window as unknown as { seen: Set<string> }).seen]);
 }
 
-/** What a program finds that hinders people with other eyes and hands. */
-export async function seriousFaults(): Promise<string[]> {
+/** What a program finds that hinders people with other eyes and hands; of a part, or of all. */
+export async function seriousFaults(within = page.locator("html")): Promise<string[]> {
   await page.evaluate(readFileSync("node_modules/axe-core/axe.min.js", "utf8"));
-  const { violations } = await page.evaluate(() => {
-    return (window as unknown as { axe: { run: () => Promise<AxeResults> } }).axe.run();
+  const { violations } = await within.evaluate((part) => {
+    type Axe = { run: (part: Node) => Promise<AxeResults> };
+    return (window as unknown as { axe: Axe }).axe.run(part);
   });
   return violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")

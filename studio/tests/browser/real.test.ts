@@ -246,6 +246,49 @@ test("a script is run after asking; its failure is on its card, with the line", 
   expect(await failure.locator("b").count()).toBe(0);
 });
 
+const OWN = `import euphrates as eu
+
+class First(eu.Module):
+    """Hands on the first rows."""
+
+    def __init__(self, rows: int):
+        self.rows = rows
+
+    def run(self, ports):
+        for batch in ports:
+            ports.put(batch.slice(0, self.rows))
+`;
+
+test("modules of the user's own are in the palette once their script was run", async () => {
+  const yours = page.getByRole("heading", { name: "Yours" });
+  expect(await yours.count()).toBe(0);
+  studio.write("mine.py", OWN);
+  await openFile("mine.py");
+  await page.getByRole("dialog", { name: /Run mine.py/ }).waitFor();
+  const modules = page.getByRole("tab", { name: "Modules" }).first();
+  await button("Run it").click();
+  await modules.click();
+  await yours.waitFor();
+  await press("/");
+  for (const name of ["generate", "First", "collect"]) {
+    await press("Control+A");
+    await page.keyboard.type(name);
+    await press("Enter");
+  }
+  await expect.poll(queues).toHaveLength(2);
+  await card("generate_1").click();
+  await page.getByLabel("what needed").selectOption("integers");
+  await page.getByLabel("rows", { exact: true }).fill("100");
+  await card("python_1").click();
+  expect(await card("python_1").locator(".card-name").textContent()).toBe("First");
+  await page.getByLabel("rows needed").fill("3");
+  await button("▶ Run").click();
+  await page.locator(".report").waitFor();
+  await card("collect_1").click();
+  await page.getByRole("tab", { name: "Rows" }).click();
+  await expect.poll(() => page.locator(".rows tbody tr").first().textContent()).toBe("0");
+});
+
 test("two tabs see the same runs, and each other's files", async () => {
   await runNumbers();
   const tab = await newTab("#/file/numbers.json");

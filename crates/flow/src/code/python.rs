@@ -23,9 +23,8 @@ pub fn write(document: &Document, registry: &Registry) -> String {
     let reserved = [KEYWORDS, OWN_NAMES].concat();
     let names = local_names(document, &reserved);
     let attached = |id: &str| document.queues.iter().any(|edge| edge.from == id || edge.to == id);
-    let mut text = String::from("import euphrates as eu\n\n");
     let flow = Expr::group("eu.Flow(", ")").and(string(&document.name));
-    text += &line(flow, "flow = ");
+    let mut declared = line(flow, "flow = ");
     for (name, variable) in &document.variables {
         let mut call = Expr::group("flow.variable(", ")").and(string(name));
         if let Some(default) = &variable.default {
@@ -34,9 +33,9 @@ pub fn write(document: &Document, registry: &Registry) -> String {
         if let Some(doc) = &variable.doc {
             call = call.with("doc=", Expr::Text(string(doc)));
         }
-        text += &line(call, "");
+        declared += &line(call, "");
     }
-    text.push('\n');
+    let mut placed = String::new();
     for (node, usual_id) in placements(document) {
         let mut call = Expr::group("flow.place(", ")").with("", module(node, document, registry));
         if let Some(count) = node.count {
@@ -53,16 +52,20 @@ pub fn write(document: &Document, registry: &Registry) -> String {
         }
         let before =
             if attached(&node.id) { format!("{} = ", names[&*node.id]) } else { "".into() };
-        text += &line(call, &before);
+        placed += &line(call, &before);
     }
-    text.push('\n');
-    for edge in &document.queues {
-        text += &line(attach(edge, &names), "");
-    }
-    if let Some(layout) = &document.layout {
-        text += &line(plain(layout), "\nflow.layout = ");
-    }
-    text + "\nif __name__ == \"__main__\":\n    print(flow.go())\n"
+    let queues = document.queues.iter().map(|edge| line(attach(edge, &names), "")).collect();
+    let layout = document.layout.as_ref().map(|layout| line(plain(layout), "flow.layout = "));
+    let sections = [
+        "import euphrates as eu\n".into(),
+        declared,
+        placed,
+        queues,
+        layout.unwrap_or_default(),
+        "if __name__ == \"__main__\":\n    print(flow.go())\n".into(),
+    ];
+    let is_there = |section: &String| !section.is_empty();
+    sections.into_iter().filter(is_there).collect::<Vec<String>>().join("\n")
 }
 
 fn line(expression: Expr, before: &str) -> String {

@@ -23,18 +23,17 @@ export function writePython(flow: Flow, specs: Specs): string {
     return line(place(module, isUsual, flow, specs), before);
   });
   const queues = flow.queues.map((queue) => line(attach(queue, names), ""));
-  const layout = flow.layout === undefined ? "" : line(plain(flow.layout), "\nflow.layout = ");
-  return [
-    "import euphrates as eu\n\n",
-    line(group("eu.Flow(", ")", ["", string(flow.name)]), "flow = "),
-    ...declared,
-    "\n",
-    ...placed,
-    "\n",
-    ...queues,
+  const named = line(group("eu.Flow(", ")", ["", string(flow.name)]), "flow = ");
+  const layout = flow.layout === undefined ? "" : line(plain(flow.layout), "flow.layout = ");
+  const sections = [
+    "import euphrates as eu\n",
+    named + declared.join(""),
+    placed.join(""),
+    queues.join(""),
     layout,
-    '\nif __name__ == "__main__":\n    print(flow.go())\n',
-  ].join("");
+    'if __name__ == "__main__":\n    print(flow.go())\n',
+  ];
+  return sections.filter((section) => section !== "").join("\n");
 }
 
 function line(expression: Expression, before: string): string {

@@ -1,0 +1,66 @@
+"""`eu.studio`: what shows a flow in a notebook is loaded when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _euphrates
+from ._options import Folder
+from .cluster import Cluster
+from .errors import UsageError
+from .flow import Flow
+from .perturbation import Perturbation
+
+if TYPE_CHECKING:
+    from .notebook import View
+
+
+def studio(
+    flow: Flow,
+    *,
+    memory: int | float | str | None = None,
+    cores: int | None = None,
+    home: Folder | None = None,
+    scratch: Folder | Sequence[Folder] = (),
+    workers: int | None = None,
+    queues: str | None = None,
+    cluster: Cluster | None = None,
+    perturb: Perturbation | Sequence[Perturbation] = (),
+    resume: bool = False,
+    variables: Mapping[str, Any] | None = None,
+    **more_variables: Any,
+) -> View:
+    """Shows the flow in a notebook, with buttons that run and stop it, and watches it live.
+
+    The flow runs in the notebook's own process; the options are those of `Flow.go`. Needs
+    `euphrates[notebook]`.
+    """
+    try:
+        from .notebook import View
+    except ModuleNotFoundError as error:
+        if error.name not in {"anywidget", "traitlets"}:
+            raise
+        raise UsageError(
+            "a notebook shows a flow by anywidget, which is not installed",
+            remedy="pip install 'euphrates[notebook]'",
+        ) from error
+    page = _euphrates.notebook()
+    if page is None:
+        raise UsageError(
+            "this installation was built without the studio, which shows flows in notebooks",
+            remedy="install a wheel, or have Node when it is built: `make build`",
+        )
+    options = {
+        "memory": memory,
+        "cores": cores,
+        "home": home,
+        "scratch": scratch,
+        "workers": workers,
+        "queues": queues,
+        "cluster": cluster,
+        "perturb": perturb,
+        "resume": resume,
+        "variables": flow._values(studio, variables, more_variables),
+    }
+    return View(flow, options, page)
