@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import euphrates as eu
@@ -75,14 +76,17 @@ def test_equal_keys_are_in_one_partition_across_processes(cluster: eu.Cluster) -
     assert sum(row["rows"] for row in rows) == len(data)
 
 
-def test_partitions_become_smaller_as_what_is_left_does_whatever_the_keys() -> None:
+def test_partitions_are_small_at_first_and_in_the_end_whatever_the_keys() -> None:
     flow = partitioned(table(2_000_000, width=40), eu.partition(["k"]), SEEING)
     sizes = [row["rows"] for row in partitions(flow, cores=2)]
     left = [sum(sizes[at:]) for at in range(len(sizes))]
     assert len(sizes) > 16
     # An eighth of what is left for each of two, as exactly as samples tell.
-    assert all(size < rows / 16 * 1.5 + 40_000 for size, rows in zip(sizes, left, strict=True))
-    assert sizes[0] > 4 * sizes[-2]
+    assert all(size < rows / 16 * 1.5 + 60_000 for size, rows in zip(sizes, left, strict=True))
+    # And none more than what each has had before.
+    taken = [sum(sizes[:at]) for at in range(len(sizes))]
+    assert all(size < rows / 2 * 1.5 + 60_000 for size, rows in zip(sizes, taken, strict=True))
+    assert max(sizes) > 2 * max(sizes[0], sizes[-2])
 
 
 def test_partitions_come_sorted() -> None:
@@ -129,6 +133,21 @@ def test_partitions_go_to_workers_that_have_taken_nothing_in(cluster: eu.Cluster
     flow.attach(counted, flow.place(eu.collect()))
     got = pa.table(flow.go(cluster=cluster).collected())
     assert got.column("n").to_pylist() == list(range(999_999, -1, -1))
+
+
+def test_processes_with_unequal_room_cut_what_does_not_fit_alike(cluster: eu.Cluster) -> None:
+    """Two instances share the memory of one process, and one has all of the other's."""
+    flow = eu.Flow("uneven")
+    records = flow.place(eu.generate("records", rows=1_500_000), count=3)
+    kept = flow.place(eu.partition(["key"]), count=3, id="kept")
+    keys = eu.project(["key"])
+    flow.chain(records, kept, flow.place(keys, count=3), eu.collect())
+    report = flow.go(cluster=cluster, memory=LITTLE)
+    told = {one["id"]: one["spilled_bytes"] for one in json.loads(report.to_json())["modules"]}
+    assert told["kept"] > 100_000_000, "what fits would prove nothing"
+    found = pa.table(report.collected()).column("key").combine_chunks().cast(pa.binary())
+    assert len(pc.unique(found)) == len(found) == 1_500_000
+    assert pc.all(pc.less_equal(found[:-1], found[1:])).as_py()
 
 
 def test_a_class_gets_whole_partitions() -> None:

@@ -6,6 +6,7 @@
 //! NOW-Sort's uniform borders); whoever is free takes the next one, merged (River, 4.2; NOW-Sort,
 //! 6.1). One pass when everything fits the memory, two when it does not.
 
+use std::iter;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::datatypes::SchemaRef;
@@ -109,7 +110,13 @@ impl Placed for Partition {
     /// A range of what is here.
     fn serve(&self, range: u64) -> Result<Batches> {
         let ranges = self.store().await_ranges()?;
-        Ok(Box::new(ranges.merge(range as usize)?.into_batches()))
+        // It is merged when it is drawn.
+        let merge = move || ranges.merge(range as usize);
+        let batches = iter::once_with(merge).flat_map(|merged| match merged {
+            Ok(merged) => Box::new(merged.into_batches()) as Batches,
+            Err(error) => Box::new(iter::once(Err(error))),
+        });
+        Ok(Box::new(batches))
     }
 
     fn prepare(&self, setup: &Setup) -> Result<()> {
@@ -138,7 +145,7 @@ impl Partition {
 
 impl Partitioned for Partition {
     fn count(&self, setup: &Setup) -> Result<u64> {
-        RangeStore::count(setup)
+        self.store().count(setup)
     }
 
     fn records(&self, partition: u64, setup: &Setup) -> Result<Batches> {

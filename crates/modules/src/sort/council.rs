@@ -1,5 +1,5 @@
-//! What the processes of one sort tell each other: how much each has, and samples of it, from which
-//! all of them find the same borders.
+//! What the processes of one sort tell each other: how much each has, how much room it has, and
+//! samples, from which all of them find the same borders.
 
 use euphrates_flow::{Error, Result};
 use euphrates_policy::sort::RangeSizes;
@@ -8,8 +8,8 @@ use super::keys::OwnedKey;
 use super::ranges::{Cutting, Ranges, Sample, find_borders};
 use super::runs::Border;
 
-/// Samples that all processes send together at most: enough to cut within a few percent of evenly,
-/// few enough to be nothing beside the data.
+/// Samples that several processes send together at most: enough to cut within a few percent of
+/// evenly, few enough to be nothing beside the data.
 const SAMPLES_MAX: usize = 8192;
 
 /// What one process has.
@@ -19,21 +19,26 @@ pub struct Share {
     rows: usize,
     bytes: usize,
     disk_runs: usize,
+    instance_bytes: usize,
     samples: Vec<Sample>,
 }
 
 impl Share {
-    /// What is here, of which so many runs are on disk, with its part of all samples.
-    pub fn of(ranges: &Ranges, disk_runs: usize, processes: usize) -> Share {
+    /// What is here, of which so many runs are on disk, with its part of all samples. An instance
+    /// may hold `instance_bytes` here.
+    pub fn of(ranges: &Ranges, disk_runs: usize, instance_bytes: usize, processes: usize) -> Share {
         let (runs, rows, bytes) = ranges.size();
-        let samples = thinned(ranges.samples(), SAMPLES_MAX / processes.max(1));
-        Share { runs, rows, bytes, disk_runs, samples }
+        let samples = match processes {
+            1 => ranges.samples(),
+            _ => thinned(ranges.samples(), SAMPLES_MAX / processes),
+        };
+        Share { runs, rows, bytes, disk_runs, instance_bytes, samples }
     }
 
     /// As it travels.
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + 64 * self.samples.len());
-        let counts = [self.runs, self.rows, self.bytes, self.disk_runs];
+        let counts = [self.runs, self.rows, self.bytes, self.disk_runs, self.instance_bytes];
         counts.iter().for_each(|count| out.extend((*count as u64).to_le_bytes()));
         for (Border { key, run, position }, rows) in &self.samples {
             out.extend(key.bits.to_le_bytes());
@@ -47,7 +52,7 @@ impl Share {
     /// What travelled.
     fn read(bytes: &[u8]) -> Result<Share> {
         let mut rest = Rest(bytes);
-        let [runs, rows, bytes, disk_runs] = rest.numbers()?;
+        let [runs, rows, bytes, disk_runs, instance_bytes] = rest.numbers()?;
         let mut samples = vec![];
         while !rest.0.is_empty() {
             let bits = u128::from_le_bytes(*rest.take()?);
@@ -57,7 +62,7 @@ impl Share {
             let key = OwnedKey { bits, whole: whole.into() };
             samples.push((Border { key, run, position }, rows));
         }
-        Ok(Share { runs, rows, bytes, disk_runs, samples })
+        Ok(Share { runs, rows, bytes, disk_runs, instance_bytes, samples })
     }
 }
 
@@ -76,29 +81,37 @@ impl Council {
         Ok(Council { shares: values.iter().map(share).collect::<Result<_>>()? })
     }
 
-    /// Runs on disk, everywhere.
-    pub fn disk_runs(&self) -> usize {
-        self.shares.iter().flatten().map(|share| share.disk_runs).sum()
+    /// Where all cut. As many instances take the ranges as have brought what is in them, and each
+    /// range fits the one with the least room.
+    pub fn borders(&self, cutting: Cutting) -> Vec<Border> {
+        let all = || self.shares.iter().flatten();
+        let sum = |of: fn(&Share) -> usize| all().map(of).sum::<usize>();
+        let instance_bytes = all().map(|share| share.instance_bytes).min().unwrap_or(0);
+        let disk_runs = sum(|share| share.disk_runs);
+        let sizes = RangeSizes::new(self.shares.len(), instance_bytes, disk_runs);
+        let row_bytes = sum(|share| share.bytes).div_ceil(sum(|share| share.rows).max(1)).max(1);
+        let samples = all().zip(self.first_runs()).flat_map(|(share, first_run)| {
+            let among_all =
+                move |border: &Border| Border { run: first_run + border.run, ..border.clone() };
+            share.samples.iter().map(move |(border, rows)| (among_all(border), *rows))
+        });
+        find_borders(samples.collect(), sizes, row_bytes, cutting)
     }
 
     /// Cuts what one process has, for which this member has spoken, as all others cut theirs.
-    pub fn cut(&self, ranges: &mut Ranges, speaker: usize, sizes: RangeSizes, cutting: Cutting) {
-        let all = || self.shares.iter().flatten();
-        let (rows, bytes): (usize, usize) =
-            (all().map(|share| share.rows).sum(), all().map(|share| share.bytes).sum());
-        let row_bytes = bytes.div_ceil(rows.max(1)).max(1);
-        let (mut samples, mut first_run, mut own) = (vec![], 0, 0);
-        for (member, share) in self.shares.iter().enumerate() {
-            if member == speaker {
-                own = first_run;
-            }
-            let Some(share) = share else { continue };
-            samples.extend(share.samples.iter().map(|(border, rows)| {
-                (Border { run: first_run + border.run, ..border.clone() }, *rows)
-            }));
-            first_run += share.runs;
-        }
-        ranges.cut_at(find_borders(samples, sizes, row_bytes, cutting), own);
+    pub fn cut(&self, ranges: &mut Ranges, speaker: usize, cutting: Cutting) {
+        let before = self.shares[..speaker].iter().flatten().count();
+        let first_run = self.first_runs().nth(before).expect("who speaks has brought a share");
+        ranges.cut_at(self.borders(cutting), first_run);
+    }
+
+    /// Of each share, the number of its first run among those of all.
+    fn first_runs(&self) -> impl Iterator<Item = usize> {
+        let sum = |sum: &mut usize, share: &Share| {
+            *sum += share.runs;
+            Some(*sum - share.runs)
+        };
+        self.shares.iter().flatten().scan(0, sum)
     }
 }
 
@@ -143,7 +156,7 @@ mod tests {
     #[test]
     fn what_is_told_is_heard() {
         let samples = vec![sample(7, b"", 3), sample(9, b"a long key", 4)];
-        let share = Share { runs: 2, rows: 7, bytes: 70, disk_runs: 1, samples };
+        let share = Share { runs: 2, rows: 7, bytes: 70, disk_runs: 1, instance_bytes: 9, samples };
         assert_eq!(Share::read(&share.write()).unwrap(), share);
         let text = share.write();
         assert!((1..text.len()).filter(|cut| Share::read(&text[..*cut]).is_ok()).count() <= 2);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use arrow::row::Rows;
 use euphrates_flow::{Result, batch_bytes, split_batch};
-use euphrates_policy::sort::{chunk_keys, merged_at_end};
+use euphrates_policy::sort::chunk_keys;
 
 use super::keys::{KeyEncoder, OwnedKey};
 
@@ -41,7 +41,7 @@ impl MemoryRuns {
             self.batches.push(batch);
             self.rows.extend(keys.rows);
             if self.open.len() >= chunk_keys(self.keys) {
-                self.close_chunk();
+                self.close();
                 self.open.reserve_exact(chunk_keys(self.keys));
             }
         }
@@ -50,16 +50,6 @@ impl MemoryRuns {
 
     /// Sorts what has not been sorted yet: the input has ended.
     pub fn close(&mut self) {
-        self.close_chunk();
-        let merged = merged_at_end(self.chunks.iter().map(Vec::len));
-        if merged > 1 {
-            let mut keys = self.chunks.split_off(self.chunks.len() - merged).concat();
-            sort_keys(&self.encoder, &mut keys, |batch| &self.rows[batch], Presorted::Runs);
-            self.chunks.push(keys);
-        }
-    }
-
-    fn close_chunk(&mut self) {
         let mut keys = std::mem::take(&mut self.open);
         if !keys.is_empty() {
             sort_keys(&self.encoder, &mut keys, |batch| &self.rows[batch], Presorted::No);

@@ -1,13 +1,12 @@
 //! What the instances of a `partition` bring together: sorted runs, cut into ranges of the keys
-//! when everything has come in.
+//! when everything has come in. They meet once, since a slow one makes all others wait for that.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use euphrates_flow::metrics::State;
-use euphrates_flow::{Cancel, Error, Ports, Result, Setup};
+use euphrates_flow::{Cancel, Ports, Result, Setup};
 use euphrates_io::scratch::Scratch;
-use euphrates_policy::sort::RangeSizes;
 
 use super::council::{Council, Share};
 use super::intake::Intake;
@@ -19,8 +18,6 @@ use super::spill::DiskRun;
 
 /// What all instances bring when they have nothing left to take in.
 const SHARES: &str = "shares";
-/// How many ranges there are: brought by the first of them, for everybody.
-const COUNT: &str = "count";
 
 /// The runs of one process.
 pub struct RangeStore {
@@ -74,30 +71,25 @@ impl RangeStore {
     /// Hands in what an instance has, and waits until all have.
     pub fn meet(&self, held: MemoryRuns, disk: Vec<DiskRun>, ports: &Ports) -> Result<()> {
         let setup = ports.setup();
-        let speaks = self.hand_in(held, disk, setup);
+        let share = self.hand_in(held, disk, setup).unwrap_or_default();
         let _state = ports.metrics().enter(State::Starved);
-        if !setup.is_whole {
-            let all = Council::of(&setup.gather(SHARES, speaks.unwrap_or_default())?)?;
-            let mut shared = self.lock();
-            if let Some((mut ranges, speaker)) = shared.uncut.take() {
-                let sizes = self.range_sizes(setup, all.disk_runs());
-                all.cut(&mut ranges, speaker, sizes, self.cutting);
-                shared.ranges = Some(Arc::new(ranges));
-                self.changed.notify_all();
-            }
+        let all = setup.gather(SHARES, share)?;
+        let uncut = self.lock().uncut.take();
+        if let Some((mut ranges, speaker)) = uncut {
+            Council::of(&all)?.cut(&mut ranges, speaker, self.cutting);
+            self.lock().ranges = Some(Arc::new(ranges));
+            self.changed.notify_all();
         }
-        let count = match setup.instance {
-            0 => (self.await_ranges()?.count() as u64).to_le_bytes().to_vec(),
-            _ => vec![],
-        };
-        setup.gather(COUNT, count).map(drop)
+        Ok(())
     }
 
     /// How many ranges there are, when that is known.
-    pub fn count(setup: &Setup) -> Result<u64> {
-        let counts = setup.learn(COUNT)?;
-        let count = counts.first().and_then(|count| count.as_slice().try_into().ok());
-        count.map(u64::from_le_bytes).ok_or_else(|| Error::corrupt("a count that is no number"))
+    pub fn count(&self, setup: &Setup) -> Result<u64> {
+        let count = match setup.instances_here {
+            0 => Council::of(&setup.learn(SHARES)?)?.borders(self.cutting).len() + 1,
+            _ => self.await_ranges()?.count(),
+        };
+        Ok(count as u64)
     }
 
     /// The ranges of what is here, when they are known.
@@ -135,8 +127,7 @@ impl RangeStore {
         }
     }
 
-    /// The last to arrive cuts the ranges, if all that there is is here; else it says what the
-    /// others need to know of it.
+    /// The last to arrive says what all processes need to know of what is here.
     fn hand_in(&self, held: MemoryRuns, disk: Vec<DiskRun>, setup: &Setup) -> Option<Vec<u8>> {
         let mut shared = self.lock();
         shared.arrived += 1;
@@ -149,26 +140,15 @@ impl RangeStore {
         }
         let (memory, disk) = (std::mem::take(&mut shared.memory), std::mem::take(&mut shared.disk));
         let disk_runs = disk.len();
-        let mut ranges = self.uncut(memory, disk);
-        if setup.is_whole {
-            ranges.cut(self.range_sizes(setup, disk_runs), self.cutting);
-            shared.ranges = Some(Arc::new(ranges));
-            self.changed.notify_all();
-            return None;
-        }
+        let ranges = self.uncut(memory, disk);
         let processes = setup.exchange.others().len() + 1;
-        let share = Share::of(&ranges, disk_runs, processes).write();
+        let share = Share::of(&ranges, disk_runs, self.share_bytes, processes).write();
         shared.uncut = Some((ranges, setup.instance));
         Some(share)
     }
 
     fn uncut(&self, memory: Vec<MemoryRuns>, disk: Vec<DiskRun>) -> Ranges {
         Ranges::uncut(self.encoder.clone(), self.layout.held().clone(), memory, disk)
-    }
-
-    /// Of ranges cut from so many runs on disk. As many take them as have brought what is in them.
-    fn range_sizes(&self, setup: &Setup, disk_runs: usize) -> RangeSizes {
-        RangeSizes::new(setup.instances, self.share_bytes, disk_runs)
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
