@@ -6,6 +6,7 @@
 //! does. Producers tell it what they have begun, consumers that they have time; the batches go
 //! straight from one to the other, within a window of bytes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::thread;
@@ -65,8 +66,16 @@ impl Router for RunQueue {
     fn wake_at(&self, _: u64, _: Address) {}
 }
 
+/// How many of these are in one process, at most.
+fn most_together(places: &[Location<()>]) -> usize {
+    let mut counts: BTreeMap<Option<usize>, usize> = BTreeMap::new();
+    places.iter().for_each(|place| *counts.entry(place.worker()).or_default() += 1);
+    counts.into_values().max().unwrap_or(0)
+}
+
 impl RunQueue {
-    /// A queue with ends at these places. Those here must be made, and dropped when done.
+    /// A queue with ends at these places, that holds about so many bytes in each process. Those
+    /// here must be made, and dropped when done.
     pub fn new(
         bytes_max: usize,
         producers: &[Location<()>],
@@ -75,8 +84,10 @@ impl RunQueue {
         cancel: Arc<Cancel>,
     ) -> Arc<RunQueue> {
         let (from, to) = (producers.len() as u32, consumers.len() as u32);
-        // Half is for what has no owner yet or waits to be sent, half for what is on its way.
-        let window = (bytes_max / 2 / producers.len().max(1)).max(1) as u64;
+        // Half is for what has no owner yet or waits to be sent, half for what is on its way. Both
+        // ends of a run must know its window, so it is that of the process with most producers.
+        let together = most_together(producers);
+        let window = (bytes_max / 2 / together.max(1)).max(1) as u64;
         let sending =
             |location: &Location<()>| location.with(|| Mailbox::new(Sending::new(window, to)));
         let receiving =
