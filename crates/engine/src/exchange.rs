@@ -215,8 +215,9 @@ impl ModuleExchange {
 
     fn answer(&self, asker: usize, number: u64, request: u64, serving: &Serving) -> Result<()> {
         let ends = self.ends(asker, number);
-        let mut batches = self.placed.serve(request)?.peekable();
-        while let Some(batch) = batches.next().transpose()? {
+        let mut batches = self.placed.serve(request)?;
+        let mut made = self.servers.make(|| batches.next()).transpose()?;
+        while let Some(batch) = made {
             let bytes = batch_bytes(&batch) as u64;
             let mut window = lock(&serving.window);
             while !window.0.may_send(bytes) && !window.1 {
@@ -231,7 +232,8 @@ impl ModuleExchange {
             }
             window.0.on_sent(bytes);
             drop(window);
-            let is_last = batches.peek().is_none();
+            made = self.servers.make(|| batches.next()).transpose()?;
+            let is_last = made.is_none();
             let word = if is_last { Word::Last { bytes } } else { Word::Batch { bytes } };
             self.transport.send_batch(asker, ends, &write(word, number, b""), &batch);
             if is_last {

@@ -46,7 +46,7 @@ impl Suspicion {
         let [late, before] = self.longest;
         let longest = late.max(before);
         // A thread may wait as long for a processor that is merely busy.
-        if longest * 2 <= self.regular {
+        if longest * PAUSES <= self.regular {
             return self.regular;
         }
         (self.regular + longest * PAUSES).min(self.most)
@@ -70,6 +70,8 @@ mod tests {
         let mut suspicion = regular();
         (1..1000).for_each(|beat| suspicion.on_sign(ms(beat * 300)));
         assert_eq!(suspicion.patience(), ms(2000));
+        suspicion.on_sign(ms(999 * 300 + 600));
+        assert_eq!(suspicion.patience(), ms(4400));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 mod outbox;
 mod signs;
+mod slices;
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -90,7 +91,11 @@ impl Lane {
         let shared = Arc::new(Shared::new(peer, closer, out));
         let lane = Lane(Arc::new(Handle(shared.clone())));
         let writing = shared.clone();
-        let write = move || writing.write();
+        let write = move || {
+            // Signs of life must not wait until all who compute have had their turn.
+            slices::ask_short();
+            writing.write();
+        };
         let started = spawn(format!("{name} out"), write).and_then(|writer| {
             let read = move || shared.read((receiver, signs), writer, on_frame, on_end);
             spawn(format!("{name} in"), read)

@@ -1,4 +1,8 @@
 //! Threads that answer requests: as many as are being answered, and those that have just answered.
+//!
+//! What they answer is made by no more of them at once than there are processors. More would end no
+//! sooner but all late; and where a process is allowed little of a processor, the kernel would have
+//! its signs of life wait until each of them has had some.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex};
@@ -7,6 +11,7 @@ use std::time::Duration;
 
 use euphrates_flow::{Error, Result};
 
+use crate::machine;
 use crate::mailbox::lock;
 
 /// How long a thread without work waits for some: to start one takes as long as to answer a small
@@ -17,10 +22,12 @@ const IDLE: Duration = Duration::from_secs(1);
 type Work = Box<dyn FnOnce() + Send>;
 
 /// The threads of one exchange.
-#[derive(Default)]
 pub(super) struct Servers {
     state: Mutex<State>,
     more: Condvar,
+    /// How many more may make something now.
+    places: Mutex<usize>,
+    place: Condvar,
 }
 
 #[derive(Default)]
@@ -30,7 +37,26 @@ struct State {
     idle: usize,
 }
 
+impl Default for Servers {
+    fn default() -> Servers {
+        let places = Mutex::new(machine::cores());
+        Servers { state: Mutex::default(), more: Condvar::new(), places, place: Condvar::new() }
+    }
+}
+
 impl Servers {
+    /// Makes something that needs a processor, and waits for nobody, when one may be had.
+    pub fn make<R>(&self, make: impl FnOnce() -> R) -> R {
+        let mut places = lock(&self.places);
+        while *places == 0 {
+            places = self.place.wait(places).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        *places -= 1;
+        drop(places);
+        let _place = Place(self);
+        make()
+    }
+
     /// Has a thread do this at once. Fails when none is free, and none can be started.
     pub fn give(self: &Arc<Self>, work: Work) -> Result<()> {
         let mut state = lock(&self.state);
@@ -67,8 +93,20 @@ impl Servers {
     }
 }
 
+/// A place that somebody has, who may panic.
+struct Place<'a>(&'a Servers);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.places) += 1;
+        self.0.place.notify_one();
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::sync::mpsc::channel;
 
     use super::*;
@@ -95,5 +133,26 @@ mod tests {
             servers.give(Box::new(wake)).unwrap();
             assert_eq!(told.iter().count(), 2);
         }
+    }
+    #[test]
+    fn no_more_is_made_at_once_than_there_are_processors() {
+        let (servers, making) = (Servers::default(), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for number in 0..100 {
+                let making = &making;
+                let make = move || {
+                    assert!(making.fetch_add(1, SeqCst) < machine::cores());
+                    thread::sleep(Duration::from_millis(1));
+                    making.fetch_sub(1, SeqCst);
+                    assert!(number % 3 > 0);
+                };
+                let servers = &servers;
+                scope.spawn(move || {
+                    let made = catch_unwind(AssertUnwindSafe(|| servers.make(make)));
+                    assert_eq!(made.is_ok(), number % 3 > 0);
+                });
+            }
+        });
+        assert_eq!(*lock(&servers.places), machine::cores());
     }
 }
