@@ -120,7 +120,8 @@ def specs_of_flow(document: Any, targets: Mapping[str, Any]) -> list[dict[str, A
 
 def _doc(target: Callable[..., Any]) -> str:
     # Its own: what it inherits tells of modules as such.
-    return inspect.cleandoc(target.__dict__.get("__doc__") or "")
+    own = target.__dict__.get("__doc__") if isinstance(target, type) else target.__doc__
+    return inspect.cleandoc(own or "")
 
 
 def _ports(target: Any, side: str) -> Any:

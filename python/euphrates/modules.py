@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import keyword
+import os
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -93,6 +94,13 @@ def doc_of(spec: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def listed(value: Any, schema: dict[str, Any]) -> Any:
+    """A name alone stands for a list of it, where there is to be a list. (What a document has is
+    written as a call only where that gives the same again: `code/python.rs`.)"""
+    is_list = "array" in schema.get("type", ()) and isinstance(schema.get("items"), dict)
+    return [value] if is_list and isinstance(value, str | os.PathLike) else value
+
+
 def function_of(spec: dict[str, Any]) -> Callable[..., ModuleCall]:
     """The function that configures a module."""
     signature = signature_of(spec)
@@ -114,6 +122,7 @@ def function_of(spec: dict[str, Any]) -> Callable[..., ModuleCall]:
             name, schema = options[parameter]
             if value is None and name not in required:
                 continue
+            value = listed(value, schema)
             is_data = schema.get("x-python") == "Any"
             config[name] = gathered.data(value) if is_data else gathered.json(value)
         return ModuleCall(spec["name"], config, gathered)

@@ -226,3 +226,11 @@ def test_a_flow_is_perturbed_as_it_is_said(run, tmp_path: Path) -> None:
     ]:
         assert says in run("perturb", "flow.json", *wrong, code=2).stderr
     assert json.loads(run("perturb", "--schema").stdout)["type"] == "array"
+
+
+def test_the_row_at_fault_is_told(run, tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("v\n1\n9223372036854775807\n")
+    words = ["aggregate", "v.csv", "sum.csv", "--value", "s=sum(v+1)"]
+    assert "\n  row: row 1 of" in run(*words, code=1).stderr
+    told = json.loads(run("--log", "json", *words, code=1).stderr.splitlines()[-1])
+    assert told["error"]["row"].startswith("row 1 of") and "9223372036854775807" in str(told)

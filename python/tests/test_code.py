@@ -138,6 +138,14 @@ def test_any_document_can_be_drawn(document: dict[str, Any]) -> None:
     assert all(line.count('"') in (0, 2) for line in flow.draw("mermaid").splitlines())
 
 
+def test_a_name_alone_is_a_list_of_it_in_a_call_and_stays_what_it_is_in_a_document() -> None:
+    assert eu.sort("price").config == eu.sort(["price"]).config == {"by": ["price"]}
+    node = {"id": "sort_1", "module": "sort", "config": {"by": "price"}}
+    document = {"euphrates": 1, "name": "x", "modules": [node], "queues": []}
+    flow = eu.Flow.from_json(json.dumps(document))
+    assert 'eu.module("sort", {"by": "price"})' in flow.code()
+
+
 def test_code_reads_like_what_a_person_writes() -> None:
     flow = eu.Flow("sort")
     path = flow.variable("path", default="in.parquet", doc="what to sort")

@@ -68,6 +68,10 @@ def test_kill_9_leaves_no_output_and_the_next_start_cleans_up(sink: str, tmp_pat
         SORT,
         {"module": "write", "config": {"collection": "out"}},
     )
+    counted = eu.Flow("small")
+    counted.chain(eu.generate("integers", rows=1), eu.count(), eu.collect())
+    counted.go()
+    assert not list((home / "scratch").iterdir()), "whoever starts next removes it"
     subprocess.run([EUPHRATES, "run", str(again), "--memory", "32MiB"], check=True)
     assert not list((home / "scratch").iterdir())
     listed = subprocess.run([EUPHRATES, "ls"], capture_output=True, text=True, check=True)
@@ -241,6 +245,13 @@ def test_unknown_names_get_a_suggestion() -> None:
     })  # fmt: skip
     with pytest.raises(eu.UsageError, match="did you mean `filter`"):
         eu.Flow.from_json(document).check()
+
+
+def test_one_name_stands_for_a_list_of_it(collected: Callable[..., eu.Table]) -> None:
+    rows = eu.from_arrow(pa.table({"n": [2, 1, 2]}))
+    assert collected(rows, eu.sort("n desc")).to_pydict() == {"n": [2, 2, 1]}
+    counted = collected(rows, eu.aggregate("n", values={"all": "count()"}), eu.sort("n"))
+    assert counted.to_pydict() == {"n": [1, 2], "all": [1, 2]}
 
 
 def test_memory_stays_within_its_budget(tmp_path: Path) -> None:

@@ -430,3 +430,27 @@ def test_the_smaller_side_is_held_as_far_as_it_is_known(tmp_path: Path) -> None:
     assert held(eu.from_arrow(few), eu.from_arrow(lambda: iter([many]), schema={"k": "int64"})) == (
         "right"
     )
+
+
+def test_the_report_counts_what_both_sides_bring() -> None:
+    flow = eu.Flow("both")
+    joined = flow.place(eu.join(["n"]))
+    for side, rows in (("left", 3), ("right", 2000)):
+        flow.attach(flow.place(eu.generate("integers", rows=rows)), joined, input=side)
+    flow.attach(joined, flow.place(eu.collect()))
+    assert "\n2,003 rows, 16.0 kB in; " in str(flow.go())
+
+
+def test_the_report_counts_what_a_source_of_the_users_own_brings() -> None:
+    class Thousand(eu.Module):
+        inputs = ()
+
+        def run(self, ports: Any) -> None:
+            ports.put(pa.table({"n": range(1000)}))
+
+        def schemas(self, inputs: Any) -> Any:
+            return [{"n": "int64"}]
+
+    flow = eu.Flow("own")
+    flow.chain(flow.place(Thousand(), count=1), eu.count(), eu.collect())
+    assert "\n1,000 rows, 8.0 kB in; " in str(flow.go())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -64,6 +65,43 @@ def test_equal_keys_are_in_one_partition(options: dict[str, Any]) -> None:
     assert len(rows) > 1, "one partition would prove nothing"
     assert keys == sorted(set(keys)), "each key once, in order"
     assert sum(row["rows"] for row in rows) == len(data)
+
+
+BETWEEN: dict[str, list[Any]] = {
+    "filter": [eu.filter("n >= 0")],
+    "project": [eu.project(["n", "k"])],
+    "sort": [eu.sort(["n desc"])],
+    "map": [eu.map(lambda part: pa.table(part))],
+    "all": [eu.sort(["n"]), eu.filter("n % 2 = 0"), eu.project(["k"])],
+}
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+def test_groups_stay_whole_behind_what_keeps_order(between: str) -> None:
+    data = table(1_000_000, width=10)
+    flow = partitioned(data, eu.partition(["k"], together=True), *BETWEEN[between], SEEING)
+    assert "keeps groups whole" in str(flow.explain())
+    rows = partitions(flow)
+    keys = [key for row in rows for key in row["keys"]]
+    assert len(rows) > 1, "one partition would prove nothing"
+    assert sorted(keys) == sorted(set(keys)), "each key once"
+    assert sum(row["rows"] for row in rows) == len(data) // (2 if between == "all" else 1)
+
+
+def test_partitions_of_which_nothing_is_left_are_left_out() -> None:
+    few = eu.filter("k = 7 or k = 999")
+    flow = partitioned(table(1_000_000, width=10), eu.partition(["k"], together=True), few, SEEING)
+    assert [row["keys"] for row in partitions(flow)] == [[7], [999]]
+
+
+def test_groups_stay_whole_across_processes(cluster: eu.Cluster) -> None:
+    data = table(1_000_000, width=10)
+    between = [eu.sort(["n desc"]), eu.filter("n >= 0")]
+    flow = partitioned(data, eu.partition(["k"], together=True), *between, SEEING)
+    rows = partitions(flow, cluster=cluster)
+    keys = [key for row in rows for key in row["keys"]]
+    assert len(rows) > 1
+    assert sorted(keys) == sorted(set(keys))
 
 
 def test_equal_keys_are_in_one_partition_across_processes(cluster: eu.Cluster) -> None:
@@ -133,6 +171,19 @@ def test_partitions_go_to_workers_that_have_taken_nothing_in(cluster: eu.Cluster
     flow.attach(counted, flow.place(eu.collect()))
     got = pa.table(flow.go(cluster=cluster).collected())
     assert got.column("n").to_pylist() == list(range(999_999, -1, -1))
+
+
+@pytest.mark.parametrize(
+    "module", [eu.sort(["key"]), eu.aggregate(["key"], values={"n": "count()"})]
+)
+def test_scratch_of_workers_is_gone_when_the_flow_is(cluster: eu.Cluster, module: Any) -> None:
+    """A worker may be ended as soon as that is heard."""
+    flow = eu.Flow("spilling")
+    flow.chain(eu.generate("records", rows=1_500_000), module, eu.count(), eu.collect())
+    report = flow.go(cluster=cluster, memory=LITTLE)
+    left = list(Path(os.environ["EUPHRATES_HOME"], "scratch").iterdir())
+    assert sum(one["spilled_bytes"] for one in json.loads(report.to_json())["modules"]) > 0
+    assert left == []
 
 
 def test_processes_with_unequal_room_cut_what_does_not_fit_alike(cluster: eu.Cluster) -> None:

@@ -363,6 +363,7 @@ def test_modules_of_the_users_own_are_known_once_their_script_was_run(studio: St
     assert known["own/mine.py:Open"]["config"]["additionalProperties"] is True
     doubled = known["own/mine.py:doubled"]
     assert doubled["own"]["module"] == "map" and doubled["own"]["arguments"] == "arguments"
+    assert doubled["summary"] == "Every row some times over."
     assert doubled["config"]["properties"] == {"times": {"type": "integer", "default": 2}}
     # What is drawn of them runs, here and on workers of their own, which find the script.
     (root / "ran").unlink()

@@ -117,6 +117,21 @@ if __name__ == "__main__":
   expect(flow.queues[3]).toMatchObject({ from: "tee_1", output: 0, to: "join_1", input: "left" });
 });
 
+test("a name alone is a list of it in a call, and stays what it is in a document", () => {
+  const flow = read(`
+import euphrates as eu
+flow = eu.Flow("x")
+flow.chain(eu.scan("a"), eu.sort("price"))
+`);
+  expect(flow.modules.map(({ config }) => Object.fromEntries(config))).toEqual([
+    { path: "a" },
+    { by: ["price"] },
+  ]);
+  const modules = [{ id: "sort_1", module: "sort", config: { by: "price" } }];
+  const alone = open(JSON.stringify({ euphrates: 1, name: "x", modules, queues: [] })).flow;
+  expect(canonical(toJson(reread(alone)))).toEqual(canonical(toJson(alone)));
+});
+
 test("lines that are not kept are named", () => {
   const code = `import euphrates as eu  # as usual
 import os

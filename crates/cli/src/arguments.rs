@@ -152,8 +152,8 @@ pub struct Sort {
     /// @collection
     #[arg(required = true, num_args = 2.., value_name = "INPUT... OUTPUT")]
     pub paths: Vec<String>,
-    /// Columns to sort by, most significant first, for example "price desc, name"
-    /// [default: the key of records, the whole of text lines]
+    /// Columns to sort by, most significant first, for example "price desc, name nulls first";
+    /// nulls come last otherwise [default: the key of records, the whole of text lines]
     #[arg(long, short = 'k')]
     pub by: Option<String>,
     /// Keep the order of records with equal keys

@@ -13,7 +13,7 @@ use crate::{Host, run as drive};
 pub struct Join {
     /// A file, folder, glob, s3:// address or @collection
     pub left: String,
-    /// Another one: what is held in memory, best the smaller one
+    /// Another one
     pub right: String,
     /// A file or a @collection
     #[arg(long, short = 'o', value_name = "OUTPUT")]
@@ -27,7 +27,8 @@ pub struct Join {
     /// What else must be true of a pair, in SQL
     #[arg(long = "where", value_name = "CONDITION")]
     pub condition: Option<String>,
-    /// The side that is held in memory: left or right [default: right]
+    /// The side that is held in memory: left, right or auto, the one with fewer bytes
+    /// [default: auto]
     #[arg(long)]
     pub build: Option<String>,
     /// Stands behind names of the right that the left has too [default: _right]

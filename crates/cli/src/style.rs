@@ -12,8 +12,13 @@ pub fn complain(log: Log, error: &Error) {
     if log == Log::Json {
         let kind = format!("{:?}", error.kind()).to_lowercase();
         let places: Vec<_> = error.places().map(ToString::to_string).collect();
-        let (message, remedy) = (error.message(), error.advice());
-        let error = json!({"kind": kind, "places": places, "message": message, "remedy": remedy});
+        let error = json!({
+            "kind": kind,
+            "places": places,
+            "message": error.message(),
+            "row": error.row().map(ToString::to_string),
+            "remedy": error.advice(),
+        });
         return say(&json!({"event": "error", "error": error}).to_string());
     }
     let mut err = std::io::stderr().lock();
@@ -25,6 +30,9 @@ pub fn complain(log: Log, error: &Error) {
         text += &format!("{bold}{place}{off}: ");
     }
     text += error.message();
+    if let Some(row) = error.row() {
+        text += &format!("\n  {bold}row{off}: {row}");
+    }
     if let Some(advice) = error.advice() {
         text += &format!("\n  {bold}remedy{off}: {advice}");
     }

@@ -57,6 +57,9 @@ pub struct ModuleReport {
     pub module: String,
     /// Number of instances.
     pub count: usize,
+    /// Whether it brings rows into the flow, from outside.
+    #[serde(skip)]
+    pub is_source: bool,
     /// What it has to say itself.
     pub remark: Option<String>,
     /// Part of its time spent in its own code, from 0 to 1.
@@ -85,6 +88,7 @@ impl Report {
                 id: flow.nodes[node].id.clone(),
                 module: flow.nodes[node].spec.name.to_string(),
                 count: flow.nodes[node].count,
+                is_source: flow.nodes[node].inputs.is_empty(),
                 remark: remark(node),
                 busy: part(counters.busy_seconds()),
                 starved: part(counters.starved_seconds),
@@ -118,10 +122,15 @@ impl Report {
         serde_json::to_string(self).expect("numbers and strings are JSON")
     }
 
-    /// What came into the flow: the rows and bytes of its sources.
+    /// What came into the flow: the rows and bytes its sources read, or gave if they do not tell
+    /// what they read.
     pub fn read(&self) -> (u64, u64) {
-        let sources = self.modules.iter().filter(|m| m.counters.rows_in > 0);
-        sources.map(|m| (m.counters.rows_in, m.counters.bytes_in)).next().unwrap_or_default()
+        let sources = self.modules.iter().filter(|module| module.is_source);
+        let read = sources.map(|ModuleReport { counters, .. }| match counters.rows_in {
+            0 => (counters.rows_out, counters.bytes_out),
+            rows => (rows, counters.bytes_in),
+        });
+        read.fold((0, 0), |(rows, bytes), one| (rows + one.0, bytes + one.1))
     }
 }
 

@@ -14,6 +14,7 @@ use euphrates_flow::tap::Tap;
 use euphrates_flow::{
     Cancel, Error, Kind, Module, Parcel, Ports, QueueKind, Result, RunIndex, Setup,
 };
+use euphrates_io::scratch;
 use euphrates_policy::distributed::Policy;
 
 use crate::distributed::DistributedQueue;
@@ -139,6 +140,10 @@ pub fn prepare(
     perturber: &mut Perturber,
     epoch: Instant,
 ) -> Result<Prepared> {
+    // What the dead have left is in nobody's way, but may fill a disk.
+    resources.setup.scratch.iter().for_each(|folder| {
+        scratch::reclaim(folder);
+    });
     let placement = &resources.placement;
     let nodes = 0..flow.nodes.len();
     let exchanges: Vec<_> = nodes.clone().map(|node| exchange(flow, node, resources)).collect();
@@ -421,7 +426,8 @@ fn ports(
         let (edge, queues) =
             edges().find(|(edge, _)| edge.to == (node, port)).expect("every input is attached");
         let end = if is_shared(edge.kind) { instance } else { 0 };
-        Input { name: name.clone(), queue: queues[own(edge)].consumer(end) }
+        let queue = queues[own(edge)].consumer(end);
+        Input { name: name.clone(), queue, groups: edge.groups }
     };
     let output = |(port, name): (usize, &String)| {
         let (edge, queues) =

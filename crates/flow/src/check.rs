@@ -55,6 +55,8 @@ pub struct CheckedNode {
     pub workers: Vec<String>,
     /// Whether the runs of its input are repeated on its outputs.
     pub keeps_runs: bool,
+    /// Whether each run of its outputs has whole groups, as a `partition` has made them.
+    pub groups: bool,
     /// Names of the inputs.
     pub inputs: Vec<String>,
     /// Names of the outputs.
@@ -89,6 +91,8 @@ pub struct CheckedEdge {
     pub kind: QueueKind,
     /// What is handed out at once.
     pub unit: Unit,
+    /// Whether each run has whole groups.
+    pub groups: bool,
     /// The most bytes that wait in it.
     pub bytes_max: usize,
     /// Why it is so, for people.
@@ -385,7 +389,7 @@ fn settle(
         .collect::<Result<_>>()?;
     let in_runs = !edges.is_empty() && edges.iter().all(|edge| edge.unit == Unit::Run);
     if placed.needs_runs() && !in_runs {
-        let remedy = "read it as a stream: `scan(…, order=True)` or `read(…, order=True)`";
+        let remedy = "bring it in as a stream: order=True for `scan`, `read`, `from_arrow`, …";
         return Err(Error::usage("the input has no order to keep").remedy(remedy));
     }
     let keeps_runs = in_runs && edges.len() == 1 && order != Order::Any;
@@ -393,12 +397,16 @@ fn settle(
         true => nodes[incoming[0].producer].sorted_by.as_slice(),
         false => &[],
     };
+    // Runs are the partitions that came if they are repeated, or if whole partitions were taken.
+    let repeats = keeps_runs || (edges.len() == 1 && placed.partitioner().is_some());
+    let groups = placed.groups() || (repeats && edges[0].groups);
     let checked = CheckedNode {
         id: node.id.clone(),
         spec: member.spec,
         count,
         workers: node.workers.clone(),
         keeps_runs,
+        groups,
         ordered: placed.is_ordered(in_runs, keeps_runs),
         sorted_by: placed.sorted_by(sorted_by),
         bytes_expected: placed.bytes_expected(&decide::bytes_expected(&incoming, nodes)),
@@ -474,6 +482,7 @@ fn queue(
     let (unit, why) = match (ordered, order) {
         _ if kind == QueueKind::Keyed => (Unit::Run, "takes whole partitions"),
         (true, Order::Any) => (Unit::Batch, "needs no order"),
+        (true, Order::Keeps) if producer.groups => (Unit::Run, "keeps groups whole"),
         (true, Order::Keeps) => (Unit::Run, "keeps the order of the runs"),
         (true, Order::Ordered) => (Unit::Run, "needs the whole stream in order"),
         (false, _) => (Unit::Batch, "gets a stream that has no order"),
@@ -484,6 +493,7 @@ fn queue(
         schema: schema.clone(),
         kind,
         unit,
+        groups: producer.groups && unit == Unit::Run,
         bytes_max: incoming.edge.bytes_max.unwrap_or(QUEUE_BYTES_MAX).max(1),
         why: format!("the consumer {why}"),
     })

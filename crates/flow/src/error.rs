@@ -229,7 +229,9 @@ impl From<arrow::error::ArrowError> for Error {
 
 /// The candidate nearest to what was written, if it is near enough to be worth suggesting.
 pub fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let worst = (word.chars().count() / 3).max(1) + 1;
+    let length = word.chars().count();
+    // A letter at least is right.
+    let worst = ((length / 3).max(1) + 1).min(length.saturating_sub(1));
     let near = candidates.map(|candidate| (edits(word, candidate), candidate));
     near.filter(|(distance, _)| *distance <= worst).min().map(|(_, candidate)| candidate)
 }
@@ -276,5 +278,8 @@ mod tests {
         assert_eq!(did_you_mean("filtr", names.into_iter()), Some("filter"));
         assert_eq!(did_you_mean("SROT", names.into_iter()), Some("sort"));
         assert_eq!(did_you_mean("parquet", names.into_iter()), None);
+        for word in ["", "c", "zz"] {
+            assert_eq!(did_you_mean(word, ["a", "id"].into_iter()), None, "{word}");
+        }
     }
 }

@@ -119,6 +119,12 @@ pub trait Placed: Send + Sync {
         self.partitioned().is_some()
     }
 
+    /// Whether records of equal keys are in one partition. They stay together behind it wherever
+    /// its runs are kept.
+    fn groups(&self) -> bool {
+        false
+    }
+
     /// The module, and its configuration, that has to come before this one: it takes partitions.
     fn partitioner(&self) -> Option<(&'static str, Value)> {
         None

@@ -102,6 +102,8 @@ pub struct Input {
     pub name: String,
     /// The queue.
     pub queue: Box<dyn Consumer>,
+    /// Whether its runs have whole groups, as a `partition` somewhere before has made them.
+    pub groups: bool,
 }
 
 /// An output: its name in the spec and the queue behind it.
@@ -116,6 +118,8 @@ pub struct Output {
 pub struct Ports {
     inputs: Vec<Box<dyn Consumer>>,
     input_names: Vec<String>,
+    /// Of each input, whether its runs have whole groups.
+    groups: Vec<bool>,
     /// What comes in is told here, per input, if anybody wants to know.
     taps: Vec<Arc<Tap>>,
     outputs: Vec<Box<dyn Producer>>,
@@ -141,6 +145,7 @@ impl Ports {
         metrics: Arc<InstanceMetrics>,
         setup: Arc<Setup>,
     ) -> Ports {
+        let groups = inputs.iter().map(|port| port.groups).collect();
         let (input_names, inputs) = inputs.into_iter().map(|port| (port.name, port.queue)).unzip();
         let (output_names, outputs): (Vec<_>, Vec<_>) =
             outputs.into_iter().map(|port| (port.name, port.queue)).unzip();
@@ -149,6 +154,7 @@ impl Ports {
         Ports {
             inputs,
             input_names,
+            groups,
             taps: vec![],
             outputs,
             output_names,
@@ -214,23 +220,57 @@ impl Ports {
         self.take(input, true)
     }
 
-    /// Whether an input is keyed: it has partitions to give, and `get` takes one after the other.
-    pub fn is_keyed(&self, input: impl PortRef) -> Result<bool> {
-        Ok(self.inputs[input.position(&self.input_names)?].is_keyed())
+    /// Whether an input has partitions to give: it is keyed, or what was kept in partitions before
+    /// comes in runs that still have whole groups. `get` takes them batch by batch.
+    pub fn has_partitions(&self, input: impl PortRef) -> Result<bool> {
+        let input = input.position(&self.input_names)?;
+        Ok(self.inputs[input].is_keyed() || self.groups[input])
     }
 
-    /// All records of the next partition of a keyed input in one batch, or `None` when all
-    /// partitions have been taken.
+    /// All records of the next partition in one batch, or `None` when all partitions have been
+    /// taken. Those without records are left out.
     pub fn get_partition(&mut self, input: impl PortRef) -> Result<Option<RecordBatch>> {
+        let input = input.position(&self.input_names)?;
+        if self.groups[input] && !self.inputs[input].is_keyed() {
+            return self.get_run(input);
+        }
         let Some(partition) = self.next_partition(input)? else { return Ok(None) };
         let batches = partition.records()?.collect::<Result<Vec<_>>>()?;
-        let Some(first) = batches.first() else { return self.get_partition(input) };
-        let whole = match batches.len() {
-            1 => first.clone(),
-            _ => concat_batches(first.schema_ref(), &batches)?,
-        };
+        let Some(whole) = joined(&batches)? else { return self.get_partition(input) };
         self.metrics.got(whole.num_rows(), batch_bytes(&whole));
         Ok(Some(whole))
+    }
+
+    /// All records of the next run that has any. It ends where it is repeated when what comes of it
+    /// has been put.
+    fn get_run(&mut self, input: usize) -> Result<Option<RecordBatch>> {
+        self.end_partition()?;
+        let mut batches = vec![];
+        loop {
+            match self.take(input, true)? {
+                Taken::Batch(parcel) => {
+                    self.follow(parcel.run)?;
+                    batches.push(parcel.batch);
+                }
+                Taken::RunEnd(run) => {
+                    self.partition = Some(run);
+                    match joined(&batches)? {
+                        Some(whole) => return Ok(Some(whole)),
+                        None => self.end_partition()?,
+                    }
+                }
+                Taken::Empty => {}
+                Taken::End => return Ok(None),
+            }
+        }
+    }
+
+    /// What the module works on has been worked on.
+    fn end_partition(&mut self) -> Result<()> {
+        match self.partition.take() {
+            Some(run) => self.follow_end(run),
+            None => Ok(()),
+        }
     }
 
     /// The next partition of a keyed input, or `None` when all of them have been taken: for modules
@@ -243,9 +283,7 @@ impl Ports {
             let _state = self.metrics.enter_in_ports(State::Starved);
             self.inputs[input].next_partition()?
         };
-        if let Some(run) = self.partition.take() {
-            self.follow_end(run)?;
-        }
+        self.end_partition()?;
         if let Some(partition) = &next {
             self.partition = Some(partition.run());
             self.follow(self.partition)?;
@@ -322,6 +360,7 @@ impl Ports {
         Ports {
             inputs: std::mem::take(&mut self.inputs),
             input_names: std::mem::take(&mut self.input_names),
+            groups: std::mem::take(&mut self.groups),
             taps: std::mem::take(&mut self.taps),
             outputs: vec![],
             output_names: vec![],
@@ -444,5 +483,14 @@ impl Ports {
         }
         self.follow(Some(run))?;
         (0..self.outputs.len()).try_for_each(|output| self.end_run(output))
+    }
+}
+
+/// Some batches as one, if there are any.
+fn joined(batches: &[RecordBatch]) -> Result<Option<RecordBatch>> {
+    match batches {
+        [] => Ok(None),
+        [one] => Ok(Some(one.clone())),
+        [first, ..] => Ok(Some(concat_batches(first.schema_ref(), batches)?)),
     }
 }

@@ -59,7 +59,6 @@ impl Scratch {
         let mut held = self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if held.is_empty() {
             for (number, parent) in self.parents.iter().enumerate() {
-                reclaim(parent);
                 held.push(hold(parent, &format!("{}-{number:x}", self.name()))?);
             }
         }
@@ -78,6 +77,22 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let held = self.held.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         held.drain(..).for_each(Held::remove);
+    }
+}
+
+/// Removes what a run of this process has in these scratch folders. Nobody needs it any more,
+/// though somebody may hold it for a while.
+pub fn forget(parents: &[PathBuf], run_id: &str) {
+    let entries = parents.iter().filter_map(|parent| fs::read_dir(parent).ok()).flatten().flatten();
+    // Of another run whose name begins like this one's, more than the two numbers is left.
+    let is_its = |name: &str| {
+        let numbers = name.strip_prefix(run_id).and_then(|rest| rest.strip_prefix('-'));
+        numbers.is_some_and(|numbers| numbers.split('-').count() == 2)
+    };
+    for entry in entries.filter(|entry| entry.file_name().to_str().is_some_and(is_its)) {
+        // What cannot be removed now is reclaimed by the next start.
+        let path = entry.path();
+        let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     }
 }
 
@@ -146,6 +161,18 @@ fn reclaim_one(lock_path: &Path, before: impl Fn(&Path) -> Result<()>) -> std::i
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_run_has_is_forgotten_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let mine = hold(parent.path(), "run-w1-0-3-0").unwrap();
+        fs::write(mine.folder.join("sort-0"), "x").unwrap();
+        let others = ["run-w10-0-3-0", "run-w1-1-3-0", "run-w1-0-0-3-0"];
+        let others = others.map(|name| hold(parent.path(), name).unwrap());
+        forget(&[parent.path().into(), parent.path().join("nowhere")], "run-w1-0");
+        assert!(!mine.folder.exists() && !mine.lock_path.exists());
+        assert!(others.iter().all(|other| other.folder.exists() && other.lock_path.exists()));
+    }
 
     #[test]
     fn the_dead_are_reclaimed_and_the_living_are_not() {

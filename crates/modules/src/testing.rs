@@ -96,6 +96,7 @@ impl Bench {
         let name = |(port, queue): (usize, VecDeque<Taken>)| Input {
             name: port.to_string(),
             queue: Box::new(Given(queue)),
+            groups: false,
         };
         let inputs = self.inputs.into_iter().enumerate().map(name).collect();
         let logs: Vec<Log> = (0..self.outputs).map(|_| Log::default()).collect();

@@ -246,7 +246,7 @@ fn unknown_columns_are_named_with_their_module() {
         ("collect", json!({})),
     ];
     let error = run(&steps, &options(folder.path(), 1 << 30)).err().unwrap().to_string();
-    assert!(error.contains("module sort_1") && error.contains("`n`"), "{error}");
+    assert!(error.contains("module sort_1") && error.contains("known: n"), "{error}");
 }
 
 #[test]

@@ -41,7 +41,9 @@ function unknownWith(what: string, word: string, remedy: string): Problem {
 
 /** The candidate nearest to what was written, if it is near enough to be worth suggesting. */
 export function didYouMean(word: string, candidates: readonly string[]): string | undefined {
-  const worst = Math.max(Math.floor([...word].length / 3), 1) + 1;
+  const { length } = [...word];
+  // A letter at least is right.
+  const worst = Math.min(Math.max(Math.floor(length / 3), 1) + 1, length - 1);
   const near = candidates
     .map((candidate) => ({ candidate, distance: edits(word, candidate) }))
     .filter(({ distance }) => distance <= worst)

@@ -8,6 +8,11 @@ export function bytesOf(size: string | number): number | undefined {
   return bytes > 0 && Number.isSafeInteger(bytes) ? bytes : undefined;
 }
 
+/** The bytes a second of `5MB/s`, or nothing if it is no rate; the second need not be said. */
+export function rateOf(rate: string): number | undefined {
+  return bytesOf(rate.trim().replace(/\/s$/, ""));
+}
+
 function bytesOfText(size: string): number {
   const found = /^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*$/.exec(size.toLowerCase());
   const [, number = "", unit = "", binary = ""] = found ?? [];

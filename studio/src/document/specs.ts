@@ -79,6 +79,11 @@ export function requiredOf(spec: Spec): readonly string[] {
   return [...optionsOf(spec).keys()].filter((name) => required.includes(name));
 }
 
+/** Whether an option is a list of something, as columns are: for a call, a name alone is one. */
+export function lists(option: Schema): boolean {
+  return [option.type ?? []].flat().includes("array") && typeof option.items === "object";
+}
+
 /** What a document can call a module; what is the user's own stands in its configuration. */
 export function namesOf(specs: Specs): string[] {
   return [...specs.values()].filter(({ own }) => own === undefined).map(({ name }) => name);

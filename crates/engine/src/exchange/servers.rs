@@ -134,6 +134,7 @@ mod tests {
             assert_eq!(told.iter().count(), 2);
         }
     }
+
     #[test]
     fn no_more_is_made_at_once_than_there_are_processors() {
         let (servers, making) = (Servers::default(), AtomicUsize::new(0));

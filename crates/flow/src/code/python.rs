@@ -96,6 +96,8 @@ fn call(node: &Node, document: &Document, registry: &Registry) -> Option<Expr> {
         Some(option) if option.get("x-python") == Some(&Value::from("Any")) => {
             value.is_string() || variable_name(value).is_some()
         }
+        // For a call, a name alone is a list of it.
+        Some(option) if lists(option) => !value.is_null() && !value.is_string(),
         Some(_) => !value.is_null(),
         None => false,
     };
@@ -113,6 +115,15 @@ fn call(node: &Node, document: &Document, registry: &Registry) -> Option<Expr> {
         call = call.with(format!("{}=", name(key)), value(given));
     }
     Some(call)
+}
+
+/// Whether an option is a list of something, as columns are.
+fn lists(option: &Value) -> bool {
+    let is_array = match option.get("type") {
+        Some(Value::Array(kinds)) => kinds.contains(&"array".into()),
+        kind => kind.and_then(Value::as_str) == Some("array"),
+    };
+    is_array && option.get("items").is_some_and(Value::is_object)
 }
 
 /// A name as Python spells it: a keyword gets an underscore.

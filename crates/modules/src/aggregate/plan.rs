@@ -93,7 +93,10 @@ impl Plan {
     pub fn of_states(config: &Config, states: &SchemaRef) -> Result<Plan> {
         let error = || {
             let error = Error::usage("what comes in is not what a `pre_aggregate` makes of this");
-            error.remedy("leave it out, or give it the same `by` and `values`")
+            error.remedy(
+                "leave out what stands before it, a `partition` for example; or give the \
+                 `pre_aggregate` the same `by` and `values`",
+            )
         };
         let mut fields = states.fields().iter().skip(1);
         let keys: Vec<FieldRef> = fields.by_ref().take(config.by.len()).cloned().collect();

@@ -96,15 +96,22 @@ pub fn parse(text: &str) -> Result<(Function, Option<String>)> {
     let Some((name, inside)) = call.and_then(|(name, rest)| Some((name, rest.strip_suffix(')')?)))
     else {
         let error = Error::usage(format!("`{text}` is not one function of something"));
-        return Err(error.remedy("write it like `sum(price)`; compute with it in a `project`"));
+        return Err(match text.trim().eq_ignore_ascii_case("count") {
+            true => error.remedy("write it like `count()`"),
+            false => error.remedy("write it like `sum(price)`; compute with it in a `project`"),
+        });
     };
     let (name, inside) = (name.trim(), inside.trim());
     let names = FUNCTIONS.iter().map(|(name, _)| *name);
     let found = FUNCTIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     let Some((_, function)) = found else {
-        return Err(match name.eq_ignore_ascii_case("mean") {
-            true => Error::usage("no function named `mean`").remedy("did you mean `avg`?"),
-            false => unknown("function", name, names),
+        let none = || Error::usage(format!("no function named `{name}`"));
+        return Err(match name.to_lowercase().as_str() {
+            "mean" => none().remedy("did you mean `avg`?"),
+            "median" => none().remedy(
+                "it needs whole groups: a `partition` with `together`, and a `map` behind it",
+            ),
+            _ => unknown("function", name, names),
         });
     };
     let distinct = inside.get(..8).filter(|word| word.eq_ignore_ascii_case("distinct"));
@@ -161,6 +168,8 @@ mod tests {
             ("sum(a) / 2", "is not one function of something"),
             ("sun(a)", "did you mean `sum`?"),
             ("mean(a)", "did you mean `avg`?"),
+            ("Median(a)", "a `partition` with `together`"),
+            ("count", "`count()`"),
             ("everything(a)", "known: count, sum, min, max, avg"),
             ("sum()", "does not say of what"),
             ("sum(distinct a)", "cannot be computed"),

@@ -87,6 +87,10 @@ impl Placed for Partition {
         Some(self)
     }
 
+    fn groups(&self) -> bool {
+        self.config.together
+    }
+
     fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
         inputs[0]
     }

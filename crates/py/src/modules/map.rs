@@ -155,8 +155,8 @@ impl Map {
         let result = attached(|py| {
             // The thread stays known to Python until the end, so that what user code keeps by
             // thread is kept.
-            let is_keyed = ports.is_keyed(0)?;
-            let next = |ports: &mut Ports| match is_keyed {
+            let has_partitions = ports.has_partitions(0)?;
+            let next = |ports: &mut Ports| match has_partitions {
                 true => ports.get_partition(0),
                 false => ports.get(0),
             };

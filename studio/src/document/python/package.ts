@@ -3,7 +3,15 @@
 
 import type { Json } from "../json";
 import { didYouMean } from "../problem";
-import { namesOf, optionsOf, requiredOf, type Schema, type Spec, type Specs } from "../specs";
+import {
+  lists,
+  namesOf,
+  optionsOf,
+  requiredOf,
+  type Schema,
+  type Spec,
+  type Specs,
+} from "../specs";
 import { CodeError, type Place } from "./tokens";
 import {
   Builder,
@@ -106,7 +114,8 @@ function held(value: Value, schema: Schema, place: Place, variables: Variables):
     const remedy = "read it from a file, or name a function that makes it: `package.module:name`";
     throw new CodeError("a table lives in the program only", place, remedy);
   }
-  return jsonOf(value, place, variables);
+  const json = jsonOf(value, place, variables);
+  return typeof json === "string" && lists(schema) ? [json] : json;
 }
 
 function isReference(members: ReadonlyMap<string, Value>): boolean {

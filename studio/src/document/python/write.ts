@@ -5,7 +5,7 @@ import { type Expression, type Group, group, layOut, withMember } from "../code/
 import { localNames, placements } from "../code/names";
 import { type Flow, type Module, type Port, type Queue, variableName } from "../flow";
 import { isList, isObject, type Json, type JsonObject, printJson } from "../json";
-import { optionsOf, requiredOf, type Specs } from "../specs";
+import { lists, optionsOf, requiredOf, type Specs } from "../specs";
 import { KEYWORDS, OWN_NAMES, pythonName } from "./words";
 
 const RESERVED: ReadonlySet<string> = new Set([...KEYWORDS, ...OWN_NAMES]);
@@ -81,7 +81,8 @@ function functionCall(module: Module, flow: Flow, specs: Specs): Group | undefin
     if (option?.["x-python"] === "Any") {
       return typeof value === "string" || variableName(value) !== undefined;
     }
-    return option !== undefined && value !== null;
+    if (option === undefined || value === null) return false;
+    return typeof value !== "string" || !lists(option);
   };
   if (!required.every((name) => module.config.has(name))) return undefined;
   if (![...module.config].every(isSayable)) return undefined;

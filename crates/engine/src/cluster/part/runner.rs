@@ -1,6 +1,7 @@
 //! What a part's thread does: one step after the other, as it is asked.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -13,6 +14,7 @@ use euphrates_flow::perturbation::Workers;
 use euphrates_flow::{Error, Kind, NoExchange, Result, Setup};
 use euphrates_io::buffer::pool;
 use euphrates_io::disk::{DiskCounts, disk_counts};
+use euphrates_io::scratch;
 use euphrates_policy::memory;
 
 use super::showing::Showing;
@@ -156,10 +158,8 @@ impl Runner {
     }
 
     fn resources(&self, flow: &Checked) -> Result<Resources> {
-        let Plan { placement, home, run_id, memory_bytes, queues, .. } = &self.plan;
+        let Plan { placement, home, memory_bytes, queues, .. } = &self.plan;
         let division = queues.as_deref().map(division::named).transpose()?;
-        let scratch = [&self.plan.scratch, &self.state.setting.scratch];
-        let scratch = scratch.into_iter().find(|folders| !folders.is_empty()).cloned();
         let worker = self.plan.names[placement.me].clone();
         let setup = Setup {
             module: String::new(),
@@ -169,9 +169,9 @@ impl Runner {
             is_divided: division.is_some_and(division::is_static),
             memory_bytes: 0,
             budget_bytes: *memory_bytes,
-            scratch: scratch.unwrap_or_else(|| machine::scratch(home)),
+            scratch: self.scratch(),
             home: home.clone(),
-            run_id: format!("{run_id}-{worker}-{}", self.part.network.attempt().1),
+            run_id: self.run_id(),
             cancel: self.part.cancel.clone(),
             commons: self.calls.clone(),
             exchange: Arc::new(NoExchange),
@@ -187,6 +187,19 @@ impl Runner {
             names: self.plan.names.as_slice().into(),
             network: Some(self.part.network.clone()),
         })
+    }
+
+    /// Where this process has its scratch.
+    fn scratch(&self) -> Vec<PathBuf> {
+        let said = [&self.plan.scratch, &self.state.setting.scratch];
+        let said = said.into_iter().find(|folders| !folders.is_empty()).cloned();
+        said.unwrap_or_else(|| machine::scratch(&self.plan.home))
+    }
+
+    /// The run's name here: no two attempts or workers have the same.
+    fn run_id(&self) -> String {
+        let Plan { run_id, names, placement, .. } = &self.plan;
+        format!("{run_id}-{}-{}", names[placement.me], self.part.network.attempt().1)
     }
 
     /// What was asked for is done, or not.
@@ -352,6 +365,8 @@ impl Runner {
                 None => node.placed.on_orphaned(),
             }
         }
+        // Before anybody hears that it is over: then this process may be ended.
+        scratch::forget(&self.scratch(), &self.run_id());
         self.master.send(&Tell::Closed, vec![]);
     }
 }
