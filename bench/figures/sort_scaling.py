@@ -237,6 +237,7 @@ def draw(axes: Any, results: dict[str, Any]) -> None:
             height = 2 * run["bytes"] / run["seconds"] / 1e6
             axis.annotate(text, (run[at], height), (0, -14), textcoords="offset points",
                           ha="center", fontsize=7)  # fmt: skip
+        axis.margins(x=0.13)
         axis.set_ylim(0)
         axis.set_xticks(places)
         axis.set_xlabel(label)

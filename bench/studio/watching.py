@@ -1,11 +1,17 @@
-"""What it costs a run to be watched: the same flow run by the command line alone, and by a studio
-whose events one tab reads and another does not, in turns. Both times are those of the run's report.
+"""What it costs a run to be watched: the same flow run unwatched, and watched, in turns. Both times
+are those of the run's report.
+
+Who watches is either the studio: one tab reads its events, another does not, and each second a
+third looks at rows of a queue; on one process, or on some. Or it is a notebook's view, in a real
+kernel, whose page answers as a browser's does (`make .venv/.test .venv/.bench` brings the kernel).
 
 Medians over the rounds come out: how many times as long a watched run takes as the two beside it
 that are not, and, as what chance makes of it, the slower of these two as the faster. The claim is
 that watching costs at most 1 %.
 
     python bench/studio/watching.py --rounds 15 --keep
+    python bench/studio/watching.py --cluster processes:2 --keep
+    python bench/studio/watching.py --notebook --keep
 """
 
 from __future__ import annotations
@@ -21,7 +27,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -30,19 +36,23 @@ from typing import Any
 RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
 EUPHRATES = [sys.executable, "-m", "euphrates"]
 COST_MAX = 0.01
+QUEUE = 1
+"""Rows of this one are looked at."""
+Run = Callable[[], float]
+"""Runs the flow once; how many seconds it has taken."""
 
 
 def main() -> None:
     options = arguments()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        flow = document(options.rows)
-        (root / "flow.json").write_text(json.dumps(flow))
-        with studio(root) as ask:
-            outcome = measured(root, flow, ask, options.rounds)
+        (root / "flow.json").write_text(json.dumps(document(int(options.rows))))
+        with in_notebook(root) if options.notebook else in_studio(root, options.cluster) as ways:
+            outcome = measured(*ways, options.rounds)
     print(json.dumps(outcome, indent=2))
     if options.keep:
-        path = RESULTS / f"{date.today().isoformat()}-watching.json"
+        by = "-notebook" if options.notebook else "-cluster" if options.cluster else ""
+        path = RESULTS / f"{date.today().isoformat()}-watching{by}.json"
         path.write_text(json.dumps(outcome, indent=1) + "\n")
     if outcome["watched"] > 1 + COST_MAX:
         sys.exit(f"watched runs take {outcome['watched']:.3f} times as long")
@@ -51,7 +61,9 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--rows", type=int, default=1_000_000_000)
+    parser.add_argument("--rows", type=float, default=1e9)
+    parser.add_argument("--cluster", help="what the studio runs the flow on, like processes:2")
+    parser.add_argument("--notebook", action="store_true", help="watched by eu.studio(flow)")
     parser.add_argument("--keep", action="store_true", help="keep the result under bench/results")
     return parser.parse_args()
 
@@ -68,14 +80,12 @@ def document(rows: int) -> dict[str, Any]:
     return {"euphrates": 1, "name": "watched", "modules": modules, "queues": queues}
 
 
-def measured(root: Path, flow: dict[str, Any], ask: Any, rounds: int) -> dict[str, Any]:
-    alone, again, watched = [], [], []
+def measured(unwatched: Run, watched_run: Run, rounds: int) -> dict[str, Any]:
+    alone: list[float] = []
+    again: list[float] = []
+    watched: list[float] = []
     for number in range(rounds + 1):
-        ways = [
-            (alone, lambda: by_itself(root)),
-            (watched, lambda: by_studio(flow, ask)),
-            (again, lambda: by_itself(root)),
-        ]
+        ways = [(alone, unwatched), (watched, watched_run), (again, unwatched)]
         # What a machine does at the beginning of a round is nobody's in particular.
         for seconds, run in ways[number % 3 :] + ways[: number % 3]:
             seconds.append(run())
@@ -90,18 +100,73 @@ def measured(root: Path, flow: dict[str, Any], ask: Any, rounds: int) -> dict[st
     }
 
 
-def by_itself(root: Path) -> float:
-    command = [*EUPHRATES, "--log", "json", "run", "flow.json"]
-    done = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
-    events = (json.loads(line) for line in done.stderr.splitlines() if line.startswith("{"))
-    return next(float(e["report"]["seconds"]) for e in events if e["event"] == "report")
+@contextmanager
+def in_studio(root: Path, cluster: str | None) -> Iterator[tuple[Run, Run]]:
+    """The flow by the command line alone, and by a studio."""
+    flow = json.loads((root / "flow.json").read_text())
+
+    def by_itself() -> float:
+        given = [f"--cluster={cluster}"] if cluster else []
+        command = [*EUPHRATES, "--log", "json", "run", "flow.json", *given]
+        done = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
+        events = (json.loads(line) for line in done.stderr.splitlines() if line.startswith("{"))
+        return next(float(e["report"]["seconds"]) for e in events if e["event"] == "report")
+
+    def by_studio() -> float:
+        run = ask("POST", "/api/runs", {"document": flow, "cluster": cluster})["id"]
+        seen = 0
+        while (told := ask("GET", f"/api/runs/{run}"))["state"] == "running":
+            seen = max(seen, len(ask("GET", f"/api/runs/{run}/rows?queue={QUEUE}").get("rows", ())))
+            time.sleep(1)
+        assert told["state"] == "done" and seen > 0, told
+        return float(told["report"]["seconds"])
+
+    with studio(root) as ask:
+        yield by_itself, by_studio
 
 
-def by_studio(flow: dict[str, Any], ask: Any) -> float:
-    run = ask("POST", "/api/runs", {"document": flow})["id"]
-    while (told := ask("GET", f"/api/runs/{run}"))["state"] == "running":
-        time.sleep(0.5)
-    return float(told["report"]["seconds"])
+@contextmanager
+def in_notebook(root: Path) -> Iterator[tuple[Run, Run]]:
+    """The flow by `go`, and by a view, in one kernel."""
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(cwd=str(root))
+
+    def alone() -> float:
+        printed: list[str] = []
+
+        def hear(message: dict[str, Any]) -> None:
+            printed.append(message["content"].get("text", ""))
+
+        client.execute_interactive("print(seconds(flow.go(progress=False)))", output_hook=hear)
+        return float("".join(printed))
+
+    def watched() -> float:
+        client.execute("view = eu.studio(flow); view.run()")
+        while True:
+            message = client.get_iopub_msg(timeout=60)
+            if message["msg_type"] != "comm_msg":
+                continue
+            content = message["content"]
+            state = content["data"].get("state", {})
+            if state.get("progress"):
+                seen = {"method": "custom", "content": {"seen": True}}
+                told = {"comm_id": content["comm_id"], "data": seen}
+                client.shell_channel.send(client.session.msg("comm_msg", told))
+            status = json.loads(state.get("status") or "{}")
+            if status.get("state") == "done":
+                return float(status["report"]["seconds"])
+
+    try:
+        client.execute_interactive(
+            "import json, euphrates as eu\n"
+            "seconds = lambda report: json.loads(report.to_json())['seconds']\n"
+            "flow = eu.Flow.load('flow.json')"
+        )
+        yield alone, watched
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
 
 
 @contextmanager
