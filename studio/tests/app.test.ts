@@ -1,9 +1,10 @@
 // What the page does without a page: names for the canvas, places, drafts.
 
 import { expect, test } from "vitest";
-import { arranged, CARD, located, withRoom } from "../src/app/autolayout";
+import { arranged, CARD, located, renamed, withRoom } from "../src/app/autolayout";
 import { decoded, encoded } from "../src/app/canvasId";
-import { place } from "../src/document/edits";
+import { back, begin, edit, flowNow, forward, learn, takeCode, useStudio } from "../src/app/studio";
+import { place, rename } from "../src/document/edits";
 import { newFlow, newQueue } from "../src/document/flow";
 import { withPositions } from "../src/document/layout";
 import { merged } from "../src/document/merge";
@@ -47,6 +48,41 @@ test("what has a place keeps it when others come", () => {
   expect(places.get("scan_1")).toEqual({ x: 500, y: 300 });
   expect(places.get("count_1")).toEqual({ x: 7, y: 8 });
   expect(places.get("collect_1")?.y).toBeGreaterThanOrEqual(300 + CARD.height);
+});
+
+test("a module with another name stays where it was, also when that is undone and redone", () => {
+  const flow = ["scan", "count", "collect"].reduce((flow, one) => place(flow, one).flow, newFlow());
+  begin(flow);
+  const placeOf = (id: string) => useStudio.getState().places.get(id);
+  const before = ["scan_1", "count_1", "collect_1"].map(placeOf);
+  const now = (id: string) => ["scan_1", id, "collect_1"].map(placeOf);
+  edit("rename", (flow) => rename(flow, "count_1", "rows"));
+  expect(now("rows")).toEqual(before);
+  back();
+  expect(now("count_1")).toEqual(before);
+  forward();
+  expect(now("rows")).toEqual(before);
+  const code = writePython(flowNow(), BUILT_IN).replaceAll("rows", "lines");
+  takeCode((flow) => merged(flow, readPython(code, BUILT_IN).flow ?? flow));
+  expect(now("lines")).toEqual(before);
+});
+
+test("another module in its stead is no module with another name", () => {
+  const [before, now] = [place(newFlow(), "scan").flow, place(newFlow(), "count").flow];
+  const places = new Map([["scan_1", { x: 7, y: 8 }]]);
+  expect(renamed(places, before, now).has("count_1")).toBe(false);
+});
+
+test("what the engine says of the flow, and the page of a part of it, is said once", () => {
+  const flow = place(newFlow(), "scan").flow;
+  begin(flow);
+  const own = useStudio.getState().problems;
+  const nowhere = own.find(({ message }) => message.includes("goes nowhere"));
+  if (nowhere === undefined) throw new Error("the page sees nothing wrong");
+  const more = { message: "something else" };
+  const again = { message: nowhere.message, place: "module scan_1" };
+  learn(flow, { problems: [again, more], queues: [] });
+  expect(useStudio.getState().problems).toEqual([...own, more]);
 });
 
 test("a module put between two others gets room", () => {

@@ -289,7 +289,7 @@ test("a flow is checked all at once, and every problem has its place", () => {
     check(flow, BUILT_IN).map((found) => `${found.module ?? found.queue} ${told(found)}`),
   ).toMatchInlineSnapshot(`
     [
-      "2 queue: no module named \`e\` (did you mean \`a\`?)",
+      "2 queue: no module named \`e\` (known: a, b, c, d)",
       "c output \`out\` goes nowhere (attach it to a module, for example \`collect\` or \`save\`)",
       "c no input is attached (attach at least one)",
       "0 the flow has a cycle through b, d (remove one of the queues between them)",
@@ -403,4 +403,5 @@ test("a near name is suggested and a far one is not", () => {
   expect(didYouMean("filtr", names)).toBe("filter");
   expect(didYouMean("SROT", names)).toBe("sort");
   expect(didYouMean("parquet", names)).toBeUndefined();
+  for (const word of ["", "c", "zz"]) expect(didYouMean(word, ["a", "id"])).toBeUndefined();
 });

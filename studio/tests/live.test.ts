@@ -1,7 +1,7 @@
 // What of a run is shown, without a page: what stays the same object, addresses, numbers.
 
 import { beforeEach, expect, test, vi } from "vitest";
-import type { Progress, Run } from "../src/app/backend/border";
+import type { Progress, Report, Run } from "../src/app/backend/border";
 import { endKey } from "../src/app/feeds";
 import { LEVEL_MAX, show, take, useLive } from "../src/app/live";
 import { bytesText, countText, secondsText } from "../src/app/numbers";
@@ -98,6 +98,36 @@ test("a queue's fill is within its steps, whatever waits", () => {
     const live = useLive.getState().queues.get(endKey(["a", "out"]));
     expect(live?.level).toBeGreaterThanOrEqual(0);
     expect(live?.level).toBeLessThanOrEqual(LEVEL_MAX);
+  });
+});
+
+test("a run that has ended is shown as its report sums it up", () => {
+  take({
+    ...progress(2, { a: 100, b: 0 }),
+    bottleneck: { name: "a", kind: "module", why: "it works 100 % of its time" },
+  });
+  const last = useLive.getState().progress;
+  const times = { busy: 0.25, starved: 0.75, blocked: 0 };
+  const source = { rows_in: 0, bytes_in: 0, rows_out: 80, bytes_out: 8000 };
+  const sink = { rows_in: 80, bytes_in: 8000, rows_out: 0, bytes_out: 0 };
+  const modules = [
+    { id: "a", module: "python", count: 1, ...times, ...source },
+    { id: "b", module: "collect", count: 1, ...times, ...sink },
+  ];
+  const nothing = { ideal_seconds: null, fraction_of_ideal: null, ideal_bound: null };
+  const slow = { name: "a.0", from_seconds: 0, to_seconds: 2, factor: 3, than_before: false };
+  const report: Report = {
+    ...{ seconds: 4, modules, bottleneck: "b", ...nothing, divided_seconds: null },
+    slow: [{ ...slow, share_moved: null, share_equal: null }],
+  };
+  show({ ...RUN, state: "done", progress: last, report });
+  const { modules: cards, queues } = useLive.getState();
+  expect(cards.get("a")).toMatchObject({ busy: 25, slow: "a.0", bottleneck: undefined, trace: [] });
+  expect(cards.get("a")?.rate).toBe("20 rows/s · 2.00 kB/s");
+  expect(cards.get("b")?.bottleneck).toBe("the module that waited least for others");
+  expect(queues.get(endKey(["a", "out"]))).toMatchObject({
+    level: 0,
+    rate: "20 rows/s · 2.00 kB/s",
   });
 });
 

@@ -77,9 +77,9 @@ function Toolbar() {
   return (
     <header className="toolbar">
       <h1>
-        {history.now.name}
+        <bdi>{history.now.name}</bdi>
         {dirty && <span title="Not saved"> •</span>}
-        <span className="quiet file-name">{path}</span>
+        <bdi className="quiet file-name">{path}</bdi>
       </h1>
       {BUTTONS.map((group) => (
         <div className="group" key={group[0]}>

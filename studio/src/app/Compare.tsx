@@ -56,7 +56,7 @@ function Beside({ runs }: { readonly runs: readonly [Run, Run] }) {
             {runs.map(({ id, name, started }) => (
               <th key={id}>
                 <a href={hashOf({ run: id })}>
-                  {name}, {timeText(started)}
+                  <bdi>{name}</bdi>, {timeText(started)}
                 </a>
               </th>
             ))}

@@ -28,6 +28,7 @@ import type { CheckedQueue, Column } from "./backend/border";
 import { Option, type Said, useSaid } from "./Field";
 import { endKey, feedOf } from "./feeds";
 import { NameField } from "./NameField";
+import { ofThese } from "./numbers";
 import { edit, seek, settle, useStudio } from "./studio";
 import { useDraft } from "./useDraft";
 import { Variables } from "./Variables";
@@ -62,7 +63,7 @@ function FlowForm({ flow, count }: { readonly flow: Flow; readonly count: number
         <label htmlFor="name">The flow</label>
         <input id="name" {...draft} />
         <p className="quiet">
-          {flow.modules.length} modules, {flow.queues.length} queues
+          {ofThese(flow.modules.length, "module")}, {ofThese(flow.queues.length, "queue")}
         </p>
       </div>
       <Variables flow={flow} />

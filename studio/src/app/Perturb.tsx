@@ -1,15 +1,24 @@
 // Slows a component of the run on purpose: to see the flow bend around it, and be told its name.
 
 import { useId, useState } from "react";
-import type { Perturbation, Perturbed, Progress } from "./backend/border";
+import type { Progress } from "./backend/border";
+import { Checked } from "./Checked";
 import { useLive } from "./live";
 import { Answers, Modal } from "./Modal";
-import { factorText, secondsText } from "./numbers";
 import { perturb, unperturb } from "./running";
+import {
+  isHeld,
+  KINDS,
+  type Kind,
+  knownOf,
+  lastsFault,
+  nameOf,
+  perturbationOf,
+  rateFault,
+  type Said,
+  slowedText,
+} from "./slowing";
 import { showDialog } from "./view";
-
-const KINDS = ["instance", "module", "worker", "disk", "link"] as const;
-type Kind = (typeof KINDS)[number];
 
 /** How many times slower. */
 const FACTORS = [2, 4, 10] as const;
@@ -24,16 +33,13 @@ export function PerturbDialog() {
   const [lasts, setLasts] = useState("");
   const names = useId();
   const name = typed ?? known[0] ?? "";
-  const isHeld = kind === "disk" || kind === "link";
+  const said: Said = { kind, name, factor, rate, lasts };
+  const isWrong = rateFault(said) !== undefined || lastsFault(said) !== undefined;
   const leave = () => showDialog(undefined);
   return (
     <Modal title="Slow something" onClose={leave}>
       <Slowed progress={progress} />
-      <form
-        method="dialog"
-        className="fields"
-        onSubmit={() => void perturb(said({ kind, name, factor, rate, lasts }))}
-      >
+      <form method="dialog" className="fields" onSubmit={() => void perturb(perturbationOf(said))}>
         <div className="row">
           <label>
             What
@@ -63,11 +69,8 @@ export function PerturbDialog() {
           </div>
         </div>
         <div className="row">
-          {isHeld ? (
-            <label>
-              At most
-              <input value={rate} onChange={({ target }) => setRate(target.value)} />
-            </label>
+          {isHeld(kind) ? (
+            <Checked label="At most" value={rate} fault={rateFault(said)} onValue={setRate} />
           ) : (
             <label>
               How slow
@@ -80,17 +83,15 @@ export function PerturbDialog() {
               </select>
             </label>
           )}
-          <label>
-            Seconds
-            <input
-              inputMode="decimal"
-              placeholder="to the end"
-              value={lasts}
-              onChange={({ target }) => setLasts(target.value)}
-            />
-          </label>
+          <Checked
+            label="Seconds"
+            placeholder="to the end"
+            value={lasts}
+            fault={lastsFault(said)}
+            onValue={setLasts}
+          />
         </div>
-        <Answers yes="Slow it" disabled={name === ""} onLeave={leave}>
+        <Answers yes="Slow it" disabled={name === "" || isWrong} onLeave={leave}>
           <button
             type="button"
             onClick={() => {
@@ -127,59 +128,4 @@ function Slowed({ progress }: { readonly progress: Progress | undefined }) {
       ))}
     </ul>
   );
-}
-
-function nameOf(one: Perturbed): string {
-  const kind = KINDS.find((kind) => one[kind] !== undefined);
-  return kind === undefined ? "memory" : `${kind} ${one[kind]}`;
-}
-
-/** `instance work.2: 4.0×, 3.0 s more`. */
-function slowedText(one: Perturbed, now: number): string {
-  const { share, pause, rate, memory, after = 0, lasts, every } = one;
-  const begins = Number(after) - now;
-  const how = [
-    rate !== undefined && `at most ${rate}`,
-    share !== undefined && factorText(1 / (1 - Number(share))),
-    pause === true && "stands still",
-    memory !== undefined && `${memory} of memory held`,
-    begins > 0 && `in ${secondsText(begins)}`,
-    lasts !== undefined &&
-      (begins > 0 || every !== undefined
-        ? `for ${secondsText(Number(lasts))}`
-        : `${secondsText(begins + Number(lasts))} more`),
-    every !== undefined && `every ${secondsText(Number(every))}`,
-  ];
-  return `${nameOf(one)}: ${how.filter((part) => part !== false).join(", ")}`;
-}
-
-/** Who there is, as far as the run tells. */
-function knownOf(kind: Kind, progress: Progress | undefined): readonly string[] {
-  const modules = progress?.modules ?? [];
-  const instances = modules.flatMap(({ instances }) => instances);
-  if (kind === "module") return modules.map(({ id }) => id);
-  if (kind === "instance") return instances.map(({ name }) => name);
-  const workers = [...new Set(instances.map(({ worker }) => worker))].filter(Boolean).sort();
-  if (kind === "worker") return workers;
-  if (kind === "link") {
-    return workers.flatMap((a) => workers.filter((b) => b !== a).map((b) => `${a}>${b}`));
-  }
-  return [];
-}
-
-interface Said {
-  readonly kind: Kind;
-  readonly name: string;
-  readonly factor: number;
-  readonly rate: string;
-  readonly lasts: string;
-}
-
-/** In the words of `euphrates perturb --from`. */
-function said({ kind, name, factor, rate, lasts }: Said): Perturbation {
-  const seconds = Number(lasts);
-  const isHeld = kind === "disk" || kind === "link";
-  const how: Perturbation = isHeld ? { rate } : { share: 1 - 1 / factor };
-  const until: Perturbation = seconds > 0 ? { lasts: seconds } : {};
-  return { [kind]: name, ...how, ...until };
 }

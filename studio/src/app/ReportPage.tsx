@@ -58,10 +58,15 @@ function Seconds({ report }: { readonly report: Report }) {
   const { seconds, ideal_seconds, fraction_of_ideal, ideal_bound, divided_seconds } = report;
   const reached = fraction_of_ideal === null ? "" : `, ${percentText(fraction_of_ideal)} reached`;
   const bound = ideal_bound === null ? "" : ` with ${ideal_bound} at the rate it had${reached}`;
+  // Neither this nor the ideal has a start, or an end at which all wait for each other.
+  const isEqual = divided_seconds !== null && divided_seconds <= seconds;
+  const divided = isEqual
+    ? " at best: nobody was slow enough to matter"
+    : " had all got equal shares before";
   const lines = [
     { name: "this run", value: seconds, told: "" },
     { name: "ideal", value: ideal_seconds, told: bound },
-    { name: "static division", value: divided_seconds, told: " had all got equal shares before" },
+    { name: "static division", value: divided_seconds, told: divided },
   ];
   const longest = Math.max(...lines.map(({ value }) => value ?? 0));
   return (

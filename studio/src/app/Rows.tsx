@@ -3,6 +3,7 @@
 import { useCallback, useEffect, useState } from "react";
 import { BackendError, type Sample } from "./backend/border";
 import { useLive } from "./live";
+import { ofThese } from "./numbers";
 import { useRoute } from "./route";
 import { numberInRun } from "./running";
 import { backendNow } from "./server";
@@ -19,7 +20,7 @@ export function Rows() {
   return (
     <>
       <p className="quiet">
-        The last {sample.rows.length} rows that {module} has kept.
+        The last {ofThese(sample.rows.length, "row")} that {module} has kept.
       </p>
       <Table sample={sample} />
     </>
@@ -57,7 +58,7 @@ function OfQueue({ number }: { readonly number: number }) {
   return (
     <>
       <p className="row quiet">
-        {isEmpty ? "No rows were kept yet." : `The latest ${sample.rows.length} rows.`}
+        {isEmpty ? "No rows were kept yet." : `The latest ${ofThese(sample.rows.length, "row")}.`}
         <button type="button" className="small" onClick={() => void look()}>
           Look again
         </button>

@@ -26,7 +26,7 @@ export function RunHead() {
     <div className="run-head">
       <div className="run-told">
         <strong className="run-name">
-          <State state={state} /> {name}
+          <State state={state} /> <bdi>{name}</bdi>
         </strong>
         <span className="quiet">
           {[timeText(run.started), state, cluster, ...given]

@@ -19,11 +19,19 @@ export function Runs() {
   };
   return (
     <div className="palette-list">
+      <div className="runs-picked">
+        {first !== undefined && second !== undefined && (
+          <a className="button" href={hashOf({ run: first, other: second })}>
+            Compare the two
+          </a>
+        )}
+        {picked.length === 1 && <p className="quiet">One more, and the two can be compared.</p>}
+      </div>
       {latest.map((run) => (
         <div className="run-entry" key={run.id} aria-current={run.id === shown}>
           <a href={hashOf({ run: run.id })} title={`run ${run.id}`}>
             <span className="entry-name">
-              <State state={run.state} /> {run.name}
+              <State state={run.state} /> <bdi>{run.name}</bdi>
             </span>
             <span className="entry-summary">{summary(run)}</span>
           </a>
@@ -37,12 +45,6 @@ export function Runs() {
         </div>
       ))}
       {runs.length === 0 && <p className="quiet">Nothing was run here yet.</p>}
-      {first !== undefined && second !== undefined && (
-        <a className="button" href={hashOf({ run: first, other: second })}>
-          Compare the two
-        </a>
-      )}
-      {picked.length === 1 && <p className="quiet">One more, and the two can be compared.</p>}
     </div>
   );
 }

@@ -1,8 +1,10 @@
 // How a flow is run: the values of its variables, the cluster, how much of the machine.
 
-import { useId } from "react";
+import { useId, useState } from "react";
 import type { Flow } from "../document/flow";
+import { bytesOf } from "../document/size";
 import { actionOf } from "./actions";
+import { Checked } from "./Checked";
 import { ValueField } from "./Field";
 import { Answers, Modal } from "./Modal";
 import { bytesText } from "./numbers";
@@ -15,7 +17,11 @@ import { showDialog } from "./view";
 export function StartDialog() {
   const flow = useStudio(({ history }) => history.now);
   const session = useServer(({ session }) => session);
-  const { cluster, threads, memory } = useSettings();
+  const { cluster, threads: threadsLast, memory: memoryLast } = useSettings();
+  const [threads, setThreads] = useState(String(threadsLast ?? ""));
+  const [memory, setMemory] = useState(memoryLast ?? "");
+  const faults = { threads: threadsFault(threads), memory: memoryFault(memory) };
+  const isWrong = faults.threads !== undefined || faults.memory !== undefined;
   const leave = () => showDialog(undefined);
   return (
     <Modal title={`Run ${flow.name}`} onClose={leave}>
@@ -23,6 +29,10 @@ export function StartDialog() {
         className="fields"
         method="dialog"
         onSubmit={() => {
+          useSettings.setState({
+            threads: isNothing(threads) ? undefined : Number(threads),
+            memory: isNothing(memory) ? undefined : memory.trim(),
+          });
           void start();
         }}
       >
@@ -43,35 +53,38 @@ export function StartDialog() {
             ))}
           </select>
         </div>
-        <div className="field">
-          <label htmlFor="threads">Threads</label>
-          <input
-            id="threads"
-            inputMode="numeric"
-            placeholder={`all of ${session?.machine.processors ?? "this machine"}`}
-            defaultValue={threads ?? ""}
-            onChange={({ target }) => {
-              const given = Number.parseInt(target.value, 10);
-              useSettings.setState({ threads: given > 0 ? given : undefined });
-            }}
-          />
-        </div>
-        <div className="field">
-          <label htmlFor="memory">Memory</label>
-          <input
-            id="memory"
-            placeholder={session ? `part of ${bytesText(session.machine.memory)}` : "1GiB"}
-            defaultValue={memory ?? ""}
-            onChange={({ target }) => {
-              const given = target.value.trim();
-              useSettings.setState({ memory: given === "" ? undefined : given });
-            }}
-          />
-        </div>
-        <Answers yes={actionOf("run").label} onLeave={leave} />
+        <Checked
+          label="Threads"
+          placeholder={`all of ${session?.machine.processors ?? "this machine"}`}
+          value={threads}
+          fault={faults.threads}
+          onValue={setThreads}
+        />
+        <Checked
+          label="Memory"
+          placeholder={session ? `part of ${bytesText(session.machine.memory)}` : "1GiB"}
+          value={memory}
+          fault={faults.memory}
+          onValue={setMemory}
+        />
+        <Answers yes={actionOf("run").label} disabled={isWrong} onLeave={leave} />
       </form>
     </Modal>
   );
+}
+
+function isNothing(text: string): boolean {
+  return text.trim() === "";
+}
+
+function threadsFault(text: string): string | undefined {
+  const isCount = /^\s*0*[1-9]\d*\s*$/.test(text);
+  return isNothing(text) || isCount ? undefined : "A whole number above 0, or nothing.";
+}
+
+function memoryFault(text: string): string | undefined {
+  const isSize = bytesOf(text) !== undefined;
+  return isNothing(text) || isSize ? undefined : "A size like 512MiB or 4GB, or nothing.";
 }
 
 function Value({ flow, name }: { readonly flow: Flow; readonly name: string }) {

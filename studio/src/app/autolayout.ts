@@ -2,7 +2,9 @@
 
 import { graphlib, layout } from "@dagrejs/dagre";
 import type { Flow } from "../document/flow";
+import { sameJson } from "../document/json";
 import { type Position, positionsOf } from "../document/layout";
+import { module as moduleJson } from "../document/write";
 
 /** What a module takes on the canvas, as styles.css has it. */
 export const CARD = { width: 192, height: 76 } as const;
@@ -68,6 +70,24 @@ export function located(
     if (!places.has(id)) places.set(id, { x, y: y + top });
   }
   return places;
+}
+
+/** The places of a flow's modules under the names that they have in the next one. */
+export function renamed(
+  places: ReadonlyMap<string, Position>,
+  before: Flow,
+  now: Flow,
+): ReadonlyMap<string, Position> {
+  if (before.modules.length !== now.modules.length) return places;
+  const [old, ids] = [before, now].map(({ modules }) => new Set(modules.map(({ id }) => id)));
+  const moved = now.modules.flatMap((module, i): (readonly [string, Position])[] => {
+    const was = before.modules[i];
+    if (was === undefined || old?.has(module.id) || ids?.has(was.id)) return [];
+    const place = places.get(was.id);
+    const isSame = sameJson(moduleJson({ ...was, id: module.id }), moduleJson(module));
+    return isSame && place !== undefined ? [[module.id, place]] : [];
+  });
+  return moved.length === 0 ? places : new Map([...places, ...moved]);
 }
 
 /**

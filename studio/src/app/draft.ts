@@ -1,10 +1,12 @@
 // The draft: what is drawn is kept in the browser as it is, so that nothing is lost when the window
 // closes before it was saved.
 
+import { newFlow } from "../document/flow";
+import { open } from "../document/open";
 import { write } from "../document/write";
 import { useOpened } from "./files";
 import { isReadOnly, useServer } from "./server";
-import { openText, refuse, useStudio } from "./studio";
+import { begin, edit, isDirty, openText, refuse, useStudio } from "./studio";
 
 const KEY = "euphrates.draft";
 /** Long enough that nobody who types waits for it. */
@@ -13,22 +15,27 @@ const PAUSE_MS = 400;
 /** Takes up the draft of last time, if there is one, and keeps one from now on. */
 export function keepDraft(storage: Storage): () => void {
   const draft = storage.getItem(KEY);
-  if (draft !== null) openText(draft);
+  if (draft !== null) takeUp(draft);
   let timer: ReturnType<typeof setTimeout> | undefined;
   const keep = () => {
-    // What has a file has its draft beside that.
+    // What has a file has its draft beside that, unless there nothing may be written.
     const hasFile = useOpened.getState().path !== undefined;
     if (hasFile && !isReadOnly(useServer.getState())) return;
+    if (hasFile && !isDirty(useStudio.getState())) return storage.removeItem(KEY);
     try {
       storage.setItem(KEY, write(useStudio.getState().history.now));
     } catch {
       refuse({ message: "the flow is too large for the browser to keep", remedy: "save it" });
     }
   };
-  const stop = useStudio.subscribe((now, before) => {
+  const stopKeeping = useStudio.subscribe((now, before) => {
     if (now.history.now === before.history.now) return;
     clearTimeout(timer);
     timer = setTimeout(keep, PAUSE_MS);
+  });
+  // What was kept has been saved then, or was left after asking: it is not to come again.
+  const stopDropping = useOpened.subscribe(({ path }, before) => {
+    if (path !== undefined && path !== before.path) storage.removeItem(KEY);
   });
   const leave = () => {
     clearTimeout(timer);
@@ -36,8 +43,20 @@ export function keepDraft(storage: Storage): () => void {
   };
   window.addEventListener("pagehide", leave);
   return () => {
-    stop();
+    stopKeeping();
+    stopDropping();
     clearTimeout(timer);
     window.removeEventListener("pagehide", leave);
   };
+}
+
+/** As a step that can be undone, so that it is not taken for saved. */
+function takeUp(text: string): void {
+  const { flow, problems, isWhole } = open(text);
+  if (!isWhole) openText(text);
+  else if (write(flow) !== write(newFlow())) {
+    begin(newFlow());
+    edit("take up the draft", () => flow);
+    useStudio.setState({ strange: problems });
+  }
 }

@@ -9,7 +9,16 @@ import { writePython } from "../document/python/write";
 import { write } from "../document/write";
 import { BackendError, type FileText } from "./backend/border";
 import { note, useRoute } from "./route";
-import { ask, backendNow, isReadOnly, listFiles, notify, remodule, useServer } from "./server";
+import {
+  ask,
+  backendNow,
+  dismissAll,
+  isReadOnly,
+  listFiles,
+  notify,
+  remodule,
+  useServer,
+} from "./server";
 import { begin, edit, flowNow, isDirty, markSaved, openText, refuse, useStudio } from "./studio";
 
 /** What is open. */
@@ -78,6 +87,7 @@ export function mayLeave(): boolean {
 export function beginUnnamed(flow: Flow): void {
   begin(flow);
   useOpened.setState(NO_FILE);
+  dismissAll();
   note({});
 }
 
@@ -96,6 +106,7 @@ export async function openPath(path: string): Promise<void> {
 function take(path: string, { text, version }: FileText): void {
   openText(text);
   useOpened.setState({ ...NO_FILE, path, version });
+  dismissAll();
   const { run } = useRoute.getState();
   if (run === undefined) note({ file: path });
 }
@@ -167,6 +178,7 @@ export async function saveTo(path: string, version: string | null): Promise<bool
       throw error;
     }
     markSaved(flow);
+    dismissAll();
     others.postMessage(path);
     if (useRoute.getState().run === undefined) note({ file: path });
     if (draft !== null) await backend.dropDraft(path);

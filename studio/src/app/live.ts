@@ -4,6 +4,7 @@
 import { create } from "zustand";
 import type { Flow } from "../document/flow";
 import type { History, ModuleProgress, Progress, QueueProgress, Run } from "./backend/border";
+import { inAll } from "./ended";
 import { drawnFor, endKey } from "./feeds";
 import { bytesText, countText } from "./numbers";
 
@@ -70,12 +71,16 @@ export function show(run: Run | undefined): void {
 }
 
 /** Takes what the server says of the run that is shown. */
-export function take(progress: Progress): void {
+export function take(last: Progress): void {
   const { run, glance, progress: before } = useLive.getState();
   if (run === undefined) return;
+  const { report } = run;
+  const progress = report === undefined ? last : inAll(last, report);
   const { modules, queues } = newest;
-  const isNext = Math.floor(progress.seconds) !== Math.floor(before?.seconds ?? -1);
-  const isNews = isNext || run.state !== "running" || slowIn(progress) !== slowIn(glance);
+  const isOther = Math.floor(progress.seconds) !== Math.floor(before?.seconds ?? -1);
+  // What it was in all is no further second of it.
+  const isNext = isOther && report === undefined;
+  const isNews = isOther || run.state !== "running" || slowIn(progress) !== slowIn(glance);
   const asides = asidesOf(progress, run.flow);
   newest = {
     modules: keeping(

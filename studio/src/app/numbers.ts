@@ -10,6 +10,11 @@ export function countText(count: number): string {
   return scaled(count, COUNTS).trimEnd();
 }
 
+/** `1 module`, `2 modules`. */
+export function ofThese(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
 export function secondsText(seconds: number): string {
   if (seconds < 100) return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
   const whole = Math.round(seconds);

@@ -6,17 +6,43 @@ import { feedOf, numberOf } from "./feeds";
 import { noticeChange } from "./files";
 import { show, take, useLive } from "./live";
 import { go, note, useRoute } from "./route";
-import { ask, backendNow, listRuns } from "./server";
+import { ask, backendNow, listRuns, look, useServer } from "./server";
 import { begin, flowNow, type Studio, seek, select, useStudio } from "./studio";
 import { useSettings, variablesFor } from "./variables";
 
+/** A second click that comes so soon belongs to the first: nobody wants the same twice at once. */
+const AGAIN_MS = 500;
+
+let isStarting = false;
+/** The run that was started last, and when. */
+let latest: { readonly run: string; readonly at: number } | undefined;
+
 /** Runs what is drawn, with the values and on the cluster that were chosen last. */
 export async function start(perturbations: readonly Perturbation[] = []): Promise<void> {
+  if (isStarting || isJustStarted()) return;
+  isStarting = true;
+  try {
+    await startNow(perturbations);
+  } finally {
+    isStarting = false;
+  }
+}
+
+/** Whether a run was started a moment ago, and runs still. */
+function isJustStarted(): boolean {
+  if (latest === undefined || performance.now() - latest.at > AGAIN_MS) return false;
+  const { run: id } = latest;
+  const told = [...useServer.getState().runs, useLive.getState().run];
+  return !told.some((run) => run?.id === id && run.state !== "running");
+}
+
+async function startNow(perturbations: readonly Perturbation[]): Promise<void> {
   const flow = flowNow();
   const { cluster, threads, memory } = useSettings.getState();
   await ask(async (backend) => {
     const variables = variablesFor(flow);
     const run = await backend.start({ flow, variables, cluster, threads, memory, perturbations });
+    latest = { run, at: performance.now() };
     await listRuns();
     go({ run });
   });
@@ -40,10 +66,9 @@ export async function unperturb(number?: number): Promise<void> {
 
 /** Shows the run that the address says, whenever it says another; gives what ends that. */
 export function followRun(): () => void {
-  const follow = () => void watch(useRoute.getState().run);
-  follow();
+  void watch(useRoute.getState().run, look);
   return useRoute.subscribe((now, before) => {
-    if (now.run !== before.run) follow();
+    if (now.run !== before.run) void watch(now.run, ask);
   });
 }
 
@@ -82,18 +107,18 @@ function selectLinked(): void {
 /** Asks for the run that is shown once more. */
 export function rewatch(): void {
   const { run } = useRoute.getState();
-  if (run !== undefined) void watch(run);
+  if (run !== undefined) void watch(run, look);
 }
 
 /** What was said of a run while it was asked for, the newest of each kind. */
 const missed = new Map<ServerEvent["type"], ServerEvent>();
 
-async function watch(id: string | undefined): Promise<void> {
+async function watch(id: string | undefined, by: typeof ask): Promise<void> {
   if (id === undefined) {
     show(undefined);
     return;
   }
-  await ask(async (backend) => {
+  await by(async (backend) => {
     missed.clear();
     const run = await backend.run(id);
     if (useRoute.getState().run !== id) return;

@@ -12,9 +12,9 @@ import {
   type ServerEvent,
   type Session,
 } from "./backend/border";
-import { knowModules, refuse } from "./studio";
+import { knowModules, refuse, useStudio } from "./studio";
 
-/** Something to be told until it is answered or closed. */
+/** Something to be told of the open file until it is answered, closed, or true no more. */
 export interface Notice {
   readonly text: string;
   readonly answers?: readonly { readonly label: string; readonly act: () => void }[];
@@ -114,8 +114,18 @@ export function isReadOnly({ session }: Server): boolean {
   return session?.read_only ?? false;
 }
 
-/** Does what asks the server, and says why not if it does not. */
+/** Does what somebody asks of the server: says why not, or no more why the last was not done. */
 export async function ask(what: (backend: Backend) => Promise<void>): Promise<boolean> {
+  const { refused } = useStudio.getState();
+  const isDone = await look(what);
+  // What was refused in the meantime stays to be read.
+  const isOld = refused !== undefined && useStudio.getState().refused === refused;
+  if (isDone && isOld) refuse(undefined);
+  return isDone;
+}
+
+/** Looks by itself for what the page shows, and says why not if it cannot. */
+export async function look(what: (backend: Backend) => Promise<void>): Promise<boolean> {
   try {
     await what(backendNow());
     return true;
@@ -161,6 +171,11 @@ export function notify(notice: Notice): void {
   useServer.setState(({ notices }) => ({
     notices: [...notices.filter(({ text }) => text !== notice.text), notice],
   }));
+}
+
+/** What was told of the file is over: it is saved, or another is open. */
+export function dismissAll(): void {
+  useServer.setState({ notices: [] });
 }
 
 export function dismiss(notice: Notice): void {

@@ -9,7 +9,7 @@ import { type Position, withPositions } from "../document/layout";
 import { open } from "../document/open";
 import { type Problem, Refusal } from "../document/problem";
 import { BUILT_IN, type Specs } from "../document/specs";
-import { arranged, located } from "./autolayout";
+import { arranged, located, renamed } from "./autolayout";
 import type { CheckedQueue } from "./backend/border";
 
 /** The end of a queue that is being drawn. */
@@ -123,6 +123,8 @@ function allProblems(flow: Flow, specs: Specs, { problems }: EngineCheck): reado
     if (module !== undefined && !ids.has(module)) return false;
     if (queue !== undefined && queue >= flow.queues.length) return false;
     return !own.some((found) => {
+      // What is said of the flow as a whole may have been said at its place.
+      if (module === undefined && queue === undefined) return found.message === message;
       if (found.module !== module || found.queue !== queue) return false;
       return found.message === message || (option !== undefined && found.option === option);
     });
@@ -169,7 +171,7 @@ function went(history: History): void {
   const ids = new Set(flow.modules.map(({ id }) => id));
   useStudio.setState({
     history,
-    places: located(flow, places),
+    places: located(flow, renamed(places, before.now, flow)),
     problems: allProblems(flow, specs, checked),
     modules: new Set([...modules].filter((id) => ids.has(id))),
     queues: flow.queues === before.now.queues ? queues : NO_QUEUE,

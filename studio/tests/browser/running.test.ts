@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { button, card, code, forgive, inBrowser, newTab, page, writeCode } from "./page";
-import { STEPS_MAX } from "./run";
+import { Run, STEPS_MAX } from "./run";
 import { StudioServer } from "./server";
 
 let server: StudioServer;
@@ -193,6 +193,30 @@ test("the report says what a static division would have cost; two runs are compa
   expect(await compared.textContent()).toContain("What was different in the flowNothing.");
 });
 
+test("two of many runs are compared without a search for the button", async () => {
+  const document = JSON.parse(COPY);
+  for (let id = 1; id <= 40; id += 1) {
+    server.runs.push(new Run(String(id), { document, variables: {} }));
+  }
+  await page.reload();
+  await page.getByRole("tab", { name: "Runs" }).click();
+  const list = page.locator(".palette-list");
+  const isInView = async (text: string) => {
+    const [outer, inner] = [await list.boundingBox(), await page.getByText(text).boundingBox()];
+    if (outer === null || inner === null) return false;
+    return inner.y >= outer.y && inner.y + inner.height <= outer.y + outer.height;
+  };
+  await page.getByLabel("Compare run 40").check();
+  await expect.poll(() => isInView("One more, and the two can be compared.")).toBe(true);
+  await page.getByLabel("Compare run 1", { exact: true }).check();
+  await list.evaluate((list) => list.scrollTo(0, list.scrollHeight));
+  await expect.poll(() => isInView("Compare the two")).toBe(true);
+  await list.evaluate((list) => list.scrollTo(0, 0));
+  await expect.poll(() => isInView("Compare the two")).toBe(true);
+  await page.getByText("Compare the two").click();
+  await expect.poll(() => page.url()).toContain("#/compare/40/1");
+});
+
 test("whoever is slowed on purpose is named, and left alone again", async () => {
   await startRun();
   await steps(2);
@@ -222,6 +246,83 @@ test("whoever is slowed on purpose is named, and left alone again", async () => 
   await expect.poll(() => server.asked.at(-1)).toContain("DELETE runs/1/perturb");
   await steps(1);
   await expect.poll(() => head.textContent()).not.toContain("slow filter_1.2");
+});
+
+test("what is no number of seconds, and no rate, is marked and not asked for", async () => {
+  await startRun();
+  await steps(2);
+  await button("Slow something…").click();
+  const dialog = page.getByRole("dialog", { name: "Slow something" });
+  const seconds = dialog.getByLabel("Seconds");
+  for (const wrong of ["-3", "abc", "0"]) {
+    await seconds.fill(wrong);
+    expect(await seconds.getAttribute("aria-invalid")).toBe("true");
+    expect(await dialog.textContent()).toContain("a number above 0, or nothing");
+    expect(await button("Slow it").isDisabled()).toBe(true);
+  }
+  await seconds.fill("");
+  expect(await seconds.getAttribute("aria-invalid")).toBe("false");
+  expect(await button("Slow it").isDisabled()).toBe(false);
+  await dialog.locator("select").first().selectOption("link");
+  await dialog.getByLabel("At most").fill("fast");
+  expect(await dialog.getByLabel("At most").getAttribute("aria-invalid")).toBe("true");
+  expect(await button("Slow it").isDisabled()).toBe(true);
+  await dialog.getByLabel("At most").fill("5MB/s");
+  await button("Slow it").click();
+  await expect.poll(() => server.asked.at(-1)).toContain('"rate":"5MB/s"}');
+});
+
+test("how a flow is to run is asked until it makes sense", async () => {
+  await button("Run with…").click();
+  const dialog = page.getByRole("dialog", { name: "Run copy" });
+  const run = dialog.getByRole("button", { name: "Run" });
+  const fields = [
+    ["Threads", ["0", "-1", "two"], "3"],
+    ["Memory", ["zz -1", "0"], "64 MiB"],
+  ] as const;
+  for (const [label, wrong, right] of fields) {
+    const field = dialog.getByLabel(label);
+    for (const text of wrong) {
+      await field.fill(text);
+      expect(await field.getAttribute("aria-invalid"), text).toBe("true");
+      expect(await run.isDisabled()).toBe(true);
+    }
+    await field.fill(right);
+    expect(await run.isDisabled()).toBe(false);
+  }
+  await run.click();
+  await expect.poll(() => server.asked.at(-1)).toContain('"threads":3,"memory":"64 MiB"');
+});
+
+test("a name that is written from right to left turns nothing but itself", async () => {
+  const name = "\u202eyppoc";
+  server.change("copy.json", COPY.replace('"copy"', JSON.stringify(name)));
+  const isAlone = async (where: string) => {
+    const names = page.locator(where).getByText(name, { exact: true });
+    await expect.poll(() => names.count()).toBeGreaterThan(0);
+    for (const one of await names.all()) {
+      expect(await one.textContent()).toBe(name);
+      expect(await one.evaluate((one) => getComputedStyle(one).unicodeBidi)).toBe("isolate");
+    }
+  };
+  await isAlone("h1");
+  for (const run of ["1", "2"]) {
+    await page
+      .getByRole("button", { name: /▶ Run|Run again/ })
+      .first()
+      .click();
+    await expect.poll(() => page.url()).toContain(`#/run/${run}`);
+    await steps(2);
+    await isAlone(".run-head");
+    await button("■ Stop").click();
+    await expect.poll(() => page.locator(".run-head").textContent()).toContain("stopped");
+  }
+  await page.getByRole("tab", { name: "Runs" }).click();
+  await isAlone(".run-entry");
+  await page.getByLabel("Compare run 1").check();
+  await page.getByLabel("Compare run 2").check();
+  await page.getByText("Compare the two").click();
+  await isAlone(".compare th");
 });
 
 test("rows of a queue are text, whatever stands in them, and have an address", async () => {
