@@ -99,10 +99,51 @@ def test_an_output_that_exists_is_refused_and_left_alone(run, tmp_path: Path) ->
     assert (tmp_path / "out.dat").stat().st_size == 10_000
 
 
-def test_usage_errors_say_what_to_do(run) -> None:
+def test_usage_errors_say_what_to_do(run, tmp_path: Path) -> None:
     assert "--by" in run("sort", "x.parquet", "y.parquet", code=2).stderr
     assert "cannot read" in run("sort", "no.parquet", "y.parquet", "--by", "a", code=2).stderr
+    (tmp_path / "a.csv").write_text("k,v\n1,2\n")
+    wrong = run("sort", "a.csv", "b.csv", "--by", "prize", code=2).stderr
+    assert "module sort_1: no column named `prize`" in wrong
+    assert "try 512MiB" in run("sort", "a.csv", "b.csv", "--memory", "lots", code=2).stderr
     run("sorte", code=2)
+
+
+def test_all_that_read_tables_can_be_told_how(run, tmp_path: Path) -> None:
+    (tmp_path / "towns").write_text('zip;"a,b";name=\n01067;2;Dresden\n10115;1;Berlin\n')
+    (tmp_path / "sold.csv").write_text("zip;n\n01067;5\n01067;7\n")
+    how = ("--format", "csv", "--delimiter", ";", "--types", "zip=string")
+    run("sort", "towns", "sorted.jsonl", "--by", '"a,b" desc', *how)
+    rows = [json.loads(line) for line in (tmp_path / "sorted.jsonl").open()]
+    assert [row["zip"] for row in rows] == ["01067", "10115"]
+    both = ("--left-types", "zip=string", "--right-types", "zip=string", *how[:4])
+    run("join", "sold.csv", "towns", "-o", "joined", "--on", "zip", "--output-format", "csv", *both)
+    joined = (tmp_path / "joined").read_text().splitlines()
+    assert sorted(joined[1:]) == ["01067,5,2,Dresden", "01067,7,2,Dresden"]
+    by = ("--by", 'zip, "a,b"', "--value", '"n="=count()')
+    run("aggregate", "towns", "grouped.jsonl", *by, *how)
+    groups = [json.loads(line) for line in (tmp_path / "grouped.jsonl").open()]
+    assert {"zip": "01067", "a,b": 2, "n=": 1} in groups and len(groups) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sort", "a.csv", "b.csv", "--by", "k"),
+        ("join", "a.csv", "a.csv", "-o", "b.csv", "--on", "k"),
+        ("aggregate", "a.csv", "b.csv", "--by", "k", "--value", "n=count()"),
+    ],
+)
+def test_a_printed_flow_does_what_the_command_does(
+    run, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "a.csv").write_text("k,v\n2,x\n1,y\n")
+    (tmp_path / "flow.json").write_text(run(*words, "--print").stdout)
+    assert not (tmp_path / "b.csv").exists()
+    run("run", "flow.json")
+    by_flow = (tmp_path / "b.csv").read_text()
+    run(*words, "--overwrite")
+    assert sorted(by_flow.splitlines()) == sorted((tmp_path / "b.csv").read_text().splitlines())
 
 
 def test_collections_from_copy_in_to_rm(run, tmp_path: Path) -> None:

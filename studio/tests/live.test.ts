@@ -1,6 +1,7 @@
 // What of a run is shown, without a page: what stays the same object, addresses, numbers.
 
 import { beforeEach, expect, test, vi } from "vitest";
+import { apart } from "../src/app/apart";
 import type { Progress, Report, Run } from "../src/app/backend/border";
 import { endKey } from "../src/app/feeds";
 import { LEVEL_MAX, show, take, useLive } from "../src/app/live";
@@ -143,17 +144,26 @@ test("who comes late sees the minute before", () => {
 
 test("every address is read as what it was made of", () => {
   forSeeds(500, (random) => {
-    const [run, module] = [random.text() || "1", random.text() || "m"];
-    if (/\p{Cs}/u.test(run + module)) return;
+    const [run, name, module] = ["6a3f-1b-0", random.text(), random.text() || "m"];
+    if (/\p{Cs}/u.test(name + module)) return;
     const queue = random.below(100);
-    for (const route of [{}, { run }, { run, queue }, { run, module }, { run, other: module }]) {
+    for (const route of [{}, { run }, { run, queue }, { run, module }, { run, other: "7" }]) {
       expect(routeOf(hashOf(route))).toEqual(route);
     }
-    const file = `${encodeURIComponent(run)}/${encodeURIComponent(module)}.json`;
+    const file = `${encodeURIComponent(name || "1")}/${encodeURIComponent(module)}.json`;
     expect(routeOf(hashOf({ file }))).toEqual({ file });
   });
   expect(routeOf("#/nonsense/%zz")).toEqual({});
-  expect(routeOf("")).toEqual({});
+  for (const hash of ["", "#/run/../../session", "#/run/%2e%2e%2fsession", "#/compare/1/a%2fb"]) {
+    expect(routeOf(hash)).toEqual({});
+  }
+});
+
+test("a name stays apart from its sentence where it could turn it", () => {
+  expect(apart("a.json")).toBe("a.json");
+  expect(apart("\u202ea")).toBe("\u2068\u202ea\u2069");
+  expect(apart("\u2069\u202ea")).toBe("\u2068\u202ea\u2069");
+  expect(apart("שלום.json")).toBe("\u2068שלום.json\u2069");
 });
 
 test("numbers have three figures that matter", () => {

@@ -5,7 +5,8 @@ use euphrates_flow::{Document, Error, Result};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::{Log, Resources};
-use crate::{Host, run as drive};
+use crate::ends::{Ends, Text};
+use crate::{Host, names};
 
 /// `euphrates aggregate`
 #[derive(Debug, Args)]
@@ -14,15 +15,19 @@ pub struct Aggregate {
     pub input: String,
     /// A file or a @collection
     pub output: String,
-    /// Columns whose values make a group, like "city, year" [default: all rows are one group]
+    /// Columns whose values make a group, like "city, year"; a name with a comma stands in double
+    /// quotes [default: all rows are one group]
     #[arg(long, value_name = "COLUMNS")]
     pub by: Option<String>,
     /// A name and what stands under it, like "total=sum(price)"; may be given several times
     #[arg(long = "value", value_name = "NAME=WHAT")]
     pub values: Vec<String>,
-    /// Replace the output if it exists
-    #[arg(long)]
-    pub overwrite: bool,
+    /// What is read and written.
+    #[command(flatten)]
+    pub ends: Ends,
+    /// How the input is read.
+    #[command(flatten)]
+    pub text: Text,
     /// What the flow may use.
     #[command(flatten)]
     pub resources: Resources,
@@ -30,18 +35,15 @@ pub struct Aggregate {
 
 /// Runs it.
 pub fn run(command: Aggregate, log: Log, host: &dyn Host) -> Result<u8> {
-    let document = flow(&command)?;
-    drive::run(&document, &host.registry(), &drive::options(&command.resources, host)?, log)?;
-    Ok(0)
+    command.ends.run(&flow(&command)?, &command.resources, log, host)
 }
 
 fn flow(command: &Aggregate) -> Result<Document> {
     let mut flow = Document::new("aggregate");
-    let source = match command.input.strip_prefix('@') {
-        Some(name) => flow.place("read", json!({"collection": name}), None),
-        None => flow.place("scan", json!({"path": command.input}), None),
-    };
-    let by: Vec<&str> = command.by.iter().flat_map(|by| by.split(',').map(str::trim)).collect();
+    let (input, text) = (std::slice::from_ref(&command.input), command.text.config());
+    let source = command.ends.source(&mut flow, input, text, false)?;
+    let by = command.by.iter().flat_map(|by| names::split(by, ',')).map(names::unquoted);
+    let by: Vec<&str> = by.collect();
     let mut values = Map::new();
     for text in &command.values {
         let (name, what) = value(text)?;
@@ -52,13 +54,7 @@ fn flow(command: &Aggregate) -> Result<Document> {
     }
     let config = json!({"by": by, "values": Value::Object(values)});
     let aggregate = flow.place("aggregate", config, None);
-    let overwrite = command.overwrite;
-    let sink = match command.output.strip_prefix('@') {
-        Some(name) => {
-            flow.place("write", json!({"collection": name, "overwrite": overwrite}), None)
-        }
-        None => flow.place("save", json!({"path": command.output, "overwrite": overwrite}), None),
-    };
+    let sink = command.ends.sink(&mut flow, &command.output);
     flow.attach(&source, &aggregate);
     flow.attach(&aggregate, &sink);
     Ok(flow)
@@ -66,8 +62,9 @@ fn flow(command: &Aggregate) -> Result<Document> {
 
 /// `name=what`.
 fn value(text: &str) -> Result<(&str, &str)> {
-    let parts = text.split_once('=').map(|(name, what)| (name.trim(), what.trim()));
-    parts.filter(|(name, _)| !name.is_empty() && !name.contains('(')).ok_or_else(|| {
+    let named = |name: &str| !name.is_empty() && (name.starts_with('"') || !name.contains('('));
+    let parts = names::split_once(text, '=').filter(|(name, _)| named(name));
+    parts.map(|(name, what)| (names::unquoted(name), what)).ok_or_else(|| {
         let error = Error::usage(format!("`{text}` has no name"));
         error.remedy("write it like --value 'total=sum(price)'")
     })

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use serde_json::{Map, Value};
+
+use crate::ends::{Text, parse_character};
 
 /// Sort, shuffle and move data at the speed your machines have.
 #[derive(Debug, Parser)]
@@ -34,7 +35,7 @@ pub enum Log {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Sort files or a collection into a file or a collection.
-    Sort(Sort),
+    Sort(crate::sort::Sort),
     /// Join two files or collections into a file or a collection.
     Join(crate::join::Join),
     /// Group a file or a collection, and compute values of each group.
@@ -129,54 +130,6 @@ pub struct Resources {
     #[arg(long, value_name = "WAY", requires = "cluster")]
     #[arg(value_parser = crate::worker::parse_security)]
     pub channel_security: Option<euphrates_engine::cluster::Security>,
-}
-
-/// How text is read, where it does not say it itself.
-#[derive(Clone, Debug, Default, Args)]
-pub struct Text {
-    /// CSV, JSON lines: the type of a column, like zip=string; may be repeated
-    #[arg(long, value_name = "COLUMN=TYPE", value_parser = parse_type)]
-    pub types: Vec<(String, String)>,
-    /// CSV: the character between fields, \t for a tab [default: a comma]
-    #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
-    pub delimiter: Option<char>,
-    /// CSV: the first line is a record, and does not name the columns
-    #[arg(long)]
-    pub no_header: bool,
-}
-
-/// `euphrates sort`
-#[derive(Debug, Args)]
-pub struct Sort {
-    /// Files, folders, globs, s3:// addresses, or one @collection; then the output, a file or a
-    /// @collection
-    #[arg(required = true, num_args = 2.., value_name = "INPUT... OUTPUT")]
-    pub paths: Vec<String>,
-    /// Columns to sort by, most significant first, for example "price desc, name nulls first";
-    /// nulls come last otherwise [default: the key of records, the whole of text lines]
-    #[arg(long, short = 'k')]
-    pub by: Option<String>,
-    /// Keep the order of records with equal keys
-    #[arg(long)]
-    pub stable: bool,
-    /// Print the flow, spelled out, instead of running it: for `run`, `show` and `code`
-    #[arg(long)]
-    pub print: bool,
-    /// Replace the output if it exists
-    #[arg(long)]
-    pub overwrite: bool,
-    /// Format of the input files [default: by their extension]
-    #[arg(long)]
-    pub format: Option<String>,
-    /// Format of the output file [default: by its extension]
-    #[arg(long)]
-    pub output_format: Option<String>,
-    /// How the input is read.
-    #[command(flatten)]
-    pub text: Text,
-    /// What the flow may use.
-    #[command(flatten)]
-    pub resources: Resources,
 }
 
 /// `euphrates gensort`
@@ -422,61 +375,9 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
     euphrates_flow::size::parse_bytes(text).map(|bytes| bytes as usize)
 }
 
-/// `zip=string`.
-fn parse_type(text: &str) -> Result<(String, String), String> {
-    // A name may have an equals sign, a type has none.
-    let (name, data_type) = text.rsplit_once('=').ok_or("write COLUMN=TYPE, like zip=string")?;
-    Ok((name.into(), data_type.into()))
-}
-
-/// `;`, or a tab as shells let one write it.
-fn parse_character(text: &str) -> Result<char, String> {
-    let mut characters = if text == "\\t" { "\t".chars() } else { text.chars() };
-    match (characters.next(), characters.next()) {
-        (Some(character), None) => Ok(character),
-        _ => Err(format!("`{text}` is not one character")),
-    }
-}
-
-impl Text {
-    /// The options of `scan` and `copy_in` that say the same.
-    pub fn config(&self) -> Map<String, Value> {
-        let mut config = Map::new();
-        if !self.types.is_empty() {
-            let types = self.types.iter().map(|(name, text)| (name.clone(), text.as_str().into()));
-            config.insert("types".into(), Value::Object(types.collect()));
-        }
-        config.extend(csv_config(self.delimiter, self.no_header));
-        config
-    }
-}
-
-/// The options of CSV, read or written.
-pub fn csv_config(delimiter: Option<char>, no_header: bool) -> Map<String, Value> {
-    let delimiter = delimiter.map(|delimiter| ("delimiter".into(), delimiter.to_string().into()));
-    let header = no_header.then(|| ("header".into(), false.into()));
-    delimiter.into_iter().chain(header).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn how_text_is_read_is_said_in_words_of_the_modules() {
-        let words = "euphrates copy-in c --format csv --types zip=string --types a=b=int64 \
-                     --delimiter \\t --no-header";
-        let arguments = Arguments::try_parse_from(words.split_whitespace()).unwrap();
-        let Command::CopyIn(command) = arguments.command else { panic!() };
-        let expected = serde_json::json!({
-            "types": {"zip": "string", "a=b": "int64"}, "delimiter": "\t", "header": false,
-        });
-        assert_eq!(Value::Object(command.text.config()), expected);
-        for wrong in ["--types zip", "--delimiter ab"] {
-            let words = format!("euphrates copy-in c {wrong}");
-            assert!(Arguments::try_parse_from(words.split_whitespace()).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -3,7 +3,8 @@
 use euphrates_flow::{Document, Result};
 use serde_json::{Value, json};
 
-use crate::arguments::{CopyIn, CopyOut, Log, csv_config};
+use crate::arguments::{CopyIn, CopyOut, Log};
+use crate::ends::Fields;
 use crate::{Host, run as drive};
 
 /// `euphrates copy-in`
@@ -24,7 +25,8 @@ pub fn copy_out(command: CopyOut, log: Log, host: &dyn Host) -> Result<u8> {
     let mut flow = Document::new("copy-out");
     let config = json!({"collection": command.collection, "order": true});
     let source = flow.place("read", config, None);
-    let mut config = csv_config(command.delimiter, command.no_header);
+    let CopyOut { delimiter, no_header, .. } = command;
+    let mut config = Fields { delimiter, no_header }.config();
     config.insert("format".into(), command.format.into());
     let sink = flow.place("copy_out", Value::Object(config), None);
     flow.attach(&source, &sink);

@@ -6,7 +6,8 @@ use euphrates_flow::{Document, Result};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::{Log, Resources};
-use crate::{Host, run as drive};
+use crate::ends::{Ends, Fields, collection, parse_type, typed};
+use crate::{Host, names};
 
 /// `euphrates join`
 #[derive(Debug, Args)]
@@ -18,7 +19,8 @@ pub struct Join {
     /// A file or a @collection
     #[arg(long, short = 'o', value_name = "OUTPUT")]
     pub output: String,
-    /// Columns that must be equal, like "id, day", or "id=customer_id" if they differ in name
+    /// Columns that must be equal, like "id, day", or "id=customer_id" if they differ in name; a
+    /// name with a comma or an equals sign stands in double quotes
     #[arg(long, value_name = "KEYS")]
     pub on: String,
     /// Which rows come out: inner, left, right, full, semi or anti
@@ -34,9 +36,18 @@ pub struct Join {
     /// Stands behind names of the right that the left has too [default: _right]
     #[arg(long)]
     pub suffix: Option<String>,
-    /// Replace the output if it exists
-    #[arg(long)]
-    pub overwrite: bool,
+    /// CSV, JSON lines: the type of a column of the left, like zip=string; may be repeated
+    #[arg(long, value_name = "COLUMN=TYPE", value_parser = parse_type)]
+    pub left_types: Vec<(String, String)>,
+    /// The same of the right
+    #[arg(long, value_name = "COLUMN=TYPE", value_parser = parse_type)]
+    pub right_types: Vec<(String, String)>,
+    /// How fields are told apart, on both sides.
+    #[command(flatten)]
+    pub fields: Fields,
+    /// What is read and written.
+    #[command(flatten)]
+    pub ends: Ends,
     /// What the flow may use.
     #[command(flatten)]
     pub resources: Resources,
@@ -44,19 +55,25 @@ pub struct Join {
 
 /// Runs it.
 pub fn run(command: Join, log: Log, host: &dyn Host) -> Result<u8> {
-    let document = flow(&command);
-    drive::run(&document, &host.registry(), &drive::options(&command.resources, host)?, log)?;
-    Ok(0)
+    command.ends.run(&flow(&command)?, &command.resources, log, host)
 }
 
-fn flow(command: &Join) -> Document {
+fn flow(command: &Join) -> Result<Document> {
     let mut flow = Document::new("join");
-    let [left, right] = [&command.left, &command.right].map(|path| match path.strip_prefix('@') {
-        Some(name) => flow.place("read", json!({"collection": name}), None),
-        None => flow.place("scan", json!({"path": path}), None),
-    });
+    let sides = [(&command.left, &command.left_types), (&command.right, &command.right_types)];
+    let is_any_file = sides.iter().any(|(path, _)| collection(path).is_none());
+    let mut sources = vec![];
+    for (path, types) in sides {
+        // Beside a file, a collection is left alone.
+        let fields = match collection(path) {
+            Some(_) if is_any_file => Map::new(),
+            _ => command.fields.config(),
+        };
+        let text = typed(types).chain(fields).collect();
+        sources.push(command.ends.source(&mut flow, std::slice::from_ref(path), text, false)?);
+    }
     let mut config = Map::new();
-    config.insert("on".into(), command.on.split(',').map(key).collect());
+    config.insert("on".into(), names::split(&command.on, ',').into_iter().map(key).collect());
     config.insert("how".into(), command.how.as_str().into());
     let given =
         [("where", &command.condition), ("build", &command.build), ("suffix", &command.suffix)];
@@ -64,24 +81,21 @@ fn flow(command: &Join) -> Document {
         config.extend(value.as_ref().map(|value| (name.into(), value.as_str().into())));
     }
     let join = flow.place("join", Value::Object(config), None);
-    let overwrite = command.overwrite;
-    let sink = match command.output.strip_prefix('@') {
-        Some(name) => {
-            flow.place("write", json!({"collection": name, "overwrite": overwrite}), None)
-        }
-        None => flow.place("save", json!({"path": command.output, "overwrite": overwrite}), None),
-    };
-    flow.attach(&left, &join).input = Some(Port::Name("left".into()));
-    flow.attach(&right, &join).input = Some(Port::Name("right".into()));
+    let sink = command.ends.sink(&mut flow, &command.output);
+    for (source, side) in sources.iter().zip(["left", "right"]) {
+        flow.attach(source, &join).input = Some(Port::Name(side.into()));
+    }
     flow.attach(&join, &sink);
-    flow
+    Ok(flow)
 }
 
 /// `name`, or `name=other`.
 fn key(text: &str) -> Value {
-    match text.split_once('=') {
-        Some((left, right)) => json!({"left": left.trim(), "right": right.trim()}),
-        None => text.trim().into(),
+    match names::split_once(text, '=') {
+        Some((left, right)) => {
+            json!({"left": names::unquoted(left), "right": names::unquoted(right)})
+        }
+        None => names::unquoted(text).into(),
     }
 }
 
@@ -91,17 +105,49 @@ mod tests {
     use crate::arguments::{Arguments, Command};
     use clap::Parser;
 
+    fn flow_of<const N: usize>(words: [&str; N]) -> Result<Document> {
+        let command = ["euphrates", "join"].into_iter().chain(words);
+        match Arguments::try_parse_from(command).unwrap().command {
+            Command::Join(command) => flow(&command),
+            _ => unreachable!(),
+        }
+    }
+
     #[test]
     fn words_become_a_flow() {
-        let words = "euphrates join a.csv @b -o c.parquet --on x,y=z --how left --where v>w";
-        let command = Arguments::try_parse_from(words.split_whitespace()).unwrap().command;
-        let Command::Join(command) = command else { unreachable!() };
-        let flow = flow(&command);
+        let on = r#"x, y=z, "a=b", "c,d"=e"#;
+        let more = ["--how", "left", "--where", "v>w"];
+        let [how, left, condition, what] = more;
+        let words = ["a.csv", "@b", "-o", "c.parquet", "--on", on, how, left, condition, what];
+        let flow = flow_of(words).unwrap();
         let kinds: Vec<&str> = flow.modules.iter().map(|node| node.module.as_str()).collect();
         assert_eq!(kinds, ["scan", "read", "join", "save"]);
         let config = json!({
-            "on": ["x", {"left": "y", "right": "z"}], "how": "left", "where": "v>w",
+            "on": ["x", {"left": "y", "right": "z"}, "a=b", {"left": "c,d", "right": "e"}],
+            "how": "left",
+            "where": "v>w",
         });
         assert_eq!(Value::Object(flow.modules[2].config.clone()), config);
+    }
+
+    #[test]
+    fn each_side_has_its_types_and_what_is_a_collection_none() {
+        let [left, right] = ["--left-types", "--right-types"];
+        let words = ["a.csv", "b.csv", "-o", "c", "--on", "x", left, "x=string", right, "x=int8"];
+        let flow = flow_of(words).unwrap();
+        let types = [json!({"x": "string"}), json!({"x": "int8"})];
+        assert_eq!(
+            [&flow.modules[0].config["types"], &flow.modules[1].config["types"]],
+            [&types[0], &types[1]]
+        );
+        let flow = flow_of(["a.csv", "@b", "-o", "c", "--on", "x", "--no-header"]).unwrap();
+        assert_eq!(flow.modules[0].config["header"], json!(false));
+        for words in [
+            ["@a", "@b", "-o", "c", "--on", "x", "--delimiter", ";"],
+            ["a.csv", "@b", "-o", "c", "--on", "x", "--right-types", "x=int8"],
+        ] {
+            let error = flow_of(words).unwrap_err().to_string();
+            assert!(error.contains("a collection has its types"), "{error}");
+        }
     }
 }

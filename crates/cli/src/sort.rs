@@ -1,88 +1,66 @@
 //! `sort`: files or a collection in, a file or a collection out.
 
-use euphrates_engine::master::prepare;
+use clap::Args;
 use euphrates_flow::{Document, Error, Result};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use crate::arguments::{Log, Sort};
-use crate::{Host, print, run as drive};
+use crate::arguments::{Log, Resources};
+use crate::ends::{Ends, Text};
+use crate::{Host, names};
+
+/// `euphrates sort`
+#[derive(Debug, Args)]
+pub struct Sort {
+    /// Files, folders, globs, s3:// addresses, or one @collection; then the output, a file or a
+    /// @collection
+    #[arg(required = true, num_args = 2.., value_name = "INPUT... OUTPUT")]
+    pub paths: Vec<String>,
+    /// Columns to sort by, most significant first, for example "price desc, name nulls first";
+    /// nulls come last otherwise [default: the key of records, the whole of text lines]
+    #[arg(long, short = 'k')]
+    pub by: Option<String>,
+    /// Keep the order of records with equal keys
+    #[arg(long)]
+    pub stable: bool,
+    /// What is read and written.
+    #[command(flatten)]
+    pub ends: Ends,
+    /// How the input is read.
+    #[command(flatten)]
+    pub text: Text,
+    /// What the flow may use.
+    #[command(flatten)]
+    pub resources: Resources,
+}
 
 /// `euphrates sort`
 pub fn run(command: Sort, log: Log, host: &dyn Host) -> Result<u8> {
-    let document = flow(&command)?;
-    let options = drive::options(&command.resources, host)?;
-    if command.print {
-        let checked = prepare(&document, &host.registry(), &options)?;
-        print(&format!("{}\n", checked.document.to_json()))?;
-    } else {
-        drive::run(&document, &host.registry(), &options, log)?;
-    }
-    Ok(0)
+    command.ends.run(&flow(&command)?, &command.resources, log, host)
 }
 
 fn flow(command: &Sort) -> Result<Document> {
     let (output, inputs) = command.paths.split_last().expect("clap asks for two");
     let mut flow = Document::new("sort");
-    let text = command.text.config();
-    let source = match collection(&inputs[0]) {
-        Some(_) if !text.is_empty() => {
-            let error = Error::usage("a collection has its types, and no header or delimiter");
-            return Err(error.remedy("leave out --types, --delimiter and --no-header"));
-        }
-        Some(name) if inputs.len() == 1 => {
-            flow.place("read", json!({"collection": name, "order": command.stable}), None)
-        }
-        Some(_) => return Err(Error::usage("a collection cannot be mixed with other inputs")),
-        None => {
-            let mut config = text;
-            config.insert("path".into(), json!(inputs));
-            config.extend(command.format.clone().map(|format| ("format".into(), format.into())));
-            config.insert("order".into(), command.stable.into());
-            flow.place("scan", Value::Object(config), None)
-        }
-    };
+    let source = command.ends.source(&mut flow, inputs, command.text.config(), command.stable)?;
     let by = keys(command, &inputs[0])?;
     let sort = flow.place("sort", json!({"by": by, "stable": command.stable}), None);
-    let sink = match collection(output) {
-        Some(name) => {
-            flow.place("write", json!({"collection": name, "overwrite": command.overwrite}), None)
-        }
-        None => {
-            let mut config = Map::new();
-            config.insert("path".into(), output.as_str().into());
-            let format = command.output_format.clone().or_else(|| same_format(command, output));
-            config.extend(format.map(|format| ("format".into(), format.into())));
-            config.insert("overwrite".into(), command.overwrite.into());
-            flow.place("save", Value::Object(config), None)
-        }
-    };
+    let sink = command.ends.sink(&mut flow, output);
     flow.attach(&source, &sort);
     flow.attach(&sort, &sink);
     Ok(flow)
 }
 
-/// `@name`.
-fn collection(path: &str) -> Option<&str> {
-    path.strip_prefix('@')
-}
-
 /// The columns named by `--by`, or those that a format is always sorted by.
 fn keys(command: &Sort, input: &str) -> Result<Vec<String>> {
     if let Some(by) = &command.by {
-        return Ok(by.split(',').map(|key| key.trim().to_string()).collect());
+        return Ok(names::split(by, ',').into_iter().map(String::from).collect());
     }
-    let format = command.format.as_deref().or_else(|| input.rsplit_once('.').map(|(_, end)| end));
-    match format {
+    let ending = || input.rsplit_once('.').map(|(_, ending)| ending);
+    match command.ends.format.as_deref().or_else(ending) {
         Some("records" | "dat" | "gensort") => Ok(vec!["key".into()]),
         Some("lines" | "txt") => Ok(vec!["line".into()]),
         _ => Err(Error::usage("sort by what?").remedy("name columns: --by 'price desc, name'")),
     }
-}
-
-/// An output whose name says nothing is of the input's format, if that was given.
-fn same_format(command: &Sort, output: &str) -> Option<String> {
-    let name = output.rsplit('/').next().unwrap_or(output);
-    command.format.clone().filter(|_| !name.contains('.'))
 }
 
 #[cfg(test)]

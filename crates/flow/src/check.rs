@@ -4,6 +4,7 @@
 mod cycle;
 mod decide;
 mod facts;
+mod member;
 mod spell;
 mod survey;
 mod targets;
@@ -13,14 +14,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use serde_json::Value;
 
 use self::cycle::cycle;
+use self::member::{Member, Members};
 use crate::document::{Document, Edge, Node, Port, QueueKind};
 use crate::error::{Error, Result, unknown};
 use crate::module::Placed;
 use crate::ports::PortRef;
-use crate::spec::{ModuleSpec, Order, PortNames, Registry, Shape};
+use crate::spec::{ModuleSpec, Order, PortNames, Registry};
 
 pub use facts::Facts;
 pub use survey::{Problem, Survey, survey};
@@ -28,6 +29,9 @@ pub use survey::{Problem, Survey, survey};
 /// The bytes a queue holds unless the flow says otherwise: a few batches for each side, few enough
 /// to stay in cache.
 pub const QUEUE_BYTES_MAX: usize = 8 << 20;
+
+/// More instances of one module than any cluster has processors.
+const INSTANCES_MAX: usize = 1 << 16;
 
 /// A flow that can be started.
 pub struct Checked {
@@ -136,7 +140,8 @@ pub fn check_part(
     let mut edges: Vec<CheckedEdge> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for node in graph.producers_first()? {
-        let place = |e: Error| e.at(format!("module {}", node.id));
+        let whole = graph.whole(node);
+        let place = |e: Error| e.at(format!("module {}", whole.id));
         let incoming = graph.incoming(node, &places, &nodes).map_err(place)?;
         decided.extend(graph.decide(node, registry, &incoming, &nodes).map_err(place)?);
         graph.members[&node.id].placed.at_home(home);
@@ -179,53 +184,6 @@ struct Graph<'a> {
     members: Members,
 }
 
-type Members = BTreeMap<String, Member>;
-
-/// A module of the graph, configured.
-struct Member {
-    spec: &'static ModuleSpec,
-    placed: Arc<dyn Placed>,
-    shape: Option<Shape>,
-}
-
-impl Member {
-    fn new(node: &Node, registry: &Registry, elsewhere: Option<&Facts>) -> Result<Member> {
-        let spec = registry.find(&node.module)?;
-        if let Some(facts) = elsewhere {
-            let (placed, shape) = (Arc::new(facts.clone()), facts.shape.clone());
-            return Ok(Member { spec, placed, shape });
-        }
-        let placed = (spec.place)(Value::Object(node.config.clone()))?;
-        let shape = placed.shape();
-        Ok(Member { spec, placed, shape })
-    }
-
-    fn names(&self, outputs: bool, attached: usize) -> Vec<String> {
-        match &self.shape {
-            Some(shape) if outputs => shape.outputs.clone(),
-            Some(shape) => shape.inputs.clone(),
-            None => self.side(outputs).names(attached),
-        }
-    }
-
-    fn side(&self, outputs: bool) -> PortNames {
-        if outputs { self.spec.outputs } else { self.spec.inputs }
-    }
-
-    fn is_keyed(&self) -> bool {
-        self.placed.is_keyed()
-    }
-
-    fn order(&self) -> Order {
-        self.shape.as_ref().map_or(self.spec.order, |shape| shape.order)
-    }
-
-    fn is_parallel(&self) -> bool {
-        let parallel = self.shape.as_ref().map_or(self.spec.parallel, |shape| shape.parallel);
-        parallel && self.order() != Order::Ordered
-    }
-}
-
 /// An attached input, seen from its consumer.
 struct Incoming<'a> {
     edge: &'a Edge,
@@ -253,6 +211,12 @@ impl<'a> Graph<'a> {
         let end = |edge: &&Edge| if outputs { edge.from == node.id } else { edge.to == node.id };
         let attached = self.document.queues.iter().filter(end).count();
         self.members[&node.id].names(outputs, attached)
+    }
+
+    /// The module that somebody has placed, of one that is a part of it.
+    fn whole(&self, node: &'a Node) -> &'a Node {
+        let whole = self.members[&node.id].part_of.as_ref();
+        whole.and_then(|id| self.document.node(id)).unwrap_or(node)
     }
 
     /// Every output must go somewhere, and to one place only.
@@ -425,6 +389,10 @@ fn instances(node: &Node, member: &Member, cores: usize) -> Result<usize> {
     }
     match node.count.or(node.per_worker) {
         Some(0) => Err(Error::usage("count is 0").remedy("give at least 1")),
+        Some(count) if count > INSTANCES_MAX => {
+            let error = Error::usage(format!("{count} instances are too many"));
+            Err(error.remedy(format!("give at most {INSTANCES_MAX}")))
+        }
         Some(count) if count > 1 && !possible => {
             let message = format!("`{}` cannot have {count} instances", node.module);
             Err(Error::usage(message).remedy("leave out count"))

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    let number: f64 = number.parse().map_err(|_| format!("`{text}` is not a size"))?;
+    let number: f64 = number.parse().map_err(|_| format!("`{text}` is not a size; try 512MiB"))?;
     let (shift, thousand) = match unit.trim().to_ascii_lowercase().as_str() {
         "" | "b" => (0, 1000.0),
         "k" | "kb" => (1, 1000.0),

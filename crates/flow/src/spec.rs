@@ -1,13 +1,17 @@
 //! What a module says about itself; everything else that lists modules is derived from it.
 
+mod config;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::error::{Error, Result, unknown};
+use crate::error::{Result, unknown};
 use crate::module::Placed;
+
+pub use config::{parse_config, schema_of};
 
 /// What a module needs of the order of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,30 +125,6 @@ impl PortNames {
             PortNames::Configured => vec![],
         }
     }
-}
-
-/// The JSON schema of a configuration type.
-pub fn schema_of<C: schemars::JsonSchema>() -> Value {
-    let settings = schemars::generate::SchemaSettings::draft2020_12()
-        .with(|settings| settings.inline_subschemas = true);
-    settings.into_generator().into_root_schema_for::<C>().to_value()
-}
-
-/// A configuration, or an error that names the option and suggests the nearest.
-pub fn parse_config<C: serde::de::DeserializeOwned + schemars::JsonSchema>(
-    config: Value,
-) -> Result<C> {
-    serde_json::from_value(config.clone()).map_err(|error| {
-        let schema = schema_of::<C>();
-        let known = schema.get("properties").and_then(Value::as_object).cloned();
-        let known = known.unwrap_or_else(Map::new);
-        let given = config.as_object().into_iter().flat_map(|map| map.keys());
-        let mut strangers = given.filter(|key| !known.contains_key(*key));
-        match strangers.next() {
-            Some(stranger) => unknown("option", stranger, known.keys().map(String::as_str)),
-            None => Error::usage(error.to_string().split(" at line").next().unwrap_or_default()),
-        }
-    })
 }
 
 /// The modules a flow can be made of.

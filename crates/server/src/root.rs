@@ -88,6 +88,11 @@ impl Root {
             (Ok((there, _)), _) if seen != Some(&there.version) => {
                 return Err(conflict(path).with("version", there.version).with("text", there.text));
             }
+            // To replace it, its folder would do; whoever made it so meant it.
+            (Ok((_, stat)), _) if stat.st_mode & 0o222 == 0 => {
+                let refusal = Refusal::forbidden(format!("{path} may only be read"));
+                return Err(refusal.remedy("save under another name, or make it writable"));
+            }
             (Ok((_, stat)), _) => Mode::from_raw_mode(stat.st_mode & 0o777),
             (Err(no), Some(_)) if no.status == StatusCode::NOT_FOUND => {
                 return Err(conflict(path).with("version", ()).with("text", ()));
@@ -138,8 +143,15 @@ impl Root {
 
     fn parent<'a>(&self, path: &'a str) -> Result<(OwnedFd, &'a str)> {
         let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
-        let folder = self.resolve(folder, OFlags::RDONLY | OFlags::DIRECTORY);
-        Ok((folder.map_err(|error| cannot("open the folder of", path, error))?, name))
+        let opened = self.resolve(folder, OFlags::RDONLY | OFlags::DIRECTORY);
+        let opened = opened.map_err(|error| match error {
+            Errno::NOENT | Errno::NOTDIR => {
+                let refusal = Refusal::missing(format!("there is no folder {folder}"));
+                refusal.remedy("make it first, or choose another")
+            }
+            error => cannot("open the folder of", path, error),
+        });
+        Ok((opened?, name))
     }
 
     fn open_file(&self, path: &str) -> Result<(Text, Stat)> {
@@ -227,6 +239,7 @@ fn cannot(doing: &str, path: &str, error: Errno) -> Refusal {
         Errno::ISDIR | Errno::ACCESS | Errno::PERM => {
             Refusal::forbidden(format!("{path} is not a file that can be used so"))
         }
+        Errno::NAMETOOLONG => Refusal::usage("the name is too long").remedy("choose a shorter one"),
         error => Error::os(doing, path, &error.into()).into(),
     }
 }

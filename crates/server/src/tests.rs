@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::routes::routes;
-use crate::testing::Site;
+use crate::testing::{Answer, Site};
 
 const METHODS: [&str; 9] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "QUERY"];
@@ -321,6 +321,11 @@ fn files_are_saved_whole_and_never_over_what_was_not_seen() {
     assert_eq!((conflict.status, told["text"].as_str()), (409, Some("theirs")));
     assert_eq!(told["error"]["kind"], "conflict");
     assert_eq!(save("a.json", "mine", told["version"].clone()).status, 200);
+    let nowhere = save("no/b.json", "two", json!(null));
+    let said = |answer: &Answer| answer.json()["error"]["message"].to_string();
+    assert_eq!((nowhere.status, said(&nowhere).contains("no folder no")), (404, true));
+    let long = save(&format!("{}.json", "b".repeat(249)), "two", json!(null));
+    assert_eq!((long.status, said(&long).contains("too long")), (400, true));
     let names = std::fs::read_dir(site.root.path()).unwrap();
     let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["a.json"]);
@@ -331,6 +336,18 @@ fn files_are_saved_whole_and_never_over_what_was_not_seen() {
     assert_eq!(site.ask("DELETE /api/draft?path=a.json", "").status, 200);
     let none = site.ask("GET /api/draft?path=a.json", "");
     assert_eq!((none.status, none.json().is_null()), (200, true));
+}
+
+#[test]
+fn a_file_that_may_only_be_read_is_not_replaced() {
+    let site = Site::new();
+    site.put("a.json", "theirs");
+    let path = site.root.path().join("a.json");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
+    let version = site.ask("GET /api/file?path=a.json", "").json()["version"].clone();
+    let save = json!({"path": "a.json", "text": "mine", "version": version}).to_string();
+    assert_eq!(site.ask("PUT /api/file", &save).status, 403);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "theirs");
 }
 
 #[test]
@@ -387,6 +404,8 @@ fn a_check_says_all_that_is_wrong_and_runs_nothing() {
             {"id": "scan_2", "module": "scan", "config": {"path": path}},
             {"id": "sort_1", "module": "sort", "config": {"by": ["age"]}},
             {"id": "collect_1", "module": "collect", "config": {}},
+            {"id": "scan_3", "module": "scan", "config": {"path": path}},
+            {"id": "sort_2", "module": "sort", "config": {"by": ["agee"]}},
             {"id": "far_1", "module": "scan", "config": {"path": "s3://nobody/x.csv"}},
             {"id": "odd_1", "module": "sortt", "config": {}},
             {"id": "run_1", "module": "exec",
@@ -397,6 +416,7 @@ fn a_check_says_all_that_is_wrong_and_runs_nothing() {
             {"from": "scan_2", "to": "sort_1"},
             {"from": "sort_1", "to": "collect_1"},
             {"from": "far_1", "to": "nobody_1"},
+            {"from": "scan_3", "to": "sort_2"},
         ],
     });
     let body = json!({"document": document, "variables": {}}).to_string();
@@ -409,6 +429,12 @@ fn a_check_says_all_that_is_wrong_and_runs_nothing() {
     };
     assert!(at("module", json!("filter_1")) && at("module", json!("odd_1")), "{problems:#?}");
     assert!(at("queue", json!(3)), "{problems:#?}");
+    // What a part of the sort finds wrong is wrong with the sort.
+    let is_wrong_key = |problem: &serde_json::Value| {
+        problem["message"].as_str().is_some_and(|text| text.contains("no column named `agee`"))
+            && problem["at"]["module"] == "sort_2"
+    };
+    assert!(problems.iter().any(is_wrong_key), "{problems:#?}");
     assert!(!at("module", json!("sort_1")) && !at("module", json!("run_1")), "{problems:#?}");
     let queues = told["queues"].as_array().unwrap();
     let queue = |from: &str, to: &str| {

@@ -105,13 +105,21 @@ const SHOWN_MAX = 50;
 
 function Problems() {
   const { problems, strange, history } = useStudio();
+  const failure = useLive(({ run }) => run?.failure);
   const ends = (queue: number | undefined) => history.now.queues[queue ?? -1]?.to;
   return (
     <section className="problems" aria-label="Problems" aria-live="polite">
       {[...new Set(strange.map(told))].slice(0, SHOWN_MAX).map((text) => (
         <p key={text}>In the file: {text}</p>
       ))}
-      {problems.length === 0 && <p className="quiet">Nothing is wrong that can be told here.</p>}
+      {failure !== undefined && (
+        <button type="button" className="link" onClick={() => showTab("log")}>
+          The run has failed: {failure.message}
+        </button>
+      )}
+      {problems.length === 0 && (
+        <p className="quiet">Nothing is wrong with what is drawn, as far as it can be told here.</p>
+      )}
       {problems.slice(0, SHOWN_MAX).map(({ module, queue, option, ...problem }) => (
         <button
           type="button"

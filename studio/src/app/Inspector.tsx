@@ -157,8 +157,8 @@ function Instances({ module, isParallel }: InstancesProps) {
   const { id, count, per_worker, workers } = module;
   const kind = per_worker !== undefined ? "per_worker" : "count";
   const set = (kind: "count" | "per_worker", text: string) => {
-    const number = /^[0-9]+$/.test(text.trim()) ? Number(text) : undefined;
-    if (number === undefined && text.trim() !== "") return false;
+    if (!isCount(text)) return false;
+    const number = text.trim() === "" ? undefined : Number(text);
     edit("set instances", (flow) => setInstances(flow, id, { [kind]: number }), `instances ${id}`);
     return true;
   };
@@ -176,7 +176,13 @@ function Instances({ module, isParallel }: InstancesProps) {
       <legend>Instances</legend>
       {isParallel || count !== undefined || per_worker !== undefined ? (
         <div className="row">
-          <input {...draft} aria-label="How many" inputMode="numeric" placeholder="one a core" />
+          <input
+            {...draft}
+            aria-label="How many"
+            aria-invalid={!isCount(draft.value)}
+            inputMode="numeric"
+            placeholder="one a core"
+          />
           <select
             aria-label="Counted"
             value={kind}
@@ -201,6 +207,11 @@ function Instances({ module, isParallel }: InstancesProps) {
       </label>
     </fieldset>
   );
+}
+
+/** A whole number, or nothing. */
+function isCount(text: string): boolean {
+  return /^\s*[0-9]*\s*$/.test(text);
 }
 
 /** Attaching by keyboard: all modules, and for those that cannot be, why. */

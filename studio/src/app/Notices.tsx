@@ -1,6 +1,7 @@
 // What is to be told above the page: that the server is gone, that a file has changed, that two
 // have changed the same.
 
+import { apart } from "./apart";
 import { runScript, settleConflict, useOpened } from "./files";
 import { Modal } from "./Modal";
 import { dismiss, useServer } from "./server";
@@ -51,7 +52,7 @@ function Conflict() {
   const { path } = conflict;
   const answer = (what: "mine" | "theirs" | "neither") => () => void settleConflict(what);
   return (
-    <Modal title={`${path} is not what you have seen`} onClose={answer("neither")}>
+    <Modal title={`${apart(path)} is not what you have seen`} onClose={answer("neither")}>
       <p>Another has changed it, or made it, in the meantime. Which one is to stay?</p>
       <div className="row wrap">
         <button type="button" onClick={answer("mine")}>
@@ -83,7 +84,7 @@ function Untold() {
   if (path === undefined) return null;
   const leave = () => useOpened.setState({ untold: undefined });
   return (
-    <Modal title={`Run ${path} to see its flow?`} onClose={leave}>
+    <Modal title={`Run ${apart(path)} to see its flow?`} onClose={leave}>
       <p>
         Reading it does not tell its flow. Running it does all that is written in it, with your
         rights: run it only if you trust it.

@@ -4,6 +4,7 @@
 import type { Flow } from "../document/flow";
 import { write } from "../document/write";
 import { actionOf } from "./actions";
+import { apart } from "./apart";
 import type { Run } from "./backend/border";
 import { useLive } from "./live";
 import { secondsText, timeText } from "./numbers";
@@ -20,7 +21,7 @@ export function RunHead() {
   const mayAct = useServer((server) => server.link === "up" && !isReadOnly(server));
   if (run === undefined) return null;
   const { name, state, cluster, variables } = run;
-  const given = Object.entries(variables).map(([name, value]) => `${name}=${String(value)}`);
+  const given = Object.entries(variables).map(([name, value]) => apart(`${name}=${String(value)}`));
   const isRunning = state === "running";
   return (
     <div className="run-head">

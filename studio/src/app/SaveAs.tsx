@@ -1,6 +1,7 @@
 // Where a flow is saved that has no file yet, or is to have another.
 
 import { useState } from "react";
+import { told } from "../document/problem";
 import { isScript, saveTo, slug, useOpened } from "./files";
 import { Answers, Modal } from "./Modal";
 import { useStudio } from "./studio";
@@ -11,14 +12,40 @@ export function SaveDialog() {
   const isWhole = useStudio(({ isWhole }) => isWhole);
   const opened = useOpened(({ path }) => path);
   const [path, setPath] = useState(opened ?? `${slug(name)}${isWhole ? "" : ".rescued"}.json`);
+  const [fault, setFault] = useState<string>();
   const leave = () => showDialog(undefined);
+  const save = async () => {
+    if (await saveTo(path.trim(), null)) return leave();
+    // The question stays, with the name as it was typed.
+    const { refused } = useStudio.getState();
+    setFault(refused && told(refused));
+  };
   const isOurs = path.endsWith(".json") || isScript(path);
   return (
     <Modal title="Save the flow" onClose={leave}>
-      <form method="dialog" className="fields" onSubmit={() => void saveTo(path.trim(), null)}>
+      <form
+        className="fields"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void save();
+        }}
+      >
         <div className="field">
           <label htmlFor="path">Path, beneath the root</label>
-          <input id="path" value={path} onChange={({ target }) => setPath(target.value)} />
+          <input
+            id="path"
+            value={path}
+            aria-invalid={fault !== undefined}
+            onChange={({ target }) => {
+              setPath(target.value);
+              setFault(undefined);
+            }}
+          />
+          {fault !== undefined && (
+            <p className="wrong-text" role="alert">
+              {fault}
+            </p>
+          )}
           <p className="quiet">
             {isOurs ? "" : "End it in .json for a document, in .py for Python. "}
             What is there already is not replaced without asking.

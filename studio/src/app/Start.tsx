@@ -1,9 +1,13 @@
 // How a flow is run: the values of its variables, the cluster, how much of the machine.
 
 import { useId, useState } from "react";
+import { whyNotVariable } from "../document/config";
 import type { Flow } from "../document/flow";
+import type { Json } from "../document/json";
 import { bytesOf } from "../document/size";
+import type { Specs } from "../document/specs";
 import { actionOf } from "./actions";
+import { apart } from "./apart";
 import { Checked } from "./Checked";
 import { ValueField } from "./Field";
 import { Answers, Modal } from "./Modal";
@@ -16,15 +20,18 @@ import { showDialog } from "./view";
 
 export function StartDialog() {
   const flow = useStudio(({ history }) => history.now);
+  const specs = useStudio(({ specs }) => specs);
   const session = useServer(({ session }) => session);
   const { cluster, threads: threadsLast, memory: memoryLast } = useSettings();
   const [threads, setThreads] = useState(String(threadsLast ?? ""));
   const [memory, setMemory] = useState(memoryLast ?? "");
   const faults = { threads: threadsFault(threads), memory: memoryFault(memory) };
-  const isWrong = faults.threads !== undefined || faults.memory !== undefined;
+  const values = useSettings(({ variables }) => variables);
+  const wrongs = [...flow.variables.keys()].map((name) => variableFault(flow, specs, name, values));
+  const isWrong = [faults.threads, faults.memory, ...wrongs].some((fault) => fault !== undefined);
   const leave = () => showDialog(undefined);
   return (
-    <Modal title={`Run ${flow.name}`} onClose={leave}>
+    <Modal title={`Run ${apart(flow.name)}`} onClose={leave}>
       <form
         className="fields"
         method="dialog"
@@ -87,11 +94,28 @@ function memoryFault(text: string): string | undefined {
   return isNothing(text) || isSize ? undefined : "A size like 512MiB or 4GB, or nothing.";
 }
 
+function variableFault(
+  flow: Flow,
+  specs: Specs,
+  name: string,
+  given: ReadonlyMap<string, Json>,
+): string | undefined {
+  const value = given.get(name) ?? flow.variables.get(name)?.default;
+  return value === undefined ? undefined : whyNotVariable(flow, specs, name, value);
+}
+
 function Value({ flow, name }: { readonly flow: Flow; readonly name: string }) {
   const id = useId();
   const given = useSettings(({ variables }) => variables.get(name));
   const { default: usual, doc } = flow.variables.get(name) ?? {};
   const isMissing = missingFor(flow).includes(name);
+  const specs = useStudio(({ specs }) => specs);
+  const fault = variableFault(
+    flow,
+    specs,
+    name,
+    new Map(given === undefined ? [] : [[name, given]]),
+  );
   return (
     <div className="field">
       <label htmlFor={id}>
@@ -110,6 +134,7 @@ function Value({ flow, name }: { readonly flow: Flow; readonly name: string }) {
           })
         }
       />
+      {fault !== undefined && <p className="wrong-text">{fault}</p>}
       {doc !== undefined && <p className="quiet">{doc}</p>}
     </div>
   );

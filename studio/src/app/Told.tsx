@@ -15,13 +15,13 @@ export function Told() {
     <>
       {bottleneck && (
         <span className="told" title={bottleneck.why}>
-          <span className="badge bottleneck">bottleneck</span> {bottleneck.name}
+          <span className="badge bottleneck">bottleneck</span> <bdi>{bottleneck.name}</bdi>
           <span className="quiet why">{bottleneck.why}</span>
         </span>
       )}
       {slow?.map(({ name, factor }) => (
         <span className="told" key={name}>
-          <span className="badge slow">slow</span> {name} {factorText(factor)}
+          <span className="badge slow">slow</span> <bdi>{name}</bdi> {factorText(factor)}
         </span>
       ))}
     </>

@@ -7,6 +7,7 @@ import { open } from "../document/open";
 import { readPython } from "../document/python/read";
 import { writePython } from "../document/python/write";
 import { write } from "../document/write";
+import { apart } from "./apart";
 import { BackendError, type FileText } from "./backend/border";
 import { note, useRoute } from "./route";
 import {
@@ -132,7 +133,7 @@ function takeScript(path: string, { text }: FileText): void {
  */
 function takeFlow(path: string, flow: Flow): void {
   beginUnnamed(flow);
-  notify({ text: `The flow of ${path}. Saving makes a document of it; the script stays.` });
+  notify({ text: `The flow of ${apart(path)}. Saving makes a document of it; the script stays.` });
 }
 
 /** Has the server run a script, for its flow. */
@@ -141,9 +142,10 @@ export async function runScript(path: string): Promise<void> {
   await ask(async (backend) => {
     const flow = await backend.script(path, true);
     await remodule();
-    if (flow === undefined) refuse({ message: `${path} may not be run`, remedy: "trust it first" });
+    if (flow === undefined)
+      refuse({ message: `${apart(path)} may not be run`, remedy: "trust it first" });
     else if (flow === null)
-      notify({ text: `${path} builds no flow; its modules are under Yours.` });
+      notify({ text: `${apart(path)} builds no flow; its modules are under Yours.` });
     else takeFlow(path, flow);
   });
 }
@@ -204,7 +206,7 @@ export async function noticeChange(path: string): Promise<void> {
   try {
     theirs = await backendNow().read(path);
   } catch {
-    notify({ text: `${path} is not there any more. Saving puts it there again.` });
+    notify({ text: `${apart(path)} is not there any more. Saving puts it there again.` });
     useOpened.setState({ version: null });
     return;
   }
@@ -212,11 +214,14 @@ export async function noticeChange(path: string): Promise<void> {
   if (opened.path !== path || opened.version !== version || theirs.version === version) return;
   if (!isDirty(useStudio.getState())) {
     take(path, theirs);
-    notify({ text: `${path} was changed by another; this is it now.` });
+    notify({ text: `${apart(path)} was changed by another; this is it now.` });
     return;
   }
   const answers = [{ label: "Open theirs", act: () => take(path, theirs) }];
-  notify({ text: `${path} was changed by another. Saving will ask which is to stay.`, answers });
+  notify({
+    text: `${apart(path)} was changed by another. Saving will ask which is to stay.`,
+    answers,
+  });
 }
 
 /** Long enough that nobody who types waits for it. */

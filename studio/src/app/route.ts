@@ -21,6 +21,8 @@ export function routeOf(hash: string): Route {
   const [kind, first, what, second, ...more] = hash.replace(/^#\/?/, "").split("/").map(plain);
   if (first === undefined || first === "") return {};
   if (kind === "file") return { file: [first, what, second, ...more].filter(isGiven).join("/") };
+  const ids = kind === "compare" && what ? [first, what] : [first];
+  if (!ids.every(isId)) return {};
   if (kind === "compare" && what) return { run: first, other: what };
   if (kind !== "run") return {};
   if (what === "queue" && /^[0-9]+$/.test(second ?? ""))
@@ -62,6 +64,11 @@ export function followAddress(): () => void {
     window.removeEventListener("hashchange", follow);
     window.removeEventListener("popstate", follow);
   };
+}
+
+/** As the server names runs: nothing that could lead elsewhere. */
+function isId(text: string): boolean {
+  return /^[\w-]+$/.test(text);
 }
 
 function safe(part: string): string {

@@ -163,6 +163,9 @@ function variables(flow: Flow, { id, config }: Module): Found[] {
   );
 }
 
+/** More instances of one module than any cluster has processors. */
+const INSTANCES_MAX = 65536;
+
 function instances({ id, module, count, per_worker }: Module, spec: Spec): Found[] {
   if (count !== undefined && per_worker !== undefined) {
     const message = "both `count` and `per_worker` are given";
@@ -170,6 +173,10 @@ function instances({ id, module, count, per_worker }: Module, spec: Spec): Found
   }
   const given = count ?? per_worker;
   if (given === 0) return [{ message: "count is 0", remedy: "give at least 1", module: id }];
+  if (given !== undefined && given > INSTANCES_MAX) {
+    const remedy = `give at most ${INSTANCES_MAX}`;
+    return [{ message: `${given} instances are too many`, remedy, module: id }];
+  }
   const isParallel = spec.parallel && spec.order !== "ordered";
   // With ports, the configuration decides this as well.
   const isDecided = spec.inputs !== "configured";

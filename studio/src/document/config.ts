@@ -15,6 +15,8 @@ import { isList, isObject, type Json, type JsonObject } from "./json";
 import { sorted } from "./open";
 import { argumentsOf, type OwnSpec, withArgument } from "./own";
 import { Refusal, unknown } from "./problem";
+import { whyNotValue } from "./schema";
+import { optionsOf, type Specs } from "./specs";
 
 /** What a form asks for: an option, or what is given to a module of the user's own. */
 export type Slot = string | { readonly spec: OwnSpec; readonly argument: string };
@@ -99,6 +101,23 @@ export function removeVariable(flow: Flow, name: string): Flow {
   const variables = new Map(flow.variables);
   variables.delete(name);
   return replaceVariable({ ...flow, variables }, name, variable.default ?? null);
+}
+
+/** Why a value will not do for a variable somewhere it is used, or nothing. */
+export function whyNotVariable(
+  flow: Flow,
+  specs: Specs,
+  name: string,
+  value: Json,
+): string | undefined {
+  for (const { id, module, config } of flow.modules) {
+    const options = optionsOf(specs.get(module));
+    for (const [option, held] of config) {
+      const why = variableName(held) === name && whyNotValue(value, options.get(option) ?? {});
+      if (why) return `${why}, as \`${option}\` of \`${id}\` has to be`;
+    }
+  }
+  return undefined;
 }
 
 /** An option that refers to a variable. */

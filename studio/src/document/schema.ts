@@ -9,7 +9,10 @@ import type { Schema } from "./specs";
 /** Why a value will not do for an option, or nothing. A variable does for any. */
 export function whyNotValue(value: Json, schema: Schema): string | undefined {
   if (variableName(value) !== undefined || fits(value, schema)) return undefined;
-  return `${clipped(printOnOneLine(value))} is not ${wanted(schema)}`;
+  const text = clipped(printOnOneLine(value));
+  const { minimum } = schema;
+  const isLess = isNumber(value) && isWhole(value) && !isInRange(value, schema);
+  return isLess ? `${text} is less than ${minimum}` : `${text} is not ${wanted(schema)}`;
 }
 
 /** What an option takes, in words. */

@@ -105,12 +105,19 @@ test("a new flow is saved where it is said, and not over another", async () => {
   await page.getByLabel("Path, beneath the root").fill("other.json");
   await page.getByRole("dialog").getByRole("button", { name: "Save", exact: true }).click();
   await page.getByText("Save mine elsewhere…").click();
-  await page.getByLabel("Path, beneath the root").fill("mine.json");
+  const path = page.getByLabel("Path, beneath the root");
+  await path.fill("no/mine.json");
+  await page.getByRole("dialog").getByRole("button", { name: "Save", exact: true }).click();
+  await expect.poll(() => page.getByRole("dialog").textContent()).toContain("no folder no");
+  expect(await path.inputValue()).toBe("no/mine.json");
+  await path.fill("mine.json");
   await page.getByRole("dialog").getByRole("button", { name: "Save", exact: true }).click();
   await expect.poll(() => server.files.get("mine.json")).toContain('"mine"');
   expect(server.files.get("other.json")).toContain('"other"');
   await expect.poll(() => page.url()).toContain("#/file/mine.json");
+  expect(await page.getByRole("dialog").count()).toBe(0);
   forgive("409");
+  forgive("404");
 });
 
 test("a script is read; only one that must be run is run, after asking", async () => {
@@ -236,14 +243,17 @@ test("whoever is slowed on purpose is named, and left alone again", async () => 
   expect(await slowed.textContent()).toContain("instance filter_1.2: 4.0×");
   await page.getByLabel("Which", { exact: true }).selectOption("filter_1.1");
   await page.getByRole("button", { name: "Slow it" }).click();
+  await expect.poll(() => server.asked.at(-1)).toContain('"instance":"filter_1.1"');
   await steps(1);
   await button("Slow something…").click();
   await button("End instance filter_1.1").click();
+  await expect.poll(() => server.asked.at(-1)).toContain("DELETE runs/1/perturb");
   await steps(1);
   await expect.poll(() => slowed.locator("li").count()).toBe(1);
   expect(await slowed.textContent()).toContain("filter_1.2");
+  const endings = () => server.asked.filter((asked) => asked.startsWith("DELETE")).length;
   await page.getByText("End all of it").click();
-  await expect.poll(() => server.asked.at(-1)).toContain("DELETE runs/1/perturb");
+  await expect.poll(endings).toBe(2);
   await steps(1);
   await expect.poll(() => head.textContent()).not.toContain("slow filter_1.2");
 });
@@ -273,6 +283,10 @@ test("what is no number of seconds, and no rate, is marked and not asked for", a
 });
 
 test("how a flow is to run is asked until it makes sense", async () => {
+  await card("filter_1").click();
+  const option = page.locator(".field", { has: page.getByLabel("where needed") });
+  await option.getByRole("button", { name: "$" }).click();
+  await page.keyboard.press("Enter");
   await button("Run with…").click();
   const dialog = page.getByRole("dialog", { name: "Run copy" });
   const run = dialog.getByRole("button", { name: "Run" });
@@ -290,6 +304,11 @@ test("how a flow is to run is asked until it makes sense", async () => {
     await field.fill(right);
     expect(await run.isDisabled()).toBe(false);
   }
+  const where = dialog.getByLabel("where", { exact: true });
+  await where.fill("3");
+  expect(await dialog.textContent()).toContain("3 is not a text, as `where` of `filter_1` has to");
+  expect(await run.isDisabled()).toBe(true);
+  await where.fill("amount > 7");
   await run.click();
   await expect.poll(() => server.asked.at(-1)).toContain('"threads":3,"memory":"64 MiB"');
 });
@@ -348,6 +367,8 @@ test("a run that fails says where, why, and at which row", async () => {
   expect(await failure.textContent()).toContain("<b>Eve</b>");
   expect(await failure.textContent()).toContain("row 17 of its input");
   expect(await failure.locator("b").count()).toBe(0);
+  await page.getByRole("tab", { name: "Problems" }).click();
+  expect(await page.locator("main .problems").textContent()).toContain("The run has failed: ");
 });
 
 test("the page finds its run again when the server was away", async () => {

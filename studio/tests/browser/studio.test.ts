@@ -132,6 +132,12 @@ test("forms say what is wrong, and take values from variables", async () => {
   expect(await page.locator("main .problems").textContent()).toContain("missing field `what`");
   await page.getByLabel("what needed").selectOption("integers");
   await page.getByLabel("rows", { exact: true }).fill("1000");
+  const many = page.getByLabel("How many");
+  await many.fill("two");
+  expect(await many.getAttribute("aria-invalid")).toBe("true");
+  await many.fill("99999999");
+  expect(await page.locator("main .problems").textContent()).toContain("instances are too many");
+  await many.fill("");
   await expect.poll(code).toContain('eu.generate("integers", rows=1000)');
   const rows = page.locator(".field", { has: page.getByLabel("rows", { exact: true }) });
   await rows.getByRole("button", { name: "$" }).click();

@@ -26,8 +26,9 @@ pub(super) fn spell_out(
         }
         let before = insert_before(&mut spelled, node, module, config)?;
         let member = Member::new(&before, registry, None);
-        let member = member.map_err(|error| error.at(format!("module {}", before.id)))?;
-        members.insert(before.id.clone(), member);
+        let mut member = member.map_err(|error| error.at(format!("module {}", node.id)))?;
+        member.part_of = Some(node.id.clone());
+        members.insert(before.id, member);
     }
     Ok(spelled)
 }

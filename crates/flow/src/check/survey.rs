@@ -151,7 +151,7 @@ impl Survey {
                         CheckedEdge { to, ..edge }
                     }));
                 }
-                Err(error) => self.problems.push(Problem::of_module(node, error)),
+                Err(error) => self.problems.push(Problem::of_module(graph.whole(node), error)),
             }
         }
         // A module whose output goes nowhere yet has a schema all the same.

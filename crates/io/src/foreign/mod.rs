@@ -190,7 +190,7 @@ pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format>
         }
         let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
         Error::usage(format!("the format of {path} cannot be told from its name"))
-            .remedy(format!("give its format, one of {}", names.join(", ")))
+            .remedy(format!("give its `format`, one of {}", names.join(", ")))
     })
 }
 
