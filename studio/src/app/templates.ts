@@ -51,7 +51,7 @@ export const TEMPLATES: readonly Template[] = [
   {
     name: "mirrored_read",
     title: "A mirrored read",
-    summary: "Reads a collection from all its copies: slow a disk, and the mirrors give the rest.",
+    summary: "Reads a collection that has copies: slow a disk, and the mirrors give the rest.",
     text: mirrors,
   },
 ];
