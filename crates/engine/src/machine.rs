@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::{env, fs, thread};
 
+use euphrates_flow::brake::Had;
+use rustix::time::{ClockId, clock_gettime};
+
 /// Processors this process may use.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
@@ -91,15 +94,25 @@ pub fn thread_times(thread: u32) -> Option<(Duration, Duration)> {
     Some((next()?, next()?))
 }
 
-/// How long the calling thread could have computed but had to wait for a processor, as far as the
-/// kernel says.
-pub fn thread_delay() -> Duration {
-    thread_times(thread_id()).map_or(Duration::ZERO, |(_, delay)| delay)
+/// What the calling thread has ever had of the processors, as far as the kernel says.
+pub fn thread_had() -> Had {
+    let delayed = thread_times(thread_id()).map_or(Duration::ZERO, |(_, delayed)| delayed);
+    // SAFETY: numbers may be zero, and the call writes nothing but these.
+    let waits = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage.ru_nvcsw.cast_unsigned()
+    };
+    Had { computed: time_of(ClockId::ThreadCPUTime), delayed, waits }
 }
 
 /// How long all threads of this process have computed.
 pub fn process_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time_of(ClockId::ProcessCPUTime)
+}
+
+fn time_of(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 

@@ -162,7 +162,7 @@ impl Perturber {
         if let Some(slowings) = self.slowings.get(&(node, instance)) {
             lever.set(slowings.clone());
         }
-        Brake::new(lever.clone(), epoch, machine::thread_delay)
+        Brake::new(lever.clone(), epoch, machine::thread_had)
     }
 
     /// Does what is to be done to disks, links and memory at this time of the flow.

@@ -3,7 +3,8 @@
 //! It sits in the ports. Between two calls of them the module was busy; before the next one goes
 //! on, the instance stands still for as long as that work was meant to take longer. Seen from
 //! outside it is busy all this time, and slow. What it waited for a processor meanwhile was no
-//! work, or a busy machine would make it slower than it is meant to be.
+//! work, or a busy machine would make it slower than it is meant to be; nor was what the host of
+//! this machine kept from it.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -38,6 +39,17 @@ impl Lever {
     }
 }
 
+/// What the calling thread has ever had of the processors.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Had {
+    /// How long it has computed, without what the host of the machine took from it.
+    pub computed: Duration,
+    /// How long it could have, but had to wait for a processor.
+    pub delayed: Duration,
+    /// How often it has waited for anything else.
+    pub waits: u64,
+}
+
 /// What slows one instance.
 #[derive(Clone, Debug)]
 pub struct Brake {
@@ -50,18 +62,18 @@ pub struct Brake {
     /// When the module was last let go on, and how long it had waited aside of the ports then.
     free_since: Instant,
     aside: Duration,
-    /// How long the calling thread has ever waited for a processor; and what it was then.
-    delay: fn() -> Duration,
-    delayed: Duration,
+    /// What the calling thread has had; and what it was then.
+    look: fn() -> Had,
+    had: Had,
 }
 
 impl Brake {
-    /// A brake for an instance of a flow that started at this time. `delay` says how long the
-    /// calling thread has ever waited for a processor.
-    pub fn new(lever: Arc<Lever>, epoch: Instant, delay: fn() -> Duration) -> Brake {
-        let (free_since, zero) = (Instant::now(), Duration::ZERO);
+    /// A brake for an instance of a flow that started at this time. `look` says what the calling
+    /// thread has had of the processors.
+    pub fn new(lever: Arc<Lever>, epoch: Instant, look: fn() -> Had) -> Brake {
+        let (free_since, aside, had) = (Instant::now(), Duration::ZERO, Had::default());
         let (changes, throttle) = (lever.changes.load(SeqCst), lever.throttle());
-        Brake { lever, changes, throttle, epoch, free_since, aside: zero, delay, delayed: zero }
+        Brake { lever, changes, throttle, epoch, free_since, aside, look, had }
     }
 
     /// Before a call of the ports. `aside` is what the instance has ever waited outside of them.
@@ -70,12 +82,21 @@ impl Brake {
             return Ok(());
         }
         let now = Instant::now();
-        let delayed = (self.delay)().saturating_sub(self.delayed);
-        let waited = aside.saturating_sub(self.aside) + delayed;
-        let busy = now.saturating_duration_since(self.free_since).saturating_sub(waited);
-        self.hold(now, busy, cancel)?;
+        self.hold(now, self.busy(now, aside), cancel)?;
         self.aside = aside;
         Ok(())
+    }
+
+    /// How long the module has worked since it was let go on.
+    fn busy(&self, now: Instant, aside: Duration) -> Duration {
+        let had = (self.look)();
+        if had.waits == self.had.waits {
+            return had.computed.saturating_sub(self.had.computed);
+        }
+        // It has read or written, too, for which it waits: that is work.
+        let delayed = had.delayed.saturating_sub(self.had.delayed);
+        let waited = aside.saturating_sub(self.aside) + delayed;
+        now.saturating_duration_since(self.free_since).saturating_sub(waited)
     }
 
     /// After a call of the ports: the module goes on, unless it is paused.
@@ -95,7 +116,7 @@ impl Brake {
         }
         self.changes = changes;
         self.throttle = self.lever.throttle();
-        (self.free_since, self.delayed) = (Instant::now(), (self.delay)());
+        (self.free_since, self.had) = (Instant::now(), (self.look)());
         self.aside = aside;
         true
     }
@@ -108,7 +129,7 @@ impl Brake {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                (self.free_since, self.delayed) = (Instant::now(), (self.delay)());
+                (self.free_since, self.had) = (Instant::now(), (self.look)());
                 return Ok(());
             }
             cancel.check()?;
@@ -123,18 +144,32 @@ impl Brake {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use euphrates_policy::throttle::Pattern;
 
     use super::*;
 
     const WORK: Duration = Duration::from_millis(20);
 
-    /// How long the thread stands still after work of which a part was waiting for a processor.
-    fn stands_still(delay: fn() -> Duration) -> Duration {
+    fn elapsed() -> Duration {
+        thread_local!(static SINCE: Instant = Instant::now());
+        SINCE.with(Instant::elapsed)
+    }
+
+    /// Like a thread that waits for something at each look.
+    fn reads() -> Had {
+        thread_local!(static WAITS: Cell<u64> = const { Cell::new(0) });
+        WAITS.set(WAITS.get() + 1);
+        Had { waits: WAITS.get(), ..Had::default() }
+    }
+
+    /// How long the thread stands still after what it looks as if it had worked.
+    fn stands_still(look: fn() -> Had) -> Duration {
         let pattern = Pattern { after_ns: 0, lasts_ns: None, every_ns: None };
         let lever = Arc::new(Lever::default());
         lever.set(vec![Slowing { pattern, left: 0.25 }]);
-        let (mut brake, cancel) = (Brake::new(lever, Instant::now(), delay), Cancel::default());
+        let (mut brake, cancel) = (Brake::new(lever, Instant::now(), look), Cancel::default());
         brake.let_go(&cancel).unwrap();
         std::thread::sleep(WORK);
         let begun = Instant::now();
@@ -146,7 +181,7 @@ mod tests {
     fn what_slows_an_instance_can_be_changed_while_it_runs() {
         let pattern = Pattern { after_ns: 0, lasts_ns: None, every_ns: None };
         let (lever, cancel) = (Arc::new(Lever::default()), Cancel::default());
-        let mut brake = Brake::new(lever.clone(), Instant::now(), || Duration::ZERO);
+        let mut brake = Brake::new(lever.clone(), Instant::now(), reads);
         let mut pass = || {
             let begun = Instant::now();
             std::thread::sleep(WORK);
@@ -165,14 +200,16 @@ mod tests {
 
     #[test]
     fn work_takes_longer_and_waiting_for_a_processor_is_no_work() {
-        fn never() -> Duration {
-            Duration::ZERO
+        fn always_delayed() -> Had {
+            Had { delayed: elapsed(), ..reads() }
         }
-        fn always() -> Duration {
-            thread_local!(static SINCE: Instant = Instant::now());
-            SINCE.with(Instant::elapsed)
+        fn computes() -> Had {
+            Had { computed: elapsed(), ..Had::default() }
         }
-        assert!(stands_still(never) >= 3 * WORK);
-        assert!(stands_still(always) < 3 * WORK);
+        assert!(stands_still(reads) >= 3 * WORK);
+        assert!(stands_still(computes) >= 3 * WORK);
+        assert!(stands_still(always_delayed) < 3 * WORK);
+        // Neither computed nor waited for anything: somebody else had the processor.
+        assert!(stands_still(Had::default) < 3 * WORK);
     }
 }

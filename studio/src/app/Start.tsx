@@ -3,9 +3,7 @@
 import { useId, useState } from "react";
 import { whyNotVariable } from "../document/config";
 import type { Flow } from "../document/flow";
-import type { Json } from "../document/json";
 import { bytesOf } from "../document/size";
-import type { Specs } from "../document/specs";
 import { actionOf } from "./actions";
 import { apart } from "./apart";
 import { Checked } from "./Checked";
@@ -27,8 +25,13 @@ export function StartDialog() {
   const [memory, setMemory] = useState(memoryLast ?? "");
   const faults = { threads: threadsFault(threads), memory: memoryFault(memory) };
   const values = useSettings(({ variables }) => variables);
-  const wrongs = [...flow.variables.keys()].map((name) => variableFault(flow, specs, name, values));
-  const isWrong = [faults.threads, faults.memory, ...wrongs].some((fault) => fault !== undefined);
+  const variables = [...flow.variables].map(([name, { default: usual }]) => {
+    const value = values.get(name) ?? usual;
+    const fault = value === undefined ? undefined : whyNotVariable(flow, specs, name, value);
+    return { name, fault };
+  });
+  const all = [faults.threads, faults.memory, ...variables.map(({ fault }) => fault)];
+  const isWrong = all.some((fault) => fault !== undefined);
   const leave = () => showDialog(undefined);
   return (
     <Modal title={`Run ${apart(flow.name)}`} onClose={leave}>
@@ -43,8 +46,8 @@ export function StartDialog() {
           void start();
         }}
       >
-        {[...flow.variables.keys()].map((name) => (
-          <Value key={name} flow={flow} name={name} />
+        {variables.map(({ name, fault }) => (
+          <Value key={name} flow={flow} name={name} fault={fault} />
         ))}
         <div className="field">
           <label htmlFor="cluster">On</label>
@@ -94,28 +97,18 @@ function memoryFault(text: string): string | undefined {
   return isNothing(text) || isSize ? undefined : "A size like 512MiB or 4GB, or nothing.";
 }
 
-function variableFault(
-  flow: Flow,
-  specs: Specs,
-  name: string,
-  given: ReadonlyMap<string, Json>,
-): string | undefined {
-  const value = given.get(name) ?? flow.variables.get(name)?.default;
-  return value === undefined ? undefined : whyNotVariable(flow, specs, name, value);
+interface ValueProps {
+  readonly flow: Flow;
+  readonly name: string;
+  /** Why its value will not do, if it will not. */
+  readonly fault: string | undefined;
 }
 
-function Value({ flow, name }: { readonly flow: Flow; readonly name: string }) {
+function Value({ flow, name, fault }: ValueProps) {
   const id = useId();
   const given = useSettings(({ variables }) => variables.get(name));
   const { default: usual, doc } = flow.variables.get(name) ?? {};
   const isMissing = missingFor(flow).includes(name);
-  const specs = useStudio(({ specs }) => specs);
-  const fault = variableFault(
-    flow,
-    specs,
-    name,
-    new Map(given === undefined ? [] : [[name, given]]),
-  );
   return (
     <div className="field">
       <label htmlFor={id}>
