@@ -103,8 +103,19 @@ pub fn thread_had() -> Had {
         libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
         usage.ru_nvcsw.cast_unsigned()
     };
-    Had { computed: time_of(ClockId::ThreadCPUTime), delayed, waits }
+    Had { computed: time_of(ClockId::ThreadCPUTime), delayed, waits, stolen: stolen() }
 }
+
+/// What the host of this machine has kept from all its processors, if it is a guest.
+fn stolen() -> Duration {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = text.lines().next().and_then(|all| all.split_whitespace().nth(STEAL)?.parse().ok());
+    let ticks: u64 = ticks.unwrap_or(0);
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// cpu, user, nice, system, idle, iowait, irq, softirq, steal
+const STEAL: usize = 8;
 
 /// How long all threads of this process have computed.
 pub fn process_time() -> Duration {

@@ -48,6 +48,8 @@ pub struct Had {
     pub delayed: Duration,
     /// How often it has waited for anything else.
     pub waits: u64,
+    /// What the host of the machine has kept from all its processors.
+    pub stolen: Duration,
 }
 
 /// What slows one instance.
@@ -90,13 +92,16 @@ impl Brake {
     /// How long the module has worked since it was let go on.
     fn busy(&self, now: Instant, aside: Duration) -> Duration {
         let had = (self.look)();
+        let computed = had.computed.saturating_sub(self.had.computed);
         if had.waits == self.had.waits {
-            return had.computed.saturating_sub(self.had.computed);
+            return computed;
         }
-        // It has read or written, too, for which it waits: that is work.
+        // It has read or written, too, and waited for that: this is work. If it was kept from its
+        // processor as well, nobody says for how long, but not for longer than all were.
         let delayed = had.delayed.saturating_sub(self.had.delayed);
-        let waited = aside.saturating_sub(self.aside) + delayed;
-        now.saturating_duration_since(self.free_since).saturating_sub(waited)
+        let stolen = had.stolen.saturating_sub(self.had.stolen);
+        let waited = aside.saturating_sub(self.aside) + delayed + stolen;
+        now.saturating_duration_since(self.free_since).saturating_sub(waited).max(computed)
     }
 
     /// After a call of the ports: the module goes on, unless it is paused.
@@ -203,12 +208,16 @@ mod tests {
         fn always_delayed() -> Had {
             Had { delayed: elapsed(), ..reads() }
         }
+        fn always_stolen() -> Had {
+            Had { stolen: elapsed(), ..reads() }
+        }
         fn computes() -> Had {
             Had { computed: elapsed(), ..Had::default() }
         }
         assert!(stands_still(reads) >= 3 * WORK);
         assert!(stands_still(computes) >= 3 * WORK);
         assert!(stands_still(always_delayed) < 3 * WORK);
+        assert!(stands_still(always_stolen) < 3 * WORK);
         // Neither computed nor waited for anything: somebody else had the processor.
         assert!(stands_still(Had::default) < 3 * WORK);
     }
