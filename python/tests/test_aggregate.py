@@ -277,7 +277,7 @@ def test_the_flow_can_be_spelled_out_and_drawn() -> None:
     before = eu.pre_aggregate(["k"], values={"t": "max(x)"})
     after = eu.aggregate(["k"], values={"t": "sum(x)"})
     other.chain(eu.from_arrow(table), before, after, eu.collect())
-    with pytest.raises(eu.UsageError, match="give it the same `by` and `values`"):
+    with pytest.raises(eu.UsageError, match="give the `pre_aggregate` the same `by` and `values`"):
         other.go()
 
 
