@@ -22,19 +22,19 @@ pub fn parse_config<C: DeserializeOwned + schemars::JsonSchema>(config: Value) -
         if let Some(stranger) = given.keys().find(|key| !known.contains_key(*key)) {
             return unknown("option", stranger, known.keys().map(String::as_str));
         }
-        let said = said(&error);
+        let message = said(&error);
         let is_at_fault = |option: &&String| {
             let mut without: Map<String, Value> = given.clone();
             without.remove(*option);
             let outcome = serde_json::from_value::<C>(Value::Object(without));
-            outcome.err().is_none_or(|other| self::said(&other) != said)
+            outcome.err().is_none_or(|other| said(&other) != message)
         };
         match given.keys().find(is_at_fault) {
             Some(option) => {
                 let why = why_not(&given[option], &known[option]);
-                Error::usage(why.unwrap_or(said)).at(option)
+                Error::usage(why.unwrap_or(message)).at(option)
             }
-            None => Error::usage(said),
+            None => Error::usage(message),
         }
     })
 }
