@@ -108,3 +108,12 @@ test("what was refused while something else was done stays to be read", async ()
   expect(await saveTo("a.json", null)).toBe(true);
   expect(refused()).toBe("that cannot be");
 });
+
+test("a flow is saved though its files are not listed, and its draft stays", async () => {
+  const dropDraft = async () => Promise.reject(no("the disk is gone"));
+  withBackend({ ...FILES, readDraft: async () => DRAFT, dropDraft });
+  await openPath("a.json");
+  withBackend({ ...FILES, dropDraft, files: () => new Promise(() => {}) });
+  expect(await saveTo("a.json", null)).toBe(true);
+  await expect.poll(refused).toBe("the disk is gone");
+});

@@ -16,6 +16,7 @@ import {
   dismissAll,
   isReadOnly,
   listFiles,
+  look,
   notify,
   remodule,
   useServer,
@@ -183,8 +184,11 @@ export async function saveTo(path: string, version: string | null): Promise<bool
     dismissAll();
     others.postMessage(path);
     if (useRoute.getState().run === undefined) note({ file: path });
-    if (draft !== null) await backend.dropDraft(path);
-    await listFiles();
+    // It is saved, whatever comes of these.
+    void look(async () => {
+      if (draft !== null) await backend.dropDraft(path);
+      await listFiles();
+    });
   });
 }
 
