@@ -174,8 +174,8 @@ test("a flow is run, watched, stopped and run again with other values", async ()
   await page.getByLabel("On", { exact: true }).selectOption("processes:2");
   await page.getByRole("dialog").getByRole("button", { name: "Run" }).click();
   await expect.poll(() => page.url()).toContain("#/run/2");
-  expect(server.asked.at(-1)).toContain('"variables":{"where": "amount > 7"}');
-  expect(server.asked.at(-1)).toContain('"cluster":"processes:2"');
+  expect(server.lastOf("POST runs ")).toContain('"variables":{"where": "amount > 7"}');
+  expect(server.lastOf("POST runs ")).toContain('"cluster":"processes:2"');
   await page.getByRole("tab", { name: "Runs" }).click();
   await page.getByRole("link", { name: /copy/ }).last().click();
   await expect.poll(() => page.url()).toContain("#/run/1");
@@ -230,7 +230,9 @@ test("whoever is slowed on purpose is named, and left alone again", async () => 
   await button("Slow something…").click();
   await page.getByLabel("Which", { exact: true }).selectOption("filter_1.2");
   await page.getByRole("button", { name: "Slow it" }).click();
-  await expect.poll(() => server.asked.at(-1)).toContain('"instance":"filter_1.2","share":0.75');
+  await expect
+    .poll(() => server.lastOf("POST runs/1/perturb"))
+    .toContain('"instance":"filter_1.2","share":0.75');
   await steps(2);
   const head = page.locator(".run-head");
   await expect.poll(() => head.textContent()).toContain("slow filter_1.2 4.0×");
@@ -243,11 +245,13 @@ test("whoever is slowed on purpose is named, and left alone again", async () => 
   expect(await slowed.textContent()).toContain("instance filter_1.2: 4.0×");
   await page.getByLabel("Which", { exact: true }).selectOption("filter_1.1");
   await page.getByRole("button", { name: "Slow it" }).click();
-  await expect.poll(() => server.asked.at(-1)).toContain('"instance":"filter_1.1"');
+  await expect
+    .poll(() => server.lastOf("POST runs/1/perturb"))
+    .toContain('"instance":"filter_1.1"');
   await steps(1);
   await button("Slow something…").click();
   await button("End instance filter_1.1").click();
-  await expect.poll(() => server.asked.at(-1)).toContain("DELETE runs/1/perturb");
+  await expect.poll(() => server.lastOf("DELETE runs/1/perturb")).toBeDefined();
   await steps(1);
   await expect.poll(() => slowed.locator("li").count()).toBe(1);
   expect(await slowed.textContent()).toContain("filter_1.2");
@@ -279,7 +283,7 @@ test("what is no number of seconds, and no rate, is marked and not asked for", a
   expect(await button("Slow it").isDisabled()).toBe(true);
   await dialog.getByLabel("At most").fill("5MB/s");
   await button("Slow it").click();
-  await expect.poll(() => server.asked.at(-1)).toContain('"rate":"5MB/s"}');
+  await expect.poll(() => server.lastOf("POST runs/1/perturb")).toContain('"rate":"5MB/s"}');
 });
 
 test("how a flow is to run is asked until it makes sense", async () => {
@@ -310,7 +314,7 @@ test("how a flow is to run is asked until it makes sense", async () => {
   expect(await run.isDisabled()).toBe(true);
   await where.fill("amount > 7");
   await run.click();
-  await expect.poll(() => server.asked.at(-1)).toContain('"threads":3,"memory":"64 MiB"');
+  await expect.poll(() => server.lastOf("POST runs ")).toContain('"threads":3,"memory":"64 MiB"');
 });
 
 test("a name that is written from right to left turns nothing but itself", async () => {

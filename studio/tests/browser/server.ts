@@ -95,6 +95,14 @@ export class StudioServer {
     response.end(JSON.stringify(json));
   }
 
+  /**
+   * The last question that begins with `what`; none: undefined. The last of all would not do, as a
+   * draft is kept some time after the change.
+   */
+  lastOf(what: string): string | undefined {
+    return this.asked.findLast((asked) => asked.startsWith(what));
+  }
+
   private listenTo(request: IncomingMessage, response: ServerResponse): void {
     response.writeHead(200, { "Content-Type": "text/event-stream" });
     response.write(": here\n\n");
