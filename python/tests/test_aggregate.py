@@ -191,6 +191,16 @@ def test_what_does_not_fit_goes_to_scratch(cluster: str | None) -> None:
     assert "went through scratch" in str(report[0])
 
 
+def test_views_hold_what_they_look_at_and_nothing_else() -> None:
+    """All groups look into one buffer, which none of them is as large as."""
+    texts = pa.array([f"{number % 200_000:060}" for number in range(300_000)])
+    table, report = pa.table({"v": texts.cast(pa.string_view())}), []
+    check(
+        table, ["v"], {"n": "count()", "kinds": "count(distinct v)"}, memory="64MB", report=report
+    )
+    assert "went through scratch" in str(report[0])
+
+
 def test_different_values_of_one_group_beyond_memory() -> None:
     table, report = many(400_000, 10), []
     values = {"kinds": "count(distinct d)", "rows": "count()", "n": "count(distinct k)"}

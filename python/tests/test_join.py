@@ -7,6 +7,7 @@ import decimal
 import json
 import os
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,19 @@ def test_every_type_of_key(kind: str, second: str) -> None:
         check_same(joined(left, right, names, how=how), expected(left, right, names, how))
 
 
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+@pytest.mark.parametrize("on", [["k"], ["k", "n"]], ids=str)
+def test_zeros_of_either_sign_are_equal_and_so_is_nan(on: list[str], kind: pa.DataType) -> None:
+    def table(values: list[float], name: str) -> pa.Table:
+        column = pa.array(values, pa.float64()).cast(kind)
+        return pa.table({"k": column, "n": pa.array([7] * len(values)), name: range(len(values))})
+
+    left, right = table([0.0, 1.5, float("nan")], "a"), table([-float("nan"), -0.0, 2.5], "b")
+    found = joined(left, right.select([*on, "b"]), on)
+    pairs = sorted(zip(found["a"].to_pylist(), found["b"].to_pylist(), strict=True))
+    assert pairs == [(0, 1), (2, 0)]
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -262,6 +276,24 @@ def test_what_does_not_fit_goes_to_scratch(how: str, count: int) -> None:
     found = joined(left, right, ["k"], how=how, count=count, go=SMALL, report=flow_report)
     assert "went through scratch" in str(flow_report[0])
     check_same(found, expected(left, right, ["k"], how))
+
+
+@pytest.mark.parametrize("go", [{}, SMALL], ids=["memory", "scratch"])
+def test_a_dictionary_is_not_held_with_every_piece(go: dict[str, Any]) -> None:
+    rows, words = 100_000, [f"{number:040}" for number in range(20_000)]
+    left = pa.table({"k": range(rows), "a": range(rows)})
+    codes = pa.array([number % len(words) for number in range(rows)], pa.int32())
+    word = pa.DictionaryArray.from_arrays(codes, pa.array(words))
+    right = pa.table({"k": range(rows), "word": word, "b": range(rows)})
+    report: list[eu.Report] = []
+    found = joined(left, right, ["k"], how="full", build="right", go=go, report=report)
+    check_same(found, expected(left, right, ["k"], "full"))
+    chunks = found["word"].chunks
+    assert all(len(chunk.dictionary) <= len(chunk) for chunk in chunks)
+    scratch = re.search(r"([0-9.]+) MB went through scratch", str(report[0]))
+    assert (scratch is not None) == bool(go)
+    # 60 bytes a row, and once more for what is dealt anew.
+    assert scratch is None or float(scratch[1]) < 40, scratch[0]
 
 
 @pytest.mark.parametrize("build", ["left", "right"])

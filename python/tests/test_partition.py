@@ -127,6 +127,15 @@ def test_partitions_are_small_at_first_and_in_the_end_whatever_the_keys() -> Non
     assert max(sizes) > 2 * max(sizes[0], sizes[-2])
 
 
+def test_partitions_of_wide_records_are_small_too() -> None:
+    """Few records are many bytes: samples are taken by bytes."""
+    width, rows = 100_000, 800
+    flow = partitioned(table(rows, width=width), eu.partition(["n"]), SEEING)
+    sizes = [row["rows"] for row in partitions(flow, cores=2)]
+    assert sum(sizes) == rows
+    assert max(sizes) * width < 24 << 20, sizes
+
+
 def test_partitions_come_sorted() -> None:
     flow = partitioned(table(), eu.partition(["k", "n desc"]))
     rows = flow.go().collected().to_pylist()

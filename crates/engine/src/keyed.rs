@@ -1,6 +1,7 @@
 //! A keyed queue: its consumers take whole partitions, in the order of their numbers, each when it
 //! is free. What the producers have taken in stays with them until then.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use euphrates_flow::ports::{Consumer, Producer};
@@ -43,7 +44,7 @@ impl KeyedQueue {
     /// The end of a consumer.
     pub fn consumer(self: &Arc<Self>, instance: usize) -> Box<dyn Consumer> {
         let (queue, own) = (self.clone(), instance as u64);
-        Box::new(KeyedConsumer { queue, own, current: None })
+        Box::new(KeyedConsumer { queue, own, current: None, asked: None })
     }
 
     /// How many partitions there are; waits until that is known.
@@ -54,6 +55,22 @@ impl KeyedQueue {
         let partitions = self.producer.partitioned().expect("checked: its output is keyed");
         let count = partitions.count(&self.setup)?;
         Ok(*lock(&self.count).insert(count))
+    }
+
+    /// Has somebody else wait until the number of partitions is known, or why it cannot be; then
+    /// wakes this thread, and says so.
+    fn ask(self: &Arc<Self>) -> Result<Arc<AtomicBool>> {
+        let answered = Arc::new(AtomicBool::new(false));
+        let (queue, told, asker) = (self.clone(), answered.clone(), std::thread::current());
+        let wait = move || {
+            // Whoever takes finds out why.
+            let _ = queue.count();
+            told.store(true, SeqCst);
+            asker.unpark();
+        };
+        let thread = std::thread::Builder::new().name("partitions".into()).spawn(wait);
+        thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
+        Ok(answered)
     }
 
     fn next(&self, own: &mut u64) -> Result<Option<Partition>> {
@@ -76,13 +93,30 @@ struct KeyedConsumer {
     /// If divided in advance: the number of the next partition that is this consumer's.
     own: u64,
     current: Option<(RunIndex, Batches)>,
+    /// Whether what it has asked is answered.
+    asked: Option<Arc<AtomicBool>>,
+}
+
+impl KeyedConsumer {
+    /// Whether it can take without waiting for the producers. Nobody tells when the partitions are
+    /// there, so who may not wait has somebody wait.
+    fn need_not_wait(&mut self) -> bool {
+        if self.current.is_some() || lock(&self.queue.count).is_some() {
+            return true;
+        }
+        if self.asked.is_none() {
+            self.asked = self.queue.ask().ok();
+        }
+        // If there is no thread for it, it waits itself.
+        self.asked.as_ref().is_none_or(|asked| asked.load(SeqCst))
+    }
 }
 
 impl Consumer for KeyedConsumer {
     /// For modules that do not ask for partitions: one after the other, as runs.
     fn take(&mut self, wait: bool) -> Result<Taken> {
         if self.current.is_none() {
-            if !wait && lock(&self.queue.count).is_none() {
+            if !wait && !self.need_not_wait() {
                 return Ok(Taken::Empty);
             }
             let Some(partition) = self.next_partition()? else { return Ok(Taken::End) };
@@ -102,9 +136,8 @@ impl Consumer for KeyedConsumer {
         }
     }
 
-    /// Nobody is told when the partitions are there: whoever selects waits for them in `take`.
     fn ready(&mut self, _: bool) -> bool {
-        true
+        self.need_not_wait()
     }
 
     fn is_keyed(&self) -> bool {

@@ -1,5 +1,7 @@
 //! Batches: Arrow record batches of about a megabyte.
 
+use arrow::array::{Array, AsArray, GenericListArray, ListArray, OffsetSizeTrait};
+use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 
 /// The size a batch aims at: large enough that a queue costs nothing, small enough that a few of
@@ -12,11 +14,43 @@ pub const BATCH_ROWS_MAX: usize = 1 << 16;
 /// The bytes of a batch that count against a queue's bound: those of its slice, not of the buffers
 /// it shares with others.
 pub fn batch_bytes(batch: &RecordBatch) -> usize {
-    let sliced = |column: &arrow::array::ArrayRef| {
-        let data = column.to_data();
-        data.get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
-    };
-    batch.columns().iter().map(sliced).sum()
+    batch.columns().iter().map(|column| array_bytes(column)).sum()
+}
+
+/// The bytes of a column's slice. Arrow's own count leaves out what views look at, and has in each
+/// slice all of what slices share: the values of lists, and a dictionary.
+pub fn array_bytes(array: &dyn Array) -> usize {
+    let nulls = array.nulls().map_or(0, |nulls| nulls.len().div_ceil(8));
+    let views = array.len() * size_of::<u128>();
+    match array.data_type() {
+        DataType::Utf8View => nulls + views + array.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => nulls + views + array.as_binary_view().total_buffer_bytes_used(),
+        DataType::List(_) => nulls + list_bytes(array.as_list::<i32>()),
+        DataType::LargeList(_) => nulls + list_bytes(array.as_list::<i64>()),
+        DataType::Map(..) => nulls + list_bytes(&ListArray::from(array.as_map().clone())),
+        DataType::FixedSizeList(..) => nulls + array_bytes(array.as_fixed_size_list().values()),
+        DataType::Struct(_) => {
+            let columns = array.as_struct().columns();
+            nulls + columns.iter().map(|column| array_bytes(column)).sum::<usize>()
+        }
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let values = dictionary.values();
+            // No row looks at more than one.
+            let used = array.len().min(values.len());
+            array_bytes(dictionary.keys()) + array_bytes(values) / values.len().max(1) * used
+        }
+        _ => {
+            let whole = || array.get_array_memory_size();
+            array.to_data().get_slice_memory_size().unwrap_or_else(|_| whole())
+        }
+    }
+}
+
+fn list_bytes<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> usize {
+    let offsets = list.value_offsets();
+    let (from, to) = (offsets[0].as_usize(), offsets[list.len()].as_usize());
+    size_of_val(offsets) + array_bytes(&list.values().slice(from, to - from))
 }
 
 /// How many rows of this size make a batch.
@@ -37,8 +71,15 @@ pub fn split_batch(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{ArrayRef, Int64Array};
     use std::sync::Arc;
+
+    use arrow::array::{
+        ArrayRef, DictionaryArray, FixedSizeListArray, Int32Array, Int64Array, LargeListArray,
+        MapArray, StringArray, StringViewArray, StructArray,
+    };
+    use arrow::buffer::OffsetBuffer;
+    use arrow::compute::cast;
+    use arrow::datatypes::{Field, Fields};
 
     fn integers(rows: usize) -> RecordBatch {
         let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
@@ -49,6 +90,71 @@ mod tests {
     fn a_slice_counts_its_own_bytes_only() {
         let batch = integers(1000);
         assert_eq!(batch_bytes(&batch.slice(10, 5)), 40);
+    }
+
+    /// A hundred rows of ten integers, or of what is made of them.
+    fn nested() -> Vec<ArrayRef> {
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+        let field = Arc::new(Field::new("v", DataType::Int64, false));
+        let ends = || OffsetBuffer::from_repeated_length(10, 100);
+        let lists = ListArray::new(field.clone(), ends(), values.clone(), None);
+        let wide = OffsetBuffer::from_repeated_length(10, 100);
+        let large = LargeListArray::new(field.clone(), wide, values.clone(), None);
+        let fixed = FixedSizeListArray::new(field.clone(), 10, values.clone(), None);
+        let of_lists = Field::new("l", lists.data_type().clone(), false);
+        let inside = StructArray::new(vec![of_lists].into(), vec![Arc::new(lists.clone())], None);
+        let key = Arc::new(Field::new("k", DataType::Int64, false));
+        let entry = Fields::from(vec![key, field]);
+        let entries = StructArray::new(entry.clone(), vec![values.clone(), values], None);
+        let entry = Arc::new(Field::new("entries", DataType::Struct(entry), false));
+        let map = MapArray::new(entry, ends(), entries, None, false);
+        vec![Arc::new(lists), Arc::new(large), Arc::new(fixed), Arc::new(inside), Arc::new(map)]
+    }
+
+    #[test]
+    fn a_slice_counts_its_own_values_only() {
+        for column in nested() {
+            let (whole, part) = (array_bytes(&column), array_bytes(&column.slice(40, 10)));
+            let own = whole / 10;
+            assert!((own..own + 10).contains(&part), "{}: {part} of {whole}", column.data_type());
+        }
+    }
+
+    #[test]
+    fn what_views_look_at_counts() {
+        let texts = (0..100).map(|number| format!("{number:0>1000}"));
+        let plain: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+        for view in [DataType::Utf8View, DataType::BinaryView] {
+            let views = cast(&plain, &view).unwrap();
+            assert_eq!(array_bytes(&views), 100 * 1016);
+            assert_eq!(array_bytes(&views.slice(3, 7)), 7 * 1016);
+        }
+        let short = StringViewArray::from_iter_values(["a", "b"]);
+        assert_eq!(array_bytes(&short), 2 * 16);
+    }
+
+    #[test]
+    fn a_dictionary_counts_by_what_rows_can_look_at() {
+        let texts = (0..100).map(|number| format!("{number:0>1000}"));
+        let values = Arc::new(StringArray::from_iter_values(texts));
+        let codes = Int32Array::from_iter_values((0..1000).map(|row| row % 100));
+        let column = DictionaryArray::new(codes, values);
+        assert_eq!(array_bytes(&column), 4000 + 100 * 1004);
+        assert_eq!(array_bytes(&column.slice(500, 2)), 8 + 2 * 1004);
+        assert_eq!(array_bytes(&column.slice(0, 0)), 0);
+    }
+
+    #[test]
+    fn batches_of_lists_are_cut_by_their_own_values() {
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..3_000_000));
+        let field = Arc::new(Field::new("v", DataType::Int64, false));
+        let ends = OffsetBuffer::from_repeated_length(30, 100_000);
+        let lists: ArrayRef = Arc::new(ListArray::new(field, ends, values, None));
+        let batch = RecordBatch::try_from_iter([("l", lists)]).unwrap();
+        let parts: Vec<_> = split_batch(batch).collect();
+        assert!((20..30).contains(&parts.len()), "{}", parts.len());
+        // Cut once, they stay as they are.
+        assert!(parts.into_iter().all(|part| split_batch(part).count() == 1));
     }
 
     #[test]

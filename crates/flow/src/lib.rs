@@ -18,7 +18,9 @@ pub mod size;
 pub mod spec;
 pub mod tap;
 
-pub use batch::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, batch_bytes, batch_rows, split_batch};
+pub use batch::{
+    BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes, batch_bytes, batch_rows, split_batch,
+};
 pub use document::{Document, QueueKind};
 pub use error::{Error, Kind, Result};
 pub use module::{Module, Placed, Spread};

@@ -23,6 +23,8 @@ use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType, TimeUnit, i256}
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result};
 
+use crate::equal::equal64;
+
 /// What a hash is: raised when it changes. Rows dealt out by one version are not looked for by
 /// another.
 pub const VERSION: u32 = 1;
@@ -215,7 +217,7 @@ fn joined(hash: u64, value: u64) -> u64 {
 /// Equal numbers have equal bits.
 #[inline(always)]
 fn of_float(value: f64) -> u64 {
-    if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
+    equal64(value).to_bits()
 }
 
 /// As the integer of eight bytes, where it is one.

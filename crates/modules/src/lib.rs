@@ -8,6 +8,7 @@ pub mod modules {
 
 pub mod aggregate;
 pub mod alike;
+pub mod equal;
 pub mod expression;
 pub mod hashing;
 pub mod join;

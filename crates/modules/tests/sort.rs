@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::*;
-use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take};
+use arrow::compute::{SortColumn, SortOptions, cast, concat_batches, lexsort_to_indices, take};
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use arrow::ipc::writer::FileWriter;
 use arrow::record_batch::RecordBatch;
 use euphrates_engine::{Options, Report, go};
@@ -178,18 +179,68 @@ fn a_batch_stays_near_its_size_where_records_are_long() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.arrow");
     let long = |row: i64| if row < 100 { 300_000 } else { 10 };
-    let texts: StringArray = (0..60_000).map(|row| Some("x".repeat(long(row)))).collect();
-    let numbers: Int64Array = (0..60_000).map(Some).collect();
-    let columns: [(&str, ArrayRef); 2] = [("n", Arc::new(numbers)), ("text", Arc::new(texts))];
-    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let text = |row: i64| (row != 50_000).then(|| "x".repeat(long(row)));
+    let whole: ArrayRef = Arc::new(
+        (0..60_000).map(|row| Some(text(row).unwrap_or_default())).collect::<StringArray>(),
+    );
+    let with_null: ArrayRef = Arc::new((0..60_000).map(text).collect::<StringArray>());
+    let as_type = |data_type| cast(&with_null, &data_type).unwrap();
+    let (large, views) = (as_type(DataType::LargeUtf8), as_type(DataType::BinaryView));
+    let list = |row: i64| Some((0..long(row) as i64 / 8).map(Some));
+    let lists: ArrayRef =
+        Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>((0..60_000).map(list)));
+    for texts in [whole, with_null, large, views, lists] {
+        let of = texts.data_type().clone();
+        let numbers: Int64Array = (0..60_000).map(Some).collect();
+        let columns: [(&str, ArrayRef); 2] = [("n", Arc::new(numbers)), ("text", texts)];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        keep(&path, [batch.clone()]);
+        let steps = [
+            ("scan", json!({"path": path})),
+            ("sort", json!({"by": ["n"]})),
+            ("collect", json!({})),
+        ];
+        let report = run(&steps, &options(folder.path(), 1 << 30)).unwrap();
+        let collected = report.collected.values().next().unwrap();
+        let largest = collected.batches.iter().map(batch_bytes).max().unwrap();
+        assert!(largest < 5 << 20, "{of}: {largest}");
+        assert_eq!(rows(&report).column(1), batch.column(1), "{of}");
+    }
+}
+
+#[test]
+fn lists_in_one_piece_are_no_more_than_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.arrow");
+    let count = 200_000;
+    let list = |row: i64| Some((0..20).map(move |at| Some(row + at)));
+    let lists: ArrayRef =
+        Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>((0..count).map(list)));
+    let numbers: ArrayRef =
+        Arc::new((0..count).map(|row| Some(row * 7 % count)).collect::<Int64Array>());
+    let batch = RecordBatch::try_from_iter([("n", numbers), ("l", lists)]).unwrap();
     keep(&path, [batch.clone()]);
     let steps =
         [("scan", json!({"path": path})), ("sort", json!({"by": ["n"]})), ("collect", json!({}))];
+    for (memory, passes) in [(1 << 30, "one pass"), (48 << 20, "two passes")] {
+        let report = run(&steps, &options(folder.path(), memory)).unwrap();
+        let remark = report.modules[1].remark.clone().unwrap();
+        assert!(remark.starts_with(passes), "{remark}");
+        assert_eq!(rows(&report), oracle(&batch, &[("n", false)]));
+    }
+}
+
+#[test]
+fn partitions_can_be_taken_by_who_may_not_wait_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps = [
+        ("generate", json!({"what": "integers", "rows": 100_000})),
+        ("partition", json!({"by": ["n"]})),
+        ("union", json!({})),
+        ("collect", json!({})),
+    ];
     let report = run(&steps, &options(folder.path(), 1 << 30)).unwrap();
-    let collected = report.collected.values().next().unwrap();
-    let largest = collected.batches.iter().map(batch_bytes).max().unwrap();
-    assert!(largest < 5 << 20, "{largest}");
-    assert_eq!(rows(&report), batch);
+    assert_eq!(rows(&report).num_rows(), 100_000);
 }
 
 #[test]
@@ -257,17 +308,22 @@ fn numbers_that_are_equal_are_equal_keys() {
         [0.0, -0.0, -f64::NAN, 0.0, f64::NAN, -1.0, -0.0].into_iter().map(Some).collect();
     let texts: StringArray = ["d", "a", "y", "b", "x", "z", "c"].into_iter().map(Some).collect();
     let numbers: Int8Array = [4, 1, 7, 2, 6, 0, 3].into_iter().map(Some).collect();
-    let columns: [(&str, ArrayRef); 3] =
-        [("f", Arc::new(floats)), ("text", Arc::new(texts)), ("n", Arc::new(numbers))];
+    let halves = cast(&floats, &DataType::Float16).unwrap();
+    let columns: [(&str, ArrayRef); 4] = [
+        ("f", Arc::new(floats)),
+        ("text", Arc::new(texts)),
+        ("n", Arc::new(numbers)),
+        ("h", halves),
+    ];
     keep(&path, [RecordBatch::try_from_iter(columns).unwrap()]);
     // With a number behind it a float is part of an integer, with a text of a row encoding.
-    for by in [json!(["f", "n"]), json!(["f", "text"])] {
+    for by in [json!(["f", "n"]), json!(["f", "text"]), json!(["h", "n"]), json!(["h", "text"])] {
         let steps =
             [("scan", json!({"path": path})), ("sort", json!({"by": by})), ("collect", json!({}))];
         let sorted = rows(&run(&steps, &options(folder.path(), 1 << 30)).unwrap());
         let texts: Vec<_> = sorted.column(1).as_string::<i32>().iter().flatten().collect();
         assert_eq!(texts, ["z", "a", "b", "c", "d", "x", "y"]);
-        let zeros = sorted.column(0).as_primitive::<arrow::datatypes::Float64Type>();
+        let zeros = sorted.column(0).as_primitive::<Float64Type>();
         assert!(zeros.value(1).is_sign_negative() && zeros.value(2).is_sign_positive());
     }
 }

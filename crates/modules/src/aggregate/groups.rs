@@ -3,7 +3,9 @@
 //! A slot has a hash and the number of its group; what must be equal besides lies by number. The
 //! table grows with its groups, and the slots of rows to come are asked for ahead.
 
-use arrow::array::{Array, ArrayRef, UInt32Array, new_empty_array};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_empty_array};
 use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
 use euphrates_flow::Result;
@@ -137,7 +139,7 @@ impl Groups {
         }
         let rows = UInt32Array::from(std::mem::take(&mut self.fresh));
         for (chunks, column) in self.columns.iter_mut().zip(&keys.columns) {
-            let chunk = take(column, &rows, None)?;
+            let chunk = own(take(column, &rows, None)?);
             self.column_bytes += chunk.get_buffer_memory_size();
             chunks.push(chunk);
         }
@@ -271,5 +273,14 @@ impl Finder<'_> {
             }
             self.slots[at] = slot;
         }
+    }
+}
+
+/// A column that holds what its views look at, and nothing else.
+fn own(column: ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+        _ => column,
     }
 }

@@ -4,16 +4,13 @@
 //! null must be told apart. Keys of a few short columns are packed into sixteen bytes; others into
 //! as many bytes as they need, text behind its length, so that equal keys have equal bytes.
 
-use std::sync::Arc;
-
-use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array, GenericByteArray};
+use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
-use arrow::datatypes::{
-    ArrowNativeType, ByteArrayType, DataType, Float16Type, Float32Type, Float64Type,
-};
+use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType};
 use euphrates_flow::Result;
 
+use crate::equal::with_equal_bytes;
 use crate::hashing::hash_rows;
 use crate::sort::values::fixed_values;
 
@@ -109,29 +106,8 @@ pub fn plain_type(data_type: &DataType) -> DataType {
 pub fn plain(column: &ArrayRef) -> Result<ArrayRef> {
     Ok(match column.data_type() {
         DataType::Dictionary(_, values) => plain(&cast(column, values)?)?,
-        DataType::Float16 => plain_of_half(column),
-        DataType::Float32 => {
-            let plain = |value: f32| if value.is_nan() { f32::NAN } else { value + 0.0 };
-            let plain: Float32Array = column.as_primitive::<Float32Type>().unary(plain);
-            Arc::new(plain)
-        }
-        DataType::Float64 => {
-            let plain = |value: f64| if value.is_nan() { f64::NAN } else { value + 0.0 };
-            let plain: Float64Array = column.as_primitive::<Float64Type>().unary(plain);
-            Arc::new(plain)
-        }
-        _ => column.clone(),
+        _ => with_equal_bytes(column),
     })
-}
-
-fn plain_of_half(column: &ArrayRef) -> ArrayRef {
-    type Half = <Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native;
-    let plain = |value: Half| match value.to_f32() {
-        wide if wide.is_nan() => Half::NAN,
-        wide => Half::from_f32(wide + 0.0),
-    };
-    let plain: arrow::array::Float16Array = column.as_primitive::<Float16Type>().unary(plain);
-    Arc::new(plain)
 }
 
 /// The bytes of a value, if all values of this type have as many.

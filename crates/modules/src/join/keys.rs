@@ -6,17 +6,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, Float32Array, Float64Array, UInt64Array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, UInt64Array};
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, filter_record_batch};
-use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, SortField};
 use euphrates_flow::Result;
 
 use super::plan::SidePlan;
+use crate::equal::with_equal_bytes;
 use crate::hashing::hash_rows;
 use crate::sort::values::fixed_values;
 
@@ -114,8 +113,7 @@ impl Keys {
                 Encoded { hashes: hash_rows(&columns)?, checks: Some(checks) }
             }
             Form::Bytes => {
-                let checks = cast(&columns[0], &DataType::Binary)?.as_binary::<i32>().clone();
-                Encoded { hashes: hash_rows(&columns)?, checks: Some(checks) }
+                Encoded { hashes: hash_rows(&columns)?, checks: Some(bytes(&columns[0])?) }
             }
             Form::Rows(converter) => {
                 let checks = converter.convert_columns(&columns)?.try_into_binary()?;
@@ -144,21 +142,19 @@ fn plain(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
         true => column.clone(),
         false => cast(column, data_type)?,
     };
-    Ok(match data_type {
-        DataType::Float32 => {
-            let values = column.as_primitive::<Float32Type>();
-            let plain = |value: f32| if value.is_nan() { f32::NAN } else { value + 0.0 };
-            let plain: Float32Array = values.unary(plain);
-            Arc::new(plain)
-        }
-        DataType::Float64 => {
-            let values = column.as_primitive::<Float64Type>();
-            let plain = |value: f64| if value.is_nan() { f64::NAN } else { value + 0.0 };
-            let plain: Float64Array = values.unary(plain);
-            Arc::new(plain)
-        }
-        _ => column,
-    })
+    Ok(with_equal_bytes(&column))
+}
+
+/// Text or bytes as they are compared. A cast of a slice of large ones would keep its place in the
+/// whole column, which small offsets may not reach.
+fn bytes(column: &ArrayRef) -> Result<BinaryArray> {
+    let is_large = matches!(column.data_type(), DataType::LargeUtf8 | DataType::LargeBinary);
+    if is_large {
+        let large = cast(column, &DataType::LargeBinary)?;
+        let large = large.as_binary::<i64>();
+        return Ok(BinaryArray::from_iter_values((0..large.len()).map(|row| large.value(row))));
+    }
+    Ok(cast(column, &DataType::Binary)?.as_binary::<i32>().clone())
 }
 
 /// Values side by side; what is left of each place is zero.
@@ -173,4 +169,21 @@ fn pack(columns: &[ArrayRef], widths: &[usize], place: usize, rows: usize) -> Ve
         at += width;
     }
     packed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::LargeBinaryArray;
+
+    #[test]
+    fn a_slice_of_more_text_than_small_offsets_reach_is_a_key() {
+        // Never touched, these bytes are not there.
+        let far = 1_usize << 31;
+        let values = Buffer::from_vec(vec![0_u8; far + 16]);
+        let ends = OffsetBuffer::from_lengths([far, 8, 8]);
+        let whole: ArrayRef = Arc::new(LargeBinaryArray::new(ends, values, None));
+        let own = bytes(&whole.slice(1, 2)).unwrap();
+        assert_eq!(own, BinaryArray::from_iter_values([[0; 8], [0; 8]]));
+    }
 }

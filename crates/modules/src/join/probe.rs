@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_null_array};
 use arrow::compute::{cast, filter, take};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::{BATCH_ROWS_MAX, Result, batch_rows};
+use euphrates_flow::{BATCH_ROWS_MAX, Result, array_bytes, batch_rows};
 
 use super::plan::{Plan, Side};
 use super::rows::Rows;
@@ -133,8 +133,7 @@ impl Prober {
         if self.pairs.rows.len() <= count {
             return count.max(1);
         }
-        let sliced = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
-        let bytes: usize = rows.columns.iter().map(sliced).sum();
+        let bytes: usize = rows.columns.iter().map(|column| array_bytes(column)).sum();
         batch_rows(bytes / count.max(1))
     }
 

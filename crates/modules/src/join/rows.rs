@@ -3,12 +3,14 @@
 //!
 //! A row that matches is somewhere in memory, so fetching it waits, once for each place it lies
 //! at: its columns lie together (see `sort/layout.rs`). Columns that have no place in rows stay
-//! columns.
+//! columns. Of a dictionary the values are held: each piece would have all of it otherwise, in
+//! memory, on disk and in what comes out.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray, UInt64Array};
 use arrow::buffer::ScalarBuffer;
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::Result;
@@ -28,8 +30,8 @@ const PLACE: &str = "__place";
 pub struct SideRows {
     keys: Keys,
     needed: Vec<usize>,
-    /// For each column that is needed, where it is held.
-    homes: Vec<Home>,
+    /// For each column that is needed, where it is held, and its type outside.
+    homes: Vec<(Home, DataType)>,
     /// What rows are made of.
     cells: SchemaRef,
     format: RowFormat,
@@ -64,13 +66,14 @@ impl SideRows {
         ];
         let mut homes = vec![];
         for column in &side.needed {
-            let field = side.schema.fields()[*column].clone();
-            let (list, home): (_, fn(usize) -> Home) = match RowFormat::holds(field.data_type()) {
+            let field = &side.schema.fields()[*column];
+            let inside = held_field(field);
+            let (list, home): (_, fn(usize) -> Home) = match RowFormat::holds(inside.data_type()) {
                 true => (&mut cells, Home::Cell),
                 false => (&mut held, Home::Column),
             };
-            homes.push(home(list.len()));
-            list.push(field);
+            homes.push((home(list.len()), field.data_type().clone()));
+            list.push(inside);
         }
         // Rows are told apart by where they begin.
         if cells.is_empty() && !side.needed.is_empty() {
@@ -116,11 +119,13 @@ impl SideRows {
         let count = hashes.len();
         let mut cells: Vec<ArrayRef> = checks.into_iter().map(|c| Arc::new(c) as _).collect();
         let mut others: Vec<ArrayRef> = vec![];
-        for (home, column) in self.homes.iter().zip(columns) {
-            match home {
-                Home::Cell(_) => cells.push(column),
-                Home::Column(_) => others.push(column),
-            }
+        for ((home, data_type), column) in self.homes.iter().zip(columns) {
+            let (list, schema, at) = match home {
+                Home::Cell(at) => (&mut cells, &self.cells, *at),
+                Home::Column(at) => (&mut others, &self.held, *at),
+            };
+            let inside = schema.field(at).data_type();
+            list.push(if inside == data_type { column } else { cast(&column, inside)? });
         }
         if cells.len() < self.cells.fields().len() {
             cells.push(Arc::new(BooleanArray::from(vec![false; count])));
@@ -136,7 +141,7 @@ impl SideRows {
     /// Rows that were held.
     pub fn unpack(&self, held: &RecordBatch) -> Result<Rows> {
         let mut cells = self.format.unpack(bytes_of(held))?;
-        let columns = self.arrange(&cells, &held.columns()[2..]);
+        let columns = self.arrange(&cells, &held.columns()[2..])?;
         let checks = (!self.keys.are_hashes()).then(|| cells.swap_remove(0));
         let checks = checks.map(|checks| checks.as_binary::<i32>().clone());
         let hashes = held.column(0).as_primitive::<UInt64Type>().values().clone();
@@ -144,13 +149,36 @@ impl SideRows {
     }
 
     /// The needed columns, from the cells of rows and the columns beside them.
-    pub fn arrange(&self, cells: &[ArrayRef], others: &[ArrayRef]) -> Vec<ArrayRef> {
-        let column = |home: &Home| match home {
-            Home::Cell(cell) => cells[*cell].clone(),
-            Home::Column(column) => others[*column - 2].clone(),
+    pub fn arrange(&self, cells: &[ArrayRef], others: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+        let column = |(home, data_type): &(Home, DataType)| {
+            let inside = match home {
+                Home::Cell(cell) => &cells[*cell],
+                Home::Column(column) => &others[*column - 2],
+            };
+            let is_same = inside.data_type() == data_type;
+            Ok(if is_same { inside.clone() } else { cast(inside, data_type)? })
         };
         self.homes.iter().map(column).collect()
     }
+}
+
+/// A column as it is held. Any row of a dictionary may look at a null.
+fn held_field(field: &FieldRef) -> FieldRef {
+    match field.data_type() {
+        DataType::Dictionary(_, values) if can_encode(values) => {
+            let held = field.as_ref().clone().with_data_type(values.as_ref().clone());
+            Arc::new(held.with_nullable(true))
+        }
+        _ => field.clone(),
+    }
+}
+
+/// Whether values of this type can be made a dictionary again.
+fn can_encode(data_type: &DataType) -> bool {
+    use DataType::*;
+    data_type.is_integer()
+        || data_type.is_floating()
+        || matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)
 }
 
 /// The rows of a batch that is held.

@@ -300,7 +300,7 @@ impl Table {
         }
         let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
         let cells = self.rows.format().unpack(&BinaryArray::new(ends, out.into_arrow(), None))?;
-        Ok(self.rows.arrange(&cells, &self.others(places)?))
+        self.rows.arrange(&cells, &self.others(places)?)
     }
 
     /// The columns that have no place in rows.

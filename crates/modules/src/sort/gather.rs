@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
 use arrow::buffer::Buffer;
 use arrow::compute::interleave;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result, array_bytes};
 use euphrates_io::buffer::pool;
 
 use super::keys::KeyEncoder;
@@ -47,7 +47,7 @@ enum Source {
     /// Bytes with 32-bit offsets, without nulls.
     Bytes { data_type: DataType, parts: Vec<Part>, longest: usize },
     /// Anything else.
-    Other(Vec<ArrayRef>),
+    Other { arrays: Vec<ArrayRef>, longest: usize },
 }
 
 /// Values of a batch, and where they begin and end.
@@ -108,24 +108,41 @@ impl Source {
                 let longest = parts.iter().map(Part::longest).max().unwrap_or(0);
                 Source::Bytes { data_type: data_type.clone(), parts, longest }
             }
-            _ => Source::Other(arrays.cloned().collect()),
+            _ => {
+                let arrays: Vec<ArrayRef> = arrays.cloned().collect();
+                let longest = arrays.iter().map(longest).max().unwrap_or(0);
+                Source::Other { arrays, longest }
+            }
         }
     }
 
     /// How many of these rows make a batch that is not too large: at least one.
     fn fitting(&self, ids: &[RowId]) -> usize {
-        let Source::Bytes { parts, longest, .. } = self else { return ids.len() };
+        let longest = match self {
+            Source::Bytes { longest, .. } | Source::Other { longest, .. } => *longest,
+            Source::Keys { .. } | Source::Fixed { .. } => 0,
+        };
         if longest.saturating_mul(ids.len()) <= BATCH_BYTES_MAX {
             return ids.len();
         }
         let mut bytes = 0;
         let fits = |id: &&RowId| {
-            let offsets: &[i32] = parts[(**id >> 16) as usize].offsets.typed_data();
-            let row = (**id & 0xffff) as usize;
-            bytes += (offsets[row + 1] - offsets[row]) as usize;
+            bytes += self.length((**id >> 16) as usize, (**id & 0xffff) as usize);
             bytes <= BATCH_BYTES_MAX
         };
         ids.iter().take_while(fits).count().clamp(1, ids.len().max(1))
+    }
+
+    /// The bytes of a value, if values of this type differ in that.
+    fn length(&self, part: usize, row: usize) -> usize {
+        match self {
+            Source::Bytes { parts, .. } => {
+                let offsets: &[i32] = parts[part].offsets.typed_data();
+                (offsets[row + 1] - offsets[row]) as usize
+            }
+            Source::Other { arrays, .. } => length(&arrays[part], row),
+            Source::Keys { .. } | Source::Fixed { .. } => 0,
+        }
     }
 
     fn gather(&self, ids: &[RowId], keys: &[u128]) -> Result<ArrayRef> {
@@ -139,7 +156,7 @@ impl Source {
                 Ok(fixed_array(data_type, ids.len(), gather_fixed(parts, *width, ids)?, None))
             }
             Source::Bytes { data_type, parts, .. } => gather_bytes(data_type, parts, ids),
-            Source::Other(arrays) => {
+            Source::Other { arrays, .. } => {
                 let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
                 let split = |id: &RowId| ((id >> 16) as usize, (id & 0xffff) as usize);
                 let places: Vec<(usize, usize)> = ids.iter().map(split).collect();
@@ -157,10 +174,54 @@ impl Part {
     }
 
     fn longest(&self) -> usize {
-        let offsets: &[i32] = self.offsets.typed_data();
-        let lengths = offsets.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
-        lengths.max().unwrap_or(0)
+        longest_step::<i32>(self.offsets.typed_data())
     }
+}
+
+/// The bytes of a value, if values of this type differ in that.
+fn length(array: &ArrayRef, row: usize) -> usize {
+    match array.data_type() {
+        DataType::Utf8 => array.as_string::<i32>().value_length(row) as usize,
+        DataType::LargeUtf8 => array.as_string::<i64>().value_length(row) as usize,
+        DataType::Binary => array.as_binary::<i32>().value_length(row) as usize,
+        DataType::LargeBinary => array.as_binary::<i64>().value_length(row) as usize,
+        // The lower half of a view's first word.
+        DataType::Utf8View => array.as_string_view().views()[row] as u32 as usize,
+        DataType::BinaryView => array.as_binary_view().views()[row] as u32 as usize,
+        DataType::List(_) => array_bytes(&array.as_list::<i32>().value(row)),
+        DataType::LargeList(_) => array_bytes(&array.as_list::<i64>().value(row)),
+        _ => 0,
+    }
+}
+
+/// About the bytes of the longest value, if values of this type differ in that.
+fn longest(array: &ArrayRef) -> usize {
+    match array.data_type() {
+        DataType::Utf8 => longest_step(array.as_string::<i32>().value_offsets()),
+        DataType::LargeUtf8 => longest_step(array.as_string::<i64>().value_offsets()),
+        DataType::Binary => longest_step(array.as_binary::<i32>().value_offsets()),
+        DataType::LargeBinary => longest_step(array.as_binary::<i64>().value_offsets()),
+        DataType::List(_) => {
+            let lists = array.as_list::<i32>();
+            longest_step(lists.value_offsets()) * bytes_each(lists.values())
+        }
+        DataType::LargeList(_) => {
+            let lists = array.as_list::<i64>();
+            longest_step(lists.value_offsets()) * bytes_each(lists.values())
+        }
+        DataType::Utf8View | DataType::BinaryView => {
+            (0..array.len()).map(|row| length(array, row)).max().unwrap_or(0)
+        }
+        _ => 0,
+    }
+}
+
+fn longest_step<O: OffsetSizeTrait>(offsets: &[O]) -> usize {
+    offsets.windows(2).map(|pair| (pair[1] - pair[0]).as_usize()).max().unwrap_or(0)
+}
+
+fn bytes_each(values: &ArrayRef) -> usize {
+    array_bytes(values).div_ceil(values.len().max(1))
 }
 
 fn gather_fixed(parts: &[Buffer], width: usize, ids: &[RowId]) -> Result<Buffer> {

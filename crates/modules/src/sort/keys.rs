@@ -5,7 +5,6 @@
 //! here, and ties are settled on its whole row encoding.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::*;
@@ -14,6 +13,7 @@ use arrow::row::{RowConverter, Rows, SortField};
 use euphrates_flow::{Error, Result};
 
 use super::recovery::Recovery;
+use crate::equal::{equal32, equal64, with_equal_bytes};
 
 /// Bits of a row's number: batch in the upper, row within it in the lower 16.
 const ID_BITS_MAX: u32 = 32;
@@ -88,7 +88,12 @@ impl KeyEncoder {
 
     /// The keys of a batch of at most 65536 rows, numbered as batch `number`.
     pub fn encode(&self, batch: &RecordBatch, number: usize) -> Result<EncodedKeys> {
-        debug_assert!(number < self.batches_max() && batch.num_rows() <= 1 << 16);
+        debug_assert!(batch.num_rows() <= 1 << 16);
+        if number >= self.batches_max() {
+            // Its number would be taken for a part of the key.
+            let remedy = "give the flow more memory, or sort by fewer columns";
+            return Err(Error::resource("a sort would hold too many batches").remedy(remedy));
+        }
         let mut packed = vec![0u128; batch.num_rows()];
         let rows = match &self.converter {
             None => {
@@ -98,8 +103,8 @@ impl KeyEncoder {
                 None
             }
             Some(converter) => {
-                let columns: Vec<ArrayRef> =
-                    self.columns.iter().map(|key| normal(batch.column(key.column))).collect();
+                let column = |key: &KeyColumn| with_equal_bytes(batch.column(key.column));
+                let columns: Vec<ArrayRef> = self.columns.iter().map(column).collect();
                 let rows = converter.convert_columns(&columns)?;
                 packed.iter_mut().zip(rows.iter()).for_each(|(packed, row)| {
                     *packed = first_96_bits(row.data());
@@ -258,11 +263,11 @@ fn push_column(
         DataType::UInt32 => numbers!(UInt32Type, |v| u128::from(*v)),
         DataType::UInt64 => numbers!(UInt64Type, |v| u128::from(*v)),
         DataType::Float32 => numbers!(Float32Type, |v| {
-            let bits = normal32(*v).to_bits() as i32;
+            let bits = equal32(*v).to_bits() as i32;
             u128::from((bits ^ (((bits >> 31) as u32) >> 1) as i32) as u32 ^ 1 << 31)
         }),
         DataType::Float64 => numbers!(Float64Type, |v| {
-            let bits = normal64(*v).to_bits() as i64;
+            let bits = equal64(*v).to_bits() as i64;
             u128::from((bits ^ (((bits >> 63) as u64) >> 1) as i64) as u64 ^ 1 << 63)
         }),
         // Dates, times, timestamps, durations and small decimals are signed integers underneath.
@@ -281,28 +286,6 @@ fn push_column(
         other => return Err(Error::failed(format!("no sort key for columns of type {other}"))),
     }
     Ok(())
-}
-
-/// Equal numbers have equal keys: zeros have no sign, and all that is no number is one value, the
-/// greatest, as in SQL.
-fn normal(column: &ArrayRef) -> ArrayRef {
-    match column.data_type() {
-        DataType::Float32 => {
-            Arc::new(column.as_primitive::<Float32Type>().unary::<_, Float32Type>(normal32))
-        }
-        DataType::Float64 => {
-            Arc::new(column.as_primitive::<Float64Type>().unary::<_, Float64Type>(normal64))
-        }
-        _ => column.clone(),
-    }
-}
-
-fn normal32(value: f32) -> f32 {
-    if value.is_nan() { f32::NAN } else { value + 0.0 }
-}
-
-fn normal64(value: f64) -> f64 {
-    if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
 
 struct Nulls<'a> {
@@ -359,4 +342,24 @@ fn push_binary(
         binary.value(row).iter().fold(0u128, |bits, byte| (bits << 8) | u128::from(*byte))
     });
     push_bits(packed, bits, flip, nulls, values)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use arrow::array::Int64Array;
+
+    #[test]
+    fn a_number_too_many_is_refused_and_never_part_of_a_key() {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+        let key = KeyColumn { column: 0, descending: false, nulls_first: false };
+        let encoder = KeyEncoder::new(&batch.schema(), vec![key]).unwrap();
+        let last = encoder.batches_max() - 1;
+        assert_eq!(encoder.encode(&batch, last).unwrap().packed.len(), 1);
+        let error = encoder.encode(&batch, last + 1).err().unwrap();
+        assert!(error.to_string().contains("too many batches"), "{error}");
+    }
 }

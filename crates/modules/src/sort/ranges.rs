@@ -7,11 +7,13 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use arrow::array::UInt32Array;
+use arrow::compute::take_record_batch;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use arrow::row::Rows;
 use euphrates_flow::{Result, batch_bytes, batch_rows};
-use euphrates_policy::sort::{RangeSizes, SAMPLE_ROWS, cut};
+use euphrates_policy::sort::{RangeSizes, cut, sample_rows};
 
 use super::gather::Sources;
 use super::keys::{KeyEncoder, OwnedKey};
@@ -131,9 +133,10 @@ impl Ranges {
     /// for, or those of many runs together would stand for too many.
     pub fn samples(&self) -> Vec<Sample> {
         let mut samples: Vec<Sample> = Vec::new();
+        let step = sample_rows(self.row_bytes);
         for (run, slice) in self.memory.iter().enumerate() {
-            for start in (0..slice.keys.len()).step_by(SAMPLE_ROWS) {
-                let rows = SAMPLE_ROWS.min(slice.keys.len() - start);
+            for start in (0..slice.keys.len()).step_by(step) {
+                let rows = step.min(slice.keys.len() - start);
                 let position = start + rows / 2;
                 let key = self.encoder.own(slice.keys[position], |b| &self.rows[b + slice.offset]);
                 samples.push((Border { key, run, position }, rows));
@@ -240,8 +243,23 @@ impl Ranges {
                     })
                 };
                 let from = low.map_or(0, place);
-                let to = high.map_or(encoded.packed.len(), place);
-                keys.extend_from_slice(&encoded.packed[from..to.max(from)]);
+                let to = high.map_or(encoded.packed.len(), place).max(from);
+                if from == to {
+                    continue;
+                }
+                let is_most = (to - from) * 2 > batch.num_rows();
+                let (batch, encoded, own) = match is_most {
+                    true => (batch, encoded, from..to),
+                    // Copied: a few rows of each run would hold all their blocks until they are
+                    // put out, at every consumer.
+                    false => {
+                        let rows = UInt32Array::from_iter_values(from as u32..to as u32);
+                        let part = take_record_batch(&batch, &rows)?;
+                        let encoded = self.encoder.encode(&part, number)?;
+                        (part, encoded, 0..to - from)
+                    }
+                };
+                keys.extend_from_slice(&encoded.packed[own]);
                 read.batches.push(batch);
                 read.rows.extend(encoded.rows);
             }
