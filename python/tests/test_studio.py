@@ -231,6 +231,56 @@ def test_a_run_outlives_a_server_that_is_killed_and_the_next_one_finds_it(tmp_pa
     second.end()
 
 
+def test_a_run_of_another_studio_is_told_live(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    first, second = (Studio(tmp_path / "project", tmp_path / "home") for _ in range(2))
+    identity = first.run(ENDLESS)
+    second.until(identity, lambda run: "progress" in run)
+    connection = http.client.HTTPConnection("127.0.0.1", second.port, timeout=WAIT_SECONDS)
+    connection.request("GET", "/api/events", headers=second.headers())
+    response = connection.getresponse()
+    lines = iter(response.readline, b"")
+    assert any(line == b"event: progress\n" for line in lines)
+    first.ask("POST", f"/api/runs/{identity}/stop", {})
+    assert any(b'"state":"stopped"' in line for line in lines)
+    connection.close()
+    first.end()
+    second.end()
+
+
+def is_running(process: int) -> bool:
+    try:
+        said = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    # Whoever has ended may not have been waited for.
+    return said.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_what_a_script_leaves_behind_is_ended_and_not_waited_for(studio: Studio) -> None:
+    root = Path(studio.ask("GET", "/api/session")["root"])
+    (root / "flow.py").write_text(
+        "import subprocess\n"
+        "import euphrates as eu\n"
+        "sleep = ['sleep', '1000']\n"
+        "kept = subprocess.Popen(sleep)\n"
+        "away = subprocess.Popen(sleep, start_new_session=True)\n"
+        "open('left', 'w').write(f'{kept.pid} {away.pid}')\n"
+        "flow = eu.Flow('f')\n"
+        "flow.chain(eu.generate('integers', rows=3), eu.collect())\n"
+    )
+    began = time.monotonic()
+    said = studio.ask("POST", "/api/script", {"path": "flow.py", "run": True})
+    assert said["document"]["name"] == "f"
+    assert time.monotonic() - began < WAIT_SECONDS
+    kept, away = map(int, (root / "left").read_text().split())
+    os.kill(away, signal.SIGKILL)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while is_running(kept):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_runs_end_with_their_server_if_that_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     first = Studio(tmp_path / "project", tmp_path / "home", "--end-runs")

@@ -67,6 +67,15 @@ impl Events {
         self.tell("runs", "", &json!({}));
     }
 
+    /// Somebody looks at runs, some of which may be another server's.
+    pub fn look_out_for<'a>(&self, runs: impl Iterator<Item = &'a Value>) {
+        let mut live = lock(&self.live);
+        for id in runs.filter(|run| run["state"] == "running").filter_map(|run| run["id"].as_str())
+        {
+            live.entry(id.to_string()).or_default();
+        }
+    }
+
     /// A topic has a new state.
     fn tell(&self, event: &'static str, of: &str, state: &Value) {
         let mut topics = lock(&self.topics);

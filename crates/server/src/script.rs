@@ -1,25 +1,29 @@
 //! Python files that build flows: run in a process of their own, when somebody has said so, and for
 //! what they build and define only.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
-use std::process::Stdio;
-use std::sync::Arc;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::Error;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::Studio;
 use crate::refusal::{Refusal, Result};
 use crate::root::check_name;
 use crate::routes::Call;
 use crate::running::{LOOK, command, kill_group};
+use crate::{Studio, lock};
 
 /// How long it may take to say what its flow is, and how much it may say.
 const SCRIPT_WAIT: Duration = Duration::from_secs(120);
-const SCRIPT_BYTES_MAX: u64 = 8 << 20;
+const SCRIPT_BYTES_MAX: usize = 8 << 20;
+/// How long what it has said may be on its way when it has ended.
+const LAST_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize)]
 struct Asked {
@@ -70,20 +74,19 @@ fn said_by(studio: &Studio, path: &str) -> Result<String> {
     let mut command = command(&studio.setting, &studio.root.path, &words);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = studio.runs.spawn(command)?;
-    let (out, wrong) = (read_all(child.stdout.take()), read_all(child.stderr.take()));
+    let (out, wrong) = (Said::by(child.stdout.take()), Said::by(child.stderr.take()));
     let deadline = Instant::now() + SCRIPT_WAIT;
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK),
-            _ => {
-                kill_group(&child);
-                let _ = child.wait();
-                return Err(Error::resource(format!("{path} takes too long")).into());
-            }
-        }
-    };
-    let [out, wrong] = [out, wrong].map(|reader| reader.join().unwrap_or_default());
+    while !has_ended(&child) && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
+    }
+    let is_late = !has_ended(&child);
+    // While it has not been waited for, its group is nobody else's.
+    kill_group(&child);
+    let status = child.wait().map_err(|error| Error::resource(format!("{path}: {error}")))?;
+    if is_late {
+        return Err(Error::resource(format!("{path} takes too long")).into());
+    }
+    let [out, wrong] = [out, wrong].map(Said::all);
     if !status.success() {
         let refusal = Refusal::usage(format!("{path} could not be run"));
         return Err(Refusal { message: wrong.trim_end().to_string(), ..refusal });
@@ -111,16 +114,57 @@ fn beneath(root: &Path, value: &mut Value) {
     }
 }
 
-fn read_all(from: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = vec![];
-        if let Some(mut from) = from {
-            // What could be read is what there is; the rest must not fill the pipe.
-            let _ = from.by_ref().take(SCRIPT_BYTES_MAX).read_to_end(&mut bytes);
-            let _ = std::io::copy(&mut from, &mut std::io::sink());
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+/// Whether a process has ended; its number stays its own.
+fn has_ended(child: &Child) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let process = Pid::from_raw(child.id().cast_signed());
+    let status = process.map(|process| waitid(WaitId::Pid(process), options));
+    !matches!(status, Some(Ok(None)))
+}
+
+/// Reads as long as somebody may say more. What is too much is left out, but must not fill the
+/// pipe.
+fn read_all(mut from: impl Read, said: &Mutex<Vec<u8>>) {
+    let mut piece = [0; 8192];
+    loop {
+        let length = match from.read(&mut piece) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            // What could be read is what there is.
+            Ok(0) | Err(_) => return,
+            Ok(length) => length,
+        };
+        let mut said = lock(said);
+        let room = SCRIPT_BYTES_MAX.saturating_sub(said.len());
+        said.extend_from_slice(&piece[..length.min(room)]);
+    }
+}
+
+/// What a process says.
+struct Said {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    end: Receiver<()>,
+}
+
+impl Said {
+    /// From now on.
+    fn by(from: Option<impl Read + Send + 'static>) -> Said {
+        let (bytes, (ended, end)) = (Arc::<Mutex<Vec<u8>>>::default(), channel());
+        let said = bytes.clone();
+        std::thread::spawn(move || {
+            if let Some(from) = from {
+                read_all(from, &said);
+            }
+            let _ = ended.send(());
+        });
+        Said { bytes, end }
+    }
+
+    /// All of it, when the process has ended. Whoever it has left behind, out of its group, may
+    /// hold the pipe for ever, and is not waited for.
+    fn all(self) -> String {
+        let _ = self.end.recv_timeout(LAST_WAIT);
+        String::from_utf8_lossy(&lock(&self.bytes)).into_owned()
+    }
 }
 
 #[cfg(test)]
