@@ -5,7 +5,7 @@ import { App } from "./app/App";
 import { HTTP } from "./app/backend/http";
 import { keepChecked } from "./app/checking";
 import { keepDraft } from "./app/draft";
-import { hearOthers, keepDrafts, lastPath, openPath, rememberPath } from "./app/files";
+import { hearOthers, keepDrafts, lastPath, lookAgain, openPath, rememberPath } from "./app/files";
 import { Rescue } from "./app/Rescue";
 import { followAddress, useRoute } from "./app/route";
 import { followRun, followSelection, hear, rewatch } from "./app/running";
@@ -26,7 +26,11 @@ if (root !== null) {
     </Rescue>,
   );
 }
-if (await meet(HTTP, hear, rewatch)) {
+const catchUp = () => {
+  rewatch();
+  lookAgain();
+};
+if (await meet(HTTP, hear, catchUp)) {
   const { file } = useRoute.getState();
   const path = file ?? lastPath() ?? useServer.getState().session?.flow;
   rememberPath();

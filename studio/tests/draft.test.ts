@@ -9,7 +9,7 @@ import { back, begin, edit, flowNow, isDirty, useStudio } from "../src/app/studi
 import { place } from "../src/document/edits";
 import { newFlow } from "../src/document/flow";
 import { write } from "../src/document/write";
-import { no, withBackend, withWindow } from "./page";
+import { no, storageOf as storeOf, withBackend, withWindow } from "./page";
 
 const KEY = "euphrates.draft";
 const MINE = write(place(newFlow(), "scan").flow);
@@ -30,12 +30,7 @@ afterEach(() => {
 
 /** What a browser has stored. */
 function storageOf(draft?: string): Storage {
-  const kept = new Map(draft === undefined ? [] : [[KEY, draft]]);
-  return {
-    getItem: (key: string) => kept.get(key) ?? null,
-    setItem: (key: string, text: string) => void kept.set(key, text),
-    removeItem: (key: string) => void kept.delete(key),
-  } as unknown as Storage;
+  return storeOf(draft === undefined ? [] : [[KEY, draft]]);
 }
 
 test("a draft is not taken for saved, and undo leads to the empty flow", () => {
@@ -80,6 +75,17 @@ test("a draft goes when the flow has a file, and does not come again", async () 
   edit("place", (flow) => place(flow, "scan").flow);
   tell("pagehide");
   expect(storage.getItem(KEY)).toContain("scan_1");
+});
+
+test("a tab that has drawn nothing leaves what another one has kept", () => {
+  const storage = storageOf(MINE);
+  stop = keepDraft(storage);
+  storage.setItem(KEY, "another's");
+  tell("pagehide");
+  expect(storage.getItem(KEY)).toBe("another's");
+  edit("place", (flow) => place(flow, "filter").flow);
+  tell("pagehide");
+  expect(storage.getItem(KEY)).toContain("filter_1");
 });
 
 test("what may not be written is kept in the browser while it is not as in its file", () => {

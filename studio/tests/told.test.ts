@@ -2,6 +2,7 @@
 
 import { beforeEach, expect, test } from "vitest";
 import type { Run } from "../src/app/backend/border";
+import { draftText } from "../src/app/beside";
 import { beginUnnamed, noticeChange, openPath, saveOpened, saveTo } from "../src/app/files";
 import { show } from "../src/app/live";
 import { go } from "../src/app/route";
@@ -14,7 +15,8 @@ import { write } from "../src/document/write";
 import { no, withBackend, withWindow } from "./page";
 
 const FILE = { text: write(newFlow()), version: "1" };
-const DRAFT = { text: write(place(newFlow(), "scan").flow), version: "2" };
+const DRAWN = { flow: place(newFlow(), "scan").flow, base: FILE.version };
+const DRAFT = { text: draftText(DRAWN), version: "2" };
 const RUN = { id: "1", state: "running", flow: newFlow() } as Run;
 
 const FILES = {

@@ -3,7 +3,7 @@
 import { Component, type ReactNode } from "react";
 import { newFlow } from "../document/flow";
 import { actionOf } from "./actions";
-import { begin } from "./studio";
+import { beginUnnamed } from "./files";
 
 interface Props {
   readonly children: ReactNode;
@@ -24,7 +24,8 @@ export class Rescue extends Component<Props, State> {
     const { failure } = this.state;
     if (failure === undefined) return this.props.children;
     const leave = () => {
-      begin(newFlow());
+      // The file, and what is kept beside it, stay as they are.
+      beginUnnamed(newFlow());
       this.setState({ failure: undefined });
     };
     return (

@@ -4,9 +4,10 @@
 import { newFlow } from "../document/flow";
 import { open } from "../document/open";
 import { write } from "../document/write";
+import { store } from "./beside";
 import { useOpened } from "./files";
 import { isReadOnly, useServer } from "./server";
-import { begin, edit, isDirty, openText, refuse, useStudio } from "./studio";
+import { begin, edit, isDirty, openText, useStudio } from "./studio";
 
 const KEY = "euphrates.draft";
 /** Long enough that nobody who types waits for it. */
@@ -17,19 +18,19 @@ export function keepDraft(storage: Storage): () => void {
   const draft = storage.getItem(KEY);
   if (draft !== null) takeUp(draft);
   let timer: ReturnType<typeof setTimeout> | undefined;
+  // Whoever has drawn nothing leaves what another tab has kept.
+  let isBehind = false;
   const keep = () => {
+    isBehind = false;
     // What has a file has its draft beside that, unless there nothing may be written.
     const hasFile = useOpened.getState().path !== undefined;
     if (hasFile && !isReadOnly(useServer.getState())) return;
     if (hasFile && !isDirty(useStudio.getState())) return storage.removeItem(KEY);
-    try {
-      storage.setItem(KEY, write(useStudio.getState().history.now));
-    } catch {
-      refuse({ message: "the flow is too large for the browser to keep", remedy: "save it" });
-    }
+    store(storage, KEY, write(useStudio.getState().history.now));
   };
   const stopKeeping = useStudio.subscribe((now, before) => {
     if (now.history.now === before.history.now) return;
+    isBehind = true;
     clearTimeout(timer);
     timer = setTimeout(keep, PAUSE_MS);
   });
@@ -39,7 +40,7 @@ export function keepDraft(storage: Storage): () => void {
   });
   const leave = () => {
     clearTimeout(timer);
-    keep();
+    if (isBehind) keep();
   };
   window.addEventListener("pagehide", leave);
   return () => {

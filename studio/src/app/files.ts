@@ -3,12 +3,12 @@
 
 import { create } from "zustand";
 import type { Flow } from "../document/flow";
-import { open } from "../document/open";
 import { readPython } from "../document/python/read";
 import { writePython } from "../document/python/write";
 import { write } from "../document/write";
 import { apart } from "./apart";
 import { BackendError, type FileText } from "./backend/border";
+import { draftText, dropKept, type Kept, keepHere, keptOf, readDraft } from "./beside";
 import { note, useRoute } from "./route";
 import {
   ask,
@@ -85,8 +85,12 @@ export function mayLeave(): boolean {
   return !isDirty(useStudio.getState()) || window.confirm("Leave the flow without saving it?");
 }
 
+/** The file that was asked for last: what was asked for before may come after it. */
+let wanted: string | undefined;
+
 /** Begins with a flow that has no file yet. */
 export function beginUnnamed(flow: Flow): void {
+  wanted = undefined;
   begin(flow);
   useOpened.setState(NO_FILE);
   dismissAll();
@@ -96,37 +100,53 @@ export function beginUnnamed(flow: Flow): void {
 /** Opens a file, and the draft of it that was left. */
 export async function openPath(path: string): Promise<void> {
   if (path === useOpened.getState().path || !mayLeave()) return;
+  const left = flowNow();
+  wanted = path;
   await ask(async (backend) => {
-    const file = await backend.read(path);
-    if (isScript(path)) return takeScript(path, file);
-    take(path, file);
-    const draft = isReadOnly(useServer.getState()) ? undefined : await backend.readDraft(path);
-    if (draft !== undefined && draft.text.trimEnd() !== file.text.trimEnd()) takeDraft(draft);
+    const [file, kept] = await Promise.all([backend.read(path), keptOf(path)]);
+    if (wanted !== path || (flowNow() !== left && !mayLeave())) return;
+    if (take(path, file) && kept !== undefined) takeKept(path, kept, file);
   });
 }
 
-function take(path: string, { text, version }: FileText): void {
+/** Whether it could be taken: a script may not tell its flow. */
+function take(path: string, { text, version }: FileText): boolean {
+  if (isScript(path)) return takeScript(path, text);
   openText(text);
   useOpened.setState({ ...NO_FILE, path, version });
   dismissAll();
   const { run } = useRoute.getState();
   if (run === undefined) note({ file: path });
+  return true;
 }
 
 /** As a step that can be undone, to what the file says. */
-function takeDraft({ text, version }: FileText): void {
-  const { flow, isWhole } = open(text);
-  if (!isWhole) return;
-  useOpened.setState({ draft: version });
-  edit("take up the draft", () => flow);
-  notify({ text: "What was not saved last time is here again; undo leads back to the file." });
+function takeKept(path: string, { text, version }: Kept, file: FileText): void {
+  const draft = readDraft(text);
+  // A script has no draft beside it once its flow is drawn: that has no file, and is kept as such.
+  const isBound = useOpened.getState().path === path;
+  if (isBound) useOpened.setState({ draft: version });
+  else void look(() => dropKept(path));
+  if (draft === undefined) {
+    notify({ text: "What was kept of it last time cannot be read." });
+    return;
+  }
+  if (write(draft.flow) === write(flowNow())) return;
+  edit("take up the draft", () => draft.flow);
+  const isOfFile = draft.base === file.version;
+  const told = "What was not saved last time is here again; undo leads back to the file.";
+  const asks = " The file was changed since: saving will ask which is to stay.";
+  notify({ text: isOfFile || !isBound ? told : told + asks });
+  if (isBound) useOpened.setState({ version: draft.base });
 }
 
 /** Reads a script; only if that does not tell its flow, asks whether to run it. */
-function takeScript(path: string, { text }: FileText): void {
+function takeScript(path: string, text: string): boolean {
   const { flow, problems } = readPython(text, useStudio.getState().specs);
-  if (flow !== undefined && problems.length === 0) takeFlow(path, flow);
+  const isTold = flow !== undefined && problems.length === 0;
+  if (isTold) takeFlow(path, flow);
   else useOpened.setState({ untold: path });
+  return isTold;
 }
 
 /**
@@ -163,7 +183,7 @@ export async function saveOpened(): Promise<"saved" | "nowhere" | "failed"> {
 export async function saveTo(path: string, version: string | null): Promise<boolean> {
   const flow = flowNow();
   const { specs } = useStudio.getState();
-  const { draft } = useOpened.getState();
+  const { path: from, draft } = useOpened.getState();
   const text = `${isScript(path) ? writePython(flow, specs) : write(flow)}\n`;
   return ask(async (backend) => {
     try {
@@ -186,7 +206,8 @@ export async function saveTo(path: string, version: string | null): Promise<bool
     if (useRoute.getState().run === undefined) note({ file: path });
     // It is saved, whatever comes of these.
     void look(async () => {
-      if (draft !== null) await backend.dropDraft(path);
+      // Where it is from, if it is elsewhere now: there it would be taken up over what others made.
+      if (from !== undefined && draft !== null) await dropKept(from);
       await listFiles();
     });
   });
@@ -199,7 +220,25 @@ export async function settleConflict(answer: "mine" | "theirs" | "neither"): Pro
   if (conflict === undefined || answer === "neither") return;
   const { path, theirs } = conflict;
   if (answer === "mine") await saveTo(path, theirs.version);
-  else take(path, theirs);
+  else takeTheirs(path, theirs);
+}
+
+/**
+ * What is drawn goes, and the draft of it; a flow that is of another file is asked about. Gives
+ * whether theirs could be taken.
+ */
+function takeTheirs(path: string, theirs: FileText): boolean {
+  const { path: mine, draft } = useOpened.getState();
+  if (path !== mine && !mayLeave()) return false;
+  const isTaken = take(path, theirs);
+  if (isTaken && path === mine && draft !== null) void look(() => dropKept(path));
+  return isTaken;
+}
+
+/** Looks whether the open file was changed while nobody could say so. */
+export function lookAgain(): void {
+  const { path } = useOpened.getState();
+  if (path !== undefined) void noticeChange(path);
 }
 
 /** Somebody else has changed a file: it is taken up, unless that would cost an edit. */
@@ -209,7 +248,9 @@ export async function noticeChange(path: string): Promise<void> {
   let theirs: FileText;
   try {
     theirs = await backendNow().read(path);
-  } catch {
+  } catch (error) {
+    // Else nobody knows; it is looked at again when the server is back.
+    if (!(error instanceof BackendError) || error.status !== 404) return;
     notify({ text: `${apart(path)} is not there any more. Saving puts it there again.` });
     useOpened.setState({ version: null });
     return;
@@ -217,11 +258,11 @@ export async function noticeChange(path: string): Promise<void> {
   const opened = useOpened.getState();
   if (opened.path !== path || opened.version !== version || theirs.version === version) return;
   if (!isDirty(useStudio.getState())) {
-    take(path, theirs);
-    notify({ text: `${apart(path)} was changed by another; this is it now.` });
+    const text = `${apart(path)} was changed by another; this is it now.`;
+    if (takeTheirs(path, theirs)) notify({ text });
     return;
   }
-  const answers = [{ label: "Open theirs", act: () => take(path, theirs) }];
+  const answers = [{ label: "Open theirs", act: () => takeTheirs(path, theirs) }];
   notify({
     text: `${apart(path)} was changed by another. Saving will ask which is to stay.`,
     answers,
@@ -234,36 +275,55 @@ const PAUSE_MS = 400;
 /** Keeps what is not saved beside its file; gives what ends that. */
 export function keepDrafts(): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const stop = useStudio.subscribe((now, before) => {
+  const stopKeeping = useStudio.subscribe((now, before) => {
     if (now.history.now === before.history.now) return;
     clearTimeout(timer);
-    timer = setTimeout(() => void keepDraft(), PAUSE_MS);
+    timer = setTimeout(keepDraft, PAUSE_MS);
+  });
+  // What was drawn while there was no server.
+  const stopLooking = useServer.subscribe(({ link }, before) => {
+    if (link === "up" && before.link !== "up") keepDraft();
   });
   const leave = () => {
     clearTimeout(timer);
-    void keepDraft();
+    keepDraft();
   };
   window.addEventListener("pagehide", leave);
   return () => {
-    stop();
+    stopKeeping();
+    stopLooking();
     clearTimeout(timer);
     window.removeEventListener("pagehide", leave);
   };
 }
 
-async function keepDraft(): Promise<void> {
-  const { path, draft } = useOpened.getState();
+/** The draft that is on its way: the next one is to follow that, and not to meet it. */
+let keeping: Promise<void> = Promise.resolve();
+
+function keepDraft(): void {
+  const { path, version } = useOpened.getState();
   const server = useServer.getState();
-  if (path === undefined || server.link !== "up" || isReadOnly(server)) return;
+  if (path === undefined || isReadOnly(server)) return;
+  const isDrawn = isDirty(useStudio.getState());
+  const draft = isDrawn ? { flow: flowNow(), base: version } : undefined;
+  if (server.link !== "up") keepHere(path, draft);
+  else keeping = keeping.then(keepBeside, keepBeside);
+}
+
+async function keepBeside(): Promise<void> {
+  const { path, version: base, draft } = useOpened.getState();
+  if (path === undefined) return;
   const isKept = isDirty(useStudio.getState());
-  if (!isKept && draft === null) return;
   try {
-    if (!isKept) {
+    if (isKept) {
+      const text = draftText({ flow: flowNow(), base });
+      const version = await backendNow().saveDraft(path, text, draft);
+      if (useOpened.getState().path === path) useOpened.setState({ draft: version });
+    } else if (draft !== null) {
       useOpened.setState({ draft: null });
-      return await backendNow().dropDraft(path);
+      await backendNow().dropDraft(path);
     }
-    const version = await backendNow().saveDraft(path, write(flowNow()), draft);
-    if (useOpened.getState().path === path) useOpened.setState({ draft: version });
+    keepHere(path, undefined);
   } catch (error) {
     if (!(error instanceof BackendError)) throw error;
     const { status, theirs } = error;

@@ -3,7 +3,7 @@
 
 import type { Perturbation, ServerEvent } from "./backend/border";
 import { feedOf, numberOf } from "./feeds";
-import { noticeChange } from "./files";
+import { noticeChange, useOpened } from "./files";
 import { show, take, useLive } from "./live";
 import { go, note, useRoute } from "./route";
 import { ask, backendNow, listRuns, look, useServer } from "./server";
@@ -124,10 +124,16 @@ async function watch(id: string | undefined, by: typeof ask): Promise<void> {
     if (useRoute.getState().run !== id) return;
     show(run);
     for (const event of missed.values()) hear(event);
-    // Who comes by a link has nothing drawn that could be lost.
-    if (flowNow().modules.length === 0) begin(run.flow);
+    // Who comes by a link has nothing drawn that could be lost, and no file that would be replaced.
+    if (isUntouched()) begin(run.flow);
     selectLinked();
   });
+}
+
+function isUntouched(): boolean {
+  const { past, future, now } = useStudio.getState().history;
+  const { path } = useOpened.getState();
+  return path === undefined && past.length + future.length + now.modules.length === 0;
 }
 
 /** Takes what the server says by itself. */

@@ -55,7 +55,7 @@ export async function meet(backend: Backend, hear: Hear, found: () => void): Pro
     return false;
   }
   await Promise.all([relist(), remodule()]);
-  let isUp: boolean | undefined;
+  let hasBegun = false;
   backend.listen({
     onEvent: (event) => {
       if (event.type === "runs") void listRuns();
@@ -63,12 +63,11 @@ export async function meet(backend: Backend, hear: Hear, found: () => void): Pro
       hear(event);
     },
     onLink: (is) => {
-      const wasUp = isUp;
-      isUp = is;
-      // What happened after the lists and before the stream is in neither.
-      if (is && wasUp === undefined) void relist();
-      if (is && wasUp === false) void again(backend, found);
       if (!is) void lose(backend);
+      else if (hasBegun) void again(backend, found);
+      // What happened after the lists and before the stream is in neither.
+      else void relist();
+      hasBegun = true;
     },
   });
   return true;

@@ -386,7 +386,27 @@ test("the page finds its run again when the server was away", async () => {
   await steps(6);
   await expect.poll(() => page.locator(".run-head").textContent()).toContain("2.00 s");
   expect(await code()).toContain("amount > 3");
+  await expect.poll(() => server.drafts.get("copy.json")).toContain("amount > 3");
   forgive("net::ERR_");
+});
+
+test("a tab that is not seen leaves its stream, and finds what it missed", async () => {
+  const isSeen = (is: boolean) =>
+    page.evaluate((is) => {
+      Object.defineProperty(document, "hidden", { configurable: true, value: !is });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, is);
+  await startRun();
+  await steps(2);
+  await isSeen(false);
+  await expect.poll(() => server.listeners).toBe(0);
+  server.change("copy.json", COPY.replace("amount > 0", "amount > 5"));
+  await steps(6);
+  expect(await code()).toContain("amount > 0");
+  await isSeen(true);
+  await expect.poll(code).toContain("amount > 5");
+  await expect.poll(() => page.locator(".run-head").textContent()).toContain("2.00 s");
+  expect(server.listeners).toBe(1);
 });
 
 test("two tabs see the same runs, and each other's files", async () => {

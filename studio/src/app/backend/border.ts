@@ -243,7 +243,7 @@ export type ServerEvent =
 
 export interface Listener {
   readonly onEvent: (event: ServerEvent) => void;
-  /** Whether the server can be heard. */
+  /** Whether the server can be heard. Once more: what was said in between was not heard. */
   readonly onLink: (isUp: boolean) => void;
 }
 

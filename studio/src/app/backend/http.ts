@@ -164,7 +164,8 @@ async function readRun(id: string): Promise<Run> {
 }
 
 /**
- * One stream for all topics; when it breaks, it is begun again for as long as the page is there.
+ * One stream for all topics; when it breaks, it is begun again for as long as the page is there. A
+ * browser has six connections for all its tabs, so a tab that is not seen leaves its own to others.
  */
 function listen({ onEvent, onLink }: Listener): () => void {
   let source: EventSource | undefined;
@@ -187,10 +188,20 @@ function listen({ onEvent, onLink }: Listener): () => void {
       source.addEventListener(type, ({ data }) => onEvent(read(data)));
     }
   };
-  open();
-  return () => {
+  const close = () => {
     clearTimeout(timer);
     source?.close();
+  };
+  const turn = () => {
+    close();
+    if (!document.hidden) open();
+  };
+  if (document.hidden) onLink(false);
+  else open();
+  document.addEventListener("visibilitychange", turn);
+  return () => {
+    document.removeEventListener("visibilitychange", turn);
+    close();
   };
 }
 

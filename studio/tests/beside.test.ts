@@ -1,0 +1,268 @@
+// Drafts of flows that have a file: what they are drawn over, and what becomes of them.
+
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Backend, FileText, Run } from "../src/app/backend/border";
+import { draftText } from "../src/app/beside";
+import {
+  beginUnnamed,
+  keepDrafts,
+  noticeChange,
+  openPath,
+  saveOpened,
+  saveTo,
+  settleConflict,
+  useOpened,
+} from "../src/app/files";
+import { go } from "../src/app/route";
+import { followRun } from "../src/app/running";
+import { useServer } from "../src/app/server";
+import { back, edit, flowNow, isDirty, useStudio } from "../src/app/studio";
+import { place } from "../src/document/edits";
+import { newFlow } from "../src/document/flow";
+import { writePython } from "../src/document/python/write";
+import { BUILT_IN } from "../src/document/specs";
+import { write } from "../src/document/write";
+import { no, withBackend, withWindow } from "./page";
+
+const DRAWN = place(newFlow(), "scan").flow;
+
+let tell: (event: string) => void;
+let stop = () => {};
+let files: Map<string, FileText>;
+let drafts: Map<string, FileText>;
+let saves: (string | null)[];
+let numbers: number;
+
+/** Keeps a text if what is there was seen; else says what is there. */
+function put(store: Map<string, FileText>, path: string, text: string, seen: string | null) {
+  const there = store.get(path);
+  if ((there?.version ?? null) !== seen) throw no("it has changed", 409, there);
+  numbers += 1;
+  store.set(path, { text, version: `v${numbers}` });
+  return `v${numbers}`;
+}
+
+const SERVER: Partial<Backend> = {
+  read: async (path) => files.get(path) ?? Promise.reject(no("it is not there", 404)),
+  save: async (path, text, version) => {
+    saves.push(version);
+    return put(files, path, text, version);
+  },
+  readDraft: async (path) => drafts.get(path),
+  saveDraft: async (path, text, version) => put(drafts, path, text, version),
+  dropDraft: async (path) => void drafts.delete(path),
+};
+
+beforeEach(() => {
+  tell = withWindow();
+  withBackend(SERVER);
+  [files, drafts, saves, numbers] = [new Map(), new Map(), [], 0];
+  put(files, "a.json", write(newFlow()), null);
+  beginUnnamed(newFlow());
+  stop = keepDrafts();
+});
+
+afterEach(() => {
+  stop();
+  go({});
+});
+
+function draw(module = "scan"): void {
+  edit("place", (flow) => place(flow, module).flow);
+}
+
+/** The page is left, and comes again. */
+async function leaveAndOpen(path: string): Promise<void> {
+  tell("pagehide");
+  await settled();
+  beginUnnamed(newFlow());
+  await openPath(path);
+}
+
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 5; turn += 1) await new Promise((done) => setTimeout(done));
+}
+
+function notices(): string {
+  return useServer
+    .getState()
+    .notices.map(({ text }) => text)
+    .join(" ");
+}
+
+function isDrawn(): boolean {
+  return flowNow().modules.length === 1 && isDirty(useStudio.getState());
+}
+
+test("what was not saved is there again, over what it was drawn over", async () => {
+  await openPath("a.json");
+  draw();
+  await leaveAndOpen("a.json");
+  expect(isDrawn()).toBe(true);
+  expect(notices()).not.toContain("changed");
+  expect(await saveOpened()).toBe("saved");
+  expect(files.get("a.json")?.text).toContain("scan_1");
+  await settled();
+  expect(drafts.size).toBe(0);
+});
+
+test("a draft of a file that another has changed since is not saved over it unasked", async () => {
+  await openPath("a.json");
+  draw();
+  tell("pagehide");
+  await settled();
+  beginUnnamed(newFlow());
+  const theirs = write({ ...newFlow(), name: "theirs" });
+  put(files, "a.json", theirs, "v1");
+  await openPath("a.json");
+  expect(isDrawn()).toBe(true);
+  expect(notices()).toContain("saving will ask which is to stay");
+  await saveOpened();
+  expect(files.get("a.json")?.text).toBe(theirs);
+  expect(useOpened.getState().conflict?.theirs.text).toBe(theirs);
+  await settleConflict("theirs");
+  expect(flowNow().name).toBe("theirs");
+  await settled();
+  expect(drafts.size).toBe(0);
+  draw();
+  tell("pagehide");
+  await settled();
+  expect(drafts.get("a.json")?.text).toContain("scan_1");
+  expect(notices()).not.toContain("Another window");
+});
+
+test("what was saved elsewhere is no draft of where it is from any more", async () => {
+  await openPath("a.json");
+  draw();
+  tell("pagehide");
+  await settled();
+  expect(drafts.size).toBe(1);
+  expect(await saveTo("b.json", null)).toBe(true);
+  await settled();
+  expect(drafts.size).toBe(0);
+  beginUnnamed(newFlow());
+  await openPath("a.json");
+  expect(isDirty(useStudio.getState())).toBe(false);
+});
+
+test("theirs, found where mine was to be saved, is not opened over mine unasked", async () => {
+  put(files, "b.json", write(DRAWN), null);
+  draw("filter");
+  await saveTo("b.json", null);
+  const asked: string[] = [];
+  Object.assign(window, { confirm: (text: string) => asked.push(text) === 0 });
+  await settleConflict("theirs");
+  expect(asked.length).toBe(1);
+  expect(flowNow().modules[0]?.module).toBe("filter");
+});
+
+test("a draft that says what the file says, or nothing, is in nobody's way", async () => {
+  const odd = [draftText({ flow: newFlow(), base: "v1" }), "torn"];
+  for (const text of odd) {
+    drafts.clear();
+    put(drafts, "a.json", text, null);
+    beginUnnamed(newFlow());
+    await openPath("a.json");
+    expect(isDirty(useStudio.getState())).toBe(false);
+    expect(notices().includes("cannot be read")).toBe(text === "torn");
+    draw();
+    tell("pagehide");
+    await settled();
+    expect(drafts.get("a.json")?.text).toContain("scan_1");
+    expect(notices()).not.toContain("Another window");
+  }
+});
+
+test("what is drawn while the server is away is kept in the browser until it is back", async () => {
+  await openPath("a.json");
+  useServer.setState({ link: "lost" });
+  draw();
+  tell("pagehide");
+  await settled();
+  expect(drafts.size).toBe(0);
+  useServer.setState({ link: "up" });
+  await settled();
+  expect(drafts.get("a.json")?.text).toContain("scan_1");
+  back();
+  useServer.setState({ link: "lost" });
+  draw("filter");
+  // The tab ends before the server is back.
+  tell("pagehide");
+  stop();
+  useServer.setState({ link: "up" });
+  beginUnnamed(newFlow());
+  stop = keepDrafts();
+  await openPath("a.json");
+  expect(flowNow().modules[0]?.module).toBe("filter");
+  tell("pagehide");
+  await settled();
+  expect(drafts.get("a.json")?.text).toContain("filter_1");
+  expect(notices()).not.toContain("Another window");
+});
+
+test("a draft follows the one before, however slow the server is", async () => {
+  await openPath("a.json");
+  const saveDraft: Backend["saveDraft"] = async (path, text, version) => {
+    await new Promise((done) => setTimeout(done, 20));
+    return put(drafts, path, text, version);
+  };
+  withBackend({ ...SERVER, saveDraft });
+  for (const module of ["scan", "filter", "collect"]) {
+    draw(module);
+    tell("pagehide");
+  }
+  await expect.poll(() => drafts.get("a.json")?.text).toContain("collect_1");
+  expect(notices()).toBe("");
+});
+
+test("a flow that was saved as a script has its draft again, and what another wrote", async () => {
+  draw();
+  expect(await saveTo("flow.py", null)).toBe(true);
+  draw("filter");
+  await leaveAndOpen("flow.py");
+  expect(flowNow().modules.map(({ module }) => module)).toEqual(["scan", "filter"]);
+  expect(useOpened.getState().path).toBeUndefined();
+  await settled();
+  expect(drafts.size).toBe(0);
+  beginUnnamed(DRAWN);
+  expect(await saveTo("other.py", null)).toBe(true);
+  const theirs = writePython(place(DRAWN, "collect").flow, BUILT_IN);
+  put(files, "other.py", theirs, files.get("other.py")?.version ?? null);
+  await noticeChange("other.py");
+  expect(flowNow().modules.map(({ module }) => module)).toEqual(["scan", "collect"]);
+  expect(useOpened.getState().path).toBeUndefined();
+});
+
+test("what was asked for first and comes last is not opened", async () => {
+  put(files, "b.json", write(DRAWN), null);
+  let answer = () => {};
+  const late = new Promise<void>((done) => {
+    answer = done;
+  });
+  const read: Backend["read"] = async (path) => {
+    if (path === "a.json") await late;
+    return files.get(path) ?? Promise.reject(no("it is not there", 404));
+  };
+  withBackend({ ...SERVER, read });
+  const first = openPath("a.json");
+  await openPath("b.json");
+  answer();
+  await first;
+  expect(useOpened.getState().path).toBe("b.json");
+  expect(flowNow().modules.length).toBe(1);
+});
+
+test("a run that is looked at is not drawn into a file that is empty", async () => {
+  const run = async () => ({ id: "1", state: "running", flow: DRAWN, log: [] }) as unknown as Run;
+  withBackend({ ...SERVER, run });
+  await openPath("a.json");
+  const unfollow = followRun();
+  go({ run: "1" });
+  await settled();
+  expect(flowNow().modules.length).toBe(0);
+  beginUnnamed(newFlow());
+  go({ run: "1" });
+  await settled();
+  expect(flowNow().modules.length).toBe(1);
+  unfollow();
+});
