@@ -2,15 +2,22 @@
 //! Rates are set by throttles on all instances, so that the machine does not decide.
 
 use std::iter::once;
+use std::num::NonZero;
 use std::ops::Range;
 use std::path::Path;
+use std::thread;
+use std::time::Instant;
 
+use euphrates_engine::machine::thread_had;
 use euphrates_engine::slowness::Slow;
 use euphrates_engine::{Options, Report, go, start};
 use euphrates_flow::{Document, Kind, Perturbation, Result};
 use euphrates_io::disk::{NamedDisk, save_named_disks};
 use euphrates_modules::registry;
 use serde_json::{Value, json};
+
+/// Runs of a flow at most, of which the host of this machine spoils some.
+const RUNS_MAX: u32 = 6;
 
 /// Integers through four instances of a filter, which can be slowed.
 fn filter(rows: u64) -> Document {
@@ -36,7 +43,22 @@ fn options(home: &Path, perturbations: Value) -> Options {
 
 fn run(flow: &Document, perturbations: Value) -> Result<Report> {
     let home = tempfile::tempdir().unwrap();
-    go(flow, &registry(), &options(home.path(), perturbations))
+    run_with(flow, &options(home.path(), perturbations))
+}
+
+/// Runs a flow once more when the host has taken too much of this machine's processors meanwhile:
+/// whomever it took them from *was* slow.
+fn run_with(flow: &Document, options: &Options) -> Result<Report> {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get) as u32;
+    let mut more = 1..RUNS_MAX;
+    loop {
+        let (began, stolen) = (Instant::now(), thread_had().stolen);
+        let report = go(flow, &registry(), options);
+        let taken = thread_had().stolen - stolen;
+        if taken <= began.elapsed() * cores / 20 || more.next().is_none() {
+            return report;
+        }
+    }
 }
 
 /// What the instances of `filter_1` moved, as parts of the whole.
@@ -91,7 +113,7 @@ fn a_worker_that_is_slow_has_all_its_instances_slow() {
         {"worker": "w1", "share": 0.9},
     ]);
     let options = Options { workers: Some(3), ..options(home.path(), slow) };
-    let report = go(&filter(60_000_000), &registry(), &options).unwrap();
+    let report = run_with(&filter(60_000_000), &options).unwrap();
     // Of four instances and three workers, the second worker has the second instance only.
     let shares = shares(&report);
     let fast = [0, 2, 3].map(|at| shares[at]);
@@ -186,7 +208,7 @@ fn a_disk_is_held_to_its_rate_while_the_flow_runs_and_let_go_after_it() {
         flow.attach(&counted, &collected);
     }
     let held = json!([{"disk": "d1", "rate": "10MB/s"}, {"disk": "d2", "rate": "40MB/s"}]);
-    let report = go(&flow, &registry(), &options(home.path(), held)).unwrap();
+    let report = run_with(&flow, &options(home.path(), held)).unwrap();
     let seconds = |name: &str| {
         let disk = report.slowness.disks.iter().find(|disk| disk.name == name).unwrap();
         assert!(disk.read_bytes > 39e6 && disk.written_bytes == 0.0, "{disk:?}");
