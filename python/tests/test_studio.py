@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -52,6 +53,14 @@ class Studio:
             "X-Euphrates": "1",
             "Content-Type": "application/json",
         }
+
+    @contextlib.contextmanager
+    def events(self) -> Iterator[Iterator[bytes]]:
+        """The lines of the stream that a page hears."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
+        connection.request("GET", "/api/events", headers=self.headers())
+        with contextlib.closing(connection):
+            yield iter(connection.getresponse().readline, b"")
 
     def run(self, document: dict[str, Any], **order: Any) -> str:
         identity = self.ask("POST", "/api/runs", {"document": document, **order})["id"]
@@ -219,14 +228,10 @@ def test_a_run_outlives_a_server_that_is_killed_and_the_next_one_finds_it(tmp_pa
     first.process.wait(WAIT_SECONDS)
     second = Studio(tmp_path / "project", tmp_path / "home")
     assert second.ask("GET", "/api/runs")[0]["state"] == "running"
-    connection = http.client.HTTPConnection("127.0.0.1", second.port, timeout=WAIT_SECONDS)
-    connection.request("GET", "/api/events", headers=second.headers())
-    response = connection.getresponse()
-    lines = iter(response.readline, b"")
-    assert any(line == b"event: progress\n" for line in lines)
-    second.ask("POST", f"/api/runs/{identity}/stop", {})
-    assert any(b'"state":"stopped"' in line for line in lines)
-    connection.close()
+    with second.events() as lines:
+        assert any(line == b"event: progress\n" for line in lines)
+        second.ask("POST", f"/api/runs/{identity}/stop", {})
+        assert any(b'"state":"stopped"' in line for line in lines)
     assert second.ended(identity)["state"] == "stopped"
     second.end()
 
@@ -236,14 +241,10 @@ def test_a_run_of_another_studio_is_told_live(tmp_path: Path) -> None:
     first, second = (Studio(tmp_path / "project", tmp_path / "home") for _ in range(2))
     identity = first.run(ENDLESS)
     second.until(identity, lambda run: "progress" in run)
-    connection = http.client.HTTPConnection("127.0.0.1", second.port, timeout=WAIT_SECONDS)
-    connection.request("GET", "/api/events", headers=second.headers())
-    response = connection.getresponse()
-    lines = iter(response.readline, b"")
-    assert any(line == b"event: progress\n" for line in lines)
-    first.ask("POST", f"/api/runs/{identity}/stop", {})
-    assert any(b'"state":"stopped"' in line for line in lines)
-    connection.close()
+    with second.events() as lines:
+        assert any(line == b"event: progress\n" for line in lines)
+        first.ask("POST", f"/api/runs/{identity}/stop", {})
+        assert any(b'"state":"stopped"' in line for line in lines)
     first.end()
     second.end()
 
@@ -297,17 +298,14 @@ def test_a_reader_that_does_not_read_gets_the_newest_state_and_costs_nothing(
     studio: Studio,
 ) -> None:
     identity = studio.run(ENDLESS)
-    connection = http.client.HTTPConnection("127.0.0.1", studio.port, timeout=WAIT_SECONDS)
-    connection.request("GET", "/api/events", headers=studio.headers())
-    slow = connection.getresponse()
-    studio.until(identity, lambda run: run.get("progress", {}).get("seconds", 0) > 3)
-    seen, deadline = 0.0, time.monotonic() + WAIT_SECONDS
-    while seen < 3 and time.monotonic() < deadline:
-        line = slow.readline()
-        if line.startswith(b"data: ") and b'"seconds"' in line:
-            seen = json.loads(line[len("data: ") :])["seconds"]
-    assert seen >= 3
-    connection.close()
+    with studio.events() as lines:
+        studio.until(identity, lambda run: run.get("progress", {}).get("seconds", 0) > 3)
+        seen, deadline = 0.0, time.monotonic() + WAIT_SECONDS
+        while seen < 3 and time.monotonic() < deadline:
+            line = next(lines)
+            if line.startswith(b"data: ") and b'"seconds"' in line:
+                seen = json.loads(line[len("data: ") :])["seconds"]
+        assert seen >= 3
 
 
 def test_the_wheel_has_the_page(studio: Studio) -> None:

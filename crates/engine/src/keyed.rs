@@ -57,9 +57,9 @@ impl KeyedQueue {
         Ok(*lock(&self.count).insert(count))
     }
 
-    /// Has somebody else wait until the number of partitions is known, or why it cannot be; then
-    /// wakes this thread, and says so.
-    fn ask(self: &Arc<Self>) -> Result<Arc<AtomicBool>> {
+    /// Has another thread, if there can be one, wait until the number of partitions is known, or
+    /// why it cannot be; then wakes this one, and says so.
+    fn ask(self: &Arc<Self>) -> Option<Arc<AtomicBool>> {
         let answered = Arc::new(AtomicBool::new(false));
         let (queue, told, asker) = (self.clone(), answered.clone(), std::thread::current());
         let wait = move || {
@@ -68,9 +68,8 @@ impl KeyedQueue {
             told.store(true, SeqCst);
             asker.unpark();
         };
-        let thread = std::thread::Builder::new().name("partitions".into()).spawn(wait);
-        thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
-        Ok(answered)
+        std::thread::Builder::new().name("partitions".into()).spawn(wait).ok()?;
+        Some(answered)
     }
 
     fn next(&self, own: &mut u64) -> Result<Option<Partition>> {
@@ -105,9 +104,9 @@ impl KeyedConsumer {
             return true;
         }
         if self.asked.is_none() {
-            self.asked = self.queue.ask().ok();
+            self.asked = self.queue.ask();
         }
-        // If there is no thread for it, it waits itself.
+        // With no other thread, it waits itself.
         self.asked.as_ref().is_none_or(|asked| asked.load(SeqCst))
     }
 }

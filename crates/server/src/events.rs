@@ -68,10 +68,10 @@ impl Events {
     }
 
     /// Somebody looks at runs, some of which may be another server's.
-    pub fn look_out_for<'a>(&self, runs: impl Iterator<Item = &'a Value>) {
+    pub fn look_out_for(&self, runs: &[Value]) {
         let mut live = lock(&self.live);
-        for id in runs.filter(|run| run["state"] == "running").filter_map(|run| run["id"].as_str())
-        {
+        let running = runs.iter().filter(|run| run["state"] == "running");
+        for id in running.filter_map(|run| run["id"].as_str()) {
             live.entry(id.to_string()).or_default();
         }
     }

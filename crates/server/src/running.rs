@@ -240,7 +240,7 @@ pub fn list(studio: &Arc<Studio>, _: &Call) -> Result<Value> {
     let ids = runs.ids().into_iter().take(RECORDS_MAX);
     let known = ids.filter_map(|id| Some((runs.record(&id).ok()?, id)));
     let all: Vec<Value> = known.map(|(record, id)| entry(runs, &id, &record)).collect();
-    studio.events.look_out_for(all.iter());
+    studio.events.look_out_for(&all);
     Ok(all.into())
 }
 
@@ -249,7 +249,7 @@ pub fn one(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
     let id = call.param("id");
     let record = studio.runs.record(id)?;
     let mut all = entry(&studio.runs, id, &record);
-    studio.events.look_out_for([&all].into_iter());
+    studio.events.look_out_for(std::slice::from_ref(&all));
     let end = record.read(END).unwrap_or_default();
     let order = record.read(ORDER).unwrap_or_default();
     all["perturbations"] = order["perturbations"].clone();
