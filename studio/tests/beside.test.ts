@@ -1,7 +1,7 @@
 // Drafts of flows that have a file: what they are drawn over, and what becomes of them.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Backend, FileText, Run } from "../src/app/backend/border";
+import type { Backend, FileText, Listener, Run, Session } from "../src/app/backend/border";
 import { draftText } from "../src/app/beside";
 import {
   beginUnnamed,
@@ -15,7 +15,7 @@ import {
 } from "../src/app/files";
 import { go } from "../src/app/route";
 import { followRun } from "../src/app/running";
-import { useServer } from "../src/app/server";
+import { meet, useServer } from "../src/app/server";
 import { back, edit, flowNow, isDirty, useStudio } from "../src/app/studio";
 import { place } from "../src/document/edits";
 import { newFlow } from "../src/document/flow";
@@ -51,6 +51,13 @@ const SERVER: Partial<Backend> = {
   readDraft: async (path) => drafts.get(path),
   saveDraft: async (path, text, version) => put(drafts, path, text, version),
   dropDraft: async (path) => void drafts.delete(path),
+};
+
+/** What a page asks for first. */
+const LISTS: Partial<Backend> = {
+  files: async () => [],
+  runs: async () => [],
+  modules: async () => [...BUILT_IN.values()],
 };
 
 beforeEach(() => {
@@ -250,6 +257,45 @@ test("what was asked for first and comes last is not opened", async () => {
   await first;
   expect(useOpened.getState().path).toBe("b.json");
   expect(flowNow().modules.length).toBe(1);
+});
+
+test("what another writes while a file is being opened is taken up", async () => {
+  let goOn = () => {};
+  const late = new Promise<void>((done) => {
+    goOn = done;
+  });
+  const read: Backend["read"] = async (path) => {
+    const file = files.get(path);
+    await late;
+    return file ?? Promise.reject(no("it is not there", 404));
+  };
+  withBackend({ ...SERVER, read });
+  const opening = openPath("a.json");
+  put(files, "a.json", write(DRAWN), files.get("a.json")?.version ?? null);
+  await noticeChange("a.json");
+  expect(useOpened.getState().path).toBeUndefined();
+  goOn();
+  await opening;
+  expect(flowNow()).toEqual(DRAWN);
+});
+
+test("a server is looked at again as soon as it can be heard, and whenever it is back", async () => {
+  let onLink: Listener["onLink"] = () => {};
+  const looked: string[] = [];
+  const listen: Backend["listen"] = (listener) => {
+    onLink = listener.onLink;
+    return () => {};
+  };
+  const session: Backend["session"] = async () => ({}) as Session;
+  const backend = { ...SERVER, session, listen, ...LISTS } as unknown as Backend;
+  const look = () => void looked.push("again");
+  expect(await meet(backend, () => {}, look)).toBe(true);
+  expect(looked.length).toBe(0);
+  onLink(true);
+  expect(looked.length).toBe(1);
+  onLink(false);
+  onLink(true);
+  await expect.poll(() => looked.length).toBe(2);
 });
 
 test("a run that is looked at is not drawn into a file that is empty", async () => {

@@ -88,6 +88,9 @@ export function mayLeave(): boolean {
 /** The file that was asked for last: what was asked for before may come after it. */
 let wanted: string | undefined;
 
+/** Whether it may have been changed since it was asked for. */
+let isOld = false;
+
 /** Begins with a flow that has no file yet. */
 export function beginUnnamed(flow: Flow): void {
   wanted = undefined;
@@ -102,10 +105,12 @@ export async function openPath(path: string): Promise<void> {
   if (path === useOpened.getState().path || !mayLeave()) return;
   const left = flowNow();
   wanted = path;
+  isOld = false;
   await ask(async (backend) => {
     const [file, kept] = await Promise.all([backend.read(path), keptOf(path)]);
     if (wanted !== path || (flowNow() !== left && !mayLeave())) return;
     if (take(path, file) && kept !== undefined) takeKept(path, kept, file);
+    if (isOld) await noticeChange(path);
   });
 }
 
@@ -235,15 +240,16 @@ function takeTheirs(path: string, theirs: FileText): boolean {
   return isTaken;
 }
 
-/** Looks whether the open file was changed while nobody could say so. */
+/** Looks whether the open file was changed while nobody could say so, and the one to be opened. */
 export function lookAgain(): void {
   const { path } = useOpened.getState();
-  if (path !== undefined) void noticeChange(path);
+  for (const one of new Set([path, wanted])) if (one !== undefined) void noticeChange(one);
 }
 
 /** Somebody else has changed a file: it is taken up, unless that would cost an edit. */
 export async function noticeChange(path: string): Promise<void> {
   const { path: mine, version } = useOpened.getState();
+  if (path === wanted) isOld = true;
   if (path !== mine) return;
   let theirs: FileText;
   try {

@@ -43,7 +43,8 @@ export const useServer = create<Server>(() => ({
 export type Hear = (event: ServerEvent) => void;
 
 /**
- * Looks whether there is a server; `hear` gets its events, `found` is called whenever it is back.
+ * Looks whether there is a server; `hear` gets its events, `found` is called whenever it can be
+ * heard again, and the first time: what was asked for before may be old by then.
  */
 export async function meet(backend: Backend, hear: Hear, found: () => void): Promise<boolean> {
   try {
@@ -65,8 +66,11 @@ export async function meet(backend: Backend, hear: Hear, found: () => void): Pro
     onLink: (is) => {
       if (!is) void lose(backend);
       else if (hasBegun) void again(backend, found);
-      // What happened after the lists and before the stream is in neither.
-      else void relist();
+      else {
+        // What happened after the lists and before the stream is in neither.
+        void relist();
+        found();
+      }
       hasBegun = true;
     },
   });
