@@ -279,7 +279,7 @@ test("what another writes while a file is being opened is taken up", async () =>
   expect(flowNow()).toEqual(DRAWN);
 });
 
-test("a server is looked at again as soon as it can be heard, and whenever it is back", async () => {
+test("a server is looked at again once it can be heard, and whenever it is back", async () => {
   let onLink: Listener["onLink"] = () => {};
   const looked: string[] = [];
   const listen: Backend["listen"] = (listener) => {
