@@ -9,80 +9,38 @@ print(flow.go())
 ```
 """
 
-from __future__ import annotations
+TYPE_CHECKING = False
 
-from typing import TYPE_CHECKING, Any
+if TYPE_CHECKING:
+    from ._api import *  # noqa: F403
+    from ._api import __all__ as __all__
+else:
+    # All of it is loaded when any of it is asked for. The command line and workers ask for none,
+    # and to load it would be most of the time that they take to begin.
 
-from . import modules as _modules
-from ._config import Var, var
-from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
-from ._module import EMPTY, Module
-from ._options import suggestion as _suggestion
-from ._progress import ModuleProgress, Progress, SlowNow
-from ._studio import studio
-from .cluster import Cluster, Worker
-from .errors import (
-    CorruptError,
-    EuphratesError,
-    FlowError,
-    Interrupted,
-    ResourceError,
-    UsageError,
-)
-from .flow import Explanation, Flow, Placed
-from .launch import Launched, Line, Process
-from .modules import *  # noqa: F403 - a function for every module there is
-from .perturbation import Perturbation, perturb
-from .report import DiskReport, History, InstanceReport, ModuleReport, Report, Series, Slow
-from .running import Running
+    def _load():
+        import euphrates._api as api
 
-__all__ = [
-    "EMPTY",
-    "Batch",
-    "Cluster",
-    "CorruptError",
-    "DiskReport",
-    "EuphratesError",
-    "Explanation",
-    "Flow",
-    "FlowError",
-    "History",
-    "InstanceReport",
-    "Interrupted",
-    "Launched",
-    "Line",
-    "Module",
-    "ModuleProgress",
-    "ModuleReport",
-    "Perturbation",
-    "Placed",
-    "Ports",
-    "Process",
-    "Progress",
-    "Report",
-    "ResourceError",
-    "Running",
-    "Schema",
-    "Series",
-    "Slow",
-    "SlowNow",
-    "Table",
-    "UsageError",
-    "Var",
-    "Worker",
-    "__version__",
-    "perturb",
-    "schema",
-    "studio",
-    "var",
-]
-__all__ += _modules.__all__
+        # While it is being loaded it has no names yet; what it loads on the way needs none.
+        names = getattr(api, "__all__", None)
+        if names is not None:
+            globals().update({name: getattr(api, name) for name in names}, __all__=names)
 
-if not TYPE_CHECKING:  # A type checker would take every name for one that exists.
+    def __getattr__(name):
+        if not name.startswith("_") or name in ("__all__", "__version__"):
+            _load()
+            if name in globals():
+                return globals()[name]
+        more = ""
+        if not name.startswith("_"):
+            from ._options import suggestion
 
-    def __getattr__(name: str) -> Any:
-        near = None if name.startswith("_") else _suggestion(name, __all__)
-        more = f"; {near}" if near else ""
+            near = suggestion(name, globals().get("__all__", ()))
+            more = f"; {near}" if near else ""
         text = f"module {__name__!r} has no attribute {name!r}{more}"
         # Without a name, Python's traceback does not add a suggestion of its own.
         raise AttributeError(text, name=None)
+
+    def __dir__():
+        _load()
+        return sorted(globals())

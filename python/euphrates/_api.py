@@ -1,0 +1,67 @@
+"""All of the package, for whoever asks for any of it."""
+
+from __future__ import annotations
+
+from . import modules as _modules
+from ._config import Var, var
+from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
+from ._module import EMPTY, Module
+from ._progress import ModuleProgress, Progress, SlowNow
+from ._studio import studio
+from .cluster import Cluster, Worker
+from .errors import (
+    CorruptError,
+    EuphratesError,
+    FlowError,
+    Interrupted,
+    ResourceError,
+    UsageError,
+)
+from .flow import Explanation, Flow, Placed
+from .launch import Launched, Line, Process
+from .modules import *  # noqa: F403 - a function for every module there is
+from .perturbation import Perturbation, perturb
+from .report import DiskReport, History, InstanceReport, ModuleReport, Report, Series, Slow
+from .running import Running
+
+__all__ = [
+    "EMPTY",
+    "Batch",
+    "Cluster",
+    "CorruptError",
+    "DiskReport",
+    "EuphratesError",
+    "Explanation",
+    "Flow",
+    "FlowError",
+    "History",
+    "InstanceReport",
+    "Interrupted",
+    "Launched",
+    "Line",
+    "Module",
+    "ModuleProgress",
+    "ModuleReport",
+    "Perturbation",
+    "Placed",
+    "Ports",
+    "Process",
+    "Progress",
+    "Report",
+    "ResourceError",
+    "Running",
+    "Schema",
+    "Series",
+    "Slow",
+    "SlowNow",
+    "Table",
+    "UsageError",
+    "Var",
+    "Worker",
+    "__version__",
+    "perturb",
+    "schema",
+    "studio",
+    "var",
+]
+__all__ += _modules.__all__
