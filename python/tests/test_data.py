@@ -21,6 +21,20 @@ from streams import CountedStream
 COLUMNS = {"n": [1, 2, 3], "s": ["a", None, "ç"], "f": [0.5, None, 2.0]}
 
 
+def test_timestamps_of_96_bits_are_read_wherever_they_lie(
+    tmp_path: Path, collected: Callable[..., eu.Table]
+) -> None:
+    days = [datetime.datetime(year, 12, 31, 23, 59, 59, 999_999) for year in (1, 1582, 2024, 9999)]
+    plain = pa.array([*days, None], pa.timestamp("us"))
+    nested = pa.StructArray.from_arrays([plain, pa.array(range(5))], ["at", "n"])
+    table = pa.table({"at": plain, "in": nested, "all": pa.array([days] * 5)})
+    path = tmp_path / "old.parquet"
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True)
+    read = collected(eu.scan(path)).to_pyarrow()
+    assert read.schema.field("at").type == pa.timestamp("us")
+    assert read.to_pylist() == table.to_pylist()
+
+
 SPARSE = [None, 1, None, None, 2]
 FLOATS = [float("nan"), 0.0, -0.0, None, float("inf")]
 

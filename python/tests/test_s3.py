@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -76,3 +77,17 @@ def test_an_object_that_exists_is_refused(s3: S3Server) -> None:  # noqa: F811
 def test_a_missing_object_is_named(s3: S3Server) -> None:  # noqa: F811
     with pytest.raises(eu.UsageError, match=r"missing\.parquet"):
         sort(s3.url("missing.parquet"), s3.url("out.parquet"))
+
+
+def test_an_object_that_was_put_anew_is_another(
+    s3: S3Server,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    flow = eu.Flow("copy")
+    flow.chain(eu.scan(s3.url("in.csv")), eu.save(tmp_path / "out.parquet"))
+    s3.put("in.csv", b"n\n1\n")
+    flow.go(resume=True)
+    assert flow.go(resume=True).made_before == ["save_1"]
+    s3.put("in.csv", b"n\n2\n")
+    with pytest.raises(eu.UsageError, match="scan_1: what it reads has changed"):
+        flow.go(resume=True)

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use euphrates_flow::check::Checked;
+use euphrates_flow::check::{Checked, CheckedNode};
 use euphrates_flow::{Document, Error, Registry, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -113,8 +113,7 @@ impl Notebook {
 }
 
 fn sees(flow: &Checked) -> BTreeMap<String, String> {
-    let sees =
-        |node: &euphrates_flow::check::CheckedNode| Some((node.id.clone(), node.placed.sees()?));
+    let sees = |node: &CheckedNode| Some((node.id.clone(), node.placed.sees_dated()?));
     flow.nodes.iter().filter_map(sees).collect()
 }
 

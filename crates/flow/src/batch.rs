@@ -1,8 +1,11 @@
 //! Batches: Arrow record batches of about a megabyte.
 
 use arrow::array::{Array, AsArray, GenericListArray, ListArray, OffsetSizeTrait};
+use arrow::compute::concat_batches;
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
+
+use crate::error::Result;
 
 /// The size a batch aims at: large enough that a queue costs nothing, small enough that a few of
 /// them fit a cache.
@@ -56,6 +59,15 @@ fn list_bytes<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> usize {
 /// How many rows of this size make a batch.
 pub fn batch_rows(bytes_per_row: usize) -> usize {
     (BATCH_BYTES_TARGET / bytes_per_row.max(1)).clamp(1, BATCH_ROWS_MAX)
+}
+
+/// Some batches as one, if there are any.
+pub fn joined(batches: &[RecordBatch]) -> Result<Option<RecordBatch>> {
+    match batches {
+        [] => Ok(None),
+        [one] => Ok(Some(one.clone())),
+        [first, ..] => Ok(Some(concat_batches(first.schema_ref(), batches)?)),
+    }
 }
 
 /// Cuts a batch that is much larger than the target into slices near it; nothing is copied.

@@ -179,6 +179,12 @@ pub trait Placed: Send + Sync {
         None
     }
 
+    /// The same, and when it was made, as far as this machine can tell: what is another if that was
+    /// made anew since.
+    fn sees_dated(&self) -> Option<String> {
+        self.sees()
+    }
+
     /// What it makes visible at the end of the flow, in words that name nothing else.
     fn target(&self) -> Option<String> {
         None

@@ -5,10 +5,9 @@
 
 use std::sync::Arc;
 
-use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
 
-use crate::batch::batch_bytes;
+use crate::batch::{batch_bytes, joined};
 use crate::brake::Brake;
 use crate::error::{Error, Result, unknown};
 use crate::metrics::{InstanceMetrics, State};
@@ -295,25 +294,38 @@ impl Ports {
     /// Waits until one of the inputs has something (or has ended) and names it; `None` if there
     /// are no inputs. An input that has ended is ready for ever: leave it out once `get` said so.
     pub fn select(&mut self, inputs: &[usize]) -> Result<Option<usize>> {
+        self.select_unless(inputs, &|| false)
+    }
+
+    /// The same; `None`, too, once it is over. Whoever says that it is unparks this thread.
+    pub fn select_unless(
+        &mut self,
+        inputs: &[usize],
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Option<usize>> {
         if inputs.is_empty() {
             return Ok(None);
         }
         self.stand_still()?;
-        let ready = self.wait_for_any(inputs)?;
+        let ready = self.wait_for_any(inputs, is_over)?;
         self.let_go()?;
-        Ok(Some(ready))
+        Ok(ready)
     }
 
-    fn wait_for_any(&mut self, inputs: &[usize]) -> Result<usize> {
+    fn wait_for_any(
+        &mut self,
+        inputs: &[usize],
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Option<usize>> {
         let _state = self.metrics.enter_in_ports(State::Starved);
         loop {
             self.setup.cancel.check()?;
             let ready = inputs.iter().copied().find(|&input| self.inputs[input].ready(true));
-            if let Some(input) = ready {
+            if ready.is_some() || is_over() {
                 inputs.iter().for_each(|&other| {
                     self.inputs[other].ready(false);
                 });
-                return Ok(input);
+                return Ok(ready);
             }
             std::thread::park();
         }
@@ -483,14 +495,5 @@ impl Ports {
         }
         self.follow(Some(run))?;
         (0..self.outputs.len()).try_for_each(|output| self.end_run(output))
-    }
-}
-
-/// Some batches as one, if there are any.
-fn joined(batches: &[RecordBatch]) -> Result<Option<RecordBatch>> {
-    match batches {
-        [] => Ok(None),
-        [one] => Ok(Some(one.clone())),
-        [first, ..] => Ok(Some(concat_batches(first.schema_ref(), batches)?)),
     }
 }

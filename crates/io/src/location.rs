@@ -1,5 +1,6 @@
 //! Where files are: paths, patterns, folders and lists of them, local or in an object store.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
 use crate::blob::Blob;
-use crate::remote::{Object, SCHEMES, Store};
+use crate::remote::{Identity, Object, SCHEMES, Store};
 
 /// A file that exists, or existed when it was looked for.
 #[derive(Clone)]
@@ -20,7 +21,7 @@ pub struct FileRef {
 #[derive(Clone)]
 enum Place {
     Local(PathBuf),
-    Remote(Object, u64),
+    Remote(Object, Identity),
 }
 
 impl FileRef {
@@ -30,21 +31,51 @@ impl FileRef {
         FileRef { name: path.display().to_string(), place: Place::Local(path) }
     }
 
-    fn remote((object, bytes): (Object, u64)) -> FileRef {
-        FileRef { name: object.name(), place: Place::Remote(object, bytes) }
+    fn remote((object, identity): (Object, Identity)) -> FileRef {
+        FileRef { name: object.name(), place: Place::Remote(object, identity) }
     }
 
     /// Opens it.
     pub fn open(&self) -> Result<Blob> {
         match &self.place {
             Place::Local(path) => Blob::open_local(path),
-            Place::Remote(object, bytes) => Ok(Blob::open_remote(object.clone(), *bytes)),
+            Place::Remote(object, it) => Ok(Blob::open_remote(object.clone(), it.bytes)),
         }
     }
 
     /// Whether it is on a file system of this machine.
     pub fn is_local(&self) -> bool {
         matches!(self.place, Place::Local(_))
+    }
+
+    /// Its name, wherever who asks for it stands.
+    pub fn standing(&self) -> String {
+        match &self.place {
+            Place::Local(path) => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                path.display().to_string()
+            }
+            Place::Remote(..) => self.name.clone(),
+        }
+    }
+
+    /// Its length in bytes; 0 if it is local and not there.
+    pub fn bytes(&self) -> u64 {
+        match &self.place {
+            Place::Local(path) => std::fs::metadata(path).map_or(0, |about| about.len()),
+            Place::Remote(_, identity) => identity.bytes,
+        }
+    }
+
+    /// What tells it from any other that has been, or will be, of this name; nothing if it is local
+    /// and not there.
+    pub fn version(&self) -> String {
+        match &self.place {
+            Place::Local(path) => std::fs::metadata(path).map_or(String::new(), |about| {
+                format!("{}.{:09} {}", about.mtime(), about.mtime_nsec(), about.len())
+            }),
+            Place::Remote(_, identity) => identity.to_string(),
+        }
     }
 }
 
@@ -192,8 +223,8 @@ fn find_remote(
     }
     if !key.is_empty() && !key.ends_with('/') {
         let object = store.object(key)?;
-        if let Some(bytes) = object.bytes()? {
-            return Ok(vec![FileRef::remote((object, bytes))]);
+        if let Some(identity) = object.identity()? {
+            return Ok(vec![FileRef::remote((object, identity))]);
         }
     }
     let folder = key.trim_end_matches('/');

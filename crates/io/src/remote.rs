@@ -3,6 +3,7 @@
 //! The only place that knows of asynchronous code. One small runtime is started when the first
 //! remote path is named; a flow over local files never starts it.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -46,6 +47,27 @@ pub struct Identity {
     modified_ns: Option<i64>,
     e_tag: Option<String>,
     version: Option<String>,
+}
+
+impl Identity {
+    fn of(meta: &ObjectMeta) -> Identity {
+        Identity {
+            bytes: meta.size,
+            modified_ns: meta.last_modified.timestamp_nanos_opt(),
+            e_tag: meta.e_tag.clone(),
+            version: meta.version.clone(),
+        }
+    }
+}
+
+/// What the store says in words: what it calls the object's content, or when it was written.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.version, &self.e_tag, self.modified_ns) {
+            (Some(name), ..) | (None, Some(name), _) => f.write_str(name),
+            (None, None, modified_ns) => write!(f, "{}", modified_ns.unwrap_or_default()),
+        }
+    }
 }
 
 impl Store {
@@ -101,16 +123,19 @@ impl Store {
         Ok(Object { store: self.clone(), key: parsed })
     }
 
-    /// All objects under a folder (a whole path segment), by key, with their lengths in bytes.
-    pub fn list(self: &Arc<Store>, folder: &str) -> Result<Vec<(Object, u64)>> {
+    /// All objects under a folder (a whole path segment), by key.
+    pub fn list(self: &Arc<Store>, folder: &str) -> Result<Vec<(Object, Identity)>> {
         let folder = folder.trim_matches('/');
         let prefix = (!folder.is_empty()).then(|| Path::from(folder));
         let listed = wait(self.objects.list(prefix.as_ref()).try_collect::<Vec<_>>());
         let name = format!("{}/{folder}", self.base);
-        let mut found: Vec<(Object, u64)> = listed
+        let mut found: Vec<(Object, Identity)> = listed
             .map_err(|error| failure("list", &name, &error))?
             .into_iter()
-            .map(|meta| (Object { store: self.clone(), key: meta.location }, meta.size))
+            .map(|meta| {
+                let identity = Identity::of(&meta);
+                (Object { store: self.clone(), key: meta.location }, identity)
+            })
             .collect();
         found.sort_by(|a, b| a.0.key.as_ref().cmp(b.0.key.as_ref()));
         Ok(found)
@@ -136,10 +161,7 @@ impl Object {
     /// What tells this object from any other that has been, or will be, under its key.
     pub fn identity(&self) -> Result<Option<Identity>> {
         match wait(self.store.objects.head(&self.key)) {
-            Ok(ObjectMeta { last_modified, size, e_tag, version, .. }) => {
-                let modified_ns = last_modified.timestamp_nanos_opt();
-                Ok(Some(Identity { bytes: size, modified_ns, e_tag, version }))
-            }
+            Ok(meta) => Ok(Some(Identity::of(&meta))),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(failure("look up", &self.name(), &error)),
         }

@@ -10,7 +10,7 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::*;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
-use euphrates_io::foreign::{ReadOptions, WriteOptions};
+use euphrates_io::foreign::{Compression, ReadOptions, WriteOptions};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::basic::{Encoding, PageType};
@@ -295,6 +295,27 @@ fn long_strings_are_cut_into_pages() {
     let pages = metadata.row_group(0).column(0).page_encoding_stats().unwrap().clone();
     let plain = pages.iter().find(|page| page.encoding == Encoding::PLAIN && page.count > 1);
     assert!(plain.is_some(), "{pages:?}");
+}
+
+#[test]
+fn long_texts_of_a_dictionary_do_not_make_long_batches() {
+    let texts = ["a", "b", "c"].map(|letter| letter.repeat(20_000));
+    let column = (0..3000).map(|row| Some(texts[row % 3].as_str())).collect::<StringArray>();
+    let batch = RecordBatch::try_from_iter([("t", Arc::new(column) as ArrayRef)]).unwrap();
+    let options = WriteOptions { compression: Some(Compression::None), ..WriteOptions::default() };
+    let ours = encoded("a.parquet", std::slice::from_ref(&batch), 1, &options).unwrap();
+    // Others note what the texts take; ours has its dictionary alone.
+    let theirs = written_by_crate(std::slice::from_ref(&batch));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    for file in [ours, theirs] {
+        assert!(file.len() < 200_000, "it is a dictionary");
+        std::fs::write(&path, file).unwrap();
+        let batches = open(&path, &ReadOptions::default()).unwrap().read_all().unwrap();
+        let held = batches.iter().map(|batch| batch.column(0).get_buffer_memory_size());
+        assert!(held.max().unwrap() < 4 << 20, "of 60 MB");
+        assert_eq!(concat_batches(&batch.schema(), &batches).unwrap(), batch);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::*;
 use arrow::datatypes::*;
 use euphrates_flow::{Kind, Result};
-use euphrates_io::foreign::{ReadOptions, Stream, WriteOptions};
+use euphrates_io::foreign::{ReadOptions, Sink, Stream, WriteOptions};
 use support::*;
 
 fn read(name: &str, content: &[u8], types: &[(&str, &str)]) -> Result<RecordBatch> {
@@ -153,6 +153,93 @@ fn a_quote_that_is_never_closed_is_named_with_its_line() {
 }
 
 #[test]
+fn a_key_of_an_object_that_comes_late_is_not_lost_whatever_columns_are_read() {
+    let line = "{\"a\":{\"x\":1},\"b\":2,\"c\":[{\"y\":1}]}\n";
+    let with = |last: &str| line.repeat(30000) + last;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("late.jsonl");
+    let read = |content: String, columns: &[&str]| {
+        std::fs::write(&path, content).unwrap();
+        let columns = columns.iter().map(|name| name.to_string()).collect();
+        decoded(&path, &ReadOptions { columns: Some(columns), ..ReadOptions::default() })
+    };
+    for (last, columns) in
+        [("{\"a\":{\"x\":1,\"z\":2}}\n", ["b", "a"]), ("{\"c\":[{\"z\":2}]}\n", ["c", "b"])]
+    {
+        let error = read(with(last), &columns).unwrap_err().to_string();
+        assert!(error.contains("line 30001") && error.contains('z'), "{error}");
+        let all = read(with(""), &columns).unwrap();
+        assert_eq!((all.num_rows(), all.num_columns()), (30000, 2));
+        assert_eq!(all.schema().field(0).name(), columns[0]);
+    }
+    // What is left out on purpose may have what it likes.
+    let all = read(with("{\"a\":{\"z\":2},\"b\":7,\"d\":1}\n"), &["b"]).unwrap();
+    assert_eq!(all["b"].as_primitive::<Int64Type>().value(30000), 7);
+}
+
+#[test]
+fn bytes_are_text_in_csv_or_refused() {
+    let bytes: Vec<Option<&[u8]>> = vec![Some(b"a,b"), None, Some("ü".as_bytes())];
+    let column = BinaryArray::from(bytes.clone());
+    let words: DictionaryArray<Int32Type> =
+        vec![Some("a,b"), None, Some("ü")].into_iter().collect();
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Binary));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(column.clone()),
+        arrow::compute::cast(&column, &DataType::LargeBinary).unwrap(),
+        arrow::compute::cast(&column, &DataType::BinaryView).unwrap(),
+        arrow::compute::cast(&words, &dictionary).unwrap(),
+    ];
+    for column in columns {
+        let what = column.data_type().clone();
+        let batch = RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();
+        let csv = encoded("a.csv", &[batch], 1, &WriteOptions::default()).unwrap();
+        assert_eq!(String::from_utf8(csv).unwrap(), "a\n\"a,b\"\n\nü\n", "{what}");
+    }
+    let strange: ArrayRef =
+        Arc::new(FixedSizeBinaryArray::try_from_iter([[0xffu8, 0]].into_iter()).unwrap());
+    let batch = RecordBatch::try_from_iter([("key", strange)]).unwrap();
+    let error = encoded("a.csv", &[batch], 1, &WriteOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("column `key`") && error.advice().is_some(), "{error}");
+}
+
+#[test]
+fn a_tab_stands_between_fields_wherever_it_is_called_tsv() {
+    let folder = tempfile::tempdir().unwrap();
+    let named = ReadOptions { format: Some("tsv".into()), ..ReadOptions::default() };
+    for (name, options) in [("a.TSV", &ReadOptions::default()), ("a.txt", &named)] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, "a\tb\n1\t2,5\n").unwrap();
+        let read = decoded(&path, options).unwrap();
+        assert_eq!(read["b"].as_string::<i32>().value(0), "2,5", "{name}");
+    }
+    assert_eq!(piped("tsv", b"a\tb\n1\t2\n".to_vec()).unwrap().num_columns(), 2);
+    let mut out = vec![];
+    let batch = plain(1);
+    let options = WriteOptions::default();
+    let mut sink = Sink::open("tsv", &mut out, &batch.schema(), &options).unwrap();
+    sink.write(&batch).unwrap();
+    sink.finish().unwrap();
+    assert!(out.starts_with(b"int\tbool\t"));
+}
+
+#[test]
+fn an_empty_file_agrees_with_any_other_wherever_it_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in [("0.csv", ""), ("1.csv", "a,b\n1,x\n"), ("2.csv", "")] {
+        std::fs::write(folder.path().join(name), content).unwrap();
+    }
+    let all = folder.path().join("*.csv");
+    for (types, columns) in [(&[] as &[_], None), (&[("a", "float64")], Some(vec!["a".into()]))] {
+        let read = decoded(&all, &ReadOptions { columns, ..options(types) }).unwrap();
+        assert_eq!((read.num_rows(), read.schema().field(0).name().as_str()), (1, "a"));
+    }
+    let unknown = ReadOptions { columns: Some(vec!["c".into()]), ..ReadOptions::default() };
+    let error = decoded(&all, &unknown).unwrap_err();
+    assert!(error.to_string().contains("1.csv"), "{error}");
+}
+
+#[test]
 fn what_json_cannot_hold_is_not_written() {
     let floats: ArrayRef = Arc::new(Float64Array::from(vec![Some(1.0), None, Some(f64::NAN)]));
     let batch = RecordBatch::try_from_iter([("f", floats)]).unwrap();
@@ -160,9 +247,36 @@ fn what_json_cannot_hold_is_not_written() {
     let error = encoded("a.jsonl", std::slice::from_ref(&batch), 1, &options).unwrap_err();
     assert!(error.to_string().contains("column `f`: JSON has no NaN"), "{error}");
     assert!(encoded("a.jsonl", &[batch.slice(0, 2)], 1, &options).is_ok());
+    for column in within(f64::NAN) {
+        let what = column.data_type().clone();
+        let batch = RecordBatch::try_from_iter([("f", column)]).unwrap();
+        let error = encoded("a.jsonl", &[batch], 1, &options).unwrap_err();
+        assert!(error.to_string().contains("column `f`: JSON has no NaN"), "{what}: {error}");
+    }
+    for column in within(1.5) {
+        let batch = RecordBatch::try_from_iter([("f", column)]).unwrap();
+        assert!(encoded("a.jsonl", &[batch], 1, &options).is_ok());
+    }
     let csv = encoded("a.csv", &[batch], 1, &options).unwrap();
     let read = read("a.csv", &csv, &[("f", "float64")]).unwrap();
     assert!(read["f"].as_primitive::<Float64Type>().value(2).is_nan());
+}
+
+/// A number in columns of all kinds that have others in them.
+fn within(number: f64) -> Vec<ArrayRef> {
+    let mut map = MapBuilder::new(None, StringBuilder::new(), Float64Builder::new());
+    map.keys().append_value("x");
+    map.values().append_value(number);
+    map.append(true).unwrap();
+    let plain: ArrayRef = Arc::new(Float64Array::from(vec![number]));
+    let keys = Int32Array::from(vec![0]);
+    let list = ListArray::from_iter_primitive::<Float64Type, _, _>([Some([Some(number)])]);
+    vec![
+        Arc::new(map.finish()),
+        Arc::new(DictionaryArray::new(keys, plain)),
+        Arc::new(ListViewArray::from(list.clone())),
+        Arc::new(list),
+    ]
 }
 
 #[test]

@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::Array;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use euphrates_flow::error::unknown;
@@ -14,7 +16,7 @@ use euphrates_flow::{Error, Result, batch_rows};
 
 use super::agree::concrete;
 use super::csv_rows::{CsvRows, Dialect, infer};
-use super::options::{delimiter_byte, type_named};
+use super::options::{delimiter_byte, type_named, usual_delimiter};
 use super::rows::Rows;
 use super::text::{Text, line_bytes, without_mark};
 use super::{
@@ -22,7 +24,7 @@ use super::{
     agree, some_column, stream, typed,
 };
 use crate::blob::Blob;
-use crate::location::FileRef;
+use crate::location::{FileRef, extension_of};
 
 /// The format.
 pub struct Csv;
@@ -41,7 +43,8 @@ impl Format for Csv {
     }
 
     fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
-        let dialect = dialect(&file.name, options.delimiter, options.header)?;
+        let named = options.format.as_deref().and_then(usual_delimiter);
+        let dialect = dialect(&file.name, options.delimiter.or(named), options.header)?;
         let text = Text::with_quotes(file, &blob, dialect.delimiter);
         let sample = text.sample(&blob)?;
         let schema = infer(dialect, without_mark(&sample))?;
@@ -110,8 +113,8 @@ impl Format for Csv {
 }
 
 fn dialect(name: &str, delimiter: Option<char>, header: Option<bool>) -> Result<Dialect> {
-    let is_tsv = name.to_lowercase().ends_with(".tsv");
-    let delimiter = delimiter_byte(delimiter.or(is_tsv.then_some('\t')))?;
+    let usual = || usual_delimiter(&extension_of(name)?);
+    let delimiter = delimiter_byte(delimiter.or_else(usual))?;
     Ok(Dialect { delimiter, header: header.unwrap_or(true) })
 }
 
@@ -125,6 +128,10 @@ fn same_names(one: &Schema, other: &Schema) -> bool {
 /// The schema with the types the user gave.
 fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
     let Some(types) = &options.types else { return Ok(schema) };
+    if schema.fields().is_empty() {
+        // An empty file agrees with any other.
+        return Ok(schema);
+    }
     let mut fields: Vec<Field> =
         schema.fields().iter().map(|field| field.as_ref().clone()).collect();
     for (name, data_type) in types {
@@ -210,6 +217,7 @@ fn formatters(batch: &RecordBatch) -> Result<Vec<ArrayFormatter<'_>>> {
 
 impl Encoder for CsvEncoder {
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = &in_words(batch)?;
         let formatters = formatters(batch)?;
         let mut texts = vec![String::new(); batch.num_columns()];
         for row in 0..batch.num_rows() {
@@ -235,6 +243,38 @@ impl Encoder for CsvEncoder {
     fn finish(&mut self) -> Result<Chunk> {
         Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
     }
+}
+
+/// The batch with bytes as the text they are: as digits nobody would know them again.
+fn in_words(batch: &RecordBatch) -> Result<RecordBatch> {
+    let schema = batch.schema_ref();
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
+        words(column).map_err(|_| {
+            Error::failed("CSV holds text, and not all of these bytes are text")
+                .at(format!("column `{}`", field.name()))
+                .remedy("save as parquet, or leave the column out")
+        })
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let typed = |(field, column): (&Arc<Field>, &ArrayRef)| {
+        field.as_ref().clone().with_data_type(column.data_type().clone())
+    };
+    let fields: Vec<Field> = schema.fields().iter().zip(&columns).map(typed).collect();
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+}
+
+fn words(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    use DataType::*;
+    let values = match column.data_type() {
+        Dictionary(_, values) => values,
+        other => other,
+    };
+    if !matches!(values, Binary | LargeBinary | BinaryView | FixedSizeBinary(_)) {
+        return Ok(column.clone());
+    }
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    let bytes = cast_with_options(column, &LargeBinary, &strict)?;
+    cast_with_options(&bytes, &LargeUtf8, &strict)
 }
 
 /// Writes a record; a null is nothing at all, an empty text `""`.

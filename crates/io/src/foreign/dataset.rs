@@ -18,8 +18,10 @@ const OPENED_TOGETHER: usize = 16;
 /// A table in files. Holds no file descriptors and no data beyond footers.
 pub struct Dataset {
     schema: SchemaRef,
-    files: Vec<(String, Arc<dyn Opened>)>,
+    files: Vec<(FileRef, Arc<dyn Opened>)>,
     splits: Vec<Split>,
+    /// By file: what would be different had it been written anew.
+    versions: Vec<String>,
 }
 
 /// A part of the table that is read by one reader.
@@ -34,13 +36,14 @@ impl Dataset {
     pub fn open(paths: &[String], options: &ReadOptions) -> Result<Dataset> {
         let (files, format) = files_and_format(paths, options)?;
         options.check(format)?;
+        let versions = files.iter().map(FileRef::version).collect();
         let opened = open_all(&files, format, options)?;
         let schema = schema_of_all(&files, &opened, format, options)?;
         let splits = (0..opened.len())
             .flat_map(|file| (0..opened[file].splits()).map(move |index| Split { file, index }))
             .collect();
-        let names = files.into_iter().map(|file| file.name);
-        Ok(Dataset { schema, files: names.zip(opened).collect(), splits })
+        let files = files.into_iter().zip(opened).collect();
+        Ok(Dataset { schema, files, splits, versions })
     }
 
     /// The schema of every batch.
@@ -61,21 +64,26 @@ impl Dataset {
     /// What tells this table from another: its files, their lengths as far as they are local, and
     /// in how many splits they are read.
     pub fn identity(&self) -> String {
-        let splits = |file: usize| self.splits.iter().filter(|split| split.file == file).count();
-        let one = |(at, (name, _)): (usize, &(String, Arc<dyn Opened>))| {
-            let local = std::path::absolute(name).ok().filter(|_| !name.contains("://"));
-            let name = local.map_or(name.clone(), |path| path.display().to_string());
-            let bytes = std::fs::metadata(&name).map_or(0, |meta| meta.len());
-            format!("{name}: {bytes} bytes, {} splits", splits(at))
+        let mut splits = vec![0; self.files.len()];
+        self.splits.iter().for_each(|split| splits[split.file] += 1);
+        let one = |((file, _), splits): (&(FileRef, Arc<dyn Opened>), usize)| {
+            format!("{}: {} bytes, {splits} splits", file.standing(), file.bytes())
         };
-        self.files.iter().enumerate().map(one).collect::<Vec<_>>().join("; ")
+        self.files.iter().zip(splits).map(one).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The same, and when each file was written, as it was when it was opened: what tells the table
+    /// from what will be there when somebody has written it anew. Other machines may have copies
+    /// that were written at another time.
+    pub fn version(&self) -> String {
+        format!("{} ({})", self.identity(), self.versions.join("; "))
     }
 
     /// Names that folders give to all files in them (`year=2024/`) and that are no columns.
     pub fn named_folders(&self) -> Vec<String> {
         let mut names: Vec<String> = vec![];
         for (file, _) in &self.files {
-            let folders = file.rsplit_once('/').map_or("", |(folders, _)| folders).split('/');
+            let folders = file.name.rsplit_once('/').map_or("", |(folders, _)| folders).split('/');
             for (name, _) in folders.filter_map(|folder| folder.split_once('=')) {
                 let known = self.schema.field_with_name(name).is_ok();
                 if !known && !names.iter().any(|other| other == name) {
@@ -89,8 +97,8 @@ impl Dataset {
     /// Reads a split. May be called from several threads, for the same split as well.
     pub fn read(&self, split: usize) -> Result<Batches> {
         let Split { file, index } = self.splits[split];
-        let (name, opened) = &self.files[file];
-        let name = name.clone();
+        let (file, opened) = &self.files[file];
+        let name = file.name.clone();
         let batches = opened.clone().read(index, &self.schema).map_err(|error| at(error, &name))?;
         Ok(Box::new(batches.map(move |batch| batch.map_err(|error| at(error, &name)))))
     }
@@ -169,29 +177,34 @@ fn schema_of_all(
     format: &dyn Format,
     options: &ReadOptions,
 ) -> Result<SchemaRef> {
-    let mut common: Option<Schema> = None;
+    if format.infers() && opened.iter().all(|opened| opened.schema().fields().is_empty()) {
+        let error = Error::usage("there is nothing in it to tell the columns from");
+        return Err(error.at(&files[0].name).remedy("give files with at least a header or record"));
+    }
+    // With the file that was the first to have any.
+    let mut common: Option<(Schema, &str)> = None;
     for (file, opened) in files.iter().zip(opened) {
-        if format.infers() && opened.schema().fields().is_empty() && common.is_some() {
+        if format.infers() && opened.schema().fields().is_empty() {
             // An empty file agrees with any other.
             continue;
         }
         check_names(opened.schema()).map_err(|error| at(error, &file.name))?;
         let schema = wanted_of(opened.schema(), options.columns.as_deref());
         common = Some(match common {
-            None => schema,
-            Some(common) => format.agree(&common, &schema).map_err(|error| {
-                error.at(format!("{} (first file: {})", file.name, files[0].name))
-            })?,
+            None => (schema, &file.name),
+            Some((common, first)) => {
+                let place = || format!("{} (first file: {first})", file.name);
+                let differ = |error: Error| error.at(place());
+                (format.agree(&common, &schema).map_err(differ)?, first)
+            }
         });
     }
-    let mut schema = common.expect("there is a file");
+    let (mut schema, first) = common.expect("there is a file");
     if let Some(columns) = &options.columns {
-        let names = opened[0].schema().fields().iter().map(|field| field.name().as_str());
-        schema = wanted(&schema, columns, names).map_err(|error| at(error, &files[0].name))?;
-    }
-    if format.infers() && opened.iter().all(|opened| opened.schema().fields().is_empty()) {
-        let error = Error::usage("there is nothing in it to tell the columns from");
-        return Err(error.at(&files[0].name).remedy("give files with at least a header or record"));
+        let known = opened.iter().map(|opened| opened.schema().fields());
+        let known = known.into_iter().find(|fields| !fields.is_empty());
+        let names = known.into_iter().flatten().map(|field| field.name().as_str());
+        schema = wanted(&schema, columns, names).map_err(|error| at(error, first))?;
     }
     Ok(Arc::new(if format.infers() { concrete(&schema) } else { schema }))
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
 use arrow::datatypes::*;
 use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
@@ -77,7 +78,7 @@ impl Format for JsonLines {
                 (Arc::new(schema), batch_rows(line_bytes(&head)))
             }
         };
-        let format = JsonRows::new(schema.clone(), true);
+        let format = JsonRows::whole(schema.clone());
         let input = stream::behind(head, input);
         let batches = Rows::of_stream(format, input, schema.clone(), rows)?;
         Ok(Stream { schema, batches: Box::new(batches) })
@@ -133,11 +134,7 @@ impl Opened for File {
     }
 
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
-        // A field the schema does not have would be lost without a word, unless it was left out
-        // on purpose.
-        let is_whole =
-            self.schema.fields().iter().all(|field| schema.field_with_name(field.name()).is_ok());
-        let format = JsonRows::new(schema.clone(), is_whole);
+        let format = JsonRows::of_file(schema.clone(), &self.schema);
         let range = self.text.range(split)?;
         Ok(Box::new(Rows::of_split(format, self.text.clone(), range, schema.clone(), self.rows)?))
     }
@@ -203,6 +200,22 @@ fn has_no_number(column: &ArrayRef) -> bool {
             has_no_number(&list.values().slice(first, end - first))
         }
         DataType::FixedSizeList(..) => has_no_number(column.as_fixed_size_list().values()),
+        DataType::ListView(_) => {
+            column.as_list_view::<i32>().iter().flatten().any(|list| has_no_number(&list))
+        }
+        DataType::LargeListView(_) => {
+            column.as_list_view::<i64>().iter().flatten().any(|list| has_no_number(&list))
+        }
+        DataType::Map(..) => {
+            let map = column.as_map();
+            let offsets = map.offsets();
+            let (first, end) = (offsets[0] as usize, offsets[map.len()] as usize);
+            has_no_number(&map.values().slice(first, end - first))
+        }
+        // Not all that a dictionary holds need be written.
+        DataType::Dictionary(_, values) if values.is_floating() || values.is_nested() => {
+            cast(column, values).is_ok_and(|plain| has_no_number(&plain))
+        }
         DataType::Struct(_) => column.as_struct().columns().iter().any(has_no_number),
         _ => false,
     }

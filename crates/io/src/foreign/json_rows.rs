@@ -21,16 +21,54 @@ pub struct JsonRows {
     schema: SchemaRef,
     /// The same, with text where a value may not fit its type.
     texts: SchemaRef,
-    /// Fail at a field the schema does not have.
-    is_whole: bool,
+    /// Fail at a field these do not have.
+    is_strict: bool,
 }
 
 impl JsonRows {
-    /// To batches with this schema. A field that is not in it is passed over, or, if the schema is
-    /// the whole of it, an error.
-    pub fn new(schema: SchemaRef, is_whole: bool) -> JsonRows {
-        let texts = Schema::new(schema.fields().iter().map(as_text).collect::<Fields>());
-        JsonRows { schema, texts: Arc::new(texts), is_whole }
+    /// To batches with this schema, which is all there is: any other field is an error, as it would
+    /// be lost without a word.
+    pub fn whole(schema: SchemaRef) -> JsonRows {
+        let texts = Arc::new(texts_of(schema.fields().iter()));
+        JsonRows { schema, texts, is_strict: true }
+    }
+
+    /// To batches with this schema, from a file that has these fields. What was left out on purpose
+    /// is passed over; but not a field within an object that is wanted. The decoder is strict
+    /// everywhere or nowhere, so beside an object it decodes all that the file has.
+    pub fn of_file(schema: SchemaRef, file: &Schema) -> JsonRows {
+        let wanted = schema.fields().iter();
+        let mut left_out = file
+            .fields()
+            .iter()
+            .filter(|field| schema.field_with_name(field.name()).is_err())
+            .peekable();
+        let has_objects = wanted.clone().any(|field| has_object(field.data_type()));
+        if left_out.peek().is_some() && !has_objects {
+            let texts = Arc::new(texts_of(wanted));
+            return JsonRows { schema: schema.clone(), texts, is_strict: false };
+        }
+        let texts = Arc::new(texts_of(wanted.chain(left_out)));
+        JsonRows { schema: schema.clone(), texts, is_strict: true }
+    }
+}
+
+fn texts_of<'a>(fields: impl Iterator<Item = &'a FieldRef>) -> Schema {
+    Schema::new(fields.map(as_text).collect::<Fields>())
+}
+
+/// Whether there are names of fields within its values.
+fn has_object(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Struct(_) => true,
+        List(field) | LargeList(field) | FixedSizeList(field, _) => has_object(field.data_type()),
+        // What a map is keyed by may be anything.
+        Map(entries, _) => match entries.data_type() {
+            Struct(fields) => fields.iter().skip(1).any(|field| has_object(field.data_type())),
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -41,7 +79,7 @@ impl RowFormat for JsonRows {
         let builder = ReaderBuilder::new(self.texts.clone())
             .with_batch_size(rows)
             .with_coerce_primitive(true)
-            .with_strict_mode(self.is_whole);
+            .with_strict_mode(self.is_strict);
         Ok(JsonDecoder { decoder: builder.build_decoder()?, schema: self.schema.clone() })
     }
 
@@ -64,6 +102,7 @@ impl RowDecoder for JsonDecoder {
     fn flush(&mut self) -> Result<Option<RecordBatch>> {
         let batch = self.decoder.flush().map_err(|error| malformed(&error))?;
         let Some(batch) = batch else { return Ok(None) };
+        // The first of what was decoded are those that are wanted.
         let columns = batch.columns().iter().zip(self.schema.fields()).map(|(column, field)| {
             let place = |error: Error| error.at(format!("column `{}`", field.name()));
             typed_of(column, field.data_type()).map_err(place)

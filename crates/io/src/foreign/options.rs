@@ -99,6 +99,11 @@ fn check_given(given: &[(&str, bool)], format: &dyn Format) -> Result<()> {
     }
 }
 
+/// What stands between fields of CSV of this name or extension, if that is not a comma.
+pub fn usual_delimiter(called: &str) -> Option<char> {
+    (called == "tsv").then_some('\t')
+}
+
 /// A character that fits one byte, as the CSV code wants it.
 pub(super) fn delimiter_byte(delimiter: Option<char>) -> Result<u8> {
     let delimiter = delimiter.unwrap_or(',');

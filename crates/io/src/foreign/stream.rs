@@ -9,7 +9,9 @@ use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
 use memchr::memrchr;
 
 use super::text::{SAMPLE_BYTES, uncompressed, without_mark};
-use super::{Batches, Encoder, Note, ReadOptions, WriteOptions, Writer, format_named};
+use super::{
+    Batches, Encoder, Note, ReadOptions, WriteOptions, Writer, format_named, usual_delimiter,
+};
 use crate::pipe::Stopped;
 
 /// What a stream is read from.
@@ -41,8 +43,10 @@ impl Stream {
         columns: Option<SchemaRef>,
         options: &ReadOptions,
     ) -> Result<Stream> {
+        let usual = usual_delimiter(format);
         let format = format_named(format)?;
         options.check(format)?;
+        let options = &ReadOptions { delimiter: options.delimiter.or(usual), ..options.clone() };
         let input = BufReader::with_capacity(READ_BYTES, input);
         format.read_stream(Box::new(input), columns, options)
     }
@@ -66,9 +70,11 @@ impl<W: Write> Sink<W> {
         schema: &SchemaRef,
         options: &WriteOptions,
     ) -> Result<Sink<W>> {
+        let usual = usual_delimiter(format);
         let format = format_named(format)?;
         options.check(format)?;
-        let writer = format.stream_writer(schema, options)?;
+        let options = WriteOptions { delimiter: options.delimiter.or(usual), ..options.clone() };
+        let writer = format.stream_writer(schema, &options)?;
         let encoder = writer.encoder()?;
         let header = writer.header()?;
         let mut sink = Sink { out, writer, encoder, chunks: vec![], offset: 0 };

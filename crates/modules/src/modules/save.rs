@@ -12,6 +12,7 @@ use euphrates_flow::{
 };
 use euphrates_io::append::{Appender, Turn};
 use euphrates_io::foreign::{self, Chunk, Encoder, Note, WriteOptions, Writer};
+use euphrates_io::location::extension_of;
 use euphrates_io::output;
 use euphrates_policy::memory::chunk_bytes_max;
 use schemars::JsonSchema;
@@ -98,13 +99,18 @@ impl Save {
     fn writer(&self, schema: &SchemaRef) -> Result<Arc<dyn Writer>> {
         let config = &self.config;
         let format = foreign::format_of(&config.path, config.format.as_deref())?;
+        let usual = || {
+            let names = [config.format.clone(), extension_of(&config.path)];
+            let usual = names.iter().flatten().find_map(|name| foreign::usual_delimiter(name));
+            usual.filter(|_| format.options().contains(&"delimiter"))
+        };
         let options = WriteOptions {
             compression: config
                 .compression
                 .as_deref()
                 .map(foreign::Compression::named)
                 .transpose()?,
-            delimiter: config.delimiter.or(config.path.ends_with(".tsv").then_some('\t')),
+            delimiter: config.delimiter.or(usual()),
             header: config.header,
         };
         options.check(format)?;

@@ -125,6 +125,10 @@ impl Placed for Scan {
         Some(self.lock().as_ref()?.identity())
     }
 
+    fn sees_dated(&self) -> Option<String> {
+        Some(self.lock().as_ref()?.version())
+    }
+
     fn standing_at(&self, folder: &Path) -> Option<Value> {
         let mut config = self.given.clone();
         match config.get_mut("path")? {

@@ -72,6 +72,12 @@ impl Column {
         Column { blob, begin, end: begin + length, expansion, window_bytes, state }
     }
 
+    /// The same as `header`, for who wants no more than that: little is read.
+    pub fn header_alone(mut self, offset: u64) -> Result<PageHeader> {
+        self.window_bytes = HEADER_BYTES;
+        self.header(offset)
+    }
+
     /// The header of the page at an offset; its length and the page's are sound.
     pub fn header(&self, offset: u64) -> Result<PageHeader> {
         let mut state = self.lock();

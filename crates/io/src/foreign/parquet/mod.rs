@@ -7,14 +7,13 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use arrow::record_batch::RecordBatchOptions;
 use euphrates_flow::{Error, Result};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::basic::Type;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{
-    ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
-};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 
 use super::{Batches, Format, Opened, ReadOptions, WriteOptions, Writer, guarded, some_column};
 use crate::blob::Blob;
@@ -56,7 +55,7 @@ impl Format for Parquet {
 
     fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
         let metadata = guarded(|| read_metadata(&blob))?;
-        let schema = metadata.schema().clone();
+        let schema = with_far_timestamps(&metadata);
         Ok(Arc::new(File { file: file.clone(), bytes: blob.bytes(), metadata, schema }))
     }
 
@@ -101,8 +100,9 @@ impl Opened for File {
             let message = "the file changed between being opened and being read";
             return Err(Error::corrupt(message).remedy("run again"));
         }
-        let group = read::RowGroup::new(&self.metadata, split, Arc::new(blob));
-        guarded(|| group.read(&self.schema, schema))
+        let metadata = self.metadata.metadata().clone();
+        let group = read::RowGroup::new(metadata, self.schema.clone(), split, Arc::new(blob));
+        guarded(|| group.read(schema))
     }
 }
 
@@ -189,24 +189,33 @@ fn check_codec(column: &ColumnChunkMetaData) -> Result<()> {
     }
 }
 
-/// The average size of a row of a row group in memory, as far as the footer tells.
-fn row_bytes(group: &RowGroupMetaData, roots: &[usize]) -> usize {
-    /// Strings in dictionaries are larger in memory than in the file.
-    const STRING_BYTES: i64 = 24;
-    let descr = group.schema_descr();
-    let wanted = |leaf: &usize| roots.contains(&descr.get_column_root_idx(*leaf));
-    let sizes = (0..group.num_columns()).filter(wanted).map(|leaf| {
-        let column = group.column(leaf);
-        let least = match column.column_type() {
-            parquet::basic::Type::BYTE_ARRAY => STRING_BYTES,
-            parquet::basic::Type::FIXED_LEN_BYTE_ARRAY => {
-                column.column_descr().type_length().into()
+/// The schema with timestamps of 96 bits in microseconds. They are written in nanoseconds, of which
+/// 64 bits hold the years 1677 to 2262 alone; and the year 9999 often stands for never.
+fn with_far_timestamps(metadata: &ArrowReaderMetadata) -> SchemaRef {
+    let schema = metadata.schema();
+    let columns = metadata.metadata().file_metadata().schema_descr().columns();
+    let mut leaves = columns.iter().map(|column| column.physical_type());
+    let fields: Fields = schema.fields().iter().map(|field| far(field, &mut leaves)).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// A field whose leaves come next.
+fn far(field: &FieldRef, leaves: &mut dyn Iterator<Item = Type>) -> FieldRef {
+    use DataType::*;
+    let data_type = match field.data_type() {
+        Struct(fields) => Struct(fields.iter().map(|field| far(field, leaves)).collect()),
+        List(field) => List(far(field, leaves)),
+        LargeList(field) => LargeList(far(field, leaves)),
+        FixedSizeList(field, size) => FixedSizeList(far(field, leaves), *size),
+        Map(field, sorted) => Map(far(field, leaves), *sorted),
+        leaf => match (leaves.next(), leaf) {
+            (Some(Type::INT96), Timestamp(_, zone)) => {
+                Timestamp(TimeUnit::Microsecond, zone.clone())
             }
-            _ => 8,
-        };
-        (column.uncompressed_size() / group.num_rows().max(1)).max(least)
-    });
-    sizes.sum::<i64>().max(1) as usize
+            _ => leaf.clone(),
+        },
+    };
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
 fn root_indices(file: &Schema, wanted: &Schema) -> Result<Vec<usize>> {

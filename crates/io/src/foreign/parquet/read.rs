@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatchReader;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{BATCH_ROWS_MAX, Error, Result, batch_rows, split_batch};
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader, RowGroups};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowGroups};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
+use parquet::basic::Type;
 use parquet::column::page::{PageIterator, PageReader};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::column::Column;
-use super::{damaged, root_indices, row_bytes, rows_only};
+use super::{damaged, root_indices, rows_only};
 use crate::blob::Blob;
 use crate::foreign::{Batches, guarded};
 
@@ -24,15 +25,19 @@ pub struct RowGroup {
     metadata: Arc<ParquetMetaData>,
     index: usize,
     blob: Arc<Blob>,
-    /// The columns of the whole file, with the types its writer noted.
-    hint: SchemaRef,
+    /// The columns of the whole file, with the types they are to have.
+    file: SchemaRef,
 }
 
 impl RowGroup {
     /// A row group of a file.
-    pub fn new(metadata: &ArrowReaderMetadata, index: usize, blob: Arc<Blob>) -> RowGroup {
-        let hint = metadata.schema().clone();
-        RowGroup { metadata: metadata.metadata().clone(), index, blob, hint }
+    pub fn new(
+        metadata: Arc<ParquetMetaData>,
+        file: SchemaRef,
+        index: usize,
+        blob: Arc<Blob>,
+    ) -> RowGroup {
+        RowGroup { metadata, index, blob, file }
     }
 
     /// Its footer entry.
@@ -46,16 +51,16 @@ impl RowGroup {
     }
 
     /// Its batches, with the columns of `wanted`.
-    pub fn read(self, file: &Schema, wanted: &SchemaRef) -> Result<Batches> {
-        let roots = root_indices(file, wanted)?;
+    pub fn read(self, wanted: &SchemaRef) -> Result<Batches> {
+        let roots = root_indices(&self.file, wanted)?;
         let rows = self.group().num_rows() as usize;
         if roots.is_empty() {
             return Ok(count_only(rows, wanted.clone()));
         }
-        let step = batch_rows(row_bytes(self.group(), &roots));
+        let step = batch_rows(self.row_bytes(&roots)?);
         let descr = self.metadata.file_metadata().schema_descr();
         let mask = ProjectionMask::roots(descr, roots.iter().copied());
-        let levels = parquet_to_arrow_field_levels(descr, mask, Some(self.hint.fields()));
+        let levels = parquet_to_arrow_field_levels(descr, mask, Some(self.file.fields()));
         let levels = levels.map_err(damaged)?;
         let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &self, step, None);
         let reader = reader.map_err(damaged)?;
@@ -67,6 +72,48 @@ impl RowGroup {
             Ok(batch) => Box::new(split_batch(batch).map(Ok)) as Batches,
             Err(error) => Box::new(std::iter::once(Err(error))),
         })))
+    }
+}
+
+/// What texts of a dictionary take in memory, at least: more than in the file.
+const TEXT_BYTES: i64 = 24;
+
+/// A dictionary of fewer bytes in the file is taken to have no long values: looking costs a read.
+const DICTIONARY_BYTES_MIN: i64 = 256;
+
+impl RowGroup {
+    /// The average size of a row in memory, as far as the footer tells, and the dictionaries do.
+    fn row_bytes(&self, roots: &[usize]) -> Result<usize> {
+        let descr = self.group().schema_descr();
+        let wanted = |leaf: &usize| roots.contains(&descr.get_column_root_idx(*leaf));
+        let mut sum = 0;
+        for leaf in (0..self.group().num_columns()).filter(wanted) {
+            let column = self.group().column(leaf);
+            let least = match column.column_type() {
+                Type::BYTE_ARRAY => self.text_bytes(leaf)?.max(TEXT_BYTES),
+                Type::FIXED_LEN_BYTE_ARRAY => column.column_descr().type_length().into(),
+                _ => 8,
+            };
+            sum += (column.uncompressed_size() / self.group().num_rows().max(1)).max(least);
+        }
+        Ok(sum.max(1) as usize)
+    }
+
+    /// What the texts of a column take in a row. In a file they may all be one entry of a
+    /// dictionary.
+    fn text_bytes(&self, leaf: usize) -> Result<i64> {
+        let column = self.group().column(leaf);
+        let rows = self.group().num_rows().max(1);
+        if let Some(bytes) = column.unencoded_byte_array_data_bytes() {
+            return Ok(bytes / rows);
+        }
+        let Some(offset) = column.dictionary_page_offset() else { return Ok(0) };
+        if column.data_page_offset() - offset < DICTIONARY_BYTES_MIN {
+            return Ok(0);
+        }
+        let page = self.column(leaf).header_alone(offset as u64)?;
+        let mean = i64::from(page.unpacked_bytes) / i64::from(page.values.max(1));
+        Ok(mean.saturating_mul(column.num_values()) / rows)
     }
 }
 
