@@ -1,6 +1,7 @@
 //! Inputs of which one output is made.
 
 use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::{Error, Result};
 
 /// The columns of all inputs, nullable if they are so in one of them.
@@ -17,6 +18,16 @@ pub fn agreed(inputs: &[SchemaRef]) -> Result<Schema> {
         }
     }
     Ok(Schema::new(fields))
+}
+
+/// A batch of one of the inputs, with what all of them agreed on.
+pub fn with_schema(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    if batch.schema_ref() == schema {
+        return Ok(batch);
+    }
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = batch.columns().to_vec();
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &rows)?)
 }
 
 /// The columns in which two schemas differ, in words.

@@ -18,6 +18,8 @@ use euphrates_flow::{Error, Kind, Result};
 use sqlparser::ast::{ExcludeSelectItem, Ident, SelectItem, WildcardAdditionalOptions};
 
 mod calls;
+mod fields;
+mod guards;
 mod source;
 mod special;
 mod translate;
@@ -27,6 +29,7 @@ mod types;
 #[cfg(test)]
 mod tests;
 
+use guards::with_guards;
 use translate::{Translator, column_named, unsupported};
 use typed::{Typed, physical, told};
 
@@ -34,6 +37,8 @@ use typed::{Typed, physical, told};
 #[derive(Debug)]
 pub struct Expression {
     physical: Arc<dyn PhysicalExpr>,
+    /// For rows that `physical` fails with, if it may be at fault itself.
+    guarded: Option<Arc<dyn PhysicalExpr>>,
     /// The columns it reads; what is computed sees no others.
     columns: Vec<usize>,
     data_type: DataType,
@@ -66,10 +71,13 @@ impl Expression {
         columns.sort_unstable();
         let seen = Arc::new(schema.project(&columns)?);
         let named = DFSchema::try_from(seen.clone()).map_err(|e| told(&e, Kind::Usage))?;
+        let guarded = with_guards(&typed.expr);
+        let guarded = guarded.map(|expr| physical(&expr, &named)).transpose()?;
         let physical = physical(&typed.expr, &named)?;
         let data_type = physical.data_type(&seen).map_err(|e| told(&e, Kind::Usage))?;
         let nullable = physical.nullable(&seen).map_err(|e| told(&e, Kind::Usage))?;
-        Ok(Expression { physical, columns, data_type, nullable, text: text.to_string() })
+        let text = text.to_string();
+        Ok(Expression { physical, guarded, columns, data_type, nullable, text })
     }
 
     /// The type of its values.
@@ -108,7 +116,10 @@ impl Expression {
     }
 
     fn values(&self, seen: &RecordBatch) -> Result<ArrayRef, DataFusionError> {
-        let value = self.physical.evaluate(seen);
+        let value = match (self.physical.evaluate(seen), &self.guarded) {
+            (Err(_), Some(guarded)) => guarded.evaluate(seen),
+            (value, _) => value,
+        };
         value.and_then(|value| value.into_array(seen.num_rows()))
     }
 

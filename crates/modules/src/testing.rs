@@ -31,6 +31,7 @@ pub struct Bench {
     config: Value,
     schemas: Vec<SchemaRef>,
     inputs: Vec<VecDeque<Taken>>,
+    silent: Option<usize>,
     outputs: usize,
     keeps_runs: bool,
     /// Per output, after how many batches its consumer leaves.
@@ -47,6 +48,7 @@ impl Bench {
             config,
             schemas: vec![],
             inputs: vec![],
+            silent: None,
             outputs,
             keeps_runs: false,
             leaves: vec![None; outputs],
@@ -74,6 +76,12 @@ impl Bench {
         self
     }
 
+    /// The input that was given last does not end: nothing more comes.
+    pub fn silent(mut self) -> Bench {
+        self.silent = self.inputs.len().checked_sub(1);
+        self
+    }
+
     /// The consumer of an output leaves after so many batches.
     pub fn leaves(mut self, output: usize, batches: usize) -> Bench {
         self.leaves[output] = Some(batches);
@@ -95,7 +103,7 @@ impl Bench {
         let setup = Arc::new(Setup { cancel: self.cancel.clone(), ..setup() });
         let name = |(port, queue): (usize, VecDeque<Taken>)| Input {
             name: port.to_string(),
-            queue: Box::new(Given(queue)),
+            queue: Box::new(Given { queue, ends: self.silent != Some(port) }),
             groups: false,
         };
         let inputs = self.inputs.into_iter().enumerate().map(name).collect();
@@ -184,15 +192,18 @@ fn taken(batch: &RecordBatch, run: Option<RunIndex>) -> Taken {
     Taken::Batch(Parcel { batch: batch.clone(), bytes: batch_bytes(batch), run })
 }
 
-struct Given(VecDeque<Taken>);
+struct Given {
+    queue: VecDeque<Taken>,
+    ends: bool,
+}
 
 impl Consumer for Given {
     fn take(&mut self, _: bool) -> Result<Taken> {
-        Ok(self.0.pop_front().unwrap_or(Taken::End))
+        Ok(self.queue.pop_front().unwrap_or(if self.ends { Taken::End } else { Taken::Empty }))
     }
 
     fn ready(&mut self, _: bool) -> bool {
-        true
+        self.ends || !self.queue.is_empty()
     }
 }
 

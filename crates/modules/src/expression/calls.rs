@@ -13,13 +13,18 @@ use datafusion_expr::{Expr, ExprSchemable, ReturnFieldArgs, ScalarUDF};
 use euphrates_flow::error::did_you_mean;
 use euphrates_flow::{Error, Kind, Result};
 
+use super::fields;
 use super::typed::{Typed, told};
 use super::types::in_words;
 
 /// Every function, by each of its names.
 static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let functions = datafusion_functions::all_default_functions();
-    let named = functions.into_iter().flat_map(|function| {
+    let functions = functions.into_iter().map(|function| match function.name() {
+        "get_field" => fields::of_structs(function),
+        _ => function,
+    });
+    let named = functions.flat_map(|function| {
         let names = [function.name().to_lowercase()].into_iter();
         let names = names.chain(function.aliases().iter().map(|name| name.to_lowercase()));
         names.map(|name| (name, function.clone())).collect::<Vec<_>>()

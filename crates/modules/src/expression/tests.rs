@@ -1,6 +1,7 @@
 //! Expressions as a table: what is written, and what comes out.
 
 use arrow::array::*;
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Fields, Int32Type, TimeUnit};
 use arrow::util::display::array_value_to_string;
 use proptest::prelude::*;
@@ -13,6 +14,11 @@ fn sample() -> RecordBatch {
     let decimal = decimal.with_precision_and_scale(15, 2).unwrap();
     let inner: ArrayRef = Arc::new(Int64Array::from(vec![7, 8, 9]));
     let fields = Fields::from(vec![Field::new("inner", DataType::Int64, true)]);
+    // Values stand beneath the nulls of these.
+    let gaps = |at: [bool; 3]| Some(NullBuffer::from(at.to_vec()));
+    let gap = StructArray::new(fields.clone(), vec![inner.clone()], gaps([true, false, true]));
+    let far = Fields::from(vec![Field::new("gap", gap.data_type().clone(), true)]);
+    let far = StructArray::new(far, vec![Arc::new(gap.clone())], gaps([true, true, false]));
     let dictionary: DictionaryArray<Int32Type> =
         vec![Some("AIR"), Some("SHIP"), None].into_iter().collect();
     let stamps = TimestampMicrosecondArray::from(vec![Some(0), Some(86_400_000_001), None]);
@@ -29,6 +35,8 @@ fn sample() -> RecordBatch {
         ("yes", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]))),
         ("Mixed Case", Arc::new(Int32Array::from(vec![1, 2, 3]))),
         ("st", Arc::new(StructArray::new(fields, vec![inner], None))),
+        ("gap", Arc::new(gap)),
+        ("far", Arc::new(far)),
         ("key", Arc::new(BinaryArray::from(vec![Some(b"ab" as &[u8]), Some(b"\xff"), None]))),
     ];
     RecordBatch::try_from_iter_with_nullable(
@@ -170,6 +178,22 @@ fn expressions_come_to_what_sql_says() {
         ("current_date > day", "true|true|-"),
         ("greatest(a, 2)", "2|2|2"),
         ("starts_with(s, 'A')", "true|false|-"),
+        // What stands beneath a null is not looked at.
+        ("gap.inner", "7|-|9"),
+        ("get_field(gap, 'inner')", "7|-|9"),
+        ("far.gap.inner", "7|-|-"),
+        ("get_field(far, 'gap', 'inner')", "7|-|-"),
+        // A side that cannot be computed is not missed where the other one decides.
+        ("\"Mixed Case\" <> 2 and 10 / (\"Mixed Case\" - 2) > 2", "false|false|true"),
+        ("\"Mixed Case\" = 2 or 10 / (\"Mixed Case\" - 2) > 2", "false|true|true"),
+        ("a <> 2 and 10 / (a - 2) > 2", "false|false|-"),
+        ("not (a = 2 or 10 / (a - 2) > 2) and (a <> 2 and 1 / (a - 2) < 0)", "true|false|-"),
+        // Zeros are equal.
+        ("b * 0 in (0.0)", "true|true|-"),
+        ("b * 0 not in (1, 0)", "false|false|-"),
+        ("b in (0.5, null)", "true|-|-"),
+        ("case b * 0 when 0.0 then 'zero' else 'none' end", "zero|zero|none"),
+        ("case a - 2 when 0.0 then 'zero' when -1 then 'less' end", "less|zero|-"),
     ] {
         let shown = shown(text);
         if shown != expected {

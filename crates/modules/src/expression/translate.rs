@@ -199,7 +199,7 @@ impl<'a> Translator<'a> {
         join(self.expr(left, depth)?, operator, self.expr(right, depth)?)
     }
 
-    /// `a AND b AND c AND d` as a balanced tree, so that a long one is not a deep one.
+    /// `a AND b AND c AND d`.
     fn chain(&self, ast: &Ast, op: &BinaryOperator, depth: usize) -> Result<Typed> {
         let mut terms = vec![];
         let mut rest = ast;
@@ -211,20 +211,9 @@ impl<'a> Translator<'a> {
         }
         terms.push(rest);
         let terms = terms.into_iter().rev().map(|term| self.expr(term, depth));
-        let mut terms = terms.collect::<Result<Vec<_>>>()?;
+        let terms = terms.collect::<Result<Vec<_>>>()?;
         let operator = if *op == BinaryOperator::And { Operator::And } else { Operator::Or };
-        while terms.len() > 1 {
-            let mut pairs = terms.into_iter();
-            let mut joined = vec![];
-            while let Some(left) = pairs.next() {
-                joined.push(match pairs.next() {
-                    Some(right) => join(left, operator, right)?,
-                    None => left,
-                });
-            }
-            terms = joined;
-        }
-        terms.pop().ok_or_else(|| Error::usage("nothing to join"))
+        joined(terms, operator)
     }
 
     fn unary(&self, op: UnaryOperator, of: &Ast, depth: usize) -> Result<Typed> {
@@ -272,6 +261,12 @@ impl<'a> Translator<'a> {
         let text = format!("{} IN (…)", of.text);
         let list = list.iter().map(|item| Ok(comparable(of.clone(), self.expr(item, depth)?)?.1));
         let list = list.collect::<Result<Vec<_>>>()?;
+        if has_float(&of, &list) {
+            // A list is looked up by bits, in which zeros have a sign.
+            let tests = list.into_iter().map(|item| join(of.clone(), Operator::Eq, item));
+            let any = joined(tests.collect::<Result<Vec<_>>>()?, Operator::Or)?;
+            return Ok(Typed { text, ..negate(any, negated) });
+        }
         let types: Vec<DataType> = list.iter().map(|item| item.data_type.clone()).collect();
         let Some(common) = get_coerce_type_for_list(&of.data_type, &types) else {
             return Err(Error::usage(format!("the list of {text} has no common type"))
@@ -294,16 +289,24 @@ impl<'a> Translator<'a> {
         depth: usize,
     ) -> Result<Typed> {
         let operand = operand.map(|operand| self.expr(operand, depth)).transpose()?;
-        let mut whens = vec![];
-        let mut thens = vec![];
-        for part in conditions {
-            let when = self.expr(&part.condition, depth)?;
-            whens.push(match &operand {
-                Some(operand) => comparable(operand.clone(), when)?.1,
-                None => when.boolean("what stands behind WHEN")?,
-            });
-            thens.push(self.expr(&part.result, depth)?);
-        }
+        let whens = conditions.iter().map(|part| self.expr(&part.condition, depth));
+        let whens = whens.collect::<Result<Vec<_>>>()?;
+        let thens = conditions.iter().map(|part| self.expr(&part.result, depth));
+        let thens = thens.collect::<Result<Vec<_>>>()?;
+        let all = |each: &dyn Fn(Typed) -> Result<Typed>, whens: Vec<Typed>| {
+            whens.into_iter().map(each).collect::<Result<Vec<_>>>()
+        };
+        let (operand, whens) = match operand {
+            // Cases are told apart by bits, in which zeros have a sign.
+            Some(operand) if has_float(&operand, &whens) => {
+                (None, all(&|when| join(operand.clone(), Operator::Eq, when), whens)?)
+            }
+            Some(operand) => {
+                let whens = all(&|when| Ok(comparable(operand.clone(), when)?.1), whens)?;
+                (Some(operand), whens)
+            }
+            None => (None, all(&|when| when.boolean("what stands behind WHEN"), whens)?),
+        };
         let otherwise = otherwise.map(|otherwise| self.expr(otherwise, depth)).transpose()?;
         let types = |of: &[Typed]| of.iter().map(|one| one.data_type.clone()).collect::<Vec<_>>();
         let last = otherwise.as_ref().map(|otherwise| &otherwise.data_type);
@@ -435,6 +438,27 @@ impl<'a> Translator<'a> {
             }
         }
     }
+}
+
+/// Terms joined as a balanced tree, so that a long one is not a deep one.
+fn joined(mut terms: Vec<Typed>, operator: Operator) -> Result<Typed> {
+    while terms.len() > 1 {
+        let mut pairs = terms.into_iter();
+        let mut joined = vec![];
+        while let Some(left) = pairs.next() {
+            joined.push(match pairs.next() {
+                Some(right) => join(left, operator, right)?,
+                None => left,
+            });
+        }
+        terms = joined;
+    }
+    terms.pop().ok_or_else(|| Error::usage("nothing to join"))
+}
+
+/// Whether one of them is a floating point number.
+fn has_float(one: &Typed, others: &[Typed]) -> bool {
+    one.data_type.is_floating() || others.iter().any(|other| other.data_type.is_floating())
 }
 
 fn negate(of: Typed, negated: bool) -> Typed {

@@ -11,7 +11,7 @@ use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
     Cancel, Effect, Error, Kind, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Taken,
 };
-use euphrates_io::foreign::{ReadOptions, Sink, Stream, WriteOptions};
+use euphrates_io::foreign::{ReadOptions, Sink, Stream, WriteOptions, format_named};
 use euphrates_io::process::{Killer, Program};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -69,6 +69,11 @@ pub struct Config {
     pub header: Option<bool>,
 }
 
+/// By any of its names.
+fn is_csv(format: &str) -> bool {
+    format_named(format).is_ok_and(|format| format.options().contains(&"delimiter"))
+}
+
 fn csv() -> String {
     "csv".into()
 }
@@ -100,7 +105,7 @@ impl Config {
 
     /// The options, as far as a format has them.
     fn read_options(&self) -> ReadOptions {
-        let is_csv = self.output() == "csv";
+        let is_csv = is_csv(self.output());
         ReadOptions {
             delimiter: self.delimiter.filter(|_| is_csv),
             header: self.header.filter(|_| is_csv),
@@ -109,7 +114,7 @@ impl Config {
     }
 
     fn write_options(&self) -> WriteOptions {
-        let is_csv = self.input == "csv";
+        let is_csv = is_csv(&self.input);
         WriteOptions {
             delimiter: self.delimiter.filter(|_| is_csv),
             header: self.header.filter(|_| is_csv),
@@ -144,7 +149,7 @@ impl Placed for Exec {
         Sink::open(&config.input, std::io::sink(), &input, &config.write_options())
             .map_err(|error| error.at("input"))?;
         let output = config.columns(&input).map_err(|error| error.at("output"))?;
-        euphrates_io::foreign::format_named(config.output()).map_err(|e| e.at("output"))?;
+        format_named(config.output()).map_err(|e| e.at("output"))?;
         *self.schemas.lock().unwrap_or_else(|e| e.into_inner()) = Some((input, output.clone()));
         Ok(vec![output])
     }
@@ -174,13 +179,13 @@ impl Exec {
         let cancel = ports.setup().cancel.clone();
         let (program, stdin, stdout) = Program::start(&self.config.words()?)?;
         let killer = program.killer();
-        let done = AtomicBool::new(false);
+        let (done, dead) = (AtomicBool::new(false), AtomicBool::new(false));
         thread::scope(|scope| {
             let watcher = scope.spawn(|| watch(&cancel, &done, &killer));
             let feeder = scope.spawn(|| {
                 // The queue of the input wakes this thread; so must the end of the flow.
                 cancel.wake_me();
-                let fed = self.feed(&mut feed, stdin, input);
+                let fed = self.feed(&mut feed, stdin, input, &dead);
                 // Who produces for it learns at once that nobody takes any more.
                 drop(feed);
                 fed
@@ -190,6 +195,9 @@ impl Exec {
                 killer.kill();
             }
             let ended = program.finish();
+            // Who feeds it may be waiting for more to feed it with.
+            dead.store(true, SeqCst);
+            feeder.thread().unpark();
             let fed = feeder.join();
             done.store(true, SeqCst);
             watcher.thread().unpark();
@@ -203,16 +211,23 @@ impl Exec {
         })
     }
 
-    fn feed(&self, ports: &mut Ports, stdin: ChildStdin, schema: &SchemaRef) -> Result<()> {
+    fn feed(
+        &self,
+        ports: &mut Ports,
+        stdin: ChildStdin,
+        schema: &SchemaRef,
+        dead: &AtomicBool,
+    ) -> Result<()> {
         let options = self.config.write_options();
         let mut sink = Sink::open(&self.config.input, stdin, schema, &options)?;
-        loop {
+        while ports.select_unless(&[0], &|| dead.load(SeqCst))?.is_some() {
             match ports.get_in_runs(0)? {
                 Taken::Batch(parcel) => sink.write(&parcel.batch)?,
                 Taken::RunEnd(_) | Taken::Empty => {}
                 Taken::End => return sink.finish(),
             }
         }
+        Ok(())
     }
 
     fn read(&self, ports: &mut Ports, stdout: ChildStdout, schema: &SchemaRef) -> Result<()> {
@@ -277,6 +292,16 @@ mod tests {
         let config = json!({"command": "head -n 3", "header": false});
         assert_eq!(run(config, &input).unwrap(), [0, 1, 2]);
         assert_eq!(run(json!({"command": ["true"]}), &input).unwrap(), [0i64; 0]);
+    }
+
+    #[test]
+    fn a_program_that_ends_is_not_waited_for_until_its_input_comes() {
+        for (command, fails) in [("exit 3", true), ("true", false)] {
+            let bench = Bench::new(&MODULE, json!({"command": command}));
+            let bench = bench.input(integers([]).schema(), &[integers(0..10)]).silent();
+            let outcome = bench.run().1;
+            assert_eq!(outcome.is_err(), fails, "{command}: {outcome:?}");
+        }
     }
 
     #[test]

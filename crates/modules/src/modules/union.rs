@@ -1,6 +1,6 @@
 //! Makes one of several inputs.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, OUT};
@@ -10,7 +10,7 @@ use euphrates_flow::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::alike::agreed;
+use crate::alike::{agreed, with_schema};
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -27,7 +27,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         spec::parse_config::<Config>(config)?;
-        Ok(Arc::new(Union))
+        Ok(Arc::new(Union::default()))
     },
 };
 
@@ -36,11 +36,17 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 #[serde(deny_unknown_fields)]
 pub struct Config {}
 
-struct Union;
+#[derive(Default)]
+struct Union {
+    /// Known once the flow is checked.
+    schema: Mutex<Option<SchemaRef>>,
+}
 
 impl Placed for Union {
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        Ok(vec![Arc::new(agreed(inputs)?)])
+        let schema = Arc::new(agreed(inputs)?);
+        *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(schema.clone());
+        Ok(vec![schema])
     }
 
     fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
@@ -48,11 +54,13 @@ impl Placed for Union {
     }
 
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        Ok(Box::new(|ports: &mut Ports| {
+        let schema = self.schema.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let schema = schema.expect("schemas comes before instance");
+        Ok(Box::new(move |ports: &mut Ports| {
             let mut live: Vec<usize> = (0..ports.inputs()).collect();
             while let Some(input) = ports.select(&live)? {
                 match ports.try_get(input)? {
-                    Taken::Batch(parcel) => ports.put(0, parcel.batch)?,
+                    Taken::Batch(parcel) => ports.put(0, with_schema(parcel.batch, &schema)?)?,
                     Taken::End => live.retain(|other| *other != input),
                     Taken::Empty | Taken::RunEnd(_) => {}
                 }
@@ -69,9 +77,9 @@ impl Placed for Union {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, integers, rows};
+    use crate::testing::{Bench, Item, integers, rows};
     use arrow::array::{ArrayRef, AsArray, Int64Array, StringArray};
-    use arrow::datatypes::Int64Type;
+    use arrow::datatypes::{DataType, Field, Int64Type, Schema};
     use arrow::record_batch::RecordBatch;
     use proptest::prelude::*;
     use serde_json::json;
@@ -106,6 +114,27 @@ mod tests {
             all.sort_unstable();
             expected.sort_unstable();
             prop_assert_eq!(all, expected);
+        }
+    }
+
+    #[test]
+    fn rows_have_the_schema_that_was_agreed_on_wherever_they_come_from() {
+        let column = |nullable| {
+            let schema = Schema::new(vec![Field::new("n", DataType::Int64, nullable)]);
+            let values: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+            RecordBatch::try_new(Arc::new(schema), vec![values]).unwrap()
+        };
+        let inputs = [column(false), column(true)];
+        let bench = Bench::new(&MODULE, json!({}));
+        let bench = inputs.iter().fold(bench, |bench, batch| {
+            bench.input(batch.schema(), std::slice::from_ref(batch))
+        });
+        let (outputs, outcome) = bench.run();
+        outcome.unwrap();
+        assert_eq!(outputs[0].len(), 2);
+        for item in &outputs[0] {
+            let Item::Batch(batch) = item else { panic!("no runs are made") };
+            assert_eq!(batch.schema(), inputs[1].schema());
         }
     }
 

@@ -1,0 +1,78 @@
+//! The field of a struct: null where the struct is. DataFusion's own function gives whatever stands
+//! in the field there, and that may be anything.
+
+use std::sync::Arc;
+
+use arrow::array::Array;
+use arrow::compute::{is_null, nullif};
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion_common::DataFusionError;
+use datafusion_expr::{
+    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature,
+};
+
+/// The function, around DataFusion's own.
+pub fn of_structs(plain: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::new_from_impl(FieldOf { plain }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FieldOf {
+    plain: Arc<ScalarUDF>,
+}
+
+impl FieldOf {
+    /// One step of a path.
+    fn step(
+        &self,
+        of: ColumnarValue,
+        name: &ColumnarValue,
+        args: &ScalarFunctionArgs,
+    ) -> Result<ColumnarValue, DataFusionError> {
+        let step = ScalarFunctionArgs { args: vec![of.clone(), name.clone()], ..args.clone() };
+        match (of, self.plain.invoke_with_args(step)?) {
+            (ColumnarValue::Array(of), ColumnarValue::Array(field)) if of.null_count() > 0 => {
+                Ok(ColumnarValue::Array(nullif(&field, &is_null(&of)?)?))
+            }
+            (_, field) => Ok(field),
+        }
+    }
+}
+
+impl ScalarUDFImpl for FieldOf {
+    fn name(&self) -> &str {
+        self.plain.name()
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String, DataFusionError> {
+        self.plain.schema_name(args)
+    }
+
+    fn signature(&self) -> &Signature {
+        self.plain.signature()
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType, DataFusionError> {
+        self.plain.return_type(arg_types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef, DataFusionError> {
+        self.plain.return_field_from_args(args)
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>, DataFusionError> {
+        self.plain.coerce_types(arg_types)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.plain.documentation()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
+        let Some((of, path)) = args.args.split_first() else {
+            return self.plain.invoke_with_args(args);
+        };
+        path.iter().try_fold(of.clone(), |of, name| self.step(of, name, &args))
+    }
+}
