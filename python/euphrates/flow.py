@@ -472,11 +472,13 @@ def _call(module: Placeable) -> ModuleCall:
 
 def _strict(value: Any) -> Any:
     """A value as JSON that gives the same value back."""
-    if value is None or isinstance(value, bool | str | int | float):
+    # Exactly these: what is derived from them would come back as less than it was.
+    kind = type(value)
+    if value is None or kind in (bool, str, int, float):
         return Gathered().json(value)
-    if isinstance(value, list):
+    if kind is list:
         return [_strict(member) for member in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+    if kind is dict and all(type(key) is str for key in value):
         return {key: _strict(member) for key, member in value.items()}
     raise UsageError(f"{value!r} is not JSON")
 

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -53,6 +54,28 @@ def keeping_a_lock() -> Callable[[eu.Batch], eu.Batch]:
             return batch
 
     return locked
+
+
+def dawdling(batch: eu.Batch) -> eu.Batch:
+    time.sleep(0.05)
+    return batch
+
+
+class SlowToCome:
+    """Passes batches on; takes five minutes to come to another process, and says when it begins."""
+
+    def __call__(self, batch: eu.Batch) -> eu.Batch:
+        return batch
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return come, (os.getpid(),)
+
+
+def come(origin: int) -> SlowToCome:
+    if os.getpid() != origin:
+        Path(os.environ["SLOW_TO_COME"]).touch()
+        time.sleep(300)
+    return SlowToCome()
 
 
 class Split(eu.Module):

@@ -135,6 +135,31 @@ def test_the_death_of_a_worker_is_told_and_no_output_is_wrong(
     assert counted.collected().to_pylist() == [{"count": 1000}]
 
 
+def test_a_worker_that_was_slowed_down_may_be_lost(cluster: eu.Cluster, tmp_path: Path) -> None:
+    flow, read = writing(tmp_path)
+    perturbed = [eu.perturb(worker="w1", share=0.5), eu.perturb(worker="w2", share=0.5)]
+    running = flow.start(cluster=cluster, perturb=perturbed)
+    wait_for(lambda: rows_out(running) > 0, "it runs")
+    os.kill(workers_of(os.getpid())["w1"], signal.SIGKILL)
+    outcome = result(running)
+    assert isinstance(outcome, eu.Report), outcome
+    assert is_as_it_should(read, outcome), outcome
+
+
+def test_a_worker_that_has_ended_is_missed_for_what_it_keeps(cluster: eu.Cluster) -> None:
+    flow = numbers(100_000, eu.partition(["n"]))
+    flow.attach("partition_1", flow.place(eu.map(functions.dawdling), count=1, workers=["w0"]))
+    flow.attach("map_1", flow.place(eu.count()))
+    flow.attach("count_1", flow.place(eu.collect()))
+    running = flow.start(cluster=cluster)
+    ended = lambda: [at.state for at in running.progress().modules][1:2] == ["ended"]  # noqa: E731
+    wait_for(ended, "all is partitioned")
+    os.kill(sleeper := workers_of(os.getpid())["w1"], signal.SIGSTOP)
+    outcome = result(running)
+    os.kill(sleeper, signal.SIGCONT)
+    assert isinstance(outcome, eu.Report) and "w1 was lost" in str(outcome), outcome
+
+
 def test_the_death_of_all_workers_is_told(cluster: eu.Cluster) -> None:
     running = numbers(10**11, eu.sort(["n"]), eu.write("out")).start(cluster=cluster)
     wait_for(lambda: rows_out(running) > 0, "it runs")

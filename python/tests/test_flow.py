@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import euphrates as eu
@@ -213,6 +215,16 @@ def test_a_cancelled_flow_is_interrupted() -> None:
     assert running.wait()
     with pytest.raises(eu.Interrupted):
         running.finish()
+
+
+def test_a_limit_behind_modules_that_keep_an_order_ends_the_flow(tmp_path: Path) -> None:
+    path = tmp_path / "long.parquet"
+    pq.write_table(pa.table({"n": range(1_000_000)}), path, row_group_size=100_000)
+    flow = eu.Flow("first")
+    projects = flow.place(eu.project(["n"]), count=4)
+    flow.chain(eu.scan(path, order=True), projects, eu.limit(5), eu.collect())
+    for _ in range(10):
+        assert flow.go(memory="32MiB").collected().to_pydict() == {"n": [0, 1, 2, 3, 4]}
 
 
 def test_progress_is_told_to_a_function() -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kinds_of_cluster import wait_for, with_tests
+
 HERE = Path(__file__).parent
 SCRIPT = """
 import sys, threading
@@ -138,3 +140,36 @@ def test_ctrl_c_breaks_off_a_library_that_does_not_look_at_python(
     assert complaint.strip().endswith("KeyboardInterrupt")
     assert "terminate called" not in complaint
     assert program.returncode == -signal.SIGINT
+
+
+STARTING = """
+import euphrates as eu
+import functions
+
+flow = eu.Flow("slow to start")
+flow.chain(eu.generate("integers", rows=5), eu.map(functions.SlowToCome()), eu.collect())
+with eu.Cluster.processes(2) as cluster:
+    print("ready", flush=True)
+    flow.start(cluster=cluster)
+"""
+
+
+def test_ctrl_c_is_heard_while_workers_prepare_a_flow(tmp_path: Path) -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-c", STARTING],
+        cwd=HERE,
+        env={**os.environ, "PYTHONPATH": with_tests(), "SLOW_TO_COME": str(tmp_path / "came")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdout is not None
+    try:
+        assert program.stdout.readline() == "ready\n"
+        wait_for(lambda: (tmp_path / "came").exists(), "a worker prepares it")
+        program.send_signal(signal.SIGINT)
+        # It would come in five minutes.
+        _, complaint = program.communicate(timeout=60)
+    finally:
+        program.kill()
+    assert complaint.strip().endswith("KeyboardInterrupt"), complaint

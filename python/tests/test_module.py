@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import enum
 import json
 import threading
 from collections.abc import Callable
@@ -40,6 +42,29 @@ def test_arguments_of_the_constructor_are_part_of_the_document() -> None:
     assert config == {"module": "functions:Split", "kwargs": {"first": 1}}
     report = eu.Flow.from_json(flow.to_json()).go()
     assert report.collected(even).to_pydict()["n"][0] == 65536
+
+
+def test_arguments_come_as_they_were_or_stay_in_this_process(collected: Run) -> None:
+    class Level(enum.IntEnum):
+        LOW = 1
+
+    class Tells(eu.Module):
+        inputs = ()
+
+        def __init__(self, *args: Any) -> None:
+            self.args = args
+
+        def schemas(self, inputs: list[eu.Schema]) -> Any:
+            return pa.schema({"kind": pa.string()})
+
+        def run(self, ports: eu.Ports) -> None:
+            ports.put(pa.table({"kind": [type(arg).__name__ for arg in self.args]}))
+
+    args = (Level.LOW, collections.defaultdict(int), [Level.LOW], 1, "a", {"b": [None]})
+    for given in (args[:1], args[1:2], args[2:3], args[3:]):
+        rows = collected(Tells(*given)).to_pydict()["kind"]
+        # From each instance.
+        assert rows[: len(given)] == [type(arg).__name__ for arg in given]
 
 
 def test_a_source_gives_its_runs_an_order_and_a_sink_sees_it() -> None:

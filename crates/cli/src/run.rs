@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use euphrates_engine::division::named;
-use euphrates_engine::{Options, Report, start};
+use euphrates_engine::{Options, Report, start_unless};
 use euphrates_flow::{Document, Registry, Result};
 use euphrates_server::child::{self, Drive};
 use euphrates_server::record::Record;
@@ -25,7 +25,7 @@ pub fn run(
     log: Log,
 ) -> Result<Report> {
     let signals = Signals::listen();
-    let mut running = start(document, registry, options)?;
+    let mut running = start_unless(document, registry, options, &|| signals.heard())?;
     let mut teller = Teller::new(log);
     while !running.wait_for(LOOK) {
         if signals.heard() {

@@ -30,5 +30,5 @@ mod transport;
 mod watch;
 mod worker;
 
-pub use master::{Options, Running, go, start};
+pub use master::{Options, Running, go, start, start_unless};
 pub use report::Report;

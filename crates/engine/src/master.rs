@@ -106,6 +106,16 @@ pub fn go(document: &Document, registry: &Registry, options: &Options) -> Result
 
 /// Checks and starts; does not wait.
 pub fn start(document: &Document, registry: &Registry, options: &Options) -> Result<Running> {
+    start_unless(document, registry, options, &|| false)
+}
+
+/// The same, unless it is interrupted before it is under way: on a cluster that takes its time.
+pub fn start_unless(
+    document: &Document,
+    registry: &Registry,
+    options: &Options,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Running> {
     let given = [
         ("threads", options.cores),
         ("memory", options.memory_bytes),
@@ -128,9 +138,11 @@ pub fn start(document: &Document, registry: &Registry, options: &Options) -> Res
         }
         (Some(Left::Flow(left)), _) => {
             let again = Options { resume: false, variables: BTreeMap::new(), ..options.clone() };
-            start(&left, registry, &again)?
+            start_unless(&left, registry, &again, is_interrupted)?
         }
-        (None, Some(cluster)) => cluster::start::start(cluster, document, registry, options)?,
+        (None, Some(cluster)) => {
+            cluster::start::start(cluster, document, registry, options, is_interrupted)?
+        }
         (None, None) => start_here(prepare(document, registry, options)?, options)?,
     };
     if notebook.is_some() {

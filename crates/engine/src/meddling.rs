@@ -37,12 +37,19 @@ impl Running {
         if let Some(attempt) = &self.deployment.attempt {
             attempt.perturb(Some(&list));
         }
+        if let Some(again) = &mut self.again {
+            // Should the flow begin again, so does this.
+            again.options.perturbations.extend(list.iter().cloned());
+        }
         self.perturbations.extend(list);
         Ok(())
     }
 
     /// Does nothing to the flow any more.
-    pub fn unperturb(&self) {
+    pub fn unperturb(&mut self) {
+        if let Some(again) = &mut self.again {
+            again.options.perturbations.clear();
+        }
         self.watch.iter().for_each(Watch::unperturb);
         self.deployment.attempt.iter().for_each(|attempt| attempt.perturb(None));
     }

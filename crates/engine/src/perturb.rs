@@ -177,6 +177,18 @@ impl Perturber {
     }
 }
 
+/// Whether a perturbation is for anybody of a flow and its workers.
+pub(crate) fn is_for_somebody(
+    one: &Perturbation,
+    flow: &Checked,
+    workers: Workers<'_>,
+    home: &Path,
+) -> bool {
+    let disks = named_disks(home).unwrap_or_default().into_iter().map(|disk| disk.name);
+    let disks: Vec<String> = disks.collect();
+    Perturbations::new(std::slice::from_ref(one), flow, &workers, &disks).is_ok()
+}
+
 /// The same perturbations, with times that count from this time of the flow on.
 pub(crate) fn from_now(list: &[Perturbation], seconds: f64) -> Vec<Perturbation> {
     let shifted = |one: &Perturbation| {

@@ -11,6 +11,12 @@ use euphrates_flow::check::Unit;
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Cancel, Error, Parcel, Result, RunIndex, Taken};
 use euphrates_policy::queue::QueuePolicy;
+use euphrates_policy::runs::Broken;
+
+use crate::runs::broken;
+
+#[cfg(test)]
+mod tests;
 
 /// A queue with its two ends not yet given out.
 pub struct LocalQueue {
@@ -104,6 +110,9 @@ impl QueueProducer {
             return Ok(Some(parcel));
         }
         state.putters.forget();
+        if run.is_some_and(|run| state.policy.is_left(run)) {
+            return Ok(None);
+        }
         state.policy.on_put(parcel.bytes, run);
         match run {
             None => state.loose.push_back(parcel),
@@ -138,7 +147,7 @@ impl Producer for QueueProducer {
             if state.consumers == 0 {
                 return Err(Error::closed());
             }
-            state.policy.on_begin(run);
+            state.policy.on_begin(run).map_err(broken)?;
             state.runs.insert(run, VecDeque::new());
             state.wake_takers(Unit::Run);
             state.putters.wake_all();
@@ -222,6 +231,12 @@ impl Consumer for QueueConsumer {
 impl Drop for QueueConsumer {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
+        if let Some(run) = self.owned {
+            // Its producer must not wait for somebody to take it.
+            state.policy.on_left(run);
+            state.runs.remove(&run);
+            state.putters.wake_all();
+        }
         state.consumers -= 1;
         if state.consumers == 0 {
             state.loose.clear();
@@ -259,9 +274,9 @@ impl State {
             if self.producers > 0 {
                 return Ok(Taken::Empty);
             }
-            return match self.policy.stranded() {
+            return match self.policy.broken() {
                 None => Ok(Taken::End),
-                Some(run) => Err(Error::failed(format!("a run before run {run} never came"))),
+                Some(why) => Err(broken(why)),
             };
         };
         if let Some(parcel) = self.runs.get_mut(&run).and_then(VecDeque::pop_front) {
@@ -276,7 +291,7 @@ impl State {
             return Ok(Taken::RunEnd(run));
         }
         if self.producers == 0 {
-            return Err(Error::failed(format!("run {run} never ended")));
+            return Err(broken(Broken::Cut(run)));
         }
         Ok(Taken::Empty)
     }

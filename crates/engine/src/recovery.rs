@@ -46,9 +46,11 @@ pub(crate) fn is_repeatable(flow: &Checked) -> bool {
 }
 
 /// The loss of a worker that explains a failure, if there is one: `lost` names one that is known.
+/// It is not looked for any longer once that is interrupted.
 pub(crate) fn find_loss(
     failure: &Error,
     lost: impl Fn() -> Option<(String, Error)>,
+    is_interrupted: &dyn Fn() -> bool,
 ) -> Option<String> {
     if !matches!(failure.kind(), Kind::Resource | Kind::Interrupted | Kind::Corrupt) {
         return None;
@@ -58,7 +60,7 @@ pub(crate) fn find_loss(
         if let Some((name, error)) = lost() {
             return Some(format!("worker {name} was lost ({})", error.message()));
         }
-        if Instant::now() > deadline {
+        if Instant::now() > deadline || is_interrupted() {
             return None;
         }
         std::thread::sleep(LOOK);
@@ -112,13 +114,16 @@ impl Running {
     /// The loss that explains the failure, if there is one.
     fn find_loss(&self) -> Option<String> {
         let attempt = self.deployment.attempt.as_ref()?;
-        find_loss(self.failure.as_ref()?, || attempt.lost())
+        let lost = || attempt.lost();
+        find_loss(self.failure.as_ref()?, lost, &|| self.cancel.is_cancelled())
     }
 
     fn restart(&mut self) -> Result<()> {
         let again = self.again.as_mut().ok_or_else(|| Error::failed("it cannot begin again"))?;
         again.epoch += 1;
-        let (started, cancel) = start::attempt(again, self.began, &mut self.losses)?;
+        let is_interrupted = || self.cancel.is_cancelled();
+        let (started, cancel) =
+            start::attempt(again, self.began, &mut self.losses, &is_interrupted)?;
         self.flow = started.flow;
         (self.worker, self.ended) = started.parts;
         self.deployment = started.deployment;

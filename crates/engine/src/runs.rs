@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::thread;
 
-use euphrates_flow::{Cancel, Result};
+use euphrates_flow::{Cancel, Error, Result};
 use euphrates_policy::distributed::{Now, Peer};
+use euphrates_policy::runs::Broken;
 use euphrates_wire::Frame;
 
 use crate::mailbox::{Mailbox, Router};
@@ -64,6 +65,18 @@ impl Router for RunQueue {
     }
 
     fn wake_at(&self, _: u64, _: Address) {}
+}
+
+/// What is said of producers that broke the rules of runs.
+pub fn broken(why: Broken) -> Error {
+    match why {
+        Broken::Gap(run) => Error::failed(format!("a run before run {run} never came"))
+            .remedy("number the runs 0, 1, 2, … without gaps, over all instances"),
+        Broken::Twice(run) => Error::failed(format!("run {run} was begun twice"))
+            .remedy("number the runs once over all instances: each begins some of them"),
+        Broken::Cut(run) => Error::failed(format!("run {run} never ended"))
+            .remedy("call end_run after the last batch of it"),
+    }
 }
 
 /// How many of these are in one process, at most.

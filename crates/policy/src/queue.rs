@@ -7,8 +7,12 @@
 //!   always has an owner, or is the next to get one;
 //! - a batch of a run somebody is waiting for is let in even when the queue is full, if none of
 //!   that run's batches is there already. The bound is exceeded by one batch a consumer at most.
+//!
+//! Who owns a run may leave within it: what is there of it goes, and what comes is let in and goes.
 
 use alloc::collections::BTreeMap;
+
+use crate::runs::Broken;
 
 /// What one queue holds, in numbers.
 #[derive(Clone, Debug)]
@@ -26,6 +30,8 @@ struct Run {
     batches: usize,
     ended: bool,
     owned: bool,
+    /// Its owner takes no more.
+    left: bool,
 }
 
 impl QueuePolicy {
@@ -75,15 +81,38 @@ impl QueuePolicy {
         self.check();
     }
 
-    /// A producer began a run.
-    pub fn on_begin(&mut self, number: u64) {
-        let fresh = self.runs.insert(number, Run::default()).is_none();
-        assert!(fresh && number >= self.deal_next, "run {number} began twice");
+    /// A producer began a run; that another did so before is an error.
+    pub fn on_begin(&mut self, number: u64) -> Result<(), Broken> {
+        if number < self.deal_next || self.runs.contains_key(&number) {
+            return Err(Broken::Twice(number));
+        }
+        self.runs.insert(number, Run::default());
+        Ok(())
     }
 
     /// A producer ended a run.
     pub fn on_end(&mut self, number: u64) {
-        self.runs.get_mut(&number).expect("the end of a run that has not begun").ended = true;
+        let run = self.runs.get_mut(&number).expect("the end of a run that has not begun");
+        run.ended = true;
+        if run.left {
+            self.runs.remove(&number);
+        }
+    }
+
+    /// Whether nobody is to get what is put into a run.
+    pub fn is_left(&self, number: u64) -> bool {
+        self.runs.get(&number).is_some_and(|run| run.left)
+    }
+
+    /// The owner of a run takes no more.
+    pub fn on_left(&mut self, number: u64) {
+        let Some(run) = self.runs.get_mut(&number) else { return };
+        self.bytes -= run.bytes;
+        *run = Run { bytes: 0, batches: 0, left: true, ..*run };
+        if run.ended {
+            self.runs.remove(&number);
+        }
+        self.check();
     }
 
     /// The next run, for a consumer that has none. It owns the run until `on_finished`.
@@ -120,9 +149,9 @@ impl QueuePolicy {
         self.bytes_max
     }
 
-    /// The lowest run that is here though it can never be dealt, because one before it is missing.
-    pub fn stranded(&self) -> Option<u64> {
-        self.runs.keys().copied().find(|&number| number > self.deal_next)
+    /// What keeps a run that is here from being dealt for ever, if no more will begin.
+    pub fn broken(&self) -> Option<Broken> {
+        self.runs.keys().copied().find(|&number| number > self.deal_next).map(Broken::Gap)
     }
 
     fn check(&self) {
@@ -145,7 +174,7 @@ mod tests {
     use alloc::vec::Vec;
 
     /// Any interleaving of producers and consumers that obeys the policy ends, in order, within
-    /// the bound.
+    /// the bound, even if consumers leave.
     #[test]
     fn every_schedule_ends_and_keeps_the_order_and_the_bound() {
         for seed in 0..2000u64 {
@@ -176,11 +205,17 @@ mod tests {
         let mut consumers: Vec<Option<u64>> = std::vec![None; 1 + random.below(4)];
         let mut lanes: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         let (mut policy, mut next, mut dealt) = (QueuePolicy::new(bytes_max), 0, 0);
+        let leaves = random.below(2) == 0;
         for _ in 0..100_000 {
             let actors = producers.len() + consumers.len();
             let actor = random.below(actors);
             if actor < producers.len() {
                 produce(&mut producers[actor], &mut policy, &mut lanes, &mut next, runs, random);
+            } else if leaves && consumers.len() > 1 && random.below(20) == 0 {
+                if let Some(run) = consumers.remove(actor - producers.len()) {
+                    policy.on_left(run);
+                    lanes.remove(&run);
+                }
             } else {
                 let consumer = &mut consumers[actor - producers.len()];
                 consume(consumer, &mut policy, &mut lanes, &mut dealt)?;
@@ -208,7 +243,7 @@ mod tests {
         match producer.run {
             None if *next < runs => {
                 *producer = Producer { run: Some(*next), left: random.below(5) };
-                policy.on_begin(*next);
+                policy.on_begin(*next).unwrap();
                 *next += 1;
             }
             None => {}
@@ -218,7 +253,10 @@ mod tests {
             }
             Some(run) => {
                 let bytes = 1 + random.below(20);
-                if policy.admit(bytes, Some(run)) {
+                if policy.is_left(run) {
+                    assert!(policy.admit(bytes, Some(run)), "nobody would make room for it");
+                    producer.left -= 1;
+                } else if policy.admit(bytes, Some(run)) {
                     policy.on_put(bytes, Some(run));
                     lanes.entry(run).or_default().push(bytes);
                     producer.left -= 1;

@@ -9,6 +9,18 @@ use alloc::vec::Vec;
 
 use crate::distributed::Peer;
 
+/// How the producers of a queue broke its rules: runs are numbered without gaps, and each is begun
+/// once, and ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// This run was begun, but one before it never was.
+    Gap(u64),
+    /// This run was begun twice.
+    Twice(u64),
+    /// This run's producer ended within it.
+    Cut(u64),
+}
+
 /// The one who deals the runs of a queue.
 #[derive(Clone, Debug, Default)]
 pub struct Dealer {
@@ -19,6 +31,8 @@ pub struct Dealer {
     /// Begun, and its producer has no room for more of it.
     full: BTreeSet<u64>,
     producing: u32,
+    /// Begun a second time.
+    twice: Option<u64>,
 }
 
 /// A run, its producer, and the consumer it goes to.
@@ -40,7 +54,10 @@ impl Dealer {
 
     /// A producer has begun a run.
     pub fn on_begun(&mut self, run: u64, producer: Peer) {
-        self.begun.insert(run, producer);
+        let is_first = run >= self.next && self.begun.insert(run, producer).is_none();
+        if !is_first {
+            self.twice.get_or_insert(run);
+        }
     }
 
     /// A consumer has time.
@@ -82,15 +99,15 @@ impl Dealer {
         dealt
     }
 
-    /// Whether nobody will be dealt anything again. A run whose predecessor never came is
-    /// stranded.
+    /// Whether nobody will be dealt anything again, or nobody should be.
     pub fn is_over(&self) -> bool {
-        self.producing == 0 && !self.begun.contains_key(&self.next)
+        self.twice.is_some() || (self.producing == 0 && !self.begun.contains_key(&self.next))
     }
 
-    /// A run that was begun, and that a gap keeps from being dealt for ever.
-    pub fn stranded(&self) -> Option<u64> {
-        if self.is_over() { self.begun.keys().next().copied() } else { None }
+    /// What the producers have done wrong, when it is over.
+    pub fn broken(&self) -> Option<Broken> {
+        let gap = || self.begun.keys().next().copied().filter(|_| self.is_over());
+        self.twice.map(Broken::Twice).or_else(|| gap().map(Broken::Gap))
     }
 }
 
@@ -142,7 +159,7 @@ mod tests {
                 }
             }
             assert!(given.into_iter().eq(0..runs), "seed {seed}");
-            assert_eq!(dealer.stranded(), None);
+            assert_eq!(dealer.broken(), None);
         }
     }
 
@@ -167,8 +184,24 @@ mod tests {
         dealer.on_idle(0);
         dealer.on_begun(1, 0);
         assert!(dealer.deal(|_, _| true).is_empty());
-        assert_eq!(dealer.stranded(), None);
+        assert_eq!(dealer.broken(), None);
         dealer.on_ended();
-        assert_eq!(dealer.stranded(), Some(1));
+        assert_eq!(dealer.broken(), Some(Broken::Gap(1)));
+    }
+
+    #[test]
+    fn a_run_that_is_begun_twice_is_over_for_all_whether_it_was_dealt_or_not() {
+        for is_dealt in [false, true] {
+            let mut dealer = Dealer::new(2);
+            dealer.on_begun(0, 0);
+            if is_dealt {
+                dealer.on_idle(0);
+                assert_eq!(dealer.deal(|_, _| true).len(), 1);
+            }
+            assert!(!dealer.is_over());
+            dealer.on_begun(0, 1);
+            assert!(dealer.is_over());
+            assert_eq!(dealer.broken(), Some(Broken::Twice(0)));
+        }
     }
 }

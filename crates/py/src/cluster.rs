@@ -115,7 +115,11 @@ impl Cluster {
 
     /// Ends the workers that were started for it.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.lock().take());
+        // Waiting for workers must not hold the interpreter.
+        py.detach(|| {
+            let workers = self.lock().take();
+            drop(workers);
+        });
     }
 }
 
@@ -210,7 +214,10 @@ impl WorkerServer {
 
     /// Ends it, and what it does.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.server.lock().unwrap_or_else(|e| e.into_inner()).take());
+        py.detach(|| {
+            let server = self.server.lock().unwrap_or_else(|e| e.into_inner()).take();
+            drop(server);
+        });
     }
 }
 

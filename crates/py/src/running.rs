@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use euphrates_engine::division::named;
 use euphrates_engine::progress::Progress;
-use euphrates_engine::{Options, Report};
+use euphrates_engine::{Options, Report, start_unless};
 use euphrates_flow::{Cancel, Document, Error, Perturbation, Result};
 use euphrates_server::told;
 use pyo3::prelude::*;
@@ -70,11 +70,20 @@ pub fn start(
     options: &str,
     cluster: Option<&Cluster>,
 ) -> PyResult<Running> {
+    // What a signal's handler raised while the flow was being started.
+    let signal: Mutex<Option<PyErr>> = Mutex::default();
+    let is_interrupted = || {
+        let mut signal = signal.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if signal.is_none() {
+            *signal = Python::attach(|py| py.check_signals()).err();
+        }
+        signal.is_some()
+    };
     let started = py.detach(|| -> Result<Running> {
         let mut options = RunOptions::parse(options)?;
         options.cluster = cluster.map(Cluster::workers).transpose()?;
         let document = Document::from_json(document)?;
-        let running = euphrates_engine::start(&document, &registry(), &options)?;
+        let running = start_unless(&document, &registry(), &options, &is_interrupted)?;
         let shared = Arc::new(Shared {
             cancel: running.canceller(),
             state: Mutex::default(),
@@ -87,6 +96,9 @@ pub fn start(
             .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
         Ok(Running { shared })
     });
+    if let Some(error) = signal.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+        return Err(error);
+    }
     started.map_err(|error| raised(py, &error, take_cause(CHECKING)))
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_long;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use euphrates_flow::{Cancel, Error, Kind, Result};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -24,8 +24,9 @@ type FlowKey = usize;
 struct Flow {
     /// Threads inside user code, as Python counts threads.
     threads: Vec<u64>,
-    /// The first exception that user code raised.
-    cause: Option<PyErr>,
+    /// The first exception that user code raised, and the switch of its flow: while that is known
+    /// here, no other has its address.
+    cause: Option<(PyErr, Weak<Cancel>)>,
     /// What to call when the flow is stopped, and for which instance.
     stops: Vec<(u64, Py<PyAny>)>,
 }
@@ -33,6 +34,12 @@ struct Flow {
 impl Flow {
     fn is_over(&self) -> bool {
         self.threads.is_empty() && self.cause.is_none() && self.stops.is_empty()
+    }
+
+    /// Whether nobody will ask for its exception: a worker's flow ends without that.
+    fn is_gone(&self) -> bool {
+        let of = self.cause.as_ref().map(|(_, of)| of);
+        of.is_some_and(|of| of.strong_count() == 0) && self.threads.is_empty()
     }
 }
 
@@ -64,7 +71,7 @@ pub fn call<'py, T>(
             || caller.is_some_and(|cancel| cancel.is_cancelled());
         if !is_effect || caller.is_none() {
             // As it is now, without our frames.
-            keep(key(caller), PyErr::from_value(exception.value(py).clone().into_any()));
+            keep(caller, PyErr::from_value(exception.value(py).clone().into_any()));
         }
         error
     })
@@ -96,17 +103,24 @@ pub fn outside<T: Send>(
     value
 }
 
-/// Keeps the first exception of a flow.
-fn keep(flow: FlowKey, exception: PyErr) {
+/// Keeps the first exception of a flow, and none of flows that are gone.
+fn keep(caller: Caller, exception: PyErr) {
     let late = {
         let mut flows = flows();
-        let cause = &mut flows.entry(flow).or_default().cause;
-        match cause {
+        let gone: Vec<Flow> = flows
+            .extract_if(.., |key, flow| *key != 0 && flow.is_gone())
+            .map(|(_, of)| of)
+            .collect();
+        let cause = &mut flows.entry(key(caller)).or_default().cause;
+        let of = caller.map(Arc::downgrade).unwrap_or_default();
+        let late = match cause {
             // What a check raised is stale once another check raises.
-            Some(_) if flow != 0 => Some(exception),
-            cause => cause.replace(exception),
-        }
+            Some(_) if caller.is_some() => Some((exception, of)),
+            cause => cause.replace((exception, of)),
+        };
+        (gone, late)
     };
+    // Only now: what they hold may run code of its own when it goes.
     drop(late);
 }
 
@@ -115,6 +129,7 @@ pub fn take_cause(caller: Caller) -> Option<PyErr> {
     let flow = key(caller);
     let mut flows = flows();
     let cause = flows.get_mut(&flow).and_then(|flow| flow.cause.take());
+    let cause = cause.map(|(exception, _)| exception);
     if flows.get(&flow).is_some_and(Flow::is_over) {
         flows.remove(&flow);
     }

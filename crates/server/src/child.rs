@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::time::{Duration, Instant, SystemTime};
 
-use euphrates_engine::{Options, Report, Running, start};
+use euphrates_engine::{Options, Report, Running, start_unless};
 use euphrates_flow::row::last_texts;
 use euphrates_flow::tap::ROWS_MAX;
 use euphrates_flow::{Document, Error, Kind, Perturbation, Registry, Result};
@@ -98,7 +98,7 @@ fn run(drive: Drive<'_>) -> Result<Given> {
     if let Some(list) = of("perturbations") {
         options.perturbations = Perturbation::list_from_json(&list.to_string())?;
     }
-    let running = start(&document, registry, &options)?;
+    let running = start_unless(&document, registry, &options, is_interrupted)?;
     let mut driven = Driven {
         record,
         document,

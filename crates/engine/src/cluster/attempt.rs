@@ -100,14 +100,15 @@ pub struct MasterSide {
 }
 
 impl Attempt {
-    /// Has all workers prepare their parts of a flow. `plan` says all but who the worker is.
+    /// Has all workers prepare their parts of a flow; to be waited for with `prepared`. `plan` says
+    /// all but who the worker is.
     pub fn prepare(
         handles: Vec<Arc<WorkerHandle>>,
         (flow, plan, budgets): (&Checked, &Plan, &[usize]),
         own: &MasterSide,
         (instances, on_ended): (&[Instances], OnEnded),
         cancel: &Arc<Cancel>,
-    ) -> Result<Attempt> {
+    ) -> Attempt {
         let ((answers, answered), (closing, closed)) = (channel(), channel());
         let id = own.network.attempt();
         let counts = || flow.nodes.iter().map(|node| node.count);
@@ -152,11 +153,16 @@ impl Attempt {
             let plan = Plan { placement, memory_bytes: budgets[worker], ..plan.clone() };
             handle.ask(id, &Ask::Prepare, vec![Buffer::from_vec(control::write(&plan))]);
         }
-        attempt.answers(STEP_WAIT, &|| false)?;
-        Ok(attempt)
+        attempt
     }
 
-    /// Has all that share queues call each other; the master calls, if it shares some.
+    /// Waits until all have prepared, unless that is interrupted.
+    pub fn prepared(&self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
+        self.answers(STEP_WAIT, is_interrupted).map(drop)
+    }
+
+    /// Has all that share queues call each other; the master calls, if it shares some. To be waited
+    /// for with `connected`.
     pub fn connect(
         &self,
         cluster: &Cluster,
@@ -185,13 +191,18 @@ impl Attempt {
             let carrier = Lane::start_patient(PATIENCE, connection, &called, on_frame, on_end)?;
             self.network.connect(worker, lane, Arc::new(carrier));
         }
-        self.answers(STEP_WAIT, &|| false).map(drop)
+        Ok(())
     }
 
-    /// Sets all workers going.
-    pub fn start(&self) -> Result<()> {
+    /// Waits until all are connected, unless that is interrupted.
+    pub fn connected(&self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
+        self.answers(STEP_WAIT, is_interrupted).map(drop)
+    }
+
+    /// Sets all workers going, unless that is interrupted.
+    pub fn start(&self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
         self.ask_all(|_| Ask::Start);
-        self.answers(STEP_WAIT, &|| false).map(drop)
+        self.answers(STEP_WAIT, is_interrupted).map(drop)
     }
 
     /// Has everything made durable, and gathers what has been staged, by module; until it is to
@@ -396,6 +407,10 @@ impl Seen {
                     for (number, _) in of.iter().enumerate().filter(|(_, at)| **at == worker) {
                         self.on_end(Ended { instance: (module, number), result: Err(lost()) });
                     }
+                }
+                // Though all that it had to do has ended, others may wait for what it keeps.
+                if lock(&self.ended).iter().flatten().any(|has_ended| !has_ended) {
+                    self.network.fail(lost());
                 }
             }
         }

@@ -53,6 +53,9 @@ pub struct Plan {
     pub run_id: String,
     /// What is done to the flow.
     pub perturbations: Vec<Perturbation>,
+    /// How long the flow has been running, if this is not its first attempt: times of perturbations
+    /// count from its start.
+    pub ran_seconds: f64,
 }
 
 impl Plan {

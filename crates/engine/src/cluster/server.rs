@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Registry, Result};
-use euphrates_wire::{Address, Connection, Frame, Header, Kind, Lane, Listener, Secret, Security};
+use euphrates_wire::{
+    Address, Connection, Frame, Greeting, Header, Kind, Lane, Listener, Secret, Security,
+};
 
 use super::control::{self, Ask, Plan, Tell};
 use super::launch;
@@ -143,16 +145,33 @@ impl WorkerState {
 }
 
 fn serve(state: &Arc<WorkerState>, connection: Connection) {
-    let served = match connection.peer.purpose.as_str() {
-        "control" => serve_master(state, connection),
-        "batches" => match state.part(connection.peer.flow) {
+    let served = match purpose(&connection.peer) {
+        Some(Purpose::Control) => serve_master(state, connection),
+        Some(Purpose::Batches) => match state.part(connection.peer.flow) {
             Some(part) => part.on_call(connection),
             None => Ok(()),
         },
-        other => Err(Error::usage(format!("nobody here knows what `{other}` is for"))),
+        None => Ok(()),
     };
     // The caller sees that the connection is gone; there is nobody else to tell.
     drop(served);
+}
+
+/// What somebody has called for.
+#[derive(Debug, PartialEq, Eq)]
+enum Purpose {
+    Control,
+    Batches,
+}
+
+/// What a caller may do here. Whoever has but the secret of a flow takes part in that flow, and
+/// commands nobody: to do so takes the cluster's own.
+fn purpose(caller: &Greeting) -> Option<Purpose> {
+    match (caller.purpose.as_str(), caller.flow) {
+        ("control", 0) => Some(Purpose::Control),
+        ("batches", 1..) => Some(Purpose::Batches),
+        _ => None,
+    }
 }
 
 /// What comes from a master.
@@ -259,4 +278,19 @@ pub(super) fn beside(name: String, run: impl FnOnce() + Send + 'static) -> Resul
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_has_the_secret_of_the_cluster_commands_a_worker() {
+        let of = |what: &str, flow| purpose(&greeting("w1", what, (flow, 1)));
+        assert_eq!(of("control", 0), Some(Purpose::Control));
+        assert_eq!(of("control", 7), None);
+        assert_eq!(of("batches", 7), Some(Purpose::Batches));
+        assert_eq!(of("batches", 0), None);
+        assert_eq!(of("worker", 0), None);
+    }
 }

@@ -22,7 +22,7 @@ use crate::division;
 use crate::machine;
 use crate::master::{Deployment, Options, Running};
 use crate::network::{Network, lanes};
-use crate::perturb::Perturber;
+use crate::perturb::{Perturber, is_for_somebody};
 use crate::placement::{Member, Placement, place, settle_counts};
 use crate::recovery::{Again, find_loss, is_repeatable};
 use crate::watch::Watch;
@@ -77,6 +77,7 @@ pub fn start(
     document: &Document,
     registry: &Registry,
     options: &Options,
+    is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Running> {
     let (began, mut losses) = (Instant::now(), vec![]);
     let mut again = Again {
@@ -86,7 +87,7 @@ pub fn start(
         options: Options { cluster: None, ..options.clone() },
         epoch: 1,
     };
-    let (started, cancel) = attempt(&mut again, began, &mut losses)?;
+    let (started, cancel) = attempt(&mut again, began, &mut losses, is_interrupted)?;
     let Started { flow, parts, deployment, watch } = started;
     let switches = (options.perturbations.clone(), Arc::new(Cancel::default()), began);
     let running = Running::new(flow, parts, deployment, Some(watch), switches);
@@ -96,25 +97,39 @@ pub fn start(
 }
 
 /// Begins an attempt with the workers that are there, and another without those that are lost
-/// before it is under way. Gives the attempt and its switch.
+/// before it is under way, unless it is interrupted. Gives the attempt and its switch.
 pub(crate) fn attempt(
     again: &mut Again,
     began: Instant,
     losses: &mut Vec<String>,
+    is_interrupted: &dyn Fn() -> bool,
 ) -> Result<(Started, Arc<Cancel>)> {
     let closed = || Error::resource("the cluster has been closed");
     let mut last_loss = None;
     loop {
-        let Again { cluster, document, registry, options, epoch } = &*again;
-        let cluster = &cluster.upgrade().ok_or_else(closed)?;
-        let bound = prepare(cluster, document, registry, options);
+        let cluster = &again.cluster.upgrade().ok_or_else(closed)?;
+        let bound = prepare(cluster, &again.document, &again.registry, &again.options);
         // If nobody is left, why is what counts.
         let bound = bound.map_err(|error| match last_loss.take() {
             Some(loss) => error.at(loss),
             None => error,
         })?;
+        if again.epoch > 1 {
+            let workers = Workers { names: &names(&bound.members), of: &bound.of };
+            let home = again.options.home();
+            let is_for_any = |one: &_| is_for_somebody(one, &bound.flow, workers, &home);
+            again.options.perturbations.retain(is_for_any);
+        }
         let cancel = &Arc::new(Cancel::default());
-        let starting = Starting { cluster, options, epoch: *epoch, bound: &bound, cancel, began };
+        let starting = Starting {
+            cluster,
+            options: &again.options,
+            epoch: again.epoch,
+            bound: &bound,
+            cancel,
+            began,
+            is_interrupted,
+        };
         let error = match starting.start() {
             Ok((parts, deployment, watch)) => {
                 let started = Started { flow: bound.flow, parts, deployment, watch };
@@ -127,11 +142,11 @@ pub(crate) fn attempt(
             node.placed.abandon();
             node.placed.reclaim();
         });
-        if !is_repeatable(&bound.flow) || !again.may_be() {
+        if is_interrupted() || !is_repeatable(&bound.flow) || !again.may_be() {
             return Err(error);
         }
         let lost = || bound.handles.iter().find_map(|handle| handle.loss());
-        let Some(loss) = find_loss(&error, lost) else { return Err(error) };
+        let Some(loss) = find_loss(&error, lost, is_interrupted) else { return Err(error) };
         losses.push(format!("{loss}; the flow began without it"));
         last_loss = Some(loss);
         again.epoch += 1;
@@ -145,6 +160,7 @@ struct Starting<'a> {
     bound: &'a Bound,
     cancel: &'a Arc<Cancel>,
     began: Instant,
+    is_interrupted: &'a dyn Fn() -> bool,
 }
 
 /// The instances, and where their ends are told.
@@ -184,15 +200,17 @@ impl Starting<'_> {
         let budget = |worker| budget(self.options, members, worker);
         let budgets: Vec<usize> = (0..members.len()).map(budget).collect();
         let planned = (flow, &plan, budgets.as_slice());
-        let attempt = Attempt::prepare(handles.clone(), planned, &own, watched, self.cancel)?;
+        let attempt = Attempt::prepare(handles.clone(), planned, &own, watched, self.cancel);
+        attempt.prepared(self.is_interrupted)?;
         let failing = own.network.clone();
         attempt.connect(self.cluster, flow, &secret, move |error| failing.fail(error))?;
+        attempt.connected(self.is_interrupted)?;
         perturber.on_look(0);
         let mut worker = prepared.start(self.cancel, on_ended)?;
         worker.left = flow.nodes.iter().map(|node| node.count).sum();
         let seen = Some(attempt.elsewhere());
         let watch = Watch::start(flow, &worker, perturber, (&home, self.began), seen)?;
-        attempt.start()?;
+        attempt.start(self.is_interrupted)?;
         let deployment = Deployment { placement, attempt: Some(attempt), run_id };
         Ok(((worker, ended), deployment, watch))
     }
@@ -221,6 +239,7 @@ impl Starting<'_> {
             scratch: scratch.collect::<Result<_>>()?,
             run_id: run_id.to_string(),
             perturbations: self.options.perturbations.clone(),
+            ran_seconds: self.began.elapsed().as_secs_f64(),
         })
     }
 

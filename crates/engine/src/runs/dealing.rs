@@ -50,7 +50,7 @@ impl Endpoint for Dealing {
             queue.to_consumer(0, dealt.to, letter, due);
         }
         if self.policy.is_over() && !std::mem::replace(&mut self.is_over, true) {
-            let over = ToReceiving::Over(self.policy.stranded());
+            let over = ToReceiving::Over(self.policy.broken());
             for consumer in 0..queue.consumers.len() {
                 queue.to_consumer(0, consumer as Peer, over.clone(), due);
             }

@@ -3,6 +3,7 @@
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Parcel, RunIndex};
 use euphrates_policy::distributed::Peer;
+use euphrates_policy::runs::Broken;
 
 /// A letter that says nothing that could be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +18,8 @@ pub enum ToReceiving {
     End(RunIndex),
     /// From the dealer: this run of this producer's is for it.
     Dealt(RunIndex, Peer),
-    /// From the dealer: nothing more will be dealt; a gap in the numbers may be why.
-    Over(Option<RunIndex>),
+    /// From the dealer: nothing more will be dealt. From either: what a producer has done wrong.
+    Over(Option<Broken>),
 }
 
 /// To a producer.
@@ -57,7 +58,7 @@ pub enum Down {
     /// See [`ToReceiving::Dealt`].
     Dealt(RunIndex, Peer),
     /// See [`ToReceiving::Over`].
-    Over(Option<RunIndex>),
+    Over(Option<Broken>),
 }
 
 /// What came in a frame.
@@ -81,7 +82,7 @@ impl Down {
             }
             ToReceiving::End(run) => (Down::End(run), None),
             ToReceiving::Dealt(run, from) => (Down::Dealt(run, from), None),
-            ToReceiving::Over(gap) => (Down::Over(gap), None),
+            ToReceiving::Over(broken) => (Down::Over(broken), None),
         }
     }
 
@@ -94,7 +95,7 @@ impl Down {
             }
             (Down::End(run), None) => Some(ToReceiving::End(run)),
             (Down::Dealt(run, from), None) => Some(ToReceiving::Dealt(run, from)),
-            (Down::Over(gap), None) => Some(ToReceiving::Over(gap)),
+            (Down::Over(broken), None) => Some(ToReceiving::Over(broken)),
             _ => None,
         }
     }
@@ -117,7 +118,9 @@ pub fn write_down(letter: Down) -> Vec<u8> {
         Down::Batch(run, bytes) => write(0, run, bytes),
         Down::End(run) => write(1, run, 0),
         Down::Over(None) => write(2, 0, 0),
-        Down::Over(Some(run)) => write(3, run, 0),
+        Down::Over(Some(Broken::Gap(run))) => write(3, run, 0),
+        Down::Over(Some(Broken::Twice(run))) => write(13, run, 0),
+        Down::Over(Some(Broken::Cut(run))) => write(14, run, 0),
         Down::Dealt(run, from) => write(11, run, from.into()),
     }
 }
@@ -152,7 +155,7 @@ pub fn read(bytes: &[u8]) -> Result<Received, Malformed> {
         0 => Received::Down(Down::Batch(one, other)),
         1 => Received::Down(Down::End(one)),
         2 => Received::Down(Down::Over(None)),
-        3 => Received::Down(Down::Over(Some(one))),
+        3 => Received::Down(Down::Over(Some(Broken::Gap(one)))),
         4 => Received::Up(ToSending::Dealt(one, peer()?)),
         5 => Received::Up(ToSending::Taken(one, other)),
         6 => Received::Up(ToSending::Gone(peer()?)),
@@ -162,6 +165,8 @@ pub fn read(bytes: &[u8]) -> Result<Received, Malformed> {
         10 => Received::Dealer(ToDealing::Gone(peer()?)),
         12 => Received::Dealer(ToDealing::Full(one)),
         11 => Received::Down(Down::Dealt(one, peer()?)),
+        13 => Received::Down(Down::Over(Some(Broken::Twice(one)))),
+        14 => Received::Down(Down::Over(Some(Broken::Cut(one)))),
         _ => return Err(Malformed),
     })
 }

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
-use euphrates_flow::{Error, Parcel, Result, RunIndex, Taken};
+use euphrates_flow::{Parcel, Result, RunIndex, Taken};
 use euphrates_policy::distributed::{Now, Peer};
+use euphrates_policy::runs::Broken;
 use euphrates_policy::window;
 
 use super::letters::{ToDealing, ToReceiving, ToSending};
-use super::{Address, RunQueue};
+use super::{Address, RunQueue, broken};
 use crate::mailbox::Endpoint;
 
 /// The endpoint.
@@ -22,8 +23,8 @@ pub struct Receiving {
     to_producers: Vec<(Peer, ToSending)>,
     /// The dealer has heard that it has time.
     is_waiting: bool,
-    /// Nothing more will be dealt, and which gap is why if there is one.
-    over: Option<Option<RunIndex>>,
+    /// Nothing more will be dealt, or nothing is worth taking any more.
+    over: Option<Option<Broken>>,
     is_gone: bool,
 }
 
@@ -64,14 +65,14 @@ impl Receiving {
             return Ok(Taken::Batch(parcel));
         }
         if let Some(run) = self.run.take_if(|run| run.has_ended) {
+            // Not asked yet: who leaves now must not have been dealt another.
             self.finished = Some(run.number);
-            self.ask(me);
             return Ok(Taken::RunEnd(run.number));
         }
         match self.over {
+            Some(Some(why)) => Err(broken(why)),
             // What has been dealt still comes.
             _ if self.run.is_some() => Ok(Taken::Empty),
-            Some(Some(run)) => Err(Error::failed(format!("a run before run {run} never came"))),
             Some(None) => Ok(Taken::End),
             None => {
                 self.ask(me);
@@ -83,12 +84,17 @@ impl Receiving {
     /// Whether `take` would give something.
     pub fn is_ready(&self) -> bool {
         let has_ended = self.run.as_ref().is_some_and(|run| run.has_ended);
-        !self.here.is_empty() || has_ended || (self.run.is_none() && self.over.is_some())
+        let is_over = match self.over {
+            Some(Some(_)) => true,
+            Some(None) => self.run.is_none(),
+            None => false,
+        };
+        !self.here.is_empty() || has_ended || is_over
     }
 
-    /// Has the dealer know that there is time, once.
+    /// Has the dealer know that there is time, once for each run.
     pub fn ask(&mut self, me: Peer) {
-        if !self.is_waiting && self.over.is_none() {
+        if self.run.is_none() && !self.is_waiting && self.over.is_none() {
             self.is_waiting = true;
             self.to_dealer.push(ToDealing::Idle(me));
         }
@@ -129,7 +135,8 @@ impl Endpoint for Receiving {
                 self.begin(number, from);
             }
             ToReceiving::Dealt(..) => {}
-            ToReceiving::Over(gap) => self.over = Some(gap),
+            // What was done wrong is not forgotten when the dealer says that this was all.
+            ToReceiving::Over(why) => self.over = Some(self.over.flatten().or(why)),
         }
     }
 

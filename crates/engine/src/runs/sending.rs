@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use euphrates_flow::{Error, Parcel, Result, RunIndex};
 use euphrates_policy::distributed::{Now, Peer};
+use euphrates_policy::runs::Broken;
 use euphrates_policy::window;
 
 use super::letters::{ToDealing, ToReceiving, ToSending};
@@ -31,6 +32,8 @@ struct Run {
     waiting: VecDeque<Parcel>,
     window: window::Sender,
     has_ended: bool,
+    /// Its producer has ended, though it had not ended the run.
+    is_cut: bool,
     /// The dealer knows that it should go to anybody.
     is_full: bool,
 }
@@ -74,6 +77,7 @@ impl Sending {
             waiting,
             window,
             has_ended: false,
+            is_cut: false,
             is_full: false,
         });
         self.news.push(ToDealing::Begun(number, me));
@@ -113,16 +117,21 @@ impl Sending {
 
     /// The run begun last is complete.
     pub fn end(&mut self) {
-        if let Some(run) = self.runs.back_mut() {
-            run.has_ended = true;
+        self.end_last(false);
+    }
+
+    fn end_last(&mut self, is_cut: bool) {
+        if let Some(run) = self.runs.back_mut().filter(|run| !run.has_ended) {
+            (run.has_ended, run.is_cut) = (true, is_cut);
             self.news.extend(run.say_full());
         }
         self.pump();
     }
 
-    /// No more runs will begin.
+    /// No more runs will begin, and nothing will come of the last.
     pub fn on_end(&mut self) {
         self.wanted_bytes = None;
+        self.end_last(true);
         self.news.push(ToDealing::Ended);
     }
 
@@ -149,7 +158,12 @@ impl Sending {
                 }
             }
             if run.is_done() && is_read {
-                self.out.push((owner, ToReceiving::End(run.number)));
+                let end = if run.is_cut {
+                    ToReceiving::Over(Some(Broken::Cut(run.number)))
+                } else {
+                    ToReceiving::End(run.number)
+                };
+                self.out.push((owner, end));
             }
         }
         self.runs.retain(|run| !run.is_done());

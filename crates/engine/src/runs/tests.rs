@@ -8,7 +8,7 @@ use arrow::array::{AsArray, Int64Array};
 use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::ports::{Consumer, Producer};
-use euphrates_flow::{Kind, Parcel, RunIndex, Taken, batch_bytes};
+use euphrates_flow::{Error, Kind, Parcel, RunIndex, Taken, batch_bytes};
 
 use super::{RunConsumer, RunQueue};
 use crate::network::{Location, channels};
@@ -141,13 +141,7 @@ fn a_gap_fails_and_without_consumers_the_queue_is_closed() {
     let queues = spread(200, 2, 1, 2);
     let (mut idle, other) = (queues[0].consumer(0), queues[1].consumer(1));
     produce(&queues[0], 0, vec![4]);
-    let error = loop {
-        match idle.take(true) {
-            Ok(Taken::Empty) => {}
-            Ok(other) => panic!("{other:?}"),
-            Err(error) => break error,
-        }
-    };
+    let error = failure(&mut idle);
     assert!(error.to_string().contains("before run 4 never came"), "{error}");
     drop((idle, other));
 
@@ -160,4 +154,89 @@ fn a_gap_fails_and_without_consumers_the_queue_is_closed() {
     });
     drop(ends);
     assert_eq!(producing.join().unwrap().expect("somebody says so").kind(), Kind::Closed);
+}
+
+/// What a consumer is told in the end.
+fn failure(end: &mut RunConsumer) -> Error {
+    loop {
+        match end.take(true) {
+            Ok(Taken::End) => panic!("the end, and no error"),
+            Ok(_) => {}
+            Err(error) => return error,
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_begun_twice_or_cut_short_fails_and_keeps_nobody_waiting() {
+    for workers in [1, 2] {
+        let queues = spread(200, workers, 2, 1);
+        let mut consumer = queues[0].consumer(0);
+        (0..2).for_each(|me| produce(&queues[me % workers], me, vec![0]));
+        let error = failure(&mut consumer);
+        assert!(error.to_string().contains("run 0 was begun twice"), "{error}");
+
+        let queues = spread(200, workers, 1, 1);
+        let mut consumer = queues[0].consumer(0);
+        let mut producer = queues[0].producer(0);
+        producer.begin_run(0).unwrap();
+        assert!(producer.put(parcel(0, 0), true).unwrap().is_none());
+        drop(producer);
+        let error = failure(&mut consumer);
+        assert!(error.to_string().contains("run 0 never ended"), "{error}");
+    }
+}
+
+/// One run of one batch.
+fn produce_run(end: &mut impl Producer, run: RunIndex) {
+    end.begin_run(run).unwrap();
+    assert!(end.put(parcel(run, 0), true).unwrap().is_none());
+    end.end_run(run).unwrap();
+}
+
+/// What comes next, with the run that it is of.
+fn next(end: &mut RunConsumer) -> (&'static str, Option<RunIndex>) {
+    match end.take(true).unwrap() {
+        Taken::Batch(parcel) => ("batch", parcel.run),
+        Taken::RunEnd(run) => ("end of run", Some(run)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_looks_for_more_of_its_run_is_not_dealt_the_next() {
+    for workers in [1, 2] {
+        let queues = spread(200, workers, workers, 1);
+        let mut consumer = queues[0].consumer(0);
+        let last = workers - 1;
+        (0..last).for_each(|me| drop(queues[me].producer(me)));
+        let mut producer = queues[last].producer(last);
+        producer.begin_run(0).unwrap();
+        // A run goes to another process once its producer has no room for more of it.
+        let put = (0..).take_while(|at| producer.put(parcel(0, *at), false).unwrap().is_none());
+        for _ in 0..put.count() {
+            assert_eq!(next(&mut consumer), ("batch", Some(0)));
+        }
+        assert!(!consumer.ready(false), "there is no more of it yet");
+        producer.end_run(0).unwrap();
+        produce_run(&mut producer, 1);
+        assert_eq!(next(&mut consumer), ("end of run", Some(0)));
+        assert_eq!(next(&mut consumer), ("batch", Some(1)));
+        assert_eq!(next(&mut consumer), ("end of run", Some(1)));
+    }
+}
+
+#[test]
+fn who_leaves_between_two_runs_leaves_the_second_to_others() {
+    let queues = spread(20_000, 1, 1, 2);
+    let (mut leaves, stays) = (queues[0].consumer(0), queues[0].consumer(1));
+    assert!(matches!(leaves.take(false), Ok(Taken::Empty)));
+    let mut producer = queues[0].producer(0);
+    produce_run(&mut producer, 0);
+    assert_eq!(next(&mut leaves), ("batch", Some(0)));
+    assert_eq!(next(&mut leaves), ("end of run", Some(0)));
+    produce_run(&mut producer, 1);
+    drop(leaves);
+    drop(producer);
+    assert!(drain(stays).keys().copied().eq([1]));
 }

@@ -66,6 +66,8 @@ impl Runner {
         part: Arc<Part>,
     ) -> Runner {
         let calls = Arc::new(Calls::new(master.clone(), part.cancel.clone()));
+        let ran = Duration::try_from_secs_f64(plan.ran_seconds).unwrap_or_default();
+        let now = Instant::now();
         Runner {
             state: state.clone(),
             plan,
@@ -77,7 +79,7 @@ impl Runner {
             worker: None,
             perturber: Perturber::default(),
             showing: Showing::default(),
-            began: Instant::now(),
+            began: now.checked_sub(ran).unwrap_or(now),
             disks_before: disk_counts(),
             connecting: None,
         }
