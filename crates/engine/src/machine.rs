@@ -1,7 +1,9 @@
 //! What this machine has: cores, memory, folders.
 
+mod quota;
+
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs, thread};
 
@@ -11,6 +13,11 @@ use rustix::time::{ClockId, clock_gettime};
 /// Processors this process may use.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The same, where a control group may give less than a whole one.
+pub fn processors() -> f64 {
+    quota::processors(Path::new("/")).map_or(cores() as f64, |quota| quota.min(cores() as f64))
 }
 
 /// Bytes of memory this process may use: the machine's, or its control group's if that is less.
@@ -56,7 +63,7 @@ pub fn home() -> PathBuf {
 
 /// Folders for what does not fit the memory: `$EUPHRATES_SCRATCH` (several with `:` between), or
 /// `scratch` under the home.
-pub fn scratch(home: &std::path::Path) -> Vec<PathBuf> {
+pub fn scratch(home: &Path) -> Vec<PathBuf> {
     match env::var_os("EUPHRATES_SCRATCH").filter(|list| !list.is_empty()) {
         Some(list) => env::split_paths(&list).collect(),
         None => vec![home.join("scratch")],

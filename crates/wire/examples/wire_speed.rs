@@ -59,6 +59,7 @@ fn greeting(name: &str) -> Greeting {
         epoch: 0,
         lane: 0,
         program: env!("CARGO_PKG_VERSION").into(),
+        silence_ms: 0,
         caps: Caps::KNOWN,
         abilities: vec![],
     }

@@ -90,6 +90,7 @@ pub fn handshake(data: &[u8]) {
         epoch: 1,
         lane: 0,
         program: "0.1.0".into(),
+        silence_ms: 0,
         caps: Caps::KNOWN,
         abilities: vec!["a".into()],
     };

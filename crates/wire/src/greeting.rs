@@ -31,6 +31,10 @@ pub struct Greeting {
     pub lane: u32,
     /// The version of Euphrates.
     pub program: String,
+    /// How long this end may say nothing though it lives, in milliseconds: more than others may,
+    /// where it has little of a processor.
+    #[serde(default)]
+    pub silence_ms: u32,
     /// What this end allows in one frame; once both have greeted, what both do.
     pub caps: Caps,
     /// What this end can do beyond the least; once both have greeted, what both can.
@@ -130,6 +134,7 @@ pub(crate) mod tests {
             epoch: 1,
             lane: 0,
             program: "0.1.0".into(),
+            silence_ms: 0,
             caps: Caps::KNOWN,
             abilities: vec!["a".into(), "b".into()],
         }

@@ -7,8 +7,8 @@
 //!
 //! Both ends give signs of life. An end that says nothing for a lane's patience is lost, and so is
 //! one that takes nothing for so long: its socket is full. That is [`SUSPICION`], longer for an end
-//! whose signs of life have been irregular, unless the lane is told to bear more, as those for
-//! batches are: on a slow link that many fill, signs of life wait, and are lost, with all else.
+//! that greeted as one who needs it, or has been irregular, unless the lane is told to bear more, as
+//! those for batches are: on a slow link that many fill, signs of life wait, and are lost, with all.
 
 mod outbox;
 mod signs;
@@ -80,15 +80,14 @@ impl Lane {
     ) -> Result<Lane> {
         let closer = connection.closer();
         let Connection { peer, mut sender, mut receiver, .. } = connection;
+        let patience = patience.max(Duration::from_millis(peer.silence_ms.into()).min(PATIENCE));
         let suspected = receiver
             .stream_mut()
             .suspect(&peer.name, patience)
             .and_then(|()| sender.stream_mut().suspect(&peer.name, patience));
         suspected.map_err(lost)?;
         receiver.watch_pace(patience);
-        let signs = Signs::new(patience);
-        let out = Out { sender, rest: None };
-        let shared = Arc::new(Shared::new(peer, closer, out));
+        let shared = Arc::new(Shared::new(peer, closer, Out { sender, rest: None }));
         let lane = Lane(Arc::new(Handle(shared.clone())));
         let writing = shared.clone();
         let write = move || {
@@ -97,6 +96,7 @@ impl Lane {
             writing.write();
         };
         let started = spawn(format!("{name} out"), write).and_then(|writer| {
+            let signs = Signs::new(patience);
             let read = move || shared.read((receiver, signs), writer, on_frame, on_end);
             spawn(format!("{name} in"), read)
         });

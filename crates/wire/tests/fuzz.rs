@@ -154,6 +154,7 @@ fn the_corpus_is_written() {
         epoch: 1,
         lane: 3,
         program: "0.1.0".into(),
+        silence_ms: 0,
         caps: Caps::KNOWN,
         abilities: vec!["a".into(), "b".into()],
     };

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use common::proxy::{Proxy, Trick, proxy};
-use common::{Answerer, CARRIERS, Carrier, Ear, LONG, answerer, at_each, greeting, listen};
+use common::{
+    Answerer, CARRIERS, Carrier, Ear, LONG, answerer, answerer_as, at_each, greeting, listen,
+};
 use euphrates_io::segment::Block;
 use euphrates_wire::lane::SUSPICION;
-use euphrates_wire::{Address, Header, Kind, Secret, Security, block, dial};
+use euphrates_wire::{Address, Greeting, Header, Kind, Secret, Security, block, dial};
 
 /// Both ends of a connection through a link that can be played with: the caller's first.
 fn through(answerer: &Answerer) -> (Ear, Ear, Proxy) {
@@ -62,6 +64,22 @@ fn a_link_that_stays_cut_is_noticed_at_both_ends_in_time() {
         let why = other.why();
         assert!(why.contains("no sign of life from `w2` for 2.0 s"), "{why}");
         assert!(since.elapsed() >= SUSPICION / 2, "too soon");
+        link.hold(false);
+    });
+}
+
+#[test]
+fn an_end_is_waited_for_as_long_as_it_asked_for() {
+    at_each(|carrier| {
+        let answerer = answerer_as(carrier, Greeting { silence_ms: 4500, ..greeting("w1") });
+        let (one, other, link) = through(&answerer);
+        one.say(1, b"before");
+        assert_eq!(other.frame().meta, b"before");
+        link.hold(true);
+        let why = one.why();
+        assert!(why.contains("no sign of life from `w1` for 4.5 s"), "{carrier:?}: {why}");
+        let why = other.why();
+        assert!(why.contains("no sign of life from `w2` for 2.0 s"), "{carrier:?}: {why}");
         link.hold(false);
     });
 }

@@ -49,6 +49,7 @@ pub fn greeting(name: &str) -> Greeting {
         epoch: 1,
         lane: 0,
         program: "0.1.0".into(),
+        silence_ms: 0,
         caps: Caps::KNOWN,
         abilities: vec!["a".into()],
     }
