@@ -18,6 +18,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -57,6 +58,16 @@ def make(name: str, quick: bool) -> bool:
     for claim in claims:
         print(f"  {'holds' if claim['holds'] else 'FAILS'}: {claim['claim']}", flush=True)
     return all(claim["holds"] for claim in claims)
+
+
+def try_to_make(name: str, quick: bool) -> bool:
+    """The same; one that ends with an error has failed, and takes no other with it."""
+    try:
+        return make(name, quick)
+    except Exception:
+        traceback.print_exc()
+        print(f"  FAILS: {name} ended with an error", flush=True)
+        return False
 
 
 def keep(name: str, figure: ModuleType, results: dict, claims: list[dict]) -> None:
@@ -106,7 +117,7 @@ def main() -> None:
     parser.add_argument("figures", nargs="*", choices=[[], *names()], default=[])
     parser.add_argument("--quick", action="store_true", help="shorter runs, coarser results")
     arguments = parser.parse_args()
-    made = [make(name, arguments.quick) for name in arguments.figures or names()]
+    made = [try_to_make(name, arguments.quick) for name in arguments.figures or names()]
     sys.exit(0 if all(made) else 1)
 
 
