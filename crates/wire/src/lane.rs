@@ -7,8 +7,8 @@
 //!
 //! Both ends give signs of life. An end that says nothing for a lane's patience is lost, and so is
 //! one that takes nothing for so long: its socket is full. That is [`SUSPICION`], longer for an end
-//! that greeted as one who needs it, or has been irregular, unless the lane is told to bear more, as
-//! those for batches are: on a slow link that many fill, signs of life wait, and are lost, with all.
+//! that greeted as one who needs it, or has been irregular, unless the lane is to bear more, as
+//! those for batches: on a slow link that many fill, signs of life wait, and are lost, with others.
 
 mod outbox;
 mod signs;

@@ -126,9 +126,9 @@ mod tests {
         };
         let inputs = [column(false), column(true)];
         let bench = Bench::new(&MODULE, json!({}));
-        let bench = inputs.iter().fold(bench, |bench, batch| {
-            bench.input(batch.schema(), std::slice::from_ref(batch))
-        });
+        let bench = inputs
+            .iter()
+            .fold(bench, |bench, batch| bench.input(batch.schema(), std::slice::from_ref(batch)));
         let (outputs, outcome) = bench.run();
         outcome.unwrap();
         assert_eq!(outputs[0].len(), 2);
