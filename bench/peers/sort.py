@@ -357,6 +357,13 @@ class Bench:
 SCENARIOS = ["records", "collection", "cold", "lines", "memory", "lineitem", "lineitem10"]
 
 
+def missing(scenario: str) -> str | None:
+    """Why a scenario cannot be measured here, if it cannot."""
+    if scenario == "cold" and shutil.which("fio") is None:
+        return "there is no fio (apt-get install fio)"
+    return None
+
+
 def table_of(results: dict) -> str:
     """The results as a Markdown table."""
     rows = ["| scenario | engine | seconds | MB/s | peak MB |", "|---|---|--:|--:|--:|"]
@@ -417,6 +424,9 @@ def main() -> None:
     results = {}
     for name in arguments.only:
         print(f"{name}: {getattr(bench, name).__doc__}", flush=True)
+        if reason := missing(name):
+            print(f"  left out: {reason}", flush=True)
+            continue
         results[name] = getattr(bench, name)()
     RESULTS.mkdir(parents=True, exist_ok=True)
     today = datetime.date.today().isoformat()
