@@ -51,8 +51,9 @@ SLOW = 3
 SECONDS = 16
 """What reading takes if nothing is slow; and writing, again."""
 ROUNDS = {"static": 1, "ours": 3}
-"""How often each is measured; the median counts. What a part of a shared processor does in a
-second differs by a third and more from one minute to the next."""
+"""How often each is measured when one machine is perturbed, and both as often as ours when none is;
+medians count. What a part of a shared processor does in a second differs by a third and more from
+one minute to the next."""
 WAYS = list(ROUNDS)
 NAMES = {"static": "divided in advance", "ours": "ours"}
 COLOURS_OF = {"static": COLOURS["static"], "ours": COLOURS["late_binding"]}
@@ -157,17 +158,24 @@ class Machines:
         records.write(self.cluster, "mirrored", self.rows, copies=2)
         self.limit(RATE)
         self.processes: dict[str, int] = {}
-        seen = os.pathsep.join(map(str, [HERE, HERE.parents[1]]))
-        here = {**os.environ, "PYTHONPATH": seen}
-        joining = joined(self.hosts, self.folder, self.processes, env=here)
-        self.workers = made.enter_context(joining)
-        flow = eu.Flow("warm")
-        batches = flow.place(eu.generate("integers", rows=1_000_000), count=1)
-        flow.chain(batches, flow.place(same, per_worker=1), eu.count(), eu.collect())
-        flow.go(cluster=self.workers, progress=False)
-        self.cpu = self.needed() * CPU_TIMES
+        with self.joined() as self.workers:
+            self.cpu = self.needed() * CPU_TIMES
         for host in self.hosts:
             host.cpu.set_quota(self.cpu)
+        # A worker tells what it has of a processor as it joins.
+        self.workers = made.enter_context(self.joined())
+
+    @contextlib.contextmanager
+    def joined(self) -> Iterator[eu.Cluster]:
+        """A worker on each machine."""
+        seen = os.pathsep.join(map(str, [HERE, HERE.parents[1]]))
+        here = {**os.environ, "PYTHONPATH": seen}
+        with joined(self.hosts, self.folder, self.processes, env=here) as workers:
+            flow = eu.Flow("warm")
+            batches = flow.place(eu.generate("integers", rows=1_000_000), count=1)
+            flow.chain(batches, flow.place(same, per_worker=1), eu.count(), eu.collect())
+            flow.go(cluster=workers, progress=False)
+            yield workers
 
     def needed(self) -> float:
         """The part of a processor that the static sort takes of each machine."""
@@ -228,23 +236,29 @@ def measure(quick: bool) -> dict[str, Any]:
         print(f"    {machines.cpu:.3f} of a processor for each machine", flush=True)
         for number in range(1 if quick else max(ROUNDS.values())):
             for scenario in scenarios:
-                for way in [way for way, rounds in ROUNDS.items() if number < rounds]:
-                    run = machines.run(way, scenario)
-                    calm = runs[way]["none"][number] if scenario != "none" else run
-                    run["slower"] = run["seconds"] / calm["seconds"]
-                    runs[way][scenario].append(run)
-                    told = f"{run['seconds']:.1f} s, {run['slower']:.2f} times as long"
-                    print(f"    {scenario}, {NAMES[way]}: {told}", flush=True)
-    return {
-        way: {scenario: middle(rounds) for scenario, rounds in of.items()}
-        for way, of in runs.items()
+                for way, rounds in ROUNDS.items():
+                    if scenario == "none" or number < rounds:
+                        run = machines.run(way, scenario)
+                        runs[way][scenario].append(run)
+                        told = f"{scenario}, {NAMES[way]}: {run['seconds']:.1f} s"
+                        print(f"    {told}", flush=True)
+    return {"cpu": machines.cpu, **{way: compared(of) for way, of in runs.items()}}
+
+
+def compared(runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """The median of each scenario's runs, how many times that of the calm ones, and the runs."""
+    medians = {
+        scenario: statistics.median(run["seconds"] for run in rounds)
+        for scenario, rounds in runs.items()
     }
-
-
-def middle(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """The medians of some runs, with the runs."""
-    medians = {key: statistics.median(run[key] for run in rounds) for key in ("seconds", "slower")}
-    return {**medians, "rounds": rounds}
+    return {
+        scenario: {
+            "seconds": medians[scenario],
+            "slower": medians[scenario] / medians["none"],
+            "rounds": rounds,
+        }
+        for scenario, rounds in runs.items()
+    }
 
 
 def claims(results: dict[str, Any]) -> Any:
