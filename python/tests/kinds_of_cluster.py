@@ -254,10 +254,13 @@ def processes(workers: int) -> Iterator[eu.Cluster]:
 
 
 def workers_of(pid: int) -> dict[str, int]:
-    """The worker processes that a process has started, by name."""
+    """The worker processes that a process has started, by name: of two with the same, the one
+    started last. Numbers of processes say nothing of that, they begin anew at 32,768.
+    """
     found = {}
-    for child in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-        words = arguments(child) if parent(child) == pid else []
+    every = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    for child in sorted((one for one in every if parent(one) == pid), key=began):
+        words = arguments(child)
         if "worker" in words and "--name" in words:
             found[words[words.index("--name") + 1]] = child
     return found
@@ -271,8 +274,18 @@ def arguments(pid: int) -> list[str]:
 
 
 def parent(pid: int) -> int | None:
+    return status(pid, 1)
+
+
+def began(pid: int) -> int:
+    """Ticks from the machine's start to that of the process."""
+    return status(pid, 19) or 0
+
+
+def status(pid: int, at: int) -> int | None:
+    """What the kernel says of a process, from its state on."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[at])
     except OSError:
         return None
 
