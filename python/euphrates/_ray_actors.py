@@ -52,15 +52,18 @@ def worker_class() -> type:
             import os
 
             try:
-                from euphrates import __version__, _euphrates, _references
+                from euphrates import __version__
             except ImportError as error:
                 return "not here", f"`euphrates` cannot be imported there: {error}"
             if __version__ != version:
                 return "not here", f"it has euphrates {__version__}, and the program {version}"
+            # Another version may have other parts: only now.
+            from euphrates import _euphrates, _worker
+
             # What flows call by relative paths is where the program is, if that is shared.
             if folder and os.path.isdir(folder):
                 os.chdir(folder)
-            _references.believe_master()
+            _worker.believe_master()
             self.server = _euphrates.WorkerServer(self.name, **arguments)
             return "at", self.server.address
 

@@ -8,7 +8,6 @@ import base64
 import contextlib
 import importlib
 import itertools
-import os
 import pickle
 import sys
 import weakref
@@ -16,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from ._scripts import file_of, module_of_file
+from ._worker import believes_master
 from .errors import UsageError
 
 _numbers = itertools.count(1)
@@ -103,22 +103,6 @@ def _script(path: str, name: str) -> ModuleType:
         ) from error
 
 
-def believe_master() -> None:
-    """This process is a worker: what its master has pickled for it may be loaded. Nobody else's
-    pickles ever are.
-    """
-    global _believes
-    _believes = True
-
-
-_believes = False
-
-
-def search_path() -> str:
-    """Where this program finds modules, for workers that are to find the same."""
-    return os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
-
-
 def pickled(entry: Held) -> str:
     """An object of this process, for workers of its flow."""
     try:
@@ -149,7 +133,7 @@ class _ByName:
 
 def held(number: int, given: str | None = None) -> Any:
     """The object of this process with this number; at a worker, the one that its master gave."""
-    if given is not None and _believes:
+    if given is not None and believes_master():
         return pickle.loads(base64.b64decode(given))
     entry = _table.get(number)
     if entry is None:

@@ -38,7 +38,7 @@ fn program() -> Vec<OsString> {
 /// Workers of this machine find the modules that this program finds.
 pub fn worker_environment() -> Vec<(OsString, OsString)> {
     let path = Python::try_attach(|py| {
-        let found = py.import("euphrates._references")?.call_method0("search_path")?;
+        let found = py.import("euphrates._worker")?.call_method0("search_path")?;
         found.extract::<OsString>()
     });
     path.and_then(PyResult::ok).map(|path| ("PYTHONPATH".into(), path)).into_iter().collect()
@@ -84,8 +84,7 @@ impl Host for Python3 {
     fn on_worker(&self) -> Result<()> {
         let attached = Python::try_attach(|py| {
             call(py, CHECKING, || {
-                let references = py.import("euphrates._references")?;
-                references.call_method0("believe_master").map(drop)
+                py.import("euphrates._worker")?.call_method0("believe_master").map(drop)
             })
         });
         attached.unwrap_or_else(|| Err(Error::failed("Python is shutting down")))
