@@ -1,7 +1,5 @@
 //! What this machine has: cores, memory, folders.
 
-mod quota;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,11 +11,6 @@ use rustix::time::{ClockId, clock_gettime};
 /// Processors this process may use.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// The same, where a control group may give less than a whole one.
-pub fn processors() -> f64 {
-    quota::processors(Path::new("/")).map_or(cores() as f64, |quota| quota.min(cores() as f64))
 }
 
 /// Bytes of memory this process may use: the machine's, or its control group's if that is less.

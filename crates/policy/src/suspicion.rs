@@ -30,6 +30,11 @@ impl Suspicion {
         Suspicion { regular, most, last: now, turned: now, longest: [Duration::ZERO; 2] }
     }
 
+    /// From now on it is waited for so long if it is regular.
+    pub fn expect(&mut self, regular: Duration) {
+        (self.regular, self.most) = (regular, self.most.max(regular));
+    }
+
     /// It has given a sign of life.
     pub fn on_sign(&mut self, now: Duration) {
         let turns = now.saturating_sub(self.turned).as_secs() / MEMORY.as_secs();
@@ -84,6 +89,20 @@ mod tests {
             pause = pause * 2 + pause / 2;
         }
         assert_eq!(suspicion.patience(), ms(30_000));
+    }
+
+    #[test]
+    fn an_end_that_asks_for_it_is_waited_for_as_long_as_it_asks() {
+        let mut suspicion = regular();
+        suspicion.on_sign(ms(250));
+        suspicion.expect(ms(20_000));
+        assert_eq!(suspicion.patience(), ms(20_000));
+        suspicion.on_sign(ms(15_000));
+        assert_eq!(suspicion.patience(), ms(30_000));
+        let mut suspicion = regular();
+        suspicion.expect(ms(20_000));
+        suspicion.expect(ms(2000));
+        assert_eq!(suspicion.patience(), ms(2000));
     }
 
     #[test]

@@ -7,17 +7,16 @@
 //!
 //! Both ends give signs of life. An end that says nothing for a lane's patience is lost, and so is
 //! one that takes nothing for so long: its socket is full. That is [`SUSPICION`], longer for an end
-//! that greeted as one who needs it, or has been irregular, unless the lane is to bear more, as
-//! those for batches: on a slow link that many fill, signs of life wait, and are lost, with others.
+//! that says it needs it, or has been irregular, unless the lane is to bear more, as those for
+//! batches: on a slow link that many fill, signs of life wait, and are lost, with others.
 
 mod outbox;
+mod reading;
 mod signs;
 mod slices;
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
@@ -26,13 +25,14 @@ use std::time::{Duration, Instant};
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 
+use self::reading::suspect;
 use self::signs::Signs;
 use crate::connection::{Closer, Connection};
 use crate::frame::{Caps, HEADER_BYTES, Header, Kind};
 use crate::greeting::Greeting;
-use crate::handshake::refused;
-use crate::link::{Frame, Outgoing, Receiver, Sender, Sending, lost};
-use crate::stream::{ReadHalf, WriteHalf};
+use crate::link::{Frame, Outgoing, Sender, Sending, lost};
+use crate::silence;
+use crate::stream::WriteHalf;
 
 /// An end that has said nothing for so long says that it lives.
 pub const BEAT: Duration = Duration::from_millis(250);
@@ -80,13 +80,10 @@ impl Lane {
     ) -> Result<Lane> {
         let closer = connection.closer();
         let Connection { peer, mut sender, mut receiver, .. } = connection;
-        let patience = patience.max(Duration::from_millis(peer.silence_ms.into()).min(PATIENCE));
-        let suspected = receiver
-            .stream_mut()
-            .suspect(&peer.name, patience)
-            .and_then(|()| sender.stream_mut().suspect(&peer.name, patience));
-        suspected.map_err(lost)?;
-        receiver.watch_pace(patience);
+        let signs = Signs::new(patience, Duration::from_millis(peer.silence_ms.into()));
+        let patience = signs.patience();
+        suspect(&mut receiver, &peer.name, patience).map_err(lost)?;
+        sender.stream_mut().suspect(&peer.name, patience).map_err(lost)?;
         let shared = Arc::new(Shared::new(peer, closer, Out { sender, rest: None }));
         let lane = Lane(Arc::new(Handle(shared.clone())));
         let writing = shared.clone();
@@ -96,7 +93,6 @@ impl Lane {
             writing.write();
         };
         let started = spawn(format!("{name} out"), write).and_then(|writer| {
-            let signs = Signs::new(patience);
             let read = move || shared.read((receiver, signs), writer, on_frame, on_end);
             spawn(format!("{name} in"), read)
         });
@@ -179,6 +175,8 @@ struct Outbox {
     heard: bool,
     /// Why it ended, if that was noticed at this end.
     cause: Option<Error>,
+    /// How long the other end may take nothing from now on, if that has changed.
+    patience: Option<Duration>,
 }
 
 /// What frames go out by, and those of which a part has gone.
@@ -218,6 +216,7 @@ impl Shared {
             phase: Phase::Open,
             heard: false,
             cause: None,
+            patience: None,
         };
         Shared {
             peer,
@@ -324,7 +323,7 @@ impl Shared {
             let done = match next {
                 Next::Frames(frames) => self.write_frames(&mut out, frames),
                 Next::Rest => self.write_rest(&mut out),
-                Next::Beat => out.sender.send(Header::of(Kind::Beat), &[], &[]),
+                Next::Beat => write_beat(&mut out.sender),
                 Next::Bye => return self.write_bye(&mut out.sender),
             };
             self.put_back(out, done);
@@ -339,7 +338,11 @@ impl Shared {
                 return None;
             }
             let left = BEAT.saturating_sub(outbox.last.elapsed());
-            if let Some(out) = outbox.out.take() {
+            if let Some(mut out) = outbox.out.take() {
+                if let Some(patience) = outbox.patience.take() {
+                    // A socket that is gone says so when it is written to.
+                    let _ = out.sender.stream_mut().suspect(&self.peer.name, patience);
+                }
                 match outbox.next(&out, left.is_zero()) {
                     Some(next) => return Some((out, next)),
                     None => outbox.out = Some(out),
@@ -421,80 +424,14 @@ impl Shared {
             _ => self.fail(lost(error)),
         }
     }
+}
 
-    // --- the reading thread --------------------------------------------------------------------
-
-    fn read(
-        &self,
-        (mut receiver, mut signs): (Receiver<ReadHalf>, Signs),
-        writer: JoinHandle<()>,
-        mut on_frame: impl FnMut(Frame),
-        on_end: impl FnOnce(Result<()>),
-    ) {
-        let reading =
-            AssertUnwindSafe(|| self.read_frames(&mut receiver, &mut signs, &mut on_frame));
-        let read = catch_unwind(reading).unwrap_or_else(|panic| Err(panicked(&*panic)));
-        let outcome = self.heard(read);
-        // What comes next may be the end of the process: first, the other end shall hear Bye.
-        let _ = writer.join();
-        // Frames that wait behind a handle in the closure would keep the lane alive.
-        drop(on_frame);
-        on_end(outcome.map_err(|error| error.at(format!("connection to {}", self.peer.name))));
-    }
-
-    /// Nothing more is read. Whoever is the last of the two threads hangs up.
-    fn heard(&self, read: Result<()>) -> Result<()> {
-        self.stop(read.is_ok());
-        let mut outbox = self.lock();
-        outbox.heard = true;
-        if read.is_err() || outbox.phase != Phase::Closing {
-            self.closer.close();
-        }
-        match (read, outbox.cause.take()) {
-            (Err(_), Some(cause)) => Err(cause),
-            (read, _) => read,
-        }
-    }
-
-    fn read_frames(
-        &self,
-        receiver: &mut Receiver<ReadHalf>,
-        signs: &mut Signs,
-        on_frame: &mut impl FnMut(Frame),
-    ) -> Result<()> {
-        loop {
-            let Some(frame) = receiver.receive()? else {
-                let name = &self.peer.name;
-                let error = Error::resource(format!("`{name}` hung up without saying Bye"));
-                return Err(error.remedy(format!("look at why `{name}` ended")));
-            };
-            let Header { kind, meta_bytes, body_bytes, .. } = frame.header;
-            let bytes = HEADER_BYTES as u64 + u64::from(meta_bytes) + body_bytes;
-            self.received_bytes.fetch_add(bytes, Relaxed);
-            if let Some(patience) = signs.on_frame() {
-                receiver.stream_mut().suspect(&self.peer.name, patience).map_err(lost)?;
-                receiver.watch_pace(patience);
-            }
-            match kind {
-                Kind::Beat => {}
-                Kind::Bye if frame.meta.is_empty() => return Ok(()),
-                Kind::Bye => return Err(refused(&frame.meta)),
-                Kind::Hello | Kind::Welcome => {
-                    return Err(Error::corrupt("a greeting from one who has greeted before"));
-                }
-                Kind::Letter | Kind::Batch | Kind::Control | Kind::Launch => on_frame(frame),
-            }
-        }
-    }
+/// Says that this end lives, and how long it may be silent.
+fn write_beat(sender: &mut Sender<WriteHalf>) -> io::Result<()> {
+    sender.send(Header::of(Kind::Beat), &silence::encode(silence::of_this_end()), &[])
 }
 
 fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let spawned = thread::Builder::new().name(name).spawn(run);
     spawned.map_err(|error| Error::resource(format!("no thread for a connection: {error}")))
-}
-
-fn panicked(panic: &(dyn Any + Send)) -> Error {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-    Error::failed(format!("what a frame was handed to panicked: {text}"))
 }

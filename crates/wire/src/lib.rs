@@ -2,7 +2,8 @@
 //!
 //! `frame` is what travels, `link` sends and receives it over any stream. `connection` and
 //! `listener` make streams between ends that have shown each other who they are (`greeting`,
-//! `handshake`, `secret`, `tls`), and `lane` is a connection in use.
+//! `handshake`, `secret`, `tls`), `lane` is a connection in use, and `silence` is how long one end
+//! of it may say nothing.
 
 pub mod address;
 pub mod block;
@@ -15,6 +16,7 @@ pub mod letter;
 pub mod link;
 pub mod listener;
 pub mod secret;
+pub mod silence;
 mod stream;
 mod tls;
 

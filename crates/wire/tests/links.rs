@@ -69,19 +69,27 @@ fn a_link_that_stays_cut_is_noticed_at_both_ends_in_time() {
 }
 
 #[test]
-fn an_end_is_waited_for_as_long_as_it_asked_for() {
-    at_each(|carrier| {
-        let answerer = answerer_as(carrier, Greeting { silence_ms: 4500, ..greeting("w1") });
-        let (one, other, link) = through(&answerer);
-        one.say(1, b"before");
-        assert_eq!(other.frame().meta, b"before");
-        link.hold(true);
-        let why = one.why();
-        assert!(why.contains("no sign of life from `w1` for 4.5 s"), "{carrier:?}: {why}");
-        let why = other.why();
-        assert!(why.contains("no sign of life from `w2` for 2.0 s"), "{carrier:?}: {why}");
-        link.hold(false);
-    });
+fn an_end_is_waited_for_as_long_as_it_asked_for_last() {
+    // In its greeting, and in milliseconds with a sign of life.
+    let cases = [
+        (2500, None, "2.5"),
+        (0, Some(2500_u32), "2.5"),
+        (9000, Some(2500), "2.5"),
+        (9000, Some(0), "2.0"),
+    ];
+    for (greeted, told, waited) in cases {
+        at_each(|carrier| {
+            let answerer = answerer_as(carrier, Greeting { silence_ms: greeted, ..greeting("w1") });
+            let (calling, mut called) = answerer.pair();
+            let one = listen(calling);
+            if let Some(told) = told {
+                let header = Header::of(Kind::Beat);
+                called.sender.send(header, &told.to_le_bytes(), &[]).unwrap();
+            }
+            let (why, awaited) = (one.why(), format!("no sign of life from `w1` for {waited} s"));
+            assert!(why.contains(&awaited), "{carrier:?}: {why}");
+        });
+    }
 }
 
 #[test]

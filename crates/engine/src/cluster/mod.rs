@@ -27,8 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Error, Result};
-use euphrates_wire::lane::{PATIENCE, SUSPICION};
-use euphrates_wire::{Caps, Greeting};
+use euphrates_wire::{Caps, Greeting, silence};
 
 pub use crate::placement::Member;
 pub use driver::Driver;
@@ -147,12 +146,6 @@ pub(crate) fn check_path(path: &Path) -> Result<()> {
     Err(Error::usage(message).remedy("rename it, or make a link to it with a name that is UTF-8"))
 }
 
-/// How long one who has so much of the processors may say nothing: who has a tenth of one waits
-/// ten times as long for its turn.
-fn silence(processors: f64) -> Duration {
-    SUSPICION.div_f64(processors.clamp(0.01, 1.0)).min(PATIENCE)
-}
-
 /// What an end says of itself.
 pub(crate) fn greeting(name: &str, purpose: &str, (flow, epoch): (u64, u32)) -> Greeting {
     Greeting {
@@ -162,7 +155,7 @@ pub(crate) fn greeting(name: &str, purpose: &str, (flow, epoch): (u64, u32)) -> 
         epoch,
         lane: 0,
         program: PROGRAM.to_string(),
-        silence_ms: silence(crate::machine::processors()).as_millis() as u32,
+        silence_ms: silence::of_this_end().as_millis() as u32,
         caps: Caps::KNOWN,
         abilities: vec![],
     }
@@ -177,12 +170,6 @@ mod tests {
 
     use super::join::StaticDriver;
     use super::*;
-
-    #[test]
-    fn who_has_a_part_of_a_processor_is_waited_for_longer() {
-        let seconds = |processors| silence(processors).as_secs_f64();
-        assert_eq!([64.0, 1.0, 0.5, 0.1, 0.001].map(seconds), [2.0, 2.0, 4.0, 20.0, 30.0]);
-    }
 
     #[test]
     fn a_worker_called_as_masters_are_is_refused_where_it_starts_and_where_it_is_called() {

@@ -10,18 +10,30 @@ use super::PATIENCE;
 pub(super) struct Signs {
     began: Instant,
     suspicion: Suspicion,
+    /// What this lane bears of any end.
+    least: Duration,
     patience: Duration,
 }
 
 impl Signs {
-    /// Of an end that is waited for so long.
-    pub fn new(patience: Duration) -> Signs {
+    /// Of an end that is waited for so long at least, and as long as it said it may be silent.
+    pub fn new(least: Duration, told: Duration) -> Signs {
+        let patience = least.max(told.min(PATIENCE));
         let suspicion = Suspicion::new(patience, PATIENCE, Duration::ZERO);
-        Signs { began: Instant::now(), suspicion, patience }
+        Signs { began: Instant::now(), suspicion, least, patience }
     }
 
-    /// How long the other end may say nothing from now on, if that has changed.
-    pub fn on_frame(&mut self) -> Option<Duration> {
+    /// How long the other end may say nothing.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// The same from now on, if that has changed: something has come, and it may have told anew how
+    /// long it may be silent.
+    pub fn on_frame(&mut self, told: Option<Duration>) -> Option<Duration> {
+        if let Some(told) = told {
+            self.suspicion.expect(self.least.max(told.min(PATIENCE)));
+        }
         self.suspicion.on_sign(self.began.elapsed());
         let patience = self.suspicion.patience();
         (std::mem::replace(&mut self.patience, patience) != patience).then_some(patience)
