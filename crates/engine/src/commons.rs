@@ -23,7 +23,8 @@ pub struct Table {
 
 #[derive(Default)]
 struct State {
-    numbers: HashMap<String, u64>,
+    /// How many numbers of each name.
+    given: HashMap<String, u64>,
     gatherings: HashMap<String, Gathering>,
 }
 
@@ -51,13 +52,21 @@ impl Table {
     /// The next number of this name.
     pub fn next(&self, name: &str) -> u64 {
         let mut state = self.lock();
-        match state.numbers.get_mut(name) {
-            Some(next) => {
-                *next += 1;
-                *next
+        match state.given.get_mut(name) {
+            Some(given) => {
+                *given += 1;
+                *given - 1
             }
-            None => *state.numbers.entry(name.to_string()).or_default(),
+            None => {
+                state.given.insert(name.to_string(), 1);
+                0
+            }
         }
+    }
+
+    /// How many numbers of this name have been given.
+    pub fn given(&self, name: &str) -> u64 {
+        self.lock().given.get(name).copied().unwrap_or_default()
     }
 
     /// One of so many members brings its value; all get those of all, when the last has come.
@@ -122,6 +131,10 @@ impl Here {
 impl Commons for Here {
     fn next(&self, name: &str) -> Result<u64> {
         Ok(self.table.next(name))
+    }
+
+    fn given(&self, name: &str) -> Result<u64> {
+        Ok(self.table.given(name))
     }
 
     fn gather(

@@ -13,25 +13,23 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
-use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Batches, Cancel, Error, Exchange, Placed, Result, batch_bytes};
-use euphrates_policy::precedence::{Asked, Precedence};
+use euphrates_policy::precedence::Asked;
 use euphrates_policy::window::{Receiver, Sender};
 use euphrates_wire::Frame;
 
 use self::letters::{Word, read, write};
 use self::servers::Servers;
+use crate::debts::{Debts, LOOK};
 use crate::mailbox::lock;
 use crate::transport::{Ends, Transport, malformed, misdirected_from};
 use crate::worker::caught;
 
 /// Of one request, on their way or not taken yet.
 const WINDOW_BYTES: u64 = 8 << 20;
-/// How often who waits looks whether the flow was cancelled.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// One module's exchange, in one process.
 pub struct ModuleExchange {
@@ -45,10 +43,7 @@ pub struct ModuleExchange {
     /// By number: what was asked for here.
     fetching: Mutex<HashMap<u64, Arc<Fetching>>>,
     served: Mutex<Served>,
-    /// Somebody has been given all he waited for.
-    given: Condvar,
     servers: Arc<Servers>,
-    began: Instant,
     me: Weak<ModuleExchange>,
 }
 
@@ -59,7 +54,6 @@ struct Served {
     serving: HashMap<(usize, u64), Arc<Serving>>,
     /// Those who wait for it, and for nothing else.
     awaited: HashSet<(usize, u64)>,
-    precedence: Precedence,
 }
 
 impl fmt::Debug for ModuleExchange {
@@ -80,6 +74,8 @@ struct Fetching {
 
 struct Come {
     batches: VecDeque<(RecordBatch, u64)>,
+    /// Of all batches that have come.
+    bytes: u64,
     window: Receiver,
     end: Option<Result<()>>,
 }
@@ -107,9 +103,7 @@ impl ModuleExchange {
             next: AtomicU64::new(0),
             fetching: Mutex::default(),
             served: Mutex::default(),
-            given: Condvar::new(),
             servers: Arc::default(),
-            began: Instant::now(),
             me: me.clone(),
         })
     }
@@ -146,6 +140,7 @@ impl ModuleExchange {
         if let Some(fetching) = fetching {
             let mut come = lock(&fetching.state);
             come.window.on_come(bytes);
+            come.bytes += bytes;
             come.batches.push_back((batch, bytes));
             drop(come);
             match is_last {
@@ -159,8 +154,11 @@ impl ModuleExchange {
     fn end(&self, number: u64, end: Result<()>) {
         let fetching = lock(&self.fetching).get(&number).cloned();
         if let Some(fetching) = fetching {
-            lock(&fetching.asked).on_answered(self.began.elapsed());
-            lock(&fetching.state).end = Some(end);
+            let mut come = lock(&fetching.state);
+            come.end = Some(end);
+            let bytes = come.bytes;
+            drop(come);
+            lock(&fetching.asked).on_answered(bytes, self.debts().now());
             fetching.changed.notify_one();
         }
     }
@@ -169,7 +167,7 @@ impl ModuleExchange {
         let mut served = lock(&self.served);
         // It may have gone out meanwhile.
         if served.serving.contains_key(&key) && served.awaited.insert(key) {
-            served.precedence.on_awaited(self.began.elapsed());
+            self.debts().on_awaited();
         }
     }
 
@@ -177,8 +175,7 @@ impl ModuleExchange {
         let mut served = lock(&self.served);
         served.serving.remove(&key);
         if served.awaited.remove(&key) {
-            served.precedence.on_given(self.began.elapsed());
-            self.given.notify_all();
+            self.debts().on_given();
         }
     }
 
@@ -244,6 +241,10 @@ impl ModuleExchange {
         Ok(())
     }
 
+    fn debts(&self) -> &Debts {
+        self.transport.debts()
+    }
+
     /// The asker is named on the consuming side, whichever way a letter goes; his requests, which
     /// have nothing to do with each other, take lanes of their own.
     fn ends(&self, asker: usize, number: u64) -> Ends {
@@ -280,22 +281,17 @@ impl Exchange for ExchangeHandle {
 
     fn fetch(&self, request: u64) -> Result<Vec<Batches>> {
         let others = &self.0.others;
-        let asked = Arc::new(Mutex::new(Asked::new(others.len(), self.0.began.elapsed())));
+        let asked = Arc::new(Mutex::new(Asked::new(others.len(), self.0.debts().now())));
         let fetch = |other: &usize| self.fetch_from(*other, request, asked.clone());
         Ok(others.iter().map(fetch).collect())
     }
 
     fn serve_first(&self) -> Result<()> {
-        let exchange = &self.0;
-        let mut served = lock(&exchange.served);
-        while !served.precedence.may_take(exchange.began.elapsed()) {
-            exchange.cancel.check()?;
-            served = match exchange.given.wait_timeout(served, LOOK) {
-                Ok((served, _)) => served,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
-        }
-        Ok(())
+        self.0.debts().serve_first(&self.0.cancel)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.0.debts().is_behind()
     }
 }
 
@@ -304,7 +300,7 @@ impl ExchangeHandle {
         let exchange = self.0.clone();
         let number = exchange.next.fetch_add(1, Relaxed);
         let window = Receiver::new(WINDOW_BYTES);
-        let state = Mutex::new(Come { batches: VecDeque::new(), window, end: None });
+        let state = Mutex::new(Come { batches: VecDeque::new(), bytes: 0, window, end: None });
         let changed = Condvar::new();
         let fetching = Arc::new(Fetching { process, number, asked, state, changed });
         lock(&exchange.fetching).insert(number, fetching.clone());
@@ -342,7 +338,7 @@ impl Fetch {
                 None => {}
             }
             self.exchange.cancel.check()?;
-            if !self.has_hurried && lock(asked).is_late(self.exchange.began.elapsed()) {
+            if !self.has_hurried && lock(asked).is_late(come.bytes, self.exchange.debts().now()) {
                 self.has_hurried = true;
                 let me = self.exchange.transport.me();
                 self.exchange.say(*process, me, Word::Hurry, *number, "");

@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{
@@ -10,6 +12,11 @@ use euphrates_flow::{
 };
 
 use crate::mailbox::lock;
+use crate::network::{Location, are_here};
+
+/// How often who leaves partitions to others looks whether there are any: who is slow is to do
+/// little else than serve.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The queue, as one process has it.
 pub struct KeyedQueue {
@@ -18,22 +25,35 @@ pub struct KeyedQueue {
     setup: Arc<Setup>,
     /// What its partitions are dealt by, wherever the consumers are.
     name: String,
-    /// If all is to be divided in advance: the number of consumers.
-    divided: Option<u64>,
+    dealing: Dealing,
     count: Mutex<Option<u64>>,
 }
 
+/// Who gets which partition.
+#[derive(Clone, Copy, Debug)]
+enum Dealing {
+    /// Divided among so many consumers, to show what that costs.
+    InAdvance(u64),
+    /// Whoever is free takes the next one.
+    Late {
+        /// Whether some of the consumers are in other processes.
+        is_shared: bool,
+    },
+}
+
 impl KeyedQueue {
-    /// Behind a producer that keeps partitions; `divided` among so many consumers in advance, if
-    /// given.
+    /// Behind a producer that keeps partitions, with consumers at these places.
     pub fn new(
         producer: Arc<dyn Placed>,
         setup: Arc<Setup>,
         name: String,
-        divided: Option<usize>,
+        consumers: &[Location<()>],
     ) -> Arc<KeyedQueue> {
-        let (divided, count) = (divided.map(|consumers| consumers as u64), Mutex::default());
-        Arc::new(KeyedQueue { producer, setup, name, divided, count })
+        let dealing = match setup.is_divided {
+            true => Dealing::InAdvance(consumers.len() as u64),
+            false => Dealing::Late { is_shared: !are_here(consumers) },
+        };
+        Arc::new(KeyedQueue { producer, setup, name, dealing, count: Mutex::default() })
     }
 
     /// The end of a producer, who hands nothing over.
@@ -61,26 +81,41 @@ impl KeyedQueue {
     /// why it cannot be; then wakes this one, and says so.
     fn ask(self: &Arc<Self>) -> Option<Arc<AtomicBool>> {
         let answered = Arc::new(AtomicBool::new(false));
-        let (queue, told, asker) = (self.clone(), answered.clone(), std::thread::current());
+        let (queue, told, asker) = (self.clone(), answered.clone(), thread::current());
         let wait = move || {
             // Whoever takes finds out why.
             let _ = queue.count();
             told.store(true, SeqCst);
             asker.unpark();
         };
-        std::thread::Builder::new().name("partitions".into()).spawn(wait).ok()?;
+        thread::Builder::new().name("partitions".into()).spawn(wait).ok()?;
         Some(answered)
+    }
+
+    /// Whether one of so many partitions may be taken; waits while others shall take them, if they
+    /// are shared with others.
+    fn may_take(&self, count: u64, is_shared: bool) -> Result<bool> {
+        let Setup { exchange, commons, cancel, .. } = &*self.setup;
+        exchange.serve_first()?;
+        while is_shared && exchange.is_behind() {
+            cancel.check()?;
+            if commons.given(&self.name)? >= count {
+                return Ok(false);
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(true)
     }
 
     fn next(&self, own: &mut u64) -> Result<Option<Partition>> {
         self.setup.cancel.check()?;
         let count = self.count()?;
-        let number = match self.divided {
-            Some(consumers) => std::mem::replace(own, *own + consumers),
-            None => {
-                self.setup.exchange.serve_first()?;
+        let number = match self.dealing {
+            Dealing::InAdvance(consumers) => std::mem::replace(own, *own + consumers),
+            Dealing::Late { is_shared } if self.may_take(count, is_shared)? => {
                 self.setup.commons.next(&self.name)?
             }
+            Dealing::Late { .. } => return Ok(None),
         };
         let partition = || Partition::new(self.producer.clone(), self.setup.clone(), number);
         Ok((number < count).then(partition))

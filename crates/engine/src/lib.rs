@@ -3,6 +3,7 @@
 pub mod cluster;
 mod commit;
 pub mod commons;
+mod debts;
 mod dispatch;
 pub mod distributed;
 pub mod division;

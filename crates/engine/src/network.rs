@@ -9,6 +9,8 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error};
 use euphrates_wire::{Header, Kind, Lane};
 
+use crate::debts::Debts;
+
 /// Where something is: in this process, or at another worker.
 #[derive(Clone, Debug)]
 pub enum Location<T> {
@@ -42,6 +44,11 @@ impl<T> Location<T> {
             Location::There(worker) => Location::There(*worker),
         }
     }
+}
+
+/// Whether all of these are in this process.
+pub fn are_here<T>(places: &[Location<T>]) -> bool {
+    places.iter().all(|place| place.here().is_some())
 }
 
 /// What carries frames to one other worker, in the order they are given; never waits. It is shaped
@@ -117,6 +124,7 @@ pub struct Network {
     /// By worker; those to oneself are never used.
     ways: Vec<Vec<Way>>,
     failure: Mutex<Option<Error>>,
+    debts: Debts,
     cancel: Arc<Cancel>,
 }
 
@@ -141,12 +149,18 @@ impl Network {
     ) -> Arc<Network> {
         let lanes = || (0..lanes).map(|_| Way::default()).collect();
         let ways = (0..workers).map(|_| lanes()).collect();
-        Arc::new(Network { flow, epoch, me, ways, failure: Mutex::default(), cancel })
+        let (failure, debts) = Default::default();
+        Arc::new(Network { flow, epoch, me, ways, failure, debts, cancel })
     }
 
     /// Which worker this is.
     pub fn me(&self) -> usize {
         self.me
+    }
+
+    /// What this process owes the others.
+    pub(crate) fn debts(&self) -> &Debts {
+        &self.debts
     }
 
     /// The attempt and the flow, as frames say them.

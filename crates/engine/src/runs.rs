@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 use euphrates_flow::{Cancel, Error, Result};
 use euphrates_policy::distributed::{Now, Peer};
@@ -17,7 +18,7 @@ use euphrates_policy::runs::Broken;
 use euphrates_wire::Frame;
 
 use crate::mailbox::{Mailbox, Router};
-use crate::network::Location;
+use crate::network::{Location, are_here};
 use crate::transport::{Ends, Transport, malformed, misdirected, misdirected_from};
 use dealing::Dealing;
 pub use ends::{RunConsumer, RunProducer};
@@ -251,9 +252,19 @@ impl RunQueue {
         }
     }
 
-    fn park(&self) -> Result<()> {
+    fn park(&self, look: Option<Duration>) -> Result<()> {
         self.cancel.check()?;
-        thread::park();
+        match look {
+            Some(look) => thread::park_timeout(look),
+            None => thread::park(),
+        }
         self.cancel.check()
+    }
+
+    /// Whether a run may be asked for, by who has had time for one since then, or as of now: it may
+    /// be that others shall have it.
+    fn may_ask(&self, since: &mut Option<Duration>) -> bool {
+        let Some(debts) = self.transport.as_ref().map(Transport::debts) else { return true };
+        are_here(&self.consumers) || debts.may_ask(*since.get_or_insert(debts.now()))
     }
 }

@@ -15,6 +15,7 @@ use euphrates_io::segment::{
 use euphrates_policy::distributed::Peer;
 use euphrates_wire::{Frame, Kind, block};
 
+use crate::debts::Debts;
 use crate::mailbox::lock;
 use crate::network::{Head, Network};
 
@@ -51,6 +52,11 @@ impl Transport {
     /// Which worker this is.
     pub fn me(&self) -> usize {
         self.network.me()
+    }
+
+    /// What this process owes the others.
+    pub fn debts(&self) -> &Debts {
+        self.network.debts()
     }
 
     /// Sends a letter to an end at this worker.

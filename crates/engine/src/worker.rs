@@ -22,7 +22,7 @@ use crate::division::late_binding;
 use crate::exchange::{ExchangeHandle, ModuleExchange};
 use crate::keyed::KeyedQueue;
 use crate::machine;
-use crate::network::{Location, Network};
+use crate::network::{Location, Network, are_here};
 use crate::perturb::Perturber;
 use crate::placement::Placement;
 use crate::queue::LocalQueue;
@@ -356,7 +356,7 @@ fn connect(
     debug_assert_eq!(from.len(), flow.nodes[edge.from.0].count);
     match edge.kind {
         QueueKind::Distributed => vec![make(0, &from, &to, chosen)],
-        QueueKind::Keyed => vec![Queue::Keyed(keyed(flow, edge, &setups[edge.from.0]))],
+        QueueKind::Keyed => vec![Queue::Keyed(keyed(flow, edge, &setups[edge.from.0], &to))],
         QueueKind::Pairwise => {
             let pair = |at: usize| make(at, &from[at..=at], &to[at..=at], None);
             (0..from.len()).map(pair).collect()
@@ -368,11 +368,14 @@ fn connect(
     }
 }
 
-fn keyed(flow: &Checked, edge: &CheckedEdge, setup: &Arc<Setup>) -> Arc<KeyedQueue> {
-    let (producer, consumer) = (&flow.nodes[edge.from.0], &flow.nodes[edge.to.0]);
-    let name = format!("{}/{}/partitions", consumer.id, edge.to.1);
-    let divided = setup.is_divided.then_some(consumer.count);
-    KeyedQueue::new(producer.placed.clone(), setup.clone(), name, divided)
+fn keyed(
+    flow: &Checked,
+    edge: &CheckedEdge,
+    setup: &Arc<Setup>,
+    to: &[Location<()>],
+) -> Arc<KeyedQueue> {
+    let name = format!("{}/{}/partitions", flow.nodes[edge.to.0].id, edge.to.1);
+    KeyedQueue::new(flow.nodes[edge.from.0].placed.clone(), setup.clone(), name, to)
 }
 
 /// One queue: shared by its ends where all of them are here and nothing else is asked for, else
@@ -386,7 +389,7 @@ fn queue(
     resources: &Resources,
 ) -> Queue {
     let cancel = resources.setup.cancel.clone();
-    let is_here = from.iter().chain(to).all(|location| location.here().is_some());
+    let is_here = are_here(from) && are_here(to);
     let transport = (!is_here).then(|| {
         let network = resources.network.clone().expect("instances elsewhere can be written to");
         Transport::new(network, number, edge.schema.clone())

@@ -93,6 +93,9 @@ pub trait Exchange: Debug + Send + Sync {
 
     /// Waits while others wait for this process alone.
     fn serve_first(&self) -> Result<()>;
+
+    /// Whether others have waited for this process for so long that it is to leave work to them.
+    fn is_behind(&self) -> bool;
 }
 
 /// Of a module whose instances are all in one process.
@@ -121,12 +124,19 @@ impl Exchange for NoExchange {
     fn serve_first(&self) -> Result<()> {
         Ok(())
     }
+
+    fn is_behind(&self) -> bool {
+        false
+    }
 }
 
 /// What instances in several processes agree on: small things, seldom.
 pub trait Commons: Debug + Send + Sync {
     /// The next number of this name, from 0: every number goes to one who asks.
     fn next(&self, name: &str) -> Result<u64>;
+
+    /// How many numbers of this name have been given.
+    fn given(&self, name: &str) -> Result<u64>;
 
     /// Brings the value of one of so many members, and waits for those of all: in their order.
     fn gather(

@@ -224,6 +224,10 @@ mod tests {
         fn serve_first(&self) -> Result<()> {
             unreachable!("nothing is served")
         }
+
+        fn is_behind(&self) -> bool {
+            unreachable!("nothing is served")
+        }
     }
 
     /// Writes a mirror of two blocks and a table on the other's disk.

@@ -157,6 +157,10 @@ impl Commons for Alone {
         Ok(*number - 1)
     }
 
+    fn given(&self, name: &str) -> Result<u64> {
+        Ok(self.0.lock().unwrap().get(name).copied().unwrap_or_default())
+    }
+
     fn gather(&self, _: &str, _: usize, _: usize, value: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         Ok(vec![value])
     }

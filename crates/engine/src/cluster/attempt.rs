@@ -444,6 +444,10 @@ impl Seen {
                 let number = self.table.next(&name);
                 handle.ask(id, &Ask::Number { call, number }, vec![]);
             }
+            Tell::Given { call, name } => {
+                let number = self.table.given(&name);
+                handle.ask(id, &Ask::Number { call, number }, vec![]);
+            }
             Tell::Bring { call, name, member } => {
                 let reply = reply(handle.clone(), id, call);
                 if let Err(error) = self.table.bring(&name, member, body.to_vec(), reply) {

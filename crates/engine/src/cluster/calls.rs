@@ -43,6 +43,12 @@ impl Calls {
         await_reply(&from, &self.cancel)
     }
 
+    fn number(&self, tell: impl FnOnce(u64) -> Tell) -> Result<u64> {
+        let values = self.call(tell, vec![])?;
+        let number = values.first().and_then(|value| value.as_slice().try_into().ok());
+        number.map(u64::from_le_bytes).ok_or_else(|| Error::corrupt("a number that is none"))
+    }
+
     /// The master has answered a call.
     pub fn answer(&self, call: u64, values: Vec<Vec<u8>>) {
         if let Some(to) = lock(&self.waiting).remove(&call) {
@@ -55,9 +61,12 @@ impl Calls {
 impl Commons for Calls {
     fn next(&self, name: &str) -> Result<u64> {
         let name = name.to_string();
-        let values = self.call(|call| Tell::Next { call, name }, vec![])?;
-        let number = values.first().and_then(|value| value.as_slice().try_into().ok());
-        number.map(u64::from_le_bytes).ok_or_else(|| Error::corrupt("a number that is none"))
+        self.number(|call| Tell::Next { call, name })
+    }
+
+    fn given(&self, name: &str) -> Result<u64> {
+        let name = name.to_string();
+        self.number(|call| Tell::Given { call, name })
     }
 
     fn gather(

@@ -204,6 +204,13 @@ pub enum Tell {
         /// The name.
         name: String,
     },
+    /// An instance wants to know how many numbers of this name have been given.
+    Given {
+        /// Which call this is.
+        call: u64,
+        /// The name.
+        name: String,
+    },
     /// An instance brings a value, in the body, and waits for those of the others.
     Bring {
         /// Which call this is.

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Parcel, Result, RunIndex, Taken};
 use euphrates_policy::distributed::Peer;
 
 use super::RunQueue;
+use crate::debts::LOOK;
 
 /// A producer's end.
 pub struct RunProducer {
@@ -37,7 +39,7 @@ impl Producer for RunProducer {
                 Some(refused) if wait => parcel = refused,
                 outcome => return Ok(outcome),
             }
-            self.queue.park()?;
+            self.queue.park(None)?;
         }
     }
 
@@ -68,35 +70,38 @@ impl Drop for RunProducer {
 pub struct RunConsumer {
     queue: Arc<RunQueue>,
     me: Peer,
+    /// Since when it has had time for a run that it has not asked for yet.
+    idle: Option<Duration>,
 }
 
 impl RunConsumer {
     pub(super) fn new(queue: Arc<RunQueue>, me: Peer) -> RunConsumer {
-        RunConsumer { queue, me }
+        RunConsumer { queue, me, idle: None }
     }
 }
 
 impl Consumer for RunConsumer {
     fn take(&mut self, wait: bool) -> Result<Taken> {
         loop {
-            let taken = self.queue.receive(self.me, |end| {
-                let taken = end.take(self.me)?;
-                let waits = wait && matches!(taken, Taken::Empty) && !end.is_ready();
+            let (taken, waits) = self.queue.receive(self.me, |end| {
+                let taken = end.take()?;
+                let is_empty = matches!(taken, Taken::Empty);
+                if is_empty && end.has_time() && self.queue.may_ask(&mut self.idle) {
+                    end.ask(self.me);
+                    self.idle = None;
+                }
+                let waits = wait && is_empty && !end.is_ready();
                 self.queue.receiving(self.me).wait_here(waits);
                 Ok::<_, euphrates_flow::Error>((taken, waits))
             })?;
             match taken {
-                (Taken::Empty, waits) if wait => {
-                    if waits {
-                        self.queue.park()?;
-                    }
+                Taken::Empty if waits => self.queue.park(self.idle.map(|_| LOOK))?,
+                Taken::Empty if wait => {}
+                Taken::Batch(parcel) => {
+                    self.queue.waiting_bytes.fetch_sub(parcel.bytes as i64, Relaxed);
+                    return Ok(Taken::Batch(parcel));
                 }
-                (taken, _) => {
-                    if let Taken::Batch(parcel) = &taken {
-                        self.queue.waiting_bytes.fetch_sub(parcel.bytes as i64, Relaxed);
-                    }
-                    return Ok(taken);
-                }
+                taken => return Ok(taken),
             }
         }
     }

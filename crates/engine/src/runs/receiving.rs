@@ -52,8 +52,8 @@ impl Receiving {
         }
     }
 
-    /// The next item; asks for a run if it has none.
-    pub fn take(&mut self, me: Peer) -> Result<Taken> {
+    /// The next item.
+    pub fn take(&mut self) -> Result<Taken> {
         if let Some(parcel) = self.here.pop_front() {
             let bytes = parcel.bytes as u64;
             if let Some(run) = &mut self.run
@@ -71,13 +71,9 @@ impl Receiving {
         }
         match self.over {
             Some(Some(why)) => Err(broken(why)),
+            Some(None) if self.run.is_none() => Ok(Taken::End),
             // What has been dealt still comes.
-            _ if self.run.is_some() => Ok(Taken::Empty),
-            Some(None) => Ok(Taken::End),
-            None => {
-                self.ask(me);
-                Ok(Taken::Empty)
-            }
+            _ => Ok(Taken::Empty),
         }
     }
 
@@ -92,9 +88,14 @@ impl Receiving {
         !self.here.is_empty() || has_ended || is_over
     }
 
+    /// Whether it has time for a run, and the dealer does not know.
+    pub fn has_time(&self) -> bool {
+        self.run.is_none() && !self.is_waiting && self.over.is_none()
+    }
+
     /// Has the dealer know that there is time, once for each run.
     pub fn ask(&mut self, me: Peer) {
-        if self.run.is_none() && !self.is_waiting && self.over.is_none() {
+        if self.has_time() {
             self.is_waiting = true;
             self.to_dealer.push(ToDealing::Idle(me));
         }

@@ -227,6 +227,37 @@ fn who_looks_for_more_of_its_run_is_not_dealt_the_next() {
 }
 
 #[test]
+fn who_is_behind_with_what_others_wait_for_leaves_runs_to_them() {
+    const RUNS: u64 = 200;
+    let fall_behind = |queue: &RunQueue| {
+        let debts = queue.transport().debts();
+        debts.on_awaited();
+        while !debts.is_behind() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    // Each run of one producer is for others as soon as it is begun: there is room for one batch.
+    let shared = |is_behind: bool| {
+        let queues = spread(200, 2, 1, 2);
+        let ends = [queues[0].consumer(0), queues[1].consumer(1)];
+        if is_behind {
+            fall_behind(&queues[1]);
+        }
+        produce(&queues[0], 0, (0..RUNS).collect());
+        let drained = ends.map(|end| std::thread::spawn(|| drain(end)));
+        drained.map(|thread| thread.join().unwrap().len() as u64)
+    };
+    let [here, there] = shared(false);
+    assert!(there > 0 && here + there == RUNS, "{here} and {there}");
+    // It hears the end, too.
+    assert_eq!(shared(true), [RUNS, 0]);
+    // If all consumers are in one process, nobody else can have them.
+    let queues = spread(200, 2, 2, 1);
+    fall_behind(&queues[0]);
+    assert!(queues[0].may_ask(&mut None));
+}
+
+#[test]
 fn who_leaves_between_two_runs_leaves_the_second_to_others() {
     let queues = spread(20_000, 1, 1, 2);
     let (mut leaves, stays) = (queues[0].consumer(0), queues[0].consumer(1));

@@ -1,0 +1,69 @@
+//! What this process owes the others of its flow: all its modules together, since they share its
+//! processor, and whatever one of them takes keeps those waiting whom another serves.
+
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use euphrates_flow::{Cancel, Result};
+use euphrates_policy::precedence::Precedence;
+
+use crate::mailbox::lock;
+
+/// How often who waits looks whether the flow was cancelled.
+pub const LOOK: Duration = Duration::from_millis(50);
+
+/// What is owed.
+#[derive(Debug)]
+pub struct Debts {
+    began: Instant,
+    precedence: Mutex<Precedence>,
+    /// Somebody has been given all he waited for.
+    given: Condvar,
+}
+
+impl Default for Debts {
+    fn default() -> Debts {
+        Debts { began: Instant::now(), precedence: Mutex::default(), given: Condvar::new() }
+    }
+}
+
+impl Debts {
+    /// The time, on the clock of all that is decided here.
+    pub fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Somebody waits for this process alone.
+    pub fn on_awaited(&self) {
+        lock(&self.precedence).on_awaited(self.now());
+    }
+
+    /// One of those who waited has been given all he waits for, or has left.
+    pub fn on_given(&self) {
+        lock(&self.precedence).on_given(self.now());
+        self.given.notify_all();
+    }
+
+    /// Waits until something may be taken.
+    pub fn serve_first(&self, cancel: &Cancel) -> Result<()> {
+        let mut precedence = lock(&self.precedence);
+        while !precedence.may_take(self.now()) {
+            cancel.check()?;
+            precedence = match self.given.wait_timeout(precedence, LOOK) {
+                Ok((precedence, _)) => precedence,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+        Ok(())
+    }
+
+    /// Whether work is to be left to others, if there is work that they can do.
+    pub fn is_behind(&self) -> bool {
+        lock(&self.precedence).is_behind(self.now())
+    }
+
+    /// Whether a run may be asked for by who has had time for one since then.
+    pub fn may_ask(&self, since: Duration) -> bool {
+        lock(&self.precedence).may_ask(self.now(), since)
+    }
+}
