@@ -57,7 +57,7 @@ def keeping_a_lock() -> Callable[[eu.Batch], eu.Batch]:
 
 
 def dawdling(batch: eu.Batch) -> eu.Batch:
-    time.sleep(0.05)
+    time.sleep(0.2)
     return batch
 
 
