@@ -95,7 +95,7 @@ pub fn thread_times(thread: u32) -> Option<(Duration, Duration)> {
 }
 
 /// What the calling thread has ever had of the processors, as far as the kernel says.
-pub fn thread_had() -> Had {
+pub(crate) fn thread_had() -> Had {
     let delayed = thread_times(thread_id()).map_or(Duration::ZERO, |(_, delayed)| delayed);
     // SAFETY: numbers may be zero, and the call writes nothing but these.
     let waits = unsafe {
