@@ -320,7 +320,7 @@ test("the page finds its run again when the server was killed", async () => {
   await tabAt(link);
   await expect.poll(() => notice.count()).toBe(0);
   await expect.poll(() => head().textContent()).toContain("running");
-  expect(await code()).toContain("n % 7 = 0");
+  await expect.poll(code).toContain("n % 7 = 0");
   await button("■ Stop").click();
   await expect.poll(() => head().textContent()).toContain("stopped");
   forgive("net::ERR_", "401");

@@ -36,10 +36,9 @@ test("a flow is built by keyboard alone", async () => {
   await page.keyboard.type("scan");
   await page.keyboard.press("Enter");
   await add("filter", "save");
-  expect(await queues()).toEqual([
-    "flow.attach(scan_1, filter_1)",
-    "flow.attach(filter_1, save_1)",
-  ]);
+  await expect
+    .poll(queues)
+    .toEqual(["flow.attach(scan_1, filter_1)", "flow.attach(filter_1, save_1)"]);
   await page.locator("h1").click();
   await page.keyboard.press("F2");
   await page.keyboard.type("target");
@@ -68,7 +67,7 @@ test("the drawing follows the code, and wrong code leaves it alone", async () =>
   expect(await problems.textContent()).toContain("line 9, column 15: `euphrates` has no `scna`");
   expect(await page.locator(".react-flow__node").count()).toBe(3);
   await page.getByText("Back to what is drawn").click();
-  expect(await code()).not.toContain("scna");
+  await expect.poll(code).not.toContain("scna");
 });
 
 test("a module dropped on a queue goes into it", async () => {
@@ -181,7 +180,7 @@ test("everything is undone and redone, and kept when the page is left", async ()
   await expect.poll(() => page.locator(".react-flow__node").count()).toBe(3);
   await page.reload();
   await expect.poll(() => page.locator(".react-flow__node").count()).toBe(3);
-  expect(await queues()).toEqual(before);
+  await expect.poll(queues).toEqual(before);
 });
 
 const flows = import.meta.glob<string>("../flows/*.json", {
