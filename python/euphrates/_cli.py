@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import sys
+
+# What `signal` is made of. That loads `enum` and more, which takes each worker that starts a fifth
+# of the time.
+from _signal import SIG_DFL, SIGINT, signal  # type: ignore[import-not-found]
 
 from . import _euphrates
 
@@ -13,7 +16,7 @@ from . import _euphrates
 def main() -> None:
     """Runs the command line and ends the program with its exit code."""
     # The command line hears Ctrl-C itself.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal(SIGINT, SIG_DFL)
     code = _euphrates.cli_main(sys.argv)
     # What a flow's file wants done at the end, such as removing its temporary folders.
     atexit._run_exitfuncs()

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -15,7 +16,7 @@ use crate::Host;
 use crate::arguments::parse_bytes;
 use crate::signals::Signals;
 
-/// How often a worker looks whether it is still wanted.
+/// How often a worker looks whether it is still wanted; it is told when those who want it leave.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How long a worker that comes first waits for whom it joins.
@@ -98,8 +99,7 @@ pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
         scratch: command.scratch,
     };
     let alone = Arc::new(AtomicBool::new(false));
-    let told = alone.clone();
-    let server = Server::start(setting, host.registry(), move || told.store(true, SeqCst))?;
+    let server = Server::start(setting, host.registry(), tell(&alone))?;
     let joined = Joined { member, address: server.address().clone() };
     let mut line = Joining { to: command.join, joined, secret, security, stay: command.stay };
     if line.to.is_none() && command.child_of.is_none() {
@@ -110,7 +110,7 @@ pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
     let is_orphan = || parent.is_some_and(|parent| machine::parent() != Some(parent));
     let is_left = || is_orphan() || (parent.is_some() && alone.load(SeqCst));
     while !signals.heard() && !is_left() {
-        std::thread::sleep(LOOK);
+        thread::park_timeout(LOOK);
         if held.as_ref().is_some_and(|(ended, _)| ended.load(SeqCst)) {
             held = match line.stay {
                 true => line.join_again(&signals)?,
@@ -144,10 +144,19 @@ fn at_last<T>(
                 if Instant::now() > deadline {
                     return Err(error.at(format!("tried for {} s", patience.as_secs())));
                 }
-                std::thread::sleep(10 * LOOK);
+                thread::sleep(10 * LOOK);
             }
             outcome => return outcome,
         }
+    }
+}
+
+/// What sets this, and wakes the calling thread to see it.
+fn tell(whether: &Arc<AtomicBool>) -> impl Fn() + Send + Sync + 'static {
+    let (whether, me) = (whether.clone(), thread::current());
+    move || {
+        whether.store(true, SeqCst);
+        me.unpark();
     }
 }
 
@@ -177,9 +186,8 @@ impl Joining {
     fn join(&mut self) -> Result<Option<Held>> {
         let Some(to) = &self.to else { return Ok(None) };
         let ended = Arc::new(AtomicBool::new(false));
-        let told = ended.clone();
-        let on_end = move |_| told.store(true, SeqCst);
-        let line = join(to, &self.joined, &self.secret, self.security, on_end)?;
+        let told = tell(&ended);
+        let line = join(to, &self.joined, &self.secret, self.security, move |_| told())?;
         Ok(Some((ended, line)))
     }
 
@@ -188,7 +196,7 @@ impl Joining {
         loop {
             match self.join() {
                 Err(error) if error.kind() == Kind::Resource && !signals.heard() => {
-                    std::thread::sleep(10 * LOOK);
+                    thread::sleep(10 * LOOK);
                 }
                 Err(_) if signals.heard() => return Ok(None),
                 outcome => return outcome,

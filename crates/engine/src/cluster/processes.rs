@@ -111,6 +111,7 @@ impl Driver for Processes {
             std::mem::take(&mut state.children)
         };
         if let Some(watch) = self.watch.lock().unwrap_or_else(|p| p.into_inner()).take() {
+            watch.thread().unpark();
             // It looks and sleeps; it has nothing to fail with.
             let _ = watch.join();
         }
@@ -157,7 +158,7 @@ impl Shared {
                     }
                 }
             }
-            thread::sleep(LOOK);
+            thread::park_timeout(LOOK);
         }
     }
 }
