@@ -78,7 +78,8 @@ studio/node_modules/.installed: studio/package-lock.json
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q --disable-pip-version-check 'maturin>=1.16,<2'
+	@# A command that an old pip installs loads Python's `re` before it begins.
+	$(PY) -m pip install -q --disable-pip-version-check --upgrade pip 'maturin>=1.16,<2'
 
 $(VENV)/.built: $(VENV)/bin/python $(SOURCES) $(PAGE)
 	@touch $@.begun
