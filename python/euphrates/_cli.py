@@ -6,8 +6,7 @@ import atexit
 import os
 import sys
 
-# What `signal` is made of. That loads `enum` and more, which takes each worker that starts a fifth
-# of the time.
+# What `signal` is made of, which loads `enum` and more: a fifth of what a worker takes to begin.
 from _signal import SIG_DFL, SIGINT, signal  # type: ignore[import-not-found]
 
 from . import _euphrates

@@ -8,7 +8,9 @@ use crate::ends::{Text, parse_character};
 
 /// Sort, shuffle and move data at the speed your machines have.
 #[derive(Debug, Parser)]
-#[command(name = "euphrates", version, max_term_width = 100, arg_required_else_help = true)]
+// Whatever it was called by: Python is given its code.
+#[command(name = "euphrates", bin_name = "euphrates", version)]
+#[command(max_term_width = 100, arg_required_else_help = true)]
 pub struct Arguments {
     /// How progress and reports are told.
     #[arg(long, global = true, value_enum, default_value_t = Log::Auto)]
@@ -383,5 +385,13 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn usage_names_the_command_whatever_the_program_is_called() {
+        for called in ["euphrates", "-c", "/somewhere/__main__.py"] {
+            let wrong = Arguments::try_parse_from([called, "worker", "--bogus"]).unwrap_err();
+            assert!(wrong.to_string().contains("Usage: euphrates worker "), "{wrong}");
+        }
     }
 }
