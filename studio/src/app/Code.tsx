@@ -1,7 +1,7 @@
 // The code of what is drawn, always there. Whoever edits it edits the flow: the text is read, never
 // run, and the drawing follows as soon as it can be understood.
 
-import { useEffect, useRef, useState } from "react";
+import { useLayoutEffect, useRef, useState } from "react";
 import { writeRust } from "../document/code/rust";
 import type { Flow } from "../document/flow";
 import { merged, undrawn } from "../document/merge";
@@ -83,7 +83,8 @@ function Editor({ form }: { readonly form: Form }) {
   const [{ problems, passedOver = [] }, setRead] = useState<TextRead>({ problems: [] });
   // The flow that the text was read as: while it is the one there is, the text is left alone.
   const own = useRef<Flow | undefined>(flow);
-  useEffect(() => {
+  // Before the next key: it must meet the text of the flow there is.
+  useLayoutEffect(() => {
     if (own.current === flow) return;
     own.current = flow;
     setText(form.write(flow, specs));

@@ -1,7 +1,7 @@
 // A text field whose text may be wrong for a while: what is typed stays as it is typed, and the
 // flow is changed whenever it makes sense.
 
-import { useEffect, useRef, useState } from "react";
+import { useLayoutEffect, useRef, useState } from "react";
 import { settle } from "./studio";
 
 export interface Draft {
@@ -14,7 +14,8 @@ export interface Draft {
 export function useDraft(text: string, commit: (text: string) => boolean): Draft {
   const [typed, setTyped] = useState(text);
   const isOwn = useRef(false);
-  useEffect(() => {
+  // Before the next key: it must meet what the flow says.
+  useLayoutEffect(() => {
     if (!isOwn.current) setTyped(text);
     isOwn.current = false;
   }, [text]);

@@ -6,7 +6,7 @@ import {
   type EdgeChange,
   type NodeChange,
 } from "@xyflow/react";
-import { useCallback, useEffect, useState } from "react";
+import { useCallback, useLayoutEffect, useState } from "react";
 import { decoded } from "./canvasId";
 import { cardsOf, keptLines, linesOf } from "./drawn";
 import { type CardNode, ModuleCard } from "./ModuleCard";
@@ -16,16 +16,19 @@ import { select, useStudio } from "./studio";
 const nodeTypes = { module: ModuleCard };
 const edgeTypes = { queue: QueueLine };
 
-/** Cards and lines, as the canvas takes them. */
+/**
+ * Cards and lines, as the canvas takes them. It has them before the browser goes on to the next
+ * key: it works out itself whom that selects, and who is selected no more.
+ */
 export function useDrawn() {
   const flow = useStudio(({ history }) => history.now);
   const { specs, places, problems, modules, queues, checked } = useStudio();
   const [nodes, setNodes] = useState<CardNode[]>([]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     setNodes((before) => cardsOf({ flow, specs, places, problems, modules }, before));
   }, [flow, specs, places, problems, modules]);
   const [edges, setEdges] = useState<LineEdge[]>([]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     setEdges((before) => keptLines(linesOf(flow, specs, queues, checked), before));
   }, [flow, specs, queues, checked]);
   const onNodesChange = useCallback((changes: NodeChange<CardNode>[]) => {

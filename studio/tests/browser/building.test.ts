@@ -52,6 +52,33 @@ test("twenty edits are undone, and done again", async () => {
   }
 });
 
+test("whoever is quicker than the next frame selects what they mean", async () => {
+  for (const name of ["scan", "count"]) {
+    await page.getByLabel("Find a module").fill(name);
+    await page.keyboard.press("Enter");
+    await card(`${name}_1`).waitFor();
+  }
+  await card("scan_1").click();
+  await page.getByLabel("Name", { exact: true }).waitFor();
+  // Within one task of the browser, between whose steps no frame is drawn.
+  await page.evaluate(async () => {
+    const focused = (selector: string) => {
+      const found = document.querySelector<HTMLElement>(selector);
+      found?.focus();
+      return found;
+    };
+    const name = focused("#name");
+    if (name instanceof HTMLInputElement) name.value = "first";
+    name?.blur();
+    await Promise.resolve();
+    const other = focused('.react-flow__node[data-id="count_1"]');
+    other?.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+  });
+  await expect.poll(code).toContain("first = ");
+  await expect.poll(() => page.locator(".react-flow__node.selected").count()).toBe(1);
+  expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("count_1");
+});
+
 test("only what changes is drawn again while a run is watched", async () => {
   const ids = Array.from({ length: 200 }, (_, i) => `m${i}`);
   const modules = ids.map((id, i) => ({ id, module: "filter", count: i < 20 ? 4 : 1 }));
