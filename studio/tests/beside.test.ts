@@ -209,16 +209,20 @@ test("what is drawn while the server is away is kept in the browser until it is 
 
 test("a draft follows the one before, however slow the server is", async () => {
   await openPath("a.json");
+  let kept = 0;
   const saveDraft: Backend["saveDraft"] = async (path, text, version) => {
     await new Promise((done) => setTimeout(done, 20));
-    return put(drafts, path, text, version);
+    const saved = put(drafts, path, text, version);
+    kept += 1;
+    return saved;
   };
   withBackend({ ...SERVER, saveDraft });
   for (const module of ["scan", "filter", "collect"]) {
     draw(module);
     tell("pagehide");
   }
-  await expect.poll(() => drafts.get("a.json")?.text).toContain("collect_1");
+  await expect.poll(() => kept).toBe(3);
+  expect(drafts.get("a.json")?.text).toContain("collect_1");
   expect(notices()).toBe("");
 });
 
