@@ -10,7 +10,7 @@ use euphrates_flow::brake::{Brake, Lever};
 use euphrates_flow::check::Checked;
 use euphrates_flow::perturbation::{Perturbations, Workers};
 use euphrates_flow::{Error, Perturbation, Result};
-use euphrates_io::disk::{Disk, named_disk, named_disks};
+use euphrates_io::disk::{Disk, Disks};
 use euphrates_policy::throttle::{Pattern, Slowing, held_rate};
 
 use crate::machine;
@@ -97,10 +97,9 @@ impl Perturber {
             return Err(Error::usage("the flow runs in one process, which has no links")
                 .remedy("run it on a cluster, like \"processes:2\""));
         }
-        let known = named_disks(&self.home)?.into_iter().map(|disk| disk.name);
-        let known: Vec<String> = known.collect();
+        let disks = Disks::of(&self.home)?;
         let workers = Workers { names: &self.names, of: &self.of };
-        let all = Perturbations::new(list, flow, &workers, &known)?;
+        let all = Perturbations::new(list, flow, &workers, &disks.names())?;
         let wanted: u64 = all.memory.iter().map(|(_, bytes)| bytes).sum();
         let available = machine::memory_available_bytes();
         if wanted > available {
@@ -112,7 +111,7 @@ impl Perturber {
             match held {
                 Some(held) => held.holds.push((*pattern, *rate)),
                 None => {
-                    let disk = named_disk(&self.home, Some(name))?;
+                    let disk = disks.open(name)?;
                     self.disks.push(HeldDisk { disk, holds: vec![(*pattern, *rate)] });
                 }
             }
@@ -184,8 +183,7 @@ pub(crate) fn is_for_somebody(
     workers: Workers<'_>,
     home: &Path,
 ) -> bool {
-    let disks = named_disks(home).unwrap_or_default().into_iter().map(|disk| disk.name);
-    let disks: Vec<String> = disks.collect();
+    let disks = Disks::of(home).map(|disks| disks.names()).unwrap_or_default();
     Perturbations::new(std::slice::from_ref(one), flow, &workers, &disks).is_ok()
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::{Error, Perturbation, Result};
-use euphrates_io::disk::{DiskCounts, Moved, disk_counts, named_disks};
+use euphrates_io::disk::{DiskCounts, Disks, Moved, disk_counts};
 use euphrates_policy::health::{Facts, Health, LOOK_NS, Spell};
 use euphrates_policy::ideal::Step;
 
@@ -109,7 +109,7 @@ impl Watch {
     ) -> Result<Watch> {
         let mut watcher = Watcher::new(flow, worker, perturber, epoch);
         watcher.elsewhere = elsewhere;
-        watcher.named = named_disks(home)?.into_iter().map(|disk| disk.folder).collect();
+        watcher.named = Disks::of(home)?.named().iter().map(|disk| disk.folder.clone()).collect();
         let shared = Arc::new(Shared { ended: AtomicBool::new(false), state: Mutex::new(watcher) });
         let watched = shared.clone();
         let builder = std::thread::Builder::new().name("watch".into());

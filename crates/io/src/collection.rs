@@ -24,7 +24,7 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Cancel, Error, Result};
 
 use crate::catalog::{Catalog, Manifest};
-use crate::disk::owners;
+use crate::disk::Disks;
 use crate::segment::{Damage, ReadOptions, Segment};
 pub(crate) use claims::RUN_BLOCKS;
 pub use claims::{Claims, Numbers};
@@ -58,8 +58,9 @@ impl Collection {
 
     fn open_version(home: &Path, manifest: Manifest) -> Result<Collection> {
         let schema = manifest.arrow_schema()?;
-        let owners = owners(home)?;
-        let copies = manifest.segments.iter().map(|entry| Copies::open(home, &owners, entry));
+        let disks = Disks::of(home)?;
+        let owners = disks.owners();
+        let copies = manifest.segments.iter().map(|entry| Copies::open(&disks, &owners, entry));
         let copies = copies.collect::<Result<Vec<_>>>()?;
         if let Some(other) = copies.iter().find(|copies| copies.toc.schema != schema) {
             return Err(Error::corrupt("a segment has another schema").at(other.path()));

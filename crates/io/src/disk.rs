@@ -34,7 +34,7 @@ pub use limit::{DiskCounts, Moved, disk_counts};
 use limit::{Key, Limit};
 pub(crate) use load::InFlight;
 pub use load::{Load, Loads, Reservation};
-pub use named::{HOME, LOCAL, NamedDisk, named_disk, named_disks, owners, save_named_disks};
+pub use named::{Disks, HOME, LOCAL, NamedDisk, save_named_disks};
 pub use owners::Owners;
 use queue::Queue;
 pub use queue::{Completion, Op, Request, THREADS_MAX};

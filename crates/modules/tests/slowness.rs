@@ -16,7 +16,7 @@ use euphrates_flow::{
     Document, Effect, Kind, Module, ModuleSpec, Order, Perturbation, Placed, Ports, Registry,
     Result, Setup,
 };
-use euphrates_io::disk::{NamedDisk, save_named_disks};
+use euphrates_io::disk::{Disks, NamedDisk, save_named_disks};
 use serde_json::{Value, json};
 
 /// What each batch takes.
@@ -235,7 +235,7 @@ fn a_disk_is_held_to_its_rate_while_the_flow_runs_and_let_go_after_it() {
     let names: Vec<&str> = slow.iter().map(|slow| slow.name.as_str()).collect();
     assert_eq!(names, ["disk d1 (reading)"], "{slow:?}");
     check_numbers(&report);
-    let disk = euphrates_io::disk::named_disk(home.path(), Some("d1")).unwrap();
+    let disk = Disks::of(home.path()).unwrap().open("d1").unwrap();
     assert_eq!(disk.rate(), None);
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use euphrates_flow::{Error, Kind, Result};
 
 use crate::catalog::{CopyEntry, SegmentEntry};
-use crate::disk::{DiskFile, HOME, named_disk};
+use crate::disk::{DiskFile, Disks, HOME};
 use crate::segment::{Damage, Segment, Toc, toc_path};
 
 /// The workers that own disks, by the disk's name.
@@ -34,11 +34,11 @@ pub struct Copies {
 impl Copies {
     /// The copies of a segment. Fails if none can be read, neither here nor by the owner of its
     /// disk.
-    pub(super) fn open(home: &Path, owners: &Owned, entry: &SegmentEntry) -> Result<Copies> {
+    pub(super) fn open(disks: &Disks, owners: &Owned, entry: &SegmentEntry) -> Result<Copies> {
         let copies = entry.copies();
         let is_owned = copies.iter().any(|copy| owners.contains_key(&copy.disk));
         if let ([only], false) = (copies.as_slice(), is_owned) {
-            let (segment, file) = open_whole(home, entry, only)?;
+            let (segment, file) = open_whole(disks, entry, only)?;
             return Ok(Copies {
                 toc: segment.toc().clone(),
                 copies: vec![Some(segment)],
@@ -49,18 +49,18 @@ impl Copies {
             });
         }
         let mut damages = vec![];
-        let toc = copies.iter().fold(None, |found, copy| match read_toc(home, entry, copy) {
+        let toc = copies.iter().fold(None, |found, copy| match read_toc(disks, entry, copy) {
             Ok(toc) => found.or(Some(Arc::new(toc))),
             Err(error) => {
                 damages.push(damage(copy, &error));
                 found
             }
         });
-        let at_home = || is_owned.then(|| toc_at_home(home, entry).ok().map(Arc::new)).flatten();
+        let at_home = || is_owned.then(|| toc_at_home(disks, entry).ok().map(Arc::new)).flatten();
         let Some(toc) = toc.or_else(at_home) else { return Err(none(entry, &damages)) };
         let mut opened = vec![];
         for copy in &copies {
-            let segment = open_copy(home, &toc, copy);
+            let segment = open_copy(disks, &toc, copy);
             if let Err(error) = &segment {
                 damages.retain(|damage| damage.disk != copy.disk);
                 damages.push(damage(copy, error));
@@ -98,28 +98,28 @@ impl Copies {
 
 /// A segment that has no mirror: everything must be in its place.
 fn open_whole(
-    home: &Path,
+    disks: &Disks,
     entry: &SegmentEntry,
     copy: &CopyEntry,
 ) -> Result<(Arc<Segment>, Arc<DiskFile>)> {
-    let toc = Arc::new(read_toc(home, entry, copy)?);
-    let (segment, file) = open_copy(home, &toc, copy)?;
+    let toc = Arc::new(read_toc(disks, entry, copy)?);
+    let (segment, file) = open_copy(disks, &toc, copy)?;
     segment.expect_length(file.bytes())?;
     Ok((segment, file))
 }
 
 /// A copy's table of contents, if it is the one that was written.
-pub(super) fn read_toc(home: &Path, entry: &SegmentEntry, copy: &CopyEntry) -> Result<Toc> {
-    let path = named_disk(home, Some(&copy.disk))?.folder().join(&copy.path);
+pub(super) fn read_toc(disks: &Disks, entry: &SegmentEntry, copy: &CopyEntry) -> Result<Toc> {
+    let path = disks.open(&copy.disk)?.folder().join(&copy.path);
     let toc = toc_beside(entry, copy, &path)?;
     std::fs::metadata(&path).map_err(|error| failed(copy, &path, &error))?;
     Ok(toc)
 }
 
 /// What the writers have left at home, where a disk cannot be seen by all.
-fn toc_at_home(home: &Path, entry: &SegmentEntry) -> Result<Toc> {
+fn toc_at_home(disks: &Disks, entry: &SegmentEntry) -> Result<Toc> {
     let copy = CopyEntry { disk: HOME.into(), path: entry.path.clone() };
-    let path = named_disk(home, Some(HOME))?.folder().join(&copy.path);
+    let path = disks.open(HOME)?.folder().join(&copy.path);
     toc_beside(entry, &copy, &path)
 }
 
@@ -135,11 +135,11 @@ fn toc_beside(entry: &SegmentEntry, copy: &CopyEntry, path: &Path) -> Result<Toc
 }
 
 pub(super) fn open_copy(
-    home: &Path,
+    disks: &Disks,
     toc: &Arc<Toc>,
     copy: &CopyEntry,
 ) -> Result<(Arc<Segment>, Arc<DiskFile>)> {
-    let disk = named_disk(home, Some(&copy.disk))?;
+    let disk = disks.open(&copy.disk)?;
     let path = disk.folder().join(&copy.path);
     let segment = Arc::new(Segment::copy_of(toc, &disk, &path));
     std::fs::metadata(&path).map_err(|error| failed(copy, &path, &error))?;

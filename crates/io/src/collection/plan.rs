@@ -8,7 +8,7 @@ use euphrates_policy::placement::{self, Placement, chained, spread};
 
 use super::staged::CreateOptions;
 use crate::catalog::Layout;
-use crate::disk::{Disk, named_disk, named_disks};
+use crate::disk::{Disk, Disks, HOME};
 
 /// Where the segments of a new collection go.
 #[derive(Clone, Debug)]
@@ -28,14 +28,13 @@ impl Plan {
     /// twice, or if there are more copies than disks.
     pub fn new(home: &Path, options: &CreateOptions) -> Result<Plan> {
         let CreateOptions { disks: names, copies, layout, .. } = options;
+        let all = Disks::of(home)?;
         let disks: Vec<Disk> = match names.as_slice() {
-            [] => vec![named_disk(home, None)?],
-            names => {
-                names.iter().map(|name| named_disk(home, Some(name))).collect::<Result<_>>()?
-            }
+            [] => vec![all.open(HOME)?],
+            names => names.iter().map(|name| all.open(name)).collect::<Result<_>>()?,
         };
         expect_different(&disks)?;
-        let workers = workers(home, &disks)?;
+        let workers = workers(&all, &disks);
         let (layout, placed) = match (copies, layout) {
             (0, _) => return Err(Error::usage("a collection has at least one copy")),
             (1, None | Some(Layout::Plain)) => (Layout::Plain, chained(&workers, 1, 1)),
@@ -86,13 +85,12 @@ fn expect_different(disks: &[Disk]) -> Result<()> {
 }
 
 /// The worker of each disk, as a number.
-fn workers(home: &Path, disks: &[Disk]) -> Result<Vec<u32>> {
-    let named = named_disks(home)?;
+fn workers(all: &Disks, disks: &[Disk]) -> Vec<u32> {
     let worker = |disk: &Disk| {
-        let found = named.iter().find(|named| named.name == disk.name());
+        let found = all.named().iter().find(|named| named.name == disk.name());
         found.map_or("", |named| named.worker.as_str())
     };
-    let all: BTreeSet<&str> = disks.iter().map(worker).collect();
-    let number = |disk: &Disk| all.range(..worker(disk)).count() as u32;
-    Ok(disks.iter().map(number).collect())
+    let names: BTreeSet<&str> = disks.iter().map(worker).collect();
+    let number = |disk: &Disk| names.range(..worker(disk)).count() as u32;
+    disks.iter().map(number).collect()
 }

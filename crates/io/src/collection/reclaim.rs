@@ -8,7 +8,7 @@ use euphrates_flow::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, CopyEntry, Life, SegmentEntry};
-use crate::disk::{Disk, named_disk, named_disks};
+use crate::disk::{Disk, Disks};
 use crate::scratch::reclaim_after;
 
 /// The folder of a disk in which collections are made. No slug begins with a dot.
@@ -47,8 +47,9 @@ impl Note {
 pub fn reclaim(home: &Path) -> Result<usize> {
     let catalog = Catalog::of(home)?;
     let mut reclaimed = 0;
-    for disk in named_disks(home)? {
-        reclaimed += reclaim_disk(home, &named_disk(home, Some(&disk.name))?, &catalog);
+    let disks = Disks::of(home)?;
+    for disk in disks.named() {
+        reclaimed += reclaim_disk(home, &disks.open(&disk.name)?, &catalog);
     }
     Ok(reclaimed)
 }

@@ -17,7 +17,7 @@ use super::staged::{attempt, put_in_place, segments_folder};
 use super::verify::{Checked, check};
 use super::version::{now, remove_files, show};
 use crate::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry};
-use crate::disk::{Disk, WriteBehind, named_disk};
+use crate::disk::{Disk, Disks, WriteBehind};
 use crate::scratch::{Held, hold};
 use crate::segment::{Damage, Toc, toc_path, write_synced};
 
@@ -41,7 +41,8 @@ pub struct Repaired {
 pub fn repair(home: &Path, name: &str, run_id: &str) -> Result<Repaired> {
     let catalog = Catalog::of(home)?;
     let manifest = catalog.describe(name)?;
-    let work = Work::new(home, &manifest, run_id);
+    let disks = Disks::of(home)?;
+    let work = Work::new(home, &disks, &manifest, run_id);
     let done = work.run(&catalog).map_err(|error| error.at(format!("collection {name}")));
     let (newer, repaired) = done?;
     if let Some(newer) = newer {
@@ -54,6 +55,7 @@ pub fn repair(home: &Path, name: &str, run_id: &str) -> Result<Repaired> {
 
 struct Work<'a> {
     home: &'a Path,
+    disks: &'a Disks,
     manifest: &'a Manifest,
     run_id: &'a str,
     attempt: String,
@@ -70,8 +72,8 @@ impl Drop for Stagings {
 }
 
 impl<'a> Work<'a> {
-    fn new(home: &'a Path, manifest: &'a Manifest, run_id: &'a str) -> Work<'a> {
-        Work { home, manifest, run_id, attempt: attempt(run_id) }
+    fn new(home: &'a Path, disks: &'a Disks, manifest: &'a Manifest, run_id: &'a str) -> Work<'a> {
+        Work { home, disks, manifest, run_id, attempt: attempt(run_id) }
     }
 
     fn place(&self) -> String {
@@ -89,7 +91,7 @@ impl<'a> Work<'a> {
             ..self.manifest.clone()
         };
         for (number, entry) in newer.segments.iter_mut().enumerate() {
-            let (toc, copies) = check(self.home, entry);
+            let (toc, copies) = check(self.disks, entry);
             repaired.copies += copies.len();
             let damages = || copies.iter().flat_map(|copy| copy.damages.iter().cloned());
             let Some(source) = Source::new(toc, &copies) else {
@@ -128,7 +130,7 @@ impl<'a> Work<'a> {
     ) -> Result<CopyEntry> {
         let name = &damaged.entry.disk;
         if !stagings.0.contains_key(name) {
-            let disk = named_disk(self.home, Some(name))?;
+            let disk = self.disks.open(name)?;
             reclaim_disk(self.home, &disk, catalog);
             let held = hold(&disk.folder().join(STAGING), &self.attempt)?;
             stagings.0.insert(name.clone(), (disk, Some(held)));

@@ -25,7 +25,7 @@ use super::version::{Head, Parts, remove_files, show};
 use crate::catalog::{
     Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics, check_name,
 };
-use crate::disk::{Disk, HOME, Loads, at_once, named_disk};
+use crate::disk::{Disk, Disks, HOME, Loads, at_once};
 use crate::mirroring::{Spot, Writers};
 use crate::scratch::{Held, hold};
 use crate::segment::{
@@ -127,7 +127,7 @@ impl NewCollection {
             plan.disks.iter().filter(|disk| writers.owners().elsewhere(disk.name()).is_none());
         let mut own: Vec<Disk> = own.cloned().collect();
         if writers.owners().are_several() {
-            let at_home = named_disk(home, None)?;
+            let at_home = Disks::of(home)?.open(HOME)?;
             if own.iter().all(|disk| disk.name() != at_home.name()) {
                 own.push(at_home);
             }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::copies::{damage, open_copy, read_toc};
 use crate::catalog::{Catalog, CopyEntry, SegmentEntry};
+use crate::disk::Disks;
 use crate::segment::{Damage, Segment, Toc};
 
 /// What a check of a collection found.
@@ -41,8 +42,8 @@ impl Checked {
         self.copy.is_some() && !self.damages.iter().any(|damage| damage.block == Some(block))
     }
 
-    fn look(&mut self, home: &Path, toc: &Arc<Toc>) {
-        let opened = open_copy(home, toc, &self.entry);
+    fn look(&mut self, disks: &Disks, toc: &Arc<Toc>) {
+        let opened = open_copy(disks, toc, &self.entry);
         match opened.and_then(|(segment, _)| Ok((segment.verify()?, segment))) {
             Ok((damages, segment)) => {
                 self.has_rest = damages.iter().all(|damage| damage.block.is_some());
@@ -59,9 +60,10 @@ impl Checked {
 /// manifest is damaged; any other damage is in the result.
 pub fn verify(home: &Path, name: &str) -> Result<Verified> {
     let manifest = Catalog::of(home)?.describe(name)?;
+    let disks = Disks::of(home)?;
     let mut verified = Verified { segments: manifest.segments.len(), ..Verified::default() };
     for entry in &manifest.segments {
-        for checked in check(home, entry).1 {
+        for checked in check(&disks, entry).1 {
             verified.copies += 1;
             if let Some(copy) = &checked.copy {
                 let good = (0..copy.blocks().len()).filter(|&block| checked.has(block)).count();
@@ -75,15 +77,15 @@ pub fn verify(home: &Path, name: &str) -> Result<Verified> {
 }
 
 /// Looks at every copy of a segment. One that cannot be read is as good as damaged.
-pub(super) fn check(home: &Path, entry: &SegmentEntry) -> (Option<Arc<Toc>>, Vec<Checked>) {
+pub(super) fn check(disks: &Disks, entry: &SegmentEntry) -> (Option<Arc<Toc>>, Vec<Checked>) {
     let copies = entry.copies();
-    let tocs: Vec<Result<Toc>> = copies.iter().map(|copy| read_toc(home, entry, copy)).collect();
+    let tocs: Vec<Result<Toc>> = copies.iter().map(|copy| read_toc(disks, entry, copy)).collect();
     let toc = tocs.iter().flatten().next().cloned().map(Arc::new);
     let checked = copies.into_iter().zip(tocs).map(|(entry, own)| {
         let damages = own.err().map(|error| damage(&entry, &error)).into_iter().collect();
         let mut checked = Checked { entry, copy: None, has_rest: false, damages };
         if let Some(toc) = &toc {
-            checked.look(home, toc);
+            checked.look(disks, toc);
         }
         checked
     });

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::Plan;
 use super::staged::CreateOptions;
 use crate::catalog::{Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics};
-use crate::disk::{HOME, named_disk};
+use crate::disk::{Disks, HOME};
 use crate::scratch::share;
 use crate::segment::toc_path;
 
@@ -129,13 +129,14 @@ pub(super) fn tombstone(last: &Manifest, run_id: &str) -> Manifest {
 /// Removes the files of a version that is no longer the newest, but those to `keep`. What cannot
 /// be removed is left: nothing refers to it.
 pub(super) fn remove_files(home: &Path, manifest: &Manifest, keep: &BTreeSet<(String, String)>) {
+    let Ok(disks) = Disks::of(home) else { return };
     for CopyEntry { disk, path } in manifest.segments.iter().flat_map(SegmentEntry::copies) {
         if keep.contains(&(disk.clone(), path.clone())) {
             continue;
         }
         // There may be a table of contents at home, too.
         for disk in [disk.as_str(), HOME] {
-            let Ok(disk) = named_disk(home, Some(disk)) else { continue };
+            let Ok(disk) = disks.open(disk) else { continue };
             let path = disk.folder().join(&path);
             let _ = fs::remove_file(toc_path(&path));
             let _ = fs::remove_file(&path);

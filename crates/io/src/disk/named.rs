@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
@@ -50,50 +51,82 @@ pub enum NamedMode {
     Buffered,
 }
 
-/// All disks of a home folder: those of `disks.json`, and `home` itself in `data/`.
-pub fn named_disks(home: &Path) -> Result<Vec<NamedDisk>> {
-    let path = home.join("disks.json");
-    let mut disks: Vec<NamedDisk> = match std::fs::read(&path) {
-        Ok(text) => serde_json::from_slice(&text)
-            .map_err(|error| Error::usage(format!("{}: {error}", path.display())))?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => vec![],
-        Err(error) => return Err(Error::os("read", &path, &error)),
-    };
-    if disks.iter().all(|disk| disk.name != HOME) {
-        let (name, folder) = (HOME.to_string(), PathBuf::from("data"));
-        let (mode, rate, worker) = (NamedMode::Auto, None, local());
-        disks.insert(0, NamedDisk { name, folder, mode, rate, worker });
-    }
-    for disk in &mut disks {
-        disk.folder = home.join(&disk.folder);
-    }
-    Ok(disks)
+/// All disks of a home folder: those of `disks.json`, and `home` itself in `data/`. The file is
+/// read once, and each disk opened when it is first asked for: a collection has many segments.
+#[derive(Debug)]
+pub struct Disks {
+    home: PathBuf,
+    named: Vec<NamedDisk>,
+    opened: Vec<OnceLock<Disk>>,
 }
 
-/// The disk of this name; `None` is the one in the home folder.
-pub fn named_disk(home: &Path, name: Option<&str>) -> Result<Disk> {
-    let disks = named_disks(home)?;
-    let name = name.unwrap_or(HOME);
-    let Some(found) = disks.iter().find(|disk| disk.name == name) else {
-        return Err(unknown("disk", name, disks.iter().map(|disk| disk.name.as_str()))
-            .at(home.join("disks.json").display()));
-    };
-    let mode = match found.mode {
-        NamedMode::Auto => Mode::Auto,
-        NamedMode::Direct => Mode::Direct,
-        NamedMode::Buffered => Mode::Buffered,
-    };
-    let disk = Disk::new(&found.name, &found.folder, mode)?;
-    Ok(match found.rate {
-        Some(rate) => disk.with_rate(rate),
-        None => disk,
-    })
+impl Disks {
+    /// Those of this home. Fails, as the user's mistake, if their file makes no sense.
+    pub fn of(home: &Path) -> Result<Disks> {
+        let path = home.join("disks.json");
+        let mut named: Vec<NamedDisk> = match std::fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text)
+                .map_err(|error| Error::usage(format!("{}: {error}", path.display())))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => vec![],
+            Err(error) => return Err(Error::os("read", &path, &error)),
+        };
+        if named.iter().all(|disk| disk.name != HOME) {
+            let (name, folder) = (HOME.to_string(), PathBuf::from("data"));
+            let (mode, rate, worker) = (NamedMode::Auto, None, local());
+            named.insert(0, NamedDisk { name, folder, mode, rate, worker });
+        }
+        for disk in &mut named {
+            disk.folder = home.join(&disk.folder);
+        }
+        let opened = named.iter().map(|_| OnceLock::new()).collect();
+        Ok(Disks { home: home.into(), named, opened })
+    }
+
+    /// What is said of each.
+    pub fn named(&self) -> &[NamedDisk] {
+        &self.named
+    }
+
+    /// Their names.
+    pub fn names(&self) -> Vec<String> {
+        self.named.iter().map(|disk| disk.name.clone()).collect()
+    }
+
+    /// The disk of this name; its folder is made if it is missing. Fails, as the user's mistake, if
+    /// there is none.
+    pub fn open(&self, name: &str) -> Result<Disk> {
+        let names = || self.named.iter().map(|disk| disk.name.as_str());
+        let Some(at) = names().position(|known| known == name) else {
+            let file = self.home.join("disks.json");
+            return Err(unknown("disk", name, names()).at(file.display()));
+        };
+        if let Some(disk) = self.opened[at].get() {
+            return Ok(disk.clone());
+        }
+        let disk = self.named[at].open()?;
+        Ok(self.opened[at].get_or_init(|| disk).clone())
+    }
+
+    /// The workers that own disks, by the disk's name.
+    pub fn owners(&self) -> BTreeMap<String, String> {
+        let owned = self.named.iter().filter(|disk| disk.worker != LOCAL);
+        owned.map(|disk| (disk.name.clone(), disk.worker.clone())).collect()
+    }
 }
 
-/// The workers that own disks, by the disk's name.
-pub fn owners(home: &Path) -> Result<BTreeMap<String, String>> {
-    let owned = named_disks(home)?.into_iter().filter(|disk| disk.worker != LOCAL);
-    Ok(owned.map(|disk| (disk.name, disk.worker)).collect())
+impl NamedDisk {
+    fn open(&self) -> Result<Disk> {
+        let mode = match self.mode {
+            NamedMode::Auto => Mode::Auto,
+            NamedMode::Direct => Mode::Direct,
+            NamedMode::Buffered => Mode::Buffered,
+        };
+        let disk = Disk::new(&self.name, &self.folder, mode)?;
+        Ok(match self.rate {
+            Some(rate) => disk.with_rate(rate),
+            None => disk,
+        })
+    }
 }
 
 /// Writes `disks.json`, whole or not at all.
@@ -114,7 +147,8 @@ mod tests {
     #[test]
     fn the_home_has_a_disk_and_more_can_be_named() {
         let home = tempfile::tempdir().unwrap();
-        assert_eq!(named_disk(home.path(), None).unwrap().folder(), home.path().join("data"));
+        let of_home = Disks::of(home.path()).unwrap();
+        assert_eq!(of_home.open(HOME).unwrap().folder(), home.path().join("data"));
         let slow = NamedDisk {
             name: "slow".into(),
             folder: home.path().join("elsewhere"),
@@ -123,18 +157,29 @@ mod tests {
             worker: "far".into(),
         };
         save_named_disks(home.path(), std::slice::from_ref(&slow)).unwrap();
-        assert_eq!(named_disks(home.path()).unwrap()[1], slow);
-        let disk = named_disk(home.path(), Some("slow")).unwrap();
+        let disks = Disks::of(home.path()).unwrap();
+        assert_eq!(disks.named()[1], slow);
+        let disk = disks.open("slow").unwrap();
         assert_eq!((disk.name(), disk.rate()), ("slow", Some(5_000_000)));
-        let error = named_disk(home.path(), Some("slwo")).unwrap_err();
+        let error = disks.open("slwo").unwrap_err();
         assert!(error.to_string().contains("did you mean `slow`?"), "{error}");
+    }
+
+    #[test]
+    fn a_disk_is_opened_once() {
+        let home = tempfile::tempdir().unwrap();
+        let disks = Disks::of(home.path()).unwrap();
+        let folder = disks.open(HOME).unwrap().folder().to_path_buf();
+        std::fs::remove_dir(&folder).unwrap();
+        disks.open(HOME).unwrap();
+        assert!(!folder.exists());
     }
 
     #[test]
     fn a_wrong_file_is_the_users_mistake_and_says_where() {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("disks.json"), "[{\"nam\": 1}]").unwrap();
-        let error = named_disks(home.path()).unwrap_err();
+        let error = Disks::of(home.path()).unwrap_err();
         assert!(error.to_string().contains("disks.json"), "{error}");
     }
 }

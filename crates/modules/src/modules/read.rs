@@ -13,7 +13,7 @@ use euphrates_flow::{
 };
 use euphrates_io::collection::{Collection, ReadAs, Reading};
 use euphrates_io::declustering::Mirrors;
-use euphrates_io::disk::owners;
+use euphrates_io::disk::Disks;
 use euphrates_io::segment::ReadOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -107,7 +107,7 @@ impl Read {
         let columns = self.config.columns.as_ref();
         let columns = columns.map(|names| names.iter().map(position).collect::<Result<_>>());
         let columns = columns.transpose()?;
-        let (owners, reading) = (owners(&home)?, OnceLock::new());
+        let (owners, reading) = (Disks::of(&home)?.owners(), OnceLock::new());
         Ok(Source { collection, columns, owners, reading })
     }
 }

@@ -21,7 +21,7 @@ use euphrates_io::collection::{
     CreateOptions, NewCollection, NewSegments, Plan, commit_staged, plain_batch, plain_schema,
     reclaim,
 };
-use euphrates_io::disk::owners;
+use euphrates_io::disk::Disks;
 use euphrates_io::mirroring::Writers;
 use euphrates_io::segment::{BlockEncoder, Compression};
 use schemars::JsonSchema;
@@ -148,7 +148,8 @@ impl Write {
     /// The workers that own the disks it goes to.
     fn owners(&self) -> BTreeSet<String> {
         let (home, plan) = (lock(&self.home).clone(), lock(&self.plan));
-        let workers = home.and_then(|home| owners(&home).ok()).unwrap_or_default();
+        let named = home.and_then(|home| Disks::of(&home).ok());
+        let workers = named.map(|disks| disks.owners()).unwrap_or_default();
         let disks = plan.iter().flat_map(|(plan, _)| &plan.disks);
         disks.filter_map(|disk| workers.get(disk.name()).cloned()).collect()
     }
@@ -206,7 +207,7 @@ impl Placed for Write {
         let schema = lock(&self.schema).clone().expect("checked before it is prepared");
         let options = self.config.options(&setup.run_id)?;
         let name = &self.config.collection;
-        let workers = owners(&setup.home)?;
+        let workers = Disks::of(&setup.home)?.owners();
         let writers = Writers::new(setup.exchange.clone(), &workers, setup.cancel.clone());
         let new = NewCollection::create_among(&setup.home, name, &schema, options, writers)?;
         let new = Arc::new(new);
