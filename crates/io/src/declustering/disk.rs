@@ -1,7 +1,7 @@
 //! A disk's endpoint: a thread that takes letters, asks the policy what to read next, and has the
 //! device queue read it. There is one for a disk of the process, however many readers it serves.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +11,7 @@ use std::time::Instant;
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Kind, Result};
 use euphrates_policy::declustering::disk::{Begin, Disk as Policy, Outbox};
-use euphrates_policy::declustering::{ToDisk, ToReader};
+use euphrates_policy::declustering::{OnWay, ToDisk, ToReader};
 use euphrates_policy::device::{ReadPath, Way};
 
 use super::Mirrors;
@@ -19,11 +19,6 @@ use super::message::Word;
 use super::reading::Shared;
 use crate::disk::{Disk, DiskFile, THREADS_MAX};
 use crate::segment::Segment;
-
-/// Blocks on their way to one reader in another process, at most, and how long they may take before
-/// no more are begun for him: they would wait in a slow link while another copy could give them.
-const ON_WAY_MAX: usize = 16;
-const ON_WAY_NS_MAX: u64 = 150_000_000;
 
 /// What a disk is told.
 pub(super) enum Letter {
@@ -54,8 +49,8 @@ pub(super) struct Seat {
     pub segment: usize,
     pub copy: usize,
     pub source: Source,
-    /// Since when blocks are on their way to another process.
-    pub on_way: VecDeque<u64>,
+    /// What is on its way to another process.
+    pub on_way: OnWay,
 }
 
 /// A copy to read from.
@@ -169,8 +164,9 @@ impl Thread {
             }
             Letter::Said { reader, message } => self.policy.on_message(reader, message, &mut out),
             Letter::Got { reader } => {
+                let now_ns = self.now_ns();
                 if let Some(seat) = self.seats.get_mut(&reader) {
-                    seat.on_way.pop_front();
+                    seat.on_way.on_got(now_ns);
                 }
             }
             Letter::Gone { reader } => {
@@ -182,8 +178,8 @@ impl Thread {
                 let now_ns = self.now_ns();
                 let is_wanted = self.policy.on_done(reader, block, now_ns);
                 if let Some(seat) = self.seats.get_mut(&reader).filter(|_| is_wanted) {
-                    if seat.asker.is_some() && read.is_ok() {
-                        seat.on_way.push_back(now_ns);
+                    if let (Some(_), Ok(bytes)) = (seat.asker, &read) {
+                        seat.on_way.on_sent(bytes.len() as u64, now_ns);
                     }
                     seat.on_read(block, read);
                 }
@@ -203,7 +199,7 @@ impl Thread {
     fn begin(&mut self) {
         let (mut out, now_ns) = (Outbox::new(), self.now_ns());
         for (&reader, seat) in self.seats.iter().filter(|(_, seat)| seat.asker.is_some()) {
-            self.policy.on_way(reader, seat.is_held_up(now_ns));
+            self.policy.on_way(reader, seat.on_way.is_held_up(now_ns));
         }
         while let Some(Begin { reader, block, .. }) = self.policy.next(self.now_ns(), &mut out) {
             // Readers hear of a block before it comes.
@@ -247,11 +243,6 @@ impl Thread {
 }
 
 impl Seat {
-    fn is_held_up(&self, now_ns: u64) -> bool {
-        let is_late = |since_ns: &u64| now_ns - since_ns > ON_WAY_NS_MAX;
-        self.on_way.len() >= ON_WAY_MAX || self.on_way.front().is_some_and(is_late)
-    }
-
     fn on_message(&self, message: ToReader) {
         let Some(shared) = self.shared.upgrade() else { return };
         let place = (self.segment, self.copy);

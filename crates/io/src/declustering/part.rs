@@ -1,11 +1,10 @@
 //! A segment that is read by several disks: where their endpoints are, and what is told to them.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
-use euphrates_policy::declustering::ToDisk;
+use euphrates_policy::declustering::{OnWay, ToDisk};
 
 use super::disk::{DiskEnd, Letter, Seat, Source};
 use super::faults::Faults;
@@ -92,7 +91,7 @@ impl Part {
                         segment,
                         copy,
                         source,
-                        on_way: VecDeque::new(),
+                        on_way: OnWay::default(),
                     };
                     end.post(Letter::Join { reader: self.reader, seat });
                 }

@@ -1,12 +1,13 @@
 //! What comes from other processes that read the collection, too: letters for the disks of this one
 //! and for its readers, in the order they were sent.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
+use euphrates_policy::declustering::OnWay;
 
 use super::Mirrors;
 use super::disk::{DiskEnd, Letter, Refused, Seat, Source};
@@ -50,7 +51,7 @@ impl Serving {
             segment,
             copy,
             source,
-            on_way: VecDeque::new(),
+            on_way: OnWay::default(),
         };
         end.post(Letter::Join { reader, seat });
         self.lock().insert((asker, segment, copy), Served { reader, end });

@@ -17,6 +17,7 @@ mod arrival;
 pub mod disk;
 mod graduated;
 mod laggard;
+mod on_way;
 mod pace;
 pub mod reader;
 mod shares;
@@ -27,6 +28,7 @@ mod unclaimed;
 pub use arrival::Arrival;
 pub use graduated::Graduated;
 pub use laggard::Laggard;
+pub use on_way::OnWay;
 pub use shares::Shares;
 
 /// Copies of one segment at most.
