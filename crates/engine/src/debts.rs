@@ -11,6 +11,9 @@ use crate::mailbox::lock;
 
 /// How often who waits looks whether the flow was cancelled.
 pub const LOOK: Duration = Duration::from_millis(50);
+/// How long who may take nothing waits before he can see whether there is anything left to take:
+/// who is slow is to do little else than serve.
+const WAIT: Duration = Duration::from_millis(250);
 
 /// What is owed.
 #[derive(Debug)]
@@ -44,17 +47,23 @@ impl Debts {
         self.given.notify_all();
     }
 
-    /// Waits until something may be taken.
-    pub fn serve_first(&self, cancel: &Cancel) -> Result<()> {
+    /// Whether something may be taken, which `is_shared` with others or not; waits for that, but
+    /// not for long.
+    pub fn may_take(&self, is_shared: bool, cancel: &Cancel) -> Result<bool> {
         let mut precedence = lock(&self.precedence);
-        while !precedence.may_take(self.now()) {
+        let until = self.now() + WAIT;
+        let leaves = |one: &Precedence, now| !one.may_take(now) || is_shared && one.is_behind(now);
+        while leaves(&precedence, self.now()) {
             cancel.check()?;
+            if self.now() >= until {
+                return Ok(false);
+            }
             precedence = match self.given.wait_timeout(precedence, LOOK) {
                 Ok((precedence, _)) => precedence,
                 Err(poisoned) => poisoned.into_inner().0,
             };
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether work is to be left to others, if there is work that they can do.

@@ -286,12 +286,8 @@ impl Exchange for ExchangeHandle {
         Ok(others.iter().map(fetch).collect())
     }
 
-    fn serve_first(&self) -> Result<()> {
-        self.0.debts().serve_first(&self.0.cancel)
-    }
-
-    fn is_behind(&self) -> bool {
-        self.0.debts().is_behind()
+    fn may_take(&self, is_shared: bool) -> Result<bool> {
+        self.0.debts().may_take(is_shared, &self.0.cancel)
     }
 }
 

@@ -4,7 +4,6 @@
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{
@@ -13,10 +12,6 @@ use euphrates_flow::{
 
 use crate::mailbox::lock;
 use crate::network::{Location, are_here};
-
-/// How often who leaves partitions to others looks whether there are any: who is slow is to do
-/// little else than serve.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// The queue, as one process has it.
 pub struct KeyedQueue {
@@ -92,27 +87,13 @@ impl KeyedQueue {
         Some(answered)
     }
 
-    /// Whether one of so many partitions may be taken; waits while others shall take them, if they
-    /// are shared with others.
-    fn may_take(&self, count: u64, is_shared: bool) -> Result<bool> {
-        let Setup { exchange, commons, cancel, .. } = &*self.setup;
-        exchange.serve_first()?;
-        while is_shared && exchange.is_behind() {
-            cancel.check()?;
-            if commons.given(&self.name)? >= count {
-                return Ok(false);
-            }
-            thread::sleep(LOOK);
-        }
-        Ok(true)
-    }
-
     fn next(&self, own: &mut u64) -> Result<Option<Partition>> {
         self.setup.cancel.check()?;
         let count = self.count()?;
+        let is_left = || Ok(self.setup.commons.given(&self.name)? < count);
         let number = match self.dealing {
             Dealing::InAdvance(consumers) => std::mem::replace(own, *own + consumers),
-            Dealing::Late { is_shared } if self.may_take(count, is_shared)? => {
+            Dealing::Late { is_shared } if self.setup.may_take(is_shared, is_left)? => {
                 self.setup.commons.next(&self.name)?
             }
             Dealing::Late { .. } => return Ok(None),

@@ -52,8 +52,25 @@ impl Setup {
     /// The next number of this name, of those that the module's instances share: of what is done
     /// next by whoever is free. What others wait for comes first.
     pub fn next(&self, name: &str) -> Result<u64> {
-        self.exchange.serve_first()?;
+        while !self.exchange.may_take(false)? {}
         self.commons.next(&format!("{}/{name}", self.module))
+    }
+
+    /// How many numbers of this name have been given.
+    pub fn given(&self, name: &str) -> Result<u64> {
+        self.commons.given(&format!("{}/{name}", self.module))
+    }
+
+    /// Waits until this process may take one more of what whoever is free takes: while others wait
+    /// for this process alone, and, if what is taken `is_shared` with others, for as long as it is
+    /// to leave it to them. Not if nothing is left by then.
+    pub fn may_take(&self, is_shared: bool, is_left: impl Fn() -> Result<bool>) -> Result<bool> {
+        while !self.exchange.may_take(is_shared)? {
+            if !is_left()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Brings a value, and waits for those of all the module's instances: in their order.
@@ -91,11 +108,10 @@ pub trait Exchange: Debug + Send + Sync {
     /// as they are taken.
     fn fetch(&self, request: u64) -> Result<Vec<Batches>>;
 
-    /// Waits while others wait for this process alone.
-    fn serve_first(&self) -> Result<()>;
-
-    /// Whether others have waited for this process for so long that it is to leave work to them.
-    fn is_behind(&self) -> bool;
+    /// Whether this process may take something for itself. While others wait for it alone it may
+    /// not, nor, if that `is_shared` with others, when they have waited for so long that it is to
+    /// leave work to them. Waits for a while before it says no.
+    fn may_take(&self, is_shared: bool) -> Result<bool>;
 }
 
 /// Of a module whose instances are all in one process.
@@ -121,12 +137,8 @@ impl Exchange for NoExchange {
         Ok(vec![])
     }
 
-    fn serve_first(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn is_behind(&self) -> bool {
-        false
+    fn may_take(&self, _: bool) -> Result<bool> {
+        Ok(true)
     }
 }
 

@@ -221,11 +221,7 @@ mod tests {
             unreachable!("nothing is fetched")
         }
 
-        fn serve_first(&self) -> Result<()> {
-            unreachable!("nothing is served")
-        }
-
-        fn is_behind(&self) -> bool {
+        fn may_take(&self, _: bool) -> Result<bool> {
             unreachable!("nothing is served")
         }
     }

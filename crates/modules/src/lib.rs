@@ -20,6 +20,7 @@ pub mod pipes;
 pub mod sort;
 pub mod stepwise;
 pub mod store;
+pub mod units;
 
 #[cfg(test)]
 mod testing;

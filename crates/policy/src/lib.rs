@@ -26,4 +26,5 @@ pub mod sort;
 pub mod stall;
 pub mod suspicion;
 pub mod throttle;
+pub mod units;
 pub mod window;

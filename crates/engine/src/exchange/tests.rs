@@ -114,7 +114,7 @@ fn who_is_waited_for_alone_takes_nothing_before_it_has_served() {
     let others = all.iter().enumerate().filter(|(at, _)| *at != SLOW);
     others.for_each(|(_, (_, gate))| gate.open());
     let (slow, gate) = &all[SLOW];
-    slow.serve_first().unwrap();
+    assert!(slow.may_take(false).unwrap());
     let has_served = AtomicBool::new(false);
     thread::scope(|scope| {
         let asking = scope.spawn(|| fetched(&all[0].0, 3));
@@ -122,11 +122,11 @@ fn who_is_waited_for_alone_takes_nothing_before_it_has_served() {
             thread::sleep(Duration::from_millis(1));
         }
         let taking = scope.spawn(|| {
-            slow.serve_first().unwrap();
+            while !slow.may_take(false).unwrap() {}
             assert!(has_served.load(Relaxed), "it has not served yet");
         });
         // Nobody waits for those who have answered.
-        all[1].0.serve_first().unwrap();
+        assert!(all[1].0.may_take(false).unwrap());
         has_served.store(true, Relaxed);
         gate.open();
         assert_eq!(asking.join().unwrap(), [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]);
@@ -145,7 +145,7 @@ fn the_end_of_the_flow_ends_the_waiting() {
             thread::sleep(Duration::from_millis(1));
         }
         slow.0.cancel.cancel();
-        assert_eq!(slow.serve_first().unwrap_err().kind(), Kind::Interrupted);
+        assert_eq!(slow.may_take(false).unwrap_err().kind(), Kind::Interrupted);
         all[0].0.0.cancel.cancel();
         assert!(asking.join().unwrap().unwrap().is_err());
         gate.open();

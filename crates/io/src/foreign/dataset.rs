@@ -1,7 +1,8 @@
 //! Many files of one format, read as one table in splits.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -20,6 +21,9 @@ pub struct Dataset {
     schema: SchemaRef,
     files: Vec<(FileRef, Arc<dyn Opened>)>,
     splits: Vec<Split>,
+    /// By split, and of all: the bytes of those before it, as if those of a file were of one size.
+    /// Footers with many columns take a while to add up, and few flows ask.
+    before: OnceLock<Vec<u64>>,
     /// By file: what would be different had it been written anew.
     versions: Vec<String>,
 }
@@ -43,7 +47,7 @@ impl Dataset {
             .flat_map(|file| (0..opened[file].splits()).map(move |index| Split { file, index }))
             .collect();
         let files = files.into_iter().zip(opened).collect();
-        Ok(Dataset { schema, files, splits, versions })
+        Ok(Dataset { schema, files, splits, before: OnceLock::new(), versions })
     }
 
     /// The schema of every batch.
@@ -54,6 +58,12 @@ impl Dataset {
     /// How many splits there are: file by file, each from front to back.
     pub fn splits(&self) -> usize {
         self.splits.len()
+    }
+
+    /// About how many bytes of the files these splits are.
+    pub fn weight(&self, splits: Range<usize>) -> u64 {
+        let before = self.before.get_or_init(|| bytes_before(&self.files));
+        before[splits.end] - before[splits.start]
     }
 
     /// Bytes that will be read, if that is known of all files.
@@ -116,6 +126,20 @@ impl Dataset {
 }
 
 /// Names the file, unless the error has done so already.
+/// What stands before each split, and before the end.
+fn bytes_before(files: &[(FileRef, Arc<dyn Opened>)]) -> Vec<u64> {
+    let split = |(_, file): &(FileRef, Arc<dyn Opened>)| {
+        let splits = file.splits();
+        let bytes = file.bytes().unwrap_or(0) / splits.max(1) as u64;
+        std::iter::repeat_n(bytes, splits)
+    };
+    let mut before = vec![0];
+    for bytes in files.iter().flat_map(split) {
+        before.push(before[before.len() - 1] + bytes);
+    }
+    before
+}
+
 fn at(error: Error, file: &str) -> Error {
     if error.places().any(|place| place.starts_with(file)) { error } else { error.at(file) }
 }

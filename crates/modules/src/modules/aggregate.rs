@@ -30,6 +30,7 @@ use crate::aggregate::spelling::Config;
 use crate::meeting::meet;
 use crate::stepwise::Gathered;
 use crate::store::{Bits, Store, through_scratch};
+use crate::units::Units;
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -144,8 +145,10 @@ impl Module for Instance {
         }
         let takes = self.count_different(ports)?;
         let setup = ports.setup().clone();
-        while let Some(parts) = takes.get(setup.next("counted parts")? as usize) {
-            let states = self.aggregate.counted.of_all(parts.clone(), &*setup.exchange)?;
+        let alike = |some: Range<usize>| some.len() as u64;
+        let mut left = Units::new(&setup, "counted parts", takes.len(), alike);
+        while let Some(take) = left.take()? {
+            let states = self.aggregate.counted.of_all(takes[take].clone(), &*setup.exchange)?;
             self.merge(states, true, ports, &mut |batch, ports| {
                 split_batch(batch).try_for_each(|batch| gathered.put(ports, batch))
             })?;

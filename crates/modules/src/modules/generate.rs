@@ -1,5 +1,6 @@
 //! Makes data: the sort benchmark's records, the tables of TPC-H, integers.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, FixedSizeBinaryArray, Int64Array};
@@ -17,7 +18,7 @@ use serde::Deserialize;
 use tpchgen::generators as tpch;
 use tpchgen_arrow as tpch_arrow;
 
-use crate::parts;
+use crate::parts::{self, Parts};
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -150,7 +151,9 @@ impl Placed for Generate {
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         Ok(Box::new(move |ports: &mut Ports| {
             let is_stream = self.config.order;
-            parts::run(ports, self.parts, is_stream, |part| self.config.part(part, self.parts))
+            let alike =
+                Parts { count: self.parts, weigh: |parts: Range<usize>| parts.len() as u64 };
+            parts::run(ports, alike, is_stream, |part| self.config.part(part, self.parts))
         }))
     }
 }

@@ -35,6 +35,7 @@ use crate::join::together::Together;
 use crate::meeting::meet;
 use crate::stepwise::Gathered;
 use crate::store::{Bits, Slice, Store, through_scratch, whole};
+use crate::units::Units;
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -406,29 +407,39 @@ impl Instance {
         if spills {
             self.on_spilled(held.write()?, ports);
         }
-        let sizes = sums(&meet(ports, "sizes", &held.sizes())?, self.bits.parts());
+        let sizes = held.sizes();
         let staying = if resident > 0 { held.take_resident() } else { vec![] };
         join.together.add(build, held.finish()?);
-        let table = join.together.build(&ready, staying, 1, ports)?;
+        // Meetings take as long as the slowest: there are none about a table that nobody has.
+        let table = match resident {
+            0 => Arc::new(Table::of(ready.build.clone(), vec![], false)),
+            _ => join.together.build(&ready, staying, 1, ports)?,
+        };
         let schema = ready.probe.held().clone();
         let mut waiting = Store::new(schema, self.bits, self.scratch.clone());
         waiting.part(0)?;
         self.probe(&table, Some((resident, &mut waiting)), ports)?;
-        let own = waiting.sizes();
+        let own = [sizes, waiting.sizes()].concat();
         join.together.add(build.other(), waiting.finish()?);
-        self.leave(&table, ports)?;
+        if resident > 0 {
+            self.leave(&table, ports)?;
+        }
         drop(table);
-        let others = sums(&meet(ports, "waiting", &own)?, self.bits.parts());
+        let both = sums(&meet(ports, "waiting", &own)?, 2 * self.bits.parts());
+        let (sizes, others) = both.split_at(self.bits.parts());
         join.together.forget_table();
         let setup = ports.setup().clone();
         // Rows that come out by whether they match must meet all of the other side.
         let is_free = |side| ready.plan.keeps(side).is_none();
         let may_slice = MaySlice { held: is_free(build.other()), other: is_free(build) };
         let of = |sizes: &[usize]| [vec![0; resident], sizes[resident..].to_vec()].concat();
-        let units = units(&of(&sizes), &of(&others), setup.instances, may_slice);
+        let units = units(&of(sizes), &of(others), setup.instances, may_slice);
         let units: Vec<Unit> = units.into_iter().filter(|unit| unit.part >= resident).collect();
-        while let Some(unit) = units.get(setup.next("parts")? as usize) {
-            self.join_unit(*unit, sizes[unit.part], ports)?;
+        let work = |unit: &Unit| ((sizes[unit.part] + others[unit.part]) / unit.slices) as u64;
+        let mut left =
+            Units::new(&setup, "parts", units.len(), |some| units[some].iter().map(work).sum());
+        while let Some(unit) = left.take()? {
+            self.join_unit(units[unit], sizes[units[unit].part], ports)?;
         }
         Ok(())
     }
@@ -451,9 +462,13 @@ impl Instance {
             cancel: &setup.cancel,
             spilled: &|bytes| spilled.set(spilled.get() + bytes),
         };
+        // Both are asked for at once: who is slow to answer is then waited for once.
+        let asked = [&build, &probe].map(|request| join.read(&ready, request, &setup));
+        let [held, other] = asked.map(|asked| std::cell::Cell::new(Some(asked)));
+        let again = |request| join.read(&ready, request, &setup);
         let part = PartOf {
-            build: &|| join.read(&ready, &build, &setup),
-            probe: &|| join.read(&ready, &probe, &setup),
+            build: &|| held.take().unwrap_or_else(|| again(&build)),
+            probe: &|| other.take().unwrap_or_else(|| again(&probe)),
             build_bytes,
         };
         let put = &mut |batch| self.gathered.put(ports, batch);

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::parts;
+use crate::parts::{self, Parts};
 use crate::paths::stand;
 
 /// The module.
@@ -158,7 +158,8 @@ impl Placed for Scan {
         let dataset = self.dataset()?;
         Ok(Box::new(move |ports: &mut Ports| {
             let read = |split| dataset.read(split);
-            parts::run(ports, dataset.splits(), self.config.order, read)
+            let parts = Parts { count: dataset.splits(), weigh: |parts| dataset.weight(parts) };
+            parts::run(ports, parts, self.config.order, read)
         }))
     }
 }
