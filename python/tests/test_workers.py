@@ -56,17 +56,23 @@ def test_what_would_go_to_a_consumer_that_never_gets_goes_to_others(workers: int
 
 
 class Dies(eu.Module):
-    """Its second instance fails with what it has taken in its hands."""
+    """Its second instance fails with what it has taken in its hands; the first leaves it some."""
+
+    has_died = threading.Event()
 
     def run(self, ports: eu.Ports) -> None:
         for number, batch in enumerate(ports):
             if ports.instance == 1 and number == 1:
+                Dies.has_died.set()
                 raise RuntimeError("out of luck")
             ports.put(batch)
+            while ports.instance == 0 and not Dies.has_died.wait(0.01):
+                ports.check()
 
 
 @pytest.mark.parametrize("queues", WAYS)
 def test_a_producer_that_dies_fails_the_flow_and_hangs_nobody(queues: str | None) -> None:
+    Dies.has_died.clear()
     flow = eu.Flow("dies")
     numbers = flow.place(eu.generate("integers", rows=ROWS), count=2)
     passed = flow.place(Dies(), count=2, id="dies")
