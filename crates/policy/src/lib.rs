@@ -22,6 +22,7 @@ pub mod placement;
 pub mod precedence;
 pub mod queue;
 pub mod runs;
+pub mod sampling;
 pub mod sort;
 pub mod stall;
 pub mod suspicion;

@@ -2,8 +2,7 @@
 //!
 //! Records are sorted in runs (in memory, or on disk when they do not fit), then the key space is
 //! cut into ranges of about one size, and each range is merged by whoever is free. Borders come
-//! from samples taken at regular steps of runs that are already sorted, so a range is off by at
-//! most one step a run, whatever the distribution (regular sampling; NOW-Sort and AlphaSort assume
+//! from samples of runs that are already sorted ([`crate::sampling`]; NOW-Sort and AlphaSort assume
 //! uniform keys instead). A border names a key *and a place*, so even records whose keys are all
 //! equal fall into ranges of one size.
 
@@ -22,23 +21,12 @@ pub fn chunk_keys(keys: usize) -> usize {
     (keys / CHUNK_PART).clamp(CHUNK_KEYS_MIN, CHUNK_KEYS)
 }
 
-/// Rows between two samples of a run in memory, at most.
-const SAMPLE_ROWS: usize = 1024;
-
-/// Samples of a run in the smallest range, at least: a range is off by one of them a run.
-const SAMPLES_IN_RANGE: usize = 8;
-
 /// Bytes of a range at most: a few batches, so that the copying is in cache and a run of output is
 /// worth its beginning and end.
 pub const RANGE_BYTES: usize = 16 << 20;
 
 /// And at least, but for the last.
-const RANGE_BYTES_MIN: usize = 2 << 20;
-
-/// Rows of this size between two samples of a run in memory.
-pub fn sample_rows(row_bytes: usize) -> usize {
-    (RANGE_BYTES_MIN / SAMPLES_IN_RANGE / row_bytes.max(1)).clamp(1, SAMPLE_ROWS)
-}
+pub const RANGE_BYTES_MIN: usize = 2 << 20;
 
 /// The next range is this part of what is left for each consumer: it may take so many times as long
 /// at a slow one, and all still end together.
@@ -136,16 +124,6 @@ pub fn cut(rows_of_samples: &[usize], sizes: RangeSizes, row_bytes: usize) -> Ve
 mod tests {
     use super::*;
     use alloc::vec;
-
-    #[test]
-    fn the_smallest_range_has_several_samples_whatever_the_size_of_records() {
-        for row_bytes in [0, 1, 100, 256, 10_000, 100_000, RANGE_BYTES_MIN, 1 << 40] {
-            let rows = sample_rows(row_bytes);
-            assert!((1..=SAMPLE_ROWS).contains(&rows));
-            assert!(rows == 1 || rows * row_bytes * SAMPLES_IN_RANGE <= RANGE_BYTES_MIN);
-        }
-        assert_eq!(sample_rows(100), SAMPLE_ROWS);
-    }
 
     /// Rows of the ranges that samples of `step` rows are cut into.
     fn ranges(rows: usize, step: usize, sizes: RangeSizes, row_bytes: usize) -> Vec<usize> {

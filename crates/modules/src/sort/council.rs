@@ -2,15 +2,12 @@
 //! samples, from which all of them find the same borders.
 
 use euphrates_flow::{Error, Result};
+use euphrates_policy::sampling::Sampling;
 use euphrates_policy::sort::RangeSizes;
 
 use super::keys::OwnedKey;
 use super::ranges::{Cutting, Ranges, Sample, find_borders};
 use super::runs::Border;
-
-/// Samples that several processes send together at most: enough to cut within a few percent of
-/// evenly, few enough to be nothing beside the data.
-const SAMPLES_MAX: usize = 8192;
 
 /// What one process has.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,14 +21,18 @@ pub struct Share {
 }
 
 impl Share {
-    /// What is here, of which so many runs are on disk, with its part of all samples. An instance
-    /// may hold `instance_bytes` here.
-    pub fn of(ranges: &Ranges, disk_runs: usize, instance_bytes: usize, processes: usize) -> Share {
+    /// What is here, of which so many runs are on disk, with its part of the samples that so many
+    /// processes take; no other has the number `process`. An instance may hold `instance_bytes`
+    /// here.
+    pub fn of(
+        ranges: &Ranges,
+        disk_runs: usize,
+        instance_bytes: usize,
+        (process, processes): (usize, usize),
+    ) -> Share {
         let (runs, rows, bytes) = ranges.size();
-        let samples = match processes {
-            1 => ranges.samples(),
-            _ => thinned(ranges.samples(), SAMPLES_MAX / processes),
-        };
+        let sampling = Sampling::among(processes, process, rows, ranges.row_bytes());
+        let samples = ranges.samples(sampling);
         Share { runs, rows, bytes, disk_runs, instance_bytes, samples }
     }
 
@@ -115,13 +116,6 @@ impl Council {
     }
 }
 
-/// As many of them as may be, each standing for those left out behind it.
-fn thinned(samples: Vec<Sample>, most: usize) -> Vec<Sample> {
-    let step = samples.len().div_ceil(most.max(1)).max(1);
-    let thin = |some: &[Sample]| (some[0].0.clone(), some.iter().map(|(_, rows)| rows).sum());
-    samples.chunks(step).map(thin).collect()
-}
-
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -160,15 +154,5 @@ mod tests {
         assert_eq!(Share::read(&share.write()).unwrap(), share);
         let text = share.write();
         assert!((1..text.len()).filter(|cut| Share::read(&text[..*cut]).is_ok()).count() <= 2);
-    }
-
-    #[test]
-    fn fewer_samples_stand_for_as_many_records() {
-        let samples: Vec<Sample> = (0..100).map(|n| sample(n, b"", 5)).collect();
-        for most in [1, 7, 50, 100, 1000] {
-            let thin = thinned(samples.clone(), most);
-            assert!(thin.len() <= most);
-            assert_eq!(thin.iter().map(|(_, rows)| rows).sum::<usize>(), 500);
-        }
     }
 }

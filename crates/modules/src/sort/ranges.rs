@@ -5,6 +5,7 @@
 //! serves one pass and two: a run's slice comes from memory, or from a few blocks on disk.
 
 use std::cmp::Ordering;
+use std::iter;
 use std::sync::Arc;
 
 use arrow::array::UInt32Array;
@@ -13,12 +14,13 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use arrow::row::Rows;
 use euphrates_flow::{Result, batch_bytes, batch_rows};
-use euphrates_policy::sort::{RangeSizes, cut, sample_rows};
+use euphrates_policy::sampling::Sampling;
+use euphrates_policy::sort::{RangeSizes, cut};
 
 use super::gather::Sources;
 use super::keys::{KeyEncoder, OwnedKey};
 use super::runs::{Border, MemoryRuns, Presorted, sort_keys};
-use super::spill::DiskRun;
+use super::spill::{DiskRun, RunBlock};
 
 /// All runs of a sort, cut into ranges.
 pub struct Ranges {
@@ -105,7 +107,8 @@ impl Ranges {
 
     /// Cuts the runs into ranges of about these sizes.
     pub fn cut(&mut self, sizes: RangeSizes, cutting: Cutting) {
-        let borders = find_borders(self.samples(), sizes, self.row_bytes, cutting);
+        let samples = self.samples(Sampling::alone(self.row_bytes));
+        let borders = find_borders(samples, sizes, self.row_bytes, cutting);
         self.cut_at(borders, 0);
     }
 
@@ -115,6 +118,11 @@ impl Ranges {
         for run in 0..self.memory.len() {
             self.memory[run].cuts = self.cuts_of(run);
         }
+    }
+
+    /// Bytes of a record, in the mean.
+    pub fn row_bytes(&self) -> usize {
+        self.row_bytes
     }
 
     /// How many runs, records and bytes there are.
@@ -129,25 +137,28 @@ impl Ranges {
         self.borders.len() + 1
     }
 
-    /// Samples of all runs, at regular steps: each from the middle of the records that it stands
-    /// for, or those of many runs together would stand for too many.
-    pub fn samples(&self) -> Vec<Sample> {
+    /// Samples of all runs. Of one on disk only the first keys of blocks are known: each stands for
+    /// the samples that are nearer to it than to another.
+    pub fn samples(&self, sampling: Sampling) -> Vec<Sample> {
         let mut samples: Vec<Sample> = Vec::new();
-        let step = sample_rows(self.row_bytes);
         for (run, slice) in self.memory.iter().enumerate() {
-            for start in (0..slice.keys.len()).step_by(step) {
-                let rows = step.min(slice.keys.len() - start);
-                let position = start + rows / 2;
-                let key = self.encoder.own(slice.keys[position], |b| &self.rows[b + slice.offset]);
-                samples.push((Border { key, run, position }, rows));
-            }
+            let rows = |batch: usize| &self.rows[batch + slice.offset];
+            samples.extend(sampling.places(run, slice.keys.len()).map(|position| {
+                let key = self.encoder.own(slice.keys[position], rows);
+                (Border { key, run, position }, sampling.step())
+            }));
         }
         for (index, disk) in self.disk.iter().enumerate() {
             let run = self.memory.len() + index;
-            samples.extend(disk.blocks().iter().map(|block| {
-                let key = block.first.clone();
-                (Border { key, run, position: block.start }, block.rows)
-            }));
+            let mut places = sampling.places(run, disk.rows()).peekable();
+            for RunBlock { first, start, rows } in disk.blocks() {
+                let near = iter::from_fn(|| places.next_if(|place| *place < start + rows / 2));
+                let stands_for = near.count() * sampling.step();
+                if stands_for > 0 {
+                    samples
+                        .push((Border { key: first.clone(), run, position: *start }, stands_for));
+                }
+            }
         }
         samples
     }
@@ -169,7 +180,7 @@ impl Ranges {
 
     /// Merges a range. Ranges are in order: all rows of one come before those of the next.
     pub fn merge(&self, range: usize) -> Result<Merged> {
-        self.merge_with(range, std::iter::empty())
+        self.merge_with(range, iter::empty())
     }
 
     /// The same with batches of the range that others have, each in order.
@@ -306,7 +317,7 @@ impl Merged {
     /// Copies the rows out, batch by batch.
     pub fn batches(&self) -> impl Iterator<Item = Result<RecordBatch>> + '_ {
         let mut left = &self.keys[..];
-        std::iter::from_fn(move || {
+        iter::from_fn(move || {
             let next = &left[..left.len().min(self.rows_per_batch)];
             let batch = (!next.is_empty()).then(|| self.sources.gather(next))?;
             left = batch.as_ref().map_or(&[], |batch| &left[batch.num_rows()..]);
@@ -317,7 +328,7 @@ impl Merged {
     /// The rows, batch by batch, for whoever keeps nothing else.
     pub fn into_batches(self) -> impl Iterator<Item = Result<RecordBatch>> + Send {
         let mut done = 0;
-        std::iter::from_fn(move || {
+        iter::from_fn(move || {
             let left = &self.keys[done..];
             let next = &left[..left.len().min(self.rows_per_batch)];
             let batch = (!next.is_empty()).then(|| self.sources.gather(next))?;

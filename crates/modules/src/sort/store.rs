@@ -141,8 +141,9 @@ impl RangeStore {
         let (memory, disk) = (std::mem::take(&mut shared.memory), std::mem::take(&mut shared.disk));
         let disk_runs = disk.len();
         let ranges = self.uncut(memory, disk);
-        let processes = setup.exchange.others().len() + 1;
-        let share = Share::of(&ranges, disk_runs, self.share_bytes, processes).write();
+        // Its speaker's number is no other process's.
+        let place = (setup.instance, setup.exchange.others().len() + 1);
+        let share = Share::of(&ranges, disk_runs, self.share_bytes, place).write();
         shared.uncut = Some((ranges, setup.instance));
         Some(share)
     }
