@@ -5,7 +5,6 @@ this process.
 from __future__ import annotations
 
 import base64
-import contextlib
 import importlib
 import itertools
 import pickle
@@ -14,6 +13,7 @@ import weakref
 from types import ModuleType
 from typing import Any
 
+from . import _by_value
 from ._scripts import file_of, module_of_file
 from ._worker import believes_master
 from .errors import UsageError
@@ -106,29 +106,11 @@ def _script(path: str, name: str) -> ModuleType:
 def pickled(entry: Held) -> str:
     """An object of this process, for workers of its flow."""
     try:
-        return base64.b64encode(_pickle().dumps(entry.target)).decode("ascii")
+        return base64.b64encode(_by_value.dumps(entry.target)).decode("ascii")
     except Exception as error:  # whatever its `__reduce__` raises
         raise UsageError(
             f"{entry} cannot be sent to workers: {error}", remedy=entry.remedy
         ) from error
-
-
-def _pickle() -> Any:
-    """Pickles functions by value where cloudpickle is installed, by itself or with Ray."""
-    for name in ("cloudpickle", "ray.cloudpickle"):
-        with contextlib.suppress(ImportError):
-            return importlib.import_module(name)
-    return _ByName
-
-
-class _ByName:
-    """Without cloudpickle: what can be imported travels, by its name."""
-
-    @staticmethod
-    def dumps(target: Any) -> bytes:
-        if getattr(target, "__module__", None) == "__main__":
-            raise TypeError("it is defined in the program itself; install cloudpickle")
-        return pickle.dumps(target)
 
 
 def held(number: int, given: str | None = None) -> Any:
