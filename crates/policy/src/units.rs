@@ -5,6 +5,7 @@
 //! with one more (what guided self-scheduling is for; Polychronopoulos and Kuck, 1987). Units
 //! cannot be cut as finely as that needs, so it leaves them.
 
+use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Who is so many times slower than all on average is slow; below, it is chance.
@@ -32,10 +33,14 @@ impl Standing {
         if given >= count {
             return true;
         }
-        // The last that were given are what the others are at.
-        let done = given.saturating_sub(takers - 1).max(own + 1);
-        let [own, others] = [own..own + 1, own + 1..done].map(|units| u128::from(weigh(units)));
-        let [next, left] = [given..given + 1, given..count].map(|units| u128::from(weigh(units)));
+        // Each of the others is at one of those that were given since, or at an older one: at the
+        // heaviest, for all that is known.
+        let mut since: Vec<u64> = (own + 1..given).map(|unit| weigh(unit..unit + 1)).collect();
+        since.sort_unstable();
+        let done = since.len().saturating_sub(takers - 1);
+        let others = since[..done].iter().copied().map(u128::from).sum::<u128>();
+        let [own, next, left] =
+            [own..own + 1, given..given + 1, given..count].map(|units| u128::from(weigh(units)));
         let is_slow = others > own * takers as u128 * SLOW_TIMES;
         // What the others have done while it did its own is how fast they are.
         is_slow && left * own < next * others
@@ -44,8 +49,6 @@ impl Standing {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -111,6 +114,13 @@ mod tests {
     fn what_others_are_at_is_not_done() {
         let standing = Standing { own: 0, given: 5, count: 6, takers: 5 };
         assert!(!standing.leaves(|units| units.map(|unit| if unit == 0 { 1 } else { 40 }).sum()));
+    }
+
+    #[test]
+    fn what_others_are_at_may_have_been_given_before_what_is_done() {
+        let weights = [2, 20, 20, 1, 1, 20, 20, 20, 7, 2, 18];
+        let standing = Standing { own: 0, given: 5, count: weights.len(), takers: 4 };
+        assert!(!standing.leaves(|units| weights[units].iter().sum()));
     }
 
     #[test]
