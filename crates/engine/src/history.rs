@@ -88,6 +88,21 @@ impl History {
         self.looks *= 2;
     }
 
+    /// The interval in which this time of the flow lies; the last one, for later times.
+    pub fn interval_at(&self, time_ns: u64) -> usize {
+        let mut end = 0;
+        let within = self.walls_ns.iter().position(|wall| {
+            end += wall;
+            time_ns < end
+        });
+        within.unwrap_or(self.walls_ns.len().saturating_sub(1))
+    }
+
+    /// When an interval begins, in nanoseconds from the start of the flow.
+    pub fn begin_of(&self, interval: usize) -> u64 {
+        self.walls_ns[..interval.min(self.walls_ns.len())].iter().sum()
+    }
+
     /// Work of these components between two times of the flow, in nanoseconds.
     pub fn work(&self, component: usize, from_ns: u64, to_ns: u64) -> f64 {
         let mut at = 0;
@@ -109,7 +124,7 @@ mod tests {
         let mut history = History::default();
         let looks = 50_000;
         for look in 0..looks {
-            let step = Step { work_in: 10, work_out: 1, busy_ns: 5 };
+            let step = Step { work_in: 10, work_out: 1, busy_ns: 5, cpu_ns: 3 };
             // The second component is found late.
             let steps = vec![step; if look < 100 { 1 } else { 2 }];
             history.push(&Look { wall_ns: 100, used_ns: 50, available: 2.0, steps });

@@ -180,7 +180,8 @@ fn start_here(flow: Checked, options: &Options) -> Result<Running> {
     })?;
     let placement = resources.placement;
     let perturbations = options.perturbations.clone();
-    let deployment = Deployment { placement, attempt: None, run_id: resources.setup.run_id };
+    let Setup { run_id, is_divided: is_static, .. } = resources.setup;
+    let deployment = Deployment { placement, attempt: None, run_id, is_static };
     Ok(Running::new(flow, (worker, ended), deployment, Some(watch), (perturbations, cancel, began)))
 }
 
@@ -233,6 +234,8 @@ pub(crate) struct Deployment {
     /// What runs in other processes.
     pub attempt: Option<Attempt>,
     pub run_id: String,
+    /// Whether work is divided statically.
+    pub is_static: bool,
 }
 
 /// A flow that has been started. Dropping it cancels the flow.
@@ -461,7 +464,8 @@ impl Running {
         self.outcome = Some(seconds);
         let slowness = self.watch.take().map(|watch| {
             let (flow, worker) = (&self.flow, &self.worker);
-            watch.finish(|seen, spells| Slowness::new(flow, worker, seen, spells, seconds))
+            let run = (seconds, self.deployment.is_static);
+            watch.finish(|seen, spells| Slowness::new(flow, worker, seen, spells, run))
         });
         let perturbations = std::mem::take(&mut self.perturbations);
         let slowness = slowness.unwrap_or_default();

@@ -2,10 +2,13 @@
 
 use std::fmt;
 
+use euphrates_flow::QueueKind;
 use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::Counters;
+use euphrates_policy::episodes;
 use euphrates_policy::health::Spell;
-use euphrates_policy::ideal::{Bound, Stage, Step, ideal};
+use euphrates_policy::ideal::{Bound, Stage, Step, ideal, phases};
+use euphrates_policy::static_division::{self, Speed};
 use serde::Serialize;
 
 use crate::report::seconds;
@@ -31,7 +34,8 @@ pub struct Slowness {
     pub fraction_of_ideal: Option<f64>,
     /// What sets the ideal: a module, `processors`, or a disk.
     pub ideal_bound: Option<String>,
-    /// Seconds of a run that gives every instance of a module the same share beforehand.
+    /// Seconds of a run with static division: every instance of a module gets the same share of
+    /// the work in advance. `None` if the run was too short to tell, or that one would not end.
     pub divided_seconds: Option<f64>,
     /// Who was slow, in the order in which they became so.
     pub slow: Vec<Slow>,
@@ -118,70 +122,115 @@ pub struct Series {
 }
 
 impl Slowness {
+    /// `is_static` says that the work was divided statically in this run already.
     pub(crate) fn new(
         flow: &Checked,
         worker: &Worker,
         seen: &Watcher,
         spells: &[Spell],
-        seconds: f64,
+        (seconds, is_static): (f64, bool),
     ) -> Slowness {
+        let stages = Stages::of(flow, seen);
         let mut slowness = Slowness {
-            slow: spells.iter().map(|spell| slow(flow, seen, spell)).collect(),
+            slow: spells.iter().map(|spell| slow(flow, seen, &stages, spell)).collect(),
             instances: instances(flow, worker, seen),
             disks: disks(seen),
             history: history(flow, seen),
             ..Slowness::default()
         };
+        slowness.slow.sort_by(|a, b| a.from_seconds.total_cmp(&b.from_seconds));
         if seconds >= SECONDS_MIN {
-            slowness.compare(flow, seen, seconds);
+            slowness.compare(seen, stages, seconds, is_static);
         }
         slowness
     }
 
-    fn compare(&mut self, flow: &Checked, seen: &Watcher, seconds: f64) {
-        let steps = |wanted: &dyn Fn(&Component) -> bool| {
-            let all = seen.components.iter().zip(&seen.history.steps);
-            all.filter(|(one, _)| wanted(one)).map(|(_, steps)| steps.clone()).collect()
-        };
-        let mut names: Vec<String> = flow.nodes.iter().map(|node| node.id.clone()).collect();
-        let mut stages: Vec<Stage> = (0..names.len())
-            .map(|node| {
-                let of_node =
-                    |one: &Component| matches!(one, Component::Instance(of, _) if *of == node);
-                Stage { members: steps(&of_node), flows: true }
-            })
-            .collect();
-        for (at, component) in seen.components.iter().enumerate() {
-            if matches!(component, Component::Disk { .. }) {
-                let members = vec![seen.history.steps[at].clone()];
-                stages.push(Stage { members, flows: false });
-                names.push(seen.name(at));
-            }
-        }
-        let found = ideal(&seen.history.walls_ns, &stages, &seen.history.processors);
+    fn compare(&mut self, seen: &Watcher, mut stages: Stages, seconds: f64, is_static: bool) {
+        let (walls, processors) = (&seen.history.walls_ns, &seen.history.processors);
+        let found = ideal(walls, &stages.stages, processors);
         let Some(bound) = found.bound else { return };
         self.ideal_seconds = Some(found.seconds.min(seconds));
         self.fraction_of_ideal = Some((found.seconds / seconds).min(1.0));
-        self.divided_seconds = Some(found.divided_seconds);
+        let added = match is_static {
+            true => Some(0.0),
+            false => static_division::added_seconds(walls, &stages.stages, processors),
+        };
+        self.divided_seconds = added.map(|added| seconds + added);
         self.ideal_bound = Some(match bound {
-            Bound::Stage(at) => names.swap_remove(at),
+            Bound::Stage(at) => stages.names.swap_remove(at),
             Bound::Processors => "processors".into(),
         });
     }
 }
 
-fn slow(flow: &Checked, seen: &Watcher, spell: &Spell) -> Slow {
-    let (from_ns, to_ns) = (spell.from_ns, spell.to_ns.unwrap_or(spell.from_ns));
+/// The components of a flow by the work that they share: a stage for each module, one for each disk.
+struct Stages {
+    names: Vec<String>,
+    stages: Vec<Stage>,
+    /// By component: its stage, and its position there.
+    places: Vec<(usize, usize)>,
+    /// By stage and member.
+    speeds: Vec<Vec<Speed>>,
+}
+
+impl Stages {
+    fn of(flow: &Checked, seen: &Watcher) -> Stages {
+        let mut names: Vec<String> = flow.nodes.iter().map(|node| node.id.clone()).collect();
+        let stage = |node| Stage { members: vec![], flows: true, dealers: dealers(flow, node) };
+        let mut stages: Vec<Stage> = (0..names.len()).map(stage).collect();
+        let mut places = vec![];
+        for (at, (component, steps)) in seen.components.iter().zip(&seen.history.steps).enumerate()
+        {
+            let stage = match component {
+                Component::Instance(node, _) => *node,
+                Component::Disk { .. } => {
+                    stages.push(Stage { members: vec![], flows: false, dealers: 0 });
+                    names.push(seen.name(at));
+                    stages.len() - 1
+                }
+            };
+            places.push((stage, stages[stage].members.len()));
+            stages[stage].members.push(steps.clone());
+        }
+        let walls = &seen.history.walls_ns;
+        let phases = phases(walls.len(), &stages);
+        let speeds = stages.iter().map(|stage| Speed::of_stage(walls, stage, &phases)).collect();
+        Stages { names, stages, places, speeds }
+    }
+
+    fn speed(&self, component: usize) -> Option<&Speed> {
+        let (stage, member) = *self.places.get(component)?;
+        Some(&self.speeds[stage][member])
+    }
+}
+
+/// How many dealers the module has where work is divided statically. Batches are dealt in turn by each
+/// producer to consumers of its own; partitions, and pairs of instances, are independent.
+fn dealers(flow: &Checked, node: usize) -> usize {
+    let count = flow.nodes[node].count;
+    let edge = flow.edges.iter().find(|edge| edge.to.0 == node);
+    match edge.map(|edge| (edge.kind, flow.nodes[edge.from.0].count)) {
+        _ if count == 1 => 0,
+        // Splits of a source are claimed one by one, however the queues divide.
+        None => 0,
+        Some((QueueKind::Distributed, producers)) => producers.min(count),
+        Some((QueueKind::Broadcast, _)) => 1,
+        Some((QueueKind::Pairwise | QueueKind::Keyed, _)) => count,
+    }
+}
+
+fn slow(flow: &Checked, seen: &Watcher, stages: &Stages, spell: &Spell) -> Slow {
     let component = &seen.components[spell.component];
-    // Disks have their data, and no share of a common work.
     let is_peer = |other: &Component| match (component, other) {
         (Component::Instance(a, _), Component::Instance(b, _)) => a == b,
         _ => false,
     };
     let peers: Vec<usize> =
         (0..seen.components.len()).filter(|at| is_peer(&seen.components[*at])).collect();
+    let (from_ns, to_ns) = dated(seen, stages, spell, &peers);
     let work = |at: usize| seen.history.work(at, from_ns, to_ns);
     let all: f64 = peers.iter().map(|at| work(*at)).sum();
+    // Disks have their data, and no share of a common work.
     let compared = !spell.alone && all > 0.0;
     Slow {
         name: seen.name(spell.component),
@@ -193,6 +242,29 @@ fn slow(flow: &Checked, seen: &Watcher, spell: &Spell) -> Slow {
         share_moved: compared.then(|| work(spell.component) / all),
         share_equal: compared.then(|| 1.0 / peers.len() as f64),
     }
+}
+
+/// When the episode began and ended, in nanoseconds: by the whole history, where that is finer.
+fn dated(seen: &Watcher, stages: &Stages, spell: &Spell, peers: &[usize]) -> (u64, u64) {
+    let told = (spell.from_ns, spell.to_ns.unwrap_or(spell.from_ns));
+    let Some(own) = stages.speed(spell.component) else { return told };
+    let others = peers.iter().filter(|at| **at != spell.component && !spell.alone);
+    let others: Vec<&Speed> = others.filter_map(|at| stages.speed(*at)).collect();
+    if others.is_empty() && !spell.alone {
+        return told;
+    }
+    let history = &seen.history;
+    let around = history.interval_at(told.0)..history.interval_at(told.1) + 1;
+    let Some(found) = episodes::dated(own, &others, spell.factor(), around) else { return told };
+    let finer = |at: usize, told: u64| {
+        let found = history.begin_of(at);
+        let wall = history.walls_ns.get(at).copied().unwrap_or(0);
+        if found.abs_diff(told) > wall { found } else { told }
+    };
+    let from_ns = finer(found.start, told.0);
+    // A component that had nothing more to do is not slow until the end of the flow.
+    let to_ns = if found.end < history.walls_ns.len() { finer(found.end, told.1) } else { told.1 };
+    (from_ns, to_ns.max(from_ns))
 }
 
 fn module_of(flow: &Checked, component: &Component) -> Option<String> {
@@ -302,7 +374,7 @@ impl fmt::Display for Slowness {
         match self.divided_seconds {
             Some(divided) if shares => {
                 let text = seconds(divided);
-                write!(f, "\nwith the work divided equally beforehand: {text}")
+                write!(f, "\nwith static division: about {text}")
             }
             _ => Ok(()),
         }

@@ -331,8 +331,8 @@ impl Watcher {
             let (got, put) = (read.since(disk.read), written.since(disk.written));
             let ns = |moved: Moved| moved.busy.as_nanos() as u64;
             let both = [
-                Step { work_in: got.bytes, work_out: 0, busy_ns: ns(got) },
-                Step { work_in: 0, work_out: put.bytes, busy_ns: ns(put) },
+                Step { work_in: got.bytes, busy_ns: ns(got), ..Step::default() },
+                Step { work_out: put.bytes, busy_ns: ns(put), ..Step::default() },
             ];
             (disk.read, disk.written) = (read, written);
             if disk.component.is_none() && both.iter().all(|step| step.work() == 0.0) {
@@ -384,6 +384,7 @@ impl Watched {
             work_in: counters.bytes_in.saturating_sub(facts.work_in),
             work_out: counters.bytes_out.saturating_sub(facts.work_out),
             busy_ns: busy_ns.as_nanos() as u64,
+            cpu_ns: computed.as_nanos() as u64,
         };
         let computed = self.times.is_some().then_some(computed.as_nanos() as u64);
         add(facts, &step, computed);

@@ -97,7 +97,7 @@ fn check_numbers(report: &Report) {
     let fraction = slowness.fraction_of_ideal.expect("long enough");
     assert!(fraction > 0.0 && fraction <= 1.0, "{fraction}");
     assert!(slowness.ideal_seconds.unwrap() <= report.seconds);
-    assert!(slowness.divided_seconds.unwrap() >= slowness.ideal_seconds.unwrap() * 0.999);
+    assert!(slowness.divided_seconds.unwrap() >= report.seconds);
     let parsed: Value = serde_json::from_str(&report.to_json()).unwrap();
     assert_eq!(parsed["slow"].as_array().unwrap().len(), slowness.slow.len());
     let points = slowness.history.seconds.len();
@@ -121,7 +121,7 @@ fn whoever_is_slow_is_named_does_less_and_is_told_in_the_report() {
     let (divided, ideal) = (report.slowness.divided_seconds, report.slowness.ideal_seconds);
     assert!(divided.unwrap() > 2.0 * ideal.unwrap(), "{divided:?} {ideal:?}");
     let page = report.to_string();
-    for part in ["perturbed: doze_1.2", "slow: doze_1.2", "ideal: ", "divided equally"] {
+    for part in ["perturbed: doze_1.2", "slow: doze_1.2", "ideal: ", "static division"] {
         assert!(page.contains(part), "{page}");
     }
 }
@@ -143,7 +143,7 @@ fn nobody_is_named_when_all_are_alike() {
     let report = run(&doze(45_000_000), json!([])).unwrap();
     check_numbers(&report);
     assert!(report.slowness.slow.is_empty(), "{:?}", report.slowness.slow);
-    assert!(!report.to_string().contains("divided equally"));
+    assert!(!report.to_string().contains("static division"));
     let shares = shares(&report);
     assert!(shares.iter().all(|share| (0.15..0.35).contains(share)), "{shares:?}");
 }

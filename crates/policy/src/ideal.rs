@@ -1,5 +1,4 @@
-//! How fast a flow could have been on these machines, and how slow with its work divided
-//! beforehand.
+//! How fast a flow could have been on these machines.
 //!
 //! The bound is that of a fluid: a stage whose members together do so much work in a second, at the
 //! rates they showed while they were busy, is done when these add up to all its work; the slowest
@@ -20,6 +19,8 @@ pub struct Step {
     pub work_out: u64,
     /// Time it was busy.
     pub busy_ns: u64,
+    /// The part of that in which it computed; 0 if that is not known.
+    pub cpu_ns: u64,
 }
 
 impl Step {
@@ -33,6 +34,7 @@ impl Step {
         self.work_in += other.work_in;
         self.work_out += other.work_out;
         self.busy_ns += other.busy_ns;
+        self.cpu_ns += other.cpu_ns;
     }
 }
 
@@ -44,6 +46,9 @@ pub struct Stage {
     /// Whether the members take in and give out the records of a flow: only such a stage can be
     /// one that gives nothing before it has everything.
     pub flows: bool,
+    /// How many dealers a static division has: each gives an equal share of the work to every member
+    /// of its group (`member % dealers`). 0 if the work is never divided.
+    pub dealers: usize,
 }
 
 /// The processors: what was used, and what could have been, in each interval.
@@ -69,8 +74,6 @@ pub enum Bound {
 pub struct Ideal {
     /// Seconds a perfectly balanced run takes at these rates.
     pub seconds: f64,
-    /// Seconds of a run in which every member of a stage gets the same share beforehand.
-    pub divided_seconds: f64,
     /// Who decides most of the first; `None` if nothing was done.
     pub bound: Option<Bound>,
 }
@@ -80,33 +83,31 @@ const RATE_BUSY_NS: u64 = 500_000_000;
 
 /// The bound of a history: the lengths of its intervals in nanoseconds, and who did what in them.
 pub fn ideal(walls_ns: &[u64], stages: &[Stage], processors: &Processors) -> Ideal {
-    let (mut seconds, mut divided_seconds, mut largest, mut bound) = (0.0, 0.0, 0.0, None);
+    let (mut seconds, mut largest, mut bound) = (0.0, 0.0, None);
     for phase in phases(walls_ns.len(), stages) {
         let walls = &walls_ns[phase.clone()];
         let loads = stages
             .iter()
             .enumerate()
-            .map(|(at, stage)| (Bound::Stage(at), Load::of(stage, walls, phase.clone())));
+            .map(|(at, stage)| (Bound::Stage(at), Load::of(stage, phase.clone())));
         let mut all: Vec<(Bound, Load)> = loads.collect();
         all.push((Bound::Processors, Load::of_processors(processors, walls, phase)));
-        let (mut longest, mut longest_divided) = (0.0_f64, 0.0_f64);
+        let mut longest = 0.0_f64;
         for (who, load) in &all {
             let takes = load.together(walls);
             if takes > longest && takes > largest {
                 (largest, bound) = (takes, Some(*who));
             }
             longest = longest.max(takes);
-            longest_divided = longest_divided.max(load.divided(walls));
         }
         seconds += longest;
-        divided_seconds += longest_divided.max(longest);
     }
-    Ideal { seconds, divided_seconds, bound }
+    Ideal { seconds, bound }
 }
 
 /// The intervals between the moments at which some stage had taken in everything and had given
 /// nothing yet.
-fn phases(intervals: usize, stages: &[Stage]) -> Vec<Range<usize>> {
+pub fn phases(intervals: usize, stages: &[Stage]) -> Vec<Range<usize>> {
     let mut cuts: Vec<usize> = stages.iter().filter_map(turn).collect();
     cuts.retain(|cut| *cut > 0 && *cut < intervals);
     cuts.sort_unstable();
@@ -124,30 +125,17 @@ fn turn(stage: &Stage) -> Option<usize> {
     (stage.flows && first_out >= last_in).then_some(first_out)
 }
 
-/// Of whoever was busy for a smaller part of the busiest member's time, or of all the time, too
-/// little was seen to say how fast it is.
-const KNOWN_PART_OF_BUSIEST: u64 = 20;
-const KNOWN_PART_OF_WALL: u64 = 100;
-
 /// Work of a phase, and the rates at which its members can do it, per nanosecond.
 struct Load {
     work: f64,
     rates: Vec<Vec<f64>>,
-    /// Whose rates are more than chance.
-    known: Vec<bool>,
 }
 
 impl Load {
-    fn of(stage: &Stage, walls: &[u64], phase: Range<usize>) -> Load {
+    fn of(stage: &Stage, phase: Range<usize>) -> Load {
         let steps = || stage.members.iter().map(|steps| &steps[phase.clone()]);
         let work = steps().flatten().map(Step::work).sum();
-        let busy: Vec<u64> =
-            steps().map(|steps| steps.iter().map(|step| step.busy_ns).sum()).collect();
-        let busiest = busy.iter().copied().max().unwrap_or(0);
-        let wall: u64 = walls.iter().sum();
-        let least = (busiest / KNOWN_PART_OF_BUSIEST).max(wall / KNOWN_PART_OF_WALL);
-        let known = busy.iter().map(|busy| *busy >= least).collect();
-        Load { work, rates: steps().map(rates).collect(), known }
+        Load { work, rates: steps().map(rates).collect() }
     }
 
     fn of_processors(processors: &Processors, walls: &[u64], phase: Range<usize>) -> Load {
@@ -158,7 +146,7 @@ impl Load {
             there.map(|((there, used), wall)| there.max(*used as f64 / (*wall).max(1) as f64));
         let rates = Vec::from([rates.collect()]);
         let work = used.iter().map(|used| *used as f64).sum();
-        Load { work, rates, known: Vec::from([true]) }
+        Load { work, rates }
     }
 
     /// Seconds until the members together have done the work.
@@ -176,34 +164,6 @@ impl Load {
             left -= can;
         }
         seconds
-    }
-
-    /// Seconds until the slowest member has done an equal share.
-    fn divided(&self, walls: &[u64]) -> f64 {
-        let share = self.work / self.rates.len().max(1) as f64;
-        let mean = |(rates, known): (&Vec<f64>, &bool)| {
-            let seen = rates.iter().copied().filter(|rate| *known && *rate > 0.0);
-            let seen: Vec<f64> = seen.collect();
-            seen.iter().sum::<f64>() / seen.len().max(1) as f64
-        };
-        let means: Vec<f64> = self.rates.iter().zip(&self.known).map(mean).collect();
-        let best = means.iter().copied().fold(0.0, f64::max);
-        let slowest = self.rates.iter().zip(&means).map(|(rates, mean)| {
-            let mut left = share;
-            let mut seconds = 0.0;
-            for (rate, wall) in rates.iter().zip(walls) {
-                // One that was hardly seen at work is taken for as good as the best.
-                let can = if *mean > 0.0 { *rate } else { best } * *wall as f64;
-                if can >= left {
-                    return seconds + left / can.max(f64::MIN_POSITIVE) * *wall as f64 / 1e9;
-                }
-                left -= can;
-                seconds += *wall as f64 / 1e9;
-            }
-            // Beyond what was seen, it goes on as it went.
-            seconds + left / if *mean > 0.0 { *mean } else { best } / 1e9
-        });
-        if best > 0.0 && share > 0.0 { slowest.fold(0.0, f64::max) } else { 0.0 }
     }
 }
 
@@ -235,9 +195,10 @@ mod tests {
 
     /// `intervals` of a second, of which each member is busy in all and does this much.
     fn stage(intervals: usize, works: &[u64]) -> Stage {
-        let member =
-            |work: &u64| vec![Step { work_in: *work, work_out: 0, busy_ns: SECOND }; intervals];
-        Stage { members: works.iter().map(member).collect(), flows: true }
+        let member = |work: &u64| {
+            vec![Step { work_in: *work, work_out: 0, busy_ns: SECOND, cpu_ns: 0 }; intervals]
+        };
+        Stage { members: works.iter().map(member).collect(), flows: true, dealers: 1 }
     }
 
     fn idle(intervals: usize) -> Processors {
@@ -249,10 +210,9 @@ mod tests {
     }
 
     #[test]
-    fn members_that_are_always_busy_are_ideal_and_division_waits_for_the_slow_one() {
+    fn members_that_are_always_busy_are_ideal() {
         let found = ideal(&[SECOND; 10], &[stage(10, &[100, 100, 100, 25])], &idle(10));
         close(found.seconds, 10.0);
-        close(found.divided_seconds, 3250.0 / 4.0 / 25.0);
         assert_eq!(found.bound, Some(Bound::Stage(0)));
     }
 
@@ -274,18 +234,6 @@ mod tests {
         one.members[1][9] = Step::default();
         let found = ideal(&[SECOND; 10], &[one], &idle(10));
         close(found.seconds, 5.0 + 540.0 / 110.0 - 100.0 / 110.0 + 1.0 - 0.0 - 10.0 / 110.0);
-        // Seven seconds' share: five at 100, the rest at 10.
-        close(found.divided_seconds, 5.0 + (1540.0 / 2.0 - 500.0 - 50.0) / (550.0 / 10.0) + 5.0);
-    }
-
-    #[test]
-    fn who_was_hardly_busy_is_not_called_slow() {
-        let mut one = stage(10, &[100, 100]);
-        // A moment in which next to nothing was done says nothing of what could be.
-        one.members[1] = vec![Step::default(); 10];
-        one.members[1][9] = Step { work_in: 1, work_out: 0, busy_ns: SECOND / 4 };
-        let found = ideal(&[SECOND; 10], &[one], &idle(10));
-        close(found.divided_seconds, found.seconds);
     }
 
     #[test]
@@ -303,10 +251,10 @@ mod tests {
 
     #[test]
     fn a_stage_that_gives_only_when_it_has_everything_makes_times_add_up() {
-        let busy = |work_in, work_out, busy_ns| Step { work_in, work_out, busy_ns };
+        let busy = |work_in, work_out, busy_ns| Step { work_in, work_out, busy_ns, cpu_ns: 0 };
         let intake = vec![busy(100, 0, SECOND / 2); 4];
         let output = vec![busy(0, 100, SECOND); 4];
-        let sort = Stage { members: vec![[intake, output].concat()], flows: true };
+        let sort = Stage { members: vec![[intake, output].concat()], flows: true, dealers: 1 };
         // Half of the intake was waiting; nothing of the output was.
         close(ideal(&[SECOND; 8], core::slice::from_ref(&sort), &idle(8)).seconds, 6.0);
         // One that passes on what it gets has one phase: 800 at rates of 200, then 100.

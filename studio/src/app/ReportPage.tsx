@@ -53,16 +53,18 @@ export function ReportPage() {
   );
 }
 
+/** Up to this part of a run's time, a static division is said to have cost about the same. */
+const EQUAL_MAX = 1.03;
+
 /** What it took, what it would have taken: as bars of one scale, and in figures. */
 function Seconds({ report }: { readonly report: Report }) {
   const { seconds, ideal_seconds, fraction_of_ideal, ideal_bound, divided_seconds } = report;
   const reached = fraction_of_ideal === null ? "" : `, ${percentText(fraction_of_ideal)} reached`;
   const bound = ideal_bound === null ? "" : ` with ${ideal_bound} at the rate it had${reached}`;
-  // Neither this nor the ideal has a start, or an end at which all wait for each other.
-  const isEqual = divided_seconds !== null && divided_seconds <= seconds;
-  const divided = isEqual
-    ? " at best: nobody was slow enough to matter"
-    : " had all got equal shares before";
+  const isEqual = divided_seconds !== null && divided_seconds <= seconds * EQUAL_MAX;
+  const limit = ideal_bound === null ? "something else" : ideal_bound;
+  const why = report.slow.length > 0 ? `${limit}, not the slow one, was the limit` : "none was slow";
+  const divided = isEqual ? ` about the same: ${why}` : " with equal shares in advance";
   const lines = [
     { name: "this run", value: seconds, told: "" },
     { name: "ideal", value: ideal_seconds, told: bound },

@@ -211,7 +211,8 @@ impl Starting<'_> {
         let seen = Some(attempt.elsewhere());
         let watch = Watch::start(flow, &worker, perturber, (&home, self.began), seen)?;
         attempt.start(self.is_interrupted)?;
-        let deployment = Deployment { placement, attempt: Some(attempt), run_id };
+        let is_static = self.options.division.is_some_and(division::is_static);
+        let deployment = Deployment { placement, attempt: Some(attempt), run_id, is_static };
         Ok(((worker, ended), deployment, watch))
     }
 

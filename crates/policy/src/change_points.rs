@@ -1,0 +1,242 @@
+//! Change points of a component's speed: where in a history of work and busy time it became slower or
+//! faster, found after the run by optimal partitioning.
+//!
+//! The history is a sequence of intervals, each with the work that was done and the work that would
+//! have been expected at speed 1. A partition into segments of constant speed costs the squared
+//! deviation from each segment's mean, in units of the noise between neighbouring intervals, plus
+//! `PENALTY` for every segment; dynamic programming finds the cheapest partition exactly (Jackson et
+//! al. 2005). Noise is estimated from differences of neighbours, so a change of speed, which is
+//! one difference of many, does not count as noise.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// What one more segment must explain, in squared standard deviations of the noise.
+const PENALTY: f64 = 25.0;
+
+/// Segments whose speeds differ by less than this part of the larger are one.
+const CHANGE_MIN: f64 = 0.15;
+
+/// Noise of one interval, as a part of its expectation, that is assumed at least: counters are read
+/// at moments that are not exact.
+const NOISE_MIN: f64 = 0.05;
+
+/// A segment has the evidence of so many blocks at least, of the scale at which noise is measured.
+const BLOCKS_MIN: f64 = 2.5;
+
+/// Numbers of intervals over which noise is measured. Progress in large regular steps looks noisy
+/// from one interval to the next, and less so over several.
+const SCALES: [usize; 3] = [2, 4, 8];
+
+/// A larger scale is used where its noise is less by this factor: it finds changes later.
+const SCALE_GAIN: f64 = 3.0;
+
+/// Noise is at least this part of that between neighbouring intervals.
+const STEP_PART: f64 = 8.0;
+
+/// Pairs of blocks that a measurement of noise needs.
+const PAIRS_MIN: usize = 5;
+
+/// What a component did in one interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Work done.
+    pub work: f64,
+    /// Work expected at speed 1 in the time the component was busy; 0 if it was idle.
+    pub expected: f64,
+}
+
+/// A time of constant speed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segment {
+    /// The intervals it covers; segments follow each other without gaps.
+    pub intervals: Range<usize>,
+    /// Work done beside work expected.
+    pub speed: f64,
+    /// Work expected in all of it: how much evidence there is for the speed.
+    pub expected: f64,
+}
+
+/// Segments of constant speed that cover all intervals; none if nothing was ever expected.
+///
+/// ```
+/// use euphrates_policy::change_points::{Sample, segments};
+/// let speeds = [1.0; 40].into_iter().chain([0.25; 30]);
+/// let samples: Vec<Sample> =
+///     speeds.map(|speed| Sample { work: 10.0 * speed, expected: 10.0 }).collect();
+/// let found = segments(&samples);
+/// assert_eq!(found.len(), 2);
+/// assert_eq!((found[1].intervals.start, found[1].speed), (40, 0.25));
+/// ```
+pub fn segments(samples: &[Sample]) -> Vec<Segment> {
+    let known: Vec<usize> = (0..samples.len()).filter(|at| samples[*at].expected > 0.0).collect();
+    if known.is_empty() {
+        return vec![];
+    }
+    let sums = Sums::of(samples, &known);
+    let (noise, scale) = noise(&sums);
+    let cuts = partition(&sums, noise, BLOCKS_MIN * scale as f64);
+    let mut segments: Vec<Segment> = vec![];
+    for (begin, end) in cuts.iter().zip(&cuts[1..]) {
+        // Idle intervals belong to the segment before them.
+        let first = if *begin == 0 { 0 } else { known[*begin] };
+        let last = known.get(*end).copied().unwrap_or(samples.len());
+        let (work, expected) = sums.between(*begin, *end);
+        let next = Segment { intervals: first..last, speed: work / expected, expected };
+        match segments.last_mut() {
+            Some(before) if is_same(before.speed, next.speed) => before.extend(&next),
+            _ => segments.push(next),
+        }
+    }
+    segments
+}
+
+impl Segment {
+    fn extend(&mut self, next: &Segment) {
+        let work = self.speed * self.expected + next.speed * next.expected;
+        self.expected += next.expected;
+        self.speed = work / self.expected;
+        self.intervals.end = next.intervals.end;
+    }
+}
+
+fn is_same(a: f64, b: f64) -> bool {
+    (a - b).max(b - a) < CHANGE_MIN * a.max(b)
+}
+
+/// Sums of the known intervals before each position.
+struct Sums(Vec<(f64, f64)>);
+
+impl Sums {
+    fn of(samples: &[Sample], known: &[usize]) -> Sums {
+        let (mut work, mut expected) = (0.0, 0.0);
+        // Work that was counted in an idle interval was done in the busy one before it.
+        let mut sums = vec![(0.0, 0.0)];
+        for (at, begin) in known.iter().enumerate() {
+            let begin = if at == 0 { 0 } else { *begin };
+            let end = known.get(at + 1).copied().unwrap_or(samples.len());
+            work += samples[begin..end].iter().map(|sample| sample.work).sum::<f64>();
+            expected += samples[known[at]].expected;
+            sums.push((work, expected));
+        }
+        Sums(sums)
+    }
+
+    fn between(&self, begin: usize, end: usize) -> (f64, f64) {
+        (self.0[end].0 - self.0[begin].0, self.0[end].1 - self.0[begin].1)
+    }
+}
+
+/// The variance of work beside the work expected, and the scale at which it was measured.
+fn noise(sums: &Sums) -> (f64, usize) {
+    let known = sums.0.len() - 1;
+    let (work, expected) = sums.between(0, known);
+    let mean = work / expected;
+    let least = NOISE_MIN * NOISE_MIN * mean * mean * expected / known as f64;
+    let single = noise_at(sums, 1).unwrap_or(0.0);
+    let mut found = (single, 1);
+    for scale in SCALES {
+        let noise = noise_at(sums, scale).filter(|noise| noise * SCALE_GAIN < found.0);
+        found = noise.map_or(found, |noise| (noise, scale));
+    }
+    // A boundary may lie within a step, however regular the steps are.
+    (found.0.max(single / STEP_PART).max(least).max(f64::MIN_POSITIVE), found.1)
+}
+
+/// The same from differences of neighbouring blocks of so many intervals.
+fn noise_at(sums: &Sums, scale: usize) -> Option<f64> {
+    let blocks = (sums.0.len() - 1) / scale;
+    if blocks <= PAIRS_MIN {
+        return None;
+    }
+    let speed = |block: usize| {
+        let (work, expected) = sums.between(block * scale, (block + 1) * scale);
+        (work / expected, expected)
+    };
+    let (mut squares, mut scales) = (0.0, 0.0);
+    for block in 1..blocks {
+        let ((before, a), (after, b)) = (speed(block - 1), speed(block));
+        squares += (before - after) * (before - after);
+        scales += 1.0 / a + 1.0 / b;
+    }
+    (scales > 0.0).then(|| squares / scales)
+}
+
+/// Where segments begin, in positions among the known intervals; ends with their number.
+fn partition(sums: &Sums, noise: f64, intervals_min: f64) -> Vec<usize> {
+    let known = sums.0.len() - 1;
+    let least_expected = intervals_min * sums.between(0, known).1 / known as f64;
+    let mut best = vec![0.0_f64; known + 1];
+    let mut from = vec![0_usize; known + 1];
+    for end in 1..=known {
+        let mut least = f64::INFINITY;
+        for (begin, before) in best[..end].iter().enumerate() {
+            let (work, expected) = sums.between(begin, end);
+            if expected < least_expected && end - begin < known {
+                break;
+            }
+            let cost = before + PENALTY - work * work / (expected * noise);
+            if cost < least {
+                (least, from[end]) = (cost, begin);
+            }
+        }
+        best[end] = least;
+    }
+    let mut cuts = vec![known];
+    while let Some(begin) = cuts.last().copied().filter(|end| *end > 0) {
+        cuts.push(from[begin]);
+    }
+    cuts.reverse();
+    cuts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(speeds: impl Iterator<Item = f64>) -> Vec<Sample> {
+        speeds.map(|speed| Sample { work: 100.0 * speed, expected: 100.0 }).collect()
+    }
+
+    fn begins(found: &[Segment]) -> Vec<usize> {
+        found.iter().map(|segment| segment.intervals.start).collect()
+    }
+
+    #[test]
+    fn constant_speed_is_one_segment() {
+        let jitter = (0..200).map(|at| if at % 3 == 0 { 1.1 } else { 0.95 });
+        assert_eq!(segments(&samples(jitter)).len(), 1);
+        assert_eq!(segments(&[]), []);
+        assert_eq!(segments(&[Sample::default(); 5]), []);
+    }
+
+    #[test]
+    fn repeated_slowness_is_found_each_time() {
+        let pulses = (0..200).map(|at| if at % 50 < 10 { 0.3 } else { 1.0 });
+        let found = segments(&samples(pulses));
+        assert_eq!(begins(&found), [0, 10, 50, 60, 100, 110, 150, 160]);
+    }
+
+    #[test]
+    fn idle_intervals_neither_begin_nor_end_anything() {
+        let mut all = samples((0..60).map(|at| if at < 40 { 1.0 } else { 0.25 }));
+        (10..20).chain(45..50).for_each(|at| all[at] = Sample::default());
+        assert_eq!(begins(&segments(&all)), [0, 40]);
+    }
+
+    #[test]
+    fn large_steps_of_progress_are_no_changes() {
+        // A batch takes eight intervals, and is counted when it is done.
+        let lump = |at: usize| if at.is_multiple_of(8) { 8.0 } else { 0.0 };
+        let found = segments(&samples((0..200).map(lump)));
+        assert_eq!(found.len(), 1, "{found:?}");
+    }
+
+    #[test]
+    fn differences_within_a_seventh_are_one_speed() {
+        let found = segments(&samples((0..100).map(|at| if at < 50 { 1.0 } else { 0.9 })));
+        assert_eq!(found.len(), 1);
+        assert!((found[0].speed - 0.95).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,378 @@
+//! What a report says of a perturbed run, in virtual time: the cost of a static division beside a run
+//! that is divided statically, and when slow episodes began.
+
+use std::ops::Range;
+
+use euphrates_policy::episodes;
+use euphrates_policy::health::{Facts, Health, LOOK_NS, Spell};
+use euphrates_policy::ideal::{Processors, Stage, Step};
+use euphrates_policy::static_division::{Speed, added_seconds};
+
+const MS: u64 = 1_000_000;
+const BATCH_BYTES: u64 = 1 << 19;
+
+/// Numbers that look random, the same ones for the same seed (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn between(&mut self, least: f64, most: f64) -> f64 {
+        least + (most - least) * self.next()
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() * bound as f64) as usize
+    }
+}
+
+/// A member is slowed within this time, in milliseconds, and again every `every_ms`.
+#[derive(Clone, Copy, Debug)]
+struct Slowed {
+    member: usize,
+    /// The part of its speed that is left; 0 if it stands still.
+    left: f64,
+    from_ms: u64,
+    lasts_ms: u64,
+    every_ms: Option<u64>,
+}
+
+impl Slowed {
+    fn is_on(&self, now_ms: u64) -> bool {
+        let Some(into) = now_ms.checked_sub(self.from_ms) else { return false };
+        self.every_ms.map_or(into, |every| into % every) < self.lasts_ms
+    }
+
+    fn next_end(&self, now_ms: u64) -> u64 {
+        let into = now_ms - self.from_ms;
+        let begin = now_ms - self.every_ms.map_or(into, |every| into % every);
+        begin.saturating_add(self.lasts_ms)
+    }
+}
+
+/// A stage whose members take batches from a queue, on processors that they share or asleep.
+#[derive(Clone, Debug)]
+struct World {
+    members: usize,
+    dealers: usize,
+    batches: usize,
+    batch_ms: f64,
+    jitter: f64,
+    /// Processors, if batches are computed; else members sleep over them.
+    processors: Option<f64>,
+    slowed: Vec<Slowed>,
+}
+
+/// What a member is doing.
+#[derive(Clone, Copy, Default)]
+enum Doing {
+    #[default]
+    Nothing,
+    Work {
+        needs_ms: f64,
+        took_ms: f64,
+    },
+    StandStill {
+        until_ms: f64,
+    },
+}
+
+#[derive(Default)]
+struct Member {
+    doing: Doing,
+    /// Batches that were dealt to it and not begun.
+    waiting: usize,
+    facts: Facts,
+}
+
+/// What was seen of a run.
+struct Seen {
+    seconds: f64,
+    walls_ns: Vec<u64>,
+    stage: Stage,
+    processors: Processors,
+    spells: Vec<Spell>,
+}
+
+impl World {
+    fn run(&self, is_static: bool, seed: u64) -> Seen {
+        let mut random = Random(seed);
+        let mut all: Vec<Member> = (0..self.members).map(|_| Member::default()).collect();
+        let mut health = Health::default();
+        all.iter().enumerate().for_each(|(at, _)| assert_eq!(health.add(0, true), at));
+        let groups = if is_static { self.dealers } else { 1 };
+        let mut dealt = vec![0; groups];
+        let mut history: Vec<Vec<Step>> = vec![vec![]; self.members];
+        let mut last: Vec<Facts> = vec![Facts::default(); self.members];
+        let (mut used_ms, mut used) = (0.0, vec![]);
+        for now_ms in 0_u64.. {
+            if is_static {
+                self.deal(&mut all, &mut dealt);
+            }
+            used_ms +=
+                self.step(&mut all, now_ms, &mut random, (!is_static).then_some(&mut dealt[0]));
+            let given: usize = dealt.iter().sum();
+            let is_over = given >= self.batches
+                && all.iter().all(|one| one.waiting == 0 && matches!(one.doing, Doing::Nothing));
+            if (now_ms + 1) * MS % LOOK_NS == 0 || is_over {
+                let facts: Vec<Facts> = all.iter().map(|one| one.facts).collect();
+                health.on_look((now_ms + 1) * MS, &facts);
+                for (at, facts) in facts.iter().enumerate() {
+                    history[at].push(Step {
+                        work_in: facts.work_in - last[at].work_in,
+                        work_out: facts.work_out - last[at].work_out,
+                        busy_ns: facts.busy_ns - last[at].busy_ns,
+                        cpu_ns: facts.cpu_ns.unwrap_or(0) - last[at].cpu_ns.unwrap_or(0),
+                    });
+                }
+                last = facts;
+                used.push((used_ms * 1e6) as u64);
+                used_ms = 0.0;
+            }
+            if is_over {
+                let end_ns = (now_ms + 1) * MS;
+                let looks = used.len() as u64;
+                let mut walls_ns = vec![LOOK_NS; looks as usize];
+                *walls_ns.last_mut().unwrap() = end_ns - (looks - 1) * LOOK_NS;
+                let available = vec![self.processors.unwrap_or(2.0); used.len()];
+                return Seen {
+                    seconds: end_ns as f64 / 1e9,
+                    walls_ns,
+                    stage: Stage { members: history, flows: true, dealers: self.dealers },
+                    processors: Processors { used_ns: used, available },
+                    spells: health.finish(end_ns),
+                };
+            }
+        }
+        unreachable!("it ends when all batches are done")
+    }
+
+    /// Deals batches in turn to the members of each dealer's group, two at most to each.
+    fn deal(&self, all: &mut [Member], dealt: &mut [usize]) {
+        let groups = dealt.len();
+        for (group, dealt) in dealt.iter_mut().enumerate() {
+            let members = (self.members - group).div_ceil(groups);
+            let own = (self.batches - group).div_ceil(groups);
+            while *dealt < own {
+                let member = &mut all[group + (*dealt % members) * groups];
+                let serving = usize::from(!matches!(member.doing, Doing::Nothing));
+                if member.waiting + serving >= 2 {
+                    break;
+                }
+                member.waiting += 1;
+                *dealt += 1;
+            }
+        }
+    }
+
+    /// A millisecond; the processor time that was used.
+    fn step(
+        &self,
+        all: &mut [Member],
+        now_ms: u64,
+        random: &mut Random,
+        mut queue: Option<&mut usize>,
+    ) -> f64 {
+        let computing = all.iter().filter(|one| matches!(one.doing, Doing::Work { .. })).count();
+        let there = self.processors.unwrap_or(f64::INFINITY);
+        let share = (there / computing.max(1) as f64).min(1.0);
+        let mut used = 0.0;
+        for (at, member) in all.iter_mut().enumerate() {
+            let mut left_ms = 1.0;
+            while left_ms > 1e-9 {
+                let now = now_ms as f64 + 1.0 - left_ms;
+                match member.doing {
+                    Doing::Work { needs_ms, took_ms } => {
+                        let did = needs_ms.min(left_ms * share);
+                        left_ms -= did / share;
+                        used += if self.processors.is_some() { did } else { 0.0 };
+                        member.work(did, self.processors.is_some());
+                        member.doing = Doing::Work { needs_ms: needs_ms - did, took_ms };
+                        if needs_ms - did <= 1e-9 {
+                            member.facts.work_out += BATCH_BYTES;
+                            member.doing = self.after(at, now + did / share, took_ms);
+                        }
+                    }
+                    Doing::StandStill { until_ms } => {
+                        let lasts = (until_ms - now).clamp(0.0, left_ms);
+                        member.facts.busy_ns += (lasts * 1e6) as u64;
+                        left_ms -= lasts;
+                        if until_ms <= now + lasts + 1e-9 {
+                            member.doing = Doing::Nothing;
+                        }
+                    }
+                    Doing::Nothing => {
+                        if !member.takes(&mut queue, self.batches) {
+                            break;
+                        }
+                        let spread = random.between(1.0 - self.jitter, 1.0 + self.jitter);
+                        let took_ms = self.batch_ms * spread;
+                        member.doing = Doing::Work { needs_ms: took_ms, took_ms };
+                    }
+                }
+            }
+        }
+        used
+    }
+
+    /// What a member does when it has worked for so long: it makes up for how slow it is meant to be.
+    fn after(&self, member: usize, now_ms: f64, took_ms: f64) -> Doing {
+        let on = self.slowed.iter().find(|one| one.member == member && one.is_on(now_ms as u64));
+        let Some(slowed) = on else { return Doing::Nothing };
+        let until_ms = match slowed.left {
+            0.0 => slowed.next_end(now_ms as u64) as f64,
+            left => now_ms + took_ms * (1.0 / left - 1.0),
+        };
+        Doing::StandStill { until_ms }
+    }
+}
+
+impl Member {
+    fn work(&mut self, did_ms: f64, computes: bool) {
+        let ns = (did_ms * 1e6) as u64;
+        self.facts.busy_ns += ns;
+        self.facts.cpu_ns = Some(self.facts.cpu_ns.unwrap_or(0) + if computes { ns } else { 0 });
+    }
+
+    /// Takes a batch, from the queue of all or from what was dealt to it.
+    fn takes(&mut self, queue: &mut Option<&mut usize>, batches: usize) -> bool {
+        let there = match queue {
+            Some(dealt) => {
+                let there = **dealt < batches;
+                **dealt += usize::from(there);
+                there
+            }
+            None => {
+                let there = self.waiting > 0;
+                self.waiting -= usize::from(there);
+                there
+            }
+        };
+        self.facts.work_in += if there { BATCH_BYTES } else { 0 };
+        there
+    }
+}
+
+/// A scenario of a seed: who is slowed, how and when, on which kind of machine.
+fn world(seed: u64) -> World {
+    let mut random = Random(seed.wrapping_mul(77));
+    let members = 2 + random.below(7);
+    let dealers = [1, 1, 2, members][random.below(4)].min(members);
+    let processors = [None, None, Some(members as f64), Some(2.0), Some(4.0)][random.below(5)];
+    let batch_ms = [4.0, 10.0, 25.0, 60.0][random.below(4)];
+    let jitter = [0.0, 0.2, 0.5][random.below(3)];
+    let rate = members.min(processors.map_or(members, |there| there as usize)) as f64 / batch_ms;
+    let batches = (rate * random.between(9_000.0, 20_000.0)) as usize;
+    let one = |random: &mut Random| {
+        let member = random.below(members);
+        let left = 1.0 / [1.35, 2.0, 3.1, 4.5, 10.0][random.below(5)];
+        let from_ms = [0, 2500, 4000, 6000][random.below(4)];
+        let slowed = Slowed { member, left, from_ms, lasts_ms: u64::MAX >> 8, every_ms: None };
+        match random.below(5) {
+            0 | 1 => slowed,
+            2 => Slowed { lasts_ms: 3000 + random.below(3000) as u64, ..slowed },
+            3 => Slowed { lasts_ms: 1500, every_ms: Some(4000), ..slowed },
+            _ => Slowed { left: 0.0, lasts_ms: 3000, ..slowed },
+        }
+    };
+    let number = 1 + usize::from(members > 3 && random.below(3) == 0);
+    let mut slowed: Vec<Slowed> = (0..number).map(|_| one(&mut random)).collect();
+    slowed.dedup_by_key(|one| one.member);
+    World { members, dealers, batches, batch_ms, jitter, processors, slowed }
+}
+
+/// The reported cost of static division beside that of a static run, as a ratio.
+fn predicted(world: &World, seed: u64) -> (f64, Seen, Seen) {
+    let (run, divided) = (world.run(false, seed), world.run(true, seed + 1));
+    let stages = [run.stage.clone()];
+    let added = added_seconds(&run.walls_ns, &stages, &run.processors).expect("it ends");
+    ((run.seconds + added) / divided.seconds, run, divided)
+}
+
+#[test]
+fn the_cost_of_static_division_is_that_of_a_static_run() {
+    let (mut asked, mut off) = (0, vec![]);
+    for seed in 0..400 {
+        let world = world(seed);
+        let (ratio, run, divided) = predicted(&world, seed);
+        // What ends after the run cannot be foreseen.
+        let end_ms = (run.seconds * 1000.0) as u64;
+        let ends = |one: &Slowed| one.from_ms + one.lasts_ms;
+        let once = world.slowed.iter().filter(|one| one.every_ms.is_none());
+        if once.clone().any(|one| (end_ms..1 << 40).contains(&ends(one))) {
+            continue;
+        }
+        asked += 1;
+        if !(0.9..=1.1).contains(&ratio) {
+            off.push((seed, ratio, run.seconds, divided.seconds, world));
+        }
+    }
+    off.iter().for_each(|one| println!("{one:?}"));
+    assert!(asked > 300 && off.len() * 50 <= asked, "{} of {asked}", off.len());
+    assert!(off.iter().all(|(_, ratio, ..)| (0.85..1.15).contains(ratio)));
+}
+
+#[test]
+fn one_slow_instance_of_more_than_there_are_processors_costs_a_static_division_its_share() {
+    let slowed = |left| Slowed { member: 5, left, from_ms: 0, lasts_ms: 1 << 50, every_ms: None };
+    for (left, least) in [(1.0 / 4.5, 1.3), (0.9, 1.0)] {
+        let world = World {
+            members: 8,
+            dealers: 1,
+            batches: 8000,
+            batch_ms: 5.0,
+            jitter: 0.2,
+            processors: Some(2.0),
+            slowed: vec![slowed(left)],
+        };
+        let (ratio, run, divided) = predicted(&world, 7);
+        assert!((0.9..=1.1).contains(&ratio), "{ratio}");
+        assert!(
+            divided.seconds >= 0.97 * least * run.seconds,
+            "{} {}",
+            divided.seconds,
+            run.seconds
+        );
+    }
+}
+
+/// The intervals of a time in nanoseconds.
+fn intervals(seen: &Seen, time_ns: Range<u64>) -> Range<usize> {
+    let last = seen.walls_ns.len() - 1;
+    let at = |time: u64| ((time / LOOK_NS) as usize).min(last);
+    at(time_ns.start)..at(time_ns.end) + 1
+}
+
+#[test]
+fn a_slow_episode_is_dated_within_half_a_second() {
+    let mut wrong = vec![];
+    for seed in 0..300 {
+        let world = world(seed);
+        let run = world.run(false, seed);
+        let all = 0..run.walls_ns.len();
+        let speeds = Speed::of_stage(&run.walls_ns, &run.stage, std::slice::from_ref(&all));
+        for spell in &run.spells {
+            let around = intervals(&run, spell.from_ns..spell.to_ns.unwrap());
+            let others = (0..world.members).filter(|at| *at != spell.component);
+            let peers: Vec<&Speed> = others.map(|at| &speeds[at]).collect();
+            let dated = episodes::dated(&speeds[spell.component], &peers, spell.factor(), around);
+            let from = dated.clone().map_or(spell.from_ns, |dated| dated.start as u64 * LOOK_NS);
+            let begins = world.slowed.iter().filter(|one| one.member == spell.component);
+            let mut begins = begins.flat_map(|one| {
+                let every = one.every_ms.unwrap_or(u64::MAX >> 8);
+                (0..100).map_while(move |at| one.from_ms.checked_add(every.checked_mul(at)?))
+            });
+            if !begins.any(|begin| (begin * MS).abs_diff(from) <= 500 * MS) {
+                wrong.push((seed, from as f64 / 1e9, spell.clone(), dated, world.clone()));
+            }
+        }
+    }
+    wrong.iter().for_each(|one| println!("{one:?}"));
+    assert!(wrong.is_empty(), "{}", wrong.len());
+}
