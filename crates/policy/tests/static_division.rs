@@ -120,7 +120,7 @@ impl World {
             let given: usize = dealt.iter().sum();
             let is_over = given >= self.batches
                 && all.iter().all(|one| one.waiting == 0 && matches!(one.doing, Doing::Nothing));
-            if (now_ms + 1) * MS % LOOK_NS == 0 || is_over {
+            if ((now_ms + 1) * MS).is_multiple_of(LOOK_NS) || is_over {
                 let facts: Vec<Facts> = all.iter().map(|one| one.facts).collect();
                 health.on_look((now_ms + 1) * MS, &facts);
                 for (at, facts) in facts.iter().enumerate() {
@@ -313,8 +313,7 @@ fn the_cost_of_static_division_is_that_of_a_static_run() {
             off.push((seed, ratio, run.seconds, divided.seconds, world));
         }
     }
-    off.iter().for_each(|one| println!("{one:?}"));
-    assert!(asked > 300 && off.len() * 50 <= asked, "{} of {asked}", off.len());
+    assert!(asked > 300 && off.len() * 50 <= asked, "{} of {asked}: {off:?}", off.len());
     assert!(off.iter().all(|(_, ratio, ..)| (0.85..1.15).contains(ratio)));
 }
 
@@ -369,10 +368,9 @@ fn a_slow_episode_is_dated_within_half_a_second() {
                 (0..100).map_while(move |at| one.from_ms.checked_add(every.checked_mul(at)?))
             });
             if !begins.any(|begin| (begin * MS).abs_diff(from) <= 500 * MS) {
-                wrong.push((seed, from as f64 / 1e9, spell.clone(), dated, world.clone()));
+                wrong.push((seed, from as f64 / 1e9, *spell, dated, world.clone()));
             }
         }
     }
-    wrong.iter().for_each(|one| println!("{one:?}"));
-    assert!(wrong.is_empty(), "{}", wrong.len());
+    assert!(wrong.is_empty(), "{}: {wrong:?}", wrong.len());
 }
