@@ -1,6 +1,7 @@
 //! Checks a flow before it starts, and settles what the document leaves open: how many instances,
 //! which queues, in which unit.
 
+mod columns;
 mod cycle;
 mod decide;
 mod facts;
@@ -344,6 +345,7 @@ fn settle(
     let schemas =
         incoming.iter().map(|edge| nodes[edge.producer].schema(edge.output)).collect::<Vec<_>>();
     let output_schemas = placed.schemas(&schemas)?;
+    output_schemas.iter().try_for_each(|schema| columns::check(schema))?;
     let count = instances(node, member, cores)?;
     let order = if placed.needs_runs() { Order::Keeps } else { member.order() };
     let edges: Vec<CheckedEdge> = incoming

@@ -1,0 +1,51 @@
+//! Types of columns that Arrow can describe and its kernels cannot carry, refused before a start.
+
+use arrow::datatypes::{DataType, Schema};
+
+use crate::error::{Error, Result};
+
+/// Fails if a column of this schema could not be taken apart and put together again.
+pub fn check(schema: &Schema) -> Result<()> {
+    match schema.fields().iter().find(|field| has_empty_lists(field.data_type())) {
+        None => Ok(()),
+        Some(field) => {
+            let message = format!("column `{}` has fixed-size lists of no values", field.name());
+            Err(Error::usage(message).remedy("leave it out, or make it lists of any length"))
+        }
+    }
+}
+
+/// A list of size 0 has no values that would say how many of them there are: Arrow loses rows.
+fn has_empty_lists(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        FixedSizeList(field, size) => *size == 0 || has_empty_lists(field.data_type()),
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) | Map(field, _) => {
+            has_empty_lists(field.data_type())
+        }
+        Struct(fields) => fields.iter().any(|field| has_empty_lists(field.data_type())),
+        Union(fields, _) => fields.iter().any(|(_, field)| has_empty_lists(field.data_type())),
+        Dictionary(_, values) => has_empty_lists(values),
+        RunEndEncoded(_, values) => has_empty_lists(values.data_type()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::datatypes::Field;
+
+    #[test]
+    fn fixed_size_lists_of_no_values_are_refused_wherever_they_are() {
+        let sized = |size| DataType::new_fixed_size_list(DataType::Int32, size, true);
+        let schema = |data_type| Schema::new(vec![Field::new("c", data_type, true)]);
+        assert!(check(&schema(sized(1))).is_ok());
+        let within = DataType::new_list(sized(0), true);
+        for data_type in [sized(0), within.clone(), DataType::new_fixed_size_list(within, 2, true)]
+        {
+            let error = check(&schema(data_type)).unwrap_err();
+            assert!(error.to_string().contains("`c` has fixed-size lists of no values"), "{error}");
+        }
+    }
+}
