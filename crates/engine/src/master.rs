@@ -151,7 +151,8 @@ pub fn start_unless(
     Ok(running)
 }
 
-fn start_here(flow: Checked, options: &Options) -> Result<Running> {
+fn start_here(mut flow: Checked, options: &Options) -> Result<Running> {
+    flow.fit_queues(options.budget());
     let began = Instant::now();
     let (workers, home) = (options.workers.unwrap_or(1), options.home());
     let turns: Vec<Vec<usize>> = flow

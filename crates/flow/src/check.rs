@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use euphrates_policy::memory::queue_bytes_max;
 
 use self::cycle::cycle;
 use self::member::{Member, Members};
@@ -44,6 +45,15 @@ pub struct Checked {
     pub nodes: Vec<CheckedNode>,
     /// The queues.
     pub edges: Vec<CheckedEdge>,
+}
+
+impl Checked {
+    /// Bounds the queues of which the flow says nothing by the memory that there is.
+    pub fn fit_queues(&mut self, budget: usize) {
+        let bytes_max = queue_bytes_max(budget, self.edges.len(), QUEUE_BYTES_MAX);
+        let usual = self.edges.iter_mut().filter(|edge| edge.bytes_max == QUEUE_BYTES_MAX);
+        usual.for_each(|edge| edge.bytes_max = bytes_max);
+    }
 }
 
 /// A module of a checked flow.

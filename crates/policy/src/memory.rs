@@ -18,6 +18,15 @@ pub fn slabs_bytes_max(budget: usize) -> usize {
     (budget / 16).clamp(2 << 20, 128 << 20)
 }
 
+/// What a queue holds at most of which the flow says nothing: `usual`, or less where all of them
+/// would have more than a quarter of the budget; but some batches always.
+pub fn queue_bytes_max(budget: usize, queues: usize, usual: usize) -> usize {
+    (budget / 4 / queues.max(1)).clamp(QUEUE_BYTES_MIN.min(usual), usual)
+}
+
+/// Below this a queue would hand over single batches, in turns.
+const QUEUE_BYTES_MIN: usize = 1 << 20;
+
 /// What one of a sink's instances encodes before it writes; it holds it twice while it does.
 pub fn chunk_bytes_max(budget: usize, instances: usize) -> usize {
     (budget / 16 / instances.max(1)).max(1 << 20)
@@ -41,5 +50,14 @@ mod tests {
             assert!(share(budget, queues, hungry) * hungry <= budget);
         }
         assert_eq!(share(1 << 20, 0, 1), SHARE_BYTES_MIN);
+    }
+
+    #[test]
+    fn queues_are_shorter_where_memory_is_short() {
+        let usual = 8 << 20;
+        assert_eq!(queue_bytes_max(1 << 30, 4, usual), usual);
+        assert_eq!(queue_bytes_max(64 << 20, 4, usual), 4 << 20);
+        assert_eq!(queue_bytes_max(24 << 20, 40, usual), QUEUE_BYTES_MIN);
+        assert_eq!(queue_bytes_max(0, 0, 1000), 1000);
     }
 }

@@ -55,7 +55,8 @@ pub fn prepare(
     let mut bound = document.bind(&options.variables)?;
     settle_counts(&mut bound, &members)?;
     let cores = members.iter().map(|member| member.cores.max(1)).sum();
-    let flow = check(&bound, registry, options.cores.unwrap_or(cores), &options.home())?;
+    let mut flow = check(&bound, registry, options.cores.unwrap_or(cores), &options.home())?;
+    flow.fit_queues(options.budget());
     let mut document = flow.document.clone();
     let folder = std::env::current_dir();
     let folder = folder.map_err(|error| Error::os("find", "the current folder", &error))?;

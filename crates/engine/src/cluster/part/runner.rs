@@ -129,7 +129,8 @@ impl Runner {
         let Plan { document, home, placement, .. } = &self.plan;
         let elsewhere = self.plan.elsewhere()?;
         let registry = &self.state.registry;
-        let flow = check_part(document, registry, machine::cores(), home, &elsewhere)?;
+        let mut flow = check_part(document, registry, machine::cores(), home, &elsewhere)?;
+        flow.fit_queues(self.plan.memory_bytes);
         let workers = Workers { names: &self.plan.names, of: &placement.of };
         self.compare(&flow)?;
         let list = &self.plan.perturbations;
