@@ -17,4 +17,5 @@ pub mod process;
 pub mod remote;
 pub mod scratch;
 pub mod segment;
+pub mod unions;
 pub mod valsort;

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::blob::Blob;
 use crate::location::FileRef;
+use crate::unions::cut_lists_of_unions;
 
 /// The format.
 pub struct ArrowIpc;
@@ -449,7 +450,7 @@ fn plain_type(data_type: &DataType) -> DataType {
 
 fn plain(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     match column.data_type() == data_type {
-        true => Ok(column.clone()),
+        true => Ok(cut_lists_of_unions(column)),
         false => Ok(cast(column, data_type)?),
     }
 }

@@ -12,6 +12,7 @@ use arrow::ipc::{self, CompressionType, FooterBuilder, MetadataVersion};
 use euphrates_flow::{Error, Result};
 
 use super::toc::{Block, EOS};
+use crate::unions::{cut_lists_of_unions, has_union};
 
 /// How blocks are made smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ impl BlockEncoder {
                 self.schema.fields()
             )));
         }
-        let compact = compact_views(batch)?;
+        let compact = compact(batch)?;
         let mut encoder = match self.encoder.take() {
             Some(encoder) => encoder,
             None => self.fresh_encoder()?,
@@ -141,8 +142,8 @@ fn same_types(one: &SchemaRef, other: &SchemaRef) -> bool {
 }
 
 /// The batch with its string views gathered, where they use less than half of what they hold on
-/// to: an IPC message would carry all of it.
-fn compact_views(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
+/// to: an IPC message would carry all of it; and with its lists of unions cut.
+fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
     let compact = |column: &ArrayRef| -> Option<ArrayRef> {
         match column.data_type() {
             DataType::Utf8View => {
@@ -157,6 +158,7 @@ fn compact_views(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
                 let wasteful = held > 2 * views.total_buffer_bytes_used();
                 wasteful.then(|| Arc::new(views.gc()) as ArrayRef)
             }
+            other if has_union(other) => Some(cut_lists_of_unions(column)),
             _ => None,
         }
     };

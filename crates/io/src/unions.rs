@@ -1,0 +1,113 @@
+//! Lists of unions as Arrow's IPC encoder writes them rightly: it cuts the values of a list out of
+//! their raw data, and forgets where a union that is cut so begins.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait,
+    StructArray,
+};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, FieldRef};
+
+/// The same column, with no values before the first or behind the last of a list of unions.
+pub fn cut_lists_of_unions(column: &ArrayRef) -> ArrayRef {
+    if !has_union(column.data_type()) {
+        return column.clone();
+    }
+    let nulls = column.nulls().cloned();
+    match column.data_type() {
+        DataType::List(field) => list::<i32>(column, field),
+        DataType::LargeList(field) => list::<i64>(column, field),
+        DataType::FixedSizeList(field, size) => {
+            let values = cut_lists_of_unions(column.as_fixed_size_list().values());
+            Arc::new(FixedSizeListArray::new(field.clone(), *size, values, nulls))
+        }
+        DataType::Struct(fields) => {
+            let columns = column.as_struct().columns().iter().map(cut_lists_of_unions).collect();
+            Arc::new(StructArray::new(fields.clone(), columns, nulls))
+        }
+        DataType::Map(field, sorted) => {
+            let map = column.as_map();
+            let (ends, first, length) = from_zero(map.value_offsets());
+            let entries: ArrayRef = Arc::new(map.entries().slice(first, length));
+            let entries = cut_lists_of_unions(&entries).as_struct().clone();
+            Arc::new(MapArray::new(field.clone(), ends, entries, nulls, *sorted))
+        }
+        _ => column.clone(),
+    }
+}
+
+fn list<O: OffsetSizeTrait>(column: &ArrayRef, field: &FieldRef) -> ArrayRef {
+    let of = column.as_list::<O>();
+    let (ends, first, length) = from_zero(of.value_offsets());
+    let values = cut_lists_of_unions(&of.values().slice(first, length));
+    Arc::new(GenericListArray::<O>::new(field.clone(), ends, values, of.nulls().cloned()))
+}
+
+/// Offsets that begin with 0, and the part of the values they are about.
+fn from_zero<O: OffsetSizeTrait>(offsets: &[O]) -> (OffsetBuffer<O>, usize, usize) {
+    let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+    let ends: Vec<O> = offsets.iter().map(|end| *end - first).collect();
+    (OffsetBuffer::new(ends.into()), first.as_usize(), (last - first).as_usize())
+}
+
+/// Whether there are unions in it, where they can be cut wrongly.
+pub fn has_union(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Union(..) => true,
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => has_union(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_union(field.data_type())),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int64Array, StringArray, UnionArray};
+    use arrow::datatypes::{Field, UnionFields, UnionMode};
+    use arrow::ipc::reader::StreamReader;
+    use arrow::ipc::writer::StreamWriter;
+    use arrow::record_batch::RecordBatch;
+
+    fn unions(mode: UnionMode) -> ArrayRef {
+        let numbers = Field::new("number", DataType::Int64, true);
+        let texts = Field::new("text", DataType::Utf8, true);
+        let fields = UnionFields::from_fields([numbers, texts]);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(0..9)),
+            Arc::new(StringArray::from_iter_values((0..9).map(|n| format!("text {n}")))),
+        ];
+        let codes = (0..9).map(|n| n % 2).collect();
+        let places = (mode == UnionMode::Dense).then(|| (0..9).collect());
+        Arc::new(UnionArray::try_new(fields, codes, places, columns).unwrap())
+    }
+
+    #[test]
+    fn slices_of_lists_of_unions_keep_their_values_through_ipc() {
+        for mode in [UnionMode::Sparse, UnionMode::Dense] {
+            let item = unions(mode);
+            let field = Arc::new(Field::new("item", item.data_type().clone(), false));
+            let ends = OffsetBuffer::<i32>::from_lengths([3, 3, 0, 3]);
+            let lists: ArrayRef = Arc::new(GenericListArray::new(field, ends, item, None));
+            let within = Arc::new(Field::new("lists", lists.data_type().clone(), true));
+            let structs = StructArray::new(vec![within].into(), vec![lists.clone()], None);
+            for column in [lists, Arc::new(structs)] {
+                let part = column.slice(1, 3);
+                let batch =
+                    RecordBatch::try_from_iter([("c", cut_lists_of_unions(&part))]).unwrap();
+                let mut bytes = vec![];
+                let mut writer = StreamWriter::try_new(&mut bytes, &batch.schema()).unwrap();
+                writer.write(&batch).unwrap();
+                writer.finish().unwrap();
+                let mut reader = StreamReader::try_new(bytes.as_slice(), None).unwrap();
+                let read = reader.next().unwrap().unwrap();
+                assert_eq!(read.column(0).to_data(), part.to_data(), "{mode:?}");
+            }
+        }
+    }
+}
