@@ -1,9 +1,13 @@
 //! What equal values have in common: zeros have no sign, and all that is no number is one value,
-//! the greatest, as in SQL.
+//! the greatest, as in SQL; also within lists, structs, maps and dictionaries.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, FixedSizeListArray, GenericListArray,
+    GenericListViewArray, MapArray, OffsetSizeTrait, PrimitiveArray, StructArray,
+};
+use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 
 type Half = <Float16Type as ArrowPrimitiveType>::Native;
@@ -14,8 +18,71 @@ pub fn with_equal_bytes(column: &ArrayRef) -> ArrayRef {
         DataType::Float16 => map::<Float16Type>(column, equal16),
         DataType::Float32 => map::<Float32Type>(column, equal32),
         DataType::Float64 => map::<Float64Type>(column, equal64),
+        other if !has_floats(other) => column.clone(),
+        DataType::Dictionary(..) => {
+            let dictionary = column.as_any_dictionary();
+            dictionary.with_values(with_equal_bytes(dictionary.values()))
+        }
+        DataType::List(_) => list(column.as_list::<i32>()),
+        DataType::LargeList(_) => list(column.as_list::<i64>()),
+        DataType::ListView(_) => list_view(column.as_list_view::<i32>()),
+        DataType::LargeListView(_) => list_view(column.as_list_view::<i64>()),
+        DataType::FixedSizeList(field, size) => {
+            let of = column.as_fixed_size_list();
+            let values = with_equal_bytes(of.values());
+            Arc::new(FixedSizeListArray::new(field.clone(), *size, values, of.nulls().cloned()))
+        }
+        DataType::Struct(_) => structs(column.as_struct()),
+        DataType::Map(field, sorted) => {
+            let of = column.as_map();
+            let entries = structs(of.entries()).as_struct().clone();
+            let (ends, nulls) = (of.offsets().clone(), of.nulls().cloned());
+            Arc::new(MapArray::new(field.clone(), ends, entries, nulls, *sorted))
+        }
         _ => column.clone(),
     }
+}
+
+fn has_floats(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Dictionary(_, values) => has_floats(values),
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => {
+            has_floats(field.data_type())
+        }
+        FixedSizeList(field, _) | Map(field, _) => has_floats(field.data_type()),
+        Struct(fields) => fields.iter().any(|field| has_floats(field.data_type())),
+        other => other.is_floating(),
+    }
+}
+
+/// Of a slice, only the values that are in it.
+fn list<O: OffsetSizeTrait>(of: &GenericListArray<O>) -> ArrayRef {
+    let (first, last) = (of.value_offsets()[0], of.value_offsets()[of.len()]);
+    let values = of.values().slice(first.as_usize(), (last - first).as_usize());
+    let ends =
+        OffsetBuffer::<O>::from_lengths((0..of.len()).map(|row| of.value_length(row).as_usize()));
+    let field = match of.data_type() {
+        DataType::List(field) | DataType::LargeList(field) => field.clone(),
+        other => unreachable!("a list of type {other}"),
+    };
+    let nulls = of.nulls().cloned();
+    Arc::new(GenericListArray::new(field, ends, with_equal_bytes(&values), nulls))
+}
+
+fn list_view<O: OffsetSizeTrait>(of: &GenericListViewArray<O>) -> ArrayRef {
+    let field = match of.data_type() {
+        DataType::ListView(field) | DataType::LargeListView(field) => field.clone(),
+        other => unreachable!("a list of type {other}"),
+    };
+    let (starts, sizes) = (of.offsets().clone(), of.sizes().clone());
+    let (values, nulls) = (with_equal_bytes(of.values()), of.nulls().cloned());
+    Arc::new(GenericListViewArray::new(field, starts, sizes, values, nulls))
+}
+
+fn structs(of: &StructArray) -> ArrayRef {
+    let columns = of.columns().iter().map(with_equal_bytes).collect();
+    Arc::new(StructArray::new(of.fields().clone(), columns, of.nulls().cloned()))
 }
 
 /// The one of all values that are equal to this.
@@ -43,8 +110,31 @@ fn map<T: ArrowPrimitiveType>(column: &ArrayRef, equal: fn(T::Native) -> T::Nati
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Float16Array, Float32Array, Float64Array};
+    use arrow::array::{DictionaryArray, Float16Array, Float32Array, Float64Array, Int8Array};
     use arrow::compute::cast;
+    use arrow::datatypes::{Field, Int8Type};
+
+    #[test]
+    fn zeros_and_what_is_no_number_have_one_form_within_other_values() {
+        let odd: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, -f64::NAN, 0.0, f64::NAN]));
+        let field = Arc::new(Field::new("item", DataType::Float64, true));
+        let whole = |values: ArrayRef| -> Vec<ArrayRef> {
+            let ends = OffsetBuffer::<i32>::from_lengths([2, 2]);
+            let list = GenericListArray::new(field.clone(), ends, values.clone(), None);
+            let codes = Int8Array::from(vec![0, 1, 2, 3]);
+            let coded = DictionaryArray::<Int8Type>::new(codes, values.clone());
+            let both = StructArray::new(vec![field.clone()].into(), vec![values.clone()], None);
+            let pairs = FixedSizeListArray::new(field.clone(), 2, values, None);
+            vec![Arc::new(list), Arc::new(coded), Arc::new(both), Arc::new(pairs)]
+        };
+        for (column, wanted) in whole(odd.clone()).iter().zip(whole(with_equal_bytes(&odd))) {
+            let equal = with_equal_bytes(column);
+            assert_eq!(equal.data_type(), column.data_type());
+            let text = |of: &ArrayRef| format!("{of:?}");
+            assert_eq!(text(&equal), text(&wanted));
+            assert_eq!(text(&with_equal_bytes(&column.slice(1, 1))), text(&wanted.slice(1, 1)));
+        }
+    }
 
     #[test]
     fn zeros_and_what_is_no_number_have_one_form_in_every_width() {
