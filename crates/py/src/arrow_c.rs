@@ -7,12 +7,14 @@
 use std::ffi::CStr;
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatchOptions, RecordBatchReader, StructArray};
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::array::{
+    Array, ArrayData, RecordBatchOptions, RecordBatchReader, StructArray, make_array,
+};
+use arrow::datatypes::{DataType, Schema, SchemaRef, UnionMode};
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Result, decoded, without_runs};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString, PyTuple};
@@ -54,17 +56,20 @@ pub enum Given {
 }
 
 impl Given {
-    /// Its schema.
+    /// The schema of what `each` gives.
     pub fn schema(&self) -> SchemaRef {
         match self {
-            Given::Batch(batch) => batch.schema(),
-            Given::Stream(stream) => stream.schema.clone(),
+            Given::Batch(batch) => without_runs(&batch.schema()),
+            Given::Stream(stream) => without_runs(&stream.schema),
         }
     }
 
-    /// Calls `each` with every batch, detached. A stream is pulled with the GIL, because there are
+    /// Calls `each` with every batch, detached, its runs decoded. A stream is pulled with the GIL, because there are
     /// makers of streams who take it for granted (DuckDB's relations); one that waits lets it go.
     pub fn each(self, mut each: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        let schema = self.schema();
+        let mut each =
+            |batch| decoded(batch, &schema).try_for_each(|part: Result<RecordBatch>| each(part?));
         match self {
             Given::Batch(batch) => each(batch),
             Given::Stream(mut stream) => loop {
@@ -102,14 +107,14 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Given>> {
 pub fn import_schema(object: &Bound<'_, PyAny>) -> PyResult<Option<SchemaRef>> {
     let py = object.py();
     if let Ok(batch) = object.cast::<Batch>() {
-        return Ok(Some(batch.get().batch.schema()));
+        return Ok(Some(without_runs(&batch.get().batch.schema())));
     }
     if let Ok(table) = object.cast::<Table>() {
         return Ok(Some(table.get().schema.clone()));
     }
     if let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_schema__"))? {
         let schema: FFI_ArrowSchema = moved(method.call0()?, SCHEMA)?;
-        return schema_of_ffi(&schema).map(Some).or_raise(py);
+        return schema_of_ffi(&schema).map(|schema| Some(without_runs(&schema))).or_raise(py);
     }
     Ok(import(object)?.map(|given| given.schema()))
 }
@@ -164,11 +169,47 @@ fn batch_of_ffi(array: FFI_ArrowArray, schema: &SchemaRef) -> Result<RecordBatch
     // SAFETY: the producer promises that array and schema belong together.
     let data = unsafe { from_ffi_and_data_type(array, DataType::Struct(schema.fields().clone())) }?;
     let options = RecordBatchOptions::new().with_row_count(Some(data.len()));
-    let (_, columns, nulls) = StructArray::from(data).into_parts();
+    let (_, columns, nulls) = StructArray::from(settled(data)?).into_parts();
     if nulls.is_some_and(|nulls| nulls.null_count() > 0) {
         return Err(Error::usage("a table has no rows that are null as a whole"));
     }
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+}
+
+/// The same array with slices taken of the children of structs, fixed-size lists and sparse unions,
+/// so that these begin where their parent does. Arrow's own import takes them of the raw data, which
+/// cuts the children of a struct twice, and panics.
+fn settled(data: ArrayData) -> Result<ArrayData> {
+    if data.child_data().is_empty() {
+        return Ok(data);
+    }
+    let step = match data.data_type() {
+        DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => Some(1),
+        DataType::FixedSizeList(_, size) => Some(*size as usize),
+        _ => None,
+    };
+    let children = data.child_data().iter().cloned().map(|child| {
+        let child = settled(child)?;
+        let Some(step) = step else { return Ok(child) };
+        let (from, length) = (data.offset() * step, data.len() * step);
+        if child.len() < from + length {
+            return Err(Error::usage("a column of the Arrow array is shorter than its parent"));
+        }
+        Ok(make_array(child).slice(from, length).to_data())
+    });
+    let children = children.collect::<Result<Vec<_>>>()?;
+    let (offset, nulls) = (data.offset(), data.nulls().cloned());
+    let buffers = match data.data_type() {
+        DataType::Union(..) if step.is_some() => {
+            vec![data.buffers()[0].slice_with_length(offset, data.len())]
+        }
+        _ => data.buffers().to_vec(),
+    };
+    let offset = if step.is_some() { 0 } else { offset };
+    let settled = data.into_builder().offset(offset).nulls(nulls);
+    // SAFETY: the producer promises that the array is sound, and children that begin elsewhere have
+    // been cut to begin at the offset, which is 0 now; their lengths were compared.
+    Ok(unsafe { settled.buffers(buffers).child_data(children).build_unchecked() })
 }
 
 /// A foreign stream.

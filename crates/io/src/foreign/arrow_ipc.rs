@@ -16,7 +16,7 @@ use arrow::ipc::writer::{IpcWriteOptions, StreamEncoder};
 use arrow::ipc::{Block, CompressionType, FooterBuilder, MessageHeader, MetadataVersion};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
-use euphrates_flow::{Error, Result, split_batch};
+use euphrates_flow::{Error, Result, decoded, split_batch, without_runs};
 
 use super::arrow_ipc_check::{check_batch, footer, message};
 use super::text::SPLIT_BYTES;
@@ -104,6 +104,9 @@ impl Format for ArrowIpc {
 struct IpcFile {
     file: FileRef,
     bytes: u64,
+    /// As the file has it.
+    encoded: SchemaRef,
+    /// As it is read.
     schema: SchemaRef,
     version: MetadataVersion,
     dictionaries: Vec<Block>,
@@ -132,9 +135,10 @@ impl IpcFile {
             filled += block.bodyLength() as u64 + block.metaDataLength() as u64;
             splits.last_mut().expect("just pushed").push(block);
         }
-        let schema = Arc::new(fb_to_schema(footer.schema));
+        let encoded = Arc::new(fb_to_schema(footer.schema));
+        let schema = without_runs(&encoded);
         let (version, dictionaries) = (footer.version, footer.dictionaries);
-        Ok(IpcFile { file: file.clone(), bytes, schema, version, dictionaries, splits })
+        Ok(IpcFile { file: file.clone(), bytes, encoded, schema, version, dictionaries, splits })
     }
 
     fn block(&self, blob: &Blob, block: &Block) -> Result<Buffer> {
@@ -166,7 +170,7 @@ impl Opened for IpcFile {
             let message = "the file changed between being opened and being read";
             return Err(Error::corrupt(message).remedy("run again"));
         }
-        let mut decoder = decoder(&self.schema, self.version, schema)?;
+        let mut decoder = decoder(&self.encoded, self.version, schema)?;
         for block in &self.dictionaries {
             let bytes = self.block(&blob, block)?;
             guarded(|| decoder.read_dictionary(block, &bytes).map_err(damaged))?;
@@ -177,16 +181,18 @@ impl Opened for IpcFile {
             let block = &self.splits[split][index];
             let bytes = self.block(&blob, block)?;
             let batch = guarded(|| decoder.read_record_batch(block, &bytes).map_err(damaged))?;
-            let batch = batch.ok_or_else(|| Error::corrupt("a block without a batch"))?;
-            conform(&batch, &schema)
+            batch.ok_or_else(|| Error::corrupt("a block without a batch"))
         });
-        Ok(Box::new(batches.flat_map(cut)))
+        Ok(Box::new(batches.flat_map(move |batch| cut(batch, &schema))))
     }
 }
 
 /// A stream: messages one behind the other.
 struct IpcStream {
     file: FileRef,
+    /// As the stream has it.
+    encoded: SchemaRef,
+    /// As it is read.
     schema: SchemaRef,
     version: MetadataVersion,
     /// Where the message behind the schema begins.
@@ -196,9 +202,10 @@ struct IpcStream {
 impl IpcStream {
     fn open(file: &FileRef, blob: &Blob) -> Result<IpcStream> {
         let Some((bytes, metadata)) = next_message(blob, 0)? else { return Err(strange()) };
-        let (schema, version) = schema_of(&bytes, metadata)?;
+        let (encoded, version) = schema_of(&bytes, metadata)?;
+        let schema = without_runs(&encoded);
         let offset = bytes.len() as u64;
-        Ok(IpcStream { file: file.clone(), schema, version, offset })
+        Ok(IpcStream { file: file.clone(), encoded, schema, version, offset })
     }
 }
 
@@ -232,14 +239,14 @@ impl Opened for IpcStream {
 
     fn read(self: Arc<Self>, _: usize, schema: &SchemaRef) -> Result<Batches> {
         let blob = self.file.open()?;
-        let mut decoder = decoder(&self.schema, self.version, schema)?;
+        let mut decoder = decoder(&self.encoded, self.version, schema)?;
         let schema = schema.clone();
         let mut offset = self.offset;
         let mut next = move || -> Result<Option<RecordBatch>> {
             while let Some((bytes, metadata)) = next_message(&blob, offset)? {
                 offset += bytes.len() as u64;
                 if let Some(batch) = decode(&mut decoder, bytes, metadata)? {
-                    return conform(&batch, &schema).map(Some);
+                    return Ok(Some(batch));
                 }
             }
             Ok(None)
@@ -250,7 +257,7 @@ impl Opened for IpcStream {
             failed = batch.is_err();
             batch.transpose()
         });
-        Ok(Box::new(batches.flat_map(cut)))
+        Ok(Box::new(batches.flat_map(move |batch| cut(batch, &schema))))
     }
 }
 
@@ -308,18 +315,27 @@ pub(super) fn decoder(
 }
 
 /// The batch with the schema all files agree on.
-pub(super) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let columns = batch.columns().to_vec();
     RecordBatch::try_new_with_options(schema.clone(), columns, &options).map_err(damaged)
 }
 
+/// The batch in parts of the usual size, with the schema all files agree on; its runs are decoded.
 pub(super) fn cut(
     batch: Result<RecordBatch>,
+    schema: &SchemaRef,
 ) -> Box<dyn Iterator<Item = Result<RecordBatch>> + Send> {
     match batch {
         Ok(batch) if batch.num_rows() == 0 => Box::new(std::iter::empty()),
-        Ok(batch) => Box::new(split_batch(batch).map(Ok)),
+        Ok(batch) => {
+            let (own, schema) = (without_runs(&batch.schema()), schema.clone());
+            let parts = decoded(batch, &own).flat_map(|part| match part {
+                Ok(part) => split_batch(part).map(Ok).collect::<Vec<_>>(),
+                Err(error) => vec![Err(error)],
+            });
+            Box::new(parts.map(move |part| conform(&part?, &schema)))
+        }
         Err(error) => Box::new(std::iter::once(Err(error))),
     }
 }

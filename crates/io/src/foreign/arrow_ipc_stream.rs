@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Result, without_runs};
 
-use super::arrow_ipc::{END_OF_STREAM, HEAD, conform, cut, decode, decoder, schema_of, strange};
+use super::arrow_ipc::{END_OF_STREAM, HEAD, cut, decode, decoder, schema_of, strange};
 use super::arrow_ipc_check::message;
 use super::text::{uncompressed, without_mark};
 use super::{Encoder, Input, Note, Stream, Writer, stream};
@@ -26,13 +26,12 @@ pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
     let mut input: Input = Box::new(std::io::Cursor::new(begin).chain(input));
     let Some((bytes, metadata)) = next_message(&mut input)? else { return Err(strange()) };
     let (own, version) = schema_of(&bytes, metadata)?;
-    let schema = stream::fixed(own.clone(), columns)?;
+    let schema = stream::fixed(without_runs(&own), columns)?;
     let mut decoder = decoder(&own, version, &schema)?;
-    let of = schema.clone();
     let mut next = move || {
         while let Some((bytes, metadata)) = next_message(&mut input)? {
             if let Some(batch) = decode(&mut decoder, bytes, metadata)? {
-                return conform(&batch, &of).map(Some);
+                return Ok(Some(batch));
             }
         }
         Ok(None)
@@ -43,7 +42,8 @@ pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
         failed = batch.is_err();
         batch.transpose()
     });
-    Ok(Stream { schema, batches: Box::new(batches.flat_map(cut)) })
+    let of = schema.clone();
+    Ok(Stream { schema, batches: Box::new(batches.flat_map(move |batch| cut(batch, &of))) })
 }
 
 /// Fails if this is the beginning of something else that is known.
