@@ -47,7 +47,8 @@ bench: build $(VENV)/.test $(VENV)/.bench $(VENV)/.peers  ## Measure against the
 	$(PY) bench/peers/aggregate.py --keep
 	$(PY) bench/peers/unequal.py
 
-torture: build $(VENV)/.bench  ## Kill workers at random moments, stop them, and let strangers dribble
+torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, stop them, let strangers dribble, and fuzz
+	cd python/tests && $(CURDIR)/$(PY) -m fuzz --cases 50000
 	$(PY) bench/torture/kill_workers.py --kills 100 --keep
 	$(PY) bench/torture/kill_workers.py --kills 20 --how STOP
 	$(PY) bench/torture/dribblers.py --keep

@@ -1,0 +1,39 @@
+"""Runs the flow of a document, and says how much memory each process of it had at most."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import euphrates as eu
+
+
+def peak(process: int) -> int:
+    """The most bytes of memory a process has had."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started."""
+    tasks = Path(f"/proc/{process}/task").iterdir()
+    return [int(one) for task in tasks for one in (task / "children").read_text().split()]
+
+
+def main(document: str, budget: str, place: str) -> None:
+    """Runs it here, on workers of this process, or on processes."""
+    flow = eu.Flow.load(document)
+    peaks = {}
+    if place == "processes":
+        with eu.Cluster.processes(2) as cluster:
+            flow.go(memory=int(budget), cluster=cluster, progress=False)
+            peaks = {f"worker {at}": peak(one) for at, one in enumerate(children(os.getpid()))}
+    else:
+        flow.go(memory=int(budget), workers=2 if place == "workers" else None, progress=False)
+    print(json.dumps({"program": peak(os.getpid()), **peaks}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

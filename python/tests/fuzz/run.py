@@ -1,0 +1,69 @@
+"""Runs the case of a seed in this process."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+import threading
+import traceback
+from pathlib import Path
+
+from . import detours, expressions, kinds, large, trips
+from .context import Context, RefusedError, Smaller
+
+
+def _abort(_: Context) -> None:
+    os.abort()
+
+
+def _hang_forever(_: Context) -> None:
+    threading.Event().wait()
+
+
+KINDS = {
+    "passing": (kinds.passing, 10),
+    "sorting": (kinds.sorting, 20),
+    "joining": (kinds.joining, 20),
+    "uniting": (kinds.uniting, 8),
+    "grouping": (kinds.grouping, 20),
+    "merging": (detours.merging, 4),
+    "whole groups": (detours.whole_groups, 4),
+    "again": (detours.again, 2),
+    "computing": (expressions.computing, 20),
+    "binary": (trips.binary, 15),
+    "text": (trips.text, 12),
+    "unreadable": (trips.unreadable, 5),
+    "strangers": (trips.strangers, 12),
+    "large": (large.large, 1),
+    # What the tests of all this need; it does not come by chance.
+    "aborting": (_abort, 0),
+    "hanging": (_hang_forever, 0),
+}
+"""What kinds of cases there are, and how many of each there are beside the others."""
+
+
+def kind_of(seed: int) -> str:
+    """The kind of the case of a seed."""
+    weights = [weight for _, weight in KINDS.values()]
+    return random.Random(f"kind {seed}").choices(list(KINDS), weights)[0]
+
+
+def run(seed: int, kind: str | None = None, smaller: Smaller | None = None) -> dict[str, str]:
+    """Runs a case; says which kind it was of, and what is wrong if something is."""
+    kind = kind or kind_of(seed)
+    folder = Path(tempfile.mkdtemp(prefix=f"fuzz-{seed}-"))
+    context = None
+    try:
+        context = Context(seed, folder, smaller or Smaller())
+        KINDS[kind][0](context)
+    except RefusedError as refused:
+        return {"kind": kind, "outcome": "refused", "why": str(refused)}
+    except Exception as error:
+        told = "\n".join(context.told if context else [])
+        last = "".join(traceback.format_exception(error)[-8:])
+        return {"kind": kind, "outcome": "wrong", "why": f"{told}\n{last}"}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return {"kind": kind, "outcome": "right", "why": ""}
