@@ -64,8 +64,9 @@ impl Given {
         }
     }
 
-    /// Calls `each` with every batch, detached, its runs decoded. A stream is pulled with the GIL, because there are
-    /// makers of streams who take it for granted (DuckDB's relations); one that waits lets it go.
+    /// Calls `each` with every batch, detached, its runs decoded. A stream is pulled with the GIL,
+    /// because there are makers of streams who take it for granted (DuckDB's relations); one that
+    /// waits lets it go.
     pub fn each(self, mut each: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         let schema = self.schema();
         let mut each =
@@ -176,9 +177,9 @@ fn batch_of_ffi(array: FFI_ArrowArray, schema: &SchemaRef) -> Result<RecordBatch
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
-/// The same array with slices taken of the children of structs, fixed-size lists and sparse unions,
-/// so that these begin where their parent does. Arrow's own import takes them of the raw data, which
-/// cuts the children of a struct twice, and panics.
+/// The same array with slices taken of the children of structs, fixed-size lists and sparse
+/// unions, so that these begin where their parent does. Arrow's own import takes them of the raw
+/// data, which cuts the children of a struct twice, and panics.
 fn settled(data: ArrayData) -> Result<ArrayData> {
     if data.child_data().is_empty() {
         return Ok(data);

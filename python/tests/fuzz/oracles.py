@@ -65,8 +65,8 @@ def pairs(
     where: str | None,
 ) -> list[tuple[int, int]]:
     """The rows of both sides that match; `where` is about the columns `l.row_` and `r.row_`."""
-    left = sides[0].relation([one for one, _ in keys])
-    right = sides[1].relation([other for _, other in keys], "other")
+    left = _equal_by_bits(sides[0].relation([one for one, _ in keys]))
+    right = _equal_by_bits(sides[1].relation([other for _, other in keys], "other"))
     left = left.append_column("row_", sides[0].columns[ROW].norm)
     right = right.append_column("row_", sides[1].columns[ROW].norm)
     same = all(
@@ -82,6 +82,17 @@ def pairs(
     equal = " and ".join(f"l.k{at} = r.k{at}" for at in range(len(keys)))
     more = f" and ({where})" if where else ""
     return con.sql(f"select place, other from l join r on {equal}{more}").fetchall()
+
+
+def _equal_by_bits(table: pa.Table) -> pa.Table:
+    """With bits in place of floats, one for all that are equal: Polars joins NaN with NaN,
+    but not where each side has a single row.
+    """
+    for at, column in enumerate(table.columns):
+        if pa.types.is_floating(column.type):
+            bits = pa.array(canon.column(column, loose=True), pa.uint64())
+            table = table.set_column(at, table.schema.field(at).name, bits)
+    return table
 
 
 def groups(table: Expected, by: list[str], asked: list[tuple[str, str | None]]) -> dict[Any, Any]:

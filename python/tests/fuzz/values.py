@@ -338,7 +338,7 @@ def _dictionary(luck: random.Random, kind: pa.DataType, rows: int, nulls: float)
     held = kind.value_type
     pool = edges(luck, held, 3)
     values: list[Any] = luck.sample(pool, min(len(pool), 20))
-    if luck.random() < 0.4:
+    if luck.random() < 0.4 and nulls > 0:
         # The format allows it, and allows a value to be there twice.
         values += [None, values[0]]
     at = [None if luck.random() < nulls else luck.randrange(len(values)) for _ in range(rows)]
