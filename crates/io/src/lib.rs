@@ -1,5 +1,6 @@
 //! Bytes in and out of devices: disks, segments, collections, catalog, files of others.
 
+pub mod alike;
 pub mod append;
 pub mod blob;
 pub mod buffer;

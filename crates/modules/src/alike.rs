@@ -1,20 +1,24 @@
 //! Inputs of which one output is made.
 
-use arrow::datatypes::{Schema, SchemaRef};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result};
+use euphrates_io::alike;
 
-/// The columns of all inputs, nullable if they are so in one of them.
+/// The columns of all inputs, in types that hold the values of each (`euphrates_io::alike`), nullable
+/// if they are so in one of them.
 pub fn agreed(inputs: &[SchemaRef]) -> Result<Schema> {
     let (first, others) = inputs.split_first().ok_or_else(|| Error::usage("no input"))?;
     let mut fields: Vec<_> = first.fields().iter().map(|field| field.as_ref().clone()).collect();
     for (number, other) in others.iter().enumerate() {
-        if let Some(difference) = difference(first, other) {
+        if let Some(difference) = difference(&fields, first, other) {
             return Err(Error::usage(format!("inputs 0 and {} differ: {difference}", number + 1))
                 .remedy("place a `project` before one of them"));
         }
         for (field, other) in fields.iter_mut().zip(other.fields()) {
-            *field = field.clone().with_nullable(field.is_nullable() || other.is_nullable());
+            if let Some(both) = alike::agreed(field, other) {
+                *field = both;
+            }
         }
     }
     Ok(Schema::new(fields))
@@ -22,23 +26,18 @@ pub fn agreed(inputs: &[SchemaRef]) -> Result<Schema> {
 
 /// A batch of one of the inputs, with what all of them agreed on.
 pub fn with_schema(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    if batch.schema_ref() == schema {
-        return Ok(batch);
-    }
-    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let columns = batch.columns().to_vec();
-    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &rows)?)
+    alike::conform(&batch, schema)
 }
 
 /// The columns in which two schemas differ, in words.
-fn difference(one: &Schema, other: &Schema) -> Option<String> {
+fn difference(agreed: &[Field], one: &Schema, other: &Schema) -> Option<String> {
     let all = one.fields().len().max(other.fields().len());
-    let pairs = (0..all).map(|at| (one.fields().get(at), other.fields().get(at)));
-    let differences = pairs.filter_map(|(one, other)| match (one, other) {
+    let pairs = (0..all).map(|at| (at, one.fields().get(at), other.fields().get(at)));
+    let differences = pairs.filter_map(|(at, one, other)| match (one, other) {
         (Some(one), Some(other)) if one.name() != other.name() => {
             Some(format!("`{}` is `{}`", one.name(), other.name()))
         }
-        (Some(one), Some(other)) if one.data_type() != other.data_type() => {
+        (Some(one), Some(other)) if alike::agreed(&agreed[at], other).is_none() => {
             Some(format!("`{}` is {}, and {}", one.name(), one.data_type(), other.data_type()))
         }
         (Some(_), Some(_)) | (None, None) => None,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
 use euphrates_flow::{Error, Result};
 
-/// Same columns, same types; for formats that know their types.
-pub fn exactly(one: &Schema, other: &Schema) -> Result<Schema> {
-    merge(one, other, &|a, b| (a == b).then(|| a.clone()))
+/// Same columns, of types with the same values; for formats that know their types.
+pub fn alike(one: &Schema, other: &Schema) -> Result<Schema> {
+    merge(one, other, &crate::alike::alike)
 }
 
 /// Same columns; types inferred from samples are widened to hold both.
@@ -106,7 +106,8 @@ fn merge(
         let Some(data_type) = both(field.data_type(), twin.data_type()) else {
             return Err(different_types(name, twin.data_type(), field.data_type()));
         };
-        let is_nullable = field.is_nullable() || twin.is_nullable();
+        let may_be_null = |field: &Field| field.is_nullable() || field.data_type().is_null();
+        let is_nullable = may_be_null(field) || may_be_null(twin);
         Ok(field.as_ref().clone().with_data_type(data_type).with_nullable(is_nullable))
     });
     Ok(Schema::new(merged.collect::<Result<Vec<Field>>>()?))

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
 use super::agree::concrete;
 use super::{Batches, FORMATS, Format, Opened, ReadOptions, format_named, format_of};
+use crate::alike::conform;
 use crate::location::{FileRef, find};
 
 /// How many remote files are looked at together.
@@ -26,6 +27,8 @@ pub struct Dataset {
     before: OnceLock<Vec<u64>>,
     /// By file: what would be different had it been written anew.
     versions: Vec<String>,
+    /// Whether the types of columns are inferred from samples.
+    infers: bool,
 }
 
 /// A part of the table that is read by one reader.
@@ -43,11 +46,12 @@ impl Dataset {
         let versions = files.iter().map(FileRef::version).collect();
         let opened = open_all(&files, format, options)?;
         let schema = schema_of_all(&files, &opened, format, options)?;
+        let infers = format.infers();
         let splits = (0..opened.len())
             .flat_map(|file| (0..opened[file].splits()).map(move |index| Split { file, index }))
             .collect();
         let files = files.into_iter().zip(opened).collect();
-        Ok(Dataset { schema, files, splits, before: OnceLock::new(), versions })
+        Ok(Dataset { schema, files, splits, before: OnceLock::new(), versions, infers })
     }
 
     /// The schema of every batch.
@@ -109,8 +113,26 @@ impl Dataset {
         let Split { file, index } = self.splits[split];
         let (file, opened) = &self.files[file];
         let name = file.name.clone();
-        let batches = opened.clone().read(index, &self.schema).map_err(|error| at(error, &name))?;
+        let (own, schema) = (self.own_schema(opened.schema()), self.schema.clone());
+        let batches = opened.clone().read(index, &own).map_err(|error| at(error, &name))?;
+        let batches = batches.map(move |batch| conform(&batch?, &schema));
         Ok(Box::new(batches.map(move |batch| batch.map_err(|error| at(error, &name)))))
+    }
+
+    /// The columns in the types that a file has itself, if these are not inferred.
+    fn own_schema(&self, file: &Schema) -> SchemaRef {
+        let own = |field: &FieldRef| match file.field_with_name(field.name()) {
+            Ok(own) if !self.infers && own.data_type() != field.data_type() => {
+                Arc::new(field.as_ref().clone().with_data_type(own.data_type().clone()))
+            }
+            _ => field.clone(),
+        };
+        match self.infers {
+            true => self.schema.clone(),
+            false => {
+                Arc::new(Schema::new(self.schema.fields().iter().map(own).collect::<Vec<_>>()))
+            }
+        }
     }
 
     /// All batches in order, for small things and tests.

@@ -77,7 +77,7 @@ pub trait Format: Sync {
     /// The schema of two files read as one, or an error that says where they differ. Columns are
     /// matched by name.
     fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
-        agree::exactly(one, other)
+        agree::alike(one, other)
     }
 
     /// Whether it has no types of its own, and infers them from a sample.

@@ -21,7 +21,7 @@ use euphrates_policy::sort::RANGE_BYTES;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::alike::agreed;
+use crate::alike::{agreed, with_schema};
 use crate::order_by::{SortKey, resolve, some_key};
 use crate::sort::gather::Sources;
 use crate::sort::keys::{EncodedKeys, KeyEncoder, OwnedKey};
@@ -161,7 +161,10 @@ impl Instance {
         while head.used == head.batch.num_rows() && !head.is_over {
             let Some(batch) = head.waiting.pop_front() else {
                 match ports.get_in_runs(head.input)? {
-                    Taken::Batch(parcel) => head.waiting.extend(split_batch(parcel.batch)),
+                    Taken::Batch(parcel) => {
+                        let batch = with_schema(parcel.batch, &self.schema)?;
+                        head.waiting.extend(split_batch(batch));
+                    }
                     Taken::End => head.is_over = true,
                     Taken::RunEnd(_) | Taken::Empty => {}
                 }

@@ -16,8 +16,10 @@ use crate::alike::{agreed, with_schema};
 pub static MODULE: ModuleSpec = ModuleSpec {
     name: "union",
     summary: "Passes on the rows of all its inputs.",
-    detail: "As many inputs as are attached, with the same columns in the same order. Rows are \
-             taken from whichever input has some; duplicates are kept, and no order is.",
+    detail: "As many inputs as are attached, with the same columns in the same order. Types may \
+             differ in how values are laid out (text in a dictionary or not, large lists, the \
+             names of items), but not in what they are. Rows are taken from whichever input has \
+             some; duplicates are kept, and no order is.",
     inputs: PortNames::Many,
     outputs: OUT,
     order: Order::Any,

@@ -1,0 +1,237 @@
+//! Types of the same values: those that differ only in how values are laid out or called inside.
+//!
+//! Text is text, with offsets of 32 or 64 bits, as views, or in a dictionary; a list's item and a
+//! map's entries may have any name. Inputs of a union, and files that are read as one table, agree
+//! if their columns are alike. Numbers of different widths, and times of different units, are not:
+//! what becomes of them is for a `project` to say.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
+use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
+use euphrates_flow::{Error, Result};
+
+/// The type that holds the values of both, if these are of the same kind.
+pub fn alike(one: &DataType, other: &DataType) -> Option<DataType> {
+    use DataType::*;
+    if one == other {
+        return Some(one.clone());
+    }
+    Some(match (one, other) {
+        (Null, some) | (some, Null) => some.clone(),
+        (Dictionary(_, values), some) | (some, Dictionary(_, values)) => alike(values, some)?,
+        (RunEndEncoded(_, values), some) | (some, RunEndEncoded(_, values)) => {
+            alike(values.data_type(), some)?
+        }
+        (one, other) if is_text(one) && is_text(other) => match (one, other) {
+            (LargeUtf8, _) | (_, LargeUtf8) => LargeUtf8,
+            _ => Utf8,
+        },
+        (one, other) if is_bytes(one) && is_bytes(other) => match (one, other) {
+            (LargeBinary, _) | (_, LargeBinary) => LargeBinary,
+            _ => Binary,
+        },
+        (Timestamp(unit, Some(zone)), Timestamp(same, Some(other)))
+            if unit == same && is_utc(zone) && is_utc(other) =>
+        {
+            Timestamp(*unit, Some(zone.clone()))
+        }
+        (FixedSizeList(item, count), FixedSizeList(other, same)) if count == same => {
+            FixedSizeList(field(item, other)?, *count)
+        }
+        (Struct(fields), Struct(others)) if fields.len() == others.len() => {
+            let pairs = fields.iter().zip(others);
+            let both = pairs.map(|(one, other)| match one.name() == other.name() {
+                true => field(one, other),
+                false => None,
+            });
+            Struct(both.collect::<Option<_>>()?)
+        }
+        (Map(entries, sorted), Map(others, also)) => {
+            let both = map_entries(entries, others)?;
+            Map(both, *sorted && *also)
+        }
+        (one, other) => {
+            let (item, is_large) = item_of(one)?;
+            let (same, is_large_too) = item_of(other)?;
+            let item = field(item, same)?;
+            if is_large || is_large_too { LargeList(item) } else { List(item) }
+        }
+    })
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+fn is_bytes(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(data_type, Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
+}
+
+fn is_utc(zone: &str) -> bool {
+    matches!(zone, "UTC" | "Etc/UTC" | "GMT" | "Z" | "+00:00" | "+0000" | "+00")
+}
+
+/// The item of a list, and whether the list's offsets have 64 bits.
+fn item_of(list: &DataType) -> Option<(&FieldRef, bool)> {
+    match list {
+        DataType::List(item) | DataType::ListView(item) => Some((item, false)),
+        DataType::FixedSizeList(item, _) => Some((item, false)),
+        DataType::LargeList(item) | DataType::LargeListView(item) => Some((item, true)),
+        _ => None,
+    }
+}
+
+/// A field for both, called as the first is.
+fn field(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
+    let data_type = alike(one.data_type(), other.data_type())?;
+    let is_null = |field: &FieldRef| field.is_nullable() || *field.data_type() == DataType::Null;
+    let field = Field::new(one.name(), data_type, is_null(one) || is_null(other));
+    Some(Arc::new(field.with_metadata(one.metadata().clone())))
+}
+
+/// Keys with keys and values with values, whatever they are called.
+fn map_entries(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
+    let (DataType::Struct(pair), DataType::Struct(others)) = (one.data_type(), other.data_type())
+    else {
+        return None;
+    };
+    let [key, value] = &**pair else { return None };
+    let [other_key, other_value] = &**others else { return None };
+    let both = DataType::Struct(vec![field(key, other_key)?, field(value, other_value)?].into());
+    Some(Arc::new(one.as_ref().clone().with_data_type(both)))
+}
+
+/// A column of one schema, in the field all agree on.
+pub fn agreed(one: &Field, other: &Field) -> Option<Field> {
+    let data_type = alike(one.data_type(), other.data_type())?;
+    let is_nullable = [one, other]
+        .iter()
+        .any(|field| field.is_nullable() || *field.data_type() == DataType::Null);
+    Some(one.clone().with_data_type(data_type).with_nullable(is_nullable))
+}
+
+/// A batch with the same columns under a schema that was agreed on.
+pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    if batch.schema_ref() == schema {
+        return Ok(batch.clone());
+    }
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| converted(column, field.data_type()));
+    let columns = columns.collect::<Result<_>>()?;
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &rows)?)
+}
+
+fn converted(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    if column.data_type() == to {
+        return Ok(column.clone());
+    }
+    if !can_cast_types(column.data_type(), to) {
+        let message = format!("{} cannot be read as {to}", column.data_type());
+        return Err(Error::usage(message).remedy("convert it with a `project` before"));
+    }
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    Ok(cast_with_options(column, to, &strict)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::*;
+    use arrow::datatypes::{Int8Type, Int32Type, Schema};
+
+    fn list(item: &str, of: DataType) -> DataType {
+        DataType::List(Arc::new(Field::new(item, of, true)))
+    }
+
+    /// Both in one column.
+    fn joined(one: ArrayRef, other: ArrayRef) -> ArrayRef {
+        let both = alike(one.data_type(), other.data_type()).unwrap();
+        let schema = Arc::new(Schema::new(vec![Field::new("x", both, true)]));
+        let batch = |column: ArrayRef| {
+            let own = Schema::new(vec![Field::new("x", column.data_type().clone(), true)]);
+            RecordBatch::try_new(Arc::new(own), vec![column]).unwrap()
+        };
+        let batches = [one, other].map(|column| conform(&batch(column), &schema).unwrap());
+        arrow::compute::concat_batches(&schema, &batches).unwrap().column(0).clone()
+    }
+
+    fn map(entries: &str, keys: &str, values: &str) -> ArrayRef {
+        let names = MapFieldNames { entry: entries.into(), key: keys.into(), value: values.into() };
+        let mut map = MapBuilder::new(Some(names), StringBuilder::new(), Int32Builder::new());
+        map.keys().append_value("a");
+        map.values().append_value(1);
+        map.append(true).unwrap();
+        Arc::new(map.finish())
+    }
+
+    #[test]
+    fn the_same_values_laid_out_differently_make_one_column() {
+        let text: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None]));
+        let dictionary: DictionaryArray<Int32Type> = vec![Some("a"), None].into_iter().collect();
+        let small: DictionaryArray<Int8Type> = vec![Some("a"), None].into_iter().collect();
+        let runs: RunArray<Int32Type> = vec![Some("a"), None].into_iter().collect();
+        let forms: Vec<ArrayRef> = vec![
+            text.clone(),
+            Arc::new(LargeStringArray::from(vec![Some("a"), None])),
+            Arc::new(StringViewArray::from(vec![Some("a"), None])),
+            Arc::new(dictionary),
+            Arc::new(small),
+            Arc::new(runs),
+        ];
+        for one in &forms {
+            for other in &forms {
+                let both = joined(one.clone(), other.clone());
+                let plain = arrow::compute::cast(&both, &DataType::Utf8).unwrap();
+                let expected = StringArray::from(vec![Some("a"), None, Some("a"), None]);
+                assert_eq!(plain.as_string::<i32>(), &expected);
+            }
+        }
+        let nothing: ArrayRef = Arc::new(NullArray::new(1));
+        assert_eq!(joined(nothing, text).null_count(), 2);
+    }
+
+    #[test]
+    fn nested_columns_that_differ_in_names_inside_make_one_column() {
+        let lists = |item: &str| -> ArrayRef {
+            let field = Arc::new(Field::new(item, DataType::Int32, true));
+            let mut lists = ListBuilder::new(Int32Builder::new()).with_field(field);
+            lists.append_value([Some(1), None]);
+            Arc::new(lists.finish())
+        };
+        let both = joined(lists("item"), lists("element"));
+        assert_eq!(both.as_list::<i32>().value(1).len(), 2);
+        let large = DataType::LargeList(Arc::new(Field::new("l", DataType::Int32, false)));
+        let large = arrow::compute::cast(&lists("item"), &large.clone());
+        assert!(large.is_err() || joined(lists("item"), large.unwrap()).len() == 2);
+        let both = joined(map("entries", "keys", "values"), map("key_value", "key", "value"));
+        assert_eq!(both.as_map().value(1).len(), 1);
+        let structs = |is_nullable| -> ArrayRef {
+            let field = Arc::new(Field::new("a", DataType::Int32, is_nullable));
+            let values: ArrayRef = Arc::new(Int32Array::from(vec![7]));
+            Arc::new(StructArray::from(vec![(field, values)]))
+        };
+        let both = joined(structs(false), structs(true));
+        assert_eq!(both.as_struct().column(0).len(), 2);
+        let deep = list("x", list("y", DataType::Utf8));
+        let other = list("item", list("item", DataType::LargeUtf8));
+        assert_eq!(alike(&deep, &other), Some(list("x", list("y", DataType::LargeUtf8))));
+    }
+
+    #[test]
+    fn other_types_are_not_alike() {
+        for (one, other) in [
+            (DataType::Int32, DataType::Int64),
+            (DataType::Utf8, DataType::Int64),
+            (DataType::Utf8, DataType::Binary),
+            (DataType::Float32, DataType::Float64),
+            (list("item", DataType::Int32), list("item", DataType::Utf8)),
+            (list("item", DataType::Int32), DataType::Int32),
+        ] {
+            assert_eq!(alike(&one, &other), None);
+        }
+    }
+}
