@@ -8,6 +8,7 @@ pub mod kept;
 pub mod keys;
 pub mod merging;
 pub mod numbering;
+pub mod over;
 pub mod plan;
 pub mod shortcuts;
 pub mod spelling;

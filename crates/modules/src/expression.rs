@@ -8,18 +8,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
-use arrow::compute::prep_null_mask_filter;
+use arrow::compute::{concat, prep_null_mask_filter};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion_common::{DFSchema, DataFusionError};
+use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
 use euphrates_flow::row::{Row, at_fault};
 use euphrates_flow::{Error, Kind, Result};
 use sqlparser::ast::{ExcludeSelectItem, Ident, SelectItem, WildcardAdditionalOptions};
 
+mod calendar;
 mod calls;
+mod choices;
+mod common;
+mod copies;
+mod exact;
 mod fields;
+mod growth;
 mod guards;
+mod literals;
+mod patterns;
+mod room;
 mod source;
 mod special;
 mod translate;
@@ -27,9 +37,13 @@ mod typed;
 mod types;
 
 #[cfg(test)]
+mod edges;
+#[cfg(test)]
 mod tests;
 
 use guards::with_guards;
+pub use room::{Room, SliceRows};
+pub use source::parts;
 use translate::{Translator, column_named, unsupported};
 use typed::{Typed, physical, told};
 
@@ -44,6 +58,7 @@ pub struct Expression {
     data_type: DataType,
     nullable: bool,
     text: String,
+    slice_rows: SliceRows,
 }
 
 impl Expression {
@@ -77,7 +92,8 @@ impl Expression {
         let data_type = physical.data_type(&seen).map_err(|e| told(&e, Kind::Usage))?;
         let nullable = physical.nullable(&seen).map_err(|e| told(&e, Kind::Usage))?;
         let text = text.to_string();
-        Ok(Expression { physical, guarded, columns, data_type, nullable, text })
+        let slice_rows = SliceRows::default();
+        Ok(Expression { physical, guarded, columns, data_type, nullable, text, slice_rows })
     }
 
     /// The type of its values.
@@ -98,17 +114,30 @@ impl Expression {
     /// Its values, one a row. What is wrong with a value (an overflow, a division by zero, text
     /// that is no number) fails.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
-        let seen = batch.project(&self.columns)?;
+        self.evaluate_rows(batch, 0..batch.num_rows())
+    }
+
+    /// As `evaluate`, of these rows: those of a slice for which there is room (`SliceRows`).
+    pub fn evaluate_rows(&self, batch: &RecordBatch, rows: Range<usize>) -> Result<ArrayRef> {
+        let seen = batch.project(&self.columns)?.slice(rows.start, rows.len());
         self.values(&seen).map_err(|error| {
-            let error = told(&error, Kind::Failed).at(format!("`{}`", self.text));
-            // The same values fail in the same way, so who is at fault can be asked again.
-            let fails = |rows: Range<usize>| {
-                Some(self.values(&seen.slice(rows.start, rows.len())).is_err())
+            let error = match room::is_exceeded() {
+                // It is evaluated again, in smaller slices.
+                true if rows.len() > 1 => return room::too_long(),
+                true => room::too_long(),
+                false => told(&error, Kind::Failed),
             };
-            match at_fault(batch.num_rows(), fails) {
-                Some(rows) if rows.len() == 1 => {
-                    let about = format!("row {} of a batch of its input", rows.start);
-                    error.in_row(|| Row::of(batch, rows.start, about))
+            let error = error.at(format!("`{}`", self.text));
+            // The same values fail in the same way, so who is at fault can be asked again.
+            let fails = |part: Range<usize>| {
+                let part = seen.slice(part.start, part.len());
+                Some(room::again(|| self.values(&part)).is_err())
+            };
+            match at_fault(rows.len(), fails) {
+                Some(part) if part.len() == 1 => {
+                    let row = rows.start + part.start;
+                    let about = format!("row {row} of a batch of its input");
+                    error.in_row(|| Row::of(batch, row, about))
                 }
                 _ => error,
             }
@@ -116,16 +145,37 @@ impl Expression {
     }
 
     fn values(&self, seen: &RecordBatch) -> Result<ArrayRef, DataFusionError> {
-        let value = match (self.physical.evaluate(seen), &self.guarded) {
-            (Err(_), Some(guarded)) => guarded.evaluate(seen),
+        let rows = seen.num_rows();
+        let value = match (caught(|| self.physical.evaluate(seen)), &self.guarded) {
+            (Err(_), Some(guarded)) if !room::is_exceeded() => caught(|| guarded.evaluate(seen)),
             (value, _) => value,
         };
-        value.and_then(|value| value.into_array(seen.num_rows()))
+        let value = value?;
+        if let ColumnarValue::Scalar(constant) = &value {
+            room::take(growth::scalar_bytes(constant).saturating_mul(rows))?;
+        }
+        value.into_array(rows)
     }
 
     /// The rows for which the condition is true; null counts as false.
-    pub fn matches(&self, batch: &RecordBatch) -> Result<BooleanArray> {
-        let array = self.evaluate(batch)?;
+    pub fn matches(&self, batch: &RecordBatch, room: &Room) -> Result<BooleanArray> {
+        let mut parts: Vec<BooleanArray> = vec![];
+        let work = |rows| self.true_in(batch, rows);
+        self.slice_rows.each(batch.num_rows(), room, work, |_, part| {
+            parts.push(part);
+            Ok(())
+        })?;
+        match parts.as_slice() {
+            [one] => Ok(one.clone()),
+            parts => {
+                let parts: Vec<&dyn Array> = parts.iter().map(|part| part as &dyn Array).collect();
+                Ok(concat(&parts)?.as_boolean().clone())
+            }
+        }
+    }
+
+    fn true_in(&self, batch: &RecordBatch, rows: Range<usize>) -> Result<BooleanArray> {
+        let array = self.evaluate_rows(batch, rows)?;
         let Some(matches) = array.as_boolean_opt() else {
             return Err(Error::usage(format!("`{}` is not true or false", self.text)));
         };
@@ -141,6 +191,7 @@ impl Expression {
 pub struct Projection {
     schema: SchemaRef,
     items: Vec<Item>,
+    slice_rows: SliceRows,
 }
 
 #[derive(Debug)]
@@ -150,20 +201,59 @@ enum Item {
     Computed(Expression),
 }
 
+/// What stands under a name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    /// The column at this position.
+    Column(usize),
+    /// An SQL expression.
+    Computed(String),
+}
+
 impl Projection {
+    /// Columns and expressions under names.
+    pub fn of(items: Vec<(String, Wanted)>, schema: &Schema) -> Result<Projection> {
+        let item = |(name, wanted): (String, Wanted)| match wanted {
+            Wanted::Column(at) => {
+                let field = schema.field(at).clone().with_name(name);
+                Ok((Arc::new(field), Item::Column(at)))
+            }
+            Wanted::Computed(text) => {
+                let expression = Expression::parse(&text, schema);
+                let expression = expression.map_err(|error| error.at(format!("values: {name}")))?;
+                let field = Field::new(name, expression.data_type.clone(), expression.nullable);
+                Ok((Arc::new(field), Item::Computed(expression)))
+            }
+        };
+        let items = items.into_iter().map(item).collect::<Result<Vec<_>>>()?;
+        let (fields, items): (Vec<FieldRef>, Vec<Item>) = items.into_iter().unzip();
+        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+        Ok(Projection { schema, items, slice_rows: SliceRows::default() })
+    }
+
     /// The schema of what comes out.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The columns of a batch.
-    pub fn evaluate(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    /// The columns of a batch, in slices for which there is room.
+    pub fn evaluate(
+        &self,
+        batch: &RecordBatch,
+        room: &Room,
+        give: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let work = |rows: Range<usize>| self.slice(batch, rows);
+        self.slice_rows.each(batch.num_rows(), room, work, |_, slice| give(slice))
+    }
+
+    fn slice(&self, batch: &RecordBatch, rows: Range<usize>) -> Result<RecordBatch> {
         let columns = self.items.iter().map(|item| match item {
-            Item::Column(at) => Ok(batch.column(*at).clone()),
-            Item::Computed(expression) => expression.evaluate(batch),
+            Item::Column(at) => Ok(batch.column(*at).slice(rows.start, rows.len())),
+            Item::Computed(expression) => expression.evaluate_rows(batch, rows.clone()),
         });
         let columns = columns.collect::<Result<_>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
 }
@@ -187,7 +277,7 @@ pub fn parse_projection<S: AsRef<str>>(items: &[S], schema: &Schema) -> Result<P
         }
         let (fields, items): (Vec<FieldRef>, Vec<Item>) = chosen.into_iter().unzip();
         let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-        Ok(Projection { schema, items })
+        Ok(Projection { schema, items, slice_rows: SliceRows::default() })
     })
 }
 
@@ -252,6 +342,13 @@ fn left_out(
         names.extend(except.additional_elements.iter().cloned());
     }
     names.iter().map(|name| column_named(schema, name, text)).collect()
+}
+
+/// A panic in the libraries that compute one is an error of the row that it is about.
+fn caught<T>(compute: impl FnOnce() -> Result<T, DataFusionError>) -> Result<T, DataFusionError> {
+    catch_unwind(AssertUnwindSafe(compute)).unwrap_or_else(|_| {
+        Err(DataFusionError::Execution("it cannot be computed of these values".into()))
+    })
 }
 
 /// A panic in the libraries that read an expression is an error, not the end of the program.

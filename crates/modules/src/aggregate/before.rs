@@ -10,6 +10,7 @@ use euphrates_policy::aggregate::{Next, next};
 
 use super::plan::{Plan, Source};
 use super::table::{Different, Table};
+use crate::expression::Room;
 
 /// Takes states.
 pub type Sink<'a> = dyn FnMut(RecordBatch) -> Result<()> + 'a;
@@ -47,8 +48,20 @@ impl Before {
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        let (source, room) = (self.source.clone(), Room::within(self.share_bytes));
+        let compute = |rows| source.values(batch, rows);
+        source.slice_rows.each(batch.num_rows(), &room, compute, |rows, values| {
+            self.add_slice(&batch.slice(rows.start, rows.len()), values, put)
+        })
+    }
+
+    fn add_slice(
+        &mut self,
+        batch: &RecordBatch,
+        values: Vec<Option<ArrayRef>>,
+        put: &mut Sink,
+    ) -> Result<()> {
         let columns = self.source.keys(batch)?;
-        let values = self.source.values(batch)?;
         for number in 0..self.different.len() {
             let column = values[self.plan.distinct[number].0].as_ref();
             self.add_different(number, &columns, column.expect("it is of something"), put)?;

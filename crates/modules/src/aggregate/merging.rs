@@ -17,6 +17,7 @@ use euphrates_io::scratch::Scratch;
 use euphrates_policy::aggregate::table_is_full;
 use euphrates_policy::parts::{must_write, part_bits};
 
+use super::over::give;
 use super::plan::Plan;
 use super::table::{Different, Table, hashes_of};
 use crate::hashing::hash_rows;
@@ -142,10 +143,11 @@ impl Filling<'_> {
 
     fn finish(mut self, put: &mut Sink) -> Result<()> {
         if self.store.is_none() {
-            return put(match self.by.is_last {
-                true => self.table.finish()?,
-                false => self.table.take()?,
-            });
+            let Merging { plan, share_bytes, is_last, .. } = self.by;
+            return match is_last {
+                true => give(&plan.over, self.table.finish()?, *share_bytes, put),
+                false => put(self.table.take()?),
+            };
         }
         self.give_away()?;
         let Filling { by, used, store, table } = self;

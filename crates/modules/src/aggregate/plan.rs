@@ -2,6 +2,7 @@
 //! states they have become.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, UInt16Array, UInt64Array, new_null_array};
@@ -11,9 +12,10 @@ use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
 use super::keys::{Form, plain, plain_type};
+use super::over::{Spelled, output};
 use super::spelling::{Config, Function, parse};
 use super::states::{Kind, State};
-use crate::expression::Expression;
+use crate::expression::{Expression, Projection, SliceRows};
 use crate::hashing::can_hash;
 
 /// The hash of the keys, which says where a state goes.
@@ -37,6 +39,10 @@ pub struct Plan {
     /// States as they are held, written and sent: hashes, keys, states; and if different values are
     /// counted, what a row is, and a column for each of those values.
     pub states: SchemaRef,
+    /// Keys, and what the functions give.
+    pub given: SchemaRef,
+    /// What is computed of these, if anything is.
+    pub over: Option<Projection>,
     /// What comes out.
     pub output: SchemaRef,
 }
@@ -55,6 +61,8 @@ pub struct Source {
     arguments: Vec<Argument>,
     /// For each value, which argument, if any.
     of: Vec<Option<usize>>,
+    /// How many rows they are computed of at once.
+    pub slice_rows: SliceRows,
 }
 
 enum Argument {
@@ -79,14 +87,16 @@ impl Plan {
             }
         });
         let keys: Vec<FieldRef> = keys.collect::<Result<_>>()?;
-        let mut source = Source { by, arguments: vec![], of: vec![] };
+        let mut source =
+            Source { by, arguments: vec![], of: vec![], slice_rows: SliceRows::default() };
         let mut texts: Vec<String> = vec![];
         let mut values = vec![];
-        for (name, text) in &config.values.0 {
+        let spelled = Spelled::new(config);
+        for (name, text) in &spelled.calls {
             let value = source.value(name, text, input, &mut texts);
             values.push(value.map_err(|error| error.at(format!("values: {name}")))?);
         }
-        Ok((Plan::of(config, keys, values)?, source))
+        Ok((Plan::of(config, spelled, keys, values)?, source))
     }
 
     /// Of states that a `pre_aggregate` with this configuration has made.
@@ -101,7 +111,8 @@ impl Plan {
         let mut fields = states.fields().iter().skip(1);
         let keys: Vec<FieldRef> = fields.by_ref().take(config.by.len()).cloned().collect();
         let mut values = vec![];
-        for (name, text) in &config.values.0 {
+        let spelled = Spelled::new(config);
+        for (name, text) in &spelled.calls {
             let (function, _) = parse(text)?;
             let state = fields.next().ok_or_else(error)?;
             let of = match function {
@@ -118,11 +129,16 @@ impl Plan {
         for value in values.iter_mut().filter(|v| v.kind.function == Function::CountDistinct) {
             value.kind.of = fields.next().ok_or_else(error)?.data_type().clone();
         }
-        let plan = Plan::of(config, keys, values)?;
+        let plan = Plan::of(config, spelled, keys, values)?;
         if plan.states.fields() == states.fields() { Ok(plan) } else { Err(error()) }
     }
 
-    fn of(config: &Config, keys: Vec<FieldRef>, values: Vec<Value>) -> Result<Plan> {
+    fn of(
+        config: &Config,
+        spelled: Spelled,
+        keys: Vec<FieldRef>,
+        values: Vec<Value>,
+    ) -> Result<Plan> {
         check_names(config)?;
         let types: Vec<DataType> = keys.iter().map(|key| key.data_type().clone()).collect();
         let distinct = values.iter().enumerate();
@@ -131,9 +147,9 @@ impl Plan {
             distinct.map(|(number, value)| (number, value.kind.of.clone())).collect();
         let mut states: Vec<FieldRef> = vec![Arc::new(Field::new(HASH, DataType::UInt64, false))];
         states.extend(keys.iter().cloned());
-        let mut output = keys.clone();
+        let mut given = keys.clone();
         for Value { name, kind } in &values {
-            output.push(Arc::new(Field::new(name, kind.output(), kind.is_nullable())));
+            given.push(Arc::new(Field::new(name, kind.output(), kind.is_nullable())));
             for (number, data_type) in kind.states().into_iter().enumerate() {
                 let field = Field::new(format!("__{name}_{number}"), data_type, true);
                 let of = matches!(kind.function, Function::Sum | Function::Avg) && number == 0;
@@ -148,10 +164,14 @@ impl Plan {
             let name = format!("__{}_value", values[*number].name);
             states.push(Arc::new(Field::new(name, data_type.clone(), true)));
         }
+        let given = Arc::new(Schema::new(given));
+        let over = spelled.over(&keys, &given)?;
         Ok(Plan {
             form: Form::of(&types),
             states: Arc::new(Schema::new(states)),
-            output: Arc::new(Schema::new(output)),
+            output: output(&over, &given),
+            given,
+            over,
             keys,
             values,
             distinct,
@@ -266,10 +286,12 @@ impl Source {
     }
 
     /// For each value, what it is computed of.
-    pub fn values(&self, batch: &RecordBatch) -> Result<Vec<Option<ArrayRef>>> {
+    pub fn values(&self, batch: &RecordBatch, rows: Range<usize>) -> Result<Vec<Option<ArrayRef>>> {
         let compute = |argument: &Argument| match argument {
-            Argument::Column(column) => plain(batch.column(*column)),
-            Argument::Computed(expression) => plain(&expression.evaluate(batch)?),
+            Argument::Column(column) => plain(&batch.column(*column).slice(rows.start, rows.len())),
+            Argument::Computed(expression) => {
+                plain(&expression.evaluate_rows(batch, rows.clone())?)
+            }
         };
         let columns: Vec<ArrayRef> = self.arguments.iter().map(compute).collect::<Result<_>>()?;
         Ok(self.of.iter().map(|of| of.map(|number| columns[number].clone())).collect())

@@ -17,7 +17,8 @@ pub struct Config {
     /// The columns whose values make a group. With none, all rows are one.
     pub by: Vec<String>,
     /// What comes out beside them: names, and what stands under each: `count()`, or `count`,
-    /// `count(distinct ...)`, `sum`, `min`, `max` or `avg` of a column or an SQL expression.
+    /// `count(distinct ...)`, `sum`, `min`, `max` or `avg` of a column or an SQL expression; or an
+    /// SQL expression over these and the columns of `by`, like `max(a) - min(a)`.
     #[serde(default)]
     pub values: Named,
 }
@@ -90,6 +91,11 @@ const FUNCTIONS: [(&str, Function); 5] = [
     ("avg", Function::Avg),
 ];
 
+/// Whether this is the name of a function of groups.
+pub fn is_function(name: &str) -> bool {
+    FUNCTIONS.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+}
+
 /// What stands under a name: a function, and of what, if of anything.
 pub fn parse(text: &str) -> Result<(Function, Option<String>)> {
     let call = text.trim().split_once('(');
@@ -98,7 +104,7 @@ pub fn parse(text: &str) -> Result<(Function, Option<String>)> {
         let error = Error::usage(format!("`{text}` is not one function of something"));
         return Err(match text.trim().eq_ignore_ascii_case("count") {
             true => error.remedy("write it like `count()`"),
-            false => error.remedy("write it like `sum(price)`; compute with it in a `project`"),
+            false => error.remedy("write it like `sum(price)` or `sum(price) / count()`"),
         });
     };
     let (name, inside) = (name.trim(), inside.trim());
@@ -165,7 +171,6 @@ mod tests {
     fn what_is_no_function_is_told() {
         for (text, said) in [
             ("price", "is not one function of something"),
-            ("sum(a) / 2", "is not one function of something"),
             ("sun(a)", "did you mean `sum`?"),
             ("mean(a)", "did you mean `avg`?"),
             ("Median(a)", "a `partition` with `together`"),

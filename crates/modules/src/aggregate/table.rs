@@ -112,7 +112,7 @@ impl Table {
         Ok(states)
     }
 
-    /// What comes out.
+    /// The groups, and what the functions give.
     pub fn finish(mut self) -> Result<RecordBatch> {
         let rows = self.numbering.groups.len();
         let (_, mut columns) = self.numbering.take()?;
@@ -120,7 +120,7 @@ impl Table {
             columns.push(state.finish()?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(self.plan.output.clone(), columns, &options)?)
+        Ok(RecordBatch::try_new_with_options(self.plan.given.clone(), columns, &options)?)
     }
 }
 

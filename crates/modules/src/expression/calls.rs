@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion_common::DFSchemaRef;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_expr::expr::ScalarFunction;
@@ -13,7 +13,11 @@ use datafusion_expr::{Expr, ExprSchemable, ReturnFieldArgs, ScalarUDF};
 use euphrates_flow::error::did_you_mean;
 use euphrates_flow::{Error, Kind, Result};
 
+use super::calendar;
+use super::choices::{by_null, chosen_from, null_if};
+use super::common::plain;
 use super::fields;
+use super::growth::metered;
 use super::typed::{Typed, told};
 use super::types::in_words;
 
@@ -22,7 +26,8 @@ static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let functions = datafusion_functions::all_default_functions();
     let functions = functions.into_iter().map(|function| match function.name() {
         "get_field" => fields::of_structs(function),
-        _ => function,
+        "date_part" | "date_trunc" => calendar::of_all_years(function),
+        _ => metered(function),
     });
     let named = functions.flat_map(|function| {
         let names = [function.name().to_lowercase()].into_iter();
@@ -49,6 +54,18 @@ pub fn names() -> Vec<&'static str> {
 /// A call of the function of this name; upper and lower case are the same.
 pub fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed> {
     let function = find(name)?;
+    let args = match (function.name(), args) {
+        ("nullif", args) if args.len() == 2 => {
+            let [value, other] = exactly(args)?;
+            return null_if(value, other);
+        }
+        ("nvl2", args) if args.len() == 3 => {
+            let [tested, value, other] = exactly(args)?;
+            return by_null(tested, value, other);
+        }
+        ("date_trunc", args) => args.into_iter().map(with_seconds).collect(),
+        (name, args) => chosen_from(name, args)?,
+    };
     let texts: Vec<&str> = args.iter().map(|arg| arg.text.as_str()).collect();
     let text = format!("{name}({})", texts.join(", "));
     let field = |data_type: &DataType| -> FieldRef {
@@ -73,6 +90,20 @@ pub fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed>
         false => data_type,
     };
     Ok(Typed::new(expr, data_type, text))
+}
+
+/// That many arguments.
+fn exactly<const N: usize>(args: Vec<Typed>) -> Result<[Typed; N]> {
+    args.try_into().map_err(|_| Error::usage(format!("{N} arguments are needed")))
+}
+
+/// A date as a timestamp: in seconds every one has a place.
+fn with_seconds(arg: Typed) -> Typed {
+    match plain(&arg.data_type) {
+        DataType::Date32 => arg.cast(&DataType::Timestamp(TimeUnit::Second, None)),
+        DataType::Date64 => arg.cast(&DataType::Timestamp(TimeUnit::Millisecond, None)),
+        _ => arg,
+    }
 }
 
 fn find(name: &str) -> Result<Arc<ScalarUDF>> {

@@ -1,5 +1,7 @@
 //! From text to a syntax tree, and errors that point into the text.
 
+use std::ops::Range;
+
 use euphrates_flow::{Error, Result};
 use sqlparser::ast::{self, SelectItem};
 use sqlparser::dialect::GenericDialect;
@@ -57,6 +59,53 @@ fn tokens(text: &str, dialect: &GenericDialect) -> Result<Vec<TokenWithSpan>> {
         0..=WORDS_MAX => Ok(tokens),
         _ => too_long(),
     }
+}
+
+/// Where the outermost calls of some functions stand in a text; `None` if it is no expression.
+pub fn parts(text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<Range<usize>>> {
+    let tokens = tokens(text, &GenericDialect {}).ok()?;
+    let tokens: Vec<&TokenWithSpan> =
+        tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
+    let is_call = |at: usize| {
+        let before = at.checked_sub(1).map(|before| &tokens[before].token);
+        let opens = tokens.get(at + 1).is_some_and(|next| next.token == Token::LParen);
+        let Token::Word(word) = &tokens[at].token else { return false };
+        opens
+            && before != Some(&Token::Period)
+            && word.quote_style.is_none()
+            && is_wanted(&word.value)
+    };
+    let (mut found, mut at) = (vec![], 0);
+    while at < tokens.len() {
+        if !is_call(at) {
+            at += 1;
+            continue;
+        }
+        let (start, mut depth) = (at, 0);
+        loop {
+            at += 1;
+            match tokens.get(at)?.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+        found.push(offset(text, tokens[start].span.start)..offset(text, tokens[at].span.end));
+        at += 1;
+    }
+    Some(found)
+}
+
+/// The byte at which a place in the text is.
+fn offset(text: &str, location: Location) -> usize {
+    let lines = text.split_inclusive('\n').take((location.line as usize).saturating_sub(1));
+    let before: usize = lines.map(str::len).sum();
+    let line = &text[before..];
+    let column = (location.column as usize).saturating_sub(1);
+    before + line.char_indices().nth(column).map_or(line.len(), |(at, _)| at)
 }
 
 /// The parser's error, its position taken out of its words and shown with a caret.

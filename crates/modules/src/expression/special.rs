@@ -2,13 +2,14 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::ScalarValue;
-use datafusion_expr::{BinaryExpr, Expr, Operator};
 use euphrates_flow::{Error, Result};
 use sqlparser::ast::{
     self, AccessExpr, CeilFloorKind, Expr as Ast, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Subscript, TrimWhereField, Value,
 };
 
+use super::copies;
+use super::literals::{decimal_of, digits_of_second};
 use super::translate::{INTERVAL, unsupported};
 use super::typed::Typed;
 use super::types::{Family, in_words, type_of};
@@ -40,6 +41,10 @@ fn number(digits: &str) -> Result<ScalarValue> {
     }
     if let Ok(value) = digits.parse::<u64>() {
         return Ok(ScalarValue::from(value));
+    }
+    let is_whole = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    if let Some(value) = is_whole.then(|| decimal_of(digits)).flatten() {
+        return Ok(value);
     }
     match digits.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(ScalarValue::from(value)),
@@ -75,11 +80,6 @@ pub fn typed_string(typed: &ast::TypedString) -> Result<Typed> {
         _ => Err(Error::usage(format!("'{value}' does not read as {}", in_words(&data_type)))
             .remedy("like DATE '2026-01-31' or TIMESTAMP '2026-01-31 12:00:00'")),
     }
-}
-
-fn digits_of_second(text: &str) -> usize {
-    let part = text.rsplit_once('.').map_or("", |(_, part)| part);
-    part.chars().take_while(char::is_ascii_digit).count()
 }
 
 /// `INTERVAL '1' DAY`, `INTERVAL '1 day 2 hours'`.
@@ -125,9 +125,7 @@ pub fn concatenate(left: Typed, right: Typed) -> Result<Typed> {
     };
     let (left, right) =
         (left.cast_as_told(common.clone(), false)?, right.cast_as_told(common.clone(), false)?);
-    let (left, right) = (Box::new(left.expr), Box::new(right.expr));
-    let joined = Expr::BinaryExpr(BinaryExpr::new(left, Operator::StringConcat, right));
-    Ok(Typed::new(joined, common, text))
+    Ok(copies::joined(left, right, common, text))
 }
 
 /// The name of a function, or an error if it is called in a way only other systems have.

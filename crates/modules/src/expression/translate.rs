@@ -4,20 +4,16 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, IntervalUnit, Schema, TimeUnit};
 use datafusion_common::{Column, DFSchema, DFSchemaRef, ScalarValue};
-use datafusion_expr::expr::InList;
 use datafusion_expr::type_coercion::binary::like_coercion;
-use datafusion_expr::type_coercion::other::{
-    get_coerce_type_for_case_expression, get_coerce_type_for_case_when, get_coerce_type_for_list,
-};
-use datafusion_expr::{Case, Expr, Like, Operator};
+use datafusion_expr::{Expr, Like, Operator};
 use euphrates_flow::error::did_you_mean;
 use euphrates_flow::{Error, Kind, Result};
-use sqlparser::ast::{self, BinaryOperator, Expr as Ast, Ident, UnaryOperator};
+use sqlparser::ast::{self, BinaryOperator, Expr as Ast, Ident, Spanned, UnaryOperator};
 
 use super::source::located;
-use super::typed::{Typed, comparable, join, told};
+use super::typed::{Typed, join, told};
 use super::types::{Family, in_words, type_of};
-use super::{calls, special};
+use super::{calls, patterns, special};
 
 /// A tree deeper than this is refused: what computes it is recursive.
 const DEPTH_MAX: usize = 100;
@@ -196,7 +192,16 @@ impl<'a> Translator<'a> {
             BinaryOperator::BitwiseOr => Operator::BitwiseOr,
             other => return Err(unsupported(format!("the operator {other}"))),
         };
-        join(self.expr(left, depth)?, operator, self.expr(right, depth)?)
+        let (of, pattern) = (self.expr(left, depth)?, self.expr(right, depth)?);
+        if operator.to_string().contains('~') {
+            patterns::check(&pattern).map_err(|message| self.wrong(right, message))?;
+        }
+        join(of, operator, pattern)
+    }
+
+    /// An error that points at a part of the expression.
+    fn wrong(&self, ast: &Ast, message: String) -> Error {
+        located(self.text, message, ast.span().start).remedy(patterns::REMEDY)
     }
 
     /// `a AND b AND c AND d`.
@@ -247,90 +252,6 @@ impl<'a> Translator<'a> {
             }
             other => Err(unsupported(format!("the operator {other}"))),
         }
-    }
-
-    fn between(&self, [of, low, high]: [&Ast; 3], negated: bool, depth: usize) -> Result<Typed> {
-        let of = self.expr(of, depth)?;
-        let low = join(of.clone(), Operator::GtEq, self.expr(low, depth)?)?;
-        let high = join(of, Operator::LtEq, self.expr(high, depth)?)?;
-        Ok(negate(join(low, Operator::And, high)?, negated))
-    }
-
-    fn in_list(&self, of: &Ast, list: &[Ast], negated: bool, depth: usize) -> Result<Typed> {
-        let of = self.expr(of, depth)?;
-        let text = format!("{} IN (…)", of.text);
-        let list = list.iter().map(|item| Ok(comparable(of.clone(), self.expr(item, depth)?)?.1));
-        let list = list.collect::<Result<Vec<_>>>()?;
-        if has_float(&of, &list) {
-            // A list is looked up by bits, in which zeros have a sign.
-            let tests = list.into_iter().map(|item| join(of.clone(), Operator::Eq, item));
-            let any = joined(tests.collect::<Result<Vec<_>>>()?, Operator::Or)?;
-            return Ok(Typed { text, ..negate(any, negated) });
-        }
-        let types: Vec<DataType> = list.iter().map(|item| item.data_type.clone()).collect();
-        let Some(common) = get_coerce_type_for_list(&of.data_type, &types) else {
-            return Err(Error::usage(format!("the list of {text} has no common type"))
-                .remedy("convert its items with CAST(… AS …)"));
-        };
-        // Where all have one type, that is it: a dictionary need not be unpacked.
-        let same = types.iter().all(|item| *item == of.data_type);
-        let common = if same { of.data_type.clone() } else { common };
-        let list = list.into_iter().map(|item| item.cast(&common).expr).collect();
-        let of = Box::new(of.cast(&common).expr);
-        let test = Expr::InList(InList { expr: of, list, negated });
-        Ok(Typed::new(test, DataType::Boolean, text))
-    }
-
-    fn case(
-        &self,
-        operand: Option<&Ast>,
-        conditions: &[ast::CaseWhen],
-        otherwise: Option<&Ast>,
-        depth: usize,
-    ) -> Result<Typed> {
-        let operand = operand.map(|operand| self.expr(operand, depth)).transpose()?;
-        let whens = conditions.iter().map(|part| self.expr(&part.condition, depth));
-        let whens = whens.collect::<Result<Vec<_>>>()?;
-        let thens = conditions.iter().map(|part| self.expr(&part.result, depth));
-        let thens = thens.collect::<Result<Vec<_>>>()?;
-        let all = |each: &dyn Fn(Typed) -> Result<Typed>, whens: Vec<Typed>| {
-            whens.into_iter().map(each).collect::<Result<Vec<_>>>()
-        };
-        let (operand, whens) = match operand {
-            // Cases are told apart by bits, in which zeros have a sign.
-            Some(operand) if has_float(&operand, &whens) => {
-                (None, all(&|when| join(operand.clone(), Operator::Eq, when), whens)?)
-            }
-            Some(operand) => {
-                let whens = all(&|when| Ok(comparable(operand.clone(), when)?.1), whens)?;
-                (Some(operand), whens)
-            }
-            None => (None, all(&|when| when.boolean("what stands behind WHEN"), whens)?),
-        };
-        let otherwise = otherwise.map(|otherwise| self.expr(otherwise, depth)).transpose()?;
-        let types = |of: &[Typed]| of.iter().map(|one| one.data_type.clone()).collect::<Vec<_>>();
-        let last = otherwise.as_ref().map(|otherwise| &otherwise.data_type);
-        let data_type = get_coerce_type_for_case_expression(&types(&thens), last);
-        let Some(data_type) = data_type else {
-            let results: Vec<_> = thens.iter().chain(&otherwise).map(Typed::described).collect();
-            return Err(Error::usage("the results of CASE have no common type")
-                .remedy(format!("convert some of {} with CAST(… AS …)", results.join(", "))));
-        };
-        let compared = match &operand {
-            Some(operand) => get_coerce_type_for_case_when(&types(&whens), &operand.data_type),
-            None => Some(DataType::Boolean),
-        };
-        let Some(compared) = compared else {
-            return Err(Error::usage("what stands behind WHEN has no common type"));
-        };
-        let whens = whens.into_iter().map(|when| Box::new(when.cast(&compared).expr));
-        let thens = thens.into_iter().map(|then| Box::new(then.cast(&data_type).expr));
-        let case = Case {
-            expr: operand.map(|operand| Box::new(operand.cast(&compared).expr)),
-            when_then_expr: whens.zip(thens).collect(),
-            else_expr: otherwise.map(|otherwise| Box::new(otherwise.cast(&data_type).expr)),
-        };
-        Ok(Typed::new(Expr::Case(case), data_type, "CASE … END"))
     }
 
     /// `IS …` and `LIKE`.
@@ -407,9 +328,15 @@ impl<'a> Translator<'a> {
             Ast::TypedString(typed) => special::typed_string(typed),
             Ast::Interval(interval) => special::interval(interval),
             Ast::Function(function) => {
-                let args = special::arguments(function)?;
-                let args = args.into_iter().map(|arg| self.expr(arg, depth));
-                self.call(&special::function_name(function)?, args.collect::<Result<_>>()?)
+                let (name, asts) =
+                    (special::function_name(function)?, special::arguments(function)?);
+                let args = asts.iter().map(|arg| self.expr(arg, depth));
+                let args = args.collect::<Result<Vec<_>>>()?;
+                if let Some(pattern) = patterns::of_call(&name).filter(|at| *at < args.len()) {
+                    let checked = patterns::check(&args[pattern]);
+                    checked.map_err(|message| self.wrong(asts[pattern], message))?;
+                }
+                self.call(&name, args)
             }
             Ast::AtTimeZone { timestamp, time_zone } => {
                 let zone = self.expr(time_zone, depth)?;
@@ -441,7 +368,7 @@ impl<'a> Translator<'a> {
 }
 
 /// Terms joined as a balanced tree, so that a long one is not a deep one.
-fn joined(mut terms: Vec<Typed>, operator: Operator) -> Result<Typed> {
+pub(super) fn joined(mut terms: Vec<Typed>, operator: Operator) -> Result<Typed> {
     while terms.len() > 1 {
         let mut pairs = terms.into_iter();
         let mut joined = vec![];
@@ -456,12 +383,7 @@ fn joined(mut terms: Vec<Typed>, operator: Operator) -> Result<Typed> {
     terms.pop().ok_or_else(|| Error::usage("nothing to join"))
 }
 
-/// Whether one of them is a floating point number.
-fn has_float(one: &Typed, others: &[Typed]) -> bool {
-    one.data_type.is_floating() || others.iter().any(|other| other.data_type.is_floating())
-}
-
-fn negate(of: Typed, negated: bool) -> Typed {
+pub(super) fn negate(of: Typed, negated: bool) -> Typed {
     if !negated {
         return of;
     }

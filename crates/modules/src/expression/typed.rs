@@ -19,6 +19,11 @@ use datafusion_physical_expr::expressions::BinaryExpr as PhysicalBinary;
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use euphrates_flow::{Error, Kind, Result};
 
+use super::common::{common, compared, reckoned};
+use super::copies;
+use super::exact;
+use super::literals::{exact_decimal, fit};
+use super::room;
 use super::types::{Family, in_words};
 
 /// An expression and the type of its values.
@@ -80,8 +85,12 @@ impl Typed {
         if self.data_type == *to {
             return self;
         }
-        let cast = Expr::Cast(Cast::new(Box::new(self.expr), to.clone()));
-        Typed::new(cast, to.clone(), self.text)
+        let from = copies::unpacked(self);
+        if from.data_type == *to {
+            return from;
+        }
+        let cast = Expr::Cast(Cast::new(Box::new(from.expr), to.clone()));
+        Typed::new(cast, to.clone(), from.text)
     }
 
     /// `CAST` or `TRY_CAST`, as the user wrote it.
@@ -91,7 +100,7 @@ impl Typed {
             return Err(Error::usage(message));
         }
         let text = format!("CAST({} AS {to})", self.text);
-        let expr = Box::new(self.expr);
+        let expr = Box::new(copies::unpacked(self).expr);
         let cast = match tries {
             true => Expr::TryCast(TryCast::new(expr, to.clone())),
             false => Expr::Cast(Cast::new(expr, to.clone())),
@@ -103,12 +112,15 @@ impl Typed {
     /// as such a type is an error.
     fn fitted(self, to: &DataType) -> Result<Typed> {
         let Some(value) = self.value() else { return Ok(self) };
-        match fit(value, to) {
+        match fit(value, &self.text, to) {
             Some(value) => Ok(Typed::literal(value, self.text)),
             None if self.family() == Family::Text && !value.is_null() => {
                 Err(Error::usage(format!("{} does not read as {}", self.text, in_words(to))))
             }
-            None => Ok(self),
+            None => match to.is_decimal().then(|| exact_decimal(&self)).flatten() {
+                Some(value) => Ok(Typed::literal(value, self.text)),
+                None => Ok(self),
+            },
         }
     }
 }
@@ -133,7 +145,8 @@ pub fn join(left: Typed, op: Operator, right: Typed) -> Result<Typed> {
     };
     let (left, right) = (left.cast(&to_left), right.cast(&to_right));
     let joined = BinaryExpr::new(Box::new(left.expr), op, Box::new(right.expr));
-    Ok(Typed::new(Expr::BinaryExpr(joined), data_type, text))
+    let joined = Typed::new(Expr::BinaryExpr(joined), data_type, text);
+    Ok(if op.is_numerical_operators() { exact::checked(joined) } else { joined })
 }
 
 fn is_comparison(op: Operator) -> bool {
@@ -141,7 +154,8 @@ fn is_comparison(op: Operator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
-/// Both sides such that they can be compared, or an error in words.
+/// Both sides such that equal values have equal bits, in one type where there is one; or an error
+/// in words.
 pub fn comparable(left: Typed, right: Typed) -> Result<(Typed, Typed)> {
     let (left, right) = match (left.value().is_some(), right.value().is_some()) {
         (true, false) => (left.fitted(&right.data_type)?, right),
@@ -153,7 +167,7 @@ pub fn comparable(left: Typed, right: Typed) -> Result<(Typed, Typed)> {
     };
     let families = (left.family(), right.family());
     if families.0 == families.1 || families.0 == Family::Null || families.1 == Family::Null {
-        return Ok((left, right));
+        return Ok(compared(left, right));
     }
     let message = format!("cannot compare {} with {}", left.described(), right.described());
     Err(Error::usage(message).remedy("convert one of them with CAST(… AS …)"))
@@ -169,61 +183,16 @@ fn computable(left: Typed, op: Operator, right: Typed) -> Result<(Typed, Typed)>
             return Err(Error::usage(message).remedy("convert it with CAST(… AS DOUBLE)"));
         }
     }
-    let exact = |literal: &Typed, other: &Typed| -> Option<Typed> {
-        let is_decimal = matches!(other.data_type, DataType::Decimal128(..));
-        let value = literal.value().filter(|_| is_decimal && other.value().is_none())?;
-        Some(Typed::literal(exact_decimal(value)?, literal.text.clone()))
-    };
-    if let Some(left) = exact(&left, &right) {
-        return Ok((left, right));
-    }
-    let right = exact(&right, &left).unwrap_or(right);
-    Ok((left, right))
-}
-
-/// A number literal as the narrowest decimal: `0.05` beside a decimal column is no floating point
-/// number.
-fn exact_decimal(value: &ScalarValue) -> Option<ScalarValue> {
-    if !matches!(value, ScalarValue::Int64(Some(_)) | ScalarValue::Float64(Some(_))) {
-        return None;
-    }
-    let text = value.to_string();
-    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
-    let part = part.trim_end_matches('0');
-    let unscaled: i128 = format!("{whole}{part}").parse().ok()?;
-    let digits = unscaled.unsigned_abs().to_string().len().max(part.len()).max(1);
-    (digits <= 38).then_some(())?;
-    Some(ScalarValue::Decimal128(Some(unscaled), digits as u8, part.len() as i8))
-}
-
-/// The literal in another type, if it is the same value there.
-fn fit(value: &ScalarValue, to: &DataType) -> Option<ScalarValue> {
-    let from = value.data_type();
-    if from == *to {
-        return Some(value.clone());
-    }
-    if let DataType::Dictionary(keys, values) = to {
-        return Some(ScalarValue::Dictionary(keys.clone(), Box::new(fit(value, values)?)));
-    }
-    if value.is_null() {
-        return ScalarValue::try_new_null(to).ok();
-    }
-    let (family, wanted) = (Family::of(&from), Family::of(to));
-    let text = value.try_as_str().flatten();
-    match (family, wanted) {
-        // A time of day would be lost in a date.
-        (Family::Text, Family::Date) if text.is_some_and(|text| text.contains(':')) => {
-            let precise = DataType::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, None);
-            let precise = value.cast_to(&precise).ok()?;
-            return Some(fit(&precise, to).unwrap_or(precise));
+    match (left.family(), right.family()) {
+        (Family::Number, Family::Number) => Ok(reckoned(left, right)),
+        (Family::Date, Family::Date) if left.data_type != right.data_type => {
+            match common(&left.data_type, &right.data_type) {
+                Some(common) => Ok((left.cast(&common), right.cast(&common))),
+                None => Ok((left, right)),
+            }
         }
-        (Family::Text, Family::Nested | Family::Null) => return None,
-        (Family::Text, _) => return value.cast_to(to).ok().filter(|value| !value.is_null()),
-        (family, wanted) if family != wanted => return None,
-        _ => {}
+        _ => Ok((left, right)),
     }
-    let fitted = value.cast_to(to).ok()?;
-    (fitted.cast_to(&from).ok()? == *value).then_some(fitted)
 }
 
 /// The literal an expression of literals alone comes to; `None` if it is another, or fails.
@@ -244,7 +213,8 @@ fn folded(expr: &Expr) -> Option<Expr> {
     if counted.is_err() || children == 0 || children != literals || changes {
         return None;
     }
-    let value = physical(expr, &DFSchema::empty()).ok()?.evaluate(&one_row()?).ok()?;
+    let computed = || physical(expr, &DFSchema::empty()).ok()?.evaluate(&one_row()?).ok();
+    let value = room::constant(computed)?;
     let value = match value {
         ColumnarValue::Scalar(value) => value,
         ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).ok()?,
@@ -278,6 +248,19 @@ pub fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>>
     checked.map_err(|error| told(&error, Kind::Usage))
 }
 
+/// What libraries put before their messages, for those who use them.
+const PREFIXES: [&str; 9] = [
+    "Arrow error: ",
+    "External error: ",
+    "Compute error: ",
+    "Cast error: ",
+    "Parser error: ",
+    "Arithmetic overflow: ",
+    "Invalid argument error: ",
+    "Execution error: ",
+    "Error during planning: ",
+];
+
 /// The library's error in this house's words.
 pub fn told(error: &DataFusionError, kind: Kind) -> Error {
     let root = error.find_root();
@@ -287,5 +270,10 @@ pub fn told(error: &DataFusionError, kind: Kind) -> Error {
     };
     let message = root.message();
     let told = message.split("\n\nbacktrace").next().unwrap_or_default();
-    Error::new(kind, told.trim())
+    let mut told = told.split(".\nThis issue was likely caused by").next().unwrap_or_default();
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| told.strip_prefix(prefix)) {
+        told = rest;
+    }
+    let told = told.trim().replace("Overflow happened on: ", "overflow: ");
+    Error::new(kind, told)
 }

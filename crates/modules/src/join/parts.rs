@@ -18,6 +18,7 @@ use super::plan::{Plan, Side};
 use super::probe::{Prober, Sink, by_match, of_table};
 use super::rows::SideRows;
 use super::table::{Part, Table};
+use crate::expression::Room;
 use crate::store::{Bits, Pieces, Store, held_bytes, whole};
 
 /// A join that has been checked.
@@ -187,7 +188,7 @@ impl Parts<'_> {
         put: &mut Sink,
     ) -> Result<()> {
         let plan = &self.ready.plan;
-        let mut prober = Prober::default();
+        let mut prober = Prober::new(Room::within(self.share_bytes));
         let (mut at, is_first) = (0, matched.is_none());
         for batch in (part.probe)()? {
             self.cancel.check()?;

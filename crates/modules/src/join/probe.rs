@@ -14,13 +14,14 @@ use euphrates_flow::{BATCH_ROWS_MAX, Result, array_bytes, batch_rows};
 use super::plan::{Plan, Side};
 use super::rows::Rows;
 use super::table::{NONE, Place, Table};
+use crate::expression::Room;
 
 /// What is done with the rows that come out.
 pub type Sink<'a> = dyn FnMut(RecordBatch) -> Result<()> + 'a;
 
 /// Looks up one batch after the other.
-#[derive(Default)]
 pub struct Prober {
+    room: Room,
     found: Vec<Place>,
     pairs: Pairs,
 }
@@ -47,6 +48,11 @@ impl Pairs {
 }
 
 impl Prober {
+    /// One with this room for the condition.
+    pub fn new(room: Room) -> Prober {
+        Prober { room, found: vec![], pairs: Pairs::default() }
+    }
+
     /// Puts out what becomes of the pairs that these rows make, and says of each row whether it
     /// has a partner, if the join asks for that.
     pub fn pairs(
@@ -191,7 +197,7 @@ impl Prober {
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         let schema = condition.schema.clone();
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-        Ok(Some(condition.expression.matches(&batch)?))
+        Ok(Some(condition.expression.matches(&batch, &self.room)?))
     }
 }
 

@@ -98,7 +98,7 @@ fn in_memory(ready: &Ready, build: &[RecordBatch], probe: &[RecordBatch], bits: 
     let parts = (0..1 << bits).map(|part| Part::new(&dealt, part)).collect();
     let table = ready.table_of(held.clone(), parts);
     let mut bag = Bag::new();
-    let mut prober = Prober::default();
+    let mut prober = Prober::new(crate::expression::Room::within(1 << 30));
     let put = &mut |batch: RecordBatch| -> Result<()> {
         add(&mut bag, &batch);
         Ok(())

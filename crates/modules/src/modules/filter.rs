@@ -12,7 +12,7 @@ use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, S
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::expression::Expression;
+use crate::expression::{Expression, Room};
 use crate::stepwise::{Gathered, Step, stepwise};
 
 /// The module.
@@ -65,15 +65,16 @@ impl Placed for Filter {
         input.to_vec()
     }
 
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let condition = self.condition.lock().unwrap_or_else(|e| e.into_inner()).clone();
         let condition = condition.expect("schemas comes before instance");
+        let room = Room::of(setup);
         Ok(Box::new(move |ports: &mut Ports| {
             let mut gathered = Gathered::default();
             stepwise(ports, |ports, step| {
                 match step {
                     Step::Batch(batch, _) => {
-                        let kept = kept(batch, |batch| condition.matches(batch))?;
+                        let kept = kept(batch, |batch| condition.matches(batch, &room))?;
                         gathered.put(ports, kept)?;
                     }
                     Step::End => gathered.flush(ports)?,

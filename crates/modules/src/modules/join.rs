@@ -24,6 +24,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::expression::Room;
 use crate::hashing::part_of;
 use crate::join::parts::{PartOf, Parts, Ready};
 use crate::join::plan::{How, On, Plan, Side, Wish};
@@ -349,7 +350,7 @@ impl Instance {
     ) -> Result<()> {
         let ready = self.ready.clone();
         let side = ready.plan.build.other();
-        let mut prober = Prober::default();
+        let mut prober = Prober::new(Room::of(ports.setup()));
         while let Some(batch) = ports.get(side as usize)? {
             for batch in split_batch(batch) {
                 let mut batch = self.part_nulls(side, batch, ports)?;

@@ -8,7 +8,7 @@ use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Re
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::expression::{Projection, parse_projection};
+use crate::expression::{Projection, Room, parse_projection};
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -59,12 +59,13 @@ impl Placed for Project {
         inputs[0]
     }
 
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let projection = self.projection.lock().unwrap_or_else(|e| e.into_inner()).clone();
         let projection = projection.expect("schemas comes before instance");
+        let room = Room::of(setup);
         Ok(Box::new(move |ports: &mut Ports| {
             while let Some(batch) = ports.get(0)? {
-                ports.put(0, projection.evaluate(&batch)?)?;
+                projection.evaluate(&batch, &room, &mut |slice| ports.put(0, slice))?;
             }
             Ok(())
         }))

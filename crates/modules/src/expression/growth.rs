@@ -1,0 +1,311 @@
+//! How long the results of functions can be, asked before they are made.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StringArrayType};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, FieldRef, Int64Type};
+use datafusion_common::{DataFusionError, ScalarValue};
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion_expr::{
+    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature,
+};
+use euphrates_flow::array_bytes;
+
+use super::room;
+
+/// Bytes of a value beside its text: an offset or a view.
+const VALUE_BYTES: usize = 16;
+
+/// The function, which asks for room before it makes anything.
+pub fn metered(plain: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::new_from_impl(Metered { plain }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Metered {
+    plain: Arc<ScalarUDF>,
+}
+
+impl ScalarUDFImpl for Metered {
+    fn name(&self) -> &str {
+        self.plain.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.plain.aliases()
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String, DataFusionError> {
+        self.plain.schema_name(args)
+    }
+
+    fn signature(&self) -> &Signature {
+        self.plain.signature()
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType, DataFusionError> {
+        self.plain.return_type(arg_types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef, DataFusionError> {
+        self.plain.return_field_from_args(args)
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>, DataFusionError> {
+        self.plain.coerce_types(arg_types)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.plain.documentation()
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.plain.short_circuits()
+    }
+
+    /// What it would be replaced by may be itself, bare.
+    fn simplify(
+        &self,
+        args: Vec<Expr>,
+        context: &SimplifyContext,
+    ) -> Result<ExprSimplifyResult, DataFusionError> {
+        match self.plain.simplify(args, context)? {
+            ExprSimplifyResult::Simplified(Expr::ScalarFunction(call))
+                if call.func == self.plain =>
+            {
+                let func = metered(call.func);
+                let call = ScalarFunction { func, args: call.args };
+                Ok(ExprSimplifyResult::Simplified(Expr::ScalarFunction(call)))
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
+        let (name, rows) = (self.plain.name(), args.number_rows);
+        let is_constant = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
+        let rows = if args.args.iter().all(is_constant) { 1 } else { rows };
+        let most = bytes_max(name, &args.args, rows);
+        let most = match most <= room::left() {
+            true => most,
+            false => most.min(counted(name, &args.args, rows).unwrap_or(most)),
+        };
+        room::take(most)?;
+        self.plain.invoke_with_args(args)
+    }
+}
+
+/// The most that a function's result can have, by the lengths of its arguments.
+fn bytes_max(name: &str, args: &[ColumnarValue], rows: usize) -> usize {
+    let each = |growth: &dyn Fn(usize) -> usize| {
+        let all = (0..rows).map(growth);
+        all.fold(0, |sum: usize, one| sum.saturating_add(one).saturating_add(VALUE_BYTES))
+    };
+    let text = |at: usize| Lengths::of(args.get(at));
+    let number = |at: usize| Numbers::of(args.get(at));
+    match name {
+        "repeat" => {
+            let (text, times) = (text(0), number(1));
+            each(&|row| text.at(row).saturating_mul(times.at(row)))
+        }
+        "lpad" | "rpad" => {
+            let (text, length) = (text(0), number(1));
+            // Its length is in characters.
+            each(&|row| text.at(row).max(length.at(row).saturating_mul(4)))
+        }
+        "replace" => {
+            let (text, from, to) = (text(0), text(1), text(2));
+            each(&|row| {
+                let times = text.at(row) / from.at(row).max(1) + 1;
+                text.at(row).saturating_add(times.saturating_mul(to.at(row)))
+            })
+        }
+        "regexp_replace" => {
+            let (text, to) = (text(0), text(2));
+            let groups = groups(args.get(2), rows);
+            each(&|row| replaced(text.at(row), text.at(row) + 1, to.at(row), groups))
+        }
+        "regexp_match" => {
+            let text = text(0);
+            let groups = 1 + longest(args.get(1), b'(', rows);
+            each(&|row| text.at(row).saturating_add(VALUE_BYTES).saturating_mul(groups))
+        }
+        "concat_ws" => {
+            let separator = text(0);
+            let between = each(&|row| separator.at(row).saturating_mul(args.len()));
+            between.saturating_add(all_text(args, rows, 1))
+        }
+        "to_char" | "date_format" => {
+            let format = text(1);
+            each(&|row| format.at(row).saturating_mul(32))
+        }
+        "translate" => all_text(args, rows, 4),
+        "lower" | "upper" | "initcap" => all_text(args, rows, 3),
+        _ => all_text(args, rows, 1),
+    }
+}
+
+/// As `bytes_max`, of functions whose results may be much shorter than that: found by looking at
+/// the text.
+fn counted(name: &str, args: &[ColumnarValue], rows: usize) -> Option<usize> {
+    let (text, pattern) = (Texts::of(args.first()?)?, Texts::of(args.get(1)?)?);
+    let to = Lengths::of(args.get(2));
+    let mut sum: usize = 0;
+    match name {
+        "replace" => {
+            for row in 0..rows {
+                let (Some(text), Some(from)) = (text.at(row), pattern.at(row)) else { continue };
+                let times = text.matches(from).count();
+                sum =
+                    sum.saturating_add(text.len()).saturating_add(times.saturating_mul(to.at(row)));
+            }
+        }
+        "regexp_replace" => {
+            let regex = regex::Regex::new(pattern.constant()?).ok()?;
+            let groups = groups(args.get(2), rows);
+            for row in 0..rows {
+                let Some(text) = text.at(row) else { continue };
+                let times = regex.find_iter(text).count();
+                sum = sum.saturating_add(replaced(text.len(), times, to.at(row), groups));
+            }
+        }
+        _ => return None,
+    }
+    Some(sum.saturating_add(rows * VALUE_BYTES))
+}
+
+/// The text left, the replacements, and what is put into these: all matches are parts of the text.
+fn replaced(text: usize, times: usize, to: usize, groups: usize) -> usize {
+    let kept = text.saturating_mul(1 + groups);
+    kept.saturating_add(times.saturating_mul(to))
+}
+
+/// How many groups a replacement can name.
+fn groups(replacement: Option<&ColumnarValue>, rows: usize) -> usize {
+    longest(replacement, b'\\', rows).saturating_add(longest(replacement, b'$', rows))
+}
+
+/// How often a byte stands in the text that has it most often.
+fn longest(text: Option<&ColumnarValue>, byte: u8, rows: usize) -> usize {
+    let Some(texts) = text.and_then(Texts::of) else { return 0 };
+    let count = |text: &str| text.bytes().filter(|other| *other == byte).count();
+    match texts.constant() {
+        Some(text) => count(text),
+        None => (0..rows).filter_map(|row| texts.at(row).map(count)).max().unwrap_or(0),
+    }
+}
+
+/// All of the arguments side by side, so many times; constants are repeated for each row.
+pub fn all_text(args: &[ColumnarValue], rows: usize, times: usize) -> usize {
+    let bytes = args.iter().map(|arg| match arg {
+        ColumnarValue::Array(array) if is_long(array.data_type()) => array_bytes(array),
+        ColumnarValue::Scalar(scalar) => scalar_bytes(scalar).saturating_mul(rows),
+        _ => 0,
+    });
+    let sum = bytes.fold(0, usize::saturating_add);
+    sum.saturating_mul(times).saturating_add(rows.saturating_mul(VALUE_BYTES))
+}
+
+/// Whether values of this type can be of any length.
+pub fn is_long(data_type: &DataType) -> bool {
+    !data_type.is_primitive() && !matches!(data_type, DataType::Boolean | DataType::Null)
+}
+
+/// The bytes that one row of it takes.
+pub fn scalar_bytes(scalar: &ScalarValue) -> usize {
+    match scalar.try_as_str().flatten() {
+        Some(text) => text.len(),
+        None if is_long(&scalar.data_type()) => scalar.size(),
+        None => 0,
+    }
+}
+
+/// Text in any of its forms.
+enum Texts<'a> {
+    One(Option<&'a str>),
+    Utf8(&'a ArrayRef),
+    Large(&'a ArrayRef),
+    View(&'a ArrayRef),
+}
+
+impl<'a> Texts<'a> {
+    fn of(value: &'a ColumnarValue) -> Option<Texts<'a>> {
+        match value {
+            ColumnarValue::Scalar(scalar) => scalar.try_as_str().map(Texts::One),
+            ColumnarValue::Array(array) => match array.data_type() {
+                DataType::Utf8 => Some(Texts::Utf8(array)),
+                DataType::LargeUtf8 => Some(Texts::Large(array)),
+                DataType::Utf8View => Some(Texts::View(array)),
+                _ => None,
+            },
+        }
+    }
+
+    fn constant(&self) -> Option<&'a str> {
+        match self {
+            Texts::One(text) => *text,
+            _ => None,
+        }
+    }
+
+    fn at(&self, row: usize) -> Option<&'a str> {
+        fn of<'a>(array: impl StringArrayType<'a>, row: usize) -> Option<&'a str> {
+            (row < array.len() && array.is_valid(row)).then(|| array.value(row))
+        }
+        match self {
+            Texts::One(text) => *text,
+            Texts::Utf8(array) => of(array.as_string::<i32>(), row),
+            Texts::Large(array) => of(array.as_string::<i64>(), row),
+            Texts::View(array) => of(array.as_string_view(), row),
+        }
+    }
+}
+
+/// The lengths of an argument's texts; of something else, nothing.
+struct Lengths<'a>(Option<Texts<'a>>);
+
+impl<'a> Lengths<'a> {
+    fn of(value: Option<&'a ColumnarValue>) -> Lengths<'a> {
+        Lengths(value.and_then(Texts::of))
+    }
+
+    fn at(&self, row: usize) -> usize {
+        self.0.as_ref().and_then(|texts| texts.at(row)).map_or(0, str::len)
+    }
+}
+
+/// The values of an argument that counts something; what is less than nothing is nothing.
+enum Numbers {
+    One(usize),
+    Many(ArrayRef),
+}
+
+impl Numbers {
+    fn of(value: Option<&ColumnarValue>) -> Numbers {
+        let whole = match value {
+            Some(ColumnarValue::Array(array)) => cast(array, &DataType::Int64).ok(),
+            Some(ColumnarValue::Scalar(scalar)) => match scalar.cast_to(&DataType::Int64) {
+                Ok(ScalarValue::Int64(Some(number))) => {
+                    return Numbers::One(usize::try_from(number).unwrap_or(0));
+                }
+                _ => None,
+            },
+            None => None,
+        };
+        whole.map_or(Numbers::One(0), Numbers::Many)
+    }
+
+    fn at(&self, row: usize) -> usize {
+        match self {
+            Numbers::One(number) => *number,
+            Numbers::Many(array) => {
+                let array = array.as_primitive::<Int64Type>();
+                let known = row < array.len() && array.is_valid(row);
+                usize::try_from(if known { array.value(row) } else { 0 }).unwrap_or(0)
+            }
+        }
+    }
+}

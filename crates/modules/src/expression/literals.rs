@@ -1,0 +1,116 @@
+//! Literals in the types of what they meet, if they are the same values there.
+//!
+//! Numbers are read as they were written: a double has 15 digits, a decimal up to 38.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion_common::ScalarValue;
+
+use super::typed::Typed;
+use super::types::Family;
+
+/// A number literal as the narrowest decimal: `0.05` beside a decimal column is no floating point
+/// number. One with an exponent is.
+pub fn exact_decimal(literal: &Typed) -> Option<ScalarValue> {
+    use ScalarValue::*;
+    match literal.value()? {
+        value @ Decimal128(..) => return Some(value.clone()),
+        Int64(Some(_)) | UInt64(Some(_)) => {}
+        Float64(Some(value)) if value.is_finite() => {}
+        _ => return None,
+    }
+    let written = literal.text.trim_matches(|sign| matches!(sign, '(' | ')' | '+' | ' '));
+    let is_number = written.bytes().any(|byte| byte.is_ascii_digit())
+        && written.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'));
+    match (is_number, literal.value()?) {
+        (true, _) => decimal_of(written),
+        // It was computed of others.
+        (false, Float64(_)) if written.contains(['e', 'E']) => None,
+        (false, value) => decimal_of(&value.to_string()),
+    }
+}
+
+/// The narrowest decimal of these digits.
+pub fn decimal_of(text: &str) -> Option<ScalarValue> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let part = part.trim_end_matches('0');
+    let unscaled: i128 = format!("{whole}{part}").parse().ok()?;
+    let digits = unscaled.unsigned_abs().to_string().len().max(part.len()).max(1);
+    (digits <= 38).then_some(())?;
+    Some(ScalarValue::Decimal128(Some(unscaled), digits as u8, part.len() as i8))
+}
+
+/// The literal in another type, if it is the same value there; `written` is how it stands in the
+/// expression.
+pub fn fit(value: &ScalarValue, written: &str, to: &DataType) -> Option<ScalarValue> {
+    let from = value.data_type();
+    if from == *to {
+        return Some(value.clone());
+    }
+    if let DataType::Dictionary(keys, values) = to {
+        let inner = Box::new(fit(value, written, values)?);
+        return Some(ScalarValue::Dictionary(keys.clone(), inner));
+    }
+    if value.is_null() {
+        return ScalarValue::try_new_null(to).ok();
+    }
+    let (family, wanted) = (Family::of(&from), Family::of(to));
+    let text = value.try_as_str().flatten();
+    match (family, wanted, text) {
+        (Family::Text, Family::Nested | Family::Null, _) => return None,
+        (Family::Text, _, Some(text)) => return read(text, to),
+        (family, wanted, _) if family != wanted => return None,
+        _ => {}
+    }
+    if to.is_decimal() {
+        let literal = Typed::literal(value.clone(), written);
+        return same(&exact_decimal(&literal)?, to);
+    }
+    same(value, to)
+}
+
+/// A value in another type, if that loses nothing.
+fn same(value: &ScalarValue, to: &DataType) -> Option<ScalarValue> {
+    let fitted = value.cast_to(to).ok()?;
+    (fitted.cast_to(&value.data_type()).ok()? == *value).then_some(fitted)
+}
+
+/// Text beside a column of this type: in it, or in one that holds what would be lost there.
+fn read(text: &str, to: &DataType) -> Option<ScalarValue> {
+    let value = ScalarValue::from(text);
+    let precise = match Family::of(to) {
+        // A time of day would be lost in a date.
+        Family::Date if text.contains(':') => instant(text, zone_of(to)),
+        Family::Time => value.cast_to(&DataType::Time64(TimeUnit::Nanosecond)).ok(),
+        Family::Number if to.is_decimal() => decimal_of(text.trim()),
+        _ => None,
+    };
+    match precise.filter(|precise| !precise.is_null()) {
+        Some(precise) => Some(same(&precise, to).unwrap_or(precise)),
+        None => value.cast_to(to).ok().filter(|value| !value.is_null()),
+    }
+}
+
+fn zone_of(data_type: &DataType) -> Option<std::sync::Arc<str>> {
+    match data_type {
+        DataType::Timestamp(_, zone) => zone.clone(),
+        _ => None,
+    }
+}
+
+/// A timestamp in the coarsest unit that has all of its digits: that reaches furthest.
+pub fn instant(text: &str, zone: Option<std::sync::Arc<str>>) -> Option<ScalarValue> {
+    let unit = match digits_of_second(text) {
+        0 => TimeUnit::Second,
+        1..=3 => TimeUnit::Millisecond,
+        4..=6 => TimeUnit::Microsecond,
+        _ => TimeUnit::Nanosecond,
+    };
+    let read = ScalarValue::from(text).cast_to(&DataType::Timestamp(unit, zone));
+    read.ok().filter(|value| !value.is_null())
+}
+
+/// Digits behind the point of a second.
+pub fn digits_of_second(text: &str) -> usize {
+    let part = text.rsplit_once('.').map_or("", |(_, part)| part);
+    part.chars().take_while(char::is_ascii_digit).count()
+}
