@@ -62,6 +62,24 @@ impl Calendar {
     }
 }
 
+impl Calendar {
+    /// DataFusion gives null for what nanoseconds do not reach.
+    fn binned(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
+        let rows = args.number_rows;
+        let known: Vec<ArrayRef> =
+            args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<_, _>>()?;
+        let binned = self.plain.invoke_with_args(args)?;
+        let found = binned.to_array(rows)?;
+        let is_lost = |row| found.is_null(row) && known.iter().all(|arg| arg.is_valid(row));
+        match (0..rows).any(is_lost) {
+            false => Ok(binned),
+            true => Err(DataFusionError::Execution(
+                "overflow: date_bin reaches from the year 1677 to 2262".into(),
+            )),
+        }
+    }
+}
+
 /// How many units of this type make a day, if its values are far from the nearest now and then.
 fn units_a_day(data_type: &DataType) -> Option<i64> {
     Some(match data_type {
@@ -140,6 +158,9 @@ impl ScalarUDFImpl for Calendar {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
+        if self.plain.name() == "date_bin" {
+            return self.binned(args);
+        }
         let part = match args.args.as_slice() {
             [ColumnarValue::Scalar(part), _] => part.try_as_str().flatten().map(str::to_lowercase),
             _ => None,

@@ -26,7 +26,7 @@ static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let functions = datafusion_functions::all_default_functions();
     let functions = functions.into_iter().map(|function| match function.name() {
         "get_field" => fields::of_structs(function),
-        "date_part" | "date_trunc" => calendar::of_all_years(function),
+        "date_part" | "date_trunc" | "date_bin" => calendar::of_all_years(function),
         _ => metered(function),
     });
     let named = functions.flat_map(|function| {

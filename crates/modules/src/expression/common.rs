@@ -163,14 +163,24 @@ pub fn unified(items: Vec<Typed>, what: &str) -> Result<Vec<Typed>> {
     let items: Vec<Typed> =
         items.into_iter().map(|item| beside(item, of_columns.as_ref())).collect();
     let types: Vec<DataType> = items.iter().map(|item| item.data_type.clone()).collect();
-    let unified =
-        of_all(types.iter()).or_else(|| get_coerce_type_for_case_expression(&types, None));
+    let unified = of_all(types.iter()).or_else(|| match reads_text(&items) {
+        false => get_coerce_type_for_case_expression(&types, None),
+        true => None,
+    });
     let Some(unified) = unified else {
         let all: Vec<_> = items.iter().map(Typed::described).collect();
         return Err(Error::usage(format!("{what} have no common type"))
             .remedy(format!("convert some of {} with CAST(… AS …)", all.join(", "))));
     };
     Ok(items.into_iter().map(|item| item.cast(&unified)).collect())
+}
+
+/// Whether a column of text would have to read as times, which most text does not.
+fn reads_text(items: &[Typed]) -> bool {
+    let is_text = |item: &Typed| item.family() == Family::Text && item.value().is_none();
+    let is_time =
+        |item: &Typed| matches!(item.family(), Family::Date | Family::Time | Family::Interval);
+    items.iter().any(is_text) && items.iter().any(is_time)
 }
 
 /// The type of all, if they are of one family that has rules here, or the same.

@@ -68,6 +68,11 @@ pub fn instant(of: Typed, beside: &Typed) -> Typed {
     applied(Exact::Instant, of.cast(&local))
 }
 
+/// The day of a timestamp without a zone.
+pub fn day(of: Typed) -> Typed {
+    applied(Exact::Day, of)
+}
+
 /// Fails for a decimal with more digits than its type has.
 pub fn checked(of: Typed) -> Typed {
     match of.data_type {
@@ -82,8 +87,8 @@ fn applied(function: Exact, of: Typed) -> Typed {
     Typed::new(Expr::ScalarFunction(call), data_type, of.text)
 }
 
-static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 4]> = LazyLock::new(|| {
-    [Exact::Canonical, Exact::OneNan, Exact::Instant, Exact::Digits]
+static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 5]> = LazyLock::new(|| {
+    [Exact::Canonical, Exact::OneNan, Exact::Instant, Exact::Digits, Exact::Day]
         .map(|function| Arc::new(ScalarUDF::new_from_impl(Function { function, any: any() })))
 });
 
@@ -97,6 +102,7 @@ enum Exact {
     OneNan,
     Instant,
     Digits,
+    Day,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -109,6 +115,7 @@ impl Exact {
     fn data_type(self, of: &DataType) -> DataType {
         match self {
             Exact::Instant => INSTANT,
+            Exact::Day => DataType::Date32,
             _ => of.clone(),
         }
     }
@@ -118,6 +125,7 @@ impl Exact {
             Exact::Canonical => Ok(with_floats(array, true)),
             Exact::OneNan => Ok(with_floats(array, false)),
             Exact::Instant => nanoseconds(array),
+            Exact::Day => days(array),
             Exact::Digits => {
                 digits(array)?;
                 Ok(array.clone())
@@ -133,6 +141,7 @@ impl ScalarUDFImpl for Function {
             Exact::OneNan => "one_nan",
             Exact::Instant => "instant",
             Exact::Digits => "checked",
+            Exact::Day => "day",
         }
     }
 
@@ -253,6 +262,16 @@ fn nanoseconds(array: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
             return Err(DataFusionError::Execution(message));
         }
     })
+}
+
+fn days(array: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
+    let nanoseconds = nanoseconds(array)?;
+    let nanoseconds = nanoseconds.as_primitive::<Decimal128Type>();
+    let days = nanoseconds.try_unary::<_, Date32Type, DataFusionError>(|x| {
+        i32::try_from(x.div_euclid(DAY))
+            .map_err(|_| DataFusionError::Execution("overflow: there is no such date".into()))
+    });
+    Ok(Arc::new(days?))
 }
 
 fn scaled<T: ArrowPrimitiveType>(array: &ArrayRef, nanoseconds: i128) -> ArrayRef

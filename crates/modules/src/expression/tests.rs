@@ -228,6 +228,7 @@ fn what_is_wrong_is_said_in_words() {
         ("a > 1 b", &["not expected here", "          ^"]),
         ("a = 'x'", &["'x' does not read as a whole number"]),
         ("s > 3", &["cannot compare `s` (text) with `3` (a whole number)", "CAST"]),
+        ("coalesce(day, s)", &["have no common type", "CAST"]),
         ("day = yes", &["cannot compare `day` (a date) with `yes` (true or false)"]),
         ("s + 1", &["+ needs numbers, but `s` (text) is none"]),
         ("a and yes", &["must be true or false, but `a` is a whole number"]),

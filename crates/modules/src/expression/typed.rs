@@ -19,7 +19,7 @@ use datafusion_physical_expr::expressions::BinaryExpr as PhysicalBinary;
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use euphrates_flow::{Error, Kind, Result};
 
-use super::common::{common, compared, reckoned};
+use super::common::{common, compared, plain, reckoned};
 use super::copies;
 use super::exact;
 use super::literals::{exact_decimal, fit};
@@ -89,6 +89,9 @@ impl Typed {
         if from.data_type == *to {
             return from;
         }
+        if let (DataType::Timestamp(_, None), DataType::Date32) = (plain(&from.data_type), to) {
+            return exact::day(from);
+        }
         let cast = Expr::Cast(Cast::new(Box::new(from.expr), to.clone()));
         Typed::new(cast, to.clone(), from.text)
     }
@@ -100,12 +103,11 @@ impl Typed {
             return Err(Error::usage(message));
         }
         let text = format!("CAST({} AS {to})", self.text);
+        if !tries {
+            return Ok(Typed { text, ..self.cast(&to) });
+        }
         let expr = Box::new(copies::unpacked(self).expr);
-        let cast = match tries {
-            true => Expr::TryCast(TryCast::new(expr, to.clone())),
-            false => Expr::Cast(Cast::new(expr, to.clone())),
-        };
-        Ok(Typed::new(cast, to, text))
+        Ok(Typed::new(Expr::TryCast(TryCast::new(expr, to.clone())), to, text))
     }
 
     /// This literal with the type of what it meets, if that loses nothing. Text that does not read
@@ -134,6 +136,10 @@ pub fn join(left: Typed, op: Operator, right: Typed) -> Result<Typed> {
             (left.boolean(&what)?, right.boolean(&what)?)
         }
         op if is_comparison(op) => comparable(left, right)?,
+        Operator::Plus | Operator::Minus if moves_days(&left, &right) => {
+            return moved(left, op, right, text);
+        }
+        Operator::Plus if moves_days(&right, &left) => return moved(right, op, left, text),
         op if op.is_numerical_operators() => computable(left, op, right)?,
         _ => (left, right),
     };
@@ -147,6 +153,18 @@ pub fn join(left: Typed, op: Operator, right: Typed) -> Result<Typed> {
     let joined = BinaryExpr::new(Box::new(left.expr), op, Box::new(right.expr));
     let joined = Typed::new(Expr::BinaryExpr(joined), data_type, text);
     Ok(if op.is_numerical_operators() { exact::checked(joined) } else { joined })
+}
+
+/// Whether these are a date, and a number of days.
+fn moves_days(date: &Typed, days: &Typed) -> bool {
+    *plain(&date.data_type) == DataType::Date32 && plain(&days.data_type).is_integer()
+}
+
+/// A date so many days later, or earlier.
+fn moved(date: Typed, op: Operator, days: Typed, text: String) -> Result<Typed> {
+    let day = date.cast(&DataType::Int32).cast(&DataType::Int64);
+    let moved = join(day, op, days.cast(&DataType::Int64))?;
+    Ok(Typed { text, ..moved.cast(&DataType::Int32).cast(&DataType::Date32) })
 }
 
 fn is_comparison(op: Operator) -> bool {
@@ -275,5 +293,6 @@ pub fn told(error: &DataFusionError, kind: Kind) -> Error {
         told = rest;
     }
     let told = told.trim().replace("Overflow happened on: ", "overflow: ");
+    let told = told.replace("arrow_array::types::", "");
     Error::new(kind, told)
 }
