@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::depth::check_json;
 use crate::error::{Error, Result, unknown};
 
 /// The version this code writes. Older documents are read; newer ones are refused.
@@ -146,6 +147,7 @@ impl Document {
 
     /// Reads a document, refusing what a newer version wrote.
     pub fn from_json(text: &str) -> Result<Document> {
+        check_json(text.as_bytes(), "the flow")?;
         let value: Value = serde_json::from_str(text)
             .map_err(|error| Error::usage(format!("the flow is not valid JSON: {error}")))?;
         match value.get("euphrates").and_then(Value::as_u64) {

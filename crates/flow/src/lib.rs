@@ -4,6 +4,7 @@ pub mod batch;
 pub mod brake;
 pub mod check;
 pub mod code;
+pub mod depth;
 pub mod document;
 pub mod draw;
 pub mod error;

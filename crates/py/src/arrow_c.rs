@@ -14,6 +14,7 @@ use arrow::datatypes::{DataType, Schema, SchemaRef, UnionMode};
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::depth::{DEPTH_MAX, too_deep};
 use euphrates_flow::{Error, Result, decoded, without_runs};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -153,6 +154,7 @@ fn moved<T: Released>(capsule: Bound<'_, PyAny>, name: &CStr) -> PyResult<T> {
 }
 
 fn schema_of_ffi(schema: &FFI_ArrowSchema) -> Result<SchemaRef> {
+    check_levels(schema)?;
     match DataType::try_from(schema)? {
         DataType::Struct(fields) => {
             let metadata = schema.metadata()?;
@@ -161,6 +163,20 @@ fn schema_of_ffi(schema: &FFI_ArrowSchema) -> Result<SchemaRef> {
         other => Err(Error::usage(format!("a column of {other} is not a table"))
             .remedy("give a table, a data frame or a record batch")),
     }
+}
+
+/// Fails if the table has columns of too many levels: what converts them is recursive.
+fn check_levels(schema: &FFI_ArrowSchema) -> Result<()> {
+    // The table itself is the level above its columns.
+    let mut open = vec![(schema, 0)];
+    while let Some((schema, level)) = open.pop() {
+        if level > DEPTH_MAX {
+            return Err(too_deep("a column of the Arrow table"));
+        }
+        let below = schema.children().chain(schema.dictionary());
+        open.extend(below.map(|child| (child, level + 1)));
+    }
+    Ok(())
 }
 
 fn batch_of_ffi(array: FFI_ArrowArray, schema: &SchemaRef) -> Result<RecordBatch> {

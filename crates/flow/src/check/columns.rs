@@ -2,10 +2,12 @@
 
 use arrow::datatypes::{DataType, Schema};
 
+use crate::depth::check_schema;
 use crate::error::{Error, Result};
 
 /// Fails if a column of this schema could not be taken apart and put together again.
 pub fn check(schema: &Schema) -> Result<()> {
+    check_schema(schema)?;
     match schema.fields().iter().find(|field| has_empty_lists(field.data_type())) {
         None => Ok(()),
         Some(field) => {

@@ -7,6 +7,7 @@ use arrow::ipc::{
     Block, CompressionType, Message as IpcMessage, MetadataVersion, RecordBatch, Schema,
     root_as_footer, root_as_message,
 };
+use euphrates_flow::depth::too_deep;
 use euphrates_flow::{Error, Result};
 
 /// A message whose flatbuffer is sound.
@@ -26,7 +27,7 @@ pub struct Footer<'a> {
 
 /// The footer, of a file whose blocks end before the offset `end`.
 pub fn footer(bytes: &[u8], end: u64) -> Result<Footer<'_>> {
-    let footer = root_as_footer(bytes).map_err(|error| wrong(format!("footer: {error}")))?;
+    let footer = root_as_footer(bytes).map_err(|error| unsound("footer", error))?;
     let schema = footer.schema().ok_or_else(|| wrong("the footer has no schema"))?;
     if !schema.endianness().equals_to_target_endianness() {
         return Err(Error::usage("the bytes of this file are in the other order")
@@ -57,7 +58,7 @@ pub fn message(bytes: &[u8], metadata: usize) -> Result<Message<'_>> {
     let metadata = bytes.get(..metadata).filter(|metadata| metadata.len() >= 8);
     let metadata = metadata.ok_or_else(|| wrong("a message is cut short"))?;
     let skip = if metadata[..4] == [0xff; 4] { 8 } else { 4 };
-    root_as_message(&metadata[skip..]).map_err(|error| wrong(format!("message: {error}")))
+    root_as_message(&metadata[skip..]).map_err(|error| unsound("message", error))
 }
 
 /// Checks the batch of a record batch or dictionary message against its body.
@@ -114,6 +115,14 @@ fn check_compressed(codec: CompressionType, bytes: &[u8]) -> Result<()> {
         -1 => Ok(()),
         length if usize::try_from(length).is_ok_and(|length| length <= most) => Ok(()),
         _ => Err(wrong("a compressed buffer has an impossible length")),
+    }
+}
+
+/// Verifying stops at 64 tables below each other, of which a schema takes a few.
+fn unsound(what: &str, error: impl std::fmt::Debug + std::fmt::Display) -> Error {
+    match format!("{error:?}").contains("DepthLimitReached") {
+        true => too_deep("the schema"),
+        false => wrong(format!("{what}: {error}")),
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, Schema};
+use euphrates_flow::depth::check_json;
 use euphrates_flow::{Error, Result};
 use serde_json::Value;
 
@@ -47,6 +48,7 @@ fn record(all: &mut Object, line: &[u8]) -> Result<()> {
         let remedy = "write each element on a line of its own, as `jq -c '.[]'` does";
         return Err(Error::corrupt("a JSON array, not one object a line").remedy(remedy));
     }
+    check_json(line, "the record")?;
     match serde_json::from_slice(line) {
         Ok(Value::Object(record)) => {
             record.into_iter().try_for_each(|(name, value)| all.see(name, value)).map_err(wrong)

@@ -10,6 +10,7 @@ use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use arrow::json::reader::Decoder;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use euphrates_flow::depth::JsonDepth;
 use euphrates_flow::{Error, Result};
 use memchr::memchr;
 
@@ -80,7 +81,8 @@ impl RowFormat for JsonRows {
             .with_batch_size(rows)
             .with_coerce_primitive(true)
             .with_strict_mode(self.is_strict);
-        Ok(JsonDecoder { decoder: builder.build_decoder()?, schema: self.schema.clone() })
+        let (decoder, schema) = (builder.build_decoder()?, self.schema.clone());
+        Ok(JsonDecoder { decoder, schema, depth: JsonDepth::default() })
     }
 
     fn record_end(&self, bytes: &[u8]) -> usize {
@@ -92,11 +94,15 @@ impl RowFormat for JsonRows {
 pub struct JsonDecoder {
     decoder: Decoder,
     schema: SchemaRef,
+    depth: JsonDepth,
 }
 
 impl RowDecoder for JsonDecoder {
     fn decode(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.decoder.decode(bytes).map_err(|error| malformed(&error))
+        let taken = self.decoder.decode(bytes).map_err(|error| malformed(&error))?;
+        // What decodes a value that is not of its type shows it, and recurses.
+        self.depth.check(&bytes[..taken], "the record")?;
+        Ok(taken)
     }
 
     fn flush(&mut self) -> Result<Option<RecordBatch>> {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use arrow::datatypes::{DataType, TimeUnit};
+use euphrates_flow::depth::check_brackets;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
@@ -119,6 +120,7 @@ pub(super) fn delimiter_byte(delimiter: Option<char>) -> Result<u8> {
 /// `_ms` and `_ns` are others), `timestamptz` (the same in UTC), or any type as Arrow writes it,
 /// like `Decimal128(15, 2)`.
 pub fn type_named(name: &str) -> Result<DataType> {
+    check_brackets(name, "the type")?;
     let short = match name.trim().to_lowercase().as_str() {
         "bool" | "boolean" => DataType::Boolean,
         "int8" => DataType::Int8,

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Write};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
+use euphrates_flow::depth::check_schema;
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
 use memchr::memrchr;
 
@@ -48,7 +49,9 @@ impl Stream {
         options.check(format)?;
         let options = &ReadOptions { delimiter: options.delimiter.or(usual), ..options.clone() };
         let input = BufReader::with_capacity(READ_BYTES, input);
-        format.read_stream(Box::new(input), columns, options)
+        let stream = format.read_stream(Box::new(input), columns, options)?;
+        check_schema(&stream.schema)?;
+        Ok(stream)
     }
 }
 

@@ -1,0 +1,207 @@
+//! How deep types, values and documents may be nested.
+//!
+//! Decoders, casts and printers recurse once per level, and the stack of a thread ends somewhere: a
+//! few hundred bytes of a hostile file could end the process. One limit, checked before anything
+//! recurses, holds for every format, for documents and for tables handed over in memory.
+
+use std::fmt::Display;
+
+use arrow::datatypes::{DataType, Field, Schema};
+
+use crate::error::{Error, Result};
+
+/// The most levels of one column: 1 for a number, 2 for a list of numbers. Arrow's readers in C++
+/// refuse types of more than 64 levels and those in Rust of more than 61, so nobody could pass on
+/// deeper ones.
+pub const DEPTH_MAX: usize = 60;
+
+/// The error for what has more levels than `DEPTH_MAX`.
+pub fn too_deep(what: impl Display) -> Error {
+    Error::usage(format!("{what} is nested more than {DEPTH_MAX} levels deep"))
+        .remedy("flatten it, or hold the inner levels as text")
+}
+
+/// Fails if a column's type has too many levels.
+pub fn check_schema(schema: &Schema) -> Result<()> {
+    schema.fields().iter().try_for_each(|field| check_field(field))
+}
+
+/// Fails if a type has too many levels; `field` names the column.
+pub fn check_field(field: &Field) -> Result<()> {
+    match is_too_deep(field.data_type()) {
+        true => Err(too_deep(format!("column `{}`", field.name()))),
+        false => Ok(()),
+    }
+}
+
+/// Whether a type has too many levels. Does not recurse.
+fn is_too_deep(data_type: &DataType) -> bool {
+    let mut open = vec![(data_type, 1)];
+    while let Some((data_type, level)) = open.pop() {
+        if level > DEPTH_MAX {
+            return true;
+        }
+        open.extend(children(data_type).into_iter().map(|child| (child, level + 1)));
+    }
+    false
+}
+
+fn children(data_type: &DataType) -> Vec<&DataType> {
+    use DataType::*;
+    match data_type {
+        List(field)
+        | LargeList(field)
+        | ListView(field)
+        | LargeListView(field)
+        | FixedSizeList(field, _)
+        | Map(field, _) => vec![field.data_type()],
+        Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
+        Union(fields, _) => fields.iter().map(|(_, field)| field.data_type()).collect(),
+        Dictionary(_, values) => vec![values],
+        RunEndEncoded(_, values) => vec![values.data_type()],
+        _ => vec![],
+    }
+}
+
+/// Fails if a JSON text has too many levels of arrays and objects. Whether it is valid is for the
+/// parser to say.
+pub fn check_json(text: &[u8], what: &str) -> Result<()> {
+    JsonDepth::default().check(text, what)
+}
+
+/// The levels that are open in a JSON text of which piece after piece is looked at.
+#[derive(Debug, Default)]
+pub struct JsonDepth {
+    level: usize,
+    in_string: bool,
+    is_escaped: bool,
+}
+
+impl JsonDepth {
+    /// Goes on with a piece; fails if there are too many levels in it.
+    pub fn check(&mut self, mut text: &[u8], what: &str) -> Result<()> {
+        while !text.is_empty() {
+            text = if self.in_string { self.string(text) } else { self.outside(text, what)? };
+        }
+        Ok(())
+    }
+
+    /// Goes to the end of the string, or of the text; what is left.
+    fn string<'a>(&mut self, text: &'a [u8]) -> &'a [u8] {
+        if std::mem::take(&mut self.is_escaped) {
+            return &text[1..];
+        }
+        let Some(at) = text.iter().position(|byte| matches!(byte, b'"' | b'\\')) else {
+            return &[];
+        };
+        match text[at] {
+            b'"' => self.in_string = false,
+            _ => self.is_escaped = true,
+        }
+        &text[at + 1..]
+    }
+
+    /// Goes to the next string, or to the end of the text; what is left.
+    fn outside<'a>(&mut self, text: &'a [u8], what: &str) -> Result<&'a [u8]> {
+        for (at, byte) in text.iter().enumerate() {
+            match byte {
+                b'"' => {
+                    self.in_string = true;
+                    return Ok(&text[at + 1..]);
+                }
+                b'[' | b'{' if self.level == DEPTH_MAX => return Err(too_deep(what)),
+                b'[' | b'{' => self.level += 1,
+                b']' | b'}' => self.level = self.level.saturating_sub(1),
+                _ => {}
+            }
+        }
+        Ok(&[])
+    }
+}
+
+/// Fails if a text has too many levels of brackets of any kind, as in `list<list<int64>>`.
+pub fn check_brackets(text: &str, what: &str) -> Result<()> {
+    let mut level = 0usize;
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' | b'<' => level += 1,
+            b')' | b']' | b'}' | b'>' => level = level.saturating_sub(1),
+            _ => {}
+        }
+        if level >= DEPTH_MAX {
+            return Err(too_deep(what));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn lists(levels: usize) -> Schema {
+        let inner = Field::new("item", DataType::Int64, true);
+        let nested = (1..levels)
+            .fold(inner, |field, _| Field::new("item", DataType::List(Arc::new(field)), true));
+        Schema::new(vec![nested.with_name("a")])
+    }
+
+    #[test]
+    fn a_type_at_the_limit_is_taken_and_one_beyond_it_is_refused_by_name() {
+        check_schema(&lists(DEPTH_MAX)).unwrap();
+        let error = check_schema(&lists(DEPTH_MAX + 1)).unwrap_err().to_string();
+        assert!(error.contains("column `a` is nested more than 60 levels deep"), "{error}");
+    }
+
+    #[test]
+    fn every_kind_of_child_counts() {
+        let deep = lists(DEPTH_MAX).field(0).clone();
+        let entries = vec![Field::new("key", DataType::Int8, false), deep.clone()];
+        let entries = Field::new("entries", DataType::Struct(entries.into()), false);
+        let ends = Arc::new(Field::new("run_ends", DataType::Int32, false));
+        let inside = Arc::new(deep.clone());
+        for data_type in [
+            DataType::LargeList(inside.clone()),
+            DataType::ListView(inside.clone()),
+            DataType::FixedSizeList(inside.clone(), 2),
+            DataType::Struct(vec![deep.clone()].into()),
+            DataType::Map(Arc::new(entries), false),
+            DataType::Dictionary(Box::new(DataType::Int8), Box::new(deep.data_type().clone())),
+            DataType::RunEndEncoded(ends, inside),
+        ] {
+            assert!(check_field(&Field::new("a", data_type.clone(), true)).is_err(), "{data_type}");
+        }
+    }
+
+    #[test]
+    fn brackets_in_strings_do_not_nest_json() {
+        let quoted = format!("[\"\\\"{}\"]", "[".repeat(1000));
+        check_json(quoted.as_bytes(), "it").unwrap();
+        let flat = "[1], {\"a\": []}, ".repeat(1000);
+        check_json(flat.as_bytes(), "it").unwrap();
+        check_json("[".repeat(DEPTH_MAX).as_bytes(), "it").unwrap();
+        assert!(check_json("{\"a\":".repeat(DEPTH_MAX + 1).as_bytes(), "it").is_err());
+    }
+
+    #[test]
+    fn levels_of_json_are_counted_across_pieces() {
+        let text = format!("{}\"[\\\"{{\"", "[".repeat(DEPTH_MAX));
+        for step in 1..7 {
+            let mut depth = JsonDepth::default();
+            for piece in text.as_bytes().chunks(step) {
+                depth.check(piece, "it").unwrap();
+            }
+            assert!(depth.check(b",{", "it").is_err());
+        }
+    }
+
+    #[test]
+    fn names_of_types_have_a_depth_too() {
+        let name = |levels: usize| {
+            format!("{}int64{}", "list<".repeat(levels - 1), ">".repeat(levels - 1))
+        };
+        check_brackets(&name(DEPTH_MAX), "it").unwrap();
+        assert!(check_brackets(&name(DEPTH_MAX + 1), "it").is_err());
+    }
+}
