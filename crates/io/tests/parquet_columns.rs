@@ -35,11 +35,10 @@ fn kinds() -> Vec<DataType> {
         Float32,
         Float64,
         Date32,
-        Time32(TimeUnit::Second),
         Time32(TimeUnit::Millisecond),
         Time64(TimeUnit::Microsecond),
         Time64(TimeUnit::Nanosecond),
-        Timestamp(TimeUnit::Second, None),
+        Timestamp(TimeUnit::Millisecond, None),
         Timestamp(TimeUnit::Microsecond, utc()),
         Timestamp(TimeUnit::Nanosecond, utc()),
         Decimal128(7, 2),
@@ -276,7 +275,7 @@ fn there_is_a_dictionary_where_it_pays_and_for_as_long_as_it_does() {
             (vec![Shape { rows: 1, null_every: None, ..few(0) }], vec![PLAIN]),
         ];
         for (case, (shapes, expected)) in cases.into_iter().enumerate() {
-            for kind in [DataType::Int64, DataType::Timestamp(TimeUnit::Second, None)] {
+            for kind in [DataType::Int64, DataType::Timestamp(TimeUnit::Millisecond, None)] {
                 let batches = batches(&[kind], true, &shapes);
                 assert_eq!(page_encodings(&batches), expected, "case {case} {null_every:?}");
             }

@@ -32,6 +32,18 @@ pub fn chunk_bytes_max(budget: usize, instances: usize) -> usize {
     (budget / 16 / instances.max(1)).max(1 << 20)
 }
 
+/// How many of a process's instances read files at a time, each of which holds about so many bytes
+/// (pages of all columns), and what each may hold at most. One alone may hold nearly all: there is
+/// no other way to read the file.
+pub fn readers(budget: usize, bytes_held: u64, instances: usize) -> (usize, usize) {
+    let together = (budget / 4).max(BASE_BYTES);
+    let held = usize::try_from(bytes_held).unwrap_or(usize::MAX).max(1);
+    match (together / held).clamp(1, instances.max(1)) {
+        1 => (1, budget / 8 * 7),
+        readers => (readers, together / readers),
+    }
+}
+
 /// The least an instance gets: below this nothing that spills makes progress worth the name.
 pub const SHARE_BYTES_MIN: usize = 4 << 20;
 
@@ -43,6 +55,14 @@ pub fn default_budget(memory_bytes: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fewer_read_at_a_time_where_each_holds_much() {
+        assert_eq!(readers(128 << 20, 0, 4), (4, 16 << 20));
+        assert_eq!(readers(128 << 20, 30 << 20, 4), (2, 32 << 20));
+        assert_eq!(readers(128 << 20, 200 << 20, 4), (1, 112 << 20));
+        assert_eq!(readers(1 << 30, u64::MAX, 0), (1, 896 << 20));
+    }
 
     #[test]
     fn shares_add_up_to_less_than_the_budget() {

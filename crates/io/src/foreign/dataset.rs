@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::depth::check_schema;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
@@ -45,6 +46,9 @@ impl Dataset {
         options.check(format)?;
         let versions = files.iter().map(FileRef::version).collect();
         let opened = open_all(&files, format, options)?;
+        for (file, opened) in files.iter().zip(&opened) {
+            check_schema(opened.schema()).map_err(|error| at(error, &file.name))?;
+        }
         let schema = schema_of_all(&files, &opened, format, options)?;
         let infers = format.infers();
         let splits = (0..opened.len())
@@ -108,13 +112,25 @@ impl Dataset {
         names
     }
 
+    /// About the most that is held while a split is read, beyond a few batches.
+    pub fn bytes_held(&self) -> u64 {
+        let held = self.files.iter().map(|(_, opened)| opened.bytes_held(&self.schema));
+        held.max().unwrap_or(0)
+    }
+
     /// Reads a split. May be called from several threads, for the same split as well.
     pub fn read(&self, split: usize) -> Result<Batches> {
+        self.read_within(split, usize::MAX)
+    }
+
+    /// The same, and fails rather than hold more than these bytes beyond a few batches.
+    pub fn read_within(&self, split: usize, bytes_max: usize) -> Result<Batches> {
         let Split { file, index } = self.splits[split];
         let (file, opened) = &self.files[file];
         let name = file.name.clone();
         let (own, schema) = (self.own_schema(opened.schema()), self.schema.clone());
-        let batches = opened.clone().read(index, &own).map_err(|error| at(error, &name))?;
+        let batches = opened.clone().read_within(index, &own, bytes_max);
+        let batches = batches.map_err(|error| at(error, &name))?;
         let batches = batches.map(move |batch| conform(&batch?, &schema));
         Ok(Box::new(batches.map(move |batch| batch.map_err(|error| at(error, &name)))))
     }

@@ -121,6 +121,24 @@ pub trait Opened: Send + Sync {
     /// The batches of a split, with exactly this schema: columns of the file by name, with types
     /// all files of the data set agree on.
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches>;
+
+    /// The same; a resource error if what has to be held at a time takes more than these bytes, of
+    /// a format that does not know beforehand.
+    fn read_within(
+        self: Arc<Self>,
+        split: usize,
+        schema: &SchemaRef,
+        bytes_max: usize,
+    ) -> Result<Batches> {
+        let _ = bytes_max;
+        self.read(split, schema)
+    }
+
+    /// About what is held while a split is read with this schema, beyond a few batches.
+    fn bytes_held(&self, schema: &Schema) -> u64 {
+        let _ = schema;
+        0
+    }
 }
 
 /// Makes the bytes of one file.

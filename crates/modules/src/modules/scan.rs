@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
 use euphrates_io::foreign::{Dataset, ReadOptions};
+use euphrates_policy::memory::readers;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -32,7 +35,8 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     place: |config| {
         let given = config.clone();
         let config = spec::parse_config::<Config>(config)?;
-        Ok(Arc::new(Scan { given, config, dataset: Mutex::default() }))
+        let (dataset, instances) = (Mutex::default(), AtomicUsize::new(0));
+        Ok(Arc::new(Scan { given, config, dataset, instances }))
     },
 };
 
@@ -80,6 +84,8 @@ struct Scan {
     given: Value,
     config: Config,
     dataset: Mutex<Option<Arc<Dataset>>>,
+    /// How many instances there are here so far.
+    instances: AtomicUsize,
 }
 
 impl Scan {
@@ -154,10 +160,18 @@ impl Placed for Scan {
         })
     }
 
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let dataset = self.dataset()?;
+        let here = setup.instances_here.max(1);
+        let (readers, bytes_max) = readers(setup.budget_bytes, dataset.bytes_held(), here);
+        let nth = self.instances.fetch_add(1, Relaxed) % here;
+        // Where all is divided in advance, everybody has a part that nobody else will take.
+        let is_idle = nth >= readers && !setup.is_divided;
         Ok(Box::new(move |ports: &mut Ports| {
-            let read = |split| dataset.read(split);
+            if is_idle {
+                return Ok(());
+            }
+            let read = |split| dataset.read_within(split, bytes_max);
             let parts = Parts { count: dataset.splits(), weigh: |parts| dataset.weight(parts) };
             parts::run(ports, parts, self.config.order, read)
         }))

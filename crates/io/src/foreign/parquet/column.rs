@@ -1,6 +1,6 @@
 //! The bytes of one column chunk: read in windows, page headers checked, checksums verified.
 
-use std::io::Read;
+use std::io::{Cursor, Read};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -10,12 +10,21 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
+use super::allowance::{Allowance, Held};
 use super::thrift::PageHeader;
 use crate::blob::Blob;
 
-/// What is read at a time where pages are smaller.
+/// What is read at a time where pages are smaller; less if many columns are read together.
 const WINDOW_LOCAL_BYTES: u64 = 1 << 20;
 const WINDOW_REMOTE_BYTES: u64 = 8 << 20;
+const WINDOW_BYTES_MIN: u64 = 64 << 10;
+
+/// The window for each of so many columns.
+pub fn window_bytes(blob: &Blob, columns: usize, allowance: &Allowance) -> u64 {
+    let most = if blob.is_remote() { WINDOW_REMOTE_BYTES } else { WINDOW_LOCAL_BYTES };
+    let share = allowance.bytes_max() / 4 / columns.max(1) as u64;
+    share.clamp(WINDOW_BYTES_MIN, most)
+}
 
 /// Room for the header of the next page behind a page.
 const HEADER_BYTES: u64 = 256;
@@ -23,7 +32,8 @@ const HEADER_BYTES: u64 = 256;
 /// Headers with long statistics are larger, but not this large.
 const HEADER_BYTES_MAX: u64 = 16 << 20;
 
-/// A column chunk.
+/// A column chunk; clones share what has been read of it.
+#[derive(Clone)]
 pub struct Column {
     blob: Arc<Blob>,
     begin: u64,
@@ -31,7 +41,8 @@ pub struct Column {
     /// The most bytes a byte of a page can stand for.
     expansion: u64,
     window_bytes: u64,
-    state: Mutex<State>,
+    allowance: Arc<Allowance>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
@@ -39,6 +50,7 @@ struct State {
     window: Window,
     /// Where the page begins whose header was read last, and that header.
     page: Option<(u64, PageHeader)>,
+    held: Held,
 }
 
 /// Bytes of the file.
@@ -57,25 +69,38 @@ impl Window {
 }
 
 impl Column {
-    /// A chunk, which lies within the file.
-    pub fn new(blob: Arc<Blob>, metadata: &ColumnChunkMetaData) -> Column {
+    /// A chunk, which lies within the file, read in windows of at most `window_bytes`.
+    pub fn new(
+        blob: Arc<Blob>,
+        metadata: &ColumnChunkMetaData,
+        window_bytes: u64,
+        allowance: Arc<Allowance>,
+    ) -> Column {
         let (begin, length) = metadata.byte_range();
         let expansion = match metadata.compression() {
             Compression::UNCOMPRESSED => 1,
             Compression::SNAPPY => 64,
             Compression::LZ4 | Compression::LZ4_RAW => 256,
-            // Zstandard and Brotli: a block of 128 KiB takes a few bytes.
+            // Deflate: a match of 258 bytes takes two bits.
+            Compression::GZIP(_) => 1032,
+            // A block of 16 MiB takes a few bytes.
+            Compression::BROTLI(_) => 4 << 20,
+            // Zstandard: a block of 128 KiB takes a few bytes.
             _ => 32 << 10,
         };
-        let window_bytes = if blob.is_remote() { WINDOW_REMOTE_BYTES } else { WINDOW_LOCAL_BYTES };
-        let state = Mutex::default();
-        Column { blob, begin, end: begin + length, expansion, window_bytes, state }
+        let state = Arc::default();
+        let end = begin + length;
+        Column { blob, begin, end, expansion, window_bytes, allowance, state }
     }
 
-    /// The same as `header`, for who wants no more than that: little is read.
-    pub fn header_alone(mut self, offset: u64) -> Result<PageHeader> {
-        self.window_bytes = HEADER_BYTES;
-        self.header(offset)
+    /// The header of one page, where no more than that is wanted: little is read.
+    pub fn header_alone(
+        blob: &Arc<Blob>,
+        metadata: &ColumnChunkMetaData,
+        offset: u64,
+    ) -> Result<PageHeader> {
+        let allowance = Arc::new(Allowance::new(usize::MAX));
+        Column::new(blob.clone(), metadata, HEADER_BYTES, allowance).header(offset)
     }
 
     /// The header of the page at an offset; its length and the page's are sound.
@@ -137,7 +162,21 @@ impl Column {
     }
 
     fn damaged(&self, offset: u64, what: &str) -> Error {
-        Error::corrupt(what).at(format!("byte {offset}")).at(self.blob.name())
+        self.place(Error::corrupt(what), offset)
+    }
+
+    fn place(&self, error: Error, offset: u64) -> Error {
+        error.at(format!("byte {offset}")).at(self.blob.name())
+    }
+
+    /// An error on its way through the crate, kept as it is.
+    fn noted(&self, error: Error) -> Error {
+        self.allowance.note(&error);
+        error
+    }
+
+    fn carried(&self, error: Error) -> ParquetError {
+        ParquetError::External(Box::new(self.noted(error)))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -151,15 +190,14 @@ impl Length for Column {
     }
 }
 
-/// The crate reads a header through `get_read` and the page behind it through `get_bytes`.
+/// The crate reads a header through `get_read` and the page behind it through `get_bytes`. It also
+/// calls `get_read` at the body of a page whose header it has peeked at, and reads nothing of it:
+/// what is there is parsed when it is read, not before.
 impl ChunkReader for Column {
-    type T = Box<dyn Read>;
+    type T = HeaderRead;
 
-    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        let header = self.header(start).map_err(carried)?;
-        let mut state = self.lock();
-        let bytes = self.fetch(&mut state.window, start, header.header_bytes as u64);
-        Ok(Box::new(std::io::Cursor::new(bytes.map_err(carried)?)))
+    fn get_read(&self, start: u64) -> Result<HeaderRead, ParquetError> {
+        Ok(HeaderRead { column: self.clone(), start, header: None })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
@@ -168,13 +206,39 @@ impl ChunkReader for Column {
             .page
             .is_some_and(|(offset, header)| offset == start && header.bytes as usize == length);
         if is_page {
-            return self.page().map_err(carried);
+            return self.page().map_err(|error| self.carried(error));
         }
         let mut state = self.lock();
-        self.fetch(&mut state.window, start, length as u64).map_err(carried)
+        let bytes = self.fetch(&mut state.window, start, length as u64);
+        bytes.map_err(|error| self.carried(error))
     }
 }
 
-fn carried(error: Error) -> ParquetError {
-    ParquetError::External(Box::new(error))
+/// The bytes of a page header.
+pub struct HeaderRead {
+    column: Column,
+    start: u64,
+    /// Once something has been read.
+    header: Option<Cursor<Bytes>>,
+}
+
+impl HeaderRead {
+    fn fetch(&self) -> Result<Bytes> {
+        let header = self.column.header(self.start)?;
+        let mut state = self.column.lock();
+        let taken = self.column.allowance.take(&mut state.held, &header);
+        taken.map_err(|error| self.column.place(error, self.start))?;
+        self.column.fetch(&mut state.window, self.start, header.header_bytes as u64)
+    }
+}
+
+impl Read for HeaderRead {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        if self.header.is_none() {
+            let bytes =
+                self.fetch().map_err(|error| std::io::Error::other(self.column.noted(error)));
+            self.header = Some(Cursor::new(bytes?));
+        }
+        self.header.as_mut().map_or(Ok(0), |header| header.read(into))
+    }
 }

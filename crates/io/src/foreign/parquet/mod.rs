@@ -10,24 +10,31 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use arrow::record_batch::RecordBatchOptions;
 use euphrates_flow::{Error, Result};
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use parquet::basic::Type;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use parquet::basic::{Compression, Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::ColumnChunkMetaData;
 
+use self::allowance::Allowance;
+use self::read::RowGroup;
 use super::{Batches, Format, Opened, ReadOptions, WriteOptions, Writer, guarded, some_column};
 use crate::blob::Blob;
 use crate::location::FileRef;
 
+mod allowance;
 mod chunk;
 mod column;
 mod dictionary;
+mod footer;
 mod hybrid;
 mod interner;
 mod levels;
 mod plain;
 mod read;
+mod repair;
+mod rows;
 mod statistics;
+mod stored;
 mod thrift;
 mod values;
 mod write;
@@ -37,8 +44,8 @@ pub struct Parquet;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
-/// What is read of the end of a file at first: most footers are smaller.
-const END_BYTES: u64 = 64 << 10;
+/// The pages that most writers make.
+const PAGE_BYTES_USUAL: i64 = 1 << 20;
 
 impl Format for Parquet {
     fn name(&self) -> &'static str {
@@ -54,9 +61,10 @@ impl Format for Parquet {
     }
 
     fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
-        let metadata = guarded(|| read_metadata(&blob))?;
+        let (bytes, blob) = (blob.bytes(), Arc::new(blob));
+        let metadata = guarded(|| footer::read(&blob))?;
         let schema = with_far_timestamps(&metadata);
-        Ok(Arc::new(File { file: file.clone(), bytes: blob.bytes(), metadata, schema }))
+        Ok(Arc::new(File { file: file.clone(), bytes, metadata, schema }))
     }
 
     fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -94,98 +102,40 @@ impl Opened for File {
         Some(columns.filter(is_wanted).map(bytes).sum())
     }
 
+    /// About a page of each column, with what of the file is read at a time.
+    fn bytes_held(&self, schema: &Schema) -> u64 {
+        let Some(group) = self.metadata.metadata().row_groups().first() else { return 0 };
+        let wanted = group.columns().iter().filter(|column| {
+            let top = column.column_path().parts().first();
+            top.is_some_and(|top| schema.field_with_name(top).is_ok())
+        });
+        let page = |bytes: i64| bytes.clamp(0, PAGE_BYTES_USUAL);
+        let held = wanted.map(|column| match column.compression() {
+            Compression::UNCOMPRESSED => page(column.uncompressed_size()),
+            _ => page(column.uncompressed_size()) + page(column.compressed_size()),
+        });
+        held.sum::<i64>() as u64
+    }
+
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
+        self.read_within(split, schema, usize::MAX)
+    }
+
+    fn read_within(
+        self: Arc<Self>,
+        split: usize,
+        schema: &SchemaRef,
+        bytes_max: usize,
+    ) -> Result<Batches> {
         let blob = self.file.open()?;
         if blob.bytes() != self.bytes {
             let message = "the file changed between being opened and being read";
             return Err(Error::corrupt(message).remedy("run again"));
         }
         let metadata = self.metadata.metadata().clone();
-        let group = read::RowGroup::new(metadata, self.schema.clone(), split, Arc::new(blob));
+        let allowance = Arc::new(Allowance::new(bytes_max));
+        let group = RowGroup::new(metadata, self.schema.clone(), split, Arc::new(blob), allowance);
         guarded(|| group.read(schema))
-    }
-}
-
-/// Reads and checks the footer.
-fn read_metadata(blob: &Blob) -> Result<ArrowReaderMetadata> {
-    let cut = || Error::corrupt("the end is missing: this Parquet file is cut short, or is none");
-    let from = blob.bytes().saturating_sub(END_BYTES);
-    let mut end = blob.read_at(from, (blob.bytes() - from) as usize)?;
-    let tail = end.len().checked_sub(8).ok_or_else(cut)?;
-    if &end[tail + 4..] == b"PARE" {
-        return Err(Error::usage("the file is encrypted").remedy("decrypt it first"));
-    }
-    if &end[tail + 4..] != MAGIC {
-        return Err(cut());
-    }
-    let length = u32::from_le_bytes(end[tail..tail + 4].try_into().expect("four bytes"));
-    let offset = (blob.bytes() - 8).checked_sub(length.into()).ok_or_else(cut)?;
-    if offset < from {
-        end = blob.read_at(offset, length as usize + 8)?;
-    }
-    let footer = &end[end.len() - 8 - length as usize..end.len() - 8];
-    if thrift::struct_bytes(footer).is_none() {
-        return Err(Error::corrupt("the footer is damaged"));
-    }
-    let metadata = ParquetMetaDataReader::decode_metadata(footer).map_err(damaged)?;
-    check_metadata(&metadata, offset)?;
-    let options = ArrowReaderOptions::new();
-    match ArrowReaderMetadata::try_new(Arc::new(metadata), options) {
-        Ok(metadata) => Ok(metadata),
-        Err(error) => Err(damaged(error)),
-    }
-}
-
-/// Column chunks lie between the magic and the footer, and row counts agree.
-fn check_metadata(metadata: &ParquetMetaData, footer: u64) -> Result<()> {
-    let wrong = |what: &str| Err(Error::corrupt(format!("the footer is damaged: {what}")));
-    let mut rows: i64 = 0;
-    for group in metadata.row_groups() {
-        let sum = (group.num_rows() >= 0).then(|| rows.checked_add(group.num_rows())).flatten();
-        let Some(sum) = sum else { return wrong("an impossible number of rows") };
-        rows = sum;
-        for column in group.columns() {
-            let sizes = [
-                Some(column.data_page_offset()),
-                column.dictionary_page_offset(),
-                Some(column.compressed_size()),
-                Some(column.uncompressed_size()),
-                Some(column.num_values()),
-            ];
-            if sizes.into_iter().flatten().any(|size| size < 0) {
-                return wrong("a column has a negative length");
-            }
-            let (begin, length) = column.byte_range();
-            if begin.checked_add(length).is_none_or(|end| end > footer) {
-                return wrong("a column lies outside the file");
-            }
-            if column.column_descr().max_rep_level() == 0 && column.num_values() != group.num_rows()
-            {
-                return wrong("a column and its row group disagree about the number of rows");
-            }
-            check_codec(column)?;
-            if column.file_path().is_some() {
-                let error = Error::usage("the columns of this file are in other files");
-                return Err(error.remedy("write it as one file"));
-            }
-        }
-    }
-    match rows == metadata.file_metadata().num_rows() {
-        true => Ok(()),
-        false => wrong("the row groups do not add up to the number of rows"),
-    }
-}
-
-fn check_codec(column: &ColumnChunkMetaData) -> Result<()> {
-    use parquet::basic::Compression::{BROTLI, GZIP, LZO};
-    match column.compression() {
-        codec @ (GZIP(_) | BROTLI(_) | LZO) => {
-            let codec = format!("{codec:?}").to_lowercase();
-            let name = codec.split('(').next().unwrap_or_default();
-            Err(Error::usage(format!("{name} compression is not supported"))
-                .remedy("write the file with zstd, lz4 or snappy"))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -226,13 +176,28 @@ fn rows_only(rows: usize) -> RecordBatchOptions {
     RecordBatchOptions::new().with_row_count(Some(rows))
 }
 
+/// Our own error if there is one inside; whatever else the crate says means damage.
 fn damaged(error: ParquetError) -> Error {
     match error {
-        ParquetError::External(error) if error.is::<Error>() => {
-            *error.downcast::<Error>().expect("just asked")
-        }
+        ParquetError::External(error) => inner(error).unwrap_or_else(Error::corrupt),
         ParquetError::NYI(what) => Error::usage(format!("not supported in Parquet files: {what}"))
             .remedy("write the file with common encodings"),
         error => Error::corrupt(error),
+    }
+}
+
+/// Our own error in one of the crate's, which may have it in one of a reader's.
+fn inner(
+    error: Box<dyn std::error::Error + Send + Sync>,
+) -> Result<Error, Box<dyn std::error::Error + Send + Sync>> {
+    match error.downcast::<Error>() {
+        Ok(own) => Ok(*own),
+        Err(other) => match other.downcast::<std::io::Error>() {
+            Ok(read) if read.get_ref().is_some_and(|cause| cause.is::<Error>()) => {
+                inner(read.into_inner().expect("just looked at"))
+            }
+            Ok(read) => Err(read),
+            Err(other) => Err(other),
+        },
     }
 }

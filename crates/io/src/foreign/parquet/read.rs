@@ -4,17 +4,20 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatchReader;
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{BATCH_ROWS_MAX, Error, Result, batch_rows, split_batch};
+use euphrates_flow::{BATCH_ROWS_MAX, Error, Result, split_batch};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowGroups};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
-use parquet::basic::Type;
 use parquet::column::page::{PageIterator, PageReader};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::column::Column;
+use super::allowance::Allowance;
+use super::column::{Column, window_bytes};
+use super::rows::rows_together;
+use super::thrift::PageHeader;
 use super::{damaged, root_indices, rows_only};
 use crate::blob::Blob;
 use crate::foreign::{Batches, guarded};
@@ -27,6 +30,9 @@ pub struct RowGroup {
     blob: Arc<Blob>,
     /// The columns of the whole file, with the types they are to have.
     file: SchemaRef,
+    allowance: Arc<Allowance>,
+    /// How much of a column is read at a time.
+    window_bytes: u64,
 }
 
 impl RowGroup {
@@ -36,8 +42,9 @@ impl RowGroup {
         file: SchemaRef,
         index: usize,
         blob: Arc<Blob>,
+        allowance: Arc<Allowance>,
     ) -> RowGroup {
-        RowGroup { metadata, index, blob, file }
+        RowGroup { metadata, index, blob, file, allowance, window_bytes: 0 }
     }
 
     /// Its footer entry.
@@ -45,20 +52,40 @@ impl RowGroup {
         self.metadata.row_group(self.index)
     }
 
-    /// A column chunk, by the number of the leaf.
-    pub fn column(&self, leaf: usize) -> Column {
-        Column::new(self.blob.clone(), self.group().column(leaf))
+    /// The pages of a column chunk, by the number of the leaf, held to an allowance.
+    pub fn pages(
+        &self,
+        leaf: usize,
+        allowance: &Arc<Allowance>,
+    ) -> Result<SerializedPageReader<Column>, ParquetError> {
+        let metadata = self.group().column(leaf);
+        let (blob, window) = (self.blob.clone(), self.window_bytes);
+        let column = Arc::new(Column::new(blob, metadata, window, allowance.clone()));
+        SerializedPageReader::new(column, metadata, self.group().num_rows() as usize, None)
+    }
+
+    /// The header of a page of a column chunk.
+    pub fn header(&self, leaf: usize, offset: u64) -> Result<PageHeader> {
+        Column::header_alone(&self.blob, self.group().column(leaf), offset)
+    }
+
+    /// The most that pages, or a row, may take in memory.
+    pub fn bytes_max(&self) -> u64 {
+        self.allowance.bytes_max()
     }
 
     /// Its batches, with the columns of `wanted`.
-    pub fn read(self, wanted: &SchemaRef) -> Result<Batches> {
+    pub fn read(mut self, wanted: &SchemaRef) -> Result<Batches> {
         let roots = root_indices(&self.file, wanted)?;
         let rows = self.group().num_rows() as usize;
         if roots.is_empty() {
             return Ok(count_only(rows, wanted.clone()));
         }
-        let step = batch_rows(self.row_bytes(&roots)?);
         let descr = self.metadata.file_metadata().schema_descr();
+        let is_wanted = |leaf: &usize| roots.contains(&descr.get_column_root_idx(*leaf));
+        let leaves: Vec<usize> = (0..descr.num_columns()).filter(is_wanted).collect();
+        self.window_bytes = window_bytes(&self.blob, leaves.len(), &self.allowance);
+        let step = rows_together(&self, &leaves)?;
         let mask = ProjectionMask::roots(descr, roots.iter().copied());
         let levels = parquet_to_arrow_field_levels(descr, mask, Some(self.file.fields()));
         let levels = levels.map_err(damaged)?;
@@ -67,53 +94,12 @@ impl RowGroup {
         let order =
             wanted.fields().iter().map(|field| Ok(reader.schema().index_of(field.name())?));
         let order = order.collect::<Result<Vec<usize>>>()?;
-        let decoded = Decoded { reader: Some(reader), order, wanted: wanted.clone(), left: rows };
+        let (wanted, allowance) = (wanted.clone(), self.allowance);
+        let decoded = Decoded { reader: Some(reader), order, wanted, left: rows, allowance };
         Ok(Box::new(decoded.flat_map(|batch| match batch {
             Ok(batch) => Box::new(split_batch(batch).map(Ok)) as Batches,
             Err(error) => Box::new(std::iter::once(Err(error))),
         })))
-    }
-}
-
-/// What texts of a dictionary take in memory, at least: more than in the file.
-const TEXT_BYTES: i64 = 24;
-
-/// A dictionary of fewer bytes in the file is taken to have no long values: looking costs a read.
-const DICTIONARY_BYTES_MIN: i64 = 256;
-
-impl RowGroup {
-    /// The average size of a row in memory, as far as the footer tells, and the dictionaries do.
-    fn row_bytes(&self, roots: &[usize]) -> Result<usize> {
-        let descr = self.group().schema_descr();
-        let wanted = |leaf: &usize| roots.contains(&descr.get_column_root_idx(*leaf));
-        let mut sum = 0;
-        for leaf in (0..self.group().num_columns()).filter(wanted) {
-            let column = self.group().column(leaf);
-            let least = match column.column_type() {
-                Type::BYTE_ARRAY => self.text_bytes(leaf)?.max(TEXT_BYTES),
-                Type::FIXED_LEN_BYTE_ARRAY => column.column_descr().type_length().into(),
-                _ => 8,
-            };
-            sum += (column.uncompressed_size() / self.group().num_rows().max(1)).max(least);
-        }
-        Ok(sum.max(1) as usize)
-    }
-
-    /// What the texts of a column take in a row. In a file they may all be one entry of a
-    /// dictionary.
-    fn text_bytes(&self, leaf: usize) -> Result<i64> {
-        let column = self.group().column(leaf);
-        let rows = self.group().num_rows().max(1);
-        if let Some(bytes) = column.unencoded_byte_array_data_bytes() {
-            return Ok(bytes / rows);
-        }
-        let Some(offset) = column.dictionary_page_offset() else { return Ok(0) };
-        if column.data_page_offset() - offset < DICTIONARY_BYTES_MIN {
-            return Ok(0);
-        }
-        let page = self.column(leaf).header_alone(offset as u64)?;
-        let mean = i64::from(page.unpacked_bytes) / i64::from(page.values.max(1));
-        Ok(mean.saturating_mul(column.num_values()) / rows)
     }
 }
 
@@ -133,6 +119,7 @@ struct Decoded {
     wanted: SchemaRef,
     /// Rows that are still to come.
     left: usize,
+    allowance: Arc<Allowance>,
 }
 
 impl Iterator for Decoded {
@@ -141,7 +128,10 @@ impl Iterator for Decoded {
     fn next(&mut self) -> Option<Result<RecordBatch>> {
         let mut reader = self.reader.take()?;
         let batch = guarded(|| match reader.next() {
-            Some(batch) => self.conform(&batch.map_err(cause)?).map(Some),
+            Some(batch) => {
+                let own = |error| self.allowance.fault().unwrap_or_else(|| cause(error));
+                self.conform(&batch.map_err(own)?).map(Some)
+            }
             None if self.left > 0 => {
                 let message = format!("{} rows of a row group are missing", self.left);
                 Err(Error::corrupt(message))
@@ -168,16 +158,18 @@ impl Decoded {
 }
 
 /// The crate wraps errors of its source in Arrow's.
-fn cause(error: arrow::error::ArrowError) -> Error {
-    use arrow::error::ArrowError::ExternalError;
+fn cause(error: ArrowError) -> Error {
     match error {
-        ExternalError(inner) => match inner.downcast::<ParquetError>() {
+        ArrowError::ExternalError(inner) => match inner.downcast::<ParquetError>() {
             Ok(error) => damaged(*error),
             Err(other) => match other.downcast::<Error>() {
                 Ok(error) => *error,
                 Err(other) => Error::corrupt(other),
             },
         },
+        ArrowError::ParquetError(message) => {
+            Error::corrupt(message.trim_start_matches("Parquet error: "))
+        }
         other => Error::corrupt(other),
     }
 }
@@ -188,9 +180,7 @@ impl RowGroups for RowGroup {
     }
 
     fn column_chunks(&self, leaf: usize) -> Result<Box<dyn PageIterator>, ParquetError> {
-        let rows = RowGroups::num_rows(self);
-        let metadata = self.group().column(leaf);
-        let pages = SerializedPageReader::new(Arc::new(self.column(leaf)), metadata, rows, None);
+        let pages = self.pages(leaf, &self.allowance);
         Ok(Box::new(OneChunk(Some(pages.map(|pages| Box::new(pages) as Box<dyn PageReader>)))))
     }
 

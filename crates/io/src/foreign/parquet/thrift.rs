@@ -4,20 +4,25 @@
 use parquet::basic::Encoding;
 
 /// Structures nested deeper than this are an attack.
-const DEPTH_MAX: usize = 64;
+pub const DEPTH_MAX: usize = 64;
 
 /// Types of the compact protocol.
 const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 const BYTE: u8 = 3;
-const I32: u8 = 5;
-const I64: u8 = 6;
+/// A number of 32 bits.
+pub const I32: u8 = 5;
+/// A number of 64 bits.
+pub const I64: u8 = 6;
 const DOUBLE: u8 = 7;
-const BINARY: u8 = 8;
-const LIST: u8 = 9;
+/// Bytes behind their length.
+pub const BINARY: u8 = 8;
+/// A list.
+pub const LIST: u8 = 9;
 const SET: u8 = 10;
 const MAP: u8 = 11;
-const STRUCT: u8 = 12;
+/// A structure.
+pub const STRUCT: u8 = 12;
 
 /// What stands in front of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,12 +119,12 @@ impl PageHeader {
         let bytes = bytes as i32;
         let mut out = Vec::with_capacity(40);
         for value in [kind, bytes, bytes, crc as i32] {
-            put_field(&mut out, I32);
+            put_next(&mut out, I32);
             put_i32(&mut out, value);
         }
         out.push(step << 4 | STRUCT);
         for value in inner {
-            put_field(&mut out, I32);
+            put_next(&mut out, I32);
             put_i32(&mut out, *value);
         }
         out.extend([0, 0]);
@@ -139,7 +144,7 @@ pub fn with_crc(header: &[u8], crc: u32) -> Option<Vec<u8>> {
     // The next field counts from the checksum now, which is one field nearer.
     (next >> 4 > 1).then_some(())?;
     let mut out = header[..head].to_vec();
-    put_field(&mut out, I32);
+    put_next(&mut out, I32);
     put_i32(&mut out, crc as i32);
     out.push(next - (1 << 4));
     out.extend_from_slice(&header[input.at..]);
@@ -154,8 +159,30 @@ pub fn struct_bytes(bytes: &[u8]) -> Option<usize> {
 }
 
 /// A field whose number is one more than that of the field before.
-fn put_field(out: &mut Vec<u8>, kind: u8) {
-    out.push(1 << 4 | kind);
+fn put_next(out: &mut Vec<u8>, kind: u8) {
+    put_field(out, 0, 1, kind);
+}
+
+/// A field's number and type; `last` is the number of the field before, or 0.
+pub fn put_field(out: &mut Vec<u8>, last: i16, id: i16, kind: u8) {
+    match i32::from(id) - i32::from(last) {
+        delta @ 1..=15 => out.push((delta as u8) << 4 | kind),
+        _ => {
+            out.push(kind);
+            put_i32(out, id.into());
+        }
+    }
+}
+
+/// The number of a list's elements, and their type.
+pub fn put_list(out: &mut Vec<u8>, size: u64, kind: u8) {
+    match size {
+        0..15 => out.push((size as u8) << 4 | kind),
+        _ => {
+            out.push(15 << 4 | kind);
+            put_varint(out, size as u32);
+        }
+    }
 }
 
 fn put_i32(out: &mut Vec<u8>, value: i32) {
@@ -171,12 +198,28 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u32) {
     out.push(value as u8);
 }
 
-struct Input<'a> {
+/// Bytes of the protocol, read from front to back; `None` where they are not sound.
+pub struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Input<'_> {
+impl<'a> Input<'a> {
+    /// From the first byte on.
+    pub fn new(bytes: &'a [u8]) -> Input<'a> {
+        Input { bytes, at: 0 }
+    }
+
+    /// How many bytes have been read.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The bytes read since then.
+    pub fn since(&self, at: usize) -> &'a [u8] {
+        &self.bytes[at..self.at]
+    }
+
     fn byte(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at)?;
         self.at += 1;
@@ -200,7 +243,8 @@ impl Input<'_> {
         Some((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    fn i32(&mut self) -> Option<i32> {
+    /// A number of 32 bits.
+    pub fn i32(&mut self) -> Option<i32> {
         self.i64()?.try_into().ok()
     }
 
@@ -210,7 +254,7 @@ impl Input<'_> {
     }
 
     /// Calls `each` with number and type of every field of a structure.
-    fn fields(&mut self, mut each: impl FnMut(&mut Self, i16, u8) -> Option<()>) -> Option<()> {
+    pub fn fields(&mut self, mut each: impl FnMut(&mut Self, i16, u8) -> Option<()>) -> Option<()> {
         let mut id: i16 = 0;
         loop {
             let byte = self.byte()?;
@@ -225,7 +269,25 @@ impl Input<'_> {
         }
     }
 
-    fn skip(&mut self, kind: u8, depth: usize) -> Option<()> {
+    /// Calls `each` at the beginning of every structure of a list, to read it.
+    pub fn structs(&mut self, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        let (size, kind) = self.list()?;
+        (kind == STRUCT || size == 0).then_some(())?;
+        (0..size).try_for_each(|_| each(self))
+    }
+
+    /// Size of a list, and type of its elements.
+    pub fn list(&mut self) -> Option<(u64, u8)> {
+        let byte = self.byte()?;
+        let size = match byte >> 4 {
+            15 => self.varint()?,
+            size => size.into(),
+        };
+        Some((size, byte & 0xf))
+    }
+
+    /// Goes past a value.
+    pub fn skip(&mut self, kind: u8, depth: usize) -> Option<()> {
         let depth = depth.checked_sub(1)?;
         match kind {
             TRUE | FALSE => Some(()),
@@ -237,12 +299,8 @@ impl Input<'_> {
                 self.jump(bytes)
             }
             LIST | SET => {
-                let byte = self.byte()?;
-                let size = match byte >> 4 {
-                    15 => self.varint()?,
-                    size => size.into(),
-                };
-                self.elements(size, &[byte & 0xf], depth)
+                let (size, kind) = self.list()?;
+                self.elements(size, &[kind], depth)
             }
             MAP => {
                 let size = self.varint()?;
@@ -293,7 +351,7 @@ mod tests {
             // Without the checksum, as the crate writes it: field 5 follows field 3.
             let mut bare = vec![];
             for value in [DATA_PAGE, bytes as i32, bytes as i32] {
-                put_field(&mut bare, I32);
+                put_next(&mut bare, I32);
                 put_i32(&mut bare, value);
             }
             bare.push(2 << 4 | STRUCT);

@@ -22,6 +22,7 @@ use parquet::schema::types::SchemaDescPtr;
 
 use super::MAGIC;
 use super::chunk::ColumnChunk;
+use super::stored::{stored_column, stored_schema};
 use super::thrift::{DICTIONARY_PAGE, PageHeader, with_crc};
 use super::values::Layout;
 use crate::foreign::{Chunk, Compression, Encoder, Note, WriteOptions, Writer};
@@ -32,6 +33,7 @@ const ROW_GROUPS_MAX: usize = i16::MAX as usize;
 /// Makes files of one schema.
 #[derive(Clone)]
 pub struct ParquetWriter {
+    /// With the types columns are stored with.
     schema: SchemaRef,
     descr: SchemaDescPtr,
     properties: Arc<WriterProperties>,
@@ -52,16 +54,17 @@ impl ParquetWriter {
             Error::usage(format!("Parquet cannot hold this: {error}"))
                 .remedy("cast the column, or leave it out")
         };
-        let descr = ArrowSchemaConverter::new().convert(schema).map_err(unfit)?;
+        let schema = Arc::new(stored_schema(schema)?);
+        let descr = ArrowSchemaConverter::new().convert(&schema).map_err(unfit)?;
         let mut properties = WriterProperties::builder()
             .set_compression(codec)
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)
             .set_created_by(concat!("euphrates ", env!("CARGO_PKG_VERSION")).into())
             .build();
-        add_encoded_arrow_schema_to_metadata(schema, &mut properties);
+        add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
         let writer = ParquetWriter {
-            schema: schema.clone(),
+            schema,
             descr: Arc::new(descr),
             properties: Arc::new(properties),
             is_compressed: compression != Compression::None,
@@ -182,6 +185,7 @@ impl Encoder for RowGroupEncoder {
         self.rows += batch.num_rows();
         let mut leaf = 0;
         for (field, array) in self.writer.schema.fields().iter().zip(batch.columns()) {
+            let array = &stored_column(array, field)?;
             if let Column::Flat(column) = &mut self.columns[leaf] {
                 column.push(array)?;
                 leaf += 1;

@@ -1,0 +1,102 @@
+//! What the pages of a row group may take in memory, and what went wrong with one.
+//!
+//! A page is decoded whole, and a page of a few kilobytes may stand for a gigabyte; so pages are
+//! counted as their headers are read, before they are unpacked.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use euphrates_flow::{Error, Result};
+
+use super::thrift::{DICTIONARY_PAGE, PageHeader};
+
+/// Shared by the columns of a row group that are read together.
+pub struct Allowance {
+    bytes_max: u64,
+    held: AtomicU64,
+    /// The first error, as it was: the crate makes a text of it.
+    fault: Mutex<Option<Error>>,
+}
+
+/// What one column holds: its dictionary, and the page in hand.
+#[derive(Clone, Copy, Default)]
+pub struct Held {
+    dictionary: u64,
+    page: u64,
+}
+
+impl Allowance {
+    /// For pages of so many bytes together.
+    pub fn new(bytes_max: usize) -> Allowance {
+        Allowance { bytes_max: bytes_max as u64, held: AtomicU64::new(0), fault: Mutex::default() }
+    }
+
+    /// The most bytes.
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Counts the page behind this header, instead of the one that the column held before.
+    pub fn take(&self, held: &mut Held, header: &PageHeader) -> Result<()> {
+        let packed = if header.bytes == header.unpacked_bytes { 0 } else { header.bytes as u64 };
+        let bytes = header.unpacked_bytes as u64 + packed;
+        let place = match header.kind {
+            DICTIONARY_PAGE => &mut held.dictionary,
+            _ => &mut held.page,
+        };
+        let before = std::mem::replace(place, bytes);
+        let others = self.held.fetch_sub(before, Relaxed) - before;
+        self.held.fetch_add(bytes, Relaxed);
+        if others + bytes <= self.bytes_max {
+            return Ok(());
+        }
+        let message = format!(
+            "a page takes {} in memory and those of the other columns {}, more than the {} that \
+             reading may take",
+            mebibytes(bytes),
+            mebibytes(others),
+            mebibytes(self.bytes_max)
+        );
+        Err(Error::resource(message).remedy(
+            "give the flow more memory, read fewer columns, or read in one instance (`count=1`)",
+        ))
+    }
+
+    /// Keeps an error, unless there is one.
+    pub fn note(&self, error: &Error) {
+        let mut fault = self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        fault.get_or_insert_with(|| error.clone());
+    }
+
+    /// The error that was kept.
+    pub fn fault(&self) -> Option<Error> {
+        self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use euphrates_flow::Kind;
+
+    fn page(kind: i32, bytes: i32, unpacked_bytes: i32) -> PageHeader {
+        PageHeader { kind, bytes, unpacked_bytes, ..PageHeader::default() }
+    }
+
+    #[test]
+    fn a_column_holds_one_page_and_a_dictionary() {
+        let allowance = Allowance::new(100);
+        let (mut one, mut other) = (Held::default(), Held::default());
+        allowance.take(&mut one, &page(DICTIONARY_PAGE, 30, 30)).unwrap();
+        for _ in 0..5 {
+            allowance.take(&mut one, &page(0, 10, 20)).unwrap();
+        }
+        allowance.take(&mut other, &page(3, 40, 40)).unwrap();
+        let error = allowance.take(&mut one, &page(0, 1, 31)).unwrap_err();
+        assert_eq!(error.kind(), Kind::Resource, "{error}");
+    }
+}
