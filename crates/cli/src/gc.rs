@@ -1,11 +1,12 @@
-//! `euphrates gc`: removes what killed processes have left. Every start does so where it writes;
-//! this is for whoever does not want to wait for the next.
+//! `euphrates gc`: completes the outputs that killed flows had decided to publish, and removes what
+//! else they have left. Every start does so where it writes; this does not wait for the next.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use euphrates_engine::machine;
-use euphrates_flow::Result;
+use euphrates_flow::{Error, Result};
+use euphrates_io::commit::{self, Resolution};
 use euphrates_io::{collection, output, scratch};
 
 use crate::print;
@@ -20,6 +21,7 @@ pub struct Gc {
 /// Removes the leavings of the dead, and says how many there were.
 pub fn run(command: Gc) -> Result<u8> {
     let home = machine::home();
+    let left = resolve(&home)?;
     let collections = collection::reclaim(&home)?;
     let scratch: usize =
         machine::scratch(&home).iter().map(|folder| scratch::reclaim(folder)).sum();
@@ -28,5 +30,17 @@ pub fn run(command: Gc) -> Result<u8> {
         "removed: {collections} collections in the making, {scratch} scratch folders, \
          {files} files in the making\n"
     ))?;
-    Ok(0)
+    left.map_or(Ok(0), Err)
+}
+
+/// Completes what has been decided, and says so. Returns why something is still left to do.
+fn resolve(home: &Path) -> Result<Option<Error>> {
+    let mut left = None;
+    for Resolution { flow, published, left: why } in commit::resolve(home) {
+        if !published.is_empty() {
+            print(&format!("published, of flow {flow}: {}\n", published.join(", ")))?;
+        }
+        left = left.or(why.map(|error| error.at(format!("flow {flow}"))));
+    }
+    Ok(left)
 }

@@ -24,15 +24,20 @@ const CHUNK_RECORDS: u64 = 40_000;
 /// `euphrates gensort`
 pub fn generate(command: Gensort) -> Result<u8> {
     let path = without_options(&command.file);
-    let file = output::create(path, true, &machine::run_id())?;
+    let file = output::create(path, true, &machine::run_id(), None)?;
     let made = fill(&command, file.as_ref())
         .and_then(|sum| file.settle(command.records * RECORD_BYTES as u64).map(|()| sum))
-        .and_then(|sum| file.commit().map(|()| sum))
+        .and_then(|sum| publish(file.as_ref()).map(|()| sum))
         .inspect_err(|_| file.abandon())?;
     if command.checksum {
         say(&format!("{made:x}"));
     }
     Ok(0)
+}
+
+fn publish(file: &dyn Target) -> Result<()> {
+    let output = file.reserve()?.ok_or_else(|| Error::failed("it is no output of its own"))?;
+    output.publish()?.durable()
 }
 
 /// Writes the records, and adds up their checksums if that is asked for.

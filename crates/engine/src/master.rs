@@ -10,7 +10,7 @@ use euphrates_flow::check::{Checked, check};
 use euphrates_flow::metrics::{InstanceMetrics, State};
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::{
-    Cancel, Document, Error, Kind, NoExchange, Perturbation, Registry, Result, Setup,
+    Cancel, DecisionRef, Document, Error, Kind, NoExchange, Perturbation, Registry, Result, Setup,
 };
 use euphrates_io::buffer::pool;
 use euphrates_policy::distributed::Policy;
@@ -20,7 +20,9 @@ use euphrates_wire::lane::PATIENCE;
 use serde_json::Value;
 
 use crate::cluster::attempt::Attempt;
+use crate::cluster::control::Closing;
 use crate::cluster::{self, Cluster};
+use crate::commit::{completed, decision_of};
 use crate::commons::Here;
 use crate::division;
 use crate::live::{self, Lately, Live};
@@ -126,6 +128,7 @@ pub fn start_unless(
         return Err(error.remedy("give at least 1, or leave it out"));
     }
     options.scratch.iter().try_for_each(|folder| check_scratch(folder))?;
+    let completed = completed(&options.home());
     let notebook = options.resume.then(|| Notebook::of(document, options)).transpose()?;
     let left = notebook.as_ref().map(|notebook| notebook.left(document, registry, options));
     let mut running = match (left.transpose()?, &options.cluster) {
@@ -148,6 +151,7 @@ pub fn start_unless(
     if notebook.is_some() {
         running.notebook = notebook;
     }
+    running.losses.splice(0..0, completed);
     Ok(running)
 }
 
@@ -162,7 +166,9 @@ fn start_here(mut flow: Checked, options: &Options) -> Result<Running> {
         .collect();
     let known = Workers { names: &names(workers), of: &turns };
     let mut perturber = Perturber::new(&options.perturbations, &flow, known, &home)?;
-    let resources = resources(&flow, options);
+    let run_id = machine::run_id();
+    let decision = decision_of(&flow, &home, &run_id)?;
+    let resources = resources(&flow, options, (run_id, decision));
     let cancel = resources.setup.cancel.clone();
     pool().keep_at_most(memory::slabs_bytes_max(options.budget()));
     // What is there from the start is there before the first batch.
@@ -181,8 +187,8 @@ fn start_here(mut flow: Checked, options: &Options) -> Result<Running> {
     })?;
     let placement = resources.placement;
     let perturbations = options.perturbations.clone();
-    let Setup { run_id, is_divided: is_static, .. } = resources.setup;
-    let deployment = Deployment { placement, attempt: None, run_id, is_static };
+    let Setup { run_id, is_divided: is_static, decision, .. } = resources.setup;
+    let deployment = Deployment { placement, attempt: None, run_id, is_static, decision };
     Ok(Running::new(flow, (worker, ended), deployment, Some(watch), (perturbations, cancel, began)))
 }
 
@@ -195,7 +201,11 @@ fn check_scratch(folder: &Path) -> Result<()> {
     })
 }
 
-fn resources(flow: &Checked, options: &Options) -> Resources {
+fn resources(
+    flow: &Checked,
+    options: &Options,
+    (run_id, decision): (String, Option<DecisionRef>),
+) -> Resources {
     let hungry = flow.nodes.iter().filter(|node| node.spec.wants_memory);
     let hungry_instances = hungry.map(|node| node.count).sum();
     let queue_bytes = flow.edges.iter().map(|edge| edge.bytes_max).sum();
@@ -215,7 +225,8 @@ fn resources(flow: &Checked, options: &Options) -> Resources {
         budget_bytes: options.budget(),
         scratch,
         home,
-        run_id: machine::run_id(),
+        run_id,
+        decision,
         commons: Arc::new(Here::new(Arc::default(), cancel.clone())),
         exchange: Arc::new(NoExchange),
         is_whole: true,
@@ -237,6 +248,8 @@ pub(crate) struct Deployment {
     pub run_id: String,
     /// Whether work is divided statically.
     pub is_static: bool,
+    /// What decides whether outputs are published, if there are several.
+    pub decision: Option<DecisionRef>,
 }
 
 /// A flow that has been started. Dropping it cancels the flow.
@@ -437,7 +450,7 @@ impl Running {
 
     fn note(&mut self, ended: Ended) {
         self.worker.left -= 1;
-        let Err(error) = ended.result else { return };
+        let Err(error) = ended.result.map_err(Error::while_running) else { return };
         let echo = error.kind() == Kind::Interrupted;
         if self.failure.as_ref().is_none_or(|first| first.kind() == Kind::Interrupted && !echo) {
             self.failure = Some(error);
@@ -446,9 +459,9 @@ impl Running {
 
     /// Commits if all went well, else abandons; to be called after `wait_for` said `true`.
     pub fn finish(mut self) -> Result<Report> {
-        let staged = loop {
+        let prepared = loop {
             match self.end().map_or_else(|| self.settle(), Err) {
-                Ok(staged) => break staged,
+                Ok(prepared) => break prepared,
                 Err(error) => self.failure = Some(error),
             }
             // Nothing is visible yet: a worker that was lost now costs no more than one before.
@@ -458,9 +471,9 @@ impl Running {
             while !self.wait_for(Duration::from_secs(3600)) {}
         };
         if let Some(notebook) = &self.notebook {
-            notebook.write(&self.flow, &staged, &self.deployment.run_id)?;
+            notebook.write(&self.flow, prepared.promises())?;
         }
-        self.show(staged)?;
+        self.publish(prepared)?;
         let seconds = self.began.elapsed().as_secs_f64();
         self.outcome = Some(seconds);
         let slowness = self.watch.take().map(|watch| {
@@ -485,8 +498,8 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.cancel.cancel();
         self.attempt_cancel.cancel();
-        self.close_attempt(&[]);
-        // `abandon` after `commit` finds nothing staged.
+        self.close_attempt(&Closing::default());
+        // Of what has been published, or left to the decision, `abandon` removes nothing.
         self.flow.nodes.iter().for_each(|node| node.placed.abandon());
     }
 }

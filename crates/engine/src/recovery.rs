@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use euphrates_flow::check::{Checked, CheckedNode};
 use euphrates_flow::{Document, Effect, Error, Kind, Registry, Result};
 
+use crate::cluster::control::Closing;
 use crate::cluster::{Cluster, start};
 use crate::master::{Options, Running};
 
@@ -79,7 +80,7 @@ impl Running {
             self.again = None;
             return false;
         };
-        self.close_attempt(&[]);
+        self.close_attempt(&Closing::default());
         self.watch = None;
         self.flow.nodes.iter().for_each(|node| node.placed.abandon());
         match self.restart() {

@@ -1,9 +1,10 @@
 //! Going on after the death of the program itself: what a flow has made before is not made again.
 //!
-//! Just before outputs become visible, a note in the home folder says how each can be known when it
-//! is: a file by its inode, its length and the time it was written, which a rename keeps; a
-//! collection by its run. The same flow, of the same sources, finds the note. What is there is not
-//! made again if all is there; else the flow runs, and may replace what it has made itself.
+//! Just before outputs become visible, a note in the home folder describes each, as the record of a
+//! commit does (`euphrates_io::commit`): so it is known when it is there, a file by its inode, its
+//! length and the time it was written, which a rename keeps; a collection by its manifest. The same
+//! flow, of the same sources, finds the note. What is there is not made again if all is there; else
+//! the flow runs, and may replace what it has made itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use euphrates_flow::check::{Checked, CheckedNode};
 use euphrates_flow::{Document, Error, Registry, Result};
+use euphrates_io::commit::{Output, Promise};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::commit::Staged;
 use crate::master::{Options, prepare};
 
 /// The folder of notes in the home.
@@ -27,8 +28,8 @@ struct Note {
     flow: Value,
     /// What its sources were.
     sees: BTreeMap<String, String>,
-    /// By module: how its output can be known.
-    outputs: BTreeMap<String, Value>,
+    /// By module.
+    outputs: BTreeMap<String, Output>,
 }
 
 /// Where a flow's note goes.
@@ -65,12 +66,12 @@ impl Notebook {
     }
 
     /// Notes what is about to become visible, where it can be known.
-    pub fn write(&self, flow: &Checked, staged: &Staged, run_id: &str) -> Result<()> {
-        let none = vec![];
-        let outputs = flow.nodes.iter().enumerate().filter_map(|(at, node)| {
-            let made = node.placed.made(staged.get(&at).unwrap_or(&none), run_id);
-            (!made.is_null()).then(|| (node.id.clone(), made))
-        });
+    pub fn write<'a>(
+        &self,
+        flow: &Checked,
+        promises: impl Iterator<Item = &'a Promise>,
+    ) -> Result<()> {
+        let outputs = promises.map(|promise| (promise.module.clone(), promise.output.clone()));
         let (outputs, sees) = (outputs.collect(), sees(flow));
         let note = Note { flow: self.flow.clone(), sees, outputs };
         let text = serde_json::to_vec(&note).map_err(Error::failed)?;
@@ -90,9 +91,7 @@ impl Notebook {
         let mut made = BTreeSet::new();
         for node in &mut document.modules {
             let Some(output) = note.outputs.get(&node.id) else { continue };
-            let placed = (registry.find(&node.module)?.place)(Value::Object(node.config.clone()))?;
-            placed.at_home(&options.home());
-            if placed.is_made(output) {
+            if output.is_there() {
                 made.insert(node.id.clone());
                 node.config.insert("overwrite".into(), Value::Bool(true));
             }

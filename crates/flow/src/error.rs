@@ -118,6 +118,15 @@ impl Error {
         }
     }
 
+    /// The same, of a flow that has started: nothing that fails from then on is told as if nothing
+    /// had.
+    pub fn while_running(mut self) -> Error {
+        if self.0.kind == Kind::Usage {
+            self.0.kind = Kind::Failed;
+        }
+        self
+    }
+
     /// Says where: `module sort_1`, `input left`, a path with a line. The outermost place is
     /// added last and printed first.
     pub fn at(mut self, place: impl fmt::Display) -> Error {

@@ -31,5 +31,5 @@ pub use perturbation::Perturbation;
 pub use ports::{Parcel, Ports, RunIndex, Taken};
 pub use row::Row;
 pub use runs::{decoded, without_runs};
-pub use setup::{Batches, Cancel, Commons, Exchange, NoExchange, Setup};
+pub use setup::{Batches, Cancel, Commons, DecisionRef, Exchange, NoExchange, Setup};
 pub use spec::{Effect, ModuleSpec, Order, PortNames, Registry, Shape};

@@ -1,7 +1,7 @@
 //! Modules: the unit of programming (River, 2.3.1).
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::partitioned::Partitioned;
 use crate::ports::Ports;
-use crate::setup::{Batches, Setup};
+use crate::setup::{Batches, DecisionRef, Setup};
 use crate::spec::Shape;
 
 /// One running copy of a module: a thread of control with inputs and outputs.
@@ -65,8 +65,9 @@ pub enum Spread {
 ///
 /// Life: `at_home`, `schemas`, `is_ordered` and `sorted_by` while the flow is checked, in this
 /// order; `prepare` once before the start; `instance` once per instance; then, if all instances of
-/// the flow returned well, `settle` (all that can fail: flush, sync) and `commit` (all that makes
-/// the result visible); else `abandon`.
+/// the flow returned well, `settle` (flush, sync), `staged` and `output` (whatever can still be
+/// refused). The engine publishes the outputs of all modules together, and tells with
+/// `on_committed`. In any other case: `abandon`.
 pub trait Placed: Send + Sync {
     /// Where collections and their catalog live, told before anything is asked.
     fn at_home(&self, home: &Path) {
@@ -154,12 +155,7 @@ pub trait Placed: Send + Sync {
         Ok(())
     }
 
-    /// Makes what has been written visible, at once.
-    fn commit(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Removes whatever was staged. Called instead of, or after a failure of, `commit`.
+    /// Removes whatever was staged, unless it has been published or left to the decision.
     fn abandon(&self) {}
 
     /// Where its instances may be.
@@ -190,6 +186,11 @@ pub trait Placed: Send + Sync {
         None
     }
 
+    /// The folder in which the name of its output is reserved, and a file is staged, if that is local.
+    fn reserves_in(&self) -> Option<PathBuf> {
+        None
+    }
+
     /// Its configuration with local paths that begin at this folder, where they are relative: other
     /// processes may stand elsewhere.
     fn standing_at(&self, folder: &Path) -> Option<Value> {
@@ -215,38 +216,32 @@ pub trait Placed: Send + Sync {
         Err(Error::corrupt(format!("process {process} tells something that nobody asked for")))
     }
 
-    /// After `settle`: what this process has staged, for another to make visible. Null if only this
-    /// one can.
+    /// After `settle`: takes the name of the output, if it is made here as a whole, and returns
+    /// what this process has staged. Null if it makes nothing visible. Nothing is visible yet.
     fn staged(&self) -> Result<Value> {
         Ok(Value::Null)
     }
 
-    /// Makes visible, at once, what other processes have staged; called instead of `commit` where
-    /// none of it is. Says whether it could be reached from here.
-    fn commit_staged(&self, staged: Vec<Value>, run_id: &str) -> Result<bool> {
-        let _ = (staged, run_id);
-        Ok(false)
+    /// The output as a whole (an `euphrates_io::commit::Output`), from what all processes have
+    /// staged; null if there is none. Called in the process of the master. Takes the output's name
+    /// where `staged` could not; from here on nothing is refused.
+    fn output(
+        &self,
+        staged: Vec<Value>,
+        run_id: &str,
+        decision: Option<&DecisionRef>,
+    ) -> Result<Value> {
+        let _ = (run_id, decision);
+        Ok(staged.into_iter().find(|part| !part.is_null()).unwrap_or_default())
     }
 
-    /// What was staged here has been made visible elsewhere.
+    /// What was staged here has been published.
     fn on_committed(&self) {}
 
-    /// Nobody will say any more whether what was staged here has been made visible elsewhere.
+    /// This process will not learn whether what was staged here is published: the decision's
+    /// record says so, if there is one.
     fn on_orphaned(&self) {
         self.abandon();
-    }
-
-    /// After `settle`: how its output can be known once it is visible, given what other processes
-    /// have staged; null if it has none, or nobody could tell.
-    fn made(&self, staged: &[Value], run_id: &str) -> Value {
-        let _ = (staged, run_id);
-        Value::Null
-    }
-
-    /// Whether an output that is known so is there. Asked of a module that has only been placed.
-    fn is_made(&self, made: &Value) -> bool {
-        let _ = made;
-        false
     }
 
     /// A worker was lost: removes what processes that no longer live have staged, as far as it can

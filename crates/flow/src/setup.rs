@@ -9,8 +9,21 @@ use std::thread::Thread;
 
 use arrow::buffer::Buffer;
 use arrow::record_batch::RecordBatch;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+
+/// Names the record that decides whether the outputs of one run are published. Whoever finds an
+/// output prepared but not published looks there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecisionRef {
+    /// The folder of records, in the home folder of the program that runs the flow.
+    pub folder: PathBuf,
+    /// What tells this folder from one of the same path on another machine.
+    pub folder_id: String,
+    /// The run.
+    pub run_id: String,
+}
 
 /// Resources of one instance.
 #[derive(Clone, Debug)]
@@ -40,6 +53,8 @@ pub struct Setup {
     pub home: PathBuf,
     /// A name no other run has.
     pub run_id: String,
+    /// Where it is decided whether outputs are published, if the flow has several.
+    pub decision: Option<DecisionRef>,
     /// The flow's end, if it comes early.
     pub cancel: Arc<Cancel>,
     /// What the instances agree on, wherever they are.

@@ -13,25 +13,26 @@ use std::time::Duration;
 use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error, Result, RunIndex};
 
-use crate::output::Staged;
+use crate::commit::Output;
 
 /// How often a waiting writer looks whether the flow was cancelled.
 const CANCEL_LOOK: Duration = Duration::from_millis(50);
 
-/// Where bytes of the file go. Staged: nothing is visible before `commit`.
+/// Where bytes of the file go. Staged: nothing is visible before the output is published.
 pub trait Target: Send + Sync {
     /// Writes all parts, one behind the other, from `offset` on. Called from several threads, each
     /// with a range of its own; the ranges have no gaps in the end.
     fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()>;
     /// Makes what was written durable, still invisible; `bytes` is the length of the whole.
     fn settle(&self, bytes: u64) -> Result<()>;
-    /// Makes it visible at once.
-    fn commit(&self) -> Result<()>;
-    /// What another process needs to make it visible, if one can.
-    fn staged(&self) -> Option<Staged> {
-        None
+    /// After `settle`: takes the name of the output, and returns what it takes to publish it.
+    /// `None` if it is part of an output that is published by other means.
+    fn reserve(&self) -> Result<Option<Output>> {
+        Ok(None)
     }
-    /// Removes it.
+    /// Leaves what was reserved to the process that publishes it.
+    fn leave(&self) {}
+    /// Removes what was staged, unless it has been published or left.
     fn abandon(&self);
 }
 
@@ -182,7 +183,7 @@ impl Appender {
         self.end.look(|end| *end)
     }
 
-    /// Where the bytes go, to settle, commit or abandon it.
+    /// Where the bytes go, to settle, reserve or abandon it.
     pub fn target(&self) -> &dyn Target {
         self.target.as_ref()
     }
@@ -214,9 +215,6 @@ mod tests {
             Ok(())
         }
         fn settle(&self, _: u64) -> Result<()> {
-            Ok(())
-        }
-        fn commit(&self) -> Result<()> {
             Ok(())
         }
         fn abandon(&self) {}

@@ -20,6 +20,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
 
+use crate::commit::reservation::SUFFIX;
 use crate::location::split_url;
 use crate::remote::{self, Store};
 pub use manifest::{Column, CopyEntry, Layout, Life, Manifest, SegmentEntry};
@@ -36,6 +37,8 @@ pub struct Catalog(Arc<Inner>);
 struct Inner {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
+    /// A folder or a URL, with which it can be opened again.
+    place: String,
     /// A local catalog, whose I/O is done on the caller's thread, and which can be synced.
     folder: Option<PathBuf>,
 }
@@ -55,7 +58,8 @@ impl Catalog {
         match split_url(place)? {
             None => Catalog::local(FilePath::new(place.trim_start_matches("file://"))),
             Some((scheme, bucket, key)) => {
-                Ok(Catalog::over(Store::open(scheme, bucket)?.objects(), Path::from(key)))
+                let store = Store::open(scheme, bucket)?.objects();
+                Ok(Catalog::over(store, Path::from(key), place))
             }
         }
     }
@@ -66,11 +70,41 @@ impl Catalog {
             .map_err(|error| Error::os("make the catalog", folder, &error))?;
         let store = LocalFileSystem::new_with_prefix(folder).map_err(|error| failed(&error))?;
         let (store, prefix, folder) = (Arc::new(store), Path::default(), folder.to_path_buf());
-        Ok(Catalog(Arc::new(Inner { store, prefix, folder: Some(folder) })))
+        let place = std::path::absolute(&folder).unwrap_or_else(|_| folder.clone());
+        let place = place.display().to_string();
+        Ok(Catalog(Arc::new(Inner { store, prefix, place, folder: Some(folder) })))
     }
 
-    fn over(store: Arc<dyn ObjectStore>, prefix: Path) -> Catalog {
-        Catalog(Arc::new(Inner { store, prefix, folder: None }))
+    fn over(store: Arc<dyn ObjectStore>, prefix: Path, place: &str) -> Catalog {
+        Catalog(Arc::new(Inner { store, prefix, place: place.to_string(), folder: None }))
+    }
+
+    /// With what it can be opened again.
+    pub(crate) fn place(&self) -> &str {
+        &self.0.place
+    }
+
+    /// Whether it is a folder.
+    pub(crate) fn is_local(&self) -> bool {
+        self.0.folder.is_some()
+    }
+
+    /// Where the name of a collection is reserved while a new version is prepared. In an object
+    /// store nowhere: nothing there tells whether the owner of a reservation lives.
+    pub(crate) fn reservation(&self, name: &str) -> Option<PathBuf> {
+        Some(self.reserves_in(name)?.join(format!(".version.{SUFFIX}")))
+    }
+
+    /// The folder of that.
+    pub fn reserves_in(&self, name: &str) -> Option<PathBuf> {
+        self.0.folder.as_ref()?;
+        Some(FilePath::new(&self.0.place).join(name).join(VERSIONS))
+    }
+
+    /// A version of a collection.
+    pub(crate) fn version(&self, name: &str, version: u64) -> Result<Manifest> {
+        check_name(name)?;
+        self.read(name, version)
     }
 
     /// The newest version of a collection, also if that says that it was removed; `None` if there
@@ -256,7 +290,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let local = Catalog::local(folder.path()).unwrap();
         let memory = Arc::new(object_store::memory::InMemory::new());
-        vec![(Some(folder), local), (None, Catalog::over(memory, Path::from("pre/fix")))]
+        vec![(Some(folder), local), (None, Catalog::over(memory, Path::from("pre/fix"), ""))]
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod claims;
 mod copies;
+mod pending;
 mod plain;
 mod plan;
 mod reading;
@@ -29,6 +30,8 @@ use crate::segment::{Damage, ReadOptions, Segment};
 pub(crate) use claims::RUN_BLOCKS;
 pub use claims::{Claims, Numbers};
 pub use copies::Copies;
+use pending::Named;
+pub use pending::NewVersion;
 pub use plain::{plain_batch, plain_schema};
 pub use plan::Plan;
 pub use reading::{CollectionReader, ReadAs, Reading};
@@ -37,7 +40,7 @@ pub use repair::{Repaired, repair};
 pub use segments::NewSegments;
 pub use staged::{CreateOptions, NewCollection};
 pub use verify::{Verified, verify};
-pub use version::{Parts, commit_staged};
+pub use version::{HeldVersion, Parts, prepare_version};
 
 /// A version of a collection, open. Its files stay readable when a newer version replaces it.
 #[derive(Debug)]
@@ -126,8 +129,13 @@ impl Collection {
 /// Removes a collection: first from the catalog, so that it is gone at once, then its files.
 pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
     let catalog = Catalog::of(home)?;
-    let manifest = catalog.describe(name)?;
-    catalog.commit(&version::tombstone(&manifest, run_id))?;
+    let named = Named::take(&catalog, name, run_id, None)?;
+    let removed = catalog.describe(name).and_then(|manifest| {
+        catalog.commit(&version::tombstone(&manifest, run_id))?;
+        Ok(manifest)
+    });
+    named.release();
+    let manifest = removed?;
     version::remove_files(home, &manifest, &Default::default());
     Ok(())
 }

@@ -6,6 +6,7 @@ pub mod blob;
 pub mod buffer;
 pub mod catalog;
 pub mod collection;
+pub mod commit;
 pub mod declustering;
 pub mod disk;
 pub mod foreign;

@@ -1,25 +1,31 @@
-//! A file in the making, as `append` writes it: staged, then made visible at once.
+//! A file in the making, as `append` writes it: staged, then reserved, then published at once.
 //!
-//! Locally a hidden file beside the target, renamed at the commit. In an object store an upload in
-//! parts, completed at the commit. Until then whoever looks sees what was there before.
+//! Locally a hidden file beside the target, renamed when it is published (`file.rs`). In an object
+//! store an upload in parts, completed when it is published (`object.rs`). Until then whoever looks
+//! sees what was there before.
 
+mod file;
+mod object;
 mod upload;
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::buffer::Buffer;
-use euphrates_flow::{Error, Result};
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock};
-use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
+use euphrates_flow::{DecisionRef, Error, Result};
+use rustix::fs::{FlockOperation, flock};
 
 use crate::append::Target;
+use crate::commit::Output;
+use crate::commit::reservation::{self, Mark, Reservation, is_at};
 use crate::disk::{Disk, DiskFile, WriteBehind};
 use crate::location::{Destination, destination};
+use file::FileIdentity;
+pub use file::FileOutput;
+pub use object::ObjectOutput;
 use upload::Upload;
 
 /// What a local file is staged as: hidden, so that readers of the folder pass it over, and of a
@@ -34,13 +40,26 @@ pub fn check(path: &str, overwrite: bool) -> Result<()> {
     }
 }
 
-/// Stages a file for `path`. `run_id` keeps it apart from what others stage for the same path.
-pub fn create(path: &str, overwrite: bool, run_id: &str) -> Result<Box<dyn Target>> {
+/// Stages a file for `path`. `run_id` keeps it apart from what others stage for the same path;
+/// `decision` names the record that decides whether it is published, if it is not the flow's only
+/// output.
+pub fn create(
+    path: &str,
+    overwrite: bool,
+    run_id: &str,
+    decision: Option<DecisionRef>,
+) -> Result<Box<dyn Target>> {
     match destination(path)? {
-        Destination::Local(path) => Ok(Box::new(StagedFile::create(&path, overwrite, run_id)?)),
+        Destination::Local(path) => {
+            // What a dead flow has decided appears now, and may be in the way.
+            reclaim(folder_of(&fs::canonicalize(&path).unwrap_or_else(|_| path.clone())));
+            let target = check_local(&path, overwrite)?;
+            let mark = Mark { run_id: run_id.to_string(), staged: None, decision };
+            Ok(Box::new(StagedFile::create(target, overwrite, mark)?))
+        }
         Destination::Remote(object) => {
             upload::check(&object, overwrite)?;
-            Ok(Box::new(Upload::new(object, overwrite)))
+            Ok(Box::new(Upload::new(object, path, overwrite)))
         }
     }
 }
@@ -50,42 +69,10 @@ fn exists_already(name: &str) -> Error {
         .remedy("choose another name, or ask to overwrite")
 }
 
-/// A settled file beside its target, as any process that sees both can make it visible.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Staged {
-    staged: PathBuf,
-    target: PathBuf,
-    overwrite: bool,
-    /// Another machine may have another file of that name.
-    inode: u64,
-    bytes: u64,
-    /// Nanoseconds since 1970.
-    modified_ns: i64,
-}
-
-impl Staged {
-    /// Renames it, if it can be seen from here; says whether that is so.
-    pub fn commit(&self) -> Result<bool> {
-        if !self.is_at(&self.staged) {
-            return Ok(false);
-        }
-        show(&self.staged, &self.target, self.overwrite)?;
-        Ok(true)
-    }
-
-    /// Whether it is visible under its own name, and has not changed since.
-    pub fn is_shown(&self) -> bool {
-        self.is_at(&self.target)
-    }
-
-    fn is_at(&self, path: &Path) -> bool {
-        let own = (self.inode, self.bytes, self.modified_ns);
-        fs::symlink_metadata(path).is_ok_and(|seen| identity_of(&seen) == own)
-    }
-}
-
-fn identity_of(meta: &fs::Metadata) -> (u64, u64, i64) {
-    (meta.ino(), meta.len(), meta.mtime() * 1_000_000_000 + meta.mtime_nsec())
+/// Somebody else has made it since the flow was checked.
+fn appeared(name: &str) -> Error {
+    Error::failed(format!("{name} has appeared while the flow ran, and may not be replaced"))
+        .remedy("choose another name, or ask to overwrite")
 }
 
 /// A local file beside its target.
@@ -95,16 +82,24 @@ struct StagedFile {
     staged: PathBuf,
     target: PathBuf,
     overwrite: bool,
+    mark: Mark,
+    reserved: Mutex<Option<Reservation>>,
+    /// Another process may publish it.
+    is_left: AtomicBool,
     /// Held as long as its process lives.
     _lock: File,
 }
 
 impl StagedFile {
-    fn create(path: &Path, overwrite: bool, run_id: &str) -> Result<StagedFile> {
-        let target = check_local(path, overwrite)?;
+    fn create(target: PathBuf, overwrite: bool, mark: Mark) -> Result<StagedFile> {
+        let absolute = |path: &Path| {
+            std::path::absolute(path).map_err(|error| Error::os("find", path, &error))
+        };
+        // Whoever publishes it may stand elsewhere.
+        let target = absolute(&target)?;
         let name = target.file_name().expect("checked").to_string_lossy();
-        let staged = target.with_file_name(format!(".{name}.{run_id}.{STAGED_SUFFIX}"));
-        reclaim(folder_of(&target));
+        let staged = format!(".{name}.{}.{STAGED_SUFFIX}", mark.run_id);
+        let staged = target.with_file_name(staged);
         let disk = Disk::of(&staged)?;
         let (file, lock) = create_locked(&disk, &staged)?;
         if let Ok(old) = fs::metadata(&target) {
@@ -112,7 +107,23 @@ impl StagedFile {
             let _ = fs::set_permissions(&staged, old.permissions());
         }
         let behind = WriteBehind::new(&disk, &file, None);
-        Ok(StagedFile { behind, file, staged, target, overwrite, _lock: lock })
+        let mark = Mark { staged: Some(staged.clone()), ..mark };
+        let (reserved, is_left) = (Mutex::default(), AtomicBool::default());
+        Ok(StagedFile {
+            behind,
+            file,
+            staged,
+            target,
+            overwrite,
+            mark,
+            reserved,
+            is_left,
+            _lock: lock,
+        })
+    }
+
+    fn reserved(&self) -> MutexGuard<'_, Option<Reservation>> {
+        self.reserved.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -132,39 +143,40 @@ impl Target for StagedFile {
         self.file.sync().map_err(failed)
     }
 
-    fn commit(&self) -> Result<()> {
-        show(&self.staged, &self.target, self.overwrite)
+    fn reserve(&self) -> Result<Option<Output>> {
+        let name = self.target.display().to_string();
+        let mut reserved = self.reserved();
+        let path = reservation::beside(&self.target);
+        let taken = reserved.insert(Reservation::take(path, &name, &self.mark)?);
+        if !self.overwrite && fs::symlink_metadata(&self.target).is_ok() {
+            return Err(appeared(&name));
+        }
+        let folder = folder_of(&self.target);
+        // A folder that cannot be synced is found out now, while nothing is visible.
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| Error::os("sync", folder, &error))?;
+        let identity = FileIdentity::of(&self.staged);
+        Ok(Some(Output::File(FileOutput {
+            staged: self.staged.clone(),
+            target: self.target.clone(),
+            replaces: self.overwrite,
+            reservation: taken.path().to_path_buf(),
+            run_id: self.mark.run_id.clone(),
+            identity: identity.map_err(|error| Error::os("look at", &self.staged, &error))?,
+        })))
     }
 
-    fn staged(&self) -> Option<Staged> {
-        // Who reads it may stand elsewhere.
-        let staged = std::path::absolute(&self.staged).ok()?;
-        let target = std::path::absolute(&self.target).ok()?;
-        let meta = fs::symlink_metadata(&staged).ok()?;
-        let (inode, bytes, modified_ns) = identity_of(&meta);
-        Some(Staged { staged, target, overwrite: self.overwrite, inode, bytes, modified_ns })
+    fn leave(&self) {
+        self.is_left.store(true, Relaxed);
     }
 
     fn abandon(&self) {
-        // After a commit the staged name is gone, and removing it changes nothing.
-        let _ = fs::remove_file(&self.staged);
+        // After it has been published neither is there.
+        if !self.is_left.load(Relaxed) {
+            let _ = fs::remove_file(&self.staged);
+            self.reserved().iter().for_each(Reservation::remove);
+        }
     }
-}
-
-/// Makes a staged file visible under its own name.
-fn show(staged: &Path, target: &Path, overwrite: bool) -> Result<()> {
-    let renamed = match overwrite {
-        true => rustix::fs::renameat(CWD, staged, CWD, target),
-        false => rename_new(staged, target),
-    };
-    match renamed {
-        Ok(()) => {}
-        Err(Errno::EXIST) => return Err(exists_already(&target.display().to_string())),
-        Err(errno) => return Err(Error::os("rename to", target, &errno.into())),
-    }
-    let folder = folder_of(target);
-    let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(|error| Error::os("sync", folder, &error))
 }
 
 /// A new file whose owner is alive. Whoever reclaims may have seen it before it was locked.
@@ -187,43 +199,38 @@ fn create_locked(disk: &Disk, staged: &Path) -> Result<(Arc<DiskFile>, File)> {
     }
 }
 
-fn is_at(file: &File, path: &Path) -> bool {
-    let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
-    let there = fs::metadata(path).map(identity);
-    file.metadata().map(identity).is_ok_and(|held| there.is_ok_and(|there| there == held))
-}
-
-/// Removes what processes that no longer live have staged in a folder. Returns how many files went.
+/// Removes what processes that no longer live have staged in a folder, and completes what they had
+/// decided. Returns how many files went.
 pub fn reclaim(folder: &Path) -> usize {
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let resolved = reservation::reclaim(folder);
+    let needed = reservation::staged_in(folder);
+    let Ok(entries) = fs::read_dir(folder) else { return resolved };
     let is_staged = |name: &str| {
         name.starts_with('.')
             && name.strip_suffix(STAGED_SUFFIX).is_some_and(|name| name.ends_with('.'))
     };
     let staged = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(is_staged);
+    let is_needed =
+        |path: &Path| needed.iter().any(|needed| needed.file_name() == path.file_name());
     let removed = entries.flatten().filter(staged).filter(|entry| {
         let path = entry.path();
         let is_free = |lock: File| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
-        File::open(&path).is_ok_and(is_free) && fs::remove_file(&path).is_ok()
+        !is_needed(&path) && File::open(&path).is_ok_and(is_free) && fs::remove_file(&path).is_ok()
     });
-    removed.count()
+    resolved + removed.count()
+}
+
+/// The folder in which a file for `path` is staged, if it is local.
+pub fn folder(path: &str) -> Option<PathBuf> {
+    let Ok(Destination::Local(path)) = destination(path) else { return None };
+    let path = fs::canonicalize(&path).unwrap_or(path);
+    std::path::absolute(folder_of(&path)).ok()
 }
 
 /// Removes what processes that no longer live have staged where a file for `path` is staged.
 pub fn reclaim_beside(path: &str) {
-    if let Ok(Destination::Local(path)) = destination(path) {
-        reclaim(folder_of(&fs::canonicalize(&path).unwrap_or(path)));
-    }
-}
-
-/// Renames unless the target exists, also where the file system cannot do so in one call.
-fn rename_new(from: &Path, to: &Path) -> rustix::io::Result<()> {
-    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            rustix::fs::link(from, to)?;
-            rustix::fs::unlink(from)
-        }
-        result => result,
+    if let Some(folder) = folder(path) {
+        reclaim(&folder);
     }
 }
 
@@ -281,6 +288,15 @@ mod tests {
         names
     }
 
+    fn create(path: &str, overwrite: bool, run_id: &str) -> Result<Box<dyn Target>> {
+        super::create(path, overwrite, run_id, None)
+    }
+
+    fn publish(target: &dyn Target) -> Result<()> {
+        let output = target.reserve()?.expect("a file is an output of its own");
+        output.publish().map(drop)
+    }
+
     fn write(target: &dyn Target, text: &str) -> Result<()> {
         let (left, right) = text.as_bytes().split_at(text.len() / 2);
         target.write_at(left.len() as u64, &[Buffer::from(right), Buffer::from(b"")])?;
@@ -300,7 +316,7 @@ mod tests {
 
         let staged = create(&path, false, "run2").unwrap();
         write(staged.as_ref(), "hello, world").unwrap();
-        staged.commit().unwrap();
+        publish(staged.as_ref()).unwrap();
         staged.abandon();
         assert_eq!(names(folder.path()), ["out.txt"]);
         assert_eq!(fs::read_to_string(&path).unwrap(), "hello, world");
@@ -313,14 +329,14 @@ mod tests {
         let late = create(&path, false, "run").unwrap();
         write(late.as_ref(), "late").unwrap();
         fs::write(&path, "old").unwrap();
-        assert_eq!(late.commit().unwrap_err().kind(), Kind::Usage);
+        assert_eq!(publish(late.as_ref()).unwrap_err().kind(), Kind::Failed);
         late.abandon();
         assert_eq!(check(&path, false).unwrap_err().kind(), Kind::Usage);
         check(&path, true).unwrap();
         let staged = create(&path, true, "run").unwrap();
         write(staged.as_ref(), "new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        staged.commit().unwrap();
+        publish(staged.as_ref()).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
     }
 
@@ -343,7 +359,7 @@ mod tests {
         std::os::unix::fs::symlink(&real, &link).unwrap();
         let staged = create(&link.display().to_string(), true, "run").unwrap();
         write(staged.as_ref(), "new").unwrap();
-        staged.commit().unwrap();
+        publish(staged.as_ref()).unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&real).unwrap(), "new");
     }

@@ -19,6 +19,7 @@ use object_store::{
     MultipartId, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
     RetryConfig,
 };
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
 /// URL schemes of object stores.
@@ -33,14 +34,14 @@ pub struct Store {
 }
 
 /// An object of a store; it need not exist.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Object {
     store: Arc<Store>,
     key: Path,
 }
 
 /// An object, as its store tells it from others of its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Its length.
     pub bytes: u64,
@@ -67,6 +68,12 @@ impl fmt::Display for Identity {
             (Some(name), ..) | (None, Some(name), _) => f.write_str(name),
             (None, None, modified_ns) => write!(f, "{}", modified_ns.unwrap_or_default()),
         }
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.base)
     }
 }
 

@@ -137,6 +137,7 @@ pub fn setup() -> Setup {
         home: std::env::temp_dir(),
         // Tests of several checkouts may run at once.
         run_id: format!("test-{}", std::process::id()),
+        decision: None,
         cancel: Arc::default(),
         commons: Arc::new(Alone::default()),
         exchange: Arc::new(NoExchange),

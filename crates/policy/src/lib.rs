@@ -10,6 +10,7 @@ extern crate alloc;
 pub mod aggregate;
 pub mod bottleneck;
 pub mod change_points;
+pub mod commit;
 pub mod dealing;
 pub mod declustering;
 pub mod device;

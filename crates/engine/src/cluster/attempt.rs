@@ -17,9 +17,8 @@ use euphrates_flow::{Cancel, Error, Kind, Result};
 use euphrates_io::scratch;
 use euphrates_wire::lane::PATIENCE;
 use euphrates_wire::{Frame, Lane, Secret, dial};
-use serde_json::Value;
 
-use super::control::{self, Ask, Look, Outcome, Plan, Tell};
+use super::control::{self, Ask, Closing, Look, Outcome, Plan, Tell};
 use super::handle::{Event, WorkerHandle};
 use super::{Cluster, MASTER, greeting};
 use crate::commons::{Reply, Table};
@@ -30,6 +29,7 @@ use crate::placement::Placement;
 use crate::watch::{self, Elsewhere};
 use crate::worker::{Ended, Instances, OnEnded, peers};
 
+mod committing;
 mod seeing;
 
 /// How long a worker may take to prepare, connect or start.
@@ -156,9 +156,11 @@ impl Attempt {
         attempt
     }
 
-    /// Waits until all have prepared, unless that is interrupted.
-    pub fn prepared(&self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
-        self.answers(STEP_WAIT, is_interrupted).map(drop)
+    /// Waits until all have prepared, unless that is interrupted. Returns which promises of dead
+    /// flows they have kept, by run and module.
+    pub fn prepared(&self, is_interrupted: &dyn Fn() -> bool) -> Result<Vec<(String, String)>> {
+        let outcomes = self.answers(STEP_WAIT, is_interrupted)?;
+        Ok(outcomes.into_iter().flat_map(|outcome| outcome.kept).collect())
     }
 
     /// Has all that share queues call each other; the master calls, if it shares some. To be waited
@@ -205,37 +207,6 @@ impl Attempt {
         self.answers(STEP_WAIT, is_interrupted).map(drop)
     }
 
-    /// Has everything made durable, and gathers what has been staged, by module; until it is to
-    /// end.
-    pub fn settle(&self, is_cancelled: &dyn Fn() -> bool) -> Result<BTreeMap<usize, Vec<Value>>> {
-        self.ask_all(|_| Ask::Settle);
-        let mut all: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
-        let outcomes = self.answers(Duration::MAX, is_cancelled)?;
-        for (worker, Outcome { staged, remarks }) in outcomes.into_iter().enumerate() {
-            staged.into_iter().for_each(|(module, part)| all.entry(module).or_default().push(part));
-            let mut known = lock(&self.remarks);
-            remarks.into_iter().for_each(|(module, remark)| {
-                known.entry(module).or_default().push((worker, remark));
-            });
-        }
-        Ok(all)
-    }
-
-    /// Has these modules, each of which is at one worker as a whole, made visible there.
-    pub fn commit(&self, modules: &[usize]) -> Result<()> {
-        let at = |worker: usize| {
-            let here = |module: &&usize| self.placement.of[**module].first() == Some(&worker);
-            modules.iter().filter(here).copied().collect::<Vec<usize>>()
-        };
-        let asked: Vec<usize> =
-            (0..self.handles.len()).filter(|worker| !at(*worker).is_empty()).collect();
-        for worker in &asked {
-            self.handles[*worker].ask(self.id, &Ask::Commit { modules: at(*worker) }, vec![]);
-        }
-        // What begins to be visible is not interrupted.
-        self.answers_of(&asked, Duration::MAX, &|| false).map(drop)
-    }
-
     /// Has all instances stop. Their ends are told as they come.
     pub fn cancel(&self) {
         let mut state = lock(&self.state);
@@ -245,13 +216,12 @@ impl Attempt {
         }
     }
 
-    /// Has the workers forget the flow, and what they have staged, but for modules that have been
-    /// shown.
-    pub fn close(&self, shown: &[usize]) {
+    /// Has the workers forget the flow, and what they have staged, but for what `closing` names.
+    pub fn close(&self, closing: &Closing) {
         if std::mem::replace(&mut *lock(&self.state), State::Closed) == State::Closed {
             return;
         }
-        self.ask_all(|_| Ask::Close { shown: shown.to_vec() });
+        self.ask_all(|_| Ask::Close(closing.clone()));
         self.await_closed();
         self.handles.iter().for_each(|handle| handle.forget(self.id.0));
         self.network.disconnect();
@@ -386,7 +356,7 @@ fn echo(error: &Error) -> u8 {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        self.close(&[]);
+        self.close(&Closing::default());
     }
 }
 

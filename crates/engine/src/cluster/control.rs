@@ -8,7 +8,8 @@ use arrow::buffer::Buffer;
 use euphrates_flow::check::Facts;
 use euphrates_flow::metrics::Told;
 use euphrates_flow::spec::Shape;
-use euphrates_flow::{Document, Error, Perturbation, Result};
+use euphrates_flow::{DecisionRef, Document, Error, Perturbation, Result};
+use euphrates_io::commit::{Output, Promise};
 use euphrates_io::disk::DiskCounts;
 use euphrates_io::segment::{message_of_schema, schema_of_message};
 use euphrates_policy::distributed::Policy;
@@ -51,6 +52,10 @@ pub struct Plan {
     pub scratch: Vec<PathBuf>,
     /// A name no other run has.
     pub run_id: String,
+    /// The record that decides whether outputs are published, if there are several.
+    pub decision: Option<DecisionRef>,
+    /// Outputs of dead flows, with the run of each, that only one of the workers can publish.
+    pub promised: Vec<(String, Promise)>,
     /// What is done to the flow.
     pub perturbations: Vec<Perturbation>,
     /// How long the flow has been running, if this is not its first attempt: times of perturbations
@@ -139,16 +144,13 @@ pub enum Ask {
     Cancel,
     /// Make durable what was written, and say what has been staged.
     Settle,
-    /// Make visible what these modules have staged: they are here as a whole.
-    Commit {
-        /// By number.
-        modules: Vec<usize>,
+    /// Publish these outputs: only this worker sees what is staged of them.
+    Publish {
+        /// What to publish.
+        outputs: Vec<Output>,
     },
-    /// It is over: forget the flow. What is not committed goes.
-    Close {
-        /// Modules of which another process has made visible what was staged here.
-        shown: Vec<usize>,
-    },
+    /// It is over: forget the flow. What was staged goes, but for these.
+    Close(Closing),
     /// The number that was asked for.
     Number {
         /// By which call.
@@ -163,6 +165,15 @@ pub enum Ask {
         /// Their lengths.
         lengths: Vec<usize>,
     },
+}
+
+/// What becomes of outputs that were staged at a worker, by module.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Closing {
+    /// They have been published.
+    pub shown: Vec<usize>,
+    /// They are to be published by whoever completes the decision.
+    pub left: Vec<usize>,
 }
 
 /// What a worker tells its master.
@@ -236,12 +247,15 @@ pub struct Outcome {
     pub staged: Vec<(usize, Value)>,
     /// By module: what it has to say.
     pub remarks: Vec<(usize, String)>,
+    /// By run and module: what dead flows had promised, and has been published here now.
+    pub kept: Vec<(String, String)>,
 }
 
 impl Outcome {
     /// As it travels.
     pub fn write(&self) -> Vec<Buffer> {
-        let is_empty = self.staged.is_empty() && self.remarks.is_empty();
+        let Outcome { staged, remarks, kept } = self;
+        let is_empty = staged.is_empty() && remarks.is_empty() && kept.is_empty();
         if is_empty { vec![] } else { vec![Buffer::from_vec(write(self))] }
     }
 

@@ -86,7 +86,7 @@ impl Part {
 
     /// The master wants something. What is to end ends at once, whatever the part is waiting for.
     pub fn ask(&self, ask: Ask, body: Buffer) {
-        if matches!(ask, Ask::Cancel | Ask::Close { .. }) {
+        if matches!(ask, Ask::Cancel | Ask::Close(_)) {
             self.cancel.cancel();
         }
         self.tell(Event::Asked(ask, body));

@@ -248,7 +248,7 @@ fn session(state: &Arc<WorkerState>, lane: &Lane, heard: &Receiver<Heard>) {
                     }
                 }
             }
-            Ask::Close { .. } => {
+            Ask::Close(_) => {
                 let part = lock(&state.parts).remove(&header.flow);
                 own.retain(|flow| *flow != header.flow);
                 master.on_flow_end(header.flow);

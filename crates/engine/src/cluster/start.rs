@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use euphrates_flow::check::{Checked, CheckedNode, check};
 use euphrates_flow::perturbation::Workers;
-use euphrates_flow::{Cancel, Document, Error, NoExchange, Registry, Result, Setup};
+use euphrates_flow::{Cancel, DecisionRef, Document, Error, NoExchange, Registry, Result, Setup};
+use euphrates_io::commit;
 use euphrates_policy::memory;
 use euphrates_wire::{Address, Secret};
 use serde_json::Value;
@@ -16,6 +17,7 @@ use super::attempt::{Attempt, MasterSide};
 use super::control::{FactsTold, Plan, name_of};
 use super::handle::WorkerHandle;
 use super::{Cluster, MASTER, check_path};
+use crate::commit::decision_of;
 use crate::commons::Here;
 use crate::dispatch::Dispatch;
 use crate::division;
@@ -182,16 +184,17 @@ impl Starting<'_> {
         let id = (self.cluster.next_flow(), self.epoch);
         let placement = Placement { me: handles.len(), of: of.clone() };
         let run_id = machine::run_id();
-        let plan = self.plan(&placement, &secret, &run_id)?;
+        let home = self.options.home();
+        let decision = decision_of(flow, &home, &run_id)?;
+        let plan = self.plan(&placement, &secret, (&run_id, decision.as_ref()))?;
         let processes = (handles.len() + 1, plan.lanes);
         let network = Network::new(id, placement.me, processes, self.cancel.clone());
         let dispatch = Dispatch::new(network.clone());
         let own = MasterSide { network, dispatch, table: Arc::default() };
-        let home = self.options.home();
         let known = Workers { names: &plan.names, of };
         let list = &self.options.perturbations;
         let mut perturber = Perturber::of_part(list, flow, known, &home, &own.network)?;
-        let resources = self.resources(&placement, &own, &run_id);
+        let resources = self.resources(&placement, &own, (&run_id, decision.as_ref()));
         let prepared = worker::prepare(flow, &resources, &mut perturber, self.began)?;
         own.dispatch.set(flow, &prepared);
         let (tell, ended) = channel();
@@ -202,7 +205,12 @@ impl Starting<'_> {
         let budgets: Vec<usize> = (0..members.len()).map(budget).collect();
         let planned = (flow, &plan, budgets.as_slice());
         let attempt = Attempt::prepare(handles.clone(), planned, &own, watched, self.cancel);
-        attempt.prepared(self.is_interrupted)?;
+        for (run_id, module) in attempt.prepared(self.is_interrupted)? {
+            commit::mark_kept(&home, &run_id, &module)?;
+        }
+        if !plan.promised.is_empty() {
+            commit::resolve(&home);
+        }
         let failing = own.network.clone();
         attempt.connect(self.cluster, flow, &secret, move |error| failing.fail(error))?;
         attempt.connected(self.is_interrupted)?;
@@ -213,11 +221,17 @@ impl Starting<'_> {
         let watch = Watch::start(flow, &worker, perturber, (&home, self.began), seen)?;
         attempt.start(self.is_interrupted)?;
         let is_static = self.options.division.is_some_and(division::is_static);
-        let deployment = Deployment { placement, attempt: Some(attempt), run_id, is_static };
+        let attempt = Some(attempt);
+        let deployment = Deployment { placement, attempt, run_id, is_static, decision };
         Ok(((worker, ended), deployment, watch))
     }
 
-    fn plan(&self, placement: &Placement, secret: &Secret, run_id: &str) -> Result<Plan> {
+    fn plan(
+        &self,
+        placement: &Placement,
+        secret: &Secret,
+        (run_id, decision): (&str, Option<&DecisionRef>),
+    ) -> Result<Plan> {
         let Bound { document, flow, handles, members, .. } = self.bound;
         let facts =
             flow.nodes.iter().map(|node| Ok((node.id.clone(), FactsTold::of(node.facts())?)));
@@ -240,13 +254,20 @@ impl Starting<'_> {
             home: absolute(&self.options.home())?,
             scratch: scratch.collect::<Result<_>>()?,
             run_id: run_id.to_string(),
+            decision: decision.cloned(),
+            promised: commit::out_of_reach(&self.options.home()),
             perturbations: self.options.perturbations.clone(),
             ran_seconds: self.began.elapsed().as_secs_f64(),
         })
     }
 
     /// What the master's own instances get: they keep what the program is to have, and no more.
-    fn resources(&self, placement: &Placement, own: &MasterSide, run_id: &str) -> Resources {
+    fn resources(
+        &self,
+        placement: &Placement,
+        own: &MasterSide,
+        (run_id, decision): (&str, Option<&DecisionRef>),
+    ) -> Resources {
         let Options { division, scratch, .. } = self.options;
         let home = self.options.home();
         let budget_bytes = self.options.budget();
@@ -262,6 +283,7 @@ impl Starting<'_> {
             scratch: if scratch.is_empty() { machine::scratch(&home) } else { scratch.clone() },
             home,
             run_id: run_id.to_string(),
+            decision: decision.cloned(),
             cancel: self.cancel.clone(),
             commons: Arc::new(commons),
             exchange: Arc::new(NoExchange),

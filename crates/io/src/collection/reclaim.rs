@@ -8,6 +8,7 @@ use euphrates_flow::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, CopyEntry, Life, SegmentEntry};
+use crate::commit::is_promised;
 use crate::disk::{Disk, Disks};
 use crate::scratch::reclaim_after;
 
@@ -67,6 +68,9 @@ pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize
             let shown = |copy: CopyEntry| Path::new(&copy.path).starts_with(&note.place);
             newest.life == Life::Live && copies.any(shown)
         });
+        if !shown && is_promised(home, &note.place) {
+            return Err(Error::usage("it is to be published"));
+        }
         if !shown {
             let _ = fs::remove_dir_all(disk.folder().join(&note.place));
         }

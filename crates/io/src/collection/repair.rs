@@ -12,11 +12,13 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 use serde::Serialize;
 
+use super::pending::Named;
 use super::reclaim::{Note, STAGING, reclaim_disk};
 use super::staged::{attempt, put_in_place, segments_folder};
 use super::verify::{Checked, check};
 use super::version::{now, remove_files, show};
 use crate::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry};
+use crate::commit::Durability;
 use crate::disk::{Disk, Disks, WriteBehind};
 use crate::scratch::{Held, hold};
 use crate::segment::{Damage, Toc, toc_path, write_synced};
@@ -42,8 +44,10 @@ pub fn repair(home: &Path, name: &str, run_id: &str) -> Result<Repaired> {
     let catalog = Catalog::of(home)?;
     let manifest = catalog.describe(name)?;
     let disks = Disks::of(home)?;
+    let named = Named::take(&catalog, name, run_id, None)?;
     let work = Work::new(home, &disks, &manifest, run_id);
     let done = work.run(&catalog).map_err(|error| error.at(format!("collection {name}")));
+    named.release();
     let (newer, repaired) = done?;
     if let Some(newer) = newer {
         let keep = newer.segments.iter().flat_map(SegmentEntry::copies);
@@ -151,7 +155,7 @@ impl<'a> Work<'a> {
         let moved = folders().try_for_each(|(disk, folder)| {
             put_in_place(&segments_folder(&folder), &disk.folder().join(&note.place))
         });
-        let shown = moved.and_then(|()| show(catalog, newer));
+        let shown = moved.and_then(|()| show(catalog, newer)).and_then(Durability::durable);
         if shown.is_err() {
             let places = folders().map(|(disk, _)| disk.folder().join(&note.place));
             places.for_each(|place| drop(std::fs::remove_dir_all(place)));

@@ -1,9 +1,9 @@
 //! A collection in the making: its segments stand in staging folders until a manifest shows them.
 //!
-//! On each disk, while its segments are synced: a note of what is about to happen. Then the commit:
-//! the segments' folder renamed into its place; the manifest put if absent, and the staging folders
-//! removed. Killed anywhere in between, the next start finds the note and either keeps what the
-//! manifest shows, or removes it (`reclaim.rs`).
+//! On each disk, while its segments are synced: a note of what is about to happen. Then the
+//! segments' folder is renamed into its place, and the next version prepared (`pending.rs`); when
+//! its manifest is published, the staging folders are removed. Killed anywhere in between, the next
+//! start finds the note and either keeps what the manifest shows, or removes it (`reclaim.rs`).
 //!
 //! A sync of a busy disk waits behind whatever others write there, so all that can be synced
 //! together is: two waits in all, for all disks at once.
@@ -16,15 +16,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{DecisionRef, Error, Result};
 
+use super::pending::NewVersion;
 use super::plan::Plan;
 use super::reclaim::{Note, STAGING, reclaim_disk};
 use super::segments::{NewSegment, NewSegments};
-use super::version::{Head, Parts, remove_files, show};
+use super::version::{HeldVersion, Parts, prepare_version, remove_files};
 use crate::catalog::{
     Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics, check_name,
 };
+use crate::commit::Durability;
 use crate::disk::{Disk, Disks, HOME, Loads, at_once};
 use crate::mirroring::{Spot, Writers};
 use crate::scratch::{Held, hold};
@@ -47,6 +49,8 @@ pub struct CreateOptions {
     pub compression: Option<Compression>,
     /// A name no other run has.
     pub run_id: String,
+    /// The record that decides whether it is published, if it is not the flow's only output.
+    pub decision: Option<DecisionRef>,
 }
 
 impl Default for CreateOptions {
@@ -58,6 +62,7 @@ impl Default for CreateOptions {
             overwrite: false,
             compression: None,
             run_id: String::new(),
+            decision: None,
         }
     }
 }
@@ -70,7 +75,6 @@ type Act<'a> = Box<dyn FnOnce() -> Result<()> + Send + 'a>;
 pub struct NewCollection {
     home: PathBuf,
     name: String,
-    catalog: Catalog,
     /// The version it follows.
     before: Option<Manifest>,
     schema: SchemaRef,
@@ -147,7 +151,6 @@ impl NewCollection {
         Ok(NewCollection {
             home: home.to_path_buf(),
             name: name.to_string(),
-            catalog,
             before,
             schema: schema.clone(),
             plan,
@@ -273,17 +276,29 @@ impl NewCollection {
     /// `order` names the columns it is sorted by, as far as they are known. Fails, and leaves
     /// nothing behind, if another writer was faster.
     pub fn commit(&self, order: Option<Vec<String>>) -> Result<()> {
-        let Some(staging) = self.lock_staging().take() else { return Ok(()) };
-        let committed = self.commit_staged(&staging, order);
-        if committed.is_err() {
-            self.remove_place(&staging);
+        if self.lock_staging().is_none() {
+            return Ok(());
         }
-        staging.into_iter().for_each(Staging::remove);
-        committed?;
-        if let Some(before) = &self.before {
-            remove_files(&self.home, before, &BTreeSet::new());
+        let published = self.publish(order);
+        let (version, held, durability) = published.inspect_err(|_| self.abandon())?;
+        held.release();
+        self.on_published();
+        version.clean();
+        durability.durable()
+    }
+
+    fn publish(&self, order: Option<Vec<String>>) -> Result<(NewVersion, HeldVersion, Durability)> {
+        let parts = vec![self.stage()?];
+        let (name, before) = (self.name.as_str(), self.before.as_ref());
+        let how = (&self.options, order);
+        let (version, held) = prepare_version(&self.home, name, before, &self.schema, how, parts)?;
+        match version.publish() {
+            Ok(durability) => Ok((version, held, durability)),
+            Err(error) => {
+                held.release();
+                Err(error)
+            }
         }
-        Ok(())
     }
 
     /// Removes all that was staged, if it has not been committed.
@@ -312,9 +327,9 @@ impl NewCollection {
         Ok(parts)
     }
 
-    /// Another process has committed what was staged here, and removed the version before where it
-    /// could reach it.
-    pub fn on_shown(&self) {
+    /// What was staged here has been published, and the version before removed where that could be
+    /// reached by who did it.
+    pub fn on_published(&self) {
         self.writers.close();
         if let Some(before) = self.before.as_ref().filter(|_| self.writers.owners().are_several()) {
             remove_files(&self.home, before, &BTreeSet::new());
@@ -345,23 +360,6 @@ impl NewCollection {
         at_once(staging, |Staging { disk, held }| {
             put_in_place(&segments_folder(&held.folder), &disk.folder().join(&self.place))
         })
-    }
-
-    fn commit_staged(&self, staging: &[Staging], order: Option<Vec<String>>) -> Result<()> {
-        let parts = std::mem::take(&mut *self.parts());
-        let manifest = self.head().manifest(parts, order)?;
-        self.put_in_place(staging)?;
-        show(&self.catalog, &manifest)
-    }
-
-    fn head(&self) -> Head<'_> {
-        Head {
-            name: &self.name,
-            before: self.before.as_ref(),
-            schema: &self.schema,
-            layout: self.plan.layout,
-            run_id: &self.options.run_id,
-        }
     }
 
     fn entry(

@@ -10,9 +10,11 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::Result;
 use serde::{Deserialize, Serialize};
 
+use super::pending::{Named, NewVersion};
 use super::plan::Plan;
 use super::staged::CreateOptions;
 use crate::catalog::{Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics};
+use crate::commit::Durability;
 use crate::disk::{Disks, HOME};
 use crate::scratch::share;
 use crate::segment::toc_path;
@@ -65,44 +67,61 @@ impl Head<'_> {
     }
 }
 
-/// Makes a collection visible, at once, whose segments several processes have staged. `before` is
-/// the version it follows; fails if another writer was faster.
-pub fn commit_staged(
+/// What is held until a version that several processes have staged is published: then nobody takes
+/// its segments for the leavings of a dead process, even if theirs dies.
+#[derive(Debug)]
+pub struct HeldVersion {
+    named: Named,
+    _locks: Vec<Option<File>>,
+}
+
+impl HeldVersion {
+    /// Ends the reservation, if nobody has.
+    pub fn release(self) {
+        self.named.release();
+    }
+}
+
+/// Prepares the next version of a collection, whose segments one or several processes have staged.
+/// `before` is the version it follows; fails if another writer was faster.
+pub fn prepare_version(
     home: &Path,
     name: &str,
     before: Option<&Manifest>,
     schema: &SchemaRef,
     (options, order): (&CreateOptions, Option<Vec<String>>),
     staged: Vec<Parts>,
-) -> Result<()> {
+) -> Result<(NewVersion, HeldVersion)> {
     let catalog = Catalog::of(home)?;
-    // From here on nobody takes them for the leavings of a dead process, even if theirs dies.
     let locks = staged.iter().flat_map(|parts| &parts.locks);
-    let _held: Vec<Option<File>> = locks.map(|path| share(path)).collect();
+    let locks: Vec<Option<File>> = locks.map(|path| share(path)).collect();
     let mut all = Parts::default();
     for parts in staged {
         let begun = all.segments.len();
-        let segments = parts.segments.into_iter().enumerate();
+        let mut segments = parts.segments;
+        segments.sort_by_key(|(number, _)| *number);
+        let segments = segments.into_iter().enumerate();
         all.segments.extend(segments.map(|(at, (_, entry))| (begun + at, entry)));
         all.is_interleaved |= parts.is_interleaved;
         all.statistics.merge(&parts.statistics);
     }
     let plan = Plan::new(home, options)?;
-    let run_id = &options.run_id;
-    let head = Head { name, before, schema, layout: plan.layout, run_id };
-    show(&catalog, &head.manifest(all, order)?)?;
-    if let Some(before) = before {
-        remove_files(home, before, &BTreeSet::new());
-    }
-    Ok(())
+    let head = Head { name, before, schema, layout: plan.layout, run_id: &options.run_id };
+    let manifest = head.manifest(all, order)?;
+    let (before, decision) = (before.cloned(), options.decision.as_ref());
+    let (version, named) = NewVersion::reserve(home, &catalog, manifest, before, decision)?;
+    Ok((version, HeldVersion { named, _locks: locks }))
 }
 
 /// Commits a manifest. A store that fails may have done it all the same, and one that tries again
 /// by itself is then told that somebody was faster: so a failure is looked into.
-pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<()> {
-    let Err(error) = catalog.commit(manifest) else { return Ok(()) };
+pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<Durability> {
+    let Err(error) = catalog.commit(manifest) else { return Ok(Durability::Durable) };
     match catalog.newest(&manifest.name) {
-        Ok(Some(newest)) if newest == *manifest => Ok(()),
+        Ok(Some(newest)) if newest == *manifest && catalog.is_local() => {
+            Ok(Durability::Unknown(error))
+        }
+        Ok(Some(newest)) if newest == *manifest => Ok(Durability::Durable),
         _ => Err(error),
     }
 }

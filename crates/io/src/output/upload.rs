@@ -1,4 +1,4 @@
-//! An object in the making: an upload in parts, completed at the commit.
+//! An object in the making: an upload in parts, completed when it is published.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -9,10 +9,15 @@ use euphrates_flow::{Error, Result};
 use object_store::MultipartId;
 use object_store::multipart::PartId;
 
-use super::exists_already;
+use super::object::{Content, ObjectOutput, to_hex};
+use super::{appeared, exists_already};
 use crate::append::Target;
 use crate::blob::Owned;
-use crate::remote::{Identity, Object};
+use crate::commit::Output;
+use crate::remote::Object;
+
+/// What is smaller is put at once, and needs no upload.
+const SMALL_BYTES_MAX: usize = 64 << 10;
 
 /// Checks that an object may be written; touches nothing.
 pub(super) fn check(object: &Object, overwrite: bool) -> Result<()> {
@@ -22,9 +27,10 @@ pub(super) fn check(object: &Object, overwrite: bool) -> Result<()> {
     Ok(())
 }
 
-/// An object uploaded in parts. What is smaller than one part is put whole at the commit.
+/// An object uploaded in parts.
 pub(super) struct Upload {
     object: Object,
+    url: String,
     overwrite: bool,
     state: Mutex<UploadState>,
 }
@@ -53,8 +59,8 @@ fn part_bytes(index: usize) -> usize {
 
 impl Upload {
     /// Nothing is uploaded yet.
-    pub fn new(object: Object, overwrite: bool) -> Upload {
-        Upload { object, overwrite, state: Mutex::default() }
+    pub fn new(object: Object, url: &str, overwrite: bool) -> Upload {
+        Upload { object, url: url.to_string(), overwrite, state: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, UploadState> {
@@ -115,25 +121,42 @@ impl Target for Upload {
         }
     }
 
-    fn commit(&self) -> Result<()> {
+    fn reserve(&self) -> Result<Option<Output>> {
         let mut state = self.lock();
         if state.is_abandoned {
             return Err(Error::interrupted());
         }
-        let Some(upload) = state.upload.clone() else {
-            return self.put(std::mem::take(&mut state.tail));
-        };
+        if state.upload.is_none() && state.contiguous > SMALL_BYTES_MAX as u64 {
+            self.send_tail(state)?;
+            state = self.lock();
+        }
         let before = self.object.identity()?;
         if !self.overwrite && before.is_some() {
-            return Err(exists_already(&self.object.name()));
+            return Err(appeared(&self.url));
         }
-        let parts: Option<Vec<PartId>> = std::mem::take(&mut state.parts).into_iter().collect();
-        let parts = parts.ok_or_else(|| {
-            Error::failed("a part of the upload is missing").at(self.object.name())
-        })?;
-        self.complete(&upload, parts, (state.contiguous, before))?;
-        state.upload = None;
-        Ok(())
+        let content = match &state.upload {
+            None => Content::Small(to_hex(&state.tail.concat())),
+            Some(id) => {
+                let part = |part: &Option<PartId>| Some(part.as_ref()?.content_id.clone());
+                let parts = state.parts.iter().map(part).collect::<Option<_>>();
+                let parts = parts.ok_or_else(|| {
+                    Error::failed("a part of the upload is missing").at(self.object.name())
+                })?;
+                Content::Upload { id: id.clone(), parts }
+            }
+        };
+        Ok(Some(Output::Object(ObjectOutput {
+            url: self.url.clone(),
+            replaces: self.overwrite,
+            content,
+            bytes: state.contiguous,
+            before,
+            object: Some(self.object.clone()),
+        })))
+    }
+
+    fn leave(&self) {
+        self.lock().upload = None;
     }
 
     fn abandon(&self) {
@@ -146,50 +169,29 @@ impl Target for Upload {
     }
 }
 
-// A store that fails may have done it all the same, and one that tries again by itself is then told
-// that the object exists, or that the upload is gone: so a failure is looked into.
-impl Upload {
-    fn put(&self, parts: Vec<Bytes>) -> Result<()> {
-        let Err(error) = self.object.put(parts.clone(), !self.overwrite) else { return Ok(()) };
-        let bytes = parts.concat();
-        if !matches!(self.object.bytes(), Ok(Some(there)) if there == bytes.len() as u64) {
-            return Err(error);
-        }
-        match self.object.read(0, bytes.len()) {
-            Ok(read) if read == bytes => Ok(()),
-            _ => Err(error),
-        }
-    }
-
-    /// What an upload holds is too much to be read again: an object that was not there `before`,
-    /// and has its length, is taken for it.
-    fn complete(
-        &self,
-        upload: &MultipartId,
-        parts: Vec<PartId>,
-        (bytes, before): (u64, Option<Identity>),
-    ) -> Result<()> {
-        let Err(error) = self.object.complete(upload, parts) else { return Ok(()) };
-        match self.object.identity() {
-            Ok(Some(now)) if now.bytes == bytes && before.as_ref() != Some(&now) => Ok(()),
-            _ => Err(error),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use euphrates_flow::Kind;
+    use euphrates_policy::commit::State;
 
     fn upload(object: &Object, overwrite: bool) -> Upload {
-        Upload::new(object.clone(), overwrite)
+        Upload::new(object.clone(), &object.name(), overwrite)
+    }
+
+    fn publish(target: &Upload) -> Result<()> {
+        let output = target.reserve()?.expect("an object is an output of its own");
+        output.publish()?;
+        target.leave();
+        Ok(())
     }
 
     #[test]
     fn an_object_appears_whole_at_the_commit_whatever_its_size_and_the_order_of_its_pieces() {
         let store = crate::remote::Store::in_memory();
-        for (name, piece_bytes, pieces) in [("small", 7, 6), ("large", 3 << 20, 15)] {
+        for (name, piece_bytes, pieces) in
+            [("small", 7, 6), ("part", 50_000, 6), ("large", 3 << 20, 15)]
+        {
             let object = store.object(name).unwrap();
             let target = upload(&object, false);
             // 2, 1, 0, 5, 4, 3, …
@@ -202,7 +204,7 @@ mod tests {
             assert_eq!(target.settle(bytes + 1).unwrap_err().kind(), Kind::Corrupt);
             target.settle(bytes).unwrap();
             assert_eq!(object.bytes().unwrap(), None, "nothing is visible before the commit");
-            target.commit().unwrap();
+            publish(&target).unwrap();
             target.abandon();
             assert_eq!(object.bytes().unwrap(), Some(bytes));
             let read = object.read(0, bytes as usize).unwrap();
@@ -212,11 +214,11 @@ mod tests {
             let late = upload(&object, false);
             late.write_at(0, std::slice::from_ref(&other)).unwrap();
             late.settle(5).unwrap();
-            assert_eq!(late.commit().unwrap_err().kind(), Kind::Usage);
+            assert_eq!(publish(&late).unwrap_err().kind(), Kind::Failed);
             let replacing = upload(&object, true);
             replacing.write_at(0, std::slice::from_ref(&other)).unwrap();
             replacing.settle(5).unwrap();
-            replacing.commit().unwrap();
+            publish(&replacing).unwrap();
             assert_eq!(object.bytes().unwrap(), Some(5));
         }
     }
@@ -240,35 +242,47 @@ mod tests {
         let late = target.write_at(0, &[Buffer::from_vec(vec![0_u8; 20 << 20])]);
         assert_eq!(late.unwrap_err().kind(), Kind::Interrupted);
         assert_eq!(target.lock().upload, None, "parts that nobody drops cost money");
-        assert_eq!(target.commit().unwrap_err().kind(), Kind::Interrupted);
+        assert_eq!(target.reserve().unwrap_err().kind(), Kind::Interrupted);
         assert_eq!(object.bytes().unwrap(), None);
     }
 
     #[test]
     fn an_object_that_has_appeared_is_no_failure_whatever_the_store_says() {
         let store = crate::remote::Store::in_memory();
-        let object = store.object("small").unwrap();
-        let target = upload(&object, false);
-        target.write_at(0, &[Buffer::from(b"bytes")]).unwrap();
-        target.settle(5).unwrap();
-        // The store has done it, its answer was lost, and it tries again.
-        object.put(vec![Bytes::from_static(b"bytes")], true).unwrap();
-        target.commit().unwrap();
+        for (name, bytes) in [("small", 5), ("large", 20 << 20)] {
+            let object = store.object(name).unwrap();
+            let prepared = |byte: u8, overwrite: bool| {
+                let target = upload(&object, overwrite);
+                target.write_at(0, &[Buffer::from_vec(vec![byte; bytes])]).unwrap();
+                target.settle(bytes as u64).unwrap();
+                target.reserve().unwrap().unwrap()
+            };
+            // The store has done it, its answer was lost, and it is told again.
+            let output = prepared(1, false);
+            assert_eq!(output.state(), Some(State::Ready));
+            output.publish().unwrap();
+            assert_eq!(output.state(), Some(State::Published));
+            output.publish().unwrap();
+            // What was there before is not what was to come.
+            let other = prepared(2, true);
+            other.withdraw();
+            assert_eq!(other.publish().is_err(), bytes > SMALL_BYTES_MAX);
+        }
+    }
+
+    #[test]
+    fn another_process_completes_an_upload_of_which_it_has_a_description() {
+        let store = crate::remote::Store::in_memory();
         let object = store.object("large").unwrap();
-        let bytes = 20 << 20;
-        let complete_again = |is_new: bool| {
-            let target = upload(&object, !is_new);
-            target.write_at(0, &[Buffer::from_vec(vec![0_u8; bytes])]).unwrap();
-            target.settle(bytes as u64).unwrap();
-            let state = target.lock();
-            let id = state.upload.clone().unwrap();
-            let parts = || state.parts.iter().map(|part| PartId::clone(part.as_ref().unwrap()));
-            object.complete(&id, parts().collect()).unwrap();
-            let before = if is_new { None } else { object.identity().unwrap() };
-            target.complete(&id, parts().collect(), (bytes as u64, before))
-        };
-        complete_again(true).unwrap();
-        // What was there before is not what was to come.
-        assert_eq!(complete_again(false).unwrap_err().kind(), Kind::Resource);
+        let target = upload(&object, false);
+        target.write_at(0, &[Buffer::from_vec(vec![7_u8; 20 << 20])]).unwrap();
+        target.settle(20 << 20).unwrap();
+        let Some(Output::Object(output)) = target.reserve().unwrap() else { panic!("an object") };
+        let text = serde_json::to_string(&output).unwrap();
+        target.leave();
+        target.abandon();
+        let read: ObjectOutput = serde_json::from_str(&text).unwrap();
+        ObjectOutput { object: Some(object.clone()), ..read }.publish().unwrap();
+        assert_eq!(object.bytes().unwrap(), Some(20 << 20));
     }
 }

@@ -357,10 +357,6 @@ impl Target for Arc<Staged> {
         Ok(())
     }
 
-    fn commit(&self) -> Result<()> {
-        Ok(())
-    }
-
     fn abandon(&self) {
         for copy in &self.copies {
             if let Copy::Here(file) = copy {

@@ -1,6 +1,7 @@
 //! Writes a file for others: Parquet, CSV, JSON lines, Arrow IPC, benchmark records, text.
 
-use std::path::{Path, absolute};
+use std::path::{Path, PathBuf, absolute};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::datatypes::SchemaRef;
@@ -89,6 +90,9 @@ struct File {
     writer: Arc<dyn Writer>,
     /// Where each chunk begins, and what the footer needs to know of it.
     notes: Mutex<Vec<(u64, Note)>>,
+    /// Whether a record decides if the file is published, and whether that may have happened.
+    has_record: bool,
+    is_reserved: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -143,6 +147,10 @@ impl Placed for Save {
         Some(local.map_or(path.clone(), |path| path.display().to_string()))
     }
 
+    fn reserves_in(&self) -> Option<PathBuf> {
+        output::folder(&self.config.path)
+    }
+
     fn standing_at(&self, folder: &Path) -> Option<Value> {
         let mut config = self.given.clone();
         stand(config.get_mut("path")?, folder);
@@ -152,9 +160,13 @@ impl Placed for Save {
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let schema = lock(&self.schema).clone().expect("checked before it is prepared");
         let writer = self.writer(&schema)?;
-        let target = output::create(&self.config.path, self.config.overwrite, &setup.run_id)?;
+        let Config { path, overwrite, .. } = &self.config;
+        let decision = setup.decision.clone();
+        let has_record = decision.is_some();
+        let target = output::create(path, *overwrite, &setup.run_id, decision)?;
+        let (notes, is_reserved) = (Mutex::default(), AtomicBool::default());
         let appender = Appender::new(target);
-        let file = Arc::new(File { appender, writer, notes: Mutex::default() });
+        let file = Arc::new(File { appender, writer, notes, has_record, is_reserved });
         *lock(&self.file) = Some(file.clone());
         file.appender.append(None, &file.writer.header()?, &setup.cancel).map(drop)
     }
@@ -177,40 +189,26 @@ impl Placed for Save {
         file.appender.target().settle(file.appender.bytes())
     }
 
-    fn commit(&self) -> Result<()> {
-        self.file().map_or(Ok(()), |file| file.appender.target().commit())
-    }
-
     fn staged(&self) -> Result<Value> {
-        let staged = self.file().and_then(|file| file.appender.target().staged());
-        serde_json::to_value(staged).map_err(Error::failed)
+        let Some(file) = self.file() else { return Ok(Value::Null) };
+        file.is_reserved.store(true, Relaxed);
+        serde_json::to_value(file.appender.target().reserve()?).map_err(Error::failed)
     }
 
-    fn commit_staged(&self, staged: Vec<Value>, _: &str) -> Result<bool> {
-        let staged: Vec<output::Staged> = staged
-            .into_iter()
-            .map(serde_json::from_value)
-            .collect::<std::result::Result<_, _>>()
-            .map_err(Error::corrupt)?;
-        staged.iter().try_fold(true, |all, staged| Ok(staged.commit()? && all))
+    fn on_committed(&self) {
+        self.file().iter().for_each(|file| file.appender.target().leave());
     }
 
-    fn made(&self, staged: &[Value], _: &str) -> Value {
-        match staged {
-            [one] => one.clone(),
-            _ => self.staged().unwrap_or_default(),
+    fn on_orphaned(&self) {
+        let may_be_decided = |file: &Arc<File>| file.has_record && file.is_reserved.load(Relaxed);
+        match self.file().filter(may_be_decided) {
+            Some(file) => file.appender.target().leave(),
+            None => self.abandon(),
         }
-    }
-
-    fn is_made(&self, made: &Value) -> bool {
-        let staged = serde_json::from_value::<Option<output::Staged>>(made.clone());
-        staged.is_ok_and(|staged| staged.is_some_and(|staged| staged.is_shown()))
     }
 
     fn abandon(&self) {
-        if let Some(file) = self.file() {
-            file.appender.target().abandon();
-        }
+        self.file().iter().for_each(|file| file.appender.target().abandon());
     }
 
     fn reclaim(&self) {

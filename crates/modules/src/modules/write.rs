@@ -12,15 +12,16 @@ use euphrates_flow::error::unknown;
 use euphrates_flow::metrics::State;
 use euphrates_flow::spec::{self, IN, NONE};
 use euphrates_flow::{
-    BATCH_BYTES_TARGET, Cancel, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result,
-    RunIndex, Setup, Spread, Taken, batch_bytes, split_batch,
+    BATCH_BYTES_TARGET, Cancel, DecisionRef, Effect, Error, Module, ModuleSpec, Order, Placed,
+    Ports, Result, RunIndex, Setup, Spread, Taken, batch_bytes, split_batch,
 };
 use euphrates_io::append::Turn;
 use euphrates_io::catalog::{Catalog, Layout, Life, Manifest, Statistics, check_name};
 use euphrates_io::collection::{
-    CreateOptions, NewCollection, NewSegments, Plan, commit_staged, plain_batch, plain_schema,
-    reclaim,
+    CreateOptions, HeldVersion, NewCollection, NewSegments, Plan, plain_batch, plain_schema,
+    prepare_version, reclaim,
 };
+use euphrates_io::commit::Output;
 use euphrates_io::disk::Disks;
 use euphrates_io::mirroring::Writers;
 use euphrates_io::segment::{BlockEncoder, Compression};
@@ -100,7 +101,7 @@ impl Config {
             .transpose()
     }
 
-    fn options(&self, run_id: &str) -> Result<CreateOptions> {
+    fn options(&self, run_id: &str, decision: Option<&DecisionRef>) -> Result<CreateOptions> {
         if self.disk.is_some() && !self.disks.is_empty() {
             return Err(Error::usage("both `disk` and `disks` are given")
                 .remedy("name all of them in `disks`"));
@@ -112,6 +113,7 @@ impl Config {
             overwrite: self.overwrite,
             compression: self.compression()?,
             run_id: run_id.to_string(),
+            decision: decision.cloned(),
         })
     }
 }
@@ -130,6 +132,8 @@ struct Write {
     /// Where it goes, and the version that it follows, once the flow has been checked.
     plan: Mutex<Option<(Plan, Option<Manifest>)>>,
     new: Mutex<Option<Arc<NewCollection>>>,
+    /// The next version, until it is published.
+    held: Mutex<Option<HeldVersion>>,
     /// The segments that all instances write: those of a stream, or of several disks.
     shared: Mutex<Option<Arc<NewSegments>>>,
 }
@@ -173,7 +177,7 @@ impl Placed for Write {
                 return Err(Error::usage(format!("there is a collection `{name}` already"))
                     .remedy("choose another name, or ask to overwrite"));
             }
-            *lock(&self.plan) = Some((Plan::new(home, &self.config.options("")?)?, newest));
+            *lock(&self.plan) = Some((Plan::new(home, &self.config.options("", None)?)?, newest));
         }
         Ok(vec![])
     }
@@ -205,7 +209,7 @@ impl Placed for Write {
 
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let schema = lock(&self.schema).clone().expect("checked before it is prepared");
-        let options = self.config.options(&setup.run_id)?;
+        let options = self.config.options(&setup.run_id, setup.decision.as_ref())?;
         let name = &self.config.collection;
         let workers = Disks::of(&setup.home)?.owners();
         let writers = Writers::new(setup.exchange.clone(), &workers, setup.cancel.clone());
@@ -238,50 +242,48 @@ impl Placed for Write {
         self.making().map_or(Ok(()), |new| new.add(shared))
     }
 
-    fn commit(&self) -> Result<()> {
-        self.making().map_or(Ok(()), |new| new.commit(lock(&self.order).clone()))
-    }
-
     fn staged(&self) -> Result<Value> {
         let new = self.making().ok_or_else(|| Error::failed("nothing has been written"))?;
         serde_json::to_value(new.stage()?).map_err(Error::failed)
     }
 
-    fn commit_staged(&self, staged: Vec<Value>, run_id: &str) -> Result<bool> {
+    fn output(
+        &self,
+        staged: Vec<Value>,
+        run_id: &str,
+        decision: Option<&DecisionRef>,
+    ) -> Result<Value> {
         let parts = staged.into_iter().map(serde_json::from_value);
         let parts = parts.collect::<Result<_, _>>().map_err(Error::corrupt)?;
         let (home, schema) = (lock(&self.home).clone(), lock(&self.schema).clone());
         let (home, schema) = home.zip(schema).expect("checked before it is committed");
         let plan = lock(&self.plan);
         let before = plan.as_ref().and_then(|(_, before)| before.as_ref());
-        let (options, order) = (self.config.options(run_id)?, lock(&self.order).clone());
-        commit_staged(&home, &self.config.collection, before, &schema, (&options, order), parts)?;
-        Ok(true)
+        let how = (&self.config.options(run_id, decision)?, lock(&self.order).clone());
+        let name = &self.config.collection;
+        let (version, held) = prepare_version(&home, name, before, &schema, how, parts)?;
+        *lock(&self.held) = Some(held);
+        serde_json::to_value(Output::Collection(Box::new(version))).map_err(Error::failed)
     }
 
     fn target(&self) -> Option<String> {
         Some(format!("collection {}", self.config.collection))
     }
 
-    fn made(&self, _: &[Value], run_id: &str) -> Value {
-        run_id.into()
-    }
-
-    fn is_made(&self, made: &Value) -> bool {
-        let home = lock(&self.home).clone();
-        let catalog = home.and_then(|home| Catalog::of(&home).ok());
-        let newest = catalog.and_then(|catalog| catalog.newest(&self.config.collection).ok());
-        let is_live = |newest: &Manifest| newest.life == Life::Live && made == &newest.run_id;
-        newest.flatten().as_ref().is_some_and(is_live)
+    fn reserves_in(&self) -> Option<PathBuf> {
+        let catalog = Catalog::of(lock(&self.home).as_ref()?).ok()?;
+        catalog.reserves_in(&self.config.collection)
     }
 
     fn on_committed(&self) {
+        lock(&self.held).take().into_iter().for_each(HeldVersion::release);
         if let Some(new) = lock(&self.new).take() {
-            new.on_shown();
+            new.on_published();
         }
     }
 
     fn on_orphaned(&self) {
+        *lock(&self.held) = None;
         let is_left = lock(&self.new).as_ref().is_some_and(|new| new.leave());
         if !is_left {
             self.abandon();
@@ -290,6 +292,7 @@ impl Placed for Write {
 
     fn abandon(&self) {
         *lock(&self.shared) = None;
+        lock(&self.held).take().into_iter().for_each(HeldVersion::release);
         if let Some(new) = lock(&self.new).take() {
             new.abandon();
         }

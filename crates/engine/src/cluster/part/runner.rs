@@ -13,6 +13,7 @@ use euphrates_flow::metrics::Told;
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::{Error, Kind, NoExchange, Result, Setup};
 use euphrates_io::buffer::pool;
+use euphrates_io::commit::{keep_promises, resolve};
 use euphrates_io::disk::{DiskCounts, disk_counts};
 use euphrates_io::scratch;
 use euphrates_policy::memory;
@@ -20,7 +21,7 @@ use euphrates_policy::memory;
 use super::showing::Showing;
 use super::{Event, Part};
 use crate::cluster::calls::Calls;
-use crate::cluster::control::{Ask, Look, Outcome, Plan, Tell};
+use crate::cluster::control::{Ask, Closing, Look, Outcome, Plan, Tell};
 use crate::cluster::sender::ControlSender;
 use crate::cluster::server::WorkerState;
 use crate::division;
@@ -90,7 +91,7 @@ impl Runner {
     pub(super) fn live(mut self, heard: &Receiver<Event>) {
         let run = || self.run(heard);
         match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(shown) => self.close(shown.as_deref()),
+            Ok(closing) => self.close(closing.as_ref()),
             Err(panic) => {
                 let text = format!("panicked: {}", panic_text(panic.as_ref()));
                 let error = Error::failed(text).at(format!("flow {}", self.plan.document.name));
@@ -100,10 +101,12 @@ impl Runner {
         }
     }
 
-    /// Until the flow is to be forgotten: the modules that have been shown, if anybody can say.
-    fn run(&mut self, heard: &Receiver<Event>) -> Option<Vec<usize>> {
+    /// Until the flow is to be forgotten: what becomes of its outputs, if the master says so.
+    fn run(&mut self, heard: &Receiver<Event>) -> Option<Closing> {
+        // They may be in the way of what is prepared now.
+        let kept = keep_promises(&self.plan.promised);
         let prepared = self.prepare();
-        self.answer(prepared.map(|()| Outcome::default()));
+        self.answer(prepared.map(|()| Outcome { kept, ..Outcome::default() }));
         let mut next = Instant::now() + LOOK;
         loop {
             // However much is heard, how it goes is told in time.
@@ -114,7 +117,7 @@ impl Runner {
                 next = now + (now.elapsed() * LOOK_PART).clamp(LOOK, LOOK_MAX);
             }
             match heard.recv_timeout(next.saturating_duration_since(now)) {
-                Ok(Event::Asked(Ask::Close { shown }, _)) => return Some(shown),
+                Ok(Event::Asked(Ask::Close(closing), _)) => return Some(closing),
                 Ok(Event::Alone) | Err(RecvTimeoutError::Disconnected) => return None,
                 Ok(Event::Asked(ask, body)) => self.on_ask(ask, &body),
                 Ok(Event::Ended(ended)) => self.on_ended(ended),
@@ -175,6 +178,7 @@ impl Runner {
             scratch: self.scratch(),
             home: home.clone(),
             run_id: self.run_id(),
+            decision: self.plan.decision.clone(),
             cancel: self.part.cancel.clone(),
             commons: self.calls.clone(),
             exchange: Arc::new(NoExchange),
@@ -241,9 +245,9 @@ impl Runner {
                 let settled = self.settle();
                 self.answer(settled);
             }
-            Ask::Commit { modules } => {
-                let committed = self.commit(&modules);
-                self.answer(committed);
+            Ask::Publish { outputs } => {
+                let published = outputs.iter().try_for_each(|output| output.publish()?.durable());
+                self.answer(published.map(|()| Outcome::default()));
             }
             Ask::Number { call, number } => {
                 self.calls.answer(call, vec![number.to_le_bytes().into()])
@@ -257,7 +261,7 @@ impl Runner {
                 });
                 self.calls.answer(call, values.collect());
             }
-            Ask::Prepare | Ask::Close { .. } => {}
+            Ask::Prepare | Ask::Close(_) => {}
         }
     }
 
@@ -334,22 +338,13 @@ impl Runner {
             staged.push((number, node.placed.staged().map_err(place)?));
             remarks.extend(node.placed.remark().map(|remark| (number, remark)));
         }
-        Ok(Outcome { staged, remarks })
-    }
-
-    fn commit(&self, modules: &[usize]) -> Result<Outcome> {
-        let flow = self.flow.as_ref().ok_or_else(|| Error::failed("it is not prepared"))?;
-        for node in modules.iter().filter_map(|number| flow.nodes.get(*number)) {
-            let place = |error: Error| error.at(format!("module {}", node.id));
-            node.placed.commit().map_err(place)?;
-        }
-        Ok(Outcome::default())
+        Ok(Outcome { staged, remarks, ..Outcome::default() })
     }
 
     /// Forgets the flow. Instances that do not come back are left behind.
-    /// What was staged goes, but for modules that have been shown; if the master is gone, nobody
-    /// can say which.
-    fn close(mut self, shown: Option<&[usize]>) {
+    /// What was staged goes, but for what has been published or is to be; if the master is gone, only
+    /// the record of its decision says which.
+    fn close(mut self, closing: Option<&Closing>) {
         self.part.cancel.cancel();
         self.part.network.disconnect();
         let deadline = Instant::now() + CANCEL_GRACE;
@@ -362,11 +357,15 @@ impl Runner {
             }
         }
         for (number, node) in self.flow.iter().flat_map(|flow| &flow.nodes).enumerate() {
-            match shown {
-                Some(shown) if shown.contains(&number) => node.placed.on_committed(),
-                Some(_) => node.placed.abandon(),
-                None => node.placed.on_orphaned(),
+            match closing {
+                Some(closing) if closing.shown.contains(&number) => node.placed.on_committed(),
+                Some(closing) if !closing.left.contains(&number) => node.placed.abandon(),
+                _ => node.placed.on_orphaned(),
             }
+        }
+        if closing.is_none() && self.plan.decision.is_some() {
+            // If the master has died, its decision can be completed here.
+            resolve(&self.plan.home);
         }
         // Before anybody hears that it is over: then this process may be ended.
         scratch::forget(&self.scratch(), &self.run_id());

@@ -1,0 +1,160 @@
+//! Completing, or taking back, what dead flows have prepared.
+
+use std::fs::File;
+use std::path::Path;
+
+use euphrates_flow::{DecisionRef, Error, Result};
+use euphrates_policy::commit::{Course, State, course};
+
+use super::decision::{self, Decided, Promise};
+use super::{Durability, Output, reservation};
+use crate::output;
+
+/// What has been done about one dead flow.
+#[derive(Debug)]
+pub struct Resolution {
+    /// The flow's name; empty if it had decided nothing.
+    pub flow: String,
+    /// The outputs that have been published now.
+    pub published: Vec<String>,
+    /// Why something is left to do.
+    pub left: Option<Error>,
+}
+
+/// Resolves the commits of all dead flows of a home folder. Every start does.
+pub fn resolve(home: &Path) -> Vec<Resolution> {
+    decision::all_in(home).iter().filter_map(resolve_run).collect()
+}
+
+/// Resolves one, unless its process lives or somebody else does so now.
+pub(super) fn resolve_run(at: &DecisionRef) -> Option<Resolution> {
+    let lock = decision::lock_dead(at)?;
+    let resolution = match decision::read(at) {
+        Ok(None) => {
+            roll_back_undecided(at);
+            Resolution { flow: String::new(), published: vec![], left: None }
+        }
+        Ok(Some(decided)) => complete(at, decided),
+        Err(error) => Resolution { flow: String::new(), published: vec![], left: Some(error) },
+    };
+    drop(lock);
+    Some(resolution)
+}
+
+fn roll_back_undecided(at: &DecisionRef) {
+    for folder in decision::folders_of(at) {
+        reservation::withdraw_run(&folder, at);
+        output::reclaim(&folder);
+    }
+    decision::forget(at);
+}
+
+fn complete(at: &DecisionRef, decided: Decided) -> Resolution {
+    let Decided { flow, outputs } = decided;
+    let states: Vec<State> = outputs.iter().map(Promise::state).collect();
+    let mut resolution = Resolution { flow, published: vec![], left: None };
+    match course(true, &states) {
+        Course::Forward => publish(at, &outputs, &states, &mut resolution),
+        Course::Back => match decision::retract(at) {
+            Ok(()) => {
+                outputs.iter().for_each(|promise| promise.output.withdraw());
+                decision::forget(at);
+            }
+            Err(error) => resolution.left = Some(error),
+        },
+        Course::Wait => {
+            let far = outputs.iter().zip(&states).find(|(_, state)| **state == State::OutOfReach);
+            resolution.left = far.map(|(promise, _)| out_of_reach_error(at, promise));
+        }
+    }
+    resolution
+}
+
+fn publish(at: &DecisionRef, outputs: &[Promise], states: &[State], done: &mut Resolution) {
+    for (promise, state) in outputs.iter().zip(states) {
+        let left = match state {
+            State::OutOfReach => Some(out_of_reach_error(at, promise)),
+            State::Published if promise.output.state().is_none() => None,
+            _ => match promise.output.publish() {
+                Ok(durability) => {
+                    if *state != State::Published {
+                        done.published.push(promise.output.name());
+                    }
+                    match durability {
+                        Durability::Durable => None,
+                        Durability::Unknown(error) => Some(error),
+                    }
+                }
+                Err(error) => Some(error),
+            },
+        };
+        done.left = done.left.take().or(left);
+    }
+    if done.left.is_none() {
+        outputs.iter().for_each(|promise| promise.output.clean());
+        decision::forget(at);
+    }
+}
+
+fn out_of_reach_error(at: &DecisionRef, promise: &Promise) -> Error {
+    let (name, record) = (promise.output.name(), decision::record_path(at));
+    let message = match &promise.at {
+        Some(worker) => {
+            format!("{name} is ready to be published, but only worker {worker} sees it")
+        }
+        None => format!("{name} is ready to be published, but cannot be reached"),
+    };
+    let remedy = format!(
+        "run a flow of this home when it can be reached; to give it up, remove {}",
+        record.display()
+    );
+    Error::resource(message).remedy(remedy)
+}
+
+/// Whether files of a collection, from their disk's folder on, are of a version that has been
+/// decided but not published.
+pub fn is_promised(home: &Path, place: &str) -> bool {
+    let of = |promise: &Promise| match &promise.output {
+        Output::Collection(version) => version.has(place),
+        _ => false,
+    };
+    // What cannot be read may say so.
+    let says = |at: &DecisionRef| match decision::read(at) {
+        Ok(decided) => decided.is_some_and(|decided| decided.outputs.iter().any(of)),
+        Err(_) => true,
+    };
+    decision::all_in(home).iter().any(says)
+}
+
+/// Outputs of dead flows of this home that only workers can publish, with the run of each.
+pub fn out_of_reach(home: &Path) -> Vec<(String, Promise)> {
+    let promises = |at: DecisionRef| {
+        let free = decision::lock_dead(&at)?;
+        let decided = decision::read(&at).ok()??;
+        drop::<File>(free);
+        let far = decided.outputs.into_iter().filter(|one| one.state() == State::OutOfReach);
+        let far = far.filter(|promise| promise.at.is_some());
+        Some(far.map(|promise| (at.run_id.clone(), promise)).collect::<Vec<_>>())
+    };
+    decision::all_in(home).into_iter().filter_map(promises).flatten().collect()
+}
+
+/// At a worker: publishes those that can be seen from here. Returns which.
+pub fn keep_promises(promises: &[(String, Promise)]) -> Vec<(String, String)> {
+    let can_be_seen = |promise: &Promise| promise.output.state().is_some();
+    let seen = promises.iter().filter(|(_, promise)| can_be_seen(promise));
+    let kept =
+        seen.filter(|(_, promise)| matches!(promise.output.publish(), Ok(Durability::Durable)));
+    kept.map(|(run_id, promise)| (run_id.clone(), promise.module.clone())).collect()
+}
+
+/// A worker has published this output of a dead flow.
+pub fn mark_kept(home: &Path, run_id: &str, module: &str) -> Result<()> {
+    let found = decision::all_in(home).into_iter().find(|at| at.run_id == run_id);
+    let Some(at) = found else { return Ok(()) };
+    let Some(_lock) = decision::lock_dead(&at) else { return Ok(()) };
+    let Some(mut decided) = decision::read(&at)? else { return Ok(()) };
+    let of = decided.outputs.iter_mut().filter(|promise| promise.module == module);
+    of.for_each(|promise| promise.is_kept = true);
+    decision::write(&at, &decided)
+}
