@@ -18,12 +18,14 @@ from .memory import Memory, Swap
 from .perturbers import Perturber, cpu_hog, memory_hog, pause
 from .ray import RayCluster
 from .strangers import Strangers
+from .syscalls import Fault, Syscalls
 from .tools import RigError
 
 __all__ = [
     "Cpu",
     "Disk",
     "Disks",
+    "Fault",
     "Host",
     "Hosts",
     "Memory",
@@ -32,6 +34,7 @@ __all__ = [
     "RigError",
     "Strangers",
     "Swap",
+    "Syscalls",
     "cpu_hog",
     "memory_hog",
     "missing",

@@ -13,6 +13,7 @@ from .features import missing
 from .hosts import Hosts
 from .ledger import reclaim
 from .processes import marked
+from .syscalls import CHANGING, Fault, Syscalls
 from .tools import RigError
 
 
@@ -53,6 +54,21 @@ def among_hosts(given: argparse.Namespace) -> int:
         return run(given.command, {**names, "outside": hosts.outside})
 
 
+def under_faults(given: argparse.Namespace) -> int:
+    """Runs the command with a fault at a system call, and lists its calls; returns its code."""
+    fault = None
+    if given.fault is not None:
+        kind, nth, action = given.fault.split(":")
+        fault = Fault(kind, int(nth), action, onwards=given.onwards)
+    kinds = given.kinds.split(",") if given.kinds else CHANGING
+    with Syscalls(given.below, kinds) as syscalls:
+        done = syscalls.run(given.command, fault)
+    print(done.stdout, end="")
+    print(done.stderr, end="", file=sys.stderr)
+    print(done, file=sys.stderr)
+    return done.returncode if done.returncode >= 0 else 128 - done.returncode
+
+
 def run(command: list[str], names: dict[str, str]) -> int:
     """Runs it with the names in braces replaced, and ends all it started; returns its exit code."""
     with contextlib.ExitStack() as made:
@@ -87,8 +103,14 @@ def main() -> int:
         help="{0} is the first host's address, {netns0} its name for `ip netns exec`, "
         "{outside} the address of where the command runs",
     )
+    faults = commands.add_parser("syscalls", help="run a command with a fault at a system call")
+    faults.add_argument("--fault", metavar="KIND:N:ACTION", help="such as rename:2:kill-after")
+    faults.add_argument("--onwards", action="store_true", help="all later calls of the kind, too")
+    faults.add_argument("--below", action="append", default=[], help="count only paths below it")
+    faults.add_argument("--kinds", help=f"what is trapped (default: {','.join(CHANGING)})")
+    faults.add_argument("command", nargs="+", metavar="COMMAND")
     given = parser.parse_args()
-    kinds = {"disks": on_disks, "hosts": among_hosts}
+    kinds = {"disks": on_disks, "hosts": among_hosts, "syscalls": under_faults}
     try:
         return doctor() if given.which == "doctor" else kinds[given.which](given)
     except (RigError, ValueError, OSError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -33,6 +34,7 @@ def missing(*wanted: str) -> str | None:
         "cpus": missing_for_cpus,
         "hosts": missing_for_hosts,
         "memory": missing_for_memory,
+        "syscalls": missing_for_syscalls,
     }
     unknown = set(wanted) - set(named)
     if unknown:
@@ -115,6 +117,14 @@ def missing_for_memory() -> str | None:
     if not os.access(memory.root / "cgroup.procs", os.W_OK):
         return "memory control group is read-only"
     return None
+
+
+def missing_for_syscalls() -> str | None:
+    system = os.uname()
+    if system.machine != "x86_64":
+        return "the numbers of system calls are known for x86-64 only"
+    release = tuple(int(number) for number in re.findall(r"\d+", system.release)[:2])
+    return None if release >= (5, 19) else "no seccomp notifications that signals leave alone"
 
 
 def missing_for_hosts() -> str | None:
