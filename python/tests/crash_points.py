@@ -1,0 +1,390 @@
+"""Kinds of commits, and what must be true after a kill or an error at any of their system calls.
+
+A scenario is a command that changes what there is from an old state to a new one. It is run again
+and again under `rig.Syscalls`, each time with a fault at another call. Afterwards there must be the
+old or the new state, and after the next start and `euphrates gc` no file that a run without a
+fault does not leave.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import euphrates as eu
+import rig
+from rig.syscalls import Call, Run
+
+EUPHRATES = str(Path(sys.executable).with_name("euphrates"))
+ERRORS = ("EIO", "ENOSPC", "ENOMEM", "EAGAIN")
+# What an error must be: not a crash (negative, or Rust's 101), nor one that nobody has typed.
+TYPED = {1, 2, 3, 4}
+OLD, NEW = 1_000, 2_000
+ABSENT = "absent"
+# A run's name has the time, the process and a number, as have those of files in the making.
+NAMES = re.compile(r"[0-9a-f]{9,}(-[0-9a-f]+)+")
+# Locks and folders that stay, empty, from one run to the next.
+STANDING = {"home/scratch", "home/data", "home/data/.staging", "home/made", "home/catalog", "home"}
+
+
+class World:
+    """The folder of a scenario: a home, named disks, files, and the temporary folder."""
+
+    def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
+        self.root = folder / "world"
+        self.kept = folder / "kept"
+        self.home, self.out = self.root / "home", self.root / "out"
+        self.temporary = self.root / "tmp"
+        self.environment = {
+            **os.environ,
+            **(environment or {}),
+            "EUPHRATES_HOME": str(self.home),
+            "TMPDIR": str(self.temporary),
+        }
+        self.environment.pop("XDG_RUNTIME_DIR", None)
+
+    def make(self) -> None:
+        for made in (self.home, self.out, self.temporary):
+            made.mkdir(parents=True)
+        disks = [
+            {"name": name, "folder": str(self.root / name), "worker": name} for name in ("d0", "d1")
+        ]
+        (self.home / "disks.json").write_text(json.dumps(disks))
+
+    def keep(self) -> None:
+        """Remembers the state, to begin from again."""
+        shutil.copytree(self.root, self.kept, symlinks=True)
+
+    def reset(self) -> None:
+        shutil.rmtree(self.root)
+        shutil.copytree(self.kept, self.root, symlinks=True)
+
+    def euphrates(self, *words: object) -> subprocess.CompletedProcess[str]:
+        command = [EUPHRATES, *map(str, words)]
+        return subprocess.run(
+            command, env=self.environment, cwd=self.root, capture_output=True, text=True
+        )
+
+    def must(self, *words: object) -> None:
+        done = self.euphrates(*words)
+        assert done.returncode == 0, (words, done.stderr)
+
+    def flow(self, name: str, rows: int, *sinks: dict[str, Any]) -> Path:
+        """The file of a flow that gives numbers to each of these sinks."""
+        source = {"id": "in", "module": "generate", "config": {"what": "integers", "rows": rows}}
+        modules, queues = [source], []
+        if len(sinks) > 1:
+            modules.append({"id": "tee", "module": "tee"})
+            queues.append({"from": "in", "to": "tee"})
+        for number, sink in enumerate(sinks):
+            modules.append({"id": f"out{number}", **sink})
+            queues.append({"from": modules[min(1, len(sinks) - 1)]["id"], "to": f"out{number}"})
+        path = self.root / f"{name}.json"
+        document = {"euphrates": 1, "name": name, "modules": modules, "queues": queues}
+        path.write_text(json.dumps(document))
+        return path
+
+    def listed(self) -> Counter[str]:
+        """How many files and folders there are of each name, without what differs from run to run.
+        Of segments only the folders count: how many there are is for the threads to settle.
+        """
+        paths = (str(path.relative_to(self.root)) for path in self.root.rglob("*"))
+        names = (NAMES.sub("*", path) for path in paths if "/@" not in os.path.dirname(path))
+        return Counter(name for name in names if name not in STANDING)
+
+
+def save(path: Path | str, **config: Any) -> dict[str, Any]:
+    return {"module": "save", "config": {"path": str(path), **config}}
+
+
+def write(name: str, **config: Any) -> dict[str, Any]:
+    return {"module": "write", "config": {"collection": name, **config}}
+
+
+def file_state(path: Path) -> str:
+    if not path.exists():
+        return ABSENT
+    return str(pq.read_table(path).num_rows)
+
+
+def collection_state(world: World, name: str) -> str:
+    """How many numbers a collection has, all of which are read; or that it is not there."""
+    flow = eu.Flow("state")
+    flow.chain(eu.read(name), eu.collect())
+    try:
+        table = flow.go(home=world.home, progress=False).collected()
+    except eu.UsageError as error:
+        assert "no collection" in str(error), error
+        return ABSENT
+    numbers = sorted(table.to_pydict()["n"])
+    assert numbers == list(range(len(numbers)))
+    return str(len(numbers))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A command, the states of what it changes, and how they are made."""
+
+    name: str
+    old: Callable[[World], None]
+    command: Callable[[World], Sequence[str | Path]]
+    state: Callable[[World], str]
+    states: tuple[str, str]
+    kinds: tuple[str, ...] = ("rename", "link", "unlink", "fsync", "mkdir")
+    folders: tuple[str, ...] = ("out",)
+
+
+@dataclass
+class Outcome:
+    """What was found at one point."""
+
+    point: str
+    wrong: list[str] = field(default_factory=list)
+
+
+def nothing(world: World) -> None:
+    """Nothing was there before."""
+
+
+def run_flow(rows: int, *sinks: Callable[[World], dict[str, Any]]) -> Callable[[World], list[str]]:
+    def command(world: World) -> list[str]:
+        made = world.flow("flow", rows, *(sink(world) for sink in sinks))
+        return [EUPHRATES, "run", str(made)]
+
+    return command
+
+
+def before(rows: int, *sinks: Callable[[World], dict[str, Any]]) -> Callable[[World], None]:
+    def old(world: World) -> None:
+        world.must(*run_flow(rows, *sinks)(world)[1:])
+
+    return old
+
+
+MIRRORED: dict[str, Any] = {"disks": ["d0", "d1"], "copies": 2}
+
+
+def file_sink(**config: Any) -> Callable[[World], dict[str, Any]]:
+    return lambda world: save(world.out / "a.parquet", **config)
+
+
+def sink(name: str, **config: Any) -> Callable[[World], dict[str, Any]]:
+    return lambda world: write(name, **config)
+
+
+def three(overwrite: bool) -> list[Callable[[World], dict[str, Any]]]:
+    again = {"overwrite": True} if overwrite else {}
+    return [file_sink(**again), sink("b", **again), sink("c", **MIRRORED, **again)]
+
+
+def state_of_three(world: World) -> str:
+    found = {file_state(world.out / "a.parquet")}
+    found |= {collection_state(world, name) for name in ("b", "c")}
+    return found.pop() if len(found) == 1 else f"a part of it: {sorted(found)}"
+
+
+def state_of(name: str) -> Callable[[World], str]:
+    return lambda world: collection_state(world, name)
+
+
+def damaged(world: World) -> None:
+    """A mirrored collection one of whose copies is damaged."""
+    before(OLD, sink("c", **MIRRORED))(world)
+    segment = next((world.root / "d1" / "c").rglob("*.arrow"))
+    with open(segment, "r+b") as file:
+        file.seek(segment.stat().st_size // 2)
+        file.write(b"damage")
+
+
+def without_manifest(world: World) -> None:
+    """A mirrored collection whose manifest in the catalog is damaged."""
+    before(OLD, sink("c", **MIRRORED))(world)
+    (world.home / "catalog/c/.v/0000000001.json").write_text("damaged")
+
+
+def verified(world: World) -> str:
+    done = world.euphrates("verify", "c")
+    assert done.returncode in (0, 3), done.stderr
+    assert collection_state(world, "c") == str(OLD)
+    return "sound" if done.returncode == 0 else "damaged"
+
+
+def leavings(world: World) -> None:
+    """What a run leaves that was killed half-way in a commit of three outputs."""
+    with rig.Syscalls([world.root]) as syscalls:
+        command = run_flow(OLD, *three(False))(world)
+        syscalls.run(command, rig.Fault("rename", 2, "kill-after"), env=world.environment)
+
+
+SCENARIOS = [
+    Scenario(
+        "file",
+        nothing,
+        run_flow(NEW, file_sink()),
+        lambda world: file_state(world.out / "a.parquet"),
+        (ABSENT, str(NEW)),
+    ),
+    Scenario(
+        "file replaced",
+        before(OLD, file_sink()),
+        run_flow(NEW, file_sink(overwrite=True)),
+        lambda world: file_state(world.out / "a.parquet"),
+        (str(OLD), str(NEW)),
+    ),
+    Scenario("collection", nothing, run_flow(NEW, sink("b")), state_of("b"), (ABSENT, str(NEW))),
+    Scenario(
+        "collection replaced",
+        before(OLD, sink("b")),
+        run_flow(NEW, sink("b", overwrite=True)),
+        state_of("b"),
+        (str(OLD), str(NEW)),
+    ),
+    Scenario(
+        "mirrored collection",
+        nothing,
+        run_flow(NEW, sink("c", **MIRRORED)),
+        state_of("c"),
+        (ABSENT, str(NEW)),
+    ),
+    Scenario(
+        "mirrored collection replaced",
+        before(OLD, sink("c", **MIRRORED)),
+        run_flow(NEW, sink("c", **MIRRORED, overwrite=True)),
+        state_of("c"),
+        (str(OLD), str(NEW)),
+    ),
+    Scenario(
+        "three outputs",
+        nothing,
+        run_flow(NEW, *three(False)),
+        state_of_three,
+        (ABSENT, str(NEW)),
+    ),
+    Scenario(
+        "three outputs replaced",
+        before(OLD, *three(False)),
+        run_flow(NEW, *three(True)),
+        state_of_three,
+        (str(OLD), str(NEW)),
+    ),
+    Scenario(
+        "rm",
+        before(OLD, sink("c", **MIRRORED)),
+        lambda world: [EUPHRATES, "rm", "c"],
+        state_of("c"),
+        (str(OLD), ABSENT),
+    ),
+    Scenario(
+        "repair", damaged, lambda world: [EUPHRATES, "repair", "c"], verified, ("damaged", "sound")
+    ),
+    Scenario(
+        "repair of a manifest",
+        without_manifest,
+        lambda world: [EUPHRATES, "repair", "c"],
+        verified,
+        ("damaged", "sound"),
+    ),
+    Scenario(
+        "gc",
+        leavings,
+        lambda world: [EUPHRATES, "gc", str(world.out)],
+        state_of_three,
+        (ABSENT, ABSENT),
+    ),
+]
+SEVERAL_OUTPUTS = {"three outputs", "three outputs replaced", "gc"}
+
+
+def faults(run: Run, errors: Sequence[str]) -> Iterator[rig.Fault]:
+    """A kill before and after each call of a run, and each of the errors at it."""
+    for call in run.calls:
+        yield rig.Fault(call.kind, call.nth, "kill-before")
+        yield rig.Fault(call.kind, call.nth, "kill-after")
+        for error in errors:
+            yield rig.Fault(call.kind, call.nth, error)
+
+
+class Torture:
+    """A scenario, at one point after another."""
+
+    def __init__(self, scenario: Scenario, folder: Path, environment: dict[str, str] | None = None):
+        self.scenario, self.world = scenario, World(folder, environment)
+        self.world.make()
+        scenario.old(self.world)
+        self.world.keep()
+        self.calm: Run = Run()
+        self.allowed: dict[str, Counter[str]] = {}
+
+    def begin(self) -> Run:
+        """Runs the command without a fault, and learns what there is before and after it."""
+        old, new = self.scenario.states
+        assert self.scenario.state(self.world) == old
+        self.world.reset()
+        self.tidy()
+        listed = self.world.listed()
+        self.world.reset()
+        self.calm = self.run(None)
+        assert self.calm.returncode == 0, self.calm.stderr
+        assert self.scenario.state(self.world) == new
+        self.tidy()
+        self.allowed = {old: listed} | {new: self.world.listed()}
+        return self.calm
+
+    def at(self, fault: rig.Fault) -> Outcome:
+        """Runs the command with a fault, and finds out what is wrong after it."""
+        self.world.reset()
+        run = self.run(fault)
+        outcome = Outcome(f"{self.scenario.name} at {fault}: {''.join(map(str, run.hit))}")
+        if not fault.action.startswith("kill") and run.returncode not in {0, *TYPED}:
+            outcome.wrong.append(f"exit code {run.returncode}: {run.stderr}")
+        try:
+            state = self.scenario.state(self.world)
+        except (eu.EuphratesError, pa.ArrowException, AssertionError) as error:
+            outcome.wrong.append(f"the state cannot be read: {error}")
+            return outcome
+        if state not in self.scenario.states:
+            outcome.wrong.append(f"neither old nor new: {state}")
+        elif run.hit and run.returncode in TYPED and state != self.scenario.states[0]:
+            outcome.wrong.append(f"an error, and it has been done: {run.stderr}")
+        self.tidy()
+        # What is being made by the next start may be rolled forward or back, then it stays so.
+        state = self.scenario.state(self.world)
+        left = self.world.listed() - self.allowed.get(state, Counter())
+        if left:
+            outcome.wrong.append(f"left over: {sorted(left)}")
+        return outcome
+
+    def run(self, fault: rig.Fault | None) -> Run:
+        command = self.scenario.command(self.world)
+        options = {"env": self.world.environment, "cwd": self.world.root}
+        with rig.Syscalls([self.world.root], self.scenario.kinds) as syscalls:
+            return syscalls.run(command, fault, **options)
+
+    def tidy(self) -> None:
+        """The next start, and `gc`."""
+        flow = self.world.flow("next", 10, save(self.world.out / "next.parquet", overwrite=True))
+        self.world.must("run", flow)
+        self.world.must("gc", *(self.world.root / folder for folder in self.scenario.folders))
+
+
+def distinct(calls: Sequence[Call]) -> list[Call]:
+    """One of each kind of call at each kind of path: for those who have little time."""
+    seen, found = set(), []
+    for call in calls:
+        what = (call.kind, *(NAMES.sub("*", path) for path in call.paths))
+        if what not in seen:
+            seen.add(what)
+            found.append(call)
+    return found
