@@ -6,6 +6,7 @@ mod cycle;
 mod decide;
 mod facts;
 mod member;
+pub mod names;
 mod spell;
 mod survey;
 mod targets;
@@ -356,6 +357,7 @@ fn settle(
         incoming.iter().map(|edge| nodes[edge.producer].schema(edge.output)).collect::<Vec<_>>();
     let output_schemas = placed.schemas(&schemas)?;
     output_schemas.iter().try_for_each(|schema| columns::check(schema))?;
+    output_schemas.iter().try_for_each(|schema| names::unique(schema))?;
     let count = instances(node, member, cores)?;
     let order = if placed.needs_runs() { Order::Keeps } else { member.order() };
     let edges: Vec<CheckedEdge> = incoming

@@ -5,10 +5,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::error::ArrowError;
+use arrow::array::Array;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use euphrates_flow::error::unknown;
@@ -17,6 +15,7 @@ use euphrates_flow::{Error, Result, batch_rows};
 use super::agree::concrete;
 use super::csv_rows::{CsvRows, Dialect, infer};
 use super::options::{delimiter_byte, type_named, usual_delimiter};
+use super::printed::{Form, printed};
 use super::rows::Rows;
 use super::text::{Text, line_bytes, without_mark};
 use super::{
@@ -107,7 +106,7 @@ impl Format for Csv {
         }
         let dialect = dialect("", options.delimiter, options.header)?;
         // A type that cannot be shown is found out here.
-        formatters(&RecordBatch::new_empty(schema.clone()))?;
+        formatters(&printed(&RecordBatch::new_empty(schema.clone()), Form::Csv)?)?;
         Ok(Arc::new(CsvWriter { schema: schema.clone(), dialect }))
     }
 }
@@ -217,7 +216,7 @@ fn formatters(batch: &RecordBatch) -> Result<Vec<ArrayFormatter<'_>>> {
 
 impl Encoder for CsvEncoder {
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        let batch = &in_words(batch)?;
+        let batch = &printed(batch, Form::Csv)?;
         let formatters = formatters(batch)?;
         let mut texts = vec![String::new(); batch.num_columns()];
         for row in 0..batch.num_rows() {
@@ -243,38 +242,6 @@ impl Encoder for CsvEncoder {
     fn finish(&mut self) -> Result<Chunk> {
         Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
     }
-}
-
-/// The batch with bytes as the text they are: as digits nobody would know them again.
-fn in_words(batch: &RecordBatch) -> Result<RecordBatch> {
-    let schema = batch.schema_ref();
-    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
-        words(column).map_err(|_| {
-            Error::failed("CSV holds text, and not all of these bytes are text")
-                .at(format!("column `{}`", field.name()))
-                .remedy("save as parquet, or leave the column out")
-        })
-    });
-    let columns = columns.collect::<Result<Vec<_>>>()?;
-    let typed = |(field, column): (&Arc<Field>, &ArrayRef)| {
-        field.as_ref().clone().with_data_type(column.data_type().clone())
-    };
-    let fields: Vec<Field> = schema.fields().iter().zip(&columns).map(typed).collect();
-    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
-}
-
-fn words(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    use DataType::*;
-    let values = match column.data_type() {
-        Dictionary(_, values) => values,
-        other => other,
-    };
-    if !matches!(values, Binary | LargeBinary | BinaryView | FixedSizeBinary(_)) {
-        return Ok(column.clone());
-    }
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
-    let bytes = cast_with_options(column, &LargeBinary, &strict)?;
-    cast_with_options(&bytes, &LargeUtf8, &strict)
 }
 
 /// Writes a record; a null is nothing at all, an empty text `""`.

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::*;
-use arrow::json::WriterBuilder;
-use arrow::json::writer::LineDelimited;
+use arrow::error::ArrowError;
+use arrow::json::writer::{LineDelimited, NullableEncoder};
+use arrow::json::{EncoderFactory, EncoderOptions, WriterBuilder};
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Error, Result, batch_rows};
+use euphrates_flow::{Error, Result, Row, batch_rows};
 
 use super::agree::concrete;
 use super::json_guess::infer;
 use super::json_rows::JsonRows;
 use super::options::type_named;
+use super::printed::{Form, printed, write_decimal};
 use super::rows::Rows;
 use super::text::{Text, line_bytes, without_mark};
 use super::{
@@ -154,13 +156,19 @@ struct JsonEncoder {
 
 impl Encoder for JsonEncoder {
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = &printed(batch, Form::Json)?;
         let strange = batch.columns().iter().position(has_no_number);
         if let Some(column) = strange {
-            let error = Error::failed("JSON has no NaN and no infinity");
-            let error = error.at(format!("column `{}`", batch.schema_ref().field(column).name()));
+            let values = batch.column(column);
+            let row = (0..values.len()).find(|row| has_no_number(&values.slice(*row, 1)));
+            let row = row.unwrap_or(0);
+            let error = Error::failed("JSON has no NaN and no infinity")
+                .in_row(|| Row::of(batch, row, format!("row {row} of its batch")))
+                .at(format!("column `{}`", batch.schema_ref().field(column).name()));
             return Err(error.remedy("filter them out, or save as csv or parquet"));
         }
         let builder = WriterBuilder::new().with_explicit_nulls(true);
+        let builder = builder.with_encoder_factory(Arc::new(Decimals));
         let mut writer = builder.build::<_, LineDelimited>(&mut self.bytes);
         writer.write(batch)?;
         Ok(writer.finish()?)
@@ -172,6 +180,53 @@ impl Encoder for JsonEncoder {
 
     fn finish(&mut self) -> Result<Chunk> {
         Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
+    }
+}
+
+/// Encodes decimals as numbers with all of their digits.
+#[derive(Debug)]
+struct Decimals;
+
+impl EncoderFactory for Decimals {
+    fn make_default_encoder<'a>(
+        &self,
+        _: &'a FieldRef,
+        array: &'a dyn Array,
+        _: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        Ok(Some(match array.data_type() {
+            DataType::Decimal32(_, scale) => decimals::<Decimal32Type>(array, *scale),
+            DataType::Decimal64(_, scale) => decimals::<Decimal64Type>(array, *scale),
+            DataType::Decimal128(_, scale) => decimals::<Decimal128Type>(array, *scale),
+            DataType::Decimal256(_, scale) => decimals::<Decimal256Type>(array, *scale),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+fn decimals<T: DecimalType>(array: &dyn Array, scale: i8) -> NullableEncoder<'_>
+where
+    T::Native: std::fmt::Display,
+{
+    let (values, text) = (array.as_primitive::<T>(), String::new());
+    let encoder = DecimalEncoder { values, scale, text };
+    NullableEncoder::new(Box::new(encoder), array.nulls().cloned())
+}
+
+struct DecimalEncoder<'a, T: DecimalType> {
+    values: &'a PrimitiveArray<T>,
+    scale: i8,
+    text: String,
+}
+
+impl<T: DecimalType> arrow::json::Encoder for DecimalEncoder<'_, T>
+where
+    T::Native: std::fmt::Display,
+{
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        self.text.clear();
+        write_decimal(&self.values.value(row).to_string(), self.scale, &mut self.text);
+        out.extend_from_slice(self.text.as_bytes());
     }
 }
 

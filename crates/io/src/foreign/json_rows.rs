@@ -14,6 +14,7 @@ use euphrates_flow::depth::JsonDepth;
 use euphrates_flow::{Error, Result};
 use memchr::memchr;
 
+use super::json_escapes::{PAIR_BYTES, Piece, first_piece};
 use super::rows::{RowDecoder, RowFormat};
 use super::typed;
 
@@ -82,7 +83,8 @@ impl RowFormat for JsonRows {
             .with_coerce_primitive(true)
             .with_strict_mode(self.is_strict);
         let (decoder, schema) = (builder.build_decoder()?, self.schema.clone());
-        Ok(JsonDecoder { decoder, schema, depth: JsonDepth::default() })
+        let depth = JsonDepth::default();
+        Ok(JsonDecoder { decoder, schema, depth, held: vec![], ready: 0 })
     }
 
     fn record_end(&self, bytes: &[u8]) -> usize {
@@ -95,11 +97,83 @@ pub struct JsonDecoder {
     decoder: Decoder,
     schema: SchemaRef,
     depth: JsonDepth,
+    /// What has been taken in and not been decoded: a character that stands for its escape, or the
+    /// beginning of an escape.
+    held: Vec<u8>,
+    /// How much of that can be decoded as it is.
+    ready: usize,
+}
+
+/// What is searched for escapes at a time.
+const STEP_BYTES: usize = 64 << 10;
+
+impl JsonDecoder {
+    fn decode_plain(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.decoder.decode(bytes).map_err(|error| malformed(&error))
+    }
+
+    /// Decodes what is held; `false` if the batch is full before it is.
+    fn decode_ready(&mut self) -> Result<bool> {
+        while self.ready > 0 {
+            let held = std::mem::take(&mut self.held);
+            let decoded = self.decode_plain(&held[..self.ready]);
+            self.held = held;
+            let decoded = decoded?;
+            if decoded == 0 {
+                return Ok(false);
+            }
+            self.held.drain(..decoded);
+            self.ready -= decoded;
+        }
+        Ok(true)
+    }
+
+    /// Puts a character in the place of its escape.
+    fn hold(&mut self, character: char, escape_bytes: usize) {
+        let text = character.to_string().into_bytes();
+        self.ready = text.len();
+        self.held.splice(..escape_bytes, text);
+    }
+
+    /// Decodes what it can of these bytes, with pairs of surrogates in the place of their escapes.
+    fn take(&mut self, bytes: &[u8]) -> Result<usize> {
+        loop {
+            if !self.decode_ready()? {
+                return Ok(0);
+            }
+            if self.held.is_empty() {
+                break;
+            }
+            match first_piece(&self.held)? {
+                Piece::Plain(plain) => self.ready = plain,
+                Piece::Pair(character, escape_bytes) => self.hold(character, escape_bytes),
+                // The input ends here.
+                Piece::Open if bytes.is_empty() => self.ready = self.held.len(),
+                Piece::Open => {
+                    let more = &bytes[..bytes.len().min(PAIR_BYTES)];
+                    self.held.extend_from_slice(more);
+                    return Ok(more.len());
+                }
+            }
+        }
+        let bytes = &bytes[..bytes.len().min(STEP_BYTES)];
+        match first_piece(bytes)? {
+            Piece::Plain(plain) => self.decode_plain(&bytes[..plain]),
+            Piece::Pair(character, escape_bytes) => {
+                self.hold(character, 0);
+                Ok(escape_bytes)
+            }
+            Piece::Open => {
+                self.held.extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+        }
+    }
 }
 
 impl RowDecoder for JsonDecoder {
     fn decode(&mut self, bytes: &[u8]) -> Result<usize> {
-        let taken = self.decoder.decode(bytes).map_err(|error| malformed(&error))?;
+        let taken = self.take(bytes)?;
         // What decodes a value that is not of its type shows it, and recurses.
         self.depth.check(&bytes[..taken], "the record")?;
         Ok(taken)
@@ -133,7 +207,10 @@ fn malformed(error: &ArrowError) -> Error {
 fn may_misfit(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
-        Dictionary(..) | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) => true,
+        Dictionary(..) | RunEndEncoded(..) => true,
+        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => true,
+        // Arrow takes them for digits.
+        Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => true,
         other => other.is_numeric(),
     }
 }

@@ -5,21 +5,27 @@
 //! below the unit of a timestamp or the scale of a decimal) and drop zones; so columns of such
 //! types are read as text first, and come here.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow::array::timezone::Tz;
-use arrow::array::{Array, ArrayRef, BooleanArray, NullArray, PrimitiveBuilder, StringArray};
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, NullArray, PrimitiveBuilder, StringArray,
+};
 use arrow::compute::cast;
-use arrow::compute::kernels::cast_utils::{Parser, parse_decimal, string_to_datetime};
+use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
 use arrow::datatypes::*;
+use chrono::{DateTime, Offset, TimeZone};
 use euphrates_flow::{Error, Result};
 
 use super::guess::Guess;
+use super::moments::{is_extended, parse_date, parse_duration, parse_moment};
+use super::printed::zone_named;
 
 /// Fails if values of this type cannot be read from text.
 pub fn check(to: &DataType) -> Result<()> {
     if let DataType::Timestamp(_, Some(zone)) = to {
-        offset(zone)?;
+        zone_named(zone)?;
     }
     let none = StringArray::new_null(0);
     column(&none, to).map(drop)
@@ -47,10 +53,18 @@ pub fn column(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
         Decimal128(precision, scale) => decimal::<Decimal128Type>(texts, to, *precision, *scale),
         Decimal256(precision, scale) => decimal::<Decimal256Type>(texts, to, *precision, *scale),
         Date32 => parsed::<Date32Type>(texts, to, |text| {
-            // A time of day would be dropped.
-            if text.contains(':') { None } else { Date32Type::parse(text) }
+            match is_extended(text) {
+                true => parse_date(text).and_then(|days| i32::try_from(days).ok()),
+                // A time of day would be dropped.
+                false if text.contains(':') => None,
+                false => Date32Type::parse(text),
+            }
         }),
-        Date64 => timely::<Date64Type>(texts, to, TimeUnit::Millisecond),
+        Date64 => parsed::<Date64Type>(texts, to, |text| match is_extended(text) {
+            true => parse_moment(text, TimeUnit::Millisecond, Some(0)),
+            false if is_finer(text, TimeUnit::Millisecond) => None,
+            false => Date64Type::parse(text),
+        }),
         Time32(TimeUnit::Second) => timely::<Time32SecondType>(texts, to, TimeUnit::Second),
         Time32(_) => timely::<Time32MillisecondType>(texts, to, TimeUnit::Millisecond),
         Time64(TimeUnit::Microsecond) => {
@@ -69,6 +83,13 @@ pub fn column(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
         Timestamp(TimeUnit::Nanosecond, zone) => {
             timestamp::<TimestampNanosecondType>(texts, to, zone.as_deref())
         }
+        Duration(TimeUnit::Second) => duration::<DurationSecondType>(texts, to),
+        Duration(TimeUnit::Millisecond) => duration::<DurationMillisecondType>(texts, to),
+        Duration(TimeUnit::Microsecond) => duration::<DurationMicrosecondType>(texts, to),
+        Duration(TimeUnit::Nanosecond) => duration::<DurationNanosecondType>(texts, to),
+        FixedSizeBinary(width) => fixed_bytes(texts, to, *width),
+        Dictionary(_, values) if !is_text(values) => Ok(cast(&column(texts, values)?, to)?),
+        RunEndEncoded(_, values) => Ok(cast(&column(texts, values.data_type())?, to)?),
         Null => match (0..texts.len()).find(|&row| texts.is_valid(row)) {
             Some(row) => Err(misfit(texts.value(row), to)),
             None => Ok(Arc::new(NullArray::new(texts.len()))),
@@ -157,28 +178,70 @@ fn decimal<T: DecimalType>(
     to: &DataType,
     precision: u8,
     scale: i8,
-) -> Result<ArrayRef> {
-    parsed::<T>(texts, to, |text| {
-        let text = text.trim();
-        let is_exact = scale_of(text)? <= i64::from(scale);
-        is_exact.then(|| parse_decimal::<T>(text, precision, scale).ok()).flatten()
-    })
+) -> Result<ArrayRef>
+where
+    T::Native: FromStr,
+{
+    parsed::<T>(texts, to, |text| unscaled(text.trim(), precision, scale)?.parse().ok())
 }
 
-/// How many digits behind the point a number needs. A number longer than any decimal has none.
-fn scale_of(text: &str) -> Option<i64> {
-    if text.len() > 120 {
-        return None;
-    }
+/// All digits of a number, with so many behind the point, if no others are needed and there are
+/// not more than `precision`.
+fn unscaled(text: &str, precision: u8, scale: i8) -> Option<String> {
+    // A number longer than any decimal has room for none.
+    (text.len() <= 400).then_some(())?;
     let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let exponent: i64 = exponent.parse().ok()?;
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let zeros = |part: &str| part.len() - part.trim_end_matches('0').len();
-    let trailing = match zeros(fraction) {
-        all if all == fraction.len() => all + zeros(whole),
-        some => some,
+    let (sign, digits) = match digits.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", digits.strip_prefix('+').unwrap_or(digits)),
     };
-    Some(fraction.len() as i64 - trailing as i64 - exponent)
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let digits = [whole, fraction].concat();
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(())?;
+    let significant = digits.trim_start_matches('0').trim_end_matches('0');
+    if significant.is_empty() {
+        return Some("0".into());
+    }
+    let trailing = digits.len() - digits.trim_end_matches('0').len();
+    let behind = (fraction.len() as i64 - trailing as i64).checked_sub(exponent)?;
+    let zeros = usize::try_from(i64::from(scale).checked_sub(behind)?).ok()?;
+    let fits = significant.len().checked_add(zeros)? <= usize::from(precision);
+    fits.then(|| [sign, significant, &"0".repeat(zeros)].concat())
+}
+
+fn duration<T: DurationType>(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
+    parsed::<T>(texts, to, |text| parse_duration(text, T::UNIT))
+}
+
+fn fixed_bytes(texts: &StringArray, to: &DataType, width: i32) -> Result<ArrayRef> {
+    let fits = |text: &&str| text.len() == width as usize;
+    if let Some(text) = texts.iter().flatten().find(|text| !fits(text)) {
+        return Err(misfit(text, to));
+    }
+    let values = texts.iter().map(|text| text.map(str::as_bytes));
+    Ok(Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, width)?))
+}
+
+trait DurationType: ArrowPrimitiveType<Native = i64> {
+    const UNIT: TimeUnit;
+}
+
+impl DurationType for DurationSecondType {
+    const UNIT: TimeUnit = TimeUnit::Second;
+}
+
+impl DurationType for DurationMillisecondType {
+    const UNIT: TimeUnit = TimeUnit::Millisecond;
+}
+
+impl DurationType for DurationMicrosecondType {
+    const UNIT: TimeUnit = TimeUnit::Microsecond;
+}
+
+impl DurationType for DurationNanosecondType {
+    const UNIT: TimeUnit = TimeUnit::Nanosecond;
 }
 
 /// Dates and times of which none may be finer than the unit.
@@ -191,11 +254,15 @@ fn timestamp<T: ArrowTimestampType>(
     to: &DataType,
     zone: Option<&str>,
 ) -> Result<ArrayRef> {
-    let offset = offset(zone.unwrap_or("UTC"))?;
+    let offset = zone_named(zone.unwrap_or("UTC"))?;
     parsed::<T>(texts, to, |text| {
         // A column without a zone would drop the value's.
         if (zone.is_none() && has_zone(text)) || is_finer(text, T::UNIT) {
             return None;
+        }
+        if is_extended(text) {
+            let ahead = fixed_offset(zone.unwrap_or("UTC"), offset);
+            return parse_moment(text, T::UNIT, ahead);
         }
         let at = string_to_datetime(&offset, text).ok()?;
         match T::UNIT {
@@ -207,17 +274,18 @@ fn timestamp<T: ArrowTimestampType>(
     })
 }
 
-/// The zone in which times without one are taken.
-fn offset(zone: &str) -> Result<Tz> {
-    let offset = if zone.eq_ignore_ascii_case("utc") { "+00:00" } else { zone };
-    offset
-        .parse()
-        .map_err(|_| Error::usage(format!("no zone named `{zone}`")).remedy("like UTC or +02:00"))
+/// By how many seconds a zone is ahead of UTC, if it always is.
+fn fixed_offset(zone: &str, offset: Tz) -> Option<i32> {
+    let is_fixed = zone.eq_ignore_ascii_case("utc") || zone.starts_with(['+', '-']);
+    let ahead = || offset.offset_from_utc_datetime(&DateTime::UNIX_EPOCH.naive_utc()).fix();
+    is_fixed.then(|| ahead().local_minus_utc())
 }
 
 /// Whether a timestamp says in which zone it is.
 fn has_zone(text: &str) -> bool {
-    let time = text.as_bytes().get(11..).unwrap_or_default();
+    // Behind the year there are at least as many characters as in the shortest date.
+    let year = if is_extended(text) { text[1..].find('-').unwrap_or(0) + 1 } else { 4 };
+    let time = text.as_bytes().get(year + 7..).unwrap_or_default();
     time.iter().any(|byte| matches!(byte, b'Z' | b'z' | b'+' | b'-'))
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::Collected;
+use euphrates_flow::check::names::exportable;
 use euphrates_flow::spec::{self, IN, NONE};
 use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread};
 use schemars::JsonSchema;
@@ -42,6 +43,7 @@ struct Collect {
 
 impl Placed for Collect {
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        exportable(&inputs[0])?;
         *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(inputs[0].clone());
         Ok(vec![])
     }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::SchemaRef;
+use euphrates_flow::check::names::exportable;
 use euphrates_flow::spec::{self, PortNames};
 use euphrates_flow::{
     Effect, Error, Kind, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Shape, Spread,
@@ -172,6 +173,7 @@ impl Placed for PythonClass {
     }
 
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        inputs.iter().try_for_each(|input| exportable(input))?;
         let outputs = checking(|py| self.ask_schemas(py, inputs))?;
         let mut schemas = self.schemas.lock().unwrap_or_else(|e| e.into_inner());
         *schemas = Some((inputs.to_vec(), outputs.clone()));

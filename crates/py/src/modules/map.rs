@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::check::names::exportable;
 use euphrates_flow::row::{Row, at_fault};
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
@@ -187,6 +188,7 @@ impl Map {
 
 impl Placed for Map {
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        exportable(&inputs[0])?;
         let known = self.schema.lock().unwrap_or_else(|e| e.into_inner()).clone();
         let schema = known.map_or_else(|| self.infer(&inputs[0]), Ok)?;
         *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(schema.clone());

@@ -1,0 +1,302 @@
+//! Dates and times as ISO 8601 writes them, over the whole range of Arrow's types.
+//!
+//! A year has four digits; one before 0000 or after 9999 has a sign and as many digits as it needs
+//! (the extended form). Calendar libraries end at some year within the range of 64-bit seconds, so
+//! the calendar is computed here: days to dates and back, in the proleptic Gregorian calendar
+//! (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+
+use std::fmt::Write;
+
+use arrow::datatypes::TimeUnit;
+
+const DAY_SECONDS: i64 = 86_400;
+/// Days of 400 years, after which the calendar repeats itself.
+const ERA_DAYS: i64 = 146_097;
+/// Days from March 1st of the year 0 to 1970.
+const EPOCH_DAYS: i64 = 719_468;
+
+/// How many of a unit are in a second.
+pub fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+/// Writes the date so many days after 1970-01-01.
+pub fn write_date(days: i64, out: &mut String) {
+    let (year, month, day) = date_of(days);
+    let sign = match year {
+        0..=9999 => "",
+        10_000.. => "+",
+        _ => "-",
+    };
+    put(out, format_args!("{sign}{:04}-{month:02}-{day:02}", year.unsigned_abs()));
+}
+
+/// Writes the moment so many units after 1970, as a clock shows it that is ahead of UTC by so many
+/// seconds.
+pub fn write_moment(value: i64, unit: TimeUnit, ahead_seconds: i32, out: &mut String) {
+    let parts = per_second(unit);
+    let (seconds, part) = (value.div_euclid(parts), value.rem_euclid(parts));
+    let (days, second) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
+    let second = second + i64::from(ahead_seconds);
+    write_date(days + second.div_euclid(DAY_SECONDS), out);
+    out.push('T');
+    write_clock(second.rem_euclid(DAY_SECONDS), part * (1_000_000_000 / parts), out);
+}
+
+/// Writes by how many minutes a clock is ahead of UTC.
+pub fn write_offset(minutes: i32, out: &mut String) {
+    let sign = if minutes < 0 { '-' } else { '+' };
+    let minutes = minutes.unsigned_abs();
+    put(out, format_args!("{sign}{:02}:{:02}", minutes / 60, minutes % 60));
+}
+
+/// Writes the time of day so many units after midnight, if that is one.
+pub fn write_time(value: i64, unit: TimeUnit, out: &mut String) -> Option<()> {
+    let parts = per_second(unit);
+    let (seconds, part) = (value.div_euclid(parts), value.rem_euclid(parts));
+    (0..DAY_SECONDS).contains(&seconds).then_some(())?;
+    write_clock(seconds, part * (1_000_000_000 / parts), out);
+    Some(())
+}
+
+/// Writes a length of time in seconds: `PT1.5S`.
+pub fn write_duration(value: i64, unit: TimeUnit, out: &mut String) {
+    let parts = per_second(unit).unsigned_abs();
+    let sign = if value < 0 { "-" } else { "" };
+    let (seconds, part) = (value.unsigned_abs() / parts, value.unsigned_abs() % parts);
+    if value == 0 {
+        return out.push_str("P0D");
+    }
+    put(out, format_args!("{sign}PT{seconds}"));
+    if part > 0 {
+        let digits = parts.ilog10() as usize;
+        let fraction = format!("{part:0digits$}");
+        put(out, format_args!(".{}", fraction.trim_end_matches('0')));
+    }
+    out.push('S');
+}
+
+/// A date in the extended form: days after 1970-01-01.
+pub fn parse_date(text: &str) -> Option<i64> {
+    let (days, rest) = split_date(text)?;
+    rest.is_empty().then_some(days)
+}
+
+/// A moment whose date is in the extended form, in units after 1970. Without an offset of its own
+/// it is that of a clock which is ahead of UTC by so many seconds, if that is known.
+pub fn parse_moment(text: &str, unit: TimeUnit, ahead_seconds: Option<i32>) -> Option<i64> {
+    let (days, rest) = split_date(text)?;
+    let (second, nanos, rest) = match rest.strip_prefix(['T', 't', ' ']) {
+        Some(clock) => split_clock(clock)?,
+        None => (0, 0, rest),
+    };
+    let ahead = match rest {
+        "" => ahead_seconds?,
+        "Z" | "z" => 0,
+        offset => parse_offset(offset)? * 60,
+    };
+    let seconds = i128::from(days) * i128::from(DAY_SECONDS) + i128::from(second);
+    let nanos = (seconds - i128::from(ahead)) * 1_000_000_000 + i128::from(nanos);
+    let each = i128::from(1_000_000_000 / per_second(unit));
+    (nanos % each == 0).then(|| i64::try_from(nanos / each).ok()).flatten()
+}
+
+/// A length of time like `PT1.5S` or `-P1DT2H3M4S`, in units; none that is finer.
+pub fn parse_duration(text: &str, unit: TimeUnit) -> Option<i64> {
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(text) => (-1, text),
+        None => (1, text),
+    };
+    let text = text.strip_prefix('P')?;
+    let (date, time) = text.split_once('T').unwrap_or((text, ""));
+    let mut nanos: i128 = 0;
+    let mut parts = 0;
+    let date_units = &[('D', 86_400)][..];
+    let time_units = &[('H', 3600), ('M', 60), ('S', 1)][..];
+    for (mut rest, units) in [(date, date_units), (time, time_units)] {
+        for (letter, seconds) in units {
+            if let Some((number, behind)) = rest.split_once(*letter) {
+                nanos += nanos_of(number)?.checked_mul(*seconds)?;
+                (rest, parts) = (behind, parts + 1);
+            }
+        }
+        rest.is_empty().then_some(())?;
+    }
+    let each = i128::from(1_000_000_000 / per_second(unit));
+    let is_whole = parts > 0 && nanos % each == 0;
+    is_whole.then(|| i64::try_from(sign * nanos / each).ok()).flatten()
+}
+
+/// Whether a text begins with a year that has a sign.
+pub fn is_extended(text: &str) -> bool {
+    text.starts_with(['+', '-'])
+}
+
+/// A number of seconds with a fraction, in nanoseconds.
+fn nanos_of(number: &str) -> Option<i128> {
+    let (seconds, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    (is_number(seconds) && is_number(fraction) && seconds.len() <= 20).then_some(())?;
+    Some(seconds.parse::<i128>().ok()? * 1_000_000_000 + i128::from(fraction_nanos(fraction)?))
+}
+
+/// Digits behind a point, in nanoseconds; none that are finer.
+fn fraction_nanos(digits: &str) -> Option<i64> {
+    let digits = digits.trim_end_matches('0');
+    let places = u32::try_from(digits.len()).ok().filter(|places| *places <= 9)?;
+    let number = if digits.is_empty() { 0 } else { digits.parse::<i64>().ok()? };
+    Some(number * 10_i64.pow(9 - places))
+}
+
+/// The days of a date with a sign, and what follows it.
+fn split_date(text: &str) -> Option<(i64, &str)> {
+    let (sign, digits) = match text.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
+    };
+    let (year, rest) = digits.split_once('-')?;
+    // More digits are beyond 64-bit seconds.
+    let is_year = (4..=12).contains(&year.len()) && year.bytes().all(|byte| byte.is_ascii_digit());
+    is_year.then_some(())?;
+    let (month, rest) = two_digits(rest)?;
+    let (day, rest) = two_digits(rest.strip_prefix('-')?)?;
+    let (year, month, day) = (sign * year.parse::<i64>().ok()?, month, day);
+    let days = days_of(year, month, day);
+    // The 31st of a shorter month would be a day of the next.
+    (date_of(days) == (year, month, day)).then_some((days, rest))
+}
+
+/// The second of the day of a clock, its fraction in nanoseconds, and what follows it.
+fn split_clock(text: &str) -> Option<(i64, i64, &str)> {
+    let (hour, rest) = two_digits(text)?;
+    let (minute, rest) = two_digits(rest.strip_prefix(':')?)?;
+    let (second, rest) = match rest.strip_prefix(':') {
+        Some(rest) => two_digits(rest)?,
+        None => (0, rest),
+    };
+    (hour < 24 && minute < 60 && second < 60).then_some(())?;
+    let seconds = hour * 3600 + minute * 60 + second;
+    let Some(fraction) = rest.strip_prefix('.') else { return Some((seconds, 0, rest)) };
+    let end = fraction.find(|c: char| !c.is_ascii_digit()).unwrap_or(fraction.len());
+    let (digits, rest) = fraction.split_at(end);
+    Some((seconds, fraction_nanos(digits)?, rest))
+}
+
+/// The minutes of `+02:00`.
+fn parse_offset(text: &str) -> Option<i32> {
+    let (sign, text) = match text.split_at_checked(1)? {
+        ("+", text) => (1, text),
+        ("-", text) => (-1, text),
+        _ => return None,
+    };
+    let (hours, rest) = two_digits(text)?;
+    let (minutes, rest) = two_digits(rest.strip_prefix(':').unwrap_or(rest))?;
+    (rest.is_empty() && minutes < 60).then(|| sign * (hours * 60 + minutes) as i32)
+}
+
+fn two_digits(text: &str) -> Option<(i64, &str)> {
+    let (digits, rest) = text.split_at_checked(2)?;
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    Some((is_number.then(|| digits.parse().ok()).flatten()?, rest))
+}
+
+/// The clock at a second of the day, with as many digits behind the point as are needed, by threes.
+fn write_clock(second: i64, nanos: i64, out: &mut String) {
+    let (hours, minutes, seconds) = (second / 3600, second / 60 % 60, second % 60);
+    put(out, format_args!("{hours:02}:{minutes:02}:{seconds:02}"));
+    match nanos {
+        0 => {}
+        _ if nanos % 1_000_000 == 0 => put(out, format_args!(".{:03}", nanos / 1_000_000)),
+        _ if nanos % 1_000 == 0 => put(out, format_args!(".{:06}", nanos / 1_000)),
+        _ => put(out, format_args!(".{nanos:09}")),
+    }
+}
+
+fn put(out: &mut String, what: std::fmt::Arguments<'_>) {
+    out.write_fmt(what).expect("a string takes all");
+}
+
+/// Year, month and day.
+fn date_of(days: i64) -> (i64, i64, i64) {
+    let days = days + EPOCH_DAYS;
+    let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // Months from March on: the leap day is the year's last.
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
+fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    let year = year - i64::from(month <= 2);
+    let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
+    let month = if month > 2 { month - 3 } else { month + 9 };
+    let day = (153 * month + 2) / 5 + day - 1;
+    era * ERA_DAYS + year * 365 + year / 4 - year / 100 + day - EPOCH_DAYS
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::temporal_conversions::timestamp_s_to_datetime;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const UNITS: [TimeUnit; 4] =
+        [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
+
+    fn written(write: impl FnOnce(&mut String)) -> String {
+        let mut out = String::new();
+        write(&mut out);
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn every_moment_is_read_as_it_was_written(value: i64, unit in 0usize..4, minutes in -900..900) {
+            let unit = UNITS[unit];
+            let text = written(|out| {
+                write_moment(value, unit, minutes * 60, out);
+                write_offset(minutes, out);
+            });
+            // Years of four digits are read by Arrow.
+            let text = if is_extended(&text) { text } else { format!("+{text}") };
+            prop_assert_eq!(parse_moment(&text, unit, None), Some(value), "{}", text);
+        }
+
+        #[test]
+        fn every_length_of_time_is_read_as_it_was_written(value: i64, unit in 0usize..4) {
+            let text = written(|out| write_duration(value, UNITS[unit], out));
+            prop_assert_eq!(parse_duration(&text, UNITS[unit]), Some(value), "{}", text);
+        }
+
+        #[test]
+        fn dates_are_those_of_another_calendar(seconds in -8_000_000_000_000i64..8_000_000_000_000) {
+            let text = written(|out| write_moment(seconds, TimeUnit::Second, 0, out));
+            let other = format!("{:?}", timestamp_s_to_datetime(seconds).unwrap());
+            prop_assert_eq!(text, other);
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_or_time_is_refused() {
+        for text in
+            ["+12345-02-30", "+12345-13-01", "12345-01-01", "+123-01-01", "-0001-01-01T25:00:00"]
+        {
+            assert_eq!(parse_moment(text, TimeUnit::Second, Some(0)), None, "{text}");
+        }
+        for text in ["", "P", "PT", "PT1", "P1S", "PT1.0005S", "PT99999999999999999999S", "PT-1S"] {
+            assert_eq!(parse_duration(text, TimeUnit::Millisecond), None, "{text}");
+        }
+        assert_eq!(parse_duration("-P1DT2H3M4.5S", TimeUnit::Millisecond), Some(-93_784_500));
+        assert_eq!(write_time(86_400, TimeUnit::Second, &mut String::new()), None);
+    }
+}
