@@ -7,6 +7,22 @@
 
 use core::time::Duration;
 
+/// The default limit on silence between two ends on one machine.
+pub const WITHIN_MACHINE: Duration = Duration::from_secs(2);
+/// The default between machines, where a network may pause for seconds.
+pub const BETWEEN_MACHINES: Duration = Duration::from_secs(10);
+/// The smallest configurable limit: beats are sent every quarter of a second, and a busy machine
+/// may delay several of them.
+pub const ASKED_LEAST: Duration = Duration::from_secs(2);
+/// The largest configurable limit.
+pub const ASKED_MOST: Duration = Duration::from_secs(3600);
+
+/// The limit on silence for an end with regular signs of life.
+pub fn borne(is_within_machine: bool, asked: Option<Duration>) -> Duration {
+    let usual = if is_within_machine { WITHIN_MACHINE } else { BETWEEN_MACHINES };
+    asked.map_or(usual, |asked| asked.clamp(ASKED_LEAST, ASKED_MOST))
+}
+
 /// How many pauses as long as the longest of late are borne besides.
 const PAUSES: u32 = 4;
 /// A pause is remembered for one to two of these.
@@ -68,6 +84,26 @@ mod tests {
 
     fn regular() -> Suspicion {
         Suspicion::new(ms(2000), ms(30_000), ms(0))
+    }
+
+    #[test]
+    fn the_limit_depends_on_the_distance_and_can_be_configured() {
+        let seconds = |is_within, asked: Option<u64>| {
+            borne(is_within, asked.map(Duration::from_secs)).as_secs()
+        };
+        assert_eq!([seconds(true, None), seconds(false, None)], [2, 10]);
+        assert_eq!([seconds(true, Some(60)), seconds(false, Some(3))], [60, 3]);
+        assert_eq!([seconds(true, Some(0)), seconds(false, Some(99_999))], [2, 3600]);
+    }
+
+    #[test]
+    fn five_seconds_of_silence_between_machines_are_tolerated() {
+        let regular = borne(false, None);
+        let mut suspicion = Suspicion::new(regular, ms(30_000), ms(0));
+        (1..100).for_each(|beat| suspicion.on_sign(ms(beat * 250)));
+        assert!(ms(5000) < suspicion.patience());
+        suspicion.on_sign(ms(99 * 250 + 5000));
+        assert_eq!(suspicion.patience(), ms(30_000), "an irregular end gets more time");
     }
 
     #[test]
