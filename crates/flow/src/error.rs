@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::cause::Cause;
 use crate::row::Row;
 
 /// What kind of failure an error is; it decides the exit code and the Python exception.
@@ -57,6 +58,7 @@ struct Inner {
     places: Vec<String>,
     remedy: Option<String>,
     row: Option<Row>,
+    cause: Option<Cause>,
 }
 
 /// The result of almost everything.
@@ -66,7 +68,7 @@ impl Error {
     /// An error of any kind.
     pub fn new(kind: Kind, message: impl fmt::Display) -> Error {
         let (message, places) = (message.to_string(), vec![]);
-        Error(Box::new(Inner { kind, message, places, remedy: None, row: None }))
+        Error(Box::new(Inner { kind, message, places, remedy: None, row: None, cause: None }))
     }
 
     /// The flow or a call is wrong.
@@ -149,6 +151,18 @@ impl Error {
         self
     }
 
+    /// Sets the cause, unless one is set already.
+    pub fn because(mut self, cause: Cause) -> Error {
+        self.0.cause.get_or_insert(cause);
+        self
+    }
+
+    /// Removes the cause: another attempt would fail in the same way.
+    pub fn for_good(mut self) -> Error {
+        self.0.cause = None;
+        self
+    }
+
     /// The kind.
     pub fn kind(&self) -> Kind {
         self.0.kind
@@ -169,6 +183,11 @@ impl Error {
         self.0.remedy.as_deref()
     }
 
+    /// The cause, if another attempt may avoid it.
+    pub fn cause(&self) -> Option<&Cause> {
+        self.0.cause.as_ref()
+    }
+
     /// The first row at fault, or what is known of where it is.
     pub fn row(&self) -> Option<&Row> {
         self.0.row.as_ref()
@@ -184,19 +203,21 @@ struct Told {
     remedy: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     row: Option<Row>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cause: Option<Cause>,
 }
 
 impl Serialize for Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Inner { kind, message, places, remedy, row } = (*self.0).clone();
-        Told { kind, message, places, remedy, row }.serialize(serializer)
+        let Inner { kind, message, places, remedy, row, cause } = (*self.0).clone();
+        Told { kind, message, places, remedy, row, cause }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Error {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Error, D::Error> {
-        let Told { kind, message, places, remedy, row } = Told::deserialize(deserializer)?;
-        Ok(Error(Box::new(Inner { kind, message, places, remedy, row })))
+        let Told { kind, message, places, remedy, row, cause } = Told::deserialize(deserializer)?;
+        Ok(Error(Box::new(Inner { kind, message, places, remedy, row, cause })))
     }
 }
 

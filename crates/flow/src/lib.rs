@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod brake;
+mod cause;
 pub mod check;
 pub mod code;
 pub mod depth;
@@ -10,6 +11,7 @@ pub mod draw;
 pub mod error;
 pub mod metrics;
 pub mod module;
+mod owner;
 pub mod partitioned;
 pub mod perturbation;
 pub mod ports;
@@ -23,9 +25,11 @@ pub mod tap;
 pub use batch::{
     BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes, batch_bytes, batch_rows, split_batch,
 };
+pub use cause::Cause;
 pub use document::{Document, QueueKind};
 pub use error::{Error, Kind, Result};
 pub use module::{Module, Placed, Spread};
+pub use owner::Owner;
 pub use partitioned::{Partition, Partitioned};
 pub use perturbation::Perturbation;
 pub use ports::{Parcel, Ports, RunIndex, Taken};

@@ -223,6 +223,11 @@ impl InstanceMetrics {
         Life { metrics: self, began: Instant::now() }
     }
 
+    /// The instance runs in another process or thread from now on; its times are read there.
+    pub fn runs_in(&self, thread: u32) {
+        self.thread.store(thread, Relaxed);
+    }
+
     /// Enters a waiting state until the guard is dropped: for modules that wait outside of their
     /// ports.
     pub fn enter(&self, state: State) -> Entered<'_> {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arrow::record_batch::RecordBatch;
+
 use crate::error::Result;
 use crate::module::Placed;
 use crate::ports::RunIndex;
@@ -21,15 +23,26 @@ pub trait Partitioned: Send + Sync {
 
 /// A partition that a consumer has been given.
 pub struct Partition {
-    of: Arc<dyn Placed>,
-    setup: Arc<Setup>,
+    source: Source,
     number: u64,
+}
+
+enum Source {
+    /// The module that keeps it, and how that is set up here.
+    Kept(Arc<dyn Placed>, Arc<Setup>),
+    /// All its records.
+    Whole(RecordBatch),
 }
 
 impl Partition {
     /// One of those that a module, which is set up so here, keeps.
     pub fn new(of: Arc<dyn Placed>, setup: Arc<Setup>, number: u64) -> Partition {
-        Partition { of, setup, number }
+        Partition { source: Source::Kept(of, setup), number }
+    }
+
+    /// A partition whose records have all been fetched.
+    pub fn of_batch(whole: RecordBatch, number: u64) -> Partition {
+        Partition { source: Source::Whole(whole), number }
     }
 
     /// Its number, which is that of its run.
@@ -39,6 +52,11 @@ impl Partition {
 
     /// Its records.
     pub fn records(&self) -> Result<Batches> {
-        self.of.partitioned().expect("who has given it").records(self.number, &self.setup)
+        match &self.source {
+            Source::Kept(of, setup) => {
+                of.partitioned().expect("who has given it").records(self.number, setup)
+            }
+            Source::Whole(whole) => Ok(Box::new(std::iter::once(Ok(whole.clone())))),
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! Metrics, memory accounting, cancellation and the order of runs live here, so that no module
 //! ever counts, times or numbers anything (River, 2.3.1 and 2.3.2).
 
+mod select;
+
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
@@ -49,6 +51,12 @@ pub trait Consumer: Send {
     /// Whether `take` would not wait. Registers the calling thread to be unparked when this may
     /// have changed, if `register`; otherwise forgets it.
     fn ready(&mut self, register: bool) -> bool;
+    /// Waits until one of these inputs is ready and returns it. Only remote queue ends implement
+    /// this, because they cannot be polled one by one; all others return `None`.
+    fn select(&mut self, inputs: &[usize]) -> Result<Option<usize>> {
+        let _ = inputs;
+        Ok(None)
+    }
     /// Whether it gives whole partitions.
     fn is_keyed(&self) -> bool {
         false
@@ -289,46 +297,6 @@ impl Ports {
         }
         self.let_go()?;
         Ok(next)
-    }
-
-    /// Waits until one of the inputs has something (or has ended) and names it; `None` if there
-    /// are no inputs. An input that has ended is ready for ever: leave it out once `get` said so.
-    pub fn select(&mut self, inputs: &[usize]) -> Result<Option<usize>> {
-        self.select_unless(inputs, &|| false)
-    }
-
-    /// The same; `None`, too, once it is over. Whoever says that it is unparks this thread.
-    pub fn select_unless(
-        &mut self,
-        inputs: &[usize],
-        is_over: &dyn Fn() -> bool,
-    ) -> Result<Option<usize>> {
-        if inputs.is_empty() {
-            return Ok(None);
-        }
-        self.stand_still()?;
-        let ready = self.wait_for_any(inputs, is_over)?;
-        self.let_go()?;
-        Ok(ready)
-    }
-
-    fn wait_for_any(
-        &mut self,
-        inputs: &[usize],
-        is_over: &dyn Fn() -> bool,
-    ) -> Result<Option<usize>> {
-        let _state = self.metrics.enter_in_ports(State::Starved);
-        loop {
-            self.setup.cancel.check()?;
-            let ready = inputs.iter().copied().find(|&input| self.inputs[input].ready(true));
-            if ready.is_some() || is_over() {
-                inputs.iter().for_each(|&other| {
-                    self.inputs[other].ready(false);
-                });
-                return Ok(ready);
-            }
-            std::thread::park();
-        }
     }
 
     /// Puts a batch on an output; waits while the queue is full. Batches without rows are not

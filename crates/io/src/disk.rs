@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use arrow::buffer::Buffer;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Owner, Result};
 pub use euphrates_policy::device::Mode;
 use euphrates_policy::device::{Facts, Way};
 
@@ -256,17 +256,19 @@ fn write_error(file: &DiskFile, offset: u64, bytes: usize, error: &io::Error) ->
         .remedy("free space, raise the limit, or point the output and scratch elsewhere")
 }
 
-/// The queue of the device a folder lies on; a device has one in a process.
+/// The queue of the device a folder lies on; a device has one in a process. A forked child
+/// starts its own: it has no threads of its parent.
 fn queue_of(folder: &Path) -> Result<Arc<Queue>> {
-    static QUEUES: OnceLock<Mutex<HashMap<u64, Weak<Queue>>>> = OnceLock::new();
+    static QUEUES: OnceLock<Mutex<HashMap<(Owner, u64), Weak<Queue>>>> = OnceLock::new();
     let device = device_of(folder)?;
+    let key = (Owner::here(), device);
     let mut queues =
         QUEUES.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if let Some(queue) = queues.get(&device).and_then(Weak::upgrade) {
+    if let Some(queue) = queues.get(&key).and_then(Weak::upgrade) {
         return Ok(queue);
     }
     let queue = Arc::new(Queue::new(&device.to_string()));
-    queues.insert(device, Arc::downgrade(&queue));
+    queues.insert(key, Arc::downgrade(&queue));
     Ok(queue)
 }
 

@@ -4,11 +4,11 @@
 //! remote path is named; a flow over local files never starts it.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use euphrates_flow::{Error, Kind, Result};
+use euphrates_flow::{Error, Kind, Owner, Result};
 use futures::TryStreamExt;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
@@ -226,16 +226,28 @@ impl Object {
 
 /// Waits for something remote, on the runtime, which the first call starts.
 pub(crate) fn wait<F: Future>(future: F) -> F::Output {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    let runtime = RUNTIME.get_or_init(|| {
-        tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("euphrates-remote")
-            .enable_all()
-            .build()
-            .expect("threads can be started")
-    });
-    runtime.block_on(future)
+    runtime().block_on(future)
+}
+
+/// The runtime of this process. A forked child starts its own: it has no threads of its parent.
+fn runtime() -> &'static Runtime {
+    static RUNTIME: Mutex<Option<(Owner, &'static Runtime)>> = Mutex::new(None);
+    let mut known = RUNTIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    match *known {
+        Some((owner, runtime)) if owner.is_here() => runtime,
+        _ => {
+            let started = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .thread_name("euphrates-remote")
+                .enable_all()
+                .build()
+                .expect("threads can be started");
+            // One a process, to its end.
+            let runtime: &'static Runtime = Box::leak(Box::new(started));
+            *known = Some((Owner::here(), runtime));
+            runtime
+        }
+    }
 }
 
 /// An object store's error, as ours.

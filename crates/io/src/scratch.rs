@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use euphrates_flow::{Error, Result, Setup};
+use euphrates_flow::{Error, Owner, Result, Setup};
 use rustix::fs::{FlockOperation, flock};
 
 /// The scratch folders of one module of one run.
@@ -27,6 +27,7 @@ pub(crate) struct Held {
     pub(crate) folder: PathBuf,
     lock_path: PathBuf,
     _lock: File,
+    owner: Owner,
 }
 
 impl Held {
@@ -36,8 +37,11 @@ impl Held {
     }
 
     /// Removes the folder, then the lock. What cannot be removed now is reclaimed by the next
-    /// start.
+    /// start. A forked child removes nothing of its parent's.
     pub(crate) fn remove(self) {
+        if !self.owner.is_here() {
+            return;
+        }
         let _ = fs::remove_dir_all(&self.folder);
         let _ = fs::remove_file(&self.lock_path);
     }
@@ -107,7 +111,7 @@ pub(crate) fn hold(parent: &Path, name: &str) -> Result<Held> {
     // Others may hold it too from now on; nobody reclaims what is held by anybody.
     let shared = flock(&lock, FlockOperation::LockShared);
     shared.map_err(|error| made(&lock_path, error.into()))?;
-    Ok(Held { folder, lock_path, _lock: lock })
+    Ok(Held { folder, lock_path, _lock: lock, owner: Owner::here() })
 }
 
 /// Keeps others from reclaiming a folder whose owner may die, where its lock can be reached.

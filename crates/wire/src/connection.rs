@@ -55,6 +55,11 @@ impl Connection {
     pub fn closer(&self) -> Closer {
         self.closer.clone()
     }
+
+    /// Whether both ends are on one machine, judging by their addresses.
+    pub fn is_within_machine(&self) -> bool {
+        self.closer.0.is_within_machine()
+    }
 }
 
 /// Ends a connection at once, whoever waits for it.

@@ -4,6 +4,7 @@
 //! bounded: a list of short names takes more room in memory than as text.
 
 use std::fmt;
+use std::time::Duration;
 
 use euphrates_flow::{Error, Result};
 use serde::de::{SeqAccess, Visitor};
@@ -46,6 +47,12 @@ impl Greeting {
     /// The same, for another of the connections between these ends.
     pub fn on_lane(self, lane: usize) -> Greeting {
         Greeting { lane: lane as u32, ..self }
+    }
+
+    /// Announces a longer silence of this end.
+    pub fn silent_for(self, silence: Option<Duration>) -> Greeting {
+        let silence_ms = silence.map_or(0, |silence| silence.as_millis() as u32);
+        Greeting { silence_ms: self.silence_ms.max(silence_ms), ..self }
     }
 
     /// As it travels.

@@ -6,9 +6,10 @@
 //! time.
 //!
 //! Both ends give signs of life. An end that says nothing for a lane's patience is lost, and so is
-//! one that takes nothing for so long: its socket is full. That is [`SUSPICION`], longer for an end
-//! that says it needs it, or has been irregular, unless the lane is to bear more, as those for
-//! batches: on a slow link that many fill, signs of life wait, and are lost, with others.
+//! one that takes nothing for so long: its socket is full. How long that is, policy says by the
+//! distance, unless somebody has asked for another time. It is longer for an end that says that it
+//! needs it, or has been irregular, and on lanes for batches: on a slow link that many fill, signs
+//! of life wait, and are lost, with others.
 
 mod outbox;
 mod reading;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
+use euphrates_policy::suspicion;
 
 use self::reading::suspect;
 use self::signs::Signs;
@@ -36,8 +38,8 @@ use crate::stream::WriteHalf;
 
 /// An end that has said nothing for so long says that it lives.
 pub const BEAT: Duration = Duration::from_millis(250);
-/// An end that says or takes nothing for so long is lost.
-pub const SUSPICION: Duration = Duration::from_secs(2);
+/// An end on the same machine that says or takes nothing for so long is lost.
+pub const SUSPICION: Duration = suspicion::WITHIN_MACHINE;
 /// The same, where others watch whether it lives: TCP, when a crowded link has lost the same packet
 /// seven times, sends it again after 25 seconds.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -67,7 +69,21 @@ impl Lane {
         on_frame: impl FnMut(Frame) + Send + 'static,
         on_end: impl FnOnce(Result<()>) + Send + 'static,
     ) -> Result<Lane> {
-        Lane::start_patient(SUSPICION, connection, name, on_frame, on_end)
+        Lane::start_within(None, connection, name, on_frame, on_end)
+    }
+
+    /// Like `start`, with a limit on silence for both ends. This end announces the limit to the
+    /// other.
+    pub fn start_within(
+        lost_after: Option<Duration>,
+        connection: Connection,
+        name: &str,
+        on_frame: impl FnMut(Frame) + Send + 'static,
+        on_end: impl FnOnce(Result<()>) + Send + 'static,
+    ) -> Result<Lane> {
+        let borne = suspicion::borne(connection.is_within_machine(), lost_after);
+        let claimed = lost_after.map_or(Duration::ZERO, |_| borne);
+        Lane::start_as((borne, claimed), connection, name, on_frame, on_end)
     }
 
     /// The same, for an end that may be silent for so long.
@@ -78,13 +94,24 @@ impl Lane {
         on_frame: impl FnMut(Frame) + Send + 'static,
         on_end: impl FnOnce(Result<()>) + Send + 'static,
     ) -> Result<Lane> {
+        Lane::start_as((patience, Duration::ZERO), connection, name, on_frame, on_end)
+    }
+
+    fn start_as(
+        (borne, claimed): (Duration, Duration),
+        connection: Connection,
+        name: &str,
+        on_frame: impl FnMut(Frame) + Send + 'static,
+        on_end: impl FnOnce(Result<()>) + Send + 'static,
+    ) -> Result<Lane> {
         let closer = connection.closer();
         let Connection { peer, mut sender, mut receiver, .. } = connection;
-        let signs = Signs::new(patience, Duration::from_millis(peer.silence_ms.into()));
+        let signs = Signs::new(borne, Duration::from_millis(peer.silence_ms.into()));
         let patience = signs.patience();
         suspect(&mut receiver, &peer.name, patience).map_err(lost)?;
         sender.stream_mut().suspect(&peer.name, patience).map_err(lost)?;
-        let shared = Arc::new(Shared::new(peer, closer, Out { sender, rest: None }));
+        let shared =
+            Arc::new(Shared::new(peer, (borne, claimed), closer, Out { sender, rest: None }));
         let lane = Lane(Arc::new(Handle(shared.clone())));
         let writing = shared.clone();
         let write = move || {
@@ -141,6 +168,11 @@ impl Lane {
         self.0.0.fail(cause);
     }
 
+    /// The limit on silence of the other end while its signs of life are regular.
+    pub fn borne(&self) -> Duration {
+        self.0.0.borne
+    }
+
     /// The other end.
     pub fn peer(&self) -> &Greeting {
         &self.0.0.peer
@@ -151,6 +183,10 @@ impl Lane {
 #[derive(Debug)]
 struct Shared {
     peer: Greeting,
+    /// The limit on silence of the other end.
+    borne: Duration,
+    /// The silence that this end announces, at least.
+    claimed: Duration,
     closer: Closer,
     outbox: Mutex<Outbox>,
     /// Somebody waits for the outbox: the writing thread.
@@ -206,7 +242,12 @@ enum Next {
 }
 
 impl Shared {
-    fn new(peer: Greeting, closer: Closer, out: Out) -> Shared {
+    fn new(
+        peer: Greeting,
+        (borne, claimed): (Duration, Duration),
+        closer: Closer,
+        out: Out,
+    ) -> Shared {
         let outbox = Outbox {
             frames: VecDeque::new(),
             hold: outbox::Hold::default(),
@@ -220,6 +261,8 @@ impl Shared {
         };
         Shared {
             peer,
+            borne,
+            claimed,
             closer,
             outbox: Mutex::new(outbox),
             changed: Condvar::new(),
@@ -323,7 +366,7 @@ impl Shared {
             let done = match next {
                 Next::Frames(frames) => self.write_frames(&mut out, frames),
                 Next::Rest => self.write_rest(&mut out),
-                Next::Beat => write_beat(&mut out.sender),
+                Next::Beat => write_beat(&mut out.sender, self.claimed),
                 Next::Bye => return self.write_bye(&mut out.sender),
             };
             self.put_back(out, done);
@@ -427,8 +470,9 @@ impl Shared {
 }
 
 /// Says that this end lives, and how long it may be silent.
-fn write_beat(sender: &mut Sender<WriteHalf>) -> io::Result<()> {
-    sender.send(Header::of(Kind::Beat), &silence::encode(silence::of_this_end()), &[])
+fn write_beat(sender: &mut Sender<WriteHalf>, claimed: Duration) -> io::Result<()> {
+    let silence = silence::of_this_end().max(claimed);
+    sender.send(Header::of(Kind::Beat), &silence::encode(silence), &[])
 }
 
 fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

@@ -200,6 +200,12 @@ impl<R: Read> Receiver<R> {
         self.received_bytes
     }
 
+    /// Whether bytes of the next frame have been read already. Then the stream need not become
+    /// readable for `receive` to return.
+    pub fn has_buffered(&self) -> bool {
+        self.ahead.start < self.ahead.end
+    }
+
     /// The next frame; `None` if the other end has closed the connection between two frames.
     pub fn receive(&mut self) -> Result<Option<Frame>> {
         let mut head = [0; HEADER_BYTES];
@@ -385,6 +391,20 @@ mod tests {
             assert!(receiver.receive().unwrap().is_none());
             sending.join().unwrap();
         }
+    }
+
+    #[test]
+    fn a_frame_that_was_read_with_the_one_before_is_reported_as_buffered() {
+        let mut both = vec![];
+        let mut sender = Sender::new(&mut both);
+        sender.send(header(Kind::Control), b"one", &[]).unwrap();
+        sender.send(header(Kind::Control), b"two", &[]).unwrap();
+        let mut receiver = Receiver::new(&both[..], Caps::KNOWN);
+        assert!(!receiver.has_buffered());
+        receiver.receive().unwrap().unwrap();
+        assert!(receiver.has_buffered());
+        receiver.receive().unwrap().unwrap();
+        assert!(!receiver.has_buffered());
     }
 
     fn sent(kind: Kind, meta: &[u8], body: &[Buffer]) -> Vec<u8> {

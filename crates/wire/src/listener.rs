@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Owner, Result};
 
 use crate::address::Address;
 use crate::connection::{Connection, Keys, Security, answer, fits, too_long};
@@ -286,11 +286,12 @@ fn unusable(address: &Address, error: &io::Error) -> Error {
 struct SocketFile {
     path: PathBuf,
     inode: (u64, u64),
+    owner: Owner,
 }
 
 impl SocketFile {
     fn of(path: &Path) -> io::Result<SocketFile> {
-        Ok(SocketFile { path: path.into(), inode: inode(path)? })
+        Ok(SocketFile { path: path.into(), inode: inode(path)?, owner: Owner::here() })
     }
 }
 
@@ -300,7 +301,8 @@ fn inode(path: &Path) -> io::Result<(u64, u64)> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if inode(&self.path).is_ok_and(|inode| inode == self.inode) {
+        let is_ours = inode(&self.path).is_ok_and(|inode| inode == self.inode);
+        if is_ours && self.owner.is_here() {
             // Whoever has removed it in between has done this already.
             let _ = fs::remove_file(&self.path);
         }

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Error, Result};
+use euphrates_policy::suspicion::ASKED_MOST;
 
 use crate::lane::{PATIENCE, SUSPICION};
 
@@ -33,6 +34,11 @@ fn of(processors: f64) -> Duration {
 fn processors() -> f64 {
     let cores = thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
     quota::processors(Path::new("/")).map_or(cores, |quota| quota.min(cores))
+}
+
+/// Caps the silence that the other end announces.
+pub(crate) fn believed(told: Duration) -> Duration {
+    told.min(ASKED_MOST)
 }
 
 /// As it travels with a sign of life.

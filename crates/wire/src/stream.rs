@@ -46,6 +46,15 @@ impl Socket {
         Ok(())
     }
 
+    /// Whether both ends are on one machine: then they have the same address.
+    pub fn is_within_machine(&self) -> bool {
+        let Socket::Tcp(stream) = self else { return true };
+        match (stream.local_addr(), stream.peer_addr()) {
+            (Ok(here), Ok(there)) => here.ip() == there.ip() || there.ip().is_loopback(),
+            _ => false,
+        }
+    }
+
     /// Fails unless the process at the other end of a unix socket is ours, or the system's.
     pub fn check_owner(&self) -> Result<()> {
         let Socket::Unix(stream) = self else { return Ok(()) };

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Instant;
 
 use arrow::buffer::Buffer;
-use euphrates_flow::{Error, Kind, Result};
+use euphrates_flow::{Error, Kind, Owner, Result};
 use euphrates_policy::declustering::disk::{Begin, Disk as Policy, Outbox};
 use euphrates_policy::declustering::{OnWay, ToDisk, ToReader};
 use euphrates_policy::device::{ReadPath, Way};
@@ -78,7 +78,7 @@ impl DiskEnd {
     /// can be compared.
     pub fn of(disk: &Disk, mirrors: Mirrors) -> Result<Arc<DiskEnd>> {
         let mut ends = ends();
-        let key = (disk.folder().to_path_buf(), disk.rate(), mirrors);
+        let key = (Owner::here(), disk.folder().to_path_buf(), disk.rate(), mirrors);
         if let Some(end) = ends.get(&key).and_then(Weak::upgrade) {
             return Ok(end);
         }
@@ -109,7 +109,7 @@ impl DiskEnd {
 }
 
 /// The endpoints of this process: by folder, rate, and way of sharing.
-type Ends = HashMap<(PathBuf, Option<u64>, Mirrors), Weak<DiskEnd>>;
+type Ends = HashMap<(Owner, PathBuf, Option<u64>, Mirrors), Weak<DiskEnd>>;
 
 fn ends() -> MutexGuard<'static, Ends> {
     static ENDS: OnceLock<Mutex<Ends>> = OnceLock::new();

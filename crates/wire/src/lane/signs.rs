@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use euphrates_policy::suspicion::Suspicion;
 
 use super::PATIENCE;
+use crate::silence;
 
 /// What comes, as signs of life.
 pub(super) struct Signs {
@@ -18,7 +19,7 @@ pub(super) struct Signs {
 impl Signs {
     /// Of an end that is waited for so long at least, and as long as it said it may be silent.
     pub fn new(least: Duration, told: Duration) -> Signs {
-        let patience = least.max(told.min(PATIENCE));
+        let patience = least.max(silence::believed(told));
         let suspicion = Suspicion::new(patience, PATIENCE, Duration::ZERO);
         Signs { began: Instant::now(), suspicion, least, patience }
     }
@@ -32,7 +33,7 @@ impl Signs {
     /// long it may be silent.
     pub fn on_frame(&mut self, told: Option<Duration>) -> Option<Duration> {
         if let Some(told) = told {
-            self.suspicion.expect(self.least.max(told.min(PATIENCE)));
+            self.suspicion.expect(self.least.max(silence::believed(told)));
         }
         self.suspicion.on_sign(self.began.elapsed());
         let patience = self.suspicion.patience();

@@ -1,0 +1,29 @@
+//! The cause of a failure, as far as the next attempt at the flow can avoid it.
+
+use serde::{Deserialize, Serialize};
+
+/// A cause of failure that another attempt may avoid.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The connection between two processes of the flow failed or could not be made.
+    Link {
+        /// The names of the processes.
+        ends: [String; 2],
+        /// Whether no connection could be made. A damaged frame or a reset connection does not
+        /// mean that the next connection fails.
+        is_parted: bool,
+    },
+    /// The process that ran a module's user code crashed.
+    Crash {
+        /// The module, and the part of its input if every attempt has the same parts.
+        unit: String,
+    },
+}
+
+impl Cause {
+    /// A failed connection between two processes.
+    pub fn link(one: &str, other: &str, is_parted: bool) -> Cause {
+        Cause::Link { ends: [one.to_string(), other.to_string()], is_parted }
+    }
+}
