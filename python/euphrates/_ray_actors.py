@@ -25,6 +25,8 @@ Lose = Callable[[str, str], None]
 
 STOP_SECONDS = 2
 """What workers may take to end what they do."""
+RESTART_SECONDS = 10
+"""What a worker may take to be there again; a flow waits meanwhile."""
 LOCAL_FOLDERS = "folders of this machine are given to `ray.init` or to `ray job submit`"
 HEAD_LOOK_SECONDS = 2
 HEAD_PATIENCE = "RAY_gcs_rpc_server_reconnect_timeout_s"
@@ -58,12 +60,11 @@ def worker_class() -> type:
             if __version__ != version:
                 return "not here", f"it has euphrates {__version__}, and the program {version}"
             # Another version may have other parts: only now.
-            from euphrates import _euphrates, _worker
+            from euphrates import _euphrates
 
             # What flows call by relative paths is where the program is, if that is shared.
             if folder and os.path.isdir(folder):
                 os.chdir(folder)
-            _worker.believe_master()
             self.server = _euphrates.WorkerServer(self.name, **arguments)
             return "at", self.server.address
 
@@ -97,9 +98,8 @@ class Actors:
         affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         made = ray.remote(worker_class())
         try:
-            options = [
+            self._options = [
                 made.options(
-                    name=f"{title}-{place.name}",
                     num_cpus=0,
                     max_concurrency=2,
                     scheduling_strategy=affinity(place.node, soft=False),
@@ -109,27 +109,28 @@ class Actors:
             ]
         except (TypeError, ValueError) as error:
             raise UsageError(f"runtime_env: {error}", remedy=LOCAL_FOLDERS) from error
-        self._actors = [one.remote(place.name) for one, place in zip(options, self._places)]
+        self._title = title
+        self._said: dict[str, Any] = {}
+        self._lose: Lose | None = None
+        self._restarts = 0
+        self._actors = [self._made(number) for number in range(len(self._places))]
 
-    def start(self, token: str, security: str, timeout: float) -> list[tuple[str, str]]:
+    def _made(self, number: int) -> Any:
+        """A new actor at a place. No two have the same name, for Ray remembers the dead."""
+        again = f"-{self._restarts}" if self._restarts else ""
+        name = f"{self._title}-{self._places[number].name}{again}"
+        return self._options[number].options(name=name).remote(self._places[number].name)
+
+    def start(
+        self, token: str, security: str, timeout: float, lost_after: float | None
+    ) -> list[tuple[str, str]]:
         """Has all listen, and says where: the first failure is that of all.
 
         The token goes from process to process. Arguments of the actors' making would be kept by
         Ray's head.
         """
-        waiting = {}
-        for actor, place in zip(self._actors, self._places):
-            host = f"[{place.address}]" if ":" in place.address else place.address
-            arguments = {
-                "listen": f"{host}:0",
-                "token": token,
-                "security": security,
-                "labels": list(place.labels),
-                "cores": place.cores,
-                "memory_bytes": place.memory_bytes,
-            }
-            call = actor.start.remote(_euphrates.__version__, self._folder, arguments)
-            waiting[call] = place
+        self._said = {"token": token, "security": security, "lost_after": lost_after}
+        waiting = {self._called(number): place for number, place in enumerate(self._places)}
         deadline = time.monotonic() + timeout
         listening = {}
         while waiting:
@@ -140,6 +141,39 @@ class Actors:
             place = waiting.pop(done[0])
             listening[place] = self._address(done[0], place)
         return [(place.name, listening[place]) for place in self._places]
+
+    def _called(self, number: int) -> Any:
+        place = self._places[number]
+        host = f"[{place.address}]" if ":" in place.address else place.address
+        arguments = {
+            **self._said,
+            "listen": f"{host}:0",
+            "labels": list(place.labels),
+            "cores": place.cores,
+            "memory_bytes": place.memory_bytes,
+        }
+        start = self._actors[number].start
+        return start.remote(_euphrates.__version__, self._folder, arguments)
+
+    def restart(self, name: str) -> str | None:
+        """Starts a worker again that is lost: where it listens, if it does."""
+        numbers = [number for number, place in enumerate(self._places) if place.name == name]
+        if self._over.is_set() or not self._ray.is_initialized() or not numbers:
+            return None
+        [number] = numbers
+        place, lost = self._places[number], self._actors[number]
+        self._restarts += 1
+        self._actors[number] = self._made(number)
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            self._ray.kill(lost)
+        call = self._called(number)
+        done, _ = self._ray.wait([call], timeout=RESTART_SECONDS)
+        if not done:
+            return None
+        address = self._address(call, place)
+        if self._lose is not None:
+            self._hold(self._actors[number], place, self._lose)
+        return address
 
     def _address(self, call: Any, place: Place) -> str:
         try:
@@ -158,6 +192,7 @@ class Actors:
 
     def watch(self, lose: Lose) -> None:
         """Has every death told from now on, and that of Ray's head."""
+        self._lose = lose
         for actor, place in zip(self._actors, self._places):
             self._hold(actor, place, lose)
         head = self._ray.get_runtime_context().gcs_address
@@ -167,7 +202,7 @@ class Actors:
     def _hold(self, actor: Any, place: Place, lose: Lose) -> None:
         def on_end(held: Future[None]) -> None:
             error = held.exception()
-            if error is None or self._over.is_set():
+            if error is None or self._over.is_set() or actor not in self._actors:
                 return
             if isinstance(error, self._ray.exceptions.ActorUnavailableError):
                 # The line to it has failed, and it may live. It is asked again.

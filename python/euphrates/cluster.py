@@ -48,11 +48,16 @@ class Cluster:
         self._native = native
 
     @classmethod
-    def processes(cls, workers: int) -> Cluster:
-        """So many worker processes on this machine."""
+    def processes(cls, workers: int, *, lost_after: float | None = None) -> Cluster:
+        """So many worker processes on this machine. One that dies is started again when the next
+        flow begins.
+
+        `lost_after` is how many seconds of silence a worker, or this program, is taken for dead
+        after: 2 by default. Give more if the program is stopped at times, as in a debugger.
+        """
         if workers < 1:
             raise UsageError(f"{workers} workers", remedy="give at least 1")
-        return cls(_euphrates.Cluster.open(f"processes:{workers}"))
+        return cls(_euphrates.Cluster.open(f"processes:{workers}", lost_after=lost_after))
 
     @classmethod
     def join(
@@ -63,17 +68,23 @@ class Cluster:
         token_file: str | os.PathLike[str],
         timeout: float = 60,
         channel_security: ChannelSecurity = "tls",
+        lost_after: float | None = None,
     ) -> Cluster:
         """Workers that come here by themselves, started by anything (`ssh`, `srun`, `mpirun`, …):
         `euphrates worker --join ADDRESS --token-file FILE`. Waits until so many have, at most
         `timeout` seconds.
+
+        `lost_after` is how many seconds of silence a worker, or this program, is taken for dead
+        after: by default 10 between machines, 2 within one.
         """
         if workers < 1:
             raise UsageError(f"{workers} workers", remedy="give at least 1")
         _warn(channel_security)
         file = os.fspath(token_file)
         words = f"join:{address}"
-        return cls(_euphrates.Cluster.open(words, file, workers, timeout, channel_security))
+        return cls(
+            _euphrates.Cluster.open(words, file, workers, timeout, channel_security, lost_after)
+        )
 
     @classmethod
     def at(
@@ -83,14 +94,17 @@ class Cluster:
         token_file: str | os.PathLike[str],
         workers: int = 1,
         channel_security: ChannelSecurity = "tls",
+        lost_after: float | None = None,
     ) -> Cluster:
         """The workers that have joined a kept cluster (`euphrates cluster --listen ADDRESS`); fails
-        if they are less than `workers`.
+        if they are less than `workers`. `lost_after` is as for `join`.
         """
         _warn(channel_security)
         file = os.fspath(token_file)
         words = f"at:{address}"
-        return cls(_euphrates.Cluster.open(words, file, workers, None, channel_security))
+        return cls(
+            _euphrates.Cluster.open(words, file, workers, None, channel_security, lost_after)
+        )
 
     @classmethod
     def ray(
@@ -103,6 +117,7 @@ class Cluster:
         channel_security: ChannelSecurity = "tls",
         runtime_env: Mapping[str, Any] | None = None,
         timeout: float = 60,
+        lost_after: float | None = None,
     ) -> Cluster:
         """A worker on each node of a Ray cluster that has CPUs; Ray ≥ 2.54.
 
@@ -112,6 +127,7 @@ class Cluster:
         `workers` are so many of the nodes, `label_selector` those that have these labels, as Ray
         writes it. `cores` of each are used, all by default. `runtime_env` is Ray's, for the
         workers: what to install there, for example. Within `timeout` seconds all must be up.
+        `lost_after` is as for `join`.
         """
         from .ray import opened
 
@@ -124,6 +140,7 @@ class Cluster:
             channel_security=channel_security,
             runtime_env=runtime_env,
             timeout=timeout,
+            lost_after=lost_after,
         )
 
     @property

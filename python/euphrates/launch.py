@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from . import _euphrates
+from .errors import UsageError
 
 _GRACE_SECONDS = 3.0
 """How long programs that are stopped are waited for; workers give up sooner."""
@@ -79,7 +82,7 @@ class Launched:
         if detach:
             self._told.over.set()
             return
-        self._end = weakref.finalize(self, native.stop, True)
+        self._end = weakref.finalize(self, _stop, native)
         self._reader = threading.Thread(
             target=self._told.read, name="euphrates-launch", daemon=True
         )
@@ -116,6 +119,7 @@ class Launched:
         """Waits until all have ended, at most `timeout` seconds; says whether they have. Ctrl-C
         ends them. Raises what the function for output raised.
         """
+        self._native.check()
         try:
             over = self._told.over.wait(timeout)
         except BaseException:
@@ -196,6 +200,14 @@ class _Told:
 
 
 _running: weakref.WeakSet[Launched] = weakref.WeakSet()
+# They run in the parent of a forked child, and go on when the child ends.
+os.register_at_fork(after_in_child=_running.clear)
+
+
+def _stop(native: _euphrates.Launch) -> None:
+    """Nobody needs it any more; a forked child has nothing to say about it."""
+    with contextlib.suppress(UsageError):
+        native.stop(True)
 
 
 @atexit.register

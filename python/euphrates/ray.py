@@ -57,6 +57,9 @@ class RayCluster(Cluster):
 
 
 def _end(native: _euphrates.Cluster, actors: Actors, ends_ray: bool) -> None:
+    if native.is_forked():
+        # Ray is the parent's, too, and does not answer here.
+        return
     native.close()
     actors.stop()
     if ends_ray:
@@ -72,6 +75,7 @@ def opened(
     channel_security: ChannelSecurity = "tls",
     runtime_env: Mapping[str, Any] | None = None,
     timeout: float = 60,
+    lost_after: float | None = None,
     flow: str | None = None,
 ) -> RayCluster:
     """Starts a worker on each of Ray's nodes that has CPUs, and calls them."""
@@ -87,7 +91,8 @@ def opened(
         title = "-".join(filter(None, [flow and _readable(flow), secrets.token_hex(2)]))
         # What Ray was initialised with holds for all its actors.
         actors = Actors(ray, places, f"euphrates-{title}", None if own else runtime_env)
-        return RayCluster(_native(actors, channel_security, timeout), actors, own)
+        native = _native(actors, channel_security, timeout, lost_after)
+        return RayCluster(native, actors, own)
     except BaseException:
         if own:
             ray.shutdown()
@@ -109,12 +114,14 @@ def kept(words: str, workers: int | None, channel_security: ChannelSecurity) -> 
 
 
 def _native(
-    actors: Actors, channel_security: ChannelSecurity, timeout: float
+    actors: Actors, channel_security: ChannelSecurity, timeout: float, lost_after: float | None
 ) -> _euphrates.Cluster:
     token = _euphrates.new_token()
     try:
-        listening = actors.start(token, channel_security, timeout)
-        native = _euphrates.Cluster.given(listening, token, channel_security)
+        listening = actors.start(token, channel_security, timeout, lost_after)
+        native = _euphrates.Cluster.given(
+            listening, token, channel_security, actors.restart, lost_after
+        )
     except BaseException:
         actors.stop()
         raise

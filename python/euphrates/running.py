@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import weakref
 from collections.abc import Callable
 
@@ -52,6 +53,8 @@ class Running:
 
 
 _running: weakref.WeakSet[Running] = weakref.WeakSet()
+# They run in the parent of a forked child, and go on when the child ends.
+os.register_at_fork(after_in_child=_running.clear)
 
 
 @atexit.register

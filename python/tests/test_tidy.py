@@ -22,7 +22,7 @@ ARROWS = {
     "modules": {"policy", "flow", "io"},
     "server": {"engine", "flow"},
     "cli": {"engine", "modules", "flow", "io", "server", "sim"},
-    "py": {"cli", "engine", "modules", "flow", "io", "server"},
+    "py": {"cli", "engine", "modules", "flow", "io", "policy", "server", "wire"},
 }
 LOCK = ROOT / "studio/package-lock.json"
 LINES_MAX = 500

@@ -1,8 +1,10 @@
 //! The words of the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use euphrates_engine::cluster::open::check_lost_after;
 
 use crate::ends::{Text, parse_character};
 
@@ -132,6 +134,10 @@ pub struct Resources {
     #[arg(long, value_name = "WAY", requires = "cluster")]
     #[arg(value_parser = crate::worker::parse_security)]
     pub channel_security: Option<euphrates_engine::cluster::Security>,
+    /// With --cluster: seconds after which an end that says nothing is lost [default: 10, or 2 on
+    /// one machine]
+    #[arg(long, value_name = "SECONDS", requires = "cluster", value_parser = parse_lost_after)]
+    pub lost_after: Option<Duration>,
 }
 
 /// `euphrates gensort`
@@ -377,9 +383,24 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
     euphrates_flow::size::parse_bytes(text).map(|bytes| bytes as usize)
 }
 
+/// Seconds of silence after which an end is lost.
+pub fn parse_lost_after(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let asked = seconds.ok_or_else(|| format!("`{text}` is no number of seconds"))?;
+    check_lost_after(asked).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn silence_is_told_in_seconds_that_make_sense() {
+        assert_eq!(parse_lost_after("2.5"), Ok(Duration::from_millis(2500)));
+        for wrong in ["", "soon", "-1", "nan", "1", "3601"] {
+            assert!(parse_lost_after(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

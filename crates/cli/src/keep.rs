@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use euphrates_engine::cluster::join::Rendezvous;
+use euphrates_engine::cluster::join::{Joined, Rendezvous};
 use euphrates_engine::cluster::{Address, Secret, Security};
 use euphrates_flow::Result;
 
+use crate::arguments::parse_lost_after;
 use crate::print;
 use crate::signals::Signals;
 use crate::worker::parse_security;
@@ -34,6 +35,9 @@ pub struct Keep {
     /// How others are kept out: tls or token
     #[arg(long, value_name = "WAY", default_value = "tls", value_parser = parse_security)]
     channel_security: Security,
+    /// Seconds after which an end that says nothing is lost [default: 10, or 2 on one machine]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_lost_after)]
+    lost_after: Option<Duration>,
 }
 
 /// Makes a token.
@@ -46,17 +50,19 @@ pub fn token(command: Token) -> Result<u8> {
 pub fn keep(command: Keep) -> Result<u8> {
     let signals = Signals::listen();
     let secret = Secret::read(&command.token_file)?;
-    let kept = Rendezvous::open(&command.listen, &secret, command.channel_security)?;
+    let kept =
+        Rendezvous::open(&command.listen, &secret, command.channel_security, command.lost_after)?;
     print(&format!("workers join at {}\n", kept.address()))?;
-    let mut known: Vec<String> = vec![];
+    // A worker that was restarted between two polls has the same name but another port.
+    let mut known: Vec<Joined> = vec![];
     while !signals.heard() {
         std::thread::sleep(LOOK);
-        let now: Vec<String> = kept.joined().into_iter().map(|joined| joined.member.name).collect();
-        for name in now.iter().filter(|name| !known.contains(name)) {
-            print(&format!("{name} has joined\n"))?;
+        let now = kept.joined();
+        for left in known.iter().filter(|one| !now.contains(one)) {
+            print(&format!("{} has left\n", left.member.name))?;
         }
-        for name in known.iter().filter(|name| !now.contains(name)) {
-            print(&format!("{name} has left\n"))?;
+        for come in now.iter().filter(|one| !known.contains(one)) {
+            print(&format!("{} has joined\n", come.member.name))?;
         }
         known = now;
     }

@@ -14,7 +14,7 @@ use euphrates_flow::Result;
 use serde_json::json;
 
 use crate::Host;
-use crate::arguments::Log;
+use crate::arguments::{Log, parse_lost_after};
 use crate::lines::{Lines, Look};
 use crate::signals::Signals;
 use crate::style::say;
@@ -39,6 +39,9 @@ pub struct Reached {
     /// How others are kept out: tls or token
     #[arg(long, value_name = "WAY", default_value = "tls", value_parser = parse_security)]
     channel_security: Security,
+    /// Seconds after which an end that says nothing is lost [default: 10, or 2 on one machine]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_lost_after)]
+    lost_after: Option<Duration>,
 }
 
 impl Reached {
@@ -52,6 +55,7 @@ impl Reached {
             within: None,
             on: on.to_vec(),
             security: Some(self.channel_security),
+            lost_after: self.lost_after,
         };
         open(&self.cluster, &options)
     }

@@ -11,6 +11,7 @@ mod gc;
 mod gensort;
 mod join;
 mod keep;
+mod kept;
 mod launch;
 mod lines;
 mod names;
@@ -58,9 +59,9 @@ pub trait Host {
     fn worker_environment(&self) -> Vec<(OsString, OsString)> {
         vec![]
     }
-    /// This process is a worker from now on.
-    fn on_worker(&self) -> Result<()> {
-        Ok(())
+    /// This process is a worker from now on: the modules that it runs parts of flows with.
+    fn worker_registry(&self) -> Registry {
+        self.registry()
     }
     /// Opens a cluster by the words it is asked for with.
     fn open_cluster(&self, words: &str, options: &ClusterOptions) -> Result<Arc<Cluster>> {

@@ -61,6 +61,7 @@ pub fn options(resources: &Resources, host: &dyn Host) -> Result<Options> {
         within: None,
         on: vec![],
         security: resources.channel_security,
+        lost_after: resources.lost_after,
     };
     let way = if resources.divide { Some("static") } else { resources.queues.as_deref() };
     Ok(Options {

@@ -13,7 +13,8 @@ use euphrates_engine::machine;
 use euphrates_flow::{Kind, Result};
 
 use crate::Host;
-use crate::arguments::parse_bytes;
+use crate::arguments::{parse_bytes, parse_lost_after};
+use crate::kept::supervised;
 use crate::signals::Signals;
 
 /// How often a worker looks whether it is still wanted; it is told when those who want it leave.
@@ -55,9 +56,15 @@ pub struct Worker {
     /// How others are kept out where it listens at a port: tls or token
     #[arg(long, value_name = "WAY", default_value = "tls", value_parser = parse_security)]
     channel_security: Security,
+    /// Seconds after which an end that says nothing is lost [default: 10, or 2 on one machine]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_lost_after)]
+    lost_after: Option<Duration>,
     /// It ends with this process, which started it
     #[arg(long, value_name = "PID", hide = true)]
     child_of: Option<u32>,
+    /// The pid of its supervisor, with which it ends
+    #[arg(long, value_name = "PID", hide = true)]
+    kept_by: Option<u32>,
 }
 
 /// `tls` or `token`.
@@ -71,7 +78,10 @@ pub fn parse_security(word: &str) -> Result<Security, String> {
 
 /// Serves until it is told to end, or nobody is left who started it.
 pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
-    host.on_worker()?;
+    if command.stay && command.kept_by.is_none() {
+        return supervised(&command.name.unwrap_or_else(machine::name));
+    }
+    let registry = host.worker_registry();
     let signals = Signals::listen();
     let (secret, security) = (Secret::read(&command.token_file)?, command.channel_security);
     let member = Member {
@@ -96,19 +106,27 @@ pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
         listen,
         secret: secret.clone(),
         security,
+        lost_after: command.lost_after,
         scratch: command.scratch,
     };
     let alone = Arc::new(AtomicBool::new(false));
-    let server = Server::start(setting, host.registry(), tell(&alone))?;
+    let server = Server::start(setting, registry, tell(&alone))?;
     let joined = Joined { member, address: server.address().clone() };
-    let mut line = Joining { to: command.join, joined, secret, security, stay: command.stay };
+    let mut line = Joining {
+        to: command.join,
+        joined,
+        secret,
+        security,
+        lost_after: command.lost_after,
+        stay: command.stay,
+    };
     if line.to.is_none() && command.child_of.is_none() {
         crate::print(&format!("listening at {}\n", server.address()))?;
     }
     let mut held = at_last(&signals, PATIENCE, || line.join())?;
-    let parent = command.child_of;
+    let parent = command.child_of.or(command.kept_by);
     let is_orphan = || parent.is_some_and(|parent| machine::parent() != Some(parent));
-    let is_left = || is_orphan() || (parent.is_some() && alone.load(SeqCst));
+    let is_left = || is_orphan() || (command.child_of.is_some() && alone.load(SeqCst));
     while !signals.heard() && !is_left() {
         thread::park_timeout(LOOK);
         if held.as_ref().is_some_and(|(ended, _)| ended.load(SeqCst)) {
@@ -119,7 +137,7 @@ pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
         }
     }
     drop((held, server));
-    if parent.is_some() {
+    if command.child_of.is_some() {
         // A program that was killed could not; the last of its workers finds it empty.
         let _ = std::fs::remove_file(&command.token_file);
         let folder = command.token_file.parent();
@@ -176,6 +194,7 @@ struct Joining {
     joined: Joined,
     secret: Secret,
     security: Security,
+    lost_after: Option<Duration>,
     stay: bool,
 }
 
@@ -187,7 +206,8 @@ impl Joining {
         let Some(to) = &self.to else { return Ok(None) };
         let ended = Arc::new(AtomicBool::new(false));
         let told = tell(&ended);
-        let line = join(to, &self.joined, &self.secret, self.security, move |_| told())?;
+        let line =
+            join(to, &self.joined, &self.secret, self.security, self.lost_after, move |_| told())?;
         Ok(Some((ended, line)))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use euphrates_flow::check::Checked;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Cause, Error, Kind, Result};
 use euphrates_wire::Frame;
 
 use crate::exchange::ModuleExchange;
@@ -39,13 +39,17 @@ impl Dispatch {
         let _ = self.queues.set(all);
     }
 
-    /// Hands a frame to its queue. A frame of another attempt is nobody's: who sent it does not
-    /// know yet that it is late.
-    pub fn on_frame(&self, frame: &Frame) {
+    /// Delivers a frame from `peer` to its queue. Drops frames of other attempts. A frame that
+    /// cannot be decoded is a fault of the connection between `me` and `peer`.
+    pub fn on_frame(&self, frame: &Frame, me: &str, peer: &str) {
         if (frame.header.flow, frame.header.epoch) != self.network.attempt() {
             return;
         }
         if let Err(error) = self.deliver(frame) {
+            let error = match error.kind() {
+                Kind::Corrupt => error.because(Cause::link(me, peer, false)),
+                _ => error,
+            };
             self.network.fail(error);
         }
     }

@@ -26,6 +26,7 @@ pub mod report;
 mod resume;
 mod runs;
 pub mod slowness;
+pub mod supervise;
 pub mod survey;
 mod transport;
 mod watch;

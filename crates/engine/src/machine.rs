@@ -88,7 +88,7 @@ pub fn thread_id() -> u32 {
 /// How long a thread of this process has computed, and how long it could have but had to wait for
 /// a processor; `None` once it has ended, or where the kernel does not say.
 pub fn thread_times(thread: u32) -> Option<(Duration, Duration)> {
-    let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    let text = fs::read_to_string(format!("/proc/{thread}/schedstat")).ok()?;
     let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
     let mut next = || numbers.next().flatten().map(Duration::from_nanos);
     Some((next()?, next()?))

@@ -16,7 +16,6 @@ use euphrates_io::buffer::pool;
 use euphrates_policy::distributed::Policy;
 use euphrates_policy::memory;
 use euphrates_policy::stall::StallWatch;
-use euphrates_wire::lane::PATIENCE;
 use serde_json::Value;
 
 use crate::cluster::attempt::Attempt;
@@ -412,7 +411,7 @@ impl Running {
         let all_wait = instances().all(|one| waits(one.state()));
         let moved = instances().map(|one| one.moved()).fold(0, u64::wrapping_add);
         // A silent connection between its workers is given up after so long.
-        let silence = self.deployment.attempt.as_ref().map_or(Duration::ZERO, |_| PATIENCE);
+        let silence = self.deployment.attempt.as_ref().map_or(Duration::ZERO, Attempt::patience);
         let now = self.began.elapsed();
         if self.failure.is_some() || !self.stall.on_look(now, all_wait, moved, silence) {
             return;

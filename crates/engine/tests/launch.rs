@@ -49,6 +49,7 @@ impl Bench {
                 listen: format!("unix:{}", socket.display()).parse().unwrap(),
                 secret: secret.clone(),
                 security: Security::Token,
+                lost_after: None,
                 scratch: vec![],
             };
             Server::start(setting, Registry::default(), || ()).unwrap()

@@ -100,6 +100,7 @@ fn workers(folder: &TempDir) -> (Arc<Cluster>, Vec<Server>) {
             listen: listen.parse().unwrap(),
             secret: secret.clone(),
             security: Security::Token,
+            lost_after: None,
             scratch: vec![],
         };
         Server::start(setting, modules(), || ()).unwrap()

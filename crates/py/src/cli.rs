@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 
 use crate::cluster::Cluster;
 use crate::errors::mistake;
-use crate::registry;
 use crate::user_code::{CHECKING, call};
+use crate::{registry, worker_registry};
 
 /// Runs the command line and returns its exit code.
 #[pyfunction]
@@ -26,14 +26,23 @@ pub fn worker_command() -> Vec<OsString> {
     program().into_iter().chain(["worker".into()]).collect()
 }
 
+/// What starts a process of user code: the same Python.
+pub fn confined_command() -> Vec<OsString> {
+    let code = "from euphrates._confined import main; main()";
+    vec![python(), "-c".into(), code.into()]
+}
+
 fn program() -> Vec<OsString> {
+    // Not `-m`: that makes Python load a third more before it begins.
+    vec![python(), "-c".into(), "from euphrates._cli import main; main()".into()]
+}
+
+fn python() -> OsString {
     let python = Python::try_attach(|py| {
         let found = py.import("sys").and_then(|sys| sys.getattr("executable"));
         found.and_then(|path| path.extract::<OsString>()).ok()
     });
-    let python = python.flatten().unwrap_or_else(|| "python3".into());
-    // Not `-m`: that makes Python load a third more before it begins.
-    vec![python, "-c".into(), "from euphrates._cli import main; main()".into()]
+    python.flatten().unwrap_or_else(|| "python3".into())
 }
 
 /// Workers of this machine find the modules that this program finds.
@@ -82,14 +91,10 @@ impl Host for Python3 {
         worker_environment()
     }
 
-    fn on_worker(&self) -> Result<()> {
-        let attached = Python::try_attach(|py| {
-            call(py, CHECKING, || {
-                py.import("euphrates._worker")?.call_method0("believe_master").map(drop)
-            })
-        });
-        attached.unwrap_or_else(|| Err(Error::failed("Python is shutting down")))
+    fn worker_registry(&self) -> Registry {
+        worker_registry()
     }
+
     fn open_cluster(&self, words: &str, options: &ClusterOptions) -> Result<Arc<Workers>> {
         if words.split(':').next() != Some("ray") {
             return open(words, options);

@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use euphrates_engine::cluster::join::{Losses, StaticDriver};
-use euphrates_engine::cluster::open::{ClusterOptions, open};
+use euphrates_engine::cluster::open::{ClusterOptions, check_lost_after, open};
 use euphrates_engine::cluster::{
     Address, Cluster as Workers, Member, Secret, Security, Server, Setting,
 };
 use euphrates_engine::machine;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Owner, Result};
 use pyo3::prelude::*;
 
 use crate::cli::{worker_command, worker_environment};
 use crate::errors::OrRaise;
-use crate::registry;
+use crate::user_code::{CHECKING, call};
+use crate::worker_registry;
 
 /// Workers that are kept for any number of flows.
 #[pyclass(frozen, module = "euphrates._euphrates")]
@@ -24,15 +25,17 @@ pub struct Cluster {
     workers: Mutex<Option<Arc<Workers>>>,
     /// Who is to hear of losses, if it is told of them.
     losses: Option<Arc<Mutex<Losses>>>,
+    owner: Owner,
 }
 
 impl Cluster {
     fn of(workers: Arc<Workers>) -> Cluster {
-        Cluster { workers: Mutex::new(Some(workers)), losses: None }
+        Cluster { workers: Mutex::new(Some(workers)), losses: None, owner: Owner::here() }
     }
 
     /// The workers, if it has not been closed.
     pub fn workers(&self) -> Result<Arc<Workers>> {
+        self.owner.check("the cluster")?;
         let closed = || Error::usage("the cluster has been closed").remedy("open it again");
         self.lock().clone().ok_or_else(closed)
     }
@@ -46,7 +49,9 @@ impl Cluster {
 impl Cluster {
     /// A cluster by a few words, like `processes:4`.
     #[staticmethod]
-    #[pyo3(signature = (words, token_file=None, workers=None, within=None, security=None))]
+    #[pyo3(signature = (
+        words, token_file=None, workers=None, within=None, security=None, lost_after=None
+    ))]
     fn open(
         py: Python<'_>,
         words: &str,
@@ -54,6 +59,7 @@ impl Cluster {
         workers: Option<usize>,
         within: Option<f64>,
         security: Option<&str>,
+        lost_after: Option<f64>,
     ) -> PyResult<Cluster> {
         let security = security.map(parse_security).transpose().or_raise(py)?;
         let within = within.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -67,27 +73,35 @@ impl Cluster {
             within,
             on,
             security,
+            lost_after: seconds(lost_after).or_raise(py)?,
         };
         let words = words.to_string();
         interruptible(py, move || open(&words, &means)).map(Cluster::of)
     }
 
-    /// A cluster of workers that listen at these addresses, by name.
+    /// A cluster of workers that listen at these addresses, by name. `restart(name)` restarts a
+    /// lost worker and returns its address, or `None`.
     #[staticmethod]
+    #[pyo3(signature = (workers, token, security, restart, lost_after=None))]
     fn given(
         py: Python<'_>,
         workers: Vec<(String, String)>,
         token: &str,
         security: &str,
+        restart: Py<PyAny>,
+        lost_after: Option<f64>,
     ) -> PyResult<Cluster> {
         let opened = || -> Result<Cluster> {
             let address = |(name, address): (String, String)| Ok((name, address.parse()?));
             let workers = workers.into_iter().map(address).collect::<Result<_>>()?;
             let (driver, losses) = StaticDriver::new(workers);
+            let driver = Box::new(driver.restarted_by(Box::new(move |name| again(&restart, name))));
             let (secret, security) = (Secret::parse(token)?, parse_security(security)?);
-            let opened = Workers::open(Box::new(driver), &secret, security)?;
-            let workers = Mutex::new(Some(Arc::new(opened)));
-            Ok(Cluster { workers, losses: Some(losses) })
+            let lost_after = seconds(lost_after)?;
+            let opened = Workers::open_within(lost_after, driver, &secret, security)?;
+            let mut cluster = Cluster::of(Arc::new(opened));
+            cluster.losses = Some(losses);
+            Ok(cluster)
         };
         py.detach(opened).or_raise(py)
     }
@@ -113,8 +127,16 @@ impl Cluster {
         self.workers().map(|workers| workers.control_bytes()).or_raise(py)
     }
 
-    /// Ends the workers that were started for it.
+    /// Whether this process is a forked child of the one that has opened it.
+    fn is_forked(&self) -> bool {
+        !self.owner.is_here()
+    }
+
+    /// Ends the workers that were started for it; in a forked child, nothing.
     fn close(&self, py: Python<'_>) {
+        if self.is_forked() {
+            return;
+        }
         // Waiting for workers must not hold the interpreter.
         py.detach(|| {
             let workers = self.lock().take();
@@ -125,11 +147,35 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // Waiting for workers must not hold the interpreter.
-        if let Some(workers) = self.lock().take() {
+        let workers = self.workers.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Some(workers) = workers.take() else { return };
+        if self.owner.is_here() {
+            // Waiting for workers must not hold the interpreter.
             Python::try_attach(|py| py.detach(|| drop(workers)));
+        } else {
+            // It belongs to the parent, and its locks may be held for ever.
+            std::mem::forget(workers);
         }
     }
+}
+
+/// A limit on silence, in seconds.
+fn seconds(seconds: Option<f64>) -> Result<Option<Duration>> {
+    let duration = |seconds: f64| {
+        let duration = Duration::try_from_secs_f64(seconds).ok();
+        duration.ok_or_else(|| Error::usage(format!("{seconds} is no number of seconds")))
+    };
+    seconds.map(|seconds| check_lost_after(duration(seconds)?)).transpose()
+}
+
+/// Restarts a lost worker through Python.
+fn again(restart: &Py<PyAny>, name: &str) -> Result<Option<Address>> {
+    let called = Python::try_attach(|py| {
+        let listens: Option<String> =
+            call(py, CHECKING, || restart.bind(py).call1((name,))?.extract())?;
+        listens.map(|address| address.parse()).transpose()
+    });
+    called.unwrap_or(Ok(None))
 }
 
 /// How often Python's signals are looked at.
@@ -174,6 +220,16 @@ pub fn new_token(py: Python<'_>) -> PyResult<String> {
 pub struct WorkerServer {
     server: Mutex<Option<Server>>,
     address: String,
+    owner: Owner,
+}
+
+impl Drop for WorkerServer {
+    fn drop(&mut self) {
+        if !self.owner.is_here() {
+            let server = self.server.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+            std::mem::forget(server.take());
+        }
+    }
 }
 
 #[pymethods]
@@ -182,7 +238,9 @@ impl WorkerServer {
     #[new]
     // Python gives them by name.
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (name, listen, token, security, labels, cores, memory_bytes=None))]
+    #[pyo3(signature = (
+        name, listen, token, security, labels, cores, memory_bytes=None, lost_after=None
+    ))]
     fn new(
         py: Python<'_>,
         name: String,
@@ -192,16 +250,24 @@ impl WorkerServer {
         labels: Vec<String>,
         cores: usize,
         memory_bytes: Option<u64>,
+        lost_after: Option<f64>,
     ) -> PyResult<WorkerServer> {
         let started = || -> Result<WorkerServer> {
             let memory_bytes = memory_bytes.unwrap_or_else(machine::memory_bytes);
             let member = Member { name, labels, cores, memory_bytes, host: machine::host() };
             let (secret, security) = (Secret::parse(token)?, parse_security(security)?);
             let listen: Address = listen.parse()?;
-            let setting = Setting { member, listen, secret, security, scratch: vec![] };
-            let server = Server::start(setting, registry(), || ())?;
+            let setting = Setting {
+                member,
+                listen,
+                secret,
+                security,
+                lost_after: seconds(lost_after)?,
+                scratch: vec![],
+            };
+            let server = Server::start(setting, worker_registry(), || ())?;
             let address = server.address().to_string();
-            Ok(WorkerServer { server: Mutex::new(Some(server)), address })
+            Ok(WorkerServer { server: Mutex::new(Some(server)), address, owner: Owner::here() })
         };
         py.detach(started).or_raise(py)
     }
@@ -214,6 +280,9 @@ impl WorkerServer {
 
     /// Ends it, and what it does.
     fn close(&self, py: Python<'_>) {
+        if !self.owner.is_here() {
+            return;
+        }
         py.detach(|| {
             let server = self.server.lock().unwrap_or_else(|e| e.into_inner()).take();
             drop(server);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use euphrates_engine::cluster::launch::{End, Order, Stream};
 use euphrates_engine::cluster::launching::{self, Step};
 use euphrates_engine::cluster::listing;
-use euphrates_flow::Error;
+use euphrates_flow::{Error, Owner};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::{Value, json};
@@ -16,7 +16,8 @@ use crate::errors::OrRaise;
 /// Programs that have been started. They end with the last reference, unless they are detached.
 #[pyclass(frozen, module = "euphrates._euphrates")]
 pub struct Launch {
-    launch: launching::Launch,
+    launch: Option<launching::Launch>,
+    owner: Owner,
 }
 
 /// What has come: of which program, a word about it, and what it has written or its exit code.
@@ -36,7 +37,7 @@ pub fn launch(
             .map_err(|error| Error::usage(format!("the program is malformed: {error}")))?;
         launching::launch(&*cluster.workers()?, &order, &on, per_worker)
     });
-    launched.map(|launch| Launch { launch }).or_raise(py)
+    launched.map(|launch| Launch { launch: Some(launch), owner: Owner::here() }).or_raise(py)
 }
 
 /// All that runs on a cluster, as JSON.
@@ -65,19 +66,20 @@ impl Launch {
     /// What `processes` calls it.
     #[getter]
     fn id(&self) -> String {
-        self.launch.id().to_string()
+        self.launch().id().to_string()
     }
 
     /// Of each program: its worker, and what it is called.
     fn places(&self) -> Vec<(String, String)> {
-        let places = self.launch.places().iter();
+        let places = self.launch().places().iter();
         places.map(|place| (place.worker.clone(), place.name.clone())).collect()
     }
 
     /// Waits at most so long for what comes next.
-    fn step(&self, py: Python<'_>, seconds: f64) -> Told {
+    fn step(&self, py: Python<'_>, seconds: f64) -> PyResult<Told> {
+        self.check(py)?;
         let within = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-        match py.detach(|| self.launch.step(within)) {
+        Ok(match py.detach(|| self.launch().step(within)) {
             Step::Wrote { rank, stream, bytes } => {
                 let stream = if stream == Stream::Stdout { "stdout" } else { "stderr" };
                 let bytes = PyBytes::new(py, &bytes).into_any().unbind();
@@ -90,18 +92,41 @@ impl Launch {
             }
             Step::Quiet => ("quiet", 0, String::new(), None),
             Step::Over => ("over", 0, String::new(), None),
-        }
+        })
+    }
+
+    /// Fails in a forked child: the programs are the parent's.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.owner.check("the launch").or_raise(py)
     }
 
     /// Has all programs stop.
-    fn stop(&self, py: Python<'_>, at_once: bool) {
-        py.detach(|| self.launch.stop(at_once));
+    fn stop(&self, py: Python<'_>, at_once: bool) -> PyResult<()> {
+        self.check(py)?;
+        py.detach(|| self.launch().stop(at_once));
+        Ok(())
     }
 
     /// Has all programs read this; says whether any might read more.
-    fn feed(&self, py: Python<'_>, bytes: &[u8]) -> bool {
+    fn feed(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<bool> {
+        self.check(py)?;
         // Python keeps the bytes while it is called with them.
-        py.detach(|| self.launch.feed(bytes))
+        Ok(py.detach(|| self.launch().feed(bytes)))
+    }
+}
+
+impl Launch {
+    fn launch(&self) -> &launching::Launch {
+        self.launch.as_ref().expect("it is there until this goes")
+    }
+}
+
+impl Drop for Launch {
+    fn drop(&mut self) {
+        if !self.owner.is_here() {
+            // Dropping it would send on the parent's connections.
+            std::mem::forget(self.launch.take());
+        }
     }
 }
 

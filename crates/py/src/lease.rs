@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Cancel, Error, Ports, Result, Row};
+use euphrates_flow::{Cancel, Error, Owner, Ports, Result, Row};
 
 /// Ports on loan. Everything here may wait and is to be called detached.
 pub struct Lease {
@@ -20,6 +20,7 @@ pub struct Lease {
     cancel: Arc<Cancel>,
     /// The instance's own thread, which the engine wakes when the flow is stopped.
     home: ThreadId,
+    owner: Owner,
     /// No other loan of this process has it.
     number: u64,
     taken: Mutex<BTreeMap<usize, Taken>>,
@@ -54,13 +55,15 @@ impl Lease {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let number = NUMBERS.fetch_add(1, Relaxed);
         let (home, taken) = (thread::current().id(), Mutex::default());
-        let lease = Arc::new(Lease { ports: lent, cancel, home, number, taken });
+        let lease =
+            Arc::new(Lease { ports: lent, cancel, home, owner: Owner::here(), number, taken });
         let _ends = Ends(&lease);
         act(&lease)
     }
 
     /// Uses the ports; fails once the instance has ended.
     pub fn with<R>(&self, act: impl FnOnce(&mut Ports) -> Result<R>) -> Result<R> {
+        self.owner.check("the flow")?;
         self.be_woken();
         match &mut *self.lock() {
             // SAFETY: the ports outlive the loan, and the lock keeps others out.

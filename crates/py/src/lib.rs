@@ -7,6 +7,7 @@
 mod arrow_c;
 mod cli;
 mod cluster;
+mod confined;
 mod describe;
 mod errors;
 mod launch;
@@ -50,10 +51,16 @@ fn _euphrates(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schema::schema, module)?)?;
     module.add_function(wrap_pyfunction!(schema::schema_words, module)?)?;
     module.add_function(wrap_pyfunction!(cli::cli_main, module)?)?;
+    module.add_function(wrap_pyfunction!(confined::run_confined, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }
 
 /// The modules of this process: the built-in ones, and those that run Python.
 fn registry() -> euphrates_flow::Registry {
     euphrates_modules::registry().with(modules::MODULES.iter().copied())
+}
+
+/// The same for a worker: code of users runs in processes of its own.
+fn worker_registry() -> euphrates_flow::Registry {
+    registry().with(confined::MODULES.iter().copied())
 }

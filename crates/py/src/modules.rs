@@ -15,8 +15,12 @@ use crate::errors::mistake;
 use crate::user_code::{CHECKING, call};
 
 /// All of them.
-pub static MODULES: &[&ModuleSpec] =
-    &[&class::MODULE, &from_arrow::MODULE, &map::MODULE, &sql::MODULE];
+pub static MODULES: &[&ModuleSpec] = &[&CLASS, &from_arrow::MODULE, &MAP, &SQL];
+
+/// Those that run code of the user's.
+pub use class::MODULE as CLASS;
+pub use map::MODULE as MAP;
+pub use sql::MODULE as SQL;
 
 /// A Python object, by where it is.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]

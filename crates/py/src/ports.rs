@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString};
 
 use crate::arrow_c::{Given, export_schema, export_stream, import, type_name};
+use crate::confined;
 use crate::errors::OrRaise;
 use crate::lease::Lease;
 use crate::schema::{Schema, conform};
@@ -244,7 +245,9 @@ impl PyPorts {
     /// Counts rows and bytes that a source brought in from outside the flow.
     fn count_in(&self, py: Python<'_>, rows: usize, bytes: usize) -> PyResult<()> {
         self.with(py, |ports| {
-            ports.metrics().got(rows, bytes);
+            if !confined::count(rows, bytes)? {
+                ports.metrics().got(rows, bytes);
+            }
             Ok(())
         })
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use euphrates_engine::division::named;
 use euphrates_engine::progress::Progress;
 use euphrates_engine::{Options, Report, start_unless};
-use euphrates_flow::{Cancel, Document, Error, Perturbation, Result};
+use euphrates_flow::{Cancel, Document, Error, Owner, Perturbation, Result};
 use euphrates_server::told;
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -94,7 +94,7 @@ pub fn start(
             .name("euphrates".into())
             .spawn(move || conduct(running, &document, &conducted))
             .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
-        Ok(Running { shared })
+        Ok(Running { shared, owner: Owner::here() })
     });
     if let Some(error) = signal.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
         return Err(error);
@@ -191,35 +191,39 @@ impl Shared {
 #[pyclass(frozen, module = "euphrates._euphrates")]
 pub struct Running {
     shared: Arc<Shared>,
+    owner: Owner,
 }
 
 #[pymethods]
 impl Running {
     /// Where every module stands, as JSON, not older than a tenth of a second; empty at first.
-    fn progress(&self, py: Python<'_>) -> String {
-        py.detach(|| self.shared.lock().progress.clone())
+    fn progress(&self, py: Python<'_>) -> PyResult<String> {
+        self.check(py)?;
+        Ok(py.detach(|| self.shared.lock().progress.clone()))
     }
 
     /// How every instance and queue goes now, as JSON; when it has ended, how they went.
-    fn live(&self, py: Python<'_>) -> String {
-        py.detach(|| {
+    fn live(&self, py: Python<'_>) -> PyResult<String> {
+        self.check(py)?;
+        Ok(py.detach(|| {
             let mut state = self.shared.lock();
             state.is_asked = true;
             let before = state.looks;
             let is_owed = |state: &mut State| state.outcome.is_none() && state.looks == before;
             let told = self.shared.changed.wait_while(state, is_owed);
             told.unwrap_or_else(|poisoned| poisoned.into_inner()).live.clone()
-        })
+        }))
     }
 
     /// How it failed, as JSON, if it has ended so and `finish` was not called.
-    fn failure(&self, py: Python<'_>) -> Option<String> {
-        py.detach(|| match &self.shared.lock().outcome {
+    fn failure(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.check(py)?;
+        Ok(py.detach(|| match &self.shared.lock().outcome {
             Some(Outcome::Here(result)) => {
                 result.as_ref().as_ref().err().map(|error| told::failure(error).to_string())
             }
             _ => None,
-        })
+        }))
     }
 
     /// Waits for the end, at most this many seconds; says whether it has come. Python's signals
@@ -230,14 +234,16 @@ impl Running {
     }
 
     /// Stops the flow: no output will appear.
-    fn cancel(&self, py: Python<'_>) {
+    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+        self.check(py)?;
         self.shared.cancel.cancel();
         interrupt(py, &self.shared.cancel);
+        Ok(())
     }
 
     /// Stops the flow and waits for its end, at most this many seconds, whatever signals come.
     fn stop(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
-        self.cancel(py);
+        self.cancel(py)?;
         self.watch(py, Some(timeout), |_| Ok(()))
     }
 
@@ -264,12 +270,18 @@ impl Running {
 }
 
 impl Running {
+    /// Fails in a forked child: the flow runs in the parent.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.owner.check("the flow").or_raise(py)
+    }
+
     fn watch(
         &self,
         py: Python<'_>,
         timeout: Option<f64>,
         look: impl Fn(Python<'_>) -> PyResult<()>,
     ) -> PyResult<bool> {
+        self.check(py)?;
         let forever = Duration::from_secs(1 << 32);
         let time = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok());
         let deadline = Instant::now() + time.unwrap_or(forever);
@@ -292,6 +304,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.shared.cancel.cancel();
+        if self.owner.is_here() {
+            self.shared.cancel.cancel();
+        }
     }
 }

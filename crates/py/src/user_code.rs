@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_long;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use euphrates_flow::{Cancel, Error, Kind, Result};
+use euphrates_flow::{Cancel, Error, Kind, Owner, Result};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
@@ -60,9 +60,14 @@ pub fn call<'py, T>(
     caller: Caller,
     code: impl FnOnce() -> PyResult<T>,
 ) -> Result<T> {
+    let owner = Owner::here();
     let outcome = {
         let _inside = Inside::enter(py, key(caller));
-        code()
+        let outcome = code();
+        if !owner.is_here() {
+            leave(py, outcome.err());
+        }
+        outcome
     };
     outcome.map_err(|exception| {
         let error = told(py, &exception);
@@ -75,6 +80,16 @@ pub fn call<'py, T>(
         }
         error
     })
+}
+
+/// Ends a forked child that returns from user code. The frames behind it belong to the parent: the
+/// child would write the same files and send on the same connections.
+fn leave(py: Python<'_>, exception: Option<PyErr>) -> ! {
+    let exception = exception.map(|exception| exception.into_value(py));
+    // Does not return, unless the interpreter is shutting down.
+    let _ = py.import("euphrates._forked").and_then(|end| end.call_method1("leave", (exception,)));
+    // SAFETY: ends the process without running any of its code.
+    unsafe { libc::_exit(1) }
 }
 
 /// What an instance ended with. Libraries tell the end of a flow in words of their own; after it

@@ -15,21 +15,19 @@ use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::row::Texts;
 use euphrates_flow::{Cancel, Error, Kind, Result};
 use euphrates_io::scratch;
-use euphrates_wire::lane::PATIENCE;
-use euphrates_wire::{Frame, Lane, Secret, dial};
 
 use super::control::{self, Ask, Closing, Look, Outcome, Plan, Tell};
 use super::handle::{Event, WorkerHandle};
-use super::{Cluster, MASTER, greeting};
 use crate::commons::{Reply, Table};
 use crate::dispatch::Dispatch;
 use crate::machine;
 use crate::network::Network;
 use crate::placement::Placement;
 use crate::watch::{self, Elsewhere};
-use crate::worker::{Ended, Instances, OnEnded, peers};
+use crate::worker::{Ended, Instances, OnEnded};
 
 mod committing;
+mod connecting;
 mod seeing;
 
 /// How long a worker may take to prepare, connect or start.
@@ -48,6 +46,7 @@ type Answer = (usize, Result<Outcome>);
 /// The attempt. Dropping it has the workers forget the flow.
 pub struct Attempt {
     handles: Vec<Arc<WorkerHandle>>,
+    lost_after: Option<Duration>,
     id: (u64, u32),
     placement: Placement,
     answers: Mutex<Receiver<Answer>>,
@@ -128,6 +127,7 @@ impl Attempt {
         });
         let attempt = Attempt {
             id,
+            lost_after: plan.lost_after,
             placement: plan.placement.clone(),
             answers: Mutex::new(answered),
             closed: Mutex::new(closed),
@@ -161,44 +161,6 @@ impl Attempt {
     pub fn prepared(&self, is_interrupted: &dyn Fn() -> bool) -> Result<Vec<(String, String)>> {
         let outcomes = self.answers(STEP_WAIT, is_interrupted)?;
         Ok(outcomes.into_iter().flat_map(|outcome| outcome.kept).collect())
-    }
-
-    /// Has all that share queues call each other; the master calls, if it shares some. To be waited
-    /// for with `connected`.
-    pub fn connect(
-        &self,
-        cluster: &Cluster,
-        flow: &Checked,
-        secret: &Secret,
-        on_lost: impl Fn(Error) + Clone + Send + 'static,
-    ) -> Result<()> {
-        self.ask_all(|_| Ask::Connect);
-        let lanes = 0..self.network.lanes();
-        let calls = peers(flow, &self.placement).into_iter();
-        for (worker, lane) in calls.flat_map(|worker| lanes.clone().map(move |lane| (worker, lane)))
-        {
-            let handle = &self.handles[worker];
-            let name = handle.member().name.clone();
-            let me = greeting(MASTER, "batches", self.id).on_lane(lane);
-            let called = dial(handle.address(), &me, secret, cluster.security(), STEP_WAIT);
-            let connection = called.map_err(|error| error.at(format!("worker {name}")))?;
-            let (dispatch, on_lost) = (self.dispatch.clone(), on_lost.clone());
-            let on_frame = move |frame: Frame| dispatch.on_frame(&frame);
-            let called = format!("batches {name}");
-            let on_end = move |result: Result<()>| {
-                if let Err(error) = result {
-                    on_lost(error.at(format!("worker {name}")));
-                }
-            };
-            let carrier = Lane::start_patient(PATIENCE, connection, &called, on_frame, on_end)?;
-            self.network.connect(worker, lane, Arc::new(carrier));
-        }
-        Ok(())
-    }
-
-    /// Waits until all are connected, unless that is interrupted.
-    pub fn connected(&self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
-        self.answers(STEP_WAIT, is_interrupted).map(drop)
     }
 
     /// Sets all workers going, unless that is interrupted.

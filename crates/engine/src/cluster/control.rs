@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use arrow::buffer::Buffer;
 use euphrates_flow::check::Facts;
@@ -61,6 +62,9 @@ pub struct Plan {
     /// How long the flow has been running, if this is not its first attempt: times of perturbations
     /// count from its start.
     pub ran_seconds: f64,
+    /// The limit on silence of any end, if not the default.
+    #[serde(default)]
+    pub lost_after: Option<Duration>,
 }
 
 impl Plan {

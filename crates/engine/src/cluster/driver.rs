@@ -1,4 +1,4 @@
-//! The seam between a cluster and what it runs on: five calls.
+//! The seam between a cluster and what it runs on: six calls.
 
 use euphrates_flow::{Error, Result};
 use euphrates_wire::Address;
@@ -13,6 +13,10 @@ pub trait Driver: Send + Sync {
 
     /// Starts a worker, unless somebody else does.
     fn start(&self, worker: &str) -> Result<()>;
+
+    /// Restarts a lost worker, or finds out that it has been restarted elsewhere; returns whether
+    /// it can be called again. Ends what is left of the lost process.
+    fn restart(&self, worker: &str) -> Result<bool>;
 
     /// Where a worker listens, once it is known; asked again until it answers there.
     fn address(&self, worker: &str) -> Result<Option<Address>>;

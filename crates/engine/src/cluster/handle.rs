@@ -54,14 +54,16 @@ pub fn call(
     name: &str,
     secret: &Secret,
     security: Security,
-    deadline: Instant,
+    (deadline, lost_after): (Instant, Option<Duration>),
 ) -> Result<Arc<WorkerHandle>> {
-    let me = greeting(MASTER, "control", (0, 0));
+    let me = greeting(MASTER, "control", (0, 0)).silent_for(lost_after);
     let mut last = Error::resource("it has not said where it listens");
     loop {
         if let Some(address) = driver.address(name)? {
             match dial(&address, &me, secret, security, CALL_WAIT) {
-                Ok(connection) => return WorkerHandle::new(connection, address, name),
+                Ok(connection) => {
+                    return WorkerHandle::new(connection, address, name, lost_after);
+                }
                 Err(error) if error.kind() != euphrates_flow::Kind::Resource => return Err(error),
                 Err(error) => last = error,
             }
@@ -78,6 +80,7 @@ impl WorkerHandle {
         connection: euphrates_wire::Connection,
         address: Address,
         name: &str,
+        lost_after: Option<Duration>,
     ) -> Result<Arc<WorkerHandle>> {
         let state = Arc::new(State::default());
         let (heard, ended) = (state.clone(), state.clone());
@@ -95,7 +98,8 @@ impl WorkerHandle {
             let ended_well = || Error::resource(format!("worker `{worker}` has ended"));
             ended.lose(&result.err().unwrap_or_else(ended_well));
         };
-        let lane = Lane::start(connection, &format!("control {name}"), on_frame, on_end)?;
+        let title = format!("control {name}");
+        let lane = Lane::start_within(lost_after, connection, &title, on_frame, on_end)?;
         let member = introduced.recv_timeout(CALL_WAIT);
         let silent = |_| Error::resource("it did not say what it is");
         let member = Member { name: name.to_string(), ..member.map_err(silent)?? };
@@ -146,6 +150,11 @@ impl WorkerHandle {
     /// Nobody listens to a launch any more.
     pub fn forget_launch(&self, number: u64) {
         self.state.launches.remove(number);
+    }
+
+    /// The limit on its silence.
+    pub fn silence(&self) -> Duration {
+        self.lane.borne()
     }
 
     /// Why it is lost, if it is.

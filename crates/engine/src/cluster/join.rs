@@ -45,6 +45,8 @@ pub struct Rendezvous {
 struct Book {
     state: Mutex<State>,
     changed: Condvar,
+    /// The limit on a worker's silence, if not the default.
+    lost_after: Option<Duration>,
 }
 
 #[derive(Default)]
@@ -70,11 +72,16 @@ enum Standing {
 
 impl Rendezvous {
     /// Listens for workers, and for masters that ask who has come.
-    pub fn open(address: &Address, secret: &Secret, security: Security) -> Result<Rendezvous> {
-        let book = Arc::new(Book::default());
+    pub fn open(
+        address: &Address,
+        secret: &Secret,
+        security: Security,
+        lost_after: Option<Duration>,
+    ) -> Result<Rendezvous> {
+        let book = Arc::new(Book { lost_after, ..Book::default() });
         let (known, called) = (secret.clone(), book.clone());
         let keys = Arc::new(move |flow: u64| (flow == 0).then(|| known.clone()));
-        let me = greeting(MASTER, JOIN, (0, 0));
+        let me = greeting(MASTER, JOIN, (0, 0)).silent_for(lost_after);
         let on_call = move |connection: Connection| {
             // A caller that fails has only itself to tell.
             drop(match connection.peer.purpose.as_str() {
@@ -135,7 +142,7 @@ impl Book {
             let left = || Error::resource("it has ended");
             book.leave(&gone, result.err().unwrap_or_else(left));
         };
-        let lane = Lane::start(connection, "join", on_frame, on_end)?;
+        let lane = Lane::start_within(self.lost_after, connection, "join", on_frame, on_end)?;
         let silent = |_| Error::resource("it did not say what it is");
         let joined = told.recv_timeout(CALL_WAIT).map_err(silent)??;
         self.enter(joined, lane, &standing)
@@ -204,12 +211,13 @@ pub fn join(
     joined: &Joined,
     secret: &Secret,
     security: Security,
+    lost_after: Option<Duration>,
     on_end: impl FnOnce(Result<()>) + Send + 'static,
 ) -> Result<Line> {
     check_name(&joined.member.name)?;
-    let me = greeting(&joined.member.name, JOIN, (0, 0));
+    let me = greeting(&joined.member.name, JOIN, (0, 0)).silent_for(lost_after);
     let connection = dial(address, &me, secret, security, CALL_WAIT)?;
-    let lane = Lane::start(connection, "join", |_| (), on_end)?;
+    let lane = Lane::start_within(lost_after, connection, "join", |_| (), on_end)?;
     ControlSender::of_cluster(&lane).send(joined, vec![]);
     Ok(Line { _lane: lane })
 }
@@ -270,6 +278,11 @@ impl Driver for Join {
         Ok(())
     }
 
+    /// A worker that joins again has been restarted by its own supervisor.
+    fn restart(&self, worker: &str) -> Result<bool> {
+        Ok(self.rendezvous.book.lock().joined.contains_key(worker))
+    }
+
     fn address(&self, worker: &str) -> Result<Option<Address>> {
         let state = self.rendezvous.book.lock();
         let gone = || Error::resource("it has left again");
@@ -292,9 +305,15 @@ impl Driver for Join {
 /// Workers whose addresses are known: a keeper's, or those of another system that has started them
 /// and hears of their death.
 pub struct StaticDriver {
-    joined: Vec<(String, Address)>,
+    joined: Mutex<BTreeMap<String, Address>>,
+    /// In the order in which they were given.
+    names: Vec<String>,
     on_lost: Arc<Mutex<Losses>>,
+    restart: Option<Restart>,
 }
+
+/// Restarts a worker, or finds one restarted elsewhere; returns its address.
+pub type Restart = Box<dyn Fn(&str) -> Result<Option<Address>> + Send + Sync>;
 
 /// What has been heard of losses, and who is to hear of them.
 #[derive(Default)]
@@ -317,22 +336,39 @@ impl StaticDriver {
     /// These; whoever hears of the loss of one tells it to the second.
     pub fn new(joined: Vec<(String, Address)>) -> (StaticDriver, Arc<Mutex<Losses>>) {
         let on_lost = Arc::<Mutex<Losses>>::default();
-        (StaticDriver { joined, on_lost: on_lost.clone() }, on_lost)
+        let names = joined.iter().map(|(name, _)| name.clone()).collect();
+        let joined = Mutex::new(joined.into_iter().collect());
+        (StaticDriver { joined, names, on_lost: on_lost.clone(), restart: None }, on_lost)
+    }
+
+    /// Adds a way to restart lost workers.
+    pub fn restarted_by(self, restart: Restart) -> StaticDriver {
+        StaticDriver { restart: Some(restart), ..self }
+    }
+
+    fn joined(&self) -> MutexGuard<'_, BTreeMap<String, Address>> {
+        self.joined.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
 impl Driver for StaticDriver {
     fn workers(&self) -> Result<Vec<String>> {
-        Ok(self.joined.iter().map(|(name, _)| name.clone()).collect())
+        Ok(self.names.clone())
     }
 
     fn start(&self, _: &str) -> Result<()> {
         Ok(())
     }
 
+    fn restart(&self, worker: &str) -> Result<bool> {
+        let Some(restart) = &self.restart else { return Ok(false) };
+        let Some(address) = restart(worker)? else { return Ok(false) };
+        self.joined().insert(worker.to_string(), address);
+        Ok(true)
+    }
+
     fn address(&self, worker: &str) -> Result<Option<Address>> {
-        let found = self.joined.iter().find(|(name, _)| name == worker);
-        Ok(found.map(|(_, address)| address.clone()))
+        Ok(self.joined().get(worker).cloned())
     }
 
     fn on_lost(&self, tell: OnLost) {
@@ -353,7 +389,7 @@ mod tests {
     fn rendezvous() -> (Rendezvous, Secret, TempDir) {
         let (folder, secret) = (TempDir::new().unwrap(), Secret::random().unwrap());
         let address = Address::Unix(folder.path().join("keeper"));
-        (Rendezvous::open(&address, &secret, Security::Token).unwrap(), secret, folder)
+        (Rendezvous::open(&address, &secret, Security::Token, None).unwrap(), secret, folder)
     }
 
     fn worker(name: &str, address: &Address) -> Joined {
@@ -385,7 +421,7 @@ mod tests {
     fn no_worker_joins_under_the_name_of_masters() {
         let (rendezvous, secret, _folder) = rendezvous();
         let joined = worker(MASTER, rendezvous.address());
-        let refused = join(rendezvous.address(), &joined, &secret, Security::Token, |_| ());
+        let refused = join(rendezvous.address(), &joined, &secret, Security::Token, None, |_| ());
         let error = refused.err().unwrap();
         assert_eq!(error.kind(), Kind::Usage);
         assert!(error.advice().unwrap().contains("--name"), "{error}");

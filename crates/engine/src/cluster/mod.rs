@@ -17,6 +17,7 @@ pub mod listing;
 pub mod open;
 mod part;
 pub mod processes;
+mod roster;
 mod sender;
 pub mod server;
 pub mod start;
@@ -26,48 +27,66 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Cause, Error, Kind, Owner, Result};
+use euphrates_wire::lane::PATIENCE;
 use euphrates_wire::{Caps, Greeting, silence};
 
 pub use crate::placement::Member;
 pub use driver::Driver;
 pub use euphrates_wire::{Address, Secret, Security};
 use handle::WorkerHandle;
+use roster::Roster;
 pub use server::{Server, Setting};
 
 /// The version that workers and masters must share.
 pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 /// A worker that does not answer for so long after its start is not coming.
 const START_WAIT: Duration = Duration::from_secs(30);
+/// The limit for a restart, while a flow waits for it.
+const REVIVE_WAIT: Duration = Duration::from_secs(10);
 /// The name under which a master calls.
 pub(crate) const MASTER: &str = "master";
 
 /// Workers that a master has called, and keeps for any number of flows. They end with it, as far as
 /// the driver has started them.
 pub struct Cluster {
-    handles: Vec<Arc<WorkerHandle>>,
+    roster: Arc<Roster>,
     driver: Box<dyn Driver>,
+    secret: Secret,
     security: Security,
+    lost_after: Option<Duration>,
     flows: AtomicU64,
+    owner: Owner,
 }
 
 impl Cluster {
     /// Has the driver start its workers, and calls them. Fails, and stops them, if one cannot be
     /// reached.
     pub fn open(driver: Box<dyn Driver>, secret: &Secret, security: Security) -> Result<Cluster> {
-        let opened = call_all(driver.as_ref(), secret, security);
-        let handles = opened.inspect_err(|_| driver.stop())?;
-        let by_name: Vec<_> = handles.iter().map(Arc::downgrade).collect();
+        Cluster::open_within(None, driver, secret, security)
+    }
+
+    /// Like `open`, with another limit on silence for workers and this program.
+    pub fn open_within(
+        lost_after: Option<Duration>,
+        driver: Box<dyn Driver>,
+        secret: &Secret,
+        security: Security,
+    ) -> Result<Cluster> {
+        let opened = call_all(driver.as_ref(), secret, security, lost_after);
+        let roster = Arc::new(Roster::new(opened.inspect_err(|_| driver.stop())?));
+        let known = Arc::downgrade(&roster);
         driver.on_lost(Box::new(move |name, error| {
-            let handles = by_name.iter().filter_map(std::sync::Weak::upgrade);
-            handles
-                .filter(|handle| handle.member().name == name)
-                .for_each(|handle| handle.lose(&error));
+            if let Some(roster) = known.upgrade() {
+                roster.lose(name, &error);
+            }
         }));
         // No two masters of one worker have flows of one number.
         let digits = Secret::random()?.to_text();
         let first = u64::from_str_radix(&digits[..16], 16).expect("hexadecimal digits");
-        Ok(Cluster { handles, driver, security, flows: AtomicU64::new(first | 1) })
+        let (secret, flows) = (secret.clone(), AtomicU64::new(first | 1));
+        let owner = Owner::here();
+        Ok(Cluster { roster, driver, secret, security, lost_after, flows, owner })
     }
 
     /// The workers that are there.
@@ -77,11 +96,40 @@ impl Cluster {
 
     /// Bytes that all control connections have carried.
     pub fn control_bytes(&self) -> u64 {
-        self.handles.iter().map(|handle| handle.bytes()).sum()
+        self.roster.all().iter().map(|handle| handle.bytes()).sum()
     }
 
     pub(crate) fn living(&self) -> Vec<Arc<WorkerHandle>> {
-        self.handles.iter().filter(|handle| handle.lost().is_none()).cloned().collect()
+        self.roster.living()
+    }
+
+    /// The workers a flow can use, and the names of those excluded because they cannot connect to
+    /// all others.
+    pub(crate) fn usable(&self) -> (Vec<Arc<WorkerHandle>>, Vec<String>) {
+        self.roster.usable()
+    }
+
+    /// The connection between two processes of a flow failed.
+    pub(crate) fn on_link_lost(&self, one: &str, other: &str, are_parted: bool) {
+        self.roster.on_link_lost(one, other, are_parted);
+    }
+
+    /// Restarts lost workers, as far as the driver can; returns their names.
+    pub(crate) fn revive(&self) -> Vec<String> {
+        let call = |name: &str| {
+            let deadline = Instant::now() + REVIVE_WAIT;
+            let (driver, lost_after) = (self.driver.as_ref(), self.lost_after);
+            handle::call(driver, name, &self.secret, self.security, (deadline, lost_after))
+        };
+        self.roster.revive(|name| match self.driver.restart(name) {
+            Ok(true) => call(name).ok(),
+            // The worker stays lost.
+            Ok(false) | Err(_) => None,
+        })
+    }
+
+    pub(crate) fn lost_after(&self) -> Option<Duration> {
+        self.lost_after
     }
 
     pub(crate) fn security(&self) -> Security {
@@ -95,8 +143,10 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.handles.iter().for_each(|handle| handle.close());
-        self.driver.stop();
+        if self.owner.is_here() {
+            self.roster.all().iter().for_each(|handle| handle.close());
+            self.driver.stop();
+        }
     }
 }
 
@@ -104,6 +154,7 @@ fn call_all(
     driver: &dyn Driver,
     secret: &Secret,
     security: Security,
+    lost_after: Option<Duration>,
 ) -> Result<Vec<Arc<WorkerHandle>>> {
     let names = driver.workers()?;
     if names.is_empty() {
@@ -115,7 +166,7 @@ fn call_all(
     })?;
     let deadline = Instant::now() + START_WAIT;
     let call = |name: &String| {
-        let handle = handle::call(driver, name, secret, security, deadline);
+        let handle = handle::call(driver, name, secret, security, (deadline, lost_after));
         handle.map_err(|error| error.at(format!("worker {name}")))
     };
     std::thread::scope(|scope| {
@@ -146,6 +197,20 @@ pub(crate) fn check_path(path: &Path) -> Result<()> {
     Err(Error::usage(message).remedy("rename it, or make a link to it with a name that is UTF-8"))
 }
 
+/// Marks an error as caused by two processes that cannot connect.
+pub(crate) fn parted(one: &str, other: &str, error: Error) -> Error {
+    let error = error.at(format!("worker {other}"));
+    // Other kinds (another version, another token) are refusals, not network faults.
+    let is_parted = error.kind() == Kind::Resource;
+    if is_parted { error.because(Cause::link(one, other, true)) } else { error }
+}
+
+/// The limit on silence of connections for batches: on a congested link, beats are delayed and
+/// lost with the other frames.
+pub(crate) fn patience(lost_after: Option<Duration>) -> Duration {
+    lost_after.map_or(PATIENCE, |lost_after| lost_after.max(PATIENCE))
+}
+
 /// What an end says of itself.
 pub(crate) fn greeting(name: &str, purpose: &str, (flow, epoch): (u64, u32)) -> Greeting {
     Greeting {
@@ -166,7 +231,7 @@ mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 
-    use euphrates_flow::{Kind, Registry};
+    use euphrates_flow::Registry;
 
     use super::join::StaticDriver;
     use super::*;
@@ -182,6 +247,7 @@ mod tests {
             listen: address,
             secret,
             security: Security::Token,
+            lost_after: None,
             scratch: vec![],
         };
         let started = Server::start(setting, Registry::default(), || ()).map(drop);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
+use euphrates_policy::suspicion::{ASKED_LEAST, ASKED_MOST};
 use euphrates_wire::{Address, Secret, Security};
 
 use super::Cluster;
@@ -36,6 +37,8 @@ pub struct ClusterOptions {
     pub on: Vec<String>,
     /// How others are kept out, across machines; TLS if it is not said.
     pub security: Option<Security>,
+    /// The limit on silence of any end, if not the default.
+    pub lost_after: Option<Duration>,
 }
 
 impl ClusterOptions {
@@ -47,9 +50,23 @@ impl ClusterOptions {
         Secret::read(file)
     }
 
+    fn lost_after(&self) -> Result<Option<Duration>> {
+        self.lost_after.map(check_lost_after).transpose()
+    }
+
     fn security(&self) -> Security {
         self.security.unwrap_or(Security::Tls)
     }
+}
+
+/// Refuses limits on silence that are too short or too long.
+pub fn check_lost_after(asked: Duration) -> Result<Duration> {
+    if (ASKED_LEAST..=ASKED_MOST).contains(&asked) {
+        return Ok(asked);
+    }
+    let (least, most) = (ASKED_LEAST.as_secs(), ASKED_MOST.as_secs());
+    let message = format!("a limit of {} s on silence is out of range", asked.as_secs_f64());
+    Err(Error::usage(message).remedy(format!("give {least} to {most} seconds")))
 }
 
 /// Opens a cluster.
@@ -71,16 +88,17 @@ pub fn open(words: &str, options: &ClusterOptions) -> Result<Arc<Cluster>> {
 pub fn processes(workers: usize, options: &ClusterOptions) -> Result<Cluster> {
     let secret = Secret::random()?;
     let driver = Processes::new(workers, options, &secret)?;
-    Cluster::open(Box::new(driver), &secret, Security::Token)
+    Cluster::open_within(options.lost_after()?, Box::new(driver), &secret, Security::Token)
 }
 
 /// Workers that join this program here.
 pub fn join(address: &Address, options: &ClusterOptions) -> Result<Cluster> {
     let (secret, security) = (options.secret()?, options.security());
-    let rendezvous = Rendezvous::open(address, &secret, security)?;
+    let lost_after = options.lost_after()?;
+    let rendezvous = Rendezvous::open(address, &secret, security, lost_after)?;
     let driver =
         Join::new(rendezvous, options.workers.unwrap_or(1), options.within.unwrap_or(JOIN_WAIT));
-    Cluster::open(Box::new(driver), &secret, security)
+    Cluster::open_within(lost_after, Box::new(driver), &secret, security)
 }
 
 /// Workers that have joined a keeper.
@@ -96,7 +114,15 @@ pub fn at(address: &Address, options: &ClusterOptions) -> Result<Cluster> {
     let meant = chosen(&options.on, &all)?.into_iter();
     let meant = meant.map(|at| (all[at].name.clone(), joined[at].address.clone()));
     let (driver, _) = StaticDriver::new(meant.collect());
-    Cluster::open(Box::new(driver), &secret, security)
+    // A restarted worker has joined the keeper again, at another port.
+    let (keeper, token) = (address.clone(), secret.clone());
+    let again = move |worker: &str| -> Result<Option<Address>> {
+        let joined = members(&keeper, &token, security)?.into_iter();
+        let mut named = joined.filter(|joined| joined.member.name == worker);
+        Ok(named.next().map(|joined| joined.address))
+    };
+    let driver = Box::new(driver.restarted_by(Box::new(again)));
+    Cluster::open_within(options.lost_after()?, driver, &secret, security)
 }
 
 fn number(text: &str) -> Result<usize> {

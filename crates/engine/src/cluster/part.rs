@@ -8,14 +8,15 @@ mod showing;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error, Result};
-use euphrates_wire::lane::PATIENCE;
 use euphrates_wire::{Connection, Frame, Lane, Secret};
 
 use self::runner::Runner;
 use super::control::{Ask, Plan};
+use super::patience;
 use super::sender::ControlSender;
 use super::server::{WorkerState, beside};
 use crate::dispatch::Dispatch;
@@ -30,6 +31,8 @@ pub struct Part {
     network: Arc<Network>,
     dispatch: Arc<Dispatch>,
     names: Vec<String>,
+    /// The limit on silence of other workers.
+    patience: Duration,
     /// What the instances here have computed, in nanoseconds.
     pub cpu: Arc<AtomicU64>,
 }
@@ -65,6 +68,7 @@ impl Part {
             dispatch: Dispatch::new(network.clone()),
             network,
             names: plan.names.clone(),
+            patience: patience(plan.lost_after),
             cpu: Arc::default(),
         });
         let sender = ControlSender::of_attempt(&master, attempt);
@@ -110,7 +114,8 @@ impl Part {
     fn welcome(self: &Arc<Self>, worker: usize, lane: usize, connection: Connection) -> Result<()> {
         let name = self.names[worker].clone();
         let (dispatch, part) = (self.dispatch.clone(), Arc::downgrade(self));
-        let on_frame = move |frame: Frame| dispatch.on_frame(&frame);
+        let (me, from) = (self.names[self.network.me()].clone(), name.clone());
+        let on_frame = move |frame: Frame| dispatch.on_frame(&frame, &me, &from);
         let peer = name.clone();
         let on_end = move |result: Result<()>| {
             if let (Some(part), Err(error)) = (part.upgrade(), result) {
@@ -118,7 +123,7 @@ impl Part {
             }
         };
         let called = format!("batches {name}");
-        let carrier = Lane::start_patient(PATIENCE, connection, &called, on_frame, on_end)?;
+        let carrier = Lane::start_patient(self.patience, connection, &called, on_frame, on_end)?;
         self.network.connect(worker, lane, Arc::new(carrier));
         self.tell(Event::Connected);
         Ok(())

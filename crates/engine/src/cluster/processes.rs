@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Owner, Result};
 use euphrates_wire::{Address, Secret};
 
 use super::driver::{Driver, OnLost};
@@ -28,7 +28,11 @@ pub struct Processes {
     names: Vec<String>,
     /// Each gets its share of the machine's processors.
     cores: usize,
-    folder: PathBuf,
+    /// Has the sockets and the token.
+    folder: Mutex<PathBuf>,
+    secret: Secret,
+    /// A forked child must not stop the workers of its parent.
+    owner: Owner,
     shared: Arc<Shared>,
     watch: Mutex<Option<JoinHandle<()>>>,
 }
@@ -58,14 +62,31 @@ impl Processes {
             environment: worker_environment,
             names,
             cores,
-            folder,
+            folder: Mutex::new(folder),
+            secret: secret.clone(),
+            owner: Owner::here(),
             shared: Arc::default(),
             watch: Mutex::default(),
         })
     }
 
     fn socket(&self, worker: &str) -> PathBuf {
-        self.folder.join(worker)
+        self.folder().join(worker)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.folder.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Writes the token again if it is missing: a worker that exits removes it, because it cannot
+    /// know whether the program lives.
+    fn put_back_token(&self) -> Result<()> {
+        let mut folder = self.folder.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !folder.exists() {
+            *folder = private_folder()?;
+        }
+        let token = folder.join("token");
+        if token.exists() { Ok(()) } else { self.secret.write(&token) }
     }
 }
 
@@ -80,13 +101,34 @@ impl Driver for Processes {
         command.envs(self.environment.iter().cloned());
         command.args(arguments).args(["--name", worker]);
         command.arg("--listen").arg(format!("unix:{}", self.socket(worker).display()));
-        command.arg("--token-file").arg(self.folder.join("token"));
+        command.arg("--token-file").arg(self.folder().join("token"));
         command.args(["--cores", &self.cores.to_string()]).stdin(Stdio::null());
         // It ends with us, and a Ctrl-C at the terminal is ours alone to handle.
         command.arg("--child-of").arg(std::process::id().to_string()).process_group(0);
         let child = command.spawn().map_err(|error| Error::os("run", program, &error))?;
         self.shared.lock().children.push((worker.to_string(), child));
         Ok(())
+    }
+
+    fn restart(&self, worker: &str) -> Result<bool> {
+        let (before, is_over) = {
+            let mut state = self.shared.lock();
+            let is_it = |(name, _): &mut (String, Child)| name.as_str() == worker;
+            let before: Vec<(String, Child)> = state.children.extract_if(.., is_it).collect();
+            (before, state.is_over)
+        };
+        for (_, mut child) in before {
+            // It may be stopped, or have lost only its connection.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if is_over {
+            return Ok(false);
+        }
+        // A killed worker leaves its socket behind.
+        let _ = fs::remove_file(self.socket(worker));
+        self.put_back_token()?;
+        self.start(worker).map(|()| true)
     }
 
     fn address(&self, worker: &str) -> Result<Option<Address>> {
@@ -105,6 +147,9 @@ impl Driver for Processes {
     }
 
     fn stop(&self) {
+        if !self.owner.is_here() {
+            return;
+        }
         let children = {
             let mut state = self.shared.lock();
             state.is_over = true;
@@ -124,7 +169,7 @@ impl Driver for Processes {
             let _ = child.kill();
             let _ = child.wait();
         }
-        let _ = fs::remove_dir_all(&self.folder);
+        let _ = fs::remove_dir_all(self.folder());
     }
 }
 

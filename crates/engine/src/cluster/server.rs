@@ -35,6 +35,8 @@ pub struct Setting {
     pub secret: Secret,
     /// How others are kept out.
     pub security: Security,
+    /// The limit on silence of any end, if not the default.
+    pub lost_after: Option<Duration>,
     /// Folders for what does not fit the memory.
     pub scratch: Vec<PathBuf>,
 }
@@ -68,7 +70,7 @@ impl Server {
     ) -> Result<Server> {
         check_name(&setting.member.name)?;
         let (address, security) = (setting.listen.clone(), setting.security);
-        let me = greeting(&setting.member.name, "worker", (0, 0));
+        let me = greeting(&setting.member.name, "worker", (0, 0)).silent_for(setting.lost_after);
         let state = Arc::new(WorkerState {
             registry,
             setting,
@@ -191,7 +193,8 @@ fn serve_master(state: &Arc<WorkerState>, connection: Connection) -> Result<()> 
     };
     let on_end = move |_| drop(ended.send(Heard::Gone));
     let name = format!("control {}", connection.peer.name);
-    let lane = Lane::start(connection, &name, on_frame, on_end)?;
+    let lost_after = state.setting.lost_after;
+    let lane = Lane::start_within(lost_after, connection, &name, on_frame, on_end)?;
     ControlSender::of_cluster(&lane).send(&state.setting.member, vec![]);
     *lock(&state.masters) += 1;
     session(state, &lane, &heard);

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use euphrates_flow::check::{Checked, CheckedNode, check};
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::{Cancel, DecisionRef, Document, Error, NoExchange, Registry, Result, Setup};
 use euphrates_io::commit;
 use euphrates_policy::memory;
+use euphrates_policy::recovery::Recovery;
 use euphrates_wire::{Address, Secret};
 use serde_json::Value;
 
@@ -26,9 +27,12 @@ use crate::master::{Deployment, Options, Running};
 use crate::network::{Network, lanes};
 use crate::perturb::{Perturber, is_for_somebody};
 use crate::placement::{Member, Placement, place, settle_counts};
-use crate::recovery::{Again, find_loss, is_repeatable};
+use crate::recovery::{Again, find_fault, given_up, is_repeatable};
 use crate::watch::Watch;
 use crate::worker::{self, Ended, OnEnded, Resources};
+
+/// How late the detection of a lost worker may be.
+const LATE: Duration = Duration::from_millis(600);
 
 /// A flow that has been checked for a cluster.
 pub struct Bound {
@@ -40,6 +44,8 @@ pub struct Bound {
     pub of: Vec<Vec<usize>>,
     handles: Vec<Arc<WorkerHandle>>,
     members: Vec<Member>,
+    /// Workers excluded because they cannot connect to all others.
+    left_out: Vec<String>,
 }
 
 /// Checks a flow, and says where its instances will be.
@@ -49,7 +55,7 @@ pub fn prepare(
     registry: &Registry,
     options: &Options,
 ) -> Result<Bound> {
-    let handles = cluster.living();
+    let (handles, left_out) = cluster.usable();
     let members: Vec<Member> = handles.iter().map(|handle| handle.member().clone()).collect();
     if members.is_empty() {
         return Err(Error::resource("all workers of the cluster are lost").remedy("open it again"));
@@ -71,7 +77,7 @@ pub fn prepare(
         }
     }
     let of = place(&flow, &members)?;
-    Ok(Bound { document, flow, of, handles, members })
+    Ok(Bound { document, flow, of, handles, members, left_out })
 }
 
 /// Checks and starts; does not wait.
@@ -82,13 +88,16 @@ pub fn start(
     options: &Options,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Running> {
-    let (began, mut losses) = (Instant::now(), vec![]);
+    let began = Instant::now();
+    let revived = cluster.revive().into_iter();
+    let mut losses: Vec<String> =
+        revived.map(|name| format!("worker {name} had been lost and was restarted")).collect();
     let mut again = Again {
         cluster: Arc::downgrade(cluster),
         document: document.clone(),
         registry: registry.clone(),
         options: Options { cluster: None, ..options.clone() },
-        epoch: 1,
+        recovery: Recovery::default(),
     };
     let (started, cancel) = attempt(&mut again, began, &mut losses, is_interrupted)?;
     let Started { flow, parts, deployment, watch } = started;
@@ -117,17 +126,25 @@ pub(crate) fn attempt(
             Some(loss) => error.at(loss),
             None => error,
         })?;
-        if again.epoch > 1 {
+        if again.recovery.attempt() > 1 {
             let workers = Workers { names: &names(&bound.members), of: &bound.of };
             let home = again.options.home();
             let is_for_any = |one: &_| is_for_somebody(one, &bound.flow, workers, &home);
             again.options.perturbations.retain(is_for_any);
         }
+        for name in &bound.left_out {
+            let told = format!(
+                "worker {name} cannot connect to all other workers; the flow runs without it"
+            );
+            if !losses.contains(&told) {
+                losses.push(told);
+            }
+        }
         let cancel = &Arc::new(Cancel::default());
         let starting = Starting {
             cluster,
             options: &again.options,
-            epoch: again.epoch,
+            epoch: again.recovery.attempt(),
             bound: &bound,
             cancel,
             began,
@@ -145,15 +162,27 @@ pub(crate) fn attempt(
             node.placed.abandon();
             node.placed.reclaim();
         });
-        if is_interrupted() || !is_repeatable(&bound.flow) || !again.may_be() {
+        if is_interrupted() {
             return Err(error);
         }
         let lost = || bound.handles.iter().find_map(|handle| handle.loss());
-        let Some(loss) = find_loss(&error, lost, is_interrupted) else { return Err(error) };
-        losses.push(format!("{loss}; the flow began without it"));
-        last_loss = Some(loss);
-        again.epoch += 1;
+        let silence = silence(&bound.handles);
+        let found = find_fault(&error, lost, silence, is_interrupted);
+        let Some(found) = found else { return Err(error) };
+        match again.may_be(&found, is_repeatable(&bound.flow)) {
+            Ok(true) => {}
+            Ok(false) => return Err(error),
+            Err(verdict) => return Err(given_up(error, verdict)),
+        }
+        losses.push(format!("{}; the flow began {}", found.told, found.how()));
+        last_loss = Some(found.told);
     }
+}
+
+/// How long it takes to detect the loss of any of these workers.
+pub(crate) fn silence(handles: &[Arc<WorkerHandle>]) -> Duration {
+    let longest = handles.iter().map(|handle| handle.silence()).max();
+    longest.unwrap_or_default() + LATE
 }
 
 struct Starting<'a> {
@@ -258,6 +287,7 @@ impl Starting<'_> {
             promised: commit::out_of_reach(&self.options.home()),
             perturbations: self.options.perturbations.clone(),
             ran_seconds: self.began.elapsed().as_secs_f64(),
+            lost_after: self.cluster.lost_after(),
         })
     }
 

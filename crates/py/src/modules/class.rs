@@ -21,7 +21,7 @@ use crate::schema::Schema;
 use crate::user_code::{CHECKING, call, ended, forget_stops};
 
 /// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub const MODULE: ModuleSpec = ModuleSpec {
     name: "python",
     summary: "Runs a module written in Python: a subclass of `euphrates.Module`.",
     detail: "The class declares `inputs`, `outputs` and `order`, says what comes out in \

@@ -21,13 +21,14 @@ use serde_json::{Map as JsonMap, Value};
 
 use super::{Reference, attached, checking, python_of};
 use crate::arrow_c::{Given, import};
+use crate::confined::rows_before;
 use crate::ports::not_arrow;
 use crate::schema::{conform, parse};
 use crate::tables::Batch;
 use crate::user_code::{CHECKING, Caller, call, ended};
 
 /// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub const MODULE: ModuleSpec = ModuleSpec {
     name: "map",
     summary: "Gives every batch to a Python function, and sends on what it returns.",
     detail: "The function gets a `Batch` of about 1 MiB, which pyarrow, Polars, pandas and DuckDB \
@@ -152,7 +153,7 @@ impl Map {
 
     fn run(&self, ports: &mut Ports, promised: &SchemaRef) -> Result<()> {
         let cancel = ports.setup().cancel.clone();
-        let mut rows = 0;
+        let mut rows = rows_before();
         let result = attached(|py| {
             // The thread stays known to Python until the end, so that what user code keeps by
             // thread is kept.

@@ -13,7 +13,7 @@ use crate::user_code::{CHECKING, call};
 use pyo3::prelude::*;
 
 /// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub const MODULE: ModuleSpec = ModuleSpec {
     name: "sql",
     summary: "Runs an SQL query over its input, with DuckDB or Polars.",
     detail: "The input is a table named `input`: \

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use std::{iter, thread};
 
-use euphrates_flow::{Error, Kind, Result};
+use euphrates_flow::{Cause, Error, Kind, Result};
 use euphrates_wire::{Connection, Security, dial};
 
 use super::Part;
 use super::runner::Runner;
 use crate::cluster::control::{Outcome, Plan};
-use crate::cluster::greeting;
+use crate::cluster::{greeting, parted};
 use crate::worker::peers;
 
 /// How long the other workers have to be called, each after the one before.
@@ -68,8 +68,11 @@ impl Runner {
             None => self.answer(Ok(Outcome::default())),
             Some(other) if since.elapsed() > CONNECT_WAIT => {
                 let name = &self.plan.names[*other];
-                let error = Error::resource(format!("worker {name} has not called"));
-                self.answer(Err(error.remedy("look at the network between the workers")));
+                let me = &self.plan.names[self.plan.placement.me];
+                let error = Error::resource(format!("worker {name} has not called"))
+                    .remedy("look at the network between the workers")
+                    .because(Cause::link(me, name, true));
+                self.answer(Err(error));
             }
             Some(_) => return,
         }
@@ -79,8 +82,10 @@ impl Runner {
 
 impl Caller<'_> {
     fn connect(&self, other: usize, lane: usize) -> Result<()> {
-        let place = |error: Error| error.at(format!("worker {}", self.plan.names[other]));
-        self.part.welcome(other, lane, self.call(other, lane).map_err(place)?)
+        let names = &self.plan.names;
+        let me = &names[self.plan.placement.me];
+        let called = self.call(other, lane).map_err(|error| parted(me, &names[other], error))?;
+        self.part.welcome(other, lane, called)
     }
 
     /// Calls until there is an answer: whoever is called by many may have no time yet.

@@ -11,7 +11,7 @@ use arrow::buffer::Buffer;
 use euphrates_flow::check::{Checked, check_part};
 use euphrates_flow::metrics::Told;
 use euphrates_flow::perturbation::Workers;
-use euphrates_flow::{Error, Kind, NoExchange, Result, Setup};
+use euphrates_flow::{Cause, Error, Kind, NoExchange, Result, Setup};
 use euphrates_io::buffer::pool;
 use euphrates_io::commit::{keep_promises, resolve};
 use euphrates_io::disk::{DiskCounts, disk_counts};
@@ -292,8 +292,9 @@ impl Runner {
     fn on_lost(&mut self, name: &str, error: Error) {
         let is_done = self.worker.as_ref().is_some_and(|worker| worker.left == 0);
         if !is_done {
-            let error = Error::resource(format!("worker {name} is lost: {}", error.message()));
-            self.part.network.fail(error);
+            let me = &self.plan.names[self.plan.placement.me];
+            let lost = Error::resource(format!("worker {name} is lost: {}", error.message()));
+            self.part.network.fail(lost.because(Cause::link(me, name, false)));
         }
     }
 

@@ -1,0 +1,64 @@
+//! The connections of an attempt: between workers, and between them and the master.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use euphrates_flow::check::Checked;
+use euphrates_flow::{Cause, Error, Result};
+use euphrates_wire::{Frame, Lane, Secret, dial};
+
+use super::{Ask, Attempt, STEP_WAIT};
+use crate::cluster::{Cluster, MASTER, greeting, parted, patience, start};
+use crate::worker::peers;
+
+impl Attempt {
+    /// Has all that share queues call each other; the master calls, if it shares some. To be waited
+    /// for with `connected`.
+    pub fn connect(
+        &self,
+        cluster: &Cluster,
+        flow: &Checked,
+        secret: &Secret,
+        on_lost: impl Fn(Error) + Clone + Send + 'static,
+    ) -> Result<()> {
+        self.ask_all(|_| Ask::Connect);
+        let lanes = 0..self.network.lanes();
+        let calls = peers(flow, &self.placement).into_iter();
+        for (worker, lane) in calls.flat_map(|worker| lanes.clone().map(move |lane| (worker, lane)))
+        {
+            let handle = &self.handles[worker];
+            let name = handle.member().name.clone();
+            let me = greeting(MASTER, "batches", self.id).on_lane(lane);
+            let called = dial(handle.address(), &me, secret, cluster.security(), STEP_WAIT);
+            let connection = called.map_err(|error| parted(MASTER, &name, error))?;
+            let (dispatch, peer) = (self.dispatch.clone(), name.clone());
+            let on_frame = move |frame: Frame| dispatch.on_frame(&frame, MASTER, &peer);
+            let (called, on_lost) = (format!("batches {name}"), on_lost.clone());
+            let on_end = move |result: Result<()>| {
+                if let Err(error) = result {
+                    let link = Cause::link(MASTER, &name, false);
+                    on_lost(error.at(format!("worker {name}")).because(link));
+                }
+            };
+            let patience = self.patience();
+            let carrier = Lane::start_patient(patience, connection, &called, on_frame, on_end)?;
+            self.network.connect(worker, lane, Arc::new(carrier));
+        }
+        Ok(())
+    }
+
+    /// Waits until all are connected, unless that is interrupted.
+    pub fn connected(&self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
+        self.answers(STEP_WAIT, is_interrupted).map(drop)
+    }
+
+    /// How long it takes to detect the loss of a worker.
+    pub fn silence(&self) -> Duration {
+        start::silence(&self.handles)
+    }
+
+    /// The limit on silence of connections for batches.
+    pub fn patience(&self) -> Duration {
+        patience(self.lost_after)
+    }
+}

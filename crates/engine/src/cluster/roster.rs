@@ -1,0 +1,98 @@
+//! The workers of a cluster over time: which are lost, which have been restarted, and which cannot
+//! be used together because they cannot connect to each other.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use euphrates_flow::Error;
+use euphrates_policy::reach::{Candidate, Reach};
+use euphrates_policy::restarts::Restarts;
+
+use super::MASTER;
+use super::handle::WorkerHandle;
+
+/// All workers of a cluster, including lost ones; the latest handle of each name.
+pub(super) struct Roster {
+    began: Instant,
+    state: Mutex<State>,
+    /// Held while workers are restarted, so that flows starting at the same time restart each
+    /// worker once.
+    reviving: Mutex<HashMap<String, Restarts>>,
+}
+
+struct State {
+    handles: Vec<Arc<WorkerHandle>>,
+    reach: Reach,
+}
+
+impl Roster {
+    pub fn new(handles: Vec<Arc<WorkerHandle>>) -> Roster {
+        let state = Mutex::new(State { handles, reach: Reach::default() });
+        Roster { began: Instant::now(), state, reviving: Mutex::default() }
+    }
+
+    pub fn all(&self) -> Vec<Arc<WorkerHandle>> {
+        lock(&self.state).handles.clone()
+    }
+
+    pub fn living(&self) -> Vec<Arc<WorkerHandle>> {
+        let mut all = self.all();
+        all.retain(|handle| handle.lost().is_none());
+        all
+    }
+
+    /// The living workers that can connect to each other, and the names of those excluded.
+    pub fn usable(&self) -> (Vec<Arc<WorkerHandle>>, Vec<String>) {
+        let living = self.living();
+        let candidates: Vec<Candidate> = living
+            .iter()
+            .map(|handle| Candidate { name: &handle.member().name, cores: handle.member().cores })
+            .collect();
+        let out = lock(&self.state).reach.left_out(MASTER, &candidates, self.now());
+        let names = out.iter().map(|at| candidates[*at].name.to_string()).collect();
+        let numbered = living.iter().enumerate();
+        let usable = numbered.filter(|(at, _)| !out.contains(at)).map(|(_, one)| one.clone());
+        (usable.collect(), names)
+    }
+
+    /// The driver reports a lost worker.
+    pub fn lose(&self, name: &str, error: &Error) {
+        let mut all = self.all();
+        all.retain(|handle| handle.member().name == name);
+        all.iter().for_each(|handle| handle.lose(error));
+    }
+
+    pub fn on_link_lost(&self, one: &str, other: &str, are_parted: bool) {
+        lock(&self.state).reach.on_lost(one, other, are_parted, self.now());
+    }
+
+    /// Restarts lost workers within the limits of policy; returns the names of those restarted.
+    pub fn revive(&self, start: impl Fn(&str) -> Option<Arc<WorkerHandle>>) -> Vec<String> {
+        let mut restarts = lock(&self.reviving);
+        let mut revived = vec![];
+        for (at, lost) in self.all().iter().enumerate() {
+            let name = &lost.member().name;
+            let restarts = restarts.entry(name.clone()).or_default();
+            if lost.lost().is_none() || !restarts.wait(self.now()).is_zero() {
+                continue;
+            }
+            restarts.on_restart(self.now());
+            if let Some(handle) = start(name) {
+                let mut state = lock(&self.state);
+                state.handles[at] = handle;
+                state.reach.on_restarted(name);
+                revived.push(name.clone());
+            }
+        }
+        revived
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

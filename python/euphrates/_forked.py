@@ -1,0 +1,26 @@
+"""The end of a child that user code has forked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+
+
+def leave(error: BaseException | None) -> None:
+    """Ends this process as Python ends one whose program has come to its end, or raised this. What
+    Python does at the end of a program is not done: it is the parent's to do.
+    """
+    code = 0
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
+    elif error is not None:
+        traceback.print_exception(error)
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code & 0xFF)
