@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -161,7 +162,7 @@ def duckdb_doubled(batch: eu.Batch) -> Any:
 
 
 class Who(eu.Module):
-    """Says once which process it is in."""
+    """Says once which worker it is at: its own process is a child of that."""
 
     inputs = ()
 
@@ -169,7 +170,7 @@ class Who(eu.Module):
         return {"pid": "int64"}
 
     def run(self, ports: eu.Ports) -> None:
-        ports.put(pa.table({"pid": [os.getpid()]}))
+        ports.put(pa.table({"pid": [os.getppid()]}))
 
 
 def pid(batch: eu.Batch) -> pa.RecordBatch:
@@ -182,3 +183,13 @@ def clock(batch: eu.Batch) -> pa.RecordBatch:
     """The batch, and what the wall clock says."""
     now = pa.array([time.time()] * len(batch), pa.float64())
     return batch.to_pyarrow().append_column("clock", now)
+
+
+def forking(batch: eu.Batch) -> eu.Batch:
+    """Has a child end as programs do, and looks how."""
+    pid = os.fork()
+    if pid == 0:
+        sys.exit(7)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    return batch

@@ -129,7 +129,7 @@ def test_the_death_of_a_worker_is_told_and_no_output_is_wrong(
     outcome = result(running)
     assert isinstance(outcome, eu.Report), outcome
     assert is_as_it_should(read, outcome), outcome
-    # Those who are left do the next flow.
+    # The next flow has all of them again.
     wait_for(lambda: len(cluster.workers) == 2, "the loss is noticed")
     counted = numbers(1000, eu.count(), eu.collect()).go(cluster=cluster)
     assert counted.collected().to_pylist() == [{"count": 1000}]
@@ -167,8 +167,10 @@ def test_the_death_of_all_workers_is_told(cluster: eu.Cluster) -> None:
         os.kill(pid, signal.SIGKILL)
     assert isinstance(result(running), eu.ResourceError)
     wait_for(lambda: not cluster.workers, "the losses are noticed")
-    with pytest.raises(eu.ResourceError, match="lost"):
-        numbers(10, eu.collect()).go(cluster=cluster)
+    # They are started again for the next.
+    report = numbers(1000, eu.count(), eu.collect()).go(cluster=cluster)
+    assert report.collected().to_pylist() == [{"count": 1000}]
+    assert len(cluster.workers) == 3
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
