@@ -1,5 +1,6 @@
 //! Runs a flow: master, worker, queues, memory, metrics, commit.
 
+mod allocator;
 pub mod cluster;
 mod commit;
 pub mod commons;

@@ -18,6 +18,7 @@ use euphrates_policy::memory;
 use euphrates_policy::stall::StallWatch;
 use serde_json::Value;
 
+use crate::allocator;
 use crate::cluster::attempt::Attempt;
 use crate::cluster::control::Closing;
 use crate::cluster::{self, Cluster};
@@ -156,6 +157,7 @@ pub fn start_unless(
 
 fn start_here(mut flow: Checked, options: &Options) -> Result<Running> {
     flow.fit_queues(options.budget());
+    allocator::fit(options.budget());
     let began = Instant::now();
     let (workers, home) = (options.workers.unwrap_or(1), options.home());
     let turns: Vec<Vec<usize>> = flow

@@ -27,6 +27,15 @@ pub fn queue_bytes_max(budget: usize, queues: usize, usual: usize) -> usize {
 /// Below this a queue would hand over single batches, in turns.
 const QUEUE_BYTES_MIN: usize = 1 << 20;
 
+/// The size from which memory is taken from the system apart, and given back when it is free; `None`
+/// where a budget has room for the holes in between. Each time costs page faults.
+pub fn mapped_bytes_min(budget: usize) -> Option<usize> {
+    (budget < SHORT_BYTES).then_some(256 << 10)
+}
+
+/// A budget below this is short: holes would be a good part of it.
+const SHORT_BYTES: usize = 256 << 20;
+
 /// What one of a sink's instances encodes before it writes; it holds it twice while it does.
 pub fn chunk_bytes_max(budget: usize, instances: usize) -> usize {
     (budget / 16 / instances.max(1)).max(1 << 20)

@@ -20,6 +20,7 @@ use euphrates_policy::memory;
 
 use super::showing::Showing;
 use super::{Event, Part};
+use crate::allocator;
 use crate::cluster::calls::Calls;
 use crate::cluster::control::{Ask, Closing, Look, Outcome, Plan, Tell};
 use crate::cluster::sender::ControlSender;
@@ -134,6 +135,7 @@ impl Runner {
         let registry = &self.state.registry;
         let mut flow = check_part(document, registry, machine::cores(), home, &elsewhere)?;
         flow.fit_queues(self.plan.memory_bytes);
+        allocator::fit(self.plan.memory_bytes);
         let workers = Workers { names: &self.plan.names, of: &placement.of };
         self.compare(&flow)?;
         let list = &self.plan.perturbations;
