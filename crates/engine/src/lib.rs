@@ -17,6 +17,7 @@ mod mailbox;
 pub mod master;
 mod meddling;
 pub mod network;
+mod options;
 mod perturb;
 pub mod placement;
 mod processors;
@@ -33,5 +34,6 @@ mod transport;
 mod watch;
 mod worker;
 
-pub use master::{Options, Running, go, start, start_unless};
+pub use master::{Running, go, start, start_unless};
+pub use options::Options;
 pub use report::Report;

@@ -1,7 +1,7 @@
 //! The master: checks a flow, starts it, waits for it, and makes its output visible or removes it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,20 +13,19 @@ use euphrates_flow::{
     Cancel, DecisionRef, Document, Error, Kind, NoExchange, Perturbation, Registry, Result, Setup,
 };
 use euphrates_io::buffer::pool;
-use euphrates_policy::distributed::Policy;
 use euphrates_policy::memory;
 use euphrates_policy::stall::StallWatch;
-use serde_json::Value;
 
 use crate::allocator;
 use crate::cluster::attempt::Attempt;
 use crate::cluster::control::Closing;
-use crate::cluster::{self, Cluster};
+use crate::cluster;
 use crate::commit::{completed, decision_of};
 use crate::commons::Here;
 use crate::division;
 use crate::live::{self, Lately, Live};
 use crate::machine;
+use crate::options::Options;
 use crate::perturb::Perturber;
 use crate::placement::{self, Member, Placement};
 use crate::progress::{Pace, Progress};
@@ -42,46 +41,6 @@ pub const CANCEL_GRACE: Duration = Duration::from_millis(1500);
 
 /// How often a flow is looked at, at most.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// How a flow is run. The default suits this machine.
-#[derive(Clone, Default)]
-pub struct Options {
-    /// Bytes of memory the flow may use; 70 % of the machine's or control group's by default.
-    pub memory_bytes: Option<usize>,
-    /// Instances of a module that does not say how many it wants; one a core by default.
-    pub cores: Option<usize>,
-    /// In-process workers that the instances are spread over; one by default.
-    pub workers: Option<usize>,
-    /// The workers to run on, in processes of their own; this process alone by default.
-    pub cluster: Option<Arc<Cluster>>,
-    /// How distributed queues decide; by default the best for where their ends are.
-    pub division: Option<Policy>,
-    /// Values of the flow's variables.
-    pub variables: BTreeMap<String, Value>,
-    /// Where collections live; `$EUPHRATES_HOME` or `~/.euphrates` by default.
-    pub home: Option<PathBuf>,
-    /// Folders for what does not fit the memory; `$EUPHRATES_SCRATCH` or under the home by default.
-    pub scratch: Vec<PathBuf>,
-    /// What is done to the flow, to see how it bears it.
-    pub perturbations: Vec<Perturbation>,
-    /// Whether outputs that the same flow has made before, asked so, need not be made again.
-    pub resume: bool,
-}
-
-impl Options {
-    pub(crate) fn cores(&self) -> usize {
-        self.cores.unwrap_or_else(machine::cores).max(1)
-    }
-
-    pub(crate) fn home(&self) -> PathBuf {
-        self.home.clone().unwrap_or_else(machine::home)
-    }
-
-    /// The memory budget in bytes.
-    pub fn budget(&self) -> usize {
-        self.memory_bytes.unwrap_or_else(|| memory::default_budget(machine::memory_bytes()))
-    }
-}
 
 /// Binds the variables and checks the flow without starting it.
 pub fn prepare(document: &Document, registry: &Registry, options: &Options) -> Result<Checked> {

@@ -14,7 +14,8 @@ use euphrates_policy::recovery::{CRASHES_MAX, Fault, Recovery, Verdict};
 
 use crate::cluster::control::Closing;
 use crate::cluster::{Cluster, start};
-use crate::master::{Options, Running};
+use crate::master::Running;
+use crate::options::Options;
 
 /// How often a lost worker is looked for.
 const LOOK: Duration = Duration::from_millis(10);

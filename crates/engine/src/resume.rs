@@ -16,7 +16,8 @@ use euphrates_io::commit::{Output, Promise};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::master::{Options, prepare};
+use crate::master::prepare;
+use crate::options::Options;
 
 /// The folder of notes in the home.
 const FOLDER: &str = "made";

@@ -8,7 +8,8 @@ use euphrates_flow::document::{Node, variable_name};
 use euphrates_flow::{Document, Error, Registry};
 use serde_json::Value;
 
-use crate::master::{Options, names};
+use crate::master::names;
+use crate::options::Options;
 use crate::placement::{Member, settle_counts};
 
 /// Looks at a flow as it would run in this process. Modules that `is_closed` names are not looked

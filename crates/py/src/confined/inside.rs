@@ -242,6 +242,7 @@ fn bare(cancel: Arc<Cancel>) -> Setup {
         scratch: vec![],
         home: std::path::PathBuf::new(),
         run_id: String::new(),
+        decision: None,
         cancel,
         commons: Arc::new(NoCommons),
         exchange: Arc::new(NoExchange),
