@@ -36,7 +36,16 @@ ABSENT = "absent"
 # A run's name has the time, the process and a number, as have those of files in the making.
 NAMES = re.compile(r"[0-9a-f]{9,}(-[0-9a-f]+)+")
 # Locks and folders that stay, empty, from one run to the next.
-STANDING = {"home/scratch", "home/data", "home/data/.staging", "home/made", "home/catalog", "home"}
+STANDING = {
+    "home",
+    "home/catalog",
+    "home/commits",
+    "home/commits/id",
+    "home/data",
+    "home/data/.staging",
+    "home/made",
+    "home/scratch",
+}
 
 
 class World:

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use euphrates_engine::machine;
 use euphrates_flow::{Error, Result};
+use euphrates_io::catalog::Catalog;
 use euphrates_io::commit::{self, Resolution};
 use euphrates_io::{collection, output, scratch};
 
@@ -22,6 +23,7 @@ pub struct Gc {
 pub fn run(command: Gc) -> Result<u8> {
     let home = machine::home();
     let left = resolve(&home)?;
+    Catalog::of(&home)?.reclaim();
     let collections = collection::reclaim(&home)?;
     let scratch: usize =
         machine::scratch(&home).iter().map(|folder| scratch::reclaim(folder)).sum();

@@ -20,7 +20,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
 
-use crate::commit::reservation::SUFFIX;
+use crate::commit::reservation::{self, SUFFIX};
 use crate::location::split_url;
 use crate::remote::{self, Store};
 pub use manifest::{Column, CopyEntry, Layout, Life, Manifest, SegmentEntry};
@@ -95,10 +95,15 @@ impl Catalog {
         Some(self.reserves_in(name)?.join(format!(".version.{SUFFIX}")))
     }
 
-    /// The folder of that.
+    /// The folder in which that is.
     pub fn reserves_in(&self, name: &str) -> Option<PathBuf> {
         self.0.folder.as_ref()?;
         Some(FilePath::new(&self.0.place).join(name).join(VERSIONS))
+    }
+
+    /// Ends the reservations that dead flows have left. Returns how many went.
+    pub fn reclaim(&self) -> usize {
+        self.0.folder.as_deref().map_or(0, reclaim_below)
     }
 
     /// A version of a collection.
@@ -219,6 +224,29 @@ impl Catalog {
             Some(_) => futures::executor::block_on(future),
             None => remote::wait(future),
         }
+    }
+}
+
+/// Ends the reservations of dead flows in a catalog's folder. Returns how many went.
+fn reclaim_below(folder: &FilePath) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
+    let reclaimed = folders.map(|path| match path.file_name().is_some_and(|it| it == VERSIONS) {
+        true => {
+            let ended = reservation::reclaim(&path);
+            remove_if_empty(&path);
+            ended
+        }
+        false => reclaim_below(&path),
+    });
+    reclaimed.sum()
+}
+
+/// Removes a folder of versions, and its collection's, as far as they are empty.
+pub(crate) fn remove_if_empty(versions: &FilePath) {
+    if versions.file_name().is_some_and(|name| name == VERSIONS) {
+        let both = versions.ancestors().take(2).map(std::fs::remove_dir);
+        let _ = both.take_while(|removed| removed.is_ok()).count();
     }
 }
 

@@ -2,7 +2,6 @@
 //! manifest is made, and its name is reserved.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use euphrates_flow::{DecisionRef, Error, Result};
@@ -10,7 +9,7 @@ use euphrates_policy::commit::State;
 use serde::{Deserialize, Serialize};
 
 use super::version::{remove_files, show};
-use crate::catalog::{Catalog, Manifest, SegmentEntry};
+use crate::catalog::{Catalog, Manifest, SegmentEntry, remove_if_empty};
 use crate::commit::Durability;
 use crate::commit::reservation::{self, Mark, Reservation};
 
@@ -50,7 +49,7 @@ impl Named {
     pub fn release(&self) {
         if let Some(reservation) = &self.0 {
             reservation.remove();
-            remove_empty(reservation.path());
+            reservation.path().parent().into_iter().for_each(remove_if_empty);
         }
     }
 }
@@ -138,7 +137,7 @@ impl NewVersion {
     fn release(&self) {
         if let Some(path) = &self.reservation {
             reservation::release(path, &self.manifest.run_id);
-            remove_empty(path);
+            path.parent().into_iter().for_each(remove_if_empty);
         }
     }
 }
@@ -146,10 +145,4 @@ impl NewVersion {
 pub(super) fn faster(name: &str) -> Error {
     Error::failed(format!("another writer has just written collection `{name}`"))
         .remedy("look at what it wrote, then run again")
-}
-
-/// Removes the folder of versions, and the collection's, if there is none.
-fn remove_empty(reservation: &Path) {
-    let above = reservation.ancestors().skip(1).take(2);
-    let _ = above.map(fs::remove_dir).take_while(|removed| removed.is_ok()).count();
 }

@@ -83,8 +83,10 @@ pub fn place(home: &Path, run_id: &str) -> Result<DecisionRef> {
     };
     fs::create_dir_all(&folder).map_err(failed)?;
     match std::os::unix::fs::symlink(run_id, folder.join(ID)) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
-        _ => {}
+        // Records in it are worth nothing if the folder does not survive.
+        Ok(()) => sync(home).map_err(failed)?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(failed(error)),
     }
     let folder_id = id_of(&folder).map_err(failed)?;
     Ok(DecisionRef { folder, folder_id, run_id: run_id.to_string() })

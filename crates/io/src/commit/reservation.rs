@@ -15,6 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::{decision, resolve};
+use crate::catalog::remove_if_empty;
 
 /// What the name of a reservation ends with. It begins with a dot.
 pub const SUFFIX: &str = "euphrates-commit";
@@ -117,6 +118,7 @@ pub(super) fn withdraw_run(folder: &Path, decision: &DecisionRef) {
             let _ = fs::remove_file(&path);
         }
     }
+    remove_if_empty(folder);
 }
 
 /// What reservations of a folder say was staged for them.
@@ -154,6 +156,7 @@ fn clear(path: &Path, name: &str) -> Result<()> {
                 let staged = mark.and_then(|mark| mark.staged);
                 staged.iter().for_each(|staged| drop(fs::remove_file(staged)));
                 let _ = fs::remove_file(path);
+                path.parent().into_iter().for_each(remove_if_empty);
             }
             Ok(())
         }

@@ -1,0 +1,314 @@
+"""Flows with several outputs: all of them appear or none, whatever fails, dies or comes between."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import euphrates as eu
+import rig
+from rig.syscalls import Call
+from s3_server import S3Server, s3, s3_session  # noqa: F401
+
+EUPHRATES = str(Path(sys.executable).with_name("euphrates"))
+ROWS = 1_000
+NUMBERS = pa.schema({"n": pa.int64()})
+needs_syscalls = pytest.mark.skipif(
+    rig.missing("syscalls") is not None, reason=str(rig.missing("syscalls"))
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    monkeypatch.setenv("EUPHRATES_HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    return home
+
+
+def flow_to(*sinks: Any, meanwhile: Callable[[], object] | None = None) -> eu.Flow:
+    """Numbers to each of these; something may happen while they flow."""
+    flow = eu.Flow("several")
+    source, tee = flow.place(eu.generate("integers", rows=ROWS)), flow.place(eu.tee())
+    if meanwhile is None:
+        flow.attach(source, tee)
+    else:
+
+        def happens(batch: eu.Batch) -> eu.Batch:
+            meanwhile()
+            return batch
+
+        happening = flow.place(eu.map(happens, schema=NUMBERS), count=1)
+        flow.chain(source, happening, tee)
+    for sink in sinks:
+        flow.attach(tee, flow.place(sink))
+    return flow
+
+
+def rows_of(path: Path) -> int:
+    return pq.read_table(path).num_rows
+
+
+def collection_rows(name: str) -> int | None:
+    flow = eu.Flow("read")
+    flow.chain(eu.read(name), eu.count(), eu.collect())
+    try:
+        table = flow.go(progress=False).collected()
+    except eu.UsageError:
+        return None
+    return int(table.to_pylist()[0]["count"])
+
+
+def hidden(folder: Path) -> list[str]:
+    return [path.name for path in folder.glob(".*")]
+
+
+def records(home: Path) -> list[str]:
+    return [path.name for path in (home / "commits").glob("*") if path.name != "id"]
+
+
+CLUSTERS = [None, "processes:2"]
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_several_outputs_appear_and_leave_nothing_else(
+    cluster: str | None, home: Path, tmp_path: Path
+) -> None:
+    flow_to(eu.save("a.parquet"), eu.save("b.csv"), eu.write("c")).go(cluster=cluster)
+    assert rows_of(tmp_path / "a.parquet") == ROWS and collection_rows("c") == ROWS
+    assert len((tmp_path / "b.csv").read_text().splitlines()) == ROWS + 1
+    assert hidden(tmp_path) == [] and records(home) == []
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_a_file_that_appears_while_the_flow_runs_refuses_all_outputs(
+    cluster: str | None, home: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "z.parquet"
+    flow = flow_to(
+        eu.save("a.parquet"),
+        eu.write("c"),
+        eu.save(str(other)),
+        meanwhile=lambda: Path(str(other)).write_text("somebody else's"),
+    )
+    with pytest.raises(eu.FlowError, match=r"module save_2: .*z\.parquet has appeared") as caught:
+        flow.go(cluster=cluster)
+    assert not isinstance(caught.value, eu.UsageError)
+    assert other.read_text() == "somebody else's"
+    assert not (tmp_path / "a.parquet").exists() and collection_rows("c") is None
+    assert hidden(tmp_path) == [] and records(home) == []
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_a_collection_that_appears_while_the_flow_runs_refuses_all_outputs(
+    cluster: str | None, home: Path, tmp_path: Path
+) -> None:
+    environment = dict(os.environ)
+    (tmp_path / "c.json").write_text(one_output("c"))
+
+    def write() -> None:
+        command = [EUPHRATES, "run", str(tmp_path / "c.json")]
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+
+    flow = flow_to(eu.save("a.parquet"), eu.write("b"), eu.write("c"), meanwhile=write)
+    with pytest.raises(eu.FlowError, match=r"module write_2: another writer .*`c`"):
+        flow.go(cluster=cluster)
+    assert collection_rows("c") == 10
+    assert not (tmp_path / "a.parquet").exists() and collection_rows("b") is None
+    assert hidden(tmp_path) == [] and records(home) == []
+
+
+def one_output(collection: str) -> str:
+    flow = eu.Flow("other")
+    flow.chain(eu.generate("integers", rows=10), eu.write(collection))
+    return flow.to_json()
+
+
+def test_a_home_that_cannot_hold_the_record_is_refused_before_the_start(
+    home: Path, tmp_path: Path
+) -> None:
+    home.mkdir()
+    (home / "commits").write_text("in the way")
+    with pytest.raises(eu.EuphratesError, match="commit records"):
+        flow_to(eu.save("a.csv"), eu.save("b.csv")).go()
+    assert hidden(tmp_path) == [] and not (tmp_path / "a.csv").exists()
+    flow = eu.Flow("one")
+    flow.chain(eu.generate("integers", rows=10), eu.save("a.csv"))
+    flow.go()
+    assert hidden(tmp_path) == [] and (tmp_path / "a.csv").exists()
+
+
+def test_a_source_deleted_while_the_flow_runs_is_a_flow_error(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"n": range(200_000)}), tmp_path / f"{name}.parquet")
+
+    def delete(batch: eu.Batch) -> eu.Batch:
+        (tmp_path / "b.parquet").unlink(missing_ok=True)
+        return batch
+
+    flow = eu.Flow("deleted")
+    files = [str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")]
+    source = flow.place(eu.scan(files), count=1)
+    flow.chain(source, flow.place(eu.map(delete, schema=NUMBERS), count=1), eu.save("out.csv"))
+    with pytest.raises(eu.FlowError, match=r"scan_1.*b\.parquet") as caught:
+        flow.go(memory="64MiB")
+    assert not isinstance(caught.value, eu.UsageError)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def document(tmp_path: Path, *sinks: Any) -> list[str]:
+    (tmp_path / "flow.json").write_text(flow_to(*sinks).to_json())
+    return [EUPHRATES, "run", str(tmp_path / "flow.json")]
+
+
+def decides(call: Call) -> bool:
+    """Whether the call makes the record of a commit."""
+    return (
+        call.kind == "rename" and call.paths[-1].endswith(".json") and "commits" in call.paths[-1]
+    )
+
+
+@needs_syscalls
+@pytest.mark.parametrize("action", ["kill-before", "kill-after"])
+def test_objects_files_and_collections_are_published_together_after_a_kill(
+    action: str,
+    s3: S3Server,  # noqa: F811
+    home: Path,
+    tmp_path: Path,
+) -> None:
+    flow = eu.Flow("several")
+    source, tee = flow.place(eu.generate("records", rows=20_000)), flow.place(eu.tee())
+    flow.attach(source, tee)
+    for target in (eu.save("a.dat"), eu.save(s3.url("large.dat")), eu.write("c")):
+        flow.attach(tee, flow.place(target))
+    few = flow.place(eu.limit(10))
+    flow.attach(tee, few)
+    flow.attach(few, flow.place(eu.save(s3.url("small.dat"))))
+    (tmp_path / "flow.json").write_text(flow.to_json())
+    with rig.Syscalls([home]) as syscalls:
+        command = [EUPHRATES, "run", str(tmp_path / "flow.json")]
+        syscalls.run(command, lambda call: action if decides(call) else "pass")
+    assert s3.keys() == [] and not (tmp_path / "a.dat").exists()
+    subprocess.run([EUPHRATES, "gc"], check=True)
+    is_new = action == "kill-after"
+    assert s3.keys() == (["large.dat", "small.dat"] if is_new else [])
+    assert (tmp_path / "a.dat").exists() == is_new
+    assert collection_rows("c") == (20_000 if is_new else None)
+    if is_new:
+        assert len(s3.get("large.dat")) == 2_000_000 and len(s3.get("small.dat")) == 1_000
+        assert s3.unfinished() == []
+    assert hidden(tmp_path) == [] and records(home) == []
+
+
+@needs_syscalls
+def test_another_start_leaves_the_outputs_of_a_living_flow_alone(
+    home: Path, tmp_path: Path
+) -> None:
+    command = document(tmp_path, eu.save("a.parquet"), eu.write("b"), eu.write("c"))
+    before: list[list[str]] = []
+
+    def collect_meanwhile(call: Call) -> str:
+        # The flow stands still at this call until this returns.
+        if any("commits" in path or "euphrates-" in path for path in call.paths):
+            listed = sorted(str(path) for path in tmp_path.rglob("*"))
+            subprocess.run([EUPHRATES, "gc", str(tmp_path)], check=True, capture_output=True)
+            assert sorted(str(path) for path in tmp_path.rglob("*")) == listed
+            before.append(listed)
+        return "pass"
+
+    with rig.Syscalls([tmp_path]) as syscalls:
+        run = syscalls.run(command, collect_meanwhile)
+    assert run.returncode == 0, run.stderr
+    assert len(before) > 5
+    assert rows_of(tmp_path / "a.parquet") == collection_rows("b") == collection_rows("c") == ROWS
+    assert hidden(tmp_path) == [] and records(home) == []
+
+
+@needs_syscalls
+def test_a_resumed_flow_that_was_killed_between_its_outputs_has_nothing_left_to_do(
+    home: Path, tmp_path: Path
+) -> None:
+    command = [*document(tmp_path, eu.save("a.parquet"), eu.write("c")), "--resume"]
+    shows = lambda call: call.kind == "rename" and call.paths[-1].endswith("a.parquet")  # noqa: E731
+    with rig.Syscalls([tmp_path]) as syscalls:
+        syscalls.run(command, lambda call: "kill-after" if shows(call) else "pass")
+    assert (tmp_path / "a.parquet").exists()
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.returncode == 0 and "nothing was left to do" in again.stderr, again.stderr
+    assert collection_rows("c") == ROWS and records(home) == []
+
+
+def is_sync_after(name: str) -> Callable[[Call], bool]:
+    """The first sync of a folder after a file has got its name there."""
+    seen: list[Call] = []
+
+    def asked(call: Call) -> bool:
+        seen.append(call)
+        renames = (one.kind == "rename" and one.paths[-1].endswith(name) for one in seen)
+        renamed = next((at for at, is_it in enumerate(renames) if is_it), len(seen))
+        syncs = [one for one in seen[renamed:] if one.kind == "fsync"]
+        return syncs[:1] == [call]
+
+    return asked
+
+
+@needs_syscalls
+@pytest.mark.parametrize("several", [False, True])
+def test_an_output_that_is_visible_but_cannot_be_synced_is_named_as_such(
+    several: bool, home: Path, tmp_path: Path
+) -> None:
+    if several:
+        command = document(tmp_path, eu.save("a.parquet"), eu.write("c"))
+    else:
+        flow = eu.Flow("one")
+        flow.chain(eu.generate("integers", rows=ROWS), eu.save("a.parquet"))
+        (tmp_path / "flow.json").write_text(flow.to_json())
+        command = [EUPHRATES, "run", str(tmp_path / "flow.json")]
+    is_hit = is_sync_after("a.parquet")
+    with rig.Syscalls([tmp_path]) as syscalls:
+        run = syscalls.run(command, lambda call: "EIO" if is_hit(call) else "pass")
+    assert run.returncode == 4, run.stderr
+    assert "a.parquet is complete and visible, but may not survive" in run.stderr
+    assert rows_of(tmp_path / "a.parquet") == ROWS
+    assert bool(records(home)) == several, "the next start syncs once more"
+    assert collection_rows("c") == (ROWS if several else None)
+    subprocess.run([EUPHRATES, "gc", str(tmp_path)], check=True)
+    assert records(home) == [] and hidden(tmp_path) == []
+
+
+@needs_syscalls
+def test_a_folder_that_cannot_be_synced_is_found_out_before_anything_is_visible(
+    home: Path, tmp_path: Path
+) -> None:
+    command = document(tmp_path, eu.save("a.parquet"), eu.write("c"))
+    folder = str(tmp_path.resolve())
+    fails = lambda call: call.kind == "fsync" and call.paths[0] == folder  # noqa: E731
+    with rig.Syscalls([tmp_path]) as syscalls:
+        run = syscalls.run(command, lambda call: "EIO" if fails(call) else "pass")
+    assert run.returncode == 4, run.stderr
+    assert not (tmp_path / "a.parquet").exists() and collection_rows("c") is None
+    assert hidden(tmp_path) == [] and records(home) == []
+
+
+@needs_syscalls
+def test_an_output_that_cannot_be_published_takes_the_decision_back(
+    home: Path, tmp_path: Path
+) -> None:
+    command = document(tmp_path, eu.save("a.parquet"), eu.write("c"))
+    fails = lambda call: call.kind == "rename" and call.paths[-1].endswith("a.parquet")  # noqa: E731
+    with rig.Syscalls([tmp_path]) as syscalls:
+        run = syscalls.run(command, lambda call: "EIO" if fails(call) else "pass")
+    assert run.returncode == 4 and "out0" not in run.stderr, run.stderr
+    if (tmp_path / "a.parquet").exists():
+        pytest.fail("it is visible")
+    assert collection_rows("c") is None
+    assert hidden(tmp_path) == [] and records(home) == []
