@@ -5,20 +5,43 @@
 //! the dead from those of the living, and removes them.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
 
-use euphrates_flow::{Error, Owner, Result, Setup};
+use euphrates_flow::{Error, Kind, Owner, Result, Setup};
 use rustix::fs::{FlockOperation, flock};
 
 /// The scratch folders of one module of one run.
 pub struct Scratch {
-    parents: Vec<PathBuf>,
     run_id: String,
-    held: Mutex<Vec<Held>>,
+    folders: Mutex<Vec<Folder>>,
     files: AtomicUsize,
+}
+
+/// A scratch folder, as one module of one run uses it.
+#[derive(Default)]
+struct Folder {
+    parent: PathBuf,
+    held: Option<Held>,
+    /// Whether something could not be written there.
+    has_failed: bool,
+}
+
+/// Why a file has not been written.
+pub enum Unwritten {
+    /// Its disk would not take it: another may.
+    Disk(Error),
+    /// Anything else.
+    Other(Error),
+}
+
+impl From<Error> for Unwritten {
+    fn from(error: Error) -> Unwritten {
+        Unwritten::Other(error)
+    }
 }
 
 /// A folder in use.
@@ -37,37 +60,69 @@ impl Held {
     }
 
     /// Removes the folder, then the lock. What cannot be removed now is reclaimed by the next
-    /// start. A forked child removes nothing of its parent's.
+    /// start, which looks for locks. A forked child removes nothing of its parent's.
     pub(crate) fn remove(self) {
         if !self.owner.is_here() {
             return;
         }
-        let _ = fs::remove_dir_all(&self.folder);
-        let _ = fs::remove_file(&self.lock_path);
+        match fs::remove_dir_all(&self.folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {}
+            _ => drop(fs::remove_file(&self.lock_path)),
+        }
     }
 }
 
 impl Scratch {
     /// Scratch for this run; nothing is made yet.
     pub fn new(setup: &Setup) -> Scratch {
+        let parents = setup.scratch.iter();
+        let folders = parents.map(|parent| Folder { parent: parent.clone(), ..Folder::default() });
         Scratch {
-            parents: setup.scratch.clone(),
             run_id: setup.run_id.clone(),
-            held: Mutex::default(),
+            folders: Mutex::new(folders.collect()),
             files: AtomicUsize::new(0),
         }
     }
 
-    /// A path for a new file, in each scratch folder in turn.
-    pub fn file(&self, kind: &str) -> Result<PathBuf> {
-        let mut held = self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if held.is_empty() {
-            for (number, parent) in self.parents.iter().enumerate() {
-                held.push(hold(parent, &format!("{}-{number:x}", self.name()))?);
+    /// Has a new file written, in each scratch folder in turn. Where one is full, or fails, the
+    /// file is written to another from its beginning, and that one is left alone as long as there
+    /// are others. Fails if none can take it, and says why of each.
+    pub fn write<T>(&self, kind: &str, write: impl Fn(&Path) -> Result<T, Unwritten>) -> Result<T> {
+        let number = self.files.fetch_add(1, Relaxed);
+        let mut refused = vec![];
+        for at in self.in_turn(number) {
+            let written = match self.folder(at) {
+                Ok(folder) => write(&folder.join(format!("{kind}-{number}"))),
+                Err(error) => Err(Unwritten::Disk(error)),
+            };
+            match written {
+                Ok(written) => return Ok(written),
+                Err(Unwritten::Disk(error)) if error.kind() != Kind::Interrupted => {
+                    self.lock()[at].has_failed = true;
+                    refused.push(error);
+                }
+                Err(Unwritten::Disk(error) | Unwritten::Other(error)) => return Err(error),
             }
         }
-        let number = self.files.fetch_add(1, Relaxed);
-        Ok(held[number % held.len()].folder.join(format!("{kind}-{number}")))
+        Err(all_refused(refused))
+    }
+
+    /// The folders in the order to be tried, those that have failed last.
+    fn in_turn(&self, number: usize) -> Vec<usize> {
+        let folders = self.lock();
+        let mut all: Vec<usize> =
+            (0..folders.len()).map(|at| (number + at) % folders.len()).collect();
+        all.sort_by_key(|at| folders[*at].has_failed);
+        all
+    }
+
+    /// The run's own folder in one of the scratch folders, made when it is first asked for.
+    fn folder(&self, at: usize) -> Result<PathBuf> {
+        let folder = &mut self.lock()[at];
+        if folder.held.is_none() {
+            folder.held = Some(hold(&folder.parent, &format!("{}-{at:x}", self.name()))?);
+        }
+        Ok(folder.held.as_ref().expect("it has just been made").folder.clone())
     }
 
     /// A name no other scratch of this process has.
@@ -75,12 +130,24 @@ impl Scratch {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         format!("{}-{:x}", self.run_id, NUMBER.fetch_add(1, Relaxed))
     }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Folder>> {
+        self.folders.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+fn all_refused(mut refused: Vec<Error>) -> Error {
+    if refused.len() < 2 {
+        return refused.pop().unwrap_or_else(|| Error::usage("there is no scratch folder"));
+    }
+    let told: Vec<&str> = refused.iter().map(Error::message).collect();
+    Error::resource(format!("no scratch folder can take what does not fit: {}", told.join("; ")))
+        .remedy("free space there, or name other folders in EUPHRATES_SCRATCH")
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let held = self.held.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        held.drain(..).for_each(Held::remove);
+        self.lock().drain(..).filter_map(|folder| folder.held).for_each(Held::remove);
     }
 }
 
@@ -118,6 +185,12 @@ pub(crate) fn hold(parent: &Path, name: &str) -> Result<Held> {
 pub(crate) fn share(lock_path: &Path) -> Option<File> {
     let lock = File::open(lock_path).ok()?;
     flock(&lock, FlockOperation::NonBlockingLockShared).ok().map(|()| lock)
+}
+
+/// Whether the owner of a folder is alive.
+pub(crate) fn is_held(parent: &Path, name: &str) -> bool {
+    let lock = File::open(parent.join(format!("{name}.lock")));
+    lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err())
 }
 
 /// The lock, held. Whoever reclaims may have seen the file before it was, and removed it.

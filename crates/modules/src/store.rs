@@ -7,6 +7,7 @@
 //! few blocks that lie together.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::AsArray;
@@ -15,7 +16,7 @@ use arrow::datatypes::{SchemaRef, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{BATCH_BYTES_TARGET, Batches, Result, batch_bytes};
 use euphrates_io::disk::Disk;
-use euphrates_io::scratch::Scratch;
+use euphrates_io::scratch::{Scratch, Unwritten};
 use euphrates_io::segment::{Segment, SegmentOptions, SegmentWriter};
 use euphrates_policy::parts::{BLOCK_BYTES, SLOT_BYTES, stay};
 
@@ -258,9 +259,19 @@ impl PartRun {
         dealt: &[Scattered],
         parts: Range<usize>,
     ) -> Result<PartRun> {
-        let path = scratch.file("part")?;
+        scratch.write("part", |path| PartRun::write_to(path, schema, dealt, parts.clone()))
+    }
+
+    fn write_to(
+        path: &Path,
+        schema: &SchemaRef,
+        dealt: &[Scattered],
+        parts: Range<usize>,
+    ) -> Result<PartRun, Unwritten> {
         let options = SegmentOptions { compression: None, scratch: true };
-        let mut writer = SegmentWriter::create(&Disk::of(&path)?, &path, schema, options)?;
+        let disk = Disk::of(path).map_err(Unwritten::Disk)?;
+        let writer = SegmentWriter::create(&disk, path, schema, options);
+        let mut writer = writer.map_err(Unwritten::Disk)?;
         let (mut blocks, mut sizes) = (vec![0..0; parts.start], vec![0; parts.start]);
         let mut written = 0;
         for part in parts {
@@ -269,13 +280,14 @@ impl PartRun {
             for batch in joined(schema, rows, BLOCK_BYTES) {
                 let batch = batch?;
                 bytes += held_bytes(&batch);
-                writer.append(&batch)?;
+                writer.append(&batch).map_err(Unwritten::Disk)?;
                 written += 1;
             }
             blocks.push(first..written);
             sizes.push(bytes);
         }
-        Ok(PartRun { segment: Arc::new(writer.finish()?), blocks, sizes })
+        let segment = writer.finish().map_err(Unwritten::Disk)?;
+        Ok(PartRun { segment: Arc::new(segment), blocks, sizes })
     }
 
     fn bytes(&self) -> usize {

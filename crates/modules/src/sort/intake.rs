@@ -85,9 +85,8 @@ impl Intake {
 
     fn spill(&mut self, ports: &Ports) -> Result<()> {
         let RangeStore { scratch, encoder, layout, .. } = &*self.store;
-        let path = scratch.file("run")?;
         let held = self.held.take();
-        let run = DiskRun::write(&path, encoder, layout.held(), held, ports.setup())?;
+        let run = DiskRun::write(scratch, encoder, layout.held(), held, ports.setup())?;
         ports.metrics().spilled(run.bytes());
         self.disk.push(run);
         Ok(())

@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, Setup};
 use euphrates_io::disk::Disk;
+use euphrates_io::scratch::{Scratch, Unwritten};
 use euphrates_io::segment::{Segment, SegmentOptions, SegmentWriter};
 use euphrates_policy::sort::{BLOCK_BYTES, RANGE_BYTES, RangeSizes};
 
@@ -32,9 +33,9 @@ pub struct RunBlock {
 }
 
 impl DiskRun {
-    /// Merges what is held into one run on disk.
+    /// Merges what is held into one run on scratch.
     pub fn write(
-        path: &Path,
+        scratch: &Scratch,
         encoder: &Arc<KeyEncoder>,
         schema: &SchemaRef,
         held: MemoryRuns,
@@ -43,21 +44,37 @@ impl DiskRun {
         let row_bytes = held.bytes().div_ceil(held.len().max(1)).max(1);
         let mut ranges = Ranges::uncut(encoder.clone(), schema.clone(), vec![held], vec![]);
         ranges.cut(RangeSizes::even(RANGE_BYTES / 4), Cutting::Anywhere);
+        let batch_rows = BLOCK_BYTES / row_bytes;
+        let write =
+            |path: &Path| DiskRun::write_to(path, (encoder, schema), &ranges, batch_rows, setup);
+        scratch.write("run", write)
+    }
+
+    fn write_to(
+        path: &Path,
+        (encoder, schema): (&KeyEncoder, &SchemaRef),
+        ranges: &Ranges,
+        batch_rows: usize,
+        setup: &Setup,
+    ) -> Result<DiskRun, Unwritten> {
         let options = SegmentOptions { compression: None, scratch: true };
-        let mut writer = SegmentWriter::create(&Disk::of(path)?, path, schema, options)?;
+        let disk = Disk::of(path).map_err(Unwritten::Disk)?;
+        let writer = SegmentWriter::create(&disk, path, schema, options);
+        let mut writer = writer.map_err(Unwritten::Disk)?;
         let (mut blocks, mut start) = (vec![], 0);
         for range in 0..ranges.count() {
             setup.cancel.check()?;
-            let merged = ranges.merge(range)?.with_batch_rows(BLOCK_BYTES / row_bytes);
+            let merged = ranges.merge(range)?.with_batch_rows(batch_rows);
             for batch in merged.batches() {
                 let batch = batch?;
                 let (first, rows) = (first_key(encoder, &batch)?, batch.num_rows());
-                writer.append(&batch)?;
+                writer.append(&batch).map_err(Unwritten::Disk)?;
                 blocks.push(RunBlock { first, start, rows });
                 start += rows;
             }
         }
-        Ok(DiskRun { segment: Arc::new(writer.finish()?), blocks })
+        let segment = writer.finish().map_err(Unwritten::Disk)?;
+        Ok(DiskRun { segment: Arc::new(segment), blocks })
     }
 
     /// The blocks, in order.
