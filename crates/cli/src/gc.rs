@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use euphrates_engine::machine;
+use euphrates_engine::cluster::sockets;
+use euphrates_engine::{machine, resume};
 use euphrates_flow::{Error, Result};
 use euphrates_io::catalog::Catalog;
 use euphrates_io::commit::{self, Resolution};
@@ -25,12 +26,17 @@ pub fn run(command: Gc) -> Result<u8> {
     let left = resolve(&home)?;
     Catalog::of(&home)?.reclaim();
     let collections = collection::reclaim(&home)?;
+    let replaced = collection::reclaim_superseded(&home)?;
     let scratch: usize =
         machine::scratch(&home).iter().map(|folder| scratch::reclaim(folder)).sum();
+    let sockets = sockets::reclaim();
+    let notes = resume::reclaim(&home);
     let files: usize = command.folders.iter().map(|folder| output::reclaim(folder)).sum();
     print(&format!(
-        "removed: {collections} collections in the making, {scratch} scratch folders, \
-         {files} files in the making\n"
+        "removed: {collections} collections in the making, {replaced} files of replaced \
+         collections, {scratch} scratch folders, {sockets} folders of workers, \
+         {} files in the making\n",
+        files + notes
     ))?;
     left.map_or(Ok(0), Err)
 }

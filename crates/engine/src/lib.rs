@@ -25,7 +25,7 @@ pub mod progress;
 pub mod queue;
 mod recovery;
 pub mod report;
-mod resume;
+pub mod resume;
 mod runs;
 pub mod slowness;
 pub mod supervise;

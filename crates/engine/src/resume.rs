@@ -112,6 +112,22 @@ impl Notebook {
     }
 }
 
+/// Removes notes in the making of processes that live no more. Returns how many went.
+pub fn reclaim(home: &Path) -> usize {
+    let entries = fs::read_dir(home.join(FOLDER)).into_iter().flatten().flatten();
+    let is_left = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let process =
+            name.strip_suffix(".new").and_then(|name| name.rsplit_once('.')?.1.parse().ok());
+        let process = process.and_then(rustix::process::Pid::from_raw);
+        process.is_some_and(|process| {
+            rustix::process::test_kill_process(process) == Err(rustix::io::Errno::SRCH)
+        })
+    };
+    let left = entries.map(|entry| entry.path()).filter(is_left);
+    left.filter(|path| fs::remove_file(path).is_ok()).count()
+}
+
 fn sees(flow: &Checked) -> BTreeMap<String, String> {
     let sees = |node: &CheckedNode| Some((node.id.clone(), node.placed.sees_dated()?));
     flow.nodes.iter().filter_map(sees).collect()

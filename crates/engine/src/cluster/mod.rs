@@ -20,6 +20,7 @@ pub mod processes;
 mod roster;
 mod sender;
 pub mod server;
+pub mod sockets;
 pub mod start;
 
 use std::path::Path;

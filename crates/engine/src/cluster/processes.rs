@@ -15,6 +15,7 @@ use euphrates_wire::{Address, Secret};
 
 use super::driver::{Driver, OnLost};
 use super::open::ClusterOptions;
+use super::sockets;
 
 /// How often children are looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -220,12 +221,15 @@ impl State {
 
 /// A new folder that nobody else may enter.
 fn private_folder() -> Result<PathBuf> {
-    let name = format!("euphrates-{}", crate::machine::run_id());
-    let place = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
-    let made = |parent: PathBuf| {
-        let folder = parent.join(&name);
-        fs::DirBuilder::new().mode(0o700).create(&folder).map(|()| folder)
-    };
-    let folder = made(place).or_else(|_| made(std::env::temp_dir()));
-    folder.map_err(|error| Error::os("make a folder in", std::env::temp_dir(), &error))
+    sockets::reclaim();
+    let name = format!("{}{}", sockets::PREFIX, crate::machine::run_id());
+    let mut failed = None;
+    for place in sockets::places() {
+        let folder = place.join(&name);
+        match fs::DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) => failed = Some(Error::os("make the folder", &folder, &error)),
+        }
+    }
+    Err(failed.unwrap_or_else(|| Error::resource("there is no temporary folder")))
 }
