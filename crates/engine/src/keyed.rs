@@ -59,7 +59,7 @@ impl KeyedQueue {
     /// The end of a consumer.
     pub fn consumer(self: &Arc<Self>, instance: usize) -> Box<dyn Consumer> {
         let (queue, own) = (self.clone(), instance as u64);
-        Box::new(KeyedConsumer { queue, own, current: None, asked: None })
+        Box::new(KeyedConsumer { queue, own, current: None, given: None, asked: None })
     }
 
     /// How many partitions there are; waits until that is known.
@@ -108,6 +108,8 @@ struct KeyedConsumer {
     /// If divided in advance: the number of the next partition that is this consumer's.
     own: u64,
     current: Option<(RunIndex, Batches)>,
+    /// One that has been waited for, and not been begun.
+    given: Option<Partition>,
     /// Whether what it has asked is answered.
     asked: Option<Arc<AtomicBool>>,
 }
@@ -116,7 +118,8 @@ impl KeyedConsumer {
     /// Whether it can take without waiting for the producers. Nobody tells when the partitions are
     /// there, so who may not wait has somebody wait.
     fn need_not_wait(&mut self) -> bool {
-        if self.current.is_some() || lock(&self.queue.count).is_some() {
+        let has_one = self.current.is_some() || self.given.is_some();
+        if has_one || lock(&self.queue.count).is_some() {
             return true;
         }
         if self.asked.is_none() {
@@ -128,13 +131,22 @@ impl KeyedConsumer {
 }
 
 impl Consumer for KeyedConsumer {
-    /// For modules that do not ask for partitions: one after the other, as runs.
+    /// For modules that do not ask for partitions: one after the other, as runs. Who waits for one
+    /// does not work on it meanwhile, which takes time and is nobody's wait.
     fn take(&mut self, wait: bool) -> Result<Taken> {
         if self.current.is_none() {
             if !wait && !self.need_not_wait() {
                 return Ok(Taken::Empty);
             }
-            let Some(partition) = self.next_partition()? else { return Ok(Taken::End) };
+            let given = match self.given.take() {
+                Some(partition) => Some(partition),
+                None => self.next_partition()?,
+            };
+            let Some(partition) = given else { return Ok(Taken::End) };
+            if wait {
+                self.given = Some(partition);
+                return Ok(Taken::Empty);
+            }
             self.current = Some((partition.run(), partition.records()?));
         }
         let (run, batches) = self.current.as_mut().expect("it has just been set");
@@ -182,5 +194,84 @@ impl Producer for Keeps {
 
     fn end_run(&mut self, _: RunIndex) -> Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter;
+
+    use arrow::datatypes::{Schema, SchemaRef};
+    use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+    use euphrates_flow::{Module, NoExchange, Partitioned};
+
+    use super::*;
+    use crate::commons::Here;
+
+    /// A producer of one partition, that knows whether it was computed.
+    #[derive(Default)]
+    struct One(AtomicBool);
+
+    impl Placed for One {
+        fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+            Ok(vec![])
+        }
+
+        fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+            Err(Error::failed("it does not run"))
+        }
+
+        fn partitioned(&self) -> Option<&dyn Partitioned> {
+            Some(self)
+        }
+    }
+
+    impl Partitioned for One {
+        fn count(&self, _: &Setup) -> Result<u64> {
+            Ok(1)
+        }
+
+        fn records(&self, _: u64, _: &Setup) -> Result<Batches> {
+            self.0.store(true, SeqCst);
+            let rows = RecordBatchOptions::new().with_row_count(Some(3));
+            let schema = Arc::new(Schema::empty());
+            let batch = RecordBatch::try_new_with_options(schema, vec![], &rows)?;
+            Ok(Box::new(iter::once(Ok(batch))))
+        }
+    }
+
+    fn setup() -> Setup {
+        let cancel: Arc<euphrates_flow::Cancel> = Arc::default();
+        Setup {
+            module: "one".into(),
+            worker: "w0".into(),
+            instance: 0,
+            instances: 1,
+            is_divided: false,
+            memory_bytes: 0,
+            budget_bytes: 0,
+            scratch: vec![],
+            home: std::env::temp_dir(),
+            run_id: "test".into(),
+            commons: Arc::new(Here::new(Arc::default(), cancel.clone())),
+            exchange: Arc::new(NoExchange),
+            is_whole: true,
+            instances_here: 1,
+            cancel,
+        }
+    }
+
+    #[test]
+    fn a_partition_is_not_computed_while_its_consumer_counts_as_waiting() {
+        let one = Arc::new(One::default());
+        let (producer, setup) = (one.clone() as Arc<dyn Placed>, Arc::new(setup()));
+        let here = [Location::Here(())];
+        let mut end = KeyedQueue::new(producer, setup, "one".into(), &here).consumer(0);
+        assert!(matches!(end.take(true).unwrap(), Taken::Empty));
+        assert!(!one.0.load(SeqCst), "it was computed under the name of waiting");
+        let Taken::Batch(parcel) = end.take(false).unwrap() else { panic!("it has been given") };
+        assert_eq!((parcel.batch.num_rows(), parcel.run), (3, Some(0)));
+        assert!(matches!(end.take(false).unwrap(), Taken::RunEnd(0)));
+        assert!(matches!(end.take(true).unwrap(), Taken::End));
     }
 }

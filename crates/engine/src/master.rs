@@ -17,9 +17,9 @@ use euphrates_policy::memory;
 use euphrates_policy::stall::StallWatch;
 
 use crate::allocator;
+use crate::cluster;
 use crate::cluster::attempt::Attempt;
 use crate::cluster::control::Closing;
-use crate::cluster;
 use crate::commit::{completed, decision_of};
 use crate::commons::Here;
 use crate::division;
@@ -370,7 +370,9 @@ impl Running {
         let instances = || self.worker.instances.iter().flat_map(|one| &one.metrics);
         let waits = |state| matches!(state, State::Starved | State::Blocked | State::Ended);
         let all_wait = instances().all(|one| waits(one.state()));
-        let moved = instances().map(|one| one.moved()).fold(0, u64::wrapping_add);
+        // What computes under the name of somebody who waits is no deadlock.
+        let works = self.watch.as_ref().map_or(0, Watch::works);
+        let moved = instances().map(|one| one.moved()).fold(works, u64::wrapping_add);
         // A silent connection between its workers is given up after so long.
         let silence = self.deployment.attempt.as_ref().map_or(Duration::ZERO, Attempt::patience);
         let now = self.began.elapsed();

@@ -65,6 +65,8 @@ pub(crate) struct Watcher {
     epoch: Instant,
     last: Instant,
     processors: Processors,
+    /// In how many looks the flow was at work, whatever its instances say that they wait for.
+    works: u64,
     elsewhere: Option<Elsewhere>,
     perturber: Perturber,
 }
@@ -135,6 +137,11 @@ impl Watch {
         let slow = slow.filter(|(_, factor)| factor.is_none_or(|factor| factor > TOLD_MIN));
         slow.map(|(spell, factor)| SlowNow { name: watcher.name(spell.component), factor })
             .collect()
+    }
+
+    /// A number that changes while a process of the flow computes, or reads or writes a disk.
+    pub fn works(&self) -> u64 {
+        self.shared.lock().works
     }
 
     /// Every disk that has moved something: its name, and how long it has been busy.
@@ -210,6 +217,9 @@ pub(crate) const STILL: f64 = 50.0;
 /// Below this, somebody who has been slow is not said to be so at this moment.
 const TOLD_MIN: f64 = 1.3;
 
+/// A process that uses less of a processor than this does no more than look after itself.
+const COMPUTES_MIN: f64 = 0.2;
+
 /// Somebody who is slow at this moment.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct SlowNow {
@@ -260,6 +270,7 @@ impl Watcher {
             epoch,
             last: epoch,
             processors: Processors::default(),
+            works: 0,
             elsewhere: None,
             perturber,
         }
@@ -290,11 +301,14 @@ impl Watcher {
         let elsewhere = self.elsewhere.as_ref().map(|ask| ask()).unwrap_or_default();
         let clocks = elsewhere.iter().map(|seen| (seen.worker.as_str(), &seen.clock));
         let had = self.processors.look(clocks, wall);
-        let asked = self.asked();
+        let (asked, processes) = (self.asked(), 1 + elsewhere.len());
         let instances = self.instances.iter_mut().zip(&mut self.facts);
         let mut steps: Vec<Step> = instances.map(|(one, facts)| one.look(facts)).collect();
         let got = granted(asked, self.asked());
         self.look_at_disks(elsewhere, &mut steps);
+        let computes = had.used_seconds > wall * COMPUTES_MIN * processes as f64;
+        let disks = &steps[self.instances.len()..];
+        self.works += u64::from(computes || disks.iter().any(|disk| disk.busy_ns > 0));
         self.history.push(&Look {
             wall_ns: (wall * 1e9) as u64,
             used_ns: (had.used_seconds * 1e9) as u64,

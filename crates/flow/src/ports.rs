@@ -46,7 +46,7 @@ pub enum Taken {
 
 /// The consumer's end of a queue.
 pub trait Consumer: Send {
-    /// The next item; waits for one if `wait`.
+    /// The next item; waits for one if `wait`. `Empty` after that: it is still to be computed.
     fn take(&mut self, wait: bool) -> Result<Taken>;
     /// Whether `take` would not wait. Registers the calling thread to be unparked when this may
     /// have changed, if `register`; otherwise forgets it.
@@ -381,12 +381,13 @@ impl Ports {
     fn take(&mut self, input: usize, wait: bool) -> Result<Taken> {
         self.setup.cancel.check()?;
         self.stand_still()?;
-        let taken = match self.inputs[input].take(false)? {
-            Taken::Empty if wait => {
-                let _state = self.metrics.enter_in_ports(State::Starved);
-                self.inputs[input].take(true)?
+        let mut waits = false;
+        let taken = loop {
+            let _state = waits.then(|| self.metrics.enter_in_ports(State::Starved));
+            match self.inputs[input].take(waits)? {
+                Taken::Empty if wait => waits = !waits,
+                taken => break taken,
             }
-            taken => taken,
         };
         self.let_go()?;
         match &taken {

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array};
@@ -20,6 +20,7 @@ use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Document, Parcel, Taken, batch_bytes};
 use euphrates_modules::registry;
 use euphrates_modules::sort::keys::{KeyColumn, KeyEncoder};
+use euphrates_modules::sort::owned::KeyKeeper;
 use euphrates_modules::sort::ranges::{Cutting, Ranges};
 use euphrates_modules::sort::runs::MemoryRuns;
 use euphrates_policy::sort::{RANGE_BYTES, RangeSizes};
@@ -82,7 +83,8 @@ fn run_generation(rows: u64, rounds: usize) {
         let taken = cpu_seconds() - began;
         runs.close();
         let mut ranges = Ranges::uncut(encoder, schema.clone(), vec![runs], vec![]);
-        ranges.cut(RangeSizes::even(RANGE_BYTES), Cutting::Anywhere);
+        let keeper = Mutex::new(KeyKeeper::new(0));
+        ranges.cut(RangeSizes::even(RANGE_BYTES), Cutting::Anywhere, &keeper);
         let cut = cpu_seconds() - began;
         let (mut merging, mut gathering) = (0.0, 0.0);
         for range in 0..ranges.count() {

@@ -5,6 +5,7 @@ pub mod gather;
 pub mod intake;
 pub mod keys;
 pub mod layout;
+pub mod owned;
 pub mod ranges;
 pub mod recovery;
 pub mod rows;

@@ -88,6 +88,12 @@ pub fn disk_range_bytes(share_bytes: usize, runs: usize) -> usize {
     worthwhile.max(RANGE_BYTES).min(affordable)
 }
 
+/// Bytes of long keys that the instances of a process keep together, of which none needs to keep
+/// more than what it shares with others: a few, however large the share is.
+pub fn kept_keys_bytes_max(share_bytes: usize) -> usize {
+    share_bytes / 8
+}
+
 /// Whether an instance must write what it holds to disk before it takes more: it needs room for a
 /// range of output besides.
 pub fn must_spill(held_bytes: usize, share_bytes: usize) -> bool {

@@ -94,10 +94,11 @@ impl Merging<'_> {
         DifferentFilling { by: self, number, used, different, store: None }
     }
 
-    /// Whether one of the tables has so much that it must give it away.
-    fn is_full(&self, bytes: usize, used: u32) -> bool {
+    /// Whether one of the tables has so much that it must give it away. One entry alone cannot be
+    /// dealt to parts, however large it is.
+    fn is_full(&self, bytes: usize, entries: usize, used: u32) -> bool {
         let tables = 1 + self.plan.distinct.len();
-        table_is_full(bytes, self.share_bytes, tables) && used < HASH_BITS
+        table_is_full(bytes, self.share_bytes, tables) && entries > 1 && used < HASH_BITS
     }
 
     fn store(&self, schema: &SchemaRef, used: u32) -> Result<Store> {
@@ -127,7 +128,7 @@ struct Filling<'a> {
 impl Filling<'_> {
     fn add(&mut self, states: &RecordBatch) -> Result<()> {
         self.table.merge(states)?;
-        if self.by.is_full(self.table.bytes(), self.used) {
+        if self.by.is_full(self.table.bytes(), self.table.groups(), self.used) {
             self.give_away()?;
         }
         Ok(())
@@ -182,7 +183,7 @@ struct DifferentFilling<'a> {
 
 impl DifferentFilling<'_> {
     fn keep_within(&mut self) -> Result<()> {
-        match self.by.is_full(self.different.bytes(), self.used) {
+        match self.by.is_full(self.different.bytes(), self.different.count(), self.used) {
             true => self.give_away(),
             false => Ok(()),
         }

@@ -24,7 +24,8 @@ use serde::Deserialize;
 use crate::alike::{agreed, with_schema};
 use crate::order_by::{SortKey, resolve, some_key};
 use crate::sort::gather::Sources;
-use crate::sort::keys::{EncodedKeys, KeyEncoder, OwnedKey};
+use crate::sort::keys::{EncodedKeys, KeyEncoder};
+use crate::sort::owned::OwnedKey;
 use crate::sort::runs::{Presorted, sort_keys};
 
 /// The module.

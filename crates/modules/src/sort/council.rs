@@ -1,11 +1,14 @@
 //! What the processes of one sort tell each other: how much each has, how much room it has, and
 //! samples, from which all of them find the same borders.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
 use euphrates_flow::{Error, Result};
 use euphrates_policy::sampling::Sampling;
 use euphrates_policy::sort::RangeSizes;
 
-use super::keys::OwnedKey;
+use super::owned::{KeyKeeper, OwnedKey};
 use super::ranges::{Cutting, Ranges, Sample, find_borders};
 use super::runs::Border;
 
@@ -26,26 +29,42 @@ impl Share {
     /// here.
     pub fn of(
         ranges: &Ranges,
-        disk_runs: usize,
-        instance_bytes: usize,
+        (disk_runs, instance_bytes): (usize, usize),
         (process, processes): (usize, usize),
+        keeper: &Mutex<KeyKeeper>,
     ) -> Share {
         let (runs, rows, bytes) = ranges.size();
         let sampling = Sampling::among(processes, process, rows, ranges.row_bytes());
-        let samples = ranges.samples(sampling);
+        let samples = ranges.samples(sampling, keeper);
         Share { runs, rows, bytes, disk_runs, instance_bytes, samples }
     }
 
     /// As it travels.
     pub fn write(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(64 + 64 * self.samples.len());
-        let counts = [self.runs, self.rows, self.bytes, self.disk_runs, self.instance_bytes];
-        counts.iter().for_each(|count| out.extend((*count as u64).to_le_bytes()));
-        for (Border { key, run, position }, rows) in &self.samples {
-            out.extend(key.bits.to_le_bytes());
-            let numbers = [*run, *position, *rows, key.whole.len()];
+        let mut out = Vec::with_capacity(64 + 96 * self.samples.len());
+        let mut numbers = |numbers: &[usize], bytes: &[u8]| {
             numbers.iter().for_each(|number| out.extend((*number as u64).to_le_bytes()));
-            out.extend_from_slice(&key.whole);
+            out.extend_from_slice(bytes);
+        };
+        numbers(&[self.runs, self.rows, self.bytes, self.disk_runs, self.instance_bytes], &[]);
+        let mut shared: Vec<&Arc<[u8]>> = vec![];
+        let mut places: HashMap<*const u8, usize> = HashMap::new();
+        for (border, _) in &self.samples {
+            let (part, ..) = border.key.parts();
+            places.entry(address(part)).or_insert_with(|| {
+                shared.push(part);
+                shared.len() - 1
+            });
+        }
+        numbers(&[shared.len()], &[]);
+        shared.iter().for_each(|part| numbers(&[part.len()], part));
+        for (Border { key, run, position }, rows) in &self.samples {
+            let (part, length, rest) = key.parts();
+            let place = places[&address(part)];
+            let is_whole = usize::from(key.is_whole);
+            let all = [*run, *position, *rows, is_whole, place, length, rest.len()];
+            numbers(&[], &key.bits.to_le_bytes());
+            numbers(&all, rest);
         }
         out
     }
@@ -54,13 +73,18 @@ impl Share {
     fn read(bytes: &[u8]) -> Result<Share> {
         let mut rest = Rest(bytes);
         let [runs, rows, bytes, disk_runs, instance_bytes] = rest.numbers()?;
-        let mut samples = vec![];
+        let (mut shared, mut samples): (Vec<Arc<[u8]>>, _) = (vec![], vec![]);
+        let [parts] = rest.numbers()?;
+        for _ in 0..parts {
+            let [length] = rest.numbers()?;
+            shared.push(rest.bytes(length)?.into());
+        }
         while !rest.0.is_empty() {
             let bits = u128::from_le_bytes(*rest.take()?);
-            let [run, position, rows, length] = rest.numbers()?;
-            let (whole, behind) = rest.0.split_at_checked(length).ok_or_else(torn)?;
-            rest.0 = behind;
-            let key = OwnedKey { bits, whole: whole.into() };
+            let [run, position, rows, is_whole, place, length, behind] = rest.numbers()?;
+            let part = shared.get(place).filter(|part| length <= part.len()).ok_or_else(torn)?;
+            let part = (part.clone(), length);
+            let key = OwnedKey::of_parts(bits, is_whole != 0, part, rest.bytes(behind)?);
             samples.push((Border { key, run, position }, rows));
         }
         Ok(Share { runs, rows, bytes, disk_runs, instance_bytes, samples })
@@ -116,6 +140,11 @@ impl Council {
     }
 }
 
+/// What tells parts that are kept once from others; nothing is always the same.
+fn address(part: &Arc<[u8]>) -> *const u8 {
+    if part.is_empty() { std::ptr::null() } else { part.as_ptr() }
+}
+
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -123,6 +152,12 @@ impl<'a> Rest<'a> {
         let (field, rest) = self.0.split_first_chunk().ok_or_else(torn)?;
         self.0 = rest;
         Ok(field)
+    }
+
+    fn bytes(&mut self, length: usize) -> Result<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(torn)?;
+        self.0 = rest;
+        Ok(bytes)
     }
 
     fn numbers<const N: usize>(&mut self) -> Result<[usize; N]> {
@@ -143,7 +178,7 @@ mod tests {
     use super::*;
 
     fn sample(bits: u128, whole: &[u8], rows: usize) -> Sample {
-        let key = OwnedKey { bits, whole: whole.into() };
+        let key = OwnedKey::whole(bits, whole);
         (Border { key, run: 1, position: bits as usize }, rows)
     }
 
@@ -154,5 +189,20 @@ mod tests {
         assert_eq!(Share::read(&share.write()).unwrap(), share);
         let text = share.write();
         assert!((1..text.len()).filter(|cut| Share::read(&text[..*cut]).is_ok()).count() <= 2);
+    }
+
+    #[test]
+    fn what_keys_share_is_told_once() {
+        let mut keeper = KeyKeeper::new(1 << 20);
+        let key = |number: u8| [vec![7; 10_000], vec![number; 3]].concat();
+        let samples = (0..100).map(|number| {
+            let before = number.checked_sub(1).map(key);
+            let key = keeper.keep(7, &key(number), before.as_deref());
+            (Border::before(key, (1, usize::from(number))), 1)
+        });
+        let share = Share { samples: samples.collect(), ..Share::default() };
+        let text = share.write();
+        assert!(text.len() < 40_000, "{}", text.len());
+        assert_eq!(Share::read(&text).unwrap(), share);
     }
 }

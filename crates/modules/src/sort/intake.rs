@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Parcel, Ports, Result, Setup, Taken, batch_bytes};
+use euphrates_flow::{Parcel, Ports, Result, Setup, Taken, batch_bytes, split_batch};
 use euphrates_policy::sort::{disk_range_bytes, may_stay, must_spill};
 
 use super::keys::KeyColumn;
@@ -65,10 +65,12 @@ impl Intake {
 
     fn take_in(&mut self, batch: RecordBatch, ports: &Ports) -> Result<()> {
         ports.metrics().put(batch.num_rows(), batch_bytes(&batch));
-        self.held.push(self.store.layout.pack(batch)?)?;
-        let full = must_spill(self.held.bytes(), self.share_bytes);
-        if full || self.held.batches.len() >= self.batches_max {
-            self.spill(ports)?;
+        for part in split_batch(batch) {
+            self.held.push(self.store.layout.pack(part)?)?;
+            let full = must_spill(self.held.bytes(), self.share_bytes);
+            if full || self.held.batches.len() >= self.batches_max {
+                self.spill(ports)?;
+            }
         }
         Ok(())
     }
@@ -84,9 +86,9 @@ impl Intake {
     }
 
     fn spill(&mut self, ports: &Ports) -> Result<()> {
-        let RangeStore { scratch, encoder, layout, .. } = &*self.store;
+        let RangeStore { scratch, encoder, layout, keeper, .. } = &*self.store;
         let held = self.held.take();
-        let run = DiskRun::write(scratch, encoder, layout.held(), held, ports.setup())?;
+        let run = DiskRun::write(scratch, encoder, layout.held(), held, keeper, ports.setup())?;
         ports.metrics().spilled(run.bytes());
         self.disk.push(run);
         Ok(())

@@ -12,6 +12,7 @@ use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, Rows, SortField};
 use euphrates_flow::{Error, Result};
 
+use super::owned::OwnedKey;
 use super::recovery::Recovery;
 use crate::equal::{equal32, equal64, with_equal_bytes};
 
@@ -48,15 +49,6 @@ pub struct EncodedKeys {
     pub packed: Vec<u128>,
     /// The whole keys, if `packed` does not hold them.
     pub rows: Option<Rows>,
-}
-
-/// A key that outlives its batch: a border between ranges.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct OwnedKey {
-    /// The bits above the row number.
-    pub bits: u128,
-    /// The whole key, if the bits do not say all.
-    pub whole: Box<[u8]>,
 }
 
 impl KeyEncoder {
@@ -176,14 +168,18 @@ impl KeyEncoder {
         whole(a).cmp(&whole(b))
     }
 
-    /// A key to keep.
+    /// A whole key to keep.
     pub fn own<'a>(&self, packed: u128, rows: impl Fn(usize) -> &'a Rows) -> OwnedKey {
+        OwnedKey::whole(self.bits(packed), self.whole(packed, rows))
+    }
+
+    /// The whole key; nothing if the bits say all.
+    pub fn whole<'a>(&self, packed: u128, rows: impl Fn(usize) -> &'a Rows) -> &'a [u8] {
+        if self.is_exact() {
+            return &[];
+        }
         let id = self.id(packed);
-        let whole = match self.is_exact() {
-            true => Box::default(),
-            false => rows((id >> 16) as usize).row((id & 0xffff) as usize).data().into(),
-        };
-        OwnedKey { bits: self.bits(packed), whole }
+        rows((id >> 16) as usize).row((id & 0xffff) as usize).data()
     }
 
     /// The order of a key and one that was kept.
@@ -193,13 +189,11 @@ impl KeyEncoder {
         owned: &OwnedKey,
         rows: impl Fn(usize) -> &'a Rows,
     ) -> Ordering {
-        let by_bits = self.bits(packed).cmp(&owned.bits);
-        if self.is_exact() || by_bits != Ordering::Equal {
-            return by_bits;
+        let bits = self.bits(packed);
+        if self.is_exact() || bits != owned.bits {
+            return bits.cmp(&owned.bits);
         }
-        let id = self.id(packed);
-        let whole = rows((id >> 16) as usize);
-        whole.row((id & 0xffff) as usize).data().cmp(&owned.whole)
+        owned.compare_whole(bits, self.whole(packed, rows))
     }
 }
 

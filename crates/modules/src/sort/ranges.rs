@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 use std::iter;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
@@ -18,7 +18,8 @@ use euphrates_policy::sampling::Sampling;
 use euphrates_policy::sort::{RangeSizes, cut};
 
 use super::gather::Sources;
-use super::keys::{KeyEncoder, OwnedKey};
+use super::keys::KeyEncoder;
+use super::owned::KeyKeeper;
 use super::runs::{Border, MemoryRuns, Presorted, sort_keys};
 use super::spill::{DiskRun, RunBlock};
 
@@ -106,8 +107,8 @@ impl Ranges {
     }
 
     /// Cuts the runs into ranges of about these sizes.
-    pub fn cut(&mut self, sizes: RangeSizes, cutting: Cutting) {
-        let samples = self.samples(Sampling::alone(self.row_bytes));
+    pub fn cut(&mut self, sizes: RangeSizes, cutting: Cutting, keeper: &Mutex<KeyKeeper>) {
+        let samples = self.samples(Sampling::alone(self.row_bytes), keeper);
         let borders = find_borders(samples, sizes, self.row_bytes, cutting);
         self.cut_at(borders, 0);
     }
@@ -139,24 +140,28 @@ impl Ranges {
 
     /// Samples of all runs. Of one on disk only the first keys of blocks are known: each stands for
     /// the samples that are nearer to it than to another.
-    pub fn samples(&self, sampling: Sampling) -> Vec<Sample> {
+    pub fn samples(&self, sampling: Sampling, keeper: &Mutex<KeyKeeper>) -> Vec<Sample> {
+        let mut keeper = keeper.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut samples: Vec<Sample> = Vec::new();
         for (run, slice) in self.memory.iter().enumerate() {
             let rows = |batch: usize| &self.rows[batch + slice.offset];
+            let whole = |position: usize| self.encoder.whole(slice.keys[position], rows);
             samples.extend(sampling.places(run, slice.keys.len()).map(|position| {
-                let key = self.encoder.own(slice.keys[position], rows);
-                (Border { key, run, position }, sampling.step())
+                let bits = self.encoder.bits(slice.keys[position]);
+                let before = position.checked_sub(1).map(whole);
+                let key = keeper.keep(bits, whole(position), before);
+                (Border::before(key, (run, position)), sampling.step())
             }));
         }
         for (index, disk) in self.disk.iter().enumerate() {
             let run = self.memory.len() + index;
             let mut places = sampling.places(run, disk.rows()).peekable();
-            for RunBlock { first, start, rows } in disk.blocks() {
-                let near = iter::from_fn(|| places.next_if(|place| *place < start + rows / 2));
+            for RunBlock { first, start, rows, .. } in disk.blocks() {
+                let near =
+                    iter::from_fn(|| places.next_if(|place| *place < start + rows.div_ceil(2)));
                 let stands_for = near.count() * sampling.step();
                 if stands_for > 0 {
-                    samples
-                        .push((Border { key: first.clone(), run, position: *start }, stands_for));
+                    samples.push((Border::before(first.clone(), (run, *start)), stands_for));
                 }
             }
         }
@@ -233,14 +238,14 @@ impl Ranges {
         let high = self.borders.get(range);
         for (index, disk) in self.disk.iter().enumerate() {
             let run = self.first_run + self.memory.len() + index;
-            let before = |border: &Border| {
+            let begin_before = |border: &Border| {
                 disk.blocks().partition_point(|block| {
                     let order = block.first.cmp(&border.key);
                     falls_before(order, (run, block.start), border)
                 })
             };
-            let first = low.map_or(0, |low| before(low).saturating_sub(1));
-            let end = high.map_or(disk.blocks().len(), before);
+            let first = low.map_or(0, |low| first_behind(disk.blocks(), begin_before(low), low));
+            let end = high.map_or(disk.blocks().len(), begin_before);
             for block in disk.read(first..end.max(first)) {
                 let (start, batch) = block?;
                 let number = self.batches.len() + read.batches.len();
@@ -308,6 +313,21 @@ struct Read {
     rows: Vec<Rows>,
 }
 
+/// The first block that may have records behind a border, of a run in which so many blocks begin
+/// before it.
+fn first_behind(blocks: &[RunBlock], begin_before: usize, border: &Border) -> usize {
+    let Some(mut last) = begin_before.checked_sub(1) else { return 0 };
+    // Blocks of one long record are many, and need not be read to know where it falls.
+    let RunBlock { first, rows, .. } = &blocks[last];
+    if *rows == 1 && (first.is_whole || first.precedes(&border.key)) {
+        return begin_before;
+    }
+    while last > 0 && !blocks[last].is_separate {
+        last -= 1;
+    }
+    last
+}
+
 /// Whether a record whose key is in this `order` to the border's, at this place, falls before it.
 fn falls_before(order: Ordering, place: (usize, usize), border: &Border) -> bool {
     order.then(place.cmp(&(border.run, border.position))) == Ordering::Less
@@ -342,10 +362,4 @@ impl Merged {
         self.rows_per_batch = rows.max(1);
         self
     }
-}
-
-/// The key of a batch's first row.
-pub fn first_key(encoder: &KeyEncoder, batch: &RecordBatch) -> Result<OwnedKey> {
-    let encoded = encoder.encode(&batch.slice(0, 1), 0)?;
-    Ok(encoder.own(encoded.packed[0], |_| encoded.rows.as_ref().expect("rows of a long key")))
 }

@@ -7,7 +7,8 @@ use arrow::row::Rows;
 use euphrates_flow::{Result, batch_bytes, split_batch};
 use euphrates_policy::sort::chunk_keys;
 
-use super::keys::{KeyEncoder, OwnedKey};
+use super::keys::KeyEncoder;
+use super::owned::OwnedKey;
 
 /// Records one instance holds, with the keys of those that have been sorted in chunks.
 pub struct MemoryRuns {
@@ -114,4 +115,12 @@ pub struct Border {
     pub run: usize,
     /// The record's position in that run.
     pub position: usize,
+}
+
+impl Border {
+    /// Before a record of a run. A key that is not whole is no record's, and has no place.
+    pub fn before(key: OwnedKey, (run, position): (usize, usize)) -> Border {
+        let (run, position) = if key.is_whole { (run, position) } else { (0, 0) };
+        Border { key, run, position }
+    }
 }

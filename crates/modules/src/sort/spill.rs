@@ -2,18 +2,20 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use arrow::row::Rows;
 use euphrates_flow::{Result, Setup};
 use euphrates_io::disk::Disk;
 use euphrates_io::scratch::{Scratch, Unwritten};
 use euphrates_io::segment::{Segment, SegmentOptions, SegmentWriter};
 use euphrates_policy::sort::{BLOCK_BYTES, RANGE_BYTES, RangeSizes};
 
-use super::keys::{KeyEncoder, OwnedKey};
-use super::ranges::{Cutting, Ranges, first_key};
+use super::keys::{EncodedKeys, KeyEncoder};
+use super::owned::{KeyKeeper, OwnedKey};
+use super::ranges::{Cutting, Ranges};
 use super::runs::MemoryRuns;
 
 /// A sorted run on disk, with the first key of every block.
@@ -22,10 +24,22 @@ pub struct DiskRun {
     blocks: Vec<RunBlock>,
 }
 
+/// The blocks of a run that is being written.
+struct RunBlocks<'a> {
+    encoder: &'a KeyEncoder,
+    keeper: &'a Mutex<KeyKeeper>,
+    blocks: Vec<RunBlock>,
+    rows: usize,
+    /// The last key.
+    last: Vec<u8>,
+}
+
 /// A block of a run on disk.
 pub struct RunBlock {
-    /// Its first key.
+    /// Its first key, or what separates that from the keys before it.
     pub first: OwnedKey,
+    /// Whether it does separate them.
+    pub is_separate: bool,
     /// The position of its first record in the run.
     pub start: usize,
     /// Number of records.
@@ -39,20 +53,22 @@ impl DiskRun {
         encoder: &Arc<KeyEncoder>,
         schema: &SchemaRef,
         held: MemoryRuns,
+        keeper: &Mutex<KeyKeeper>,
         setup: &Setup,
     ) -> Result<DiskRun> {
         let row_bytes = held.bytes().div_ceil(held.len().max(1)).max(1);
         let mut ranges = Ranges::uncut(encoder.clone(), schema.clone(), vec![held], vec![]);
-        ranges.cut(RangeSizes::even(RANGE_BYTES / 4), Cutting::Anywhere);
+        ranges.cut(RangeSizes::even(RANGE_BYTES / 4), Cutting::Anywhere, keeper);
         let batch_rows = BLOCK_BYTES / row_bytes;
-        let write =
-            |path: &Path| DiskRun::write_to(path, (encoder, schema), &ranges, batch_rows, setup);
+        let write = |path: &Path| {
+            DiskRun::write_to(path, (encoder, schema, keeper), &ranges, batch_rows, setup)
+        };
         scratch.write("run", write)
     }
 
     fn write_to(
         path: &Path,
-        (encoder, schema): (&KeyEncoder, &SchemaRef),
+        (encoder, schema, keeper): (&KeyEncoder, &SchemaRef, &Mutex<KeyKeeper>),
         ranges: &Ranges,
         batch_rows: usize,
         setup: &Setup,
@@ -61,20 +77,18 @@ impl DiskRun {
         let disk = Disk::of(path).map_err(Unwritten::Disk)?;
         let writer = SegmentWriter::create(&disk, path, schema, options);
         let mut writer = writer.map_err(Unwritten::Disk)?;
-        let (mut blocks, mut start) = (vec![], 0);
+        let mut blocks = RunBlocks { encoder, keeper, blocks: vec![], rows: 0, last: vec![] };
         for range in 0..ranges.count() {
             setup.cancel.check()?;
             let merged = ranges.merge(range)?.with_batch_rows(batch_rows);
             for batch in merged.batches() {
                 let batch = batch?;
-                let (first, rows) = (first_key(encoder, &batch)?, batch.num_rows());
                 writer.append(&batch).map_err(Unwritten::Disk)?;
-                blocks.push(RunBlock { first, start, rows });
-                start += rows;
+                blocks.push(&batch)?;
             }
         }
         let segment = writer.finish().map_err(Unwritten::Disk)?;
-        Ok(DiskRun { segment: Arc::new(segment), blocks })
+        Ok(DiskRun { segment: Arc::new(segment), blocks: blocks.blocks })
     }
 
     /// The blocks, in order.
@@ -104,4 +118,36 @@ impl DiskRun {
             Some(block.map(|block| (start, block.batch)))
         })
     }
+}
+
+impl RunBlocks<'_> {
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (start, rows) = (self.rows, batch.num_rows());
+        self.rows += rows;
+        let first = self.encoder.encode(&batch.slice(0, 1), 0)?;
+        let key = self.encoder.whole(first.packed[0], |_| whole_keys(&first));
+        let before = (start > 0).then_some(&self.last[..]);
+        let bits = self.encoder.bits(first.packed[0]);
+        let mut keeper = self.keeper.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut kept = keeper.keep(bits, key, before);
+        drop(keeper);
+        let is_separate = kept.is_whole || before.is_none_or(|before| kept.is_behind(before));
+        if let Some(block) = self.blocks.last().filter(|block| kept < block.first) {
+            // Not as long as the one before it: in order, they can be searched.
+            kept = block.first.clone();
+            kept.is_whole = false;
+        }
+        self.blocks.push(RunBlock { first: kept, is_separate, start, rows });
+        if !self.encoder.is_exact() {
+            self.last.clear();
+            let last = self.encoder.encode(&batch.slice(rows - 1, 1), 0)?;
+            let key = self.encoder.whole(last.packed[0], |_| whole_keys(&last));
+            self.last.extend_from_slice(key);
+        }
+        Ok(())
+    }
+}
+
+fn whole_keys(keys: &EncodedKeys) -> &Rows {
+    keys.rows.as_ref().expect("keys that are not exact have rows")
 }

@@ -7,11 +7,13 @@ use std::time::Duration;
 use euphrates_flow::metrics::State;
 use euphrates_flow::{Cancel, Ports, Result, Setup};
 use euphrates_io::scratch::Scratch;
+use euphrates_policy::sort::kept_keys_bytes_max;
 
 use super::council::{Council, Share};
 use super::intake::Intake;
 use super::keys::KeyEncoder;
 use super::layout::Layout;
+use super::owned::KeyKeeper;
 use super::ranges::{Cutting, Ranges};
 use super::runs::MemoryRuns;
 use super::spill::DiskRun;
@@ -24,6 +26,8 @@ pub struct RangeStore {
     pub(super) layout: Arc<Layout>,
     pub(super) encoder: Arc<KeyEncoder>,
     pub(super) scratch: Scratch,
+    /// Keeps keys of all instances here.
+    pub(super) keeper: Mutex<KeyKeeper>,
     share_bytes: usize,
     cancel: Arc<Cancel>,
     cutting: Cutting,
@@ -55,6 +59,7 @@ impl RangeStore {
             layout,
             encoder,
             scratch: Scratch::new(setup),
+            keeper: Mutex::new(KeyKeeper::new(kept_keys_bytes_max(setup.memory_bytes))),
             share_bytes: setup.memory_bytes,
             cancel: setup.cancel.clone(),
             cutting,
@@ -72,8 +77,10 @@ impl RangeStore {
     pub fn meet(&self, held: MemoryRuns, disk: Vec<DiskRun>, ports: &Ports) -> Result<()> {
         let setup = ports.setup();
         let share = self.hand_in(held, disk, setup).unwrap_or_default();
-        let _state = ports.metrics().enter(State::Starved);
-        let all = setup.gather(SHARES, share)?;
+        let all = {
+            let _state = ports.metrics().enter(State::Starved);
+            setup.gather(SHARES, share)?
+        };
         let uncut = self.lock().uncut.take();
         if let Some((mut ranges, speaker)) = uncut {
             Council::of(&all)?.cut(&mut ranges, speaker, self.cutting);
@@ -143,7 +150,7 @@ impl RangeStore {
         let ranges = self.uncut(memory, disk);
         // Its speaker's number is no other process's.
         let place = (setup.instance, setup.exchange.others().len() + 1);
-        let share = Share::of(&ranges, disk_runs, self.share_bytes, place).write();
+        let share = Share::of(&ranges, (disk_runs, self.share_bytes), place, &self.keeper).write();
         shared.uncut = Some((ranges, setup.instance));
         Some(share)
     }
