@@ -121,6 +121,52 @@ def test_a_full_disk_during_spill_is_a_resource_error(tmp_path: Path) -> None:
     assert not (tmp_path / "out.dat").exists()
 
 
+SPILLING = {
+    "sort": [SORT],
+    "aggregate": [
+        {"module": "aggregate", "config": {"by": ["key"], "values": {"n": "count()"}}},
+        {"module": "sort", "config": {"by": ["key"]}},
+    ],
+}
+
+
+@pytest.mark.parametrize("modules", SPILLING.values(), ids=SPILLING)
+def test_what_one_full_scratch_folder_cannot_take_goes_to_another(
+    modules: list[dict], tmp_path: Path
+) -> None:
+    small, large = tmp_path / "small", tmp_path / "large"
+    document = flow_file(
+        tmp_path / "flow.json",
+        {"module": "generate", "config": {"what": "records", "rows": 1_000_000}},
+        *modules,
+        {"module": "count"},
+        {"module": "save", "config": {"path": str(tmp_path / "out.csv")}},
+    )
+    command = [EUPHRATES, "run", str(document), "--memory", "32MiB"]
+    command += ["--scratch", str(small), "--scratch", str(large)]
+    done = in_small_disk(small, command, 8)
+    assert done.returncode == 0, done.stderr
+    assert "1000000" in (tmp_path / "out.csv").read_text()
+    assert done.stdout.strip() == "" and list(large.iterdir()) == []
+
+
+def test_when_all_scratch_folders_are_full_the_error_names_each(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    document = flow_file(
+        tmp_path / "flow.json",
+        {"module": "generate", "config": {"what": "records", "rows": 1_000_000}},
+        SORT,
+        {"module": "save", "config": {"path": str(tmp_path / "out.dat")}},
+    )
+    command = [EUPHRATES, "run", str(document), "--memory", "32MiB"]
+    command += ["--scratch", str(small / "one"), "--scratch", str(small / "other")]
+    done = in_small_disk(small, command, 8)
+    assert done.returncode == 4, done.stderr
+    assert str(small / "one") in done.stderr and str(small / "other") in done.stderr
+    assert "No space left" in done.stderr and "EUPHRATES_SCRATCH" in done.stderr
+    assert not (tmp_path / "out.dat").exists()
+
+
 def test_the_old_output_survives_a_failed_run(tmp_path: Path) -> None:
     old = pa.table({"n": [1, 2, 3]})
     pa.parquet.write_table(old, tmp_path / "out.parquet")

@@ -2,26 +2,33 @@
 
 use euphrates_engine::machine;
 use euphrates_engine::report::{bytes_of, count};
-use euphrates_flow::{Error, Kind, Result};
+use euphrates_flow::{Kind, Result};
 use euphrates_io::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry};
 use euphrates_io::collection::{self, Repaired, Verified};
 use serde_json::json;
 
 use crate::arguments::{Describe, Log, Ls, Repair, Rm, Verify};
 use crate::print;
-use crate::style::{complain, say};
+use crate::style::{complain, say, warn};
 
 /// `euphrates ls`
 pub fn ls(command: Ls, log: Log) -> Result<u8> {
-    let (found, damaged): (Vec<_>, Vec<_>) =
-        Catalog::of(&machine::home())?.list()?.into_iter().partition(Result::is_ok);
-    let mut found: Vec<Manifest> = found.into_iter().flatten().collect();
-    // What is sound is listed all the same.
-    let damaged: Vec<Error> = damaged.into_iter().filter_map(Result::err).collect();
-    damaged.iter().for_each(|error| complain(log, error));
-    let code = damaged.iter().map(|error| error.kind().exit_code()).max().unwrap_or(0);
     let prefix = command.prefix.unwrap_or_default();
-    found.retain(|manifest| manifest.name.starts_with(&prefix));
+    let (mut found, mut code) = (vec![], 0);
+    for one in Catalog::of(&machine::home())?.list()? {
+        if !one.name.starts_with(&prefix) {
+            continue;
+        }
+        one.warning().iter().for_each(|text| warn(log, text));
+        match one.current() {
+            Ok(manifest) => found.push(manifest),
+            // What is sound is listed all the same.
+            Err(error) => {
+                complain(log, &error);
+                code = code.max(error.kind().exit_code());
+            }
+        }
+    }
     if command.json {
         print(&(json!(found).to_string() + "\n"))?;
         return Ok(code);
@@ -49,8 +56,10 @@ fn places(manifest: &Manifest) -> String {
 }
 
 /// `euphrates describe`
-pub fn describe(command: Describe) -> Result<u8> {
-    let manifest = Catalog::of(&machine::home())?.describe(&command.collection)?;
+pub fn describe(command: Describe, log: Log) -> Result<u8> {
+    let found = Catalog::of(&machine::home())?.lookup(&command.collection)?;
+    found.warning().iter().for_each(|text| warn(log, text));
+    let manifest = found.current()?;
     match command.json {
         true => print(&(json!(manifest).to_string() + "\n"))?,
         false => print(&page(&manifest))?,
@@ -142,6 +151,7 @@ fn mended(name: &str, repaired: &Repaired) -> String {
     let Repaired { copies, mended, rewritten, bytes, lost } = repaired;
     let (bytes, anew) = (bytes_of(*bytes as f64), rewritten.len());
     let mut text = match (anew, lost.is_empty()) {
+        (0, true) if !mended.is_empty() => format!("{name}: repaired; {copies} copies are sound"),
         (0, true) => format!("{name}: sound; {copies} copies, nothing to repair"),
         (_, true) => format!("{name}: repaired; {anew} of {copies} copies written anew, {bytes}"),
         (_, false) => {
@@ -159,7 +169,7 @@ pub fn rm(command: Rm) -> Result<u8> {
     let home = machine::home();
     // All or nothing, as far as names go.
     let catalog = Catalog::of(&home)?;
-    command.collections.iter().try_for_each(|name| catalog.describe(name).map(drop))?;
+    command.collections.iter().try_for_each(|name| catalog.lookup(name).map(drop))?;
     let remove = |name: &String| collection::remove(&home, name, &machine::run_id());
     command.collections.iter().try_for_each(remove)?;
     Ok(0)

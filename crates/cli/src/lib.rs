@@ -127,7 +127,7 @@ fn dispatch(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::CopyIn(command) => copy::copy_in(command, log, host),
         Command::CopyOut(command) => copy::copy_out(command, log, host),
         Command::Ls(command) => collections::ls(command, log),
-        Command::Describe(command) => collections::describe(command),
+        Command::Describe(command) => collections::describe(command, log),
         Command::Verify(command) => collections::verify(command, log),
         Command::Repair(command) => collections::repair(command, log),
         Command::Rm(command) => collections::rm(command),

@@ -40,6 +40,14 @@ pub fn complain(log: Log, error: &Error) {
     let _ = writeln!(err, "{text}");
 }
 
+/// Prints what is not as it should be, and not an error.
+pub fn warn(log: Log, text: &str) {
+    match log {
+        Log::Json => say(&json!({"event": "warning", "message": text}).to_string()),
+        _ => say(&format!("warning: {text}")),
+    }
+}
+
 /// Prints a line of progress or of a report, to standard error.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");

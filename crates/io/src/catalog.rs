@@ -3,90 +3,84 @@
 //!
 //! Version *n* of `sales/2026` is the object `sales/2026/.v/000000000n.json`, and is put there only
 //! if it is absent. So of two writers one wins, whoever dies when; there is no server and no lock,
-//! and a laptop, NFS and S3 are used alike.
+//! and a laptop, NFS and S3 are used alike. The manifests of mirrored collections have copies on
+//! their disks (`mirrors.rs`); what is damaged is read from there.
 
+mod found;
 mod manifest;
+mod mirrors;
+mod place;
 mod statistics;
 
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::path::{Path as FilePath, PathBuf};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
-use futures::TryStreamExt as _;
-use object_store::local::LocalFileSystem;
-use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
 
 use crate::commit::reservation::{self, SUFFIX};
+use crate::disk::Disks;
 use crate::location::split_url;
-use crate::remote::{self, Store};
+use crate::remote::Store;
+use crate::segment::Damage;
+pub use found::Found;
 pub use manifest::{Column, CopyEntry, Layout, Life, Manifest, SegmentEntry};
+use mirrors::Mirrors;
+pub(crate) use mirrors::tag;
+pub(crate) use place::remove_empty;
+use place::{Place, VERSIONS};
 pub use statistics::{ColumnStatistics, Statistics};
-
-/// Where versions are, below a collection's name. No slug begins with a dot.
-const VERSIONS: &str = ".v";
 
 /// A catalog. Cloning shares it.
 #[derive(Clone, Debug)]
-pub struct Catalog(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    store: Arc<dyn ObjectStore>,
-    prefix: Path,
-    /// A folder or a URL, with which it can be opened again.
-    place: String,
-    /// A local catalog, whose I/O is done on the caller's thread, and which can be synced.
-    folder: Option<PathBuf>,
+pub struct Catalog {
+    place: Arc<Place>,
+    /// Whose disks have the collections.
+    home: Option<PathBuf>,
 }
 
 impl Catalog {
     /// The catalog of a home folder: `$EUPHRATES_CATALOG` if that is set (a folder, or the URL of
     /// an object store), else `catalog/` in it.
-    pub fn of(home: &FilePath) -> Result<Catalog> {
-        match std::env::var("EUPHRATES_CATALOG") {
+    pub fn of(home: &Path) -> Result<Catalog> {
+        let catalog = match std::env::var("EUPHRATES_CATALOG") {
             Ok(place) if !place.is_empty() => Catalog::open(&place),
             _ => Catalog::local(&home.join("catalog")),
-        }
+        };
+        Ok(catalog?.with_home(home))
     }
 
     /// The catalog in a folder, or at a URL; credentials come from the environment.
     pub fn open(place: &str) -> Result<Catalog> {
         match split_url(place)? {
-            None => Catalog::local(FilePath::new(place.trim_start_matches("file://"))),
+            None => Catalog::local(Path::new(place.trim_start_matches("file://"))),
             Some((scheme, bucket, key)) => {
                 let store = Store::open(scheme, bucket)?.objects();
-                Ok(Catalog::over(store, Path::from(key), place))
+                let prefix = object_store::path::Path::from(key);
+                Ok(Catalog::over(Place::Store(store, prefix, place.to_string())))
             }
         }
     }
 
     /// The catalog in a folder, which is made if it is missing.
-    pub fn local(folder: &FilePath) -> Result<Catalog> {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Error::os("make the catalog", folder, &error))?;
-        let store = LocalFileSystem::new_with_prefix(folder).map_err(|error| failed(&error))?;
-        let (store, prefix, folder) = (Arc::new(store), Path::default(), folder.to_path_buf());
-        let place = std::path::absolute(&folder).unwrap_or_else(|_| folder.clone());
-        let place = place.display().to_string();
-        Ok(Catalog(Arc::new(Inner { store, prefix, place, folder: Some(folder) })))
+    pub fn local(folder: &Path) -> Result<Catalog> {
+        Ok(Catalog::over(Place::folder(folder)?))
     }
 
-    fn over(store: Arc<dyn ObjectStore>, prefix: Path, place: &str) -> Catalog {
-        Catalog(Arc::new(Inner { store, prefix, place: place.to_string(), folder: None }))
+    /// The same catalog, of collections on the disks of a home.
+    pub(crate) fn with_home(self, home: &Path) -> Catalog {
+        Catalog { home: Some(home.to_path_buf()), ..self }
     }
 
     /// With what it can be opened again.
-    pub(crate) fn place(&self) -> &str {
-        &self.0.place
+    pub(crate) fn place(&self) -> String {
+        self.place.address()
     }
 
     /// Whether it is a folder.
     pub(crate) fn is_local(&self) -> bool {
-        self.0.folder.is_some()
+        matches!(*self.place, Place::Folder(_))
     }
 
     /// Where the name of a collection is reserved while a new version is prepared. In an object
@@ -97,138 +91,196 @@ impl Catalog {
 
     /// The folder in which that is.
     pub fn reserves_in(&self, name: &str) -> Option<PathBuf> {
-        self.0.folder.as_ref()?;
-        Some(FilePath::new(&self.0.place).join(name).join(VERSIONS))
+        match &*self.place {
+            Place::Folder(folder) => Some(folder.join(name).join(VERSIONS)),
+            Place::Store(..) => None,
+        }
     }
 
     /// Ends the reservations that dead flows have left. Returns how many went.
     pub fn reclaim(&self) -> usize {
-        self.0.folder.as_deref().map_or(0, reclaim_below)
+        match &*self.place {
+            Place::Folder(folder) => reclaim_below(folder),
+            Place::Store(..) => 0,
+        }
     }
 
     /// A version of a collection.
     pub(crate) fn version(&self, name: &str, version: u64) -> Result<Manifest> {
         check_name(name)?;
-        self.read(name, version)
+        let (manifest, _, _) = self.read(name, version, &self.mirrors()?)?;
+        let path = self.place.path(name, version);
+        manifest.ok_or_else(|| Error::corrupt("the manifest is damaged").at(path))
+    }
+
+    fn over(place: Place) -> Catalog {
+        Catalog { place: Arc::new(place), home: None }
+    }
+
+    /// All that is known of a collection; `None` if there never was one of this name. A newest
+    /// manifest that is damaged is read from a copy; where there is none, the last version before
+    /// it whose segments are still there stands in for it.
+    pub fn find(&self, name: &str) -> Result<Option<Found>> {
+        check_name(name)?;
+        let mirrors = self.mirrors()?;
+        let mut versions = self.place.versions(name)?;
+        versions.extend(mirrors.versions(name));
+        let Some(&newest) = versions.last() else { return Ok(None) };
+        let mut found = Found::new(name, newest, self.place.path(name, newest));
+        let (manifest, copy, damages) = self.read(name, newest, &mirrors)?;
+        (found.manifest, found.copy, found.damages) = (manifest, copy, damages);
+        if found.manifest.is_none() {
+            let disks = self.home.as_deref().map(Disks::of).transpose()?;
+            for &version in versions.iter().rev().skip(1) {
+                let (older, _, _) = self.read(name, version, &mirrors)?;
+                if let Some(older) = older.filter(|older| older.has_segments(disks.as_ref())) {
+                    found.manifest = Some(older);
+                    break;
+                }
+            }
+        }
+        Ok(Some(found))
     }
 
     /// The newest version of a collection, also if that says that it was removed; `None` if there
-    /// never was one of this name.
+    /// never was one of this name. Fails if it is damaged, and has no copy.
     pub fn newest(&self, name: &str) -> Result<Option<Manifest>> {
-        check_name(name)?;
-        let folder = self.versions_of(name);
-        let listed = self.wait(self.0.store.list_with_delimiter(Some(&folder)));
-        let listed = listed.map_err(|error| failed(&error).at(name))?;
-        let versions = listed.objects.iter().filter_map(|object| version_of(&object.location));
-        match versions.max() {
-            Some(version) => self.read(name, version).map(Some),
-            None => Ok(None),
-        }
+        self.find(name)?.map(Found::newest).transpose()
+    }
+
+    /// The version that a new one follows: the newest. Of one that is damaged the number counts,
+    /// and what it replaces is what stands in for it.
+    pub fn before(&self, name: &str) -> Result<Option<Manifest>> {
+        Ok(self.find(name)?.map(Found::before))
     }
 
     /// The newest version of a collection that can be read.
     pub fn describe(&self, name: &str) -> Result<Manifest> {
-        match self.newest(name)? {
-            Some(manifest) if manifest.life == Life::Live => Ok(manifest),
-            _ => {
-                let live = self.list().unwrap_or_default().into_iter().flatten();
-                let names: Vec<String> = live.map(|manifest| manifest.name).collect();
-                Err(unknown("collection", name, names.iter().map(String::as_str)))
-            }
-        }
+        self.lookup(name)?.current()
     }
 
-    /// The newest versions of all collections, by name; an error in place of each whose manifest
-    /// is damaged.
-    pub fn list(&self) -> Result<Vec<Result<Manifest>>> {
-        let newest = self.names()?.into_iter().map(|(name, version)| self.read(&name, version));
-        let live = newest.filter(|read| !matches!(read, Ok(one) if one.life == Life::Removed));
-        Ok(live.collect())
+    /// All that is known of a collection, which exists, or is damaged.
+    pub fn lookup(&self, name: &str) -> Result<Found> {
+        if let Some(found) = self.find(name)?.filter(Found::exists) {
+            return Ok(found);
+        }
+        let names: Vec<String> =
+            self.list().unwrap_or_default().into_iter().map(|found| found.name).collect();
+        Err(unknown("collection", name, names.iter().map(String::as_str)))
+    }
+
+    /// All collections, by name, also those whose manifests are damaged.
+    pub fn list(&self) -> Result<Vec<Found>> {
+        let found = self.names()?.into_iter().map(|name| self.find(&name));
+        let found = found.collect::<Result<Vec<_>>>()?;
+        Ok(found.into_iter().flatten().filter(Found::exists).collect())
+    }
+
+    /// Every name that there ever was.
+    pub(crate) fn names(&self) -> Result<BTreeSet<String>> {
+        let mut names = self.place.names()?;
+        names.extend(self.mirrors()?.names());
+        names.retain(|name| check_name(name).is_ok());
+        Ok(names)
+    }
+
+    /// The versions before one, the youngest first: `None` in place of what cannot be read.
+    pub(crate) fn versions_before(
+        &self,
+        newest: &Manifest,
+    ) -> Result<impl Iterator<Item = Option<Manifest>>> {
+        let (catalog, name) = (self.clone(), newest.name.clone());
+        let versions = self.place.versions(&name)?;
+        let versions = versions.range(..newest.version).rev().copied().collect::<Vec<_>>();
+        Ok(versions.into_iter().map(move |version| {
+            let text = catalog.place.read(&name, version).ok()?;
+            Manifest::decode_as(&text, &name, version).ok()
+        }))
     }
 
     /// Makes the manifest's version the newest, if there is none of its number. Fails if another
     /// writer was faster; nothing has changed then.
     pub fn commit(&self, manifest: &Manifest) -> Result<()> {
         check_name(&manifest.name)?;
-        let name = &manifest.name;
-        let location = self.location(name, manifest.version);
-        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        let payload = PutPayload::from(manifest.encode());
-        match self.wait(self.0.store.put_opts(&location, payload, options)) {
-            Ok(_) => self.sync(&location),
-            Err(object_store::Error::AlreadyExists { .. }) => {
-                let message = format!("another writer has just written collection `{name}`");
-                Err(Error::failed(message).remedy("look at what it wrote, then run again"))
-            }
-            Err(error) => Err(failed(&error).at(name)),
+        let (name, mirrors) = (&manifest.name, self.mirrors()?);
+        let copies = mirrors.prepare(manifest)?;
+        let put = self.place.put(name, manifest.version, &manifest.encode());
+        if let Ok(true) = put {
+            mirrors.show(manifest, copies);
+            return Ok(());
         }
+        drop(copies);
+        mirrors.clear(name);
+        put?;
+        let message = format!("another writer has just written collection `{name}`");
+        Err(Error::failed(message).remedy("look at what it wrote, then run again"))
     }
 
-    fn read(&self, name: &str, version: u64) -> Result<Manifest> {
-        let location = self.location(name, version);
-        let read = self.wait(async { self.0.store.get(&location).await?.bytes().await });
-        let text = read.map_err(|error| failed(&error).at(&location))?;
-        let damaged = |error: Error| {
-            let place = self.0.folder.as_ref().map(|folder| folder.join(location.as_ref()));
-            let place = place.map_or(location.to_string(), |path| path.display().to_string());
-            error.remedy("restore it from a copy, or remove the file and write again").at(place)
+    /// Completes what dead writers of a collection have begun: the copies of its manifest are
+    /// written, and what they have left in the making goes. Returns how many files went.
+    pub fn settle(&self, name: &str) -> Result<usize> {
+        let mirrors = self.mirrors()?;
+        let removed = self.place.clear(name) + mirrors.clear(name);
+        if let Some(found) = self.find(name)?
+            && let Ok(newest) = found.newest()
+        {
+            mirrors.mend(&newest)?;
+        }
+        Ok(removed)
+    }
+
+    /// What is damaged of the newest manifest and its copies.
+    pub fn damages(&self, found: &Found) -> Result<Vec<Damage>> {
+        let mut damages = found.damages.clone();
+        if let Some(manifest) = found.manifest.as_ref().filter(|one| one.version == found.version) {
+            let copies = self.mirrors()?.damages(manifest).into_iter();
+            damages.extend(copies.filter(|copy| found.damages.iter().all(|d| d.path != copy.path)));
+        }
+        Ok(damages)
+    }
+
+    /// Writes the newest manifest anew where it or one of its copies is damaged or missing. If none
+    /// is good, the version that stands in for it becomes the newest.
+    pub fn mend(&self, found: &Found, run_id: &str, created: u64) -> Result<()> {
+        let Some(manifest) = &found.manifest else { return Ok(()) };
+        if manifest.version != found.version {
+            let version = found.version + 1;
+            let run_id = run_id.to_string();
+            return self.commit(&Manifest { version, run_id, created, ..manifest.clone() });
+        }
+        if found.copy.is_some() {
+            self.place.replace(&found.name, manifest.version, &manifest.encode())?;
+        }
+        self.mirrors()?.mend(manifest).map(drop)
+    }
+
+    /// A version, the disk if it was read from a copy, and what is damaged of it.
+    fn read(
+        &self,
+        name: &str,
+        version: u64,
+        mirrors: &Mirrors,
+    ) -> Result<(Option<Manifest>, Option<String>, Vec<Damage>)> {
+        let text = self.place.read(name, version);
+        let error = match text.and_then(|text| Manifest::decode_as(&text, name, version)) {
+            Ok(manifest) => return Ok((Some(manifest), None, vec![])),
+            Err(error) if error.kind() == euphrates_flow::Kind::Corrupt => error,
+            Err(error) => return Err(error),
         };
-        let manifest = Manifest::decode(&text).map_err(damaged)?;
-        if manifest.name != name || manifest.version != version {
-            return Err(damaged(Error::corrupt("the manifest is that of another version")));
-        }
-        Ok(manifest)
+        let (path, what) = (self.place.path(name, version).into(), error.message().to_string());
+        let mut damages = vec![Damage { disk: "catalog".into(), path, block: None, what }];
+        let copy = mirrors.read(name, version, &mut damages);
+        let (manifest, disk) = copy.unzip();
+        Ok((manifest, disk, damages))
     }
 
-    /// The newest version of everything that ever had a name.
-    fn names(&self) -> Result<BTreeMap<String, u64>> {
-        let objects: Vec<_> = self
-            .wait(self.0.store.list(Some(&self.0.prefix)).try_collect())
-            .map_err(|error| failed(&error))?;
-        let mut newest = BTreeMap::new();
-        for object in objects {
-            let Some(version) = version_of(&object.location) else { continue };
-            let Some(below) = object.location.prefix_match(&self.0.prefix) else { continue };
-            let parts: Vec<String> = below.map(|part| part.as_ref().to_string()).collect();
-            let name = parts[..parts.len().saturating_sub(2)].join("/");
-            let known = newest.entry(name).or_insert(version);
-            *known = version.max(*known);
-        }
-        Ok(newest)
-    }
-
-    /// A local manifest survives a loss of power once its file and folder are synced.
-    fn sync(&self, location: &Path) -> Result<()> {
-        let Some(folder) = &self.0.folder else { return Ok(()) };
-        let path = folder.join(location.as_ref());
-        let parent = path.parent().unwrap_or(folder);
-        for path in [&path, parent] {
-            std::fs::File::open(path)
-                .and_then(|file| file.sync_all())
-                .map_err(|error| Error::os("sync", path, &error))?;
-        }
-        Ok(())
-    }
-
-    fn versions_of(&self, name: &str) -> Path {
-        let below = Path::from(format!("{name}/{VERSIONS}"));
-        self.0.prefix.parts().chain(below.parts()).collect()
-    }
-
-    fn location(&self, name: &str, version: u64) -> Path {
-        self.versions_of(name).join(format!("{version:010}.json"))
-    }
-
-    fn wait<T>(&self, future: impl Future<Output = T>) -> T {
-        match &self.0.folder {
-            Some(_) => futures::executor::block_on(future),
-            None => remote::wait(future),
-        }
+    fn mirrors(&self) -> Result<Mirrors> {
+        self.home.as_deref().map_or_else(|| Ok(Mirrors::default()), Mirrors::of)
     }
 }
 
 /// Ends the reservations of dead flows in a catalog's folder. Returns how many went.
-fn reclaim_below(folder: &FilePath) -> usize {
+fn reclaim_below(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
     let reclaimed = folders.map(|path| match path.file_name().is_some_and(|it| it == VERSIONS) {
@@ -243,7 +295,7 @@ fn reclaim_below(folder: &FilePath) -> usize {
 }
 
 /// Removes a folder of versions, and its collection's, as far as they are empty.
-pub(crate) fn remove_if_empty(versions: &FilePath) {
+pub(crate) fn remove_if_empty(versions: &Path) {
     if versions.file_name().is_some_and(|name| name == VERSIONS) {
         let both = versions.ancestors().take(2).map(std::fs::remove_dir);
         let _ = both.take_while(|removed| removed.is_ok()).count();
@@ -264,31 +316,12 @@ pub fn check_name(name: &str) -> Result<()> {
         .remedy("use letters, digits, `_`, `-` and `.`, with `/` between folders"))
 }
 
-fn version_of(location: &Path) -> Option<u64> {
-    let mut parts = location.parts().rev();
-    let file = parts.next()?;
-    if parts.next()?.as_ref() != VERSIONS {
-        return None;
-    }
-    file.as_ref().strip_suffix(".json")?.parse().ok()
-}
-
-fn failed(error: &object_store::Error) -> Error {
-    use object_store::Error::*;
-    let message = format!("the catalog cannot be used: {error}");
-    match error {
-        PermissionDenied { .. } | Unauthenticated { .. } => {
-            Error::usage(message).remedy("check the credentials and who may write there")
-        }
-        _ => Error::resource(message).remedy("check that the catalog's folder or store is there"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use arrow::datatypes::{DataType, Field, Schema};
     use euphrates_flow::Kind;
+    use std::collections::BTreeMap;
 
     fn manifest(name: &str, version: u64, life: Life) -> Manifest {
         let mut manifest = Manifest {
@@ -318,7 +351,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let local = Catalog::local(folder.path()).unwrap();
         let memory = Arc::new(object_store::memory::InMemory::new());
-        vec![(Some(folder), local), (None, Catalog::over(memory, Path::from("pre/fix"), ""))]
+        vec![
+            (Some(folder), local),
+            (None, Catalog::over(Place::Store(memory, "pre/fix".into(), String::new()))),
+        ]
     }
 
     #[test]
@@ -332,7 +368,7 @@ mod tests {
             catalog.commit(&manifest("gone", 2, Life::Removed)).unwrap();
             assert_eq!(catalog.describe("a").unwrap().version, 2);
             let names: Vec<_> =
-                catalog.list().unwrap().into_iter().map(|one| one.unwrap().name).collect();
+                catalog.list().unwrap().into_iter().map(|found| found.name).collect();
             assert_eq!(names, ["a", "a/b"]);
             let error = catalog.describe("gone").unwrap_err();
             assert!(!error.to_string().contains("did you mean"), "{error}");

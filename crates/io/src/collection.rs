@@ -15,6 +15,7 @@ mod reclaim;
 mod repair;
 mod segments;
 mod staged;
+mod superseded;
 mod verify;
 mod version;
 
@@ -35,10 +36,11 @@ pub use pending::NewVersion;
 pub use plain::{plain_batch, plain_schema};
 pub use plan::Plan;
 pub use reading::{CollectionReader, ReadAs, Reading};
-pub use reclaim::reclaim;
+pub use reclaim::{reclaim, reclaim_superseded};
 pub use repair::{Repaired, repair};
 pub use segments::NewSegments;
 pub use staged::{CreateOptions, NewCollection};
+use superseded::Depth;
 pub use verify::{Verified, verify};
 pub use version::{HeldVersion, Parts, prepare_version};
 
@@ -48,18 +50,25 @@ pub struct Collection {
     manifest: Manifest,
     schema: SchemaRef,
     copies: Vec<Copies>,
+    warning: Option<String>,
 }
 
 impl Collection {
-    /// Opens the newest version. Fails with `Corrupt` if its manifest, or a table of contents, is
-    /// not what was written, and there is no mirror of it.
+    /// Opens the newest version, or if its manifest is damaged what stands in for it. Fails with
+    /// `Corrupt` if a manifest, or a table of contents, is not what was written, and there is no
+    /// mirror of it.
     pub fn open(home: &Path, name: &str) -> Result<Collection> {
-        let manifest = Catalog::of(home)?.describe(name)?;
+        let found = Catalog::of(home)?.lookup(name)?;
+        let warning = found.warning();
         let place = |error: Error| error.at(format!("collection {name}"));
-        Collection::open_version(home, manifest).map_err(place)
+        Collection::open_version(home, found.current()?, warning).map_err(place)
     }
 
-    fn open_version(home: &Path, manifest: Manifest) -> Result<Collection> {
+    fn open_version(
+        home: &Path,
+        manifest: Manifest,
+        warning: Option<String>,
+    ) -> Result<Collection> {
         let schema = manifest.arrow_schema()?;
         let disks = Disks::of(home)?;
         let owners = disks.owners();
@@ -68,7 +77,12 @@ impl Collection {
         if let Some(other) = copies.iter().find(|copies| copies.toc.schema != schema) {
             return Err(Error::corrupt("a segment has another schema").at(other.path()));
         }
-        Ok(Collection { manifest, schema, copies })
+        Ok(Collection { manifest, schema, copies, warning })
+    }
+
+    /// What whoever reads it should know: that its manifest is damaged, and what is read instead.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// Everything the catalog knows of it.
@@ -126,16 +140,24 @@ impl Collection {
     }
 }
 
-/// Removes a collection: first from the catalog, so that it is gone at once, then its files.
+/// Removes a collection, also one that is damaged: first from the catalog, so that it is gone at
+/// once, then its files.
 pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
     let catalog = Catalog::of(home)?;
+    catalog.lookup(name)?;
     let named = Named::take(&catalog, name, run_id, None)?;
-    let removed = catalog.describe(name).and_then(|manifest| {
-        catalog.commit(&version::tombstone(&manifest, run_id))?;
-        Ok(manifest)
-    });
+    let removed = replace_by_nothing(&catalog, name, run_id);
     named.release();
-    let manifest = removed?;
-    version::remove_files(home, &manifest, &Default::default());
+    if let Some(tombstone) = removed? {
+        superseded::sweep(home, &catalog, &tombstone, Depth::All);
+    }
     Ok(())
+}
+
+/// Shows the version that says that a collection is no more.
+fn replace_by_nothing(catalog: &Catalog, name: &str, run_id: &str) -> Result<Option<Manifest>> {
+    let Some(before) = catalog.before(name)? else { return Ok(None) };
+    let tombstone = version::tombstone(&before, run_id);
+    version::show(catalog, &tombstone)?;
+    Ok(Some(tombstone))
 }

@@ -25,12 +25,13 @@ use crate::disk::{Disk, DiskFile, WriteBehind};
 use crate::location::{Destination, destination};
 use file::FileIdentity;
 pub use file::FileOutput;
+pub(crate) use file::rename_new;
 pub use object::ObjectOutput;
 use upload::Upload;
 
 /// What a local file is staged as: hidden, so that readers of the folder pass it over, and of a
 /// name nobody else uses, so that what the dead have left can be removed.
-const STAGED_SUFFIX: &str = "euphrates-part";
+pub(crate) const STAGED_SUFFIX: &str = "euphrates-part";
 
 /// Checks that a file may be written at `path`; touches nothing.
 pub fn check(path: &str, overwrite: bool) -> Result<()> {
@@ -203,8 +204,13 @@ fn create_locked(disk: &Disk, staged: &Path) -> Result<(Arc<DiskFile>, File)> {
 /// decided. Returns how many files went.
 pub fn reclaim(folder: &Path) -> usize {
     let resolved = reservation::reclaim(folder);
+    resolved + reclaim_staged(folder)
+}
+
+/// Removes what processes that no longer live have staged in a folder, and nobody needs.
+pub(crate) fn reclaim_staged(folder: &Path) -> usize {
     let needed = reservation::staged_in(folder);
-    let Ok(entries) = fs::read_dir(folder) else { return resolved };
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let is_staged = |name: &str| {
         name.starts_with('.')
             && name.strip_suffix(STAGED_SUFFIX).is_some_and(|name| name.ends_with('.'))
@@ -217,7 +223,7 @@ pub fn reclaim(folder: &Path) -> usize {
         let is_free = |lock: File| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
         !is_needed(&path) && File::open(&path).is_ok_and(is_free) && fs::remove_file(&path).is_ok()
     });
-    resolved + removed.count()
+    removed.count()
 }
 
 /// The folder in which a file for `path` is staged, if it is local.

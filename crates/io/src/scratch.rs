@@ -4,6 +4,7 @@
 //! file beside it is held as long as the process lives, so the next start can tell the folders of
 //! the dead from those of the living, and removes them.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -160,10 +161,13 @@ pub fn forget(parents: &[PathBuf], run_id: &str) {
         let numbers = name.strip_prefix(run_id).and_then(|rest| rest.strip_prefix('-'));
         numbers.is_some_and(|numbers| numbers.split('-').count() == 2)
     };
-    for entry in entries.filter(|entry| entry.file_name().to_str().is_some_and(is_its)) {
-        // What cannot be removed now is reclaimed by the next start.
-        let path = entry.path();
-        let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    let its = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_its));
+    let (folders, locks): (Vec<PathBuf>, Vec<PathBuf>) =
+        its.map(|entry| entry.path()).partition(|path| path.is_dir());
+    // What cannot be removed now is reclaimed by the next start, which looks for locks.
+    let is_gone = |folder: &PathBuf| fs::remove_dir_all(folder).is_ok();
+    if folders.iter().map(is_gone).fold(true, |all, gone| all && gone) {
+        locks.iter().for_each(|lock| drop(fs::remove_file(lock)));
     }
 }
 
@@ -216,9 +220,30 @@ pub fn reclaim(parent: &Path) -> usize {
 /// The same, where something is to be done for each folder before it goes; if that fails, it stays.
 pub(crate) fn reclaim_after(parent: &Path, before: impl Fn(&Path) -> Result<()>) -> usize {
     let Ok(entries) = fs::read_dir(parent) else { return 0 };
-    let locks = entries.flatten().map(|entry| entry.path());
-    let locks = locks.filter(|path| path.extension().is_some_and(|extension| extension == "lock"));
-    locks.filter(|path| reclaim_one(path, &before).unwrap_or(false)).count()
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let locks: BTreeSet<PathBuf> = names.filter_map(|name| lock_of(parent, &name)).collect();
+    locks.iter().filter(|path| reclaim_one(path, &before).unwrap_or(false)).count()
+}
+
+/// The lock that an entry of a folder is, or should have. The owner of a folder has made its lock
+/// first; so where there is none, nobody owns the folder, and a lock is made to remove it under.
+fn lock_of(parent: &Path, name: &str) -> Option<PathBuf> {
+    let path = parent.join(name);
+    if name.ends_with(".lock") {
+        return Some(path);
+    }
+    let lock_path = parent.join(format!("{name}.lock"));
+    let is_left = is_of_run(name) && path.is_dir() && !lock_path.exists();
+    (is_left && File::create_new(&lock_path).is_ok()).then_some(lock_path)
+}
+
+/// Whether a name begins as that of a run does: a time, a process and a number. Others may have
+/// folders in a scratch folder.
+fn is_of_run(name: &str) -> bool {
+    const TIME_DIGITS_MIN: usize = 12;
+    let parts: Vec<&str> = name.split('-').collect();
+    let is_number = |part: &&str| u64::from_str_radix(part, 16).is_ok();
+    parts.len() > 3 && parts[0].len() >= TIME_DIGITS_MIN && parts[..3].iter().all(is_number)
 }
 
 fn reclaim_one(lock_path: &Path, before: impl Fn(&Path) -> Result<()>) -> std::io::Result<bool> {
@@ -261,5 +286,55 @@ mod tests {
         assert_eq!(reclaim(parent.path()), 1);
         assert!(living.folder.exists());
         assert!(!parent.path().join("dead").exists());
+    }
+
+    #[test]
+    fn a_folder_of_a_run_without_a_lock_is_reclaimed_and_folders_of_others_are_not() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let folder = parent.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("run-0"), "x").unwrap();
+            folder
+        };
+        let left = make("66108e58a676d-133-0-0-0");
+        let others = ["notes", "2026-11-24-12", "66108e58a676d-photos-of-us"].map(make);
+        assert_eq!(reclaim(parent.path()), 1);
+        assert!(!left.exists() && others.iter().all(|other| other.exists()));
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), others.len());
+    }
+
+    fn of(parents: &[PathBuf]) -> Scratch {
+        let folder = |parent: &PathBuf| Folder { parent: parent.clone(), ..Folder::default() };
+        let folders = Mutex::new(parents.iter().map(folder).collect());
+        Scratch { run_id: "run".into(), folders, files: AtomicUsize::new(0) }
+    }
+
+    #[test]
+    fn a_file_goes_to_another_folder_where_one_fails_and_the_flow_only_where_all_do() {
+        let parent = tempfile::tempdir().unwrap();
+        let parents = ["a", "b"].map(|name| parent.path().join(name));
+        fs::write(&parents[0], "no folder").unwrap();
+        let scratch = of(&parents);
+        let mut written = vec![];
+        for _ in 0..3 {
+            let path = scratch.write("run", |path| {
+                fs::write(path, "x").map_err(|error| Unwritten::Disk(Error::failed(error)))?;
+                Ok(path.to_path_buf())
+            });
+            written.push(path.unwrap());
+        }
+        assert!(written.iter().all(|path| path.starts_with(&parents[1]) && path.exists()));
+        let full = |path: &Path| -> Result<(), Unwritten> {
+            Err(Unwritten::Disk(Error::resource(format!("{} is full", path.display()))))
+        };
+        let error = scratch.write("run", full).unwrap_err();
+        assert_eq!(error.kind(), Kind::Resource);
+        for folder in parents {
+            assert!(error.to_string().contains(folder.to_str().unwrap()), "{error}");
+        }
+        let error = scratch.write::<()>("run", |_| Err(Error::corrupt("bad").into())).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "it is not the disk's fault");
+        assert!(scratch.write("run", |path| Ok(path.to_path_buf())).is_ok());
     }
 }

@@ -178,6 +178,36 @@ impl Manifest {
         Ok(())
     }
 
+    /// The manifest of this text, if it is whole, unchanged, and that of this version.
+    pub(super) fn decode_as(text: &[u8], name: &str, version: u64) -> Result<Manifest> {
+        let manifest = Manifest::decode(text)?;
+        if manifest.name != name || manifest.version != version {
+            return Err(Error::corrupt("the manifest is that of another version"));
+        }
+        Ok(manifest)
+    }
+
+    /// In place of a version that cannot be read: a collection of which nothing is known.
+    pub(super) fn unreadable(name: &str, version: u64) -> Manifest {
+        Manifest {
+            name: name.to_string(),
+            version,
+            life: Life::Live,
+            run_id: String::new(),
+            created: 0,
+            columns: vec![],
+            schema: String::new(),
+            layout: Layout::Plain,
+            ordered: false,
+            interleaved: false,
+            sort_keys: vec![],
+            rows: 0,
+            bytes: 0,
+            segments: vec![],
+            statistics: BTreeMap::new(),
+        }
+    }
+
     /// The text as it is kept.
     pub fn encode(&self) -> Vec<u8> {
         let body = serde_json::to_string(self).expect("strings and numbers");

@@ -8,7 +8,8 @@ use euphrates_flow::{DecisionRef, Error, Result};
 use euphrates_policy::commit::State;
 use serde::{Deserialize, Serialize};
 
-use super::version::{remove_files, show};
+use super::superseded::{Depth, remove_files, sweep};
+use super::version::show;
 use crate::catalog::{Catalog, Manifest, SegmentEntry, remove_if_empty};
 use crate::commit::Durability;
 use crate::commit::reservation::{self, Mark, Reservation};
@@ -21,8 +22,6 @@ pub struct NewVersion {
     catalog: String,
     /// What is to be put into the catalog.
     pub manifest: Manifest,
-    /// The version it follows, whose files go when all outputs of the flow are visible.
-    before: Option<Manifest>,
     reservation: Option<PathBuf>,
 }
 
@@ -60,23 +59,23 @@ impl NewVersion {
         home: &Path,
         catalog: &Catalog,
         manifest: Manifest,
-        before: Option<Manifest>,
+        before: Option<&Manifest>,
         decision: Option<&DecisionRef>,
     ) -> Result<(NewVersion, Named)> {
         let named = Named::take(catalog, &manifest.name, &manifest.run_id, decision)?;
-        let newest = catalog.newest(&manifest.name).inspect_err(|_| named.release())?;
-        if newest.map(|newest| newest.version) != before.as_ref().map(|before| before.version) {
+        let newest = catalog.before(&manifest.name).inspect_err(|_| named.release())?;
+        if newest.map(|newest| newest.version) != before.map(|before| before.version) {
             named.release();
             return Err(faster(&manifest.name));
         }
         let reservation = named.0.as_ref().map(|taken| taken.path().to_path_buf());
         let home = std::path::absolute(home).map_err(|error| Error::os("find", home, &error))?;
-        let catalog = catalog.place().to_string();
-        Ok((NewVersion { home, catalog, manifest, before, reservation }, named))
+        let catalog = catalog.place();
+        Ok((NewVersion { home, catalog, manifest, reservation }, named))
     }
 
     fn catalog(&self) -> Result<Catalog> {
-        Catalog::open(&self.catalog)
+        Ok(Catalog::open(&self.catalog)?.with_home(&self.home))
     }
 
     /// How far it is.
@@ -123,8 +122,8 @@ impl NewVersion {
 
     /// Removes the files of the version before.
     pub fn clean(&self) {
-        if let Some(before) = &self.before {
-            remove_files(&self.home, before, &BTreeSet::new());
+        if let Ok(catalog) = self.catalog() {
+            sweep(&self.home, &catalog, &self.manifest, Depth::LastVersions);
         }
     }
 

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use euphrates_flow::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Catalog, CopyEntry, Life, SegmentEntry};
+use crate::catalog::{Catalog, CopyEntry, Life, SegmentEntry, remove_empty};
 use crate::commit::is_promised;
 use crate::disk::{Disk, Disks};
 use crate::scratch::reclaim_after;
+
+use super::superseded::{Depth, sweep};
 
 /// The folder of a disk in which collections are made. No slug begins with a dot.
 pub(super) const STAGING: &str = ".staging";
@@ -55,6 +57,28 @@ pub fn reclaim(home: &Path) -> Result<usize> {
     Ok(reclaimed)
 }
 
+/// Removes the segments of versions that are no longer the newest, of all collections, and what
+/// dead writers of manifests have left. Returns how many files went.
+pub fn reclaim_superseded(home: &Path) -> Result<usize> {
+    let catalog = Catalog::of(home)?;
+    let mut removed = 0;
+    for name in catalog.names()? {
+        removed += catalog.settle(&name)?;
+        // Of what is damaged it is not known what it has.
+        if let Ok(Some(newest)) = catalog.newest(&name) {
+            removed += sweep(home, &catalog, &newest, Depth::All);
+        }
+    }
+    Ok(removed)
+}
+
+/// Removes the segments of a commit that has failed.
+pub(super) fn remove_place(disk: &Disk, place: &str) {
+    let folder = disk.folder().join(place);
+    let _ = fs::remove_dir_all(&folder);
+    remove_empty(disk.folder(), &folder);
+}
+
 /// The same for one disk. A disk may serve several homes: once an attempt has come as far as to
 /// say whose it is, only its own home may tell whether it was committed.
 pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize {
@@ -72,8 +96,8 @@ pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize
             return Err(Error::usage("it is to be published"));
         }
         if !shown {
-            let _ = fs::remove_dir_all(disk.folder().join(&note.place));
+            remove_place(disk, &note.place);
         }
-        Ok(())
+        catalog.settle(&note.name).map(drop)
     })
 }

@@ -4,7 +4,7 @@
 //! manifest, and only then does the damaged file go; so a repair that is interrupted has done
 //! nothing, and a good copy is never touched.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ use euphrates_flow::{Error, Result};
 use serde::Serialize;
 
 use super::pending::Named;
-use super::reclaim::{Note, STAGING, reclaim_disk};
-use super::staged::{attempt, put_in_place, segments_folder};
+use super::reclaim::{Note, STAGING, reclaim_disk, remove_place};
+use super::staged::{attempt, place_of, put_in_place, segments_folder};
+use super::superseded::{Depth, sweep};
 use super::verify::{Checked, check};
-use super::version::{now, remove_files, show};
-use crate::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry};
+use super::version::{now, show};
+use crate::catalog::{Catalog, CopyEntry, Found, Manifest, SegmentEntry};
 use crate::commit::Durability;
 use crate::disk::{Disk, Disks, WriteBehind};
 use crate::scratch::{Held, hold};
@@ -42,19 +43,31 @@ pub struct Repaired {
 /// and changes nothing, if a disk cannot be written to or another writer was faster.
 pub fn repair(home: &Path, name: &str, run_id: &str) -> Result<Repaired> {
     let catalog = Catalog::of(home)?;
-    let manifest = catalog.describe(name)?;
-    let disks = Disks::of(home)?;
+    let found = catalog.lookup(name)?;
+    let of_manifest = catalog.damages(&found)?;
     let named = Named::take(&catalog, name, run_id, None)?;
-    let work = Work::new(home, &disks, &manifest, run_id);
-    let done = work.run(&catalog).map_err(|error| error.at(format!("collection {name}")));
+    let done = mend(home, &catalog, &found, run_id);
     named.release();
-    let (newer, repaired) = done?;
-    if let Some(newer) = newer {
-        let keep = newer.segments.iter().flat_map(SegmentEntry::copies);
-        let keep: BTreeSet<_> = keep.map(|copy| (copy.disk, copy.path)).collect();
-        remove_files(home, &manifest, &keep);
-    }
+    let (newest, mut repaired) = done.map_err(|error| error.at(format!("collection {name}")))?;
+    sweep(home, &catalog, &newest, Depth::LastVersions);
+    // A disk that had been lost may have become one that should have a copy of the manifest.
+    catalog.settle(name)?;
+    repaired.mended.splice(0..0, of_manifest);
     Ok(repaired)
+}
+
+/// The manifests first, which say what there is to look at. Returns the newest version.
+fn mend(
+    home: &Path,
+    catalog: &Catalog,
+    found: &Found,
+    run_id: &str,
+) -> Result<(Manifest, Repaired)> {
+    catalog.mend(found, run_id, now())?;
+    let manifest = catalog.describe(&found.name)?;
+    let disks = Disks::of(home)?;
+    let (newer, repaired) = Work::new(home, &disks, &manifest, run_id).run(catalog)?;
+    Ok((newer.unwrap_or(manifest), repaired))
 }
 
 struct Work<'a> {
@@ -81,7 +94,7 @@ impl<'a> Work<'a> {
     }
 
     fn place(&self) -> String {
-        format!("{}/@{}", self.manifest.name, self.attempt)
+        place_of(self.home, &self.manifest.name, &self.attempt)
     }
 
     /// The new version, if there was something to repair.
@@ -157,8 +170,7 @@ impl<'a> Work<'a> {
         });
         let shown = moved.and_then(|()| show(catalog, newer)).and_then(Durability::durable);
         if shown.is_err() {
-            let places = folders().map(|(disk, _)| disk.folder().join(&note.place));
-            places.for_each(|place| drop(std::fs::remove_dir_all(place)));
+            folders().for_each(|(disk, _)| remove_place(disk, &note.place));
         }
         shown
     }

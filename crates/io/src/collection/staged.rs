@@ -8,7 +8,6 @@
 //! A sync of a busy disk waits behind whatever others write there, so all that can be synced
 //! together is: two waits in all, for all disks at once.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -20,14 +19,16 @@ use euphrates_flow::{DecisionRef, Error, Result};
 
 use super::pending::NewVersion;
 use super::plan::Plan;
-use super::reclaim::{Note, STAGING, reclaim_disk};
+use super::reclaim::{Note, STAGING, reclaim_disk, remove_place};
 use super::segments::{NewSegment, NewSegments};
-use super::version::{HeldVersion, Parts, prepare_version, remove_files};
+use super::superseded::{Depth, sweep};
+use super::version::{HeldVersion, Parts, prepare_version};
 use crate::catalog::{
-    Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics, check_name,
+    Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics, check_name, tag,
 };
 use crate::commit::Durability;
 use crate::disk::{Disk, Disks, HOME, Loads, at_once};
+use crate::durable::make_folder;
 use crate::mirroring::{Spot, Writers};
 use crate::scratch::{Held, hold};
 use crate::segment::{
@@ -121,7 +122,7 @@ impl NewCollection {
     ) -> Result<NewCollection> {
         check_name(name)?;
         let catalog = Catalog::of(home)?;
-        let before = catalog.newest(name)?;
+        let before = catalog.before(name)?;
         if !options.overwrite && before.as_ref().is_some_and(|before| before.life == Life::Live) {
             let error = Error::usage(format!("there is a collection `{name}` already"));
             return Err(error.remedy("choose another name, or overwrite it"));
@@ -155,7 +156,7 @@ impl NewCollection {
             schema: schema.clone(),
             plan,
             options,
-            place: format!("{name}/@{run}"),
+            place: place_of(home, name, &run),
             writers,
             staging: Mutex::new(Some(staging)),
             begun: AtomicUsize::new(0),
@@ -331,8 +332,12 @@ impl NewCollection {
     /// reached by who did it.
     pub fn on_published(&self) {
         self.writers.close();
-        if let Some(before) = self.before.as_ref().filter(|_| self.writers.owners().are_several()) {
-            remove_files(&self.home, before, &BTreeSet::new());
+        if self.writers.owners().are_several() {
+            // What cannot be done is found by the next start.
+            let _ = self.catalog.settle(&self.name);
+            if let Ok(Some(newest)) = self.catalog.newest(&self.name) {
+                sweep(&self.home, &self.catalog, &newest, Depth::LastVersions);
+            }
         }
         if let Some(staging) = self.lock_staging().take() {
             staging.into_iter().for_each(Staging::remove);
@@ -351,7 +356,7 @@ impl NewCollection {
 
     fn remove_place(&self, staging: &[Staging]) {
         for Staging { disk, .. } in staging {
-            let _ = fs::remove_dir_all(disk.folder().join(&self.place));
+            remove_place(disk, &self.place);
         }
     }
 
@@ -426,14 +431,19 @@ impl Drop for NewCollection {
 /// Moves a folder of segments from staging to where the manifest will say it is, durably.
 pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<()> {
     let parent = to.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(parent)
-        .and_then(|()| fs::create_dir_all(from))
+    make_folder(parent)?;
+    fs::create_dir_all(from)
         .and_then(|()| fs::rename(from, to))
         .map_err(|error| Error::os("move the segments to", to, &error))?;
     at_once([to, parent], |folder| {
         let synced = File::open(folder).and_then(|folder| folder.sync_all());
         synced.map_err(|error| Error::os("sync the folder", folder, &error))
     })
+}
+
+/// Where an attempt's segments will be, from each disk's folder on.
+pub(super) fn place_of(home: &Path, name: &str, attempt: &str) -> String {
+    format!("{name}/@{attempt}.{}", tag(home))
 }
 
 /// A name no other attempt of any run has.

@@ -56,12 +56,16 @@ impl Checked {
 }
 
 /// Compares every byte of every copy of the newest version of a collection with its checksums:
-/// manifest, tables of contents, blocks, footers. Fails if there is no such collection or its
-/// manifest is damaged; any other damage is in the result.
+/// manifests, tables of contents, blocks, footers. Fails if there is no such collection, or no
+/// manifest of it that can be read; any other damage is in the result.
 pub fn verify(home: &Path, name: &str) -> Result<Verified> {
-    let manifest = Catalog::of(home)?.describe(name)?;
+    let catalog = Catalog::of(home)?;
+    let found = catalog.lookup(name)?;
+    let damages = catalog.damages(&found)?;
+    let manifest = found.current()?;
     let disks = Disks::of(home)?;
-    let mut verified = Verified { segments: manifest.segments.len(), ..Verified::default() };
+    let segments = manifest.segments.len();
+    let mut verified = Verified { segments, damages, ..Verified::default() };
     for entry in &manifest.segments {
         for checked in check(&disks, entry).1 {
             verified.copies += 1;

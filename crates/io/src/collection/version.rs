@@ -1,8 +1,7 @@
 //! The manifest of a new version: what it says, and how it becomes visible. What the version before
 //! had goes after that.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,11 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::pending::{Named, NewVersion};
 use super::plan::Plan;
 use super::staged::CreateOptions;
-use crate::catalog::{Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics};
+use crate::catalog::{Catalog, Layout, Life, Manifest, SegmentEntry, Statistics};
 use crate::commit::Durability;
-use crate::disk::{Disks, HOME};
 use crate::scratch::share;
-use crate::segment::toc_path;
 
 /// Segments that are complete, and what their writers have seen: what one process has of a new
 /// collection, for the one that commits.
@@ -108,7 +105,7 @@ pub fn prepare_version(
     let plan = Plan::new(home, options)?;
     let head = Head { name, before, schema, layout: plan.layout, run_id: &options.run_id };
     let manifest = head.manifest(all, order)?;
-    let (before, decision) = (before.cloned(), options.decision.as_ref());
+    let decision = options.decision.as_ref();
     let (version, named) = NewVersion::reserve(home, &catalog, manifest, before, decision)?;
     Ok((version, HeldVersion { named, _locks: locks }))
 }
@@ -142,26 +139,5 @@ pub(super) fn tombstone(last: &Manifest, run_id: &str) -> Manifest {
         segments: vec![],
         statistics: Default::default(),
         ..last.clone()
-    }
-}
-
-/// Removes the files of a version that is no longer the newest, but those to `keep`. What cannot
-/// be removed is left: nothing refers to it.
-pub(super) fn remove_files(home: &Path, manifest: &Manifest, keep: &BTreeSet<(String, String)>) {
-    let Ok(disks) = Disks::of(home) else { return };
-    for CopyEntry { disk, path } in manifest.segments.iter().flat_map(SegmentEntry::copies) {
-        if keep.contains(&(disk.clone(), path.clone())) {
-            continue;
-        }
-        // There may be a table of contents at home, too.
-        for disk in [disk.as_str(), HOME] {
-            let Ok(disk) = disks.open(disk) else { continue };
-            let path = disk.folder().join(&path);
-            let _ = fs::remove_file(toc_path(&path));
-            let _ = fs::remove_file(&path);
-            // The folders above, as long as they are empty.
-            let above = path.ancestors().skip(1).take_while(|above| *above != disk.folder());
-            let _ = above.map(fs::remove_dir).take_while(|removed| removed.is_ok()).count();
-        }
     }
 }

@@ -9,6 +9,7 @@ use euphrates_flow::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{Disk, Mode};
+use crate::durable::Pending;
 
 /// The disk every home has.
 pub const HOME: &str = "home";
@@ -131,13 +132,8 @@ impl NamedDisk {
 
 /// Writes `disks.json`, whole or not at all.
 pub fn save_named_disks(home: &Path, disks: &[NamedDisk]) -> Result<()> {
-    let path = home.join("disks.json");
-    let staged = home.join(".disks.json.new");
     let text = serde_json::to_vec_pretty(disks).expect("strings and numbers");
-    std::fs::create_dir_all(home)
-        .and_then(|()| std::fs::write(&staged, text))
-        .and_then(|()| std::fs::rename(&staged, &path))
-        .map_err(|error| Error::os("write", &path, &error))
+    Pending::write(&home.join("disks.json"), &text)?.replace()
 }
 
 #[cfg(test)]

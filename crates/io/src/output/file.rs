@@ -115,7 +115,7 @@ impl FileOutput {
 }
 
 /// Renames unless the target exists, also where the file system cannot do so in one call.
-fn rename_new(from: &Path, to: &Path) -> rustix::io::Result<()> {
+pub(crate) fn rename_new(from: &Path, to: &Path) -> rustix::io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             rustix::fs::link(from, to)?;

@@ -203,7 +203,11 @@ impl Placed for Read {
     }
 
     fn remark(&self) -> Option<String> {
-        self.source()?.reading.get()?.remark()
+        let source = self.source()?;
+        let warning = source.collection.warning().map(str::to_string);
+        let read = source.reading.get().and_then(|reading| reading.remark());
+        let remarks: Vec<String> = warning.into_iter().chain(read).collect();
+        (!remarks.is_empty()).then(|| remarks.join("; "))
     }
 }
 

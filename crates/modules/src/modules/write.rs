@@ -171,7 +171,7 @@ impl Placed for Write {
         *lock(&self.schema) = Some(plain_schema(schema));
         let name = &self.config.collection;
         if let Some(home) = &*lock(&self.home) {
-            let newest = Catalog::of(home)?.newest(name)?;
+            let newest = Catalog::of(home)?.before(name)?;
             let is_there = newest.as_ref().is_some_and(|newest| newest.life == Life::Live);
             if is_there && !self.config.overwrite {
                 return Err(Error::usage(format!("there is a collection `{name}` already"))
