@@ -52,6 +52,7 @@ torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, 
 	$(PY) bench/torture/kill_workers.py --kills 100 --keep
 	$(PY) bench/torture/kill_workers.py --kills 20 --how STOP
 	$(PY) bench/torture/dribblers.py --keep
+	$(PY) bench/torture/crash_points.py --keep
 
 figures: build $(VENV)/.bench  ## Measure what the two mechanisms gain, plot it, and check the claims
 	$(PY) bench/figures/figure.py

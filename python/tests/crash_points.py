@@ -37,6 +37,7 @@ ABSENT = "absent"
 NAMES = re.compile(r"[0-9a-f]{9,}(-[0-9a-f]+)+")
 # Locks and folders that stay, empty, from one run to the next.
 STANDING = {
+    "flow.json",
     "home",
     "home/catalog",
     "home/commits",
@@ -45,6 +46,7 @@ STANDING = {
     "home/data/.staging",
     "home/made",
     "home/scratch",
+    "next.json",
 }
 
 
@@ -368,8 +370,10 @@ class Torture:
         elif run.hit and run.returncode in TYPED and state != self.scenario.states[0]:
             outcome.wrong.append(f"an error, and it has been done: {run.stderr}")
         self.tidy()
-        # What is being made by the next start may be rolled forward or back, then it stays so.
+        # A commit of several outputs is rolled forward or back by the next start.
         state = self.scenario.state(self.world)
+        if state not in self.scenario.states:
+            outcome.wrong.append(f"neither old nor new after the next start: {state}")
         left = self.world.listed() - self.allowed.get(state, Counter())
         if left:
             outcome.wrong.append(f"left over: {sorted(left)}")

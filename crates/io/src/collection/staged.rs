@@ -334,14 +334,21 @@ impl NewCollection {
         self.writers.close();
         if self.writers.owners().are_several() {
             // What cannot be done is found by the next start.
-            let _ = self.catalog.settle(&self.name);
-            if let Ok(Some(newest)) = self.catalog.newest(&self.name) {
-                sweep(&self.home, &self.catalog, &newest, Depth::LastVersions);
-            }
+            let _ = self.settle();
         }
         if let Some(staging) = self.lock_staging().take() {
             staging.into_iter().for_each(Staging::remove);
         }
+    }
+
+    /// Copies the manifest to the disks of this process, and removes what it has replaced there.
+    fn settle(&self) -> Result<()> {
+        let catalog = Catalog::of(&self.home)?;
+        catalog.settle(&self.name)?;
+        if let Some(newest) = catalog.newest(&self.name)? {
+            sweep(&self.home, &catalog, &newest, Depth::LastVersions);
+        }
+        Ok(())
     }
 
     /// If its segments have been moved to where a manifest may show them: leaves them there, for
