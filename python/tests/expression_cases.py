@@ -13,6 +13,7 @@ import decimal
 import fractions
 import math
 import random
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -186,16 +187,16 @@ class Maker:
             self.leaf(family) if self.rng.random() < 0.7 else self.make(family, depth)
             for _ in range(self.rng.randint(1, 4))
         ]
+        a, *items = doubles(family, [self.make(family, depth), *items])
         if self.rng.random() < 0.2:
             items.append(Pair("null", "null"))
-        a = self.make(family, depth)
         ours, theirs = (", ".join(getattr(i, who) for i in items) for who in ("ours", "theirs"))
         return Pair(f"({a.ours} {no}in ({ours}))", f"({a.theirs} {no}in ({theirs}))")
 
     def between(self, depth: int) -> Pair:
         family = self.rng.choice(["number", "text", "time"])
         no = self.rng.choice(["", "not "])
-        a, b, c = (self.make(family, depth) for _ in range(3))
+        a, b, c = doubles(family, [self.make(family, depth) for _ in range(3)])
         return self.both(f"({{a}} {no}between {{b}} and {{c}})", a=a, b=b, c=c)
 
     def null(self, depth: int) -> Pair:
@@ -276,6 +277,14 @@ class Maker:
     def spelled(self, depth: int) -> Pair:
         column = self.rng.choice(["i8", "i64", "u64", "d5", "d18"])
         return Pair(f"cast({column} as varchar)", f"cast({column} as varchar)")
+
+
+def doubles(family: str, parts: list[Pair]) -> list[Pair]:
+    """DuckDB compares all in one type: that of floating point numbers, if there is one."""
+    floating = any(re.search(r"f64|f32|double|e0", part.ours) for part in parts)
+    if family != "number" or not floating:
+        return parts
+    return [Pair(*(f"cast({text} as double)" for text in (p.ours, p.theirs))) for p in parts]
 
 
 def plain(array: pa.ChunkedArray) -> list[Any]:

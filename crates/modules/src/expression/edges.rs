@@ -284,7 +284,7 @@ fn dates_of_all_years_meet_timestamps() {
     all_are(&batch.slice(0, 4), &near);
     for text in ["cast(s as date)", "day + 1", "date_bin(interval '1 day', us)"] {
         let found = of(&batch, text);
-        assert!(found.contains("row 4 of a batch") && found.contains("overflow"), "{found}");
+        assert!(found.contains("row 4 of a batch"), "{text}: {found}");
     }
 }
 
