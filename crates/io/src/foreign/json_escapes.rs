@@ -1,7 +1,7 @@
-//! Characters beyond 16 bits in JSON, which `\u` writes as two surrogates: put in their place before
-//! Arrow's decoder comes to them. It joins the two by `|` instead of `+`, so that half of the planes
-//! come out as others. arrow-json 59.3.2 does so (`reader/tape.rs`, `char_from_surrogate_pair`); once
-//! a version adds, this module can go.
+//! Characters beyond 16 bits in JSON, which `\u` writes as two surrogates, put in their place
+//! before Arrow's decoder comes to them: it joins the two by `|` instead of `+`, so that half of
+//! the planes come out as others. arrow-json 59.3.2 does so (`char_from_surrogate_pair` in
+//! `reader/tape.rs`); once a version adds, this module can go.
 
 use euphrates_flow::{Error, Result};
 use memchr::memchr;
@@ -116,11 +116,14 @@ mod tests {
     proptest! {
         #[test]
         fn texts_are_what_another_reader_makes_of_them(
-            text: String, planes in prop::collection::vec(0x1_0000u32..0x11_0000, 0..5), step in 1usize..20,
+            text: String,
+            planes in prop::collection::vec(0x1_0000u32..0x11_0000, 0..5),
+            step in 1usize..20,
         ) {
             let far = planes.into_iter().filter_map(char::from_u32);
             let text: String = text.chars().chain(far).chain("\\ud842\\".chars()).collect();
-            let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+            let escaped = text.encode_utf16().map(|unit| format!("\\u{unit:04x}"));
+            let escaped = escaped.collect::<String>();
             let escaped = format!("\"\\\\{escaped}\"");
             let made = replaced(escaped.as_bytes(), step).unwrap();
             let made: String = serde_json::from_slice(&made).unwrap();

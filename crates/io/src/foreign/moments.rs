@@ -261,7 +261,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_moment_is_read_as_it_was_written(value: i64, unit in 0usize..4, minutes in -900..900) {
+        fn every_moment_is_read_as_it_was_written(
+            value: i64,
+            unit in 0usize..4,
+            minutes in -900..900,
+        ) {
             let unit = UNITS[unit];
             let text = written(|out| {
                 write_moment(value, unit, minutes * 60, out);
@@ -279,7 +283,9 @@ mod tests {
         }
 
         #[test]
-        fn dates_are_those_of_another_calendar(seconds in -8_000_000_000_000i64..8_000_000_000_000) {
+        fn dates_are_those_of_another_calendar(
+            seconds in -8_000_000_000_000i64..8_000_000_000_000,
+        ) {
             let text = written(|out| write_moment(seconds, TimeUnit::Second, 0, out));
             let other = format!("{:?}", timestamp_s_to_datetime(seconds).unwrap());
             prop_assert_eq!(text, other);

@@ -1,6 +1,6 @@
-//! Values as the text that CSV and JSON hold, where Arrow's own formatter does not write all of them
-//! or not as they are: dates and times beyond the years of its calendar, lengths of time, decimals,
-//! bytes, and values behind a dictionary or runs, some of which may be null.
+//! Values as the text that CSV and JSON hold, where Arrow's own formatter does not write all of
+//! them, or not as they are: dates and times beyond the years of its calendar, lengths of time,
+//! decimals, bytes, and values behind a dictionary or runs, some of which may be null.
 //!
 //! A value that no text stands for is an error that shows its row.
 

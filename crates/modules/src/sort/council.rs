@@ -195,7 +195,7 @@ mod tests {
     fn what_keys_share_is_told_once() {
         let mut keeper = KeyKeeper::new(1 << 20);
         let key = |number: u8| [vec![7; 10_000], vec![number; 3]].concat();
-        let samples = (0..100).map(|number| {
+        let samples = (0..100_u8).map(|number| {
             let before = number.checked_sub(1).map(key);
             let key = keeper.keep(7, &key(number), before.as_deref());
             (Border::before(key, (1, usize::from(number))), 1)
