@@ -35,7 +35,9 @@ use std::sync::Arc;
 use clap::Parser;
 use euphrates_engine::cluster::Cluster;
 use euphrates_engine::cluster::open::open;
+use euphrates_engine::machine;
 use euphrates_flow::{Document, Error, Registry, Result};
+use euphrates_io::commit;
 
 use arguments::{Arguments, Command};
 pub use euphrates_engine::cluster::open::ClusterOptions;
@@ -118,6 +120,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, host: &dyn Host) -> u
 
 fn dispatch(arguments: Arguments, host: &dyn Host) -> Result<u8> {
     let log = arguments.log;
+    use Command::{Describe, Ls, Repair, Rm, Verify};
+    if matches!(arguments.command, Ls(_) | Describe(_) | Verify(_) | Repair(_) | Rm(_)) {
+        // What a dead flow has decided is there, though it may not be visible yet.
+        commit::resolve(&machine::home());
+    }
     match arguments.command {
         Command::Sort(command) => sort::run(command, log, host),
         Command::Join(command) => join::run(command, log, host),

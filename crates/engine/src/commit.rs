@@ -152,6 +152,8 @@ impl Running {
                 self.complete(&outputs);
                 return Ok(());
             }
+            // The only output, and nobody could complete it later.
+            (Some((_, error)), _) if decision.is_none() => return Err(error),
             (Some((at, error)), _) => match on_failure(&states) {
                 Course::Back => return Err(self.take_back(&outputs, decision.as_mut(), error)),
                 _ => not_yet(&name(at), &error),
@@ -168,7 +170,9 @@ impl Running {
         let published = match (&promise.at, &self.deployment.attempt) {
             (Some(_), Some(attempt)) => {
                 let (worker, _) = attempt.worker_of(node).ok_or_else(Error::interrupted)?;
-                attempt.publish(worker, &promise.output).map(|()| Durability::Durable)
+                let published = attempt.publish(worker, &promise.output);
+                let remedy = "output at that worker may be visible: look whether it is there";
+                published.map(|()| Durability::Durable).map_err(|error| error.remedy(remedy))
             }
             _ => promise.output.publish().or_else(|_| promise.output.publish()),
         };
@@ -227,9 +231,9 @@ impl Running {
 }
 
 fn not_yet(name: &str, error: &Error) -> Error {
-    Error::new(error.kind(), format!("{name} could not be published yet: {error}")).remedy(
-        "the next start, or `euphrates gc`, publishes it; other outputs of the flow are visible",
-    )
+    let message = format!("{name} could not be published yet: {}", error.message());
+    Error::new(error.kind(), message)
+        .remedy("the next start, or `euphrates gc`, publishes whatever is missing")
 }
 
 fn not_synced(name: &str, error: &Error, has_record: bool) -> Error {

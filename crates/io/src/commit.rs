@@ -20,7 +20,9 @@ use serde::{Deserialize, Serialize};
 use crate::collection::NewVersion;
 use crate::output::{FileOutput, ObjectOutput};
 pub use decision::{Decision, Promise};
-pub use resolve::{Resolution, is_promised, keep_promises, mark_kept, out_of_reach, resolve};
+pub use resolve::{
+    Resolution, is_promised, keep_promises, mark_kept, out_of_reach, resolve, resolve_run,
+};
 
 /// A prepared output: what any process that can reach it needs to publish it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -26,8 +26,8 @@ pub fn resolve(home: &Path) -> Vec<Resolution> {
     decision::all_in(home).iter().filter_map(resolve_run).collect()
 }
 
-/// Resolves one, unless its process lives or somebody else does so now.
-pub(super) fn resolve_run(at: &DecisionRef) -> Option<Resolution> {
+/// Resolves one, unless its process lives or another does so now.
+pub fn resolve_run(at: &DecisionRef) -> Option<Resolution> {
     let lock = decision::lock_dead(at)?;
     let resolution = match decision::read(at) {
         Ok(None) => {

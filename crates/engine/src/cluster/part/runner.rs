@@ -13,7 +13,7 @@ use euphrates_flow::metrics::Told;
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::{Cause, Error, Kind, NoExchange, Result, Setup};
 use euphrates_io::buffer::pool;
-use euphrates_io::commit::{keep_promises, resolve};
+use euphrates_io::commit::{keep_promises, resolve_run};
 use euphrates_io::disk::{DiskCounts, disk_counts};
 use euphrates_io::scratch;
 use euphrates_policy::memory;
@@ -40,6 +40,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const LOOK_PART: u32 = 20;
 /// But who is slow is to be known soon.
 const LOOK_MAX: Duration = Duration::from_millis(500);
+/// How often a worker without its master tries to complete the commit.
+const RESOLVE_TRIES: usize = 10;
 
 /// What runs on a part's thread.
 pub(super) struct Runner {
@@ -344,6 +346,18 @@ impl Runner {
         Ok(Outcome { staged, remarks, ..Outcome::default() })
     }
 
+    /// If the master has died, completes what it had decided, as far as that can be seen from here.
+    /// Another worker may be at it.
+    fn resolve(&self) {
+        let Some(decision) = &self.plan.decision else { return };
+        for _ in 0..RESOLVE_TRIES {
+            if resolve_run(decision).is_some() {
+                break;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// Forgets the flow. Instances that do not come back are left behind.
     /// What was staged goes, but for what has been published or is to be; if the master is gone, only
     /// the record of its decision says which.
@@ -366,9 +380,8 @@ impl Runner {
                 _ => node.placed.on_orphaned(),
             }
         }
-        if closing.is_none() && self.plan.decision.is_some() {
-            // If the master has died, its decision can be completed here.
-            resolve(&self.plan.home);
+        if closing.is_none() {
+            self.resolve();
         }
         // Before anybody hears that it is over: then this process may be ended.
         scratch::forget(&self.scratch(), &self.run_id());
