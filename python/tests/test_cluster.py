@@ -155,3 +155,8 @@ def test_what_the_program_reads_and_writes_is_at_the_program(
     flow.go(cluster=cluster)
     reader.join(30)
     assert heard == ["n\n" + "".join(f"{n}\n" for n in range(0, 50_000, 2))]
+
+
+def test_a_cluster_has_workers() -> None:
+    with pytest.raises(eu.UsageError, match="0 workers"):
+        eu.Cluster.processes(0)

@@ -494,8 +494,3 @@ def test_a_home_that_workers_cannot_be_told_of_is_refused(
     with pytest.raises(eu.UsageError, match="not UTF-8") as refused:
         numbers(1, eu.count(), eu.collect()).go(cluster="processes:1")
     assert refused.value.remedy
-
-
-def test_a_cluster_has_workers() -> None:
-    with pytest.raises(eu.UsageError, match="0 workers"):
-        eu.Cluster.processes(0)

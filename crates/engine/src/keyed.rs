@@ -253,6 +253,7 @@ mod tests {
             scratch: vec![],
             home: std::env::temp_dir(),
             run_id: "test".into(),
+            decision: None,
             commons: Arc::new(Here::new(Arc::default(), cancel.clone())),
             exchange: Arc::new(NoExchange),
             is_whole: true,

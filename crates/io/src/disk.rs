@@ -259,7 +259,8 @@ fn write_error(file: &DiskFile, offset: u64, bytes: usize, error: &io::Error) ->
 /// The queue of the device a folder lies on; a device has one in a process. A forked child
 /// starts its own: it has no threads of its parent.
 fn queue_of(folder: &Path) -> Result<Arc<Queue>> {
-    static QUEUES: OnceLock<Mutex<HashMap<(Owner, u64), Weak<Queue>>>> = OnceLock::new();
+    type Queues = HashMap<(Owner, u64), Weak<Queue>>;
+    static QUEUES: OnceLock<Mutex<Queues>> = OnceLock::new();
     let device = device_of(folder)?;
     let key = (Owner::here(), device);
     let mut queues =

@@ -165,8 +165,8 @@ pub fn forget(parents: &[PathBuf], run_id: &str) {
     let (folders, locks): (Vec<PathBuf>, Vec<PathBuf>) =
         its.map(|entry| entry.path()).partition(|path| path.is_dir());
     // What cannot be removed now is reclaimed by the next start, which looks for locks.
-    let is_gone = |folder: &PathBuf| fs::remove_dir_all(folder).is_ok();
-    if folders.iter().map(is_gone).fold(true, |all, gone| all && gone) {
+    let left = folders.iter().filter(|folder| fs::remove_dir_all(folder).is_err()).count();
+    if left == 0 {
         locks.iter().for_each(|lock| drop(fs::remove_file(lock)));
     }
 }

@@ -66,7 +66,7 @@ impl Stage {
         let text = |entry: &fs::DirEntry| fs::read_to_string(entry.path()).unwrap();
         let mut files: Vec<_> = files
             .map(|entry| (name(&entry), text(&entry)))
-            .filter(|(name, _)| name != "")
+            .filter(|(name, _)| !name.is_empty())
             .collect();
         files.sort();
         files

@@ -199,7 +199,8 @@ fn of_64_bits(column: &ArrayRef) -> Result<ArrayRef> {
     let (data, shown) = (column.to_data(), column.data_type());
     let numbers = data.into_builder().data_type(DataType::Int64).build()?;
     let numbers = arrow::array::make_array(numbers);
-    let written: Box<dyn Fn(i64, &mut String) -> Option<()>> = match shown {
+    type Write<'a> = Box<dyn Fn(i64, &mut String) -> Option<()> + 'a>;
+    let written: Write<'_> = match shown {
         DataType::Time64(unit) => Box::new(|value, out| write_time(value, *unit, out)),
         DataType::Duration(unit) => Box::new(|value, out| {
             write_duration(value, *unit, out);
