@@ -219,6 +219,18 @@ pub struct CopyOut {
     /// CSV: do not write the names of the columns
     #[arg(long)]
     pub no_header: bool,
+    /// CSV: the character around fields that need it, or '' for none [default: "]
+    #[arg(long, value_name = "CHARACTER")]
+    pub quote: Option<String>,
+    /// CSV: the character before those that mean something [default: quotes are doubled]
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
+    pub escape: Option<char>,
+    /// CSV: what is written for a null, like NA [default: nothing]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub null_value: Option<String>,
+    /// Compress what is written, but for arrow: gzip, bzip2, zstd
+    #[arg(long, value_name = "NAME")]
+    pub compression: Option<String>,
     /// What the flow may use.
     #[command(flatten)]
     pub resources: Resources,

@@ -25,9 +25,11 @@ pub fn copy_out(command: CopyOut, log: Log, host: &dyn Host) -> Result<u8> {
     let mut flow = Document::new("copy-out");
     let config = json!({"collection": command.collection, "order": true});
     let source = flow.place("read", config, None);
-    let CopyOut { delimiter, no_header, .. } = command;
-    let mut config = Fields { delimiter, no_header }.config();
+    let CopyOut { delimiter, no_header, quote, escape, .. } = command;
+    let mut config = Fields { delimiter, no_header, quote, escape, ..Fields::default() }.config();
     config.insert("format".into(), command.format.into());
+    let given = [("null_value", command.null_value), ("compression", command.compression)];
+    config.extend(given.into_iter().filter_map(|(name, one)| Some((name.into(), one?.into()))));
     let sink = flow.place("copy_out", Value::Object(config), None);
     flow.attach(&source, &sink);
     drive::run(&flow, &host.registry(), &drive::options(&command.resources, host)?, log)?;

@@ -36,7 +36,7 @@ pub struct Text {
     pub fields: Fields,
 }
 
-/// How the fields of CSV are told apart, and named.
+/// How the fields of CSV are told apart and named, and what else text may need.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Fields {
     /// CSV: the character between fields, \t for a tab [default: a comma]
@@ -45,6 +45,25 @@ pub struct Fields {
     /// CSV: the first line is a record, and does not name the columns
     #[arg(long)]
     pub no_header: bool,
+    /// CSV: the character around fields that may hold anything, or '' for none [default: "]
+    #[arg(long, value_name = "CHARACTER")]
+    pub quote: Option<String>,
+    /// CSV: the character behind which any other is itself [default: quotes are doubled]
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
+    pub escape: Option<char>,
+    /// CSV: the character with which comments begin, which end with their line
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
+    pub comment: Option<char>,
+    /// CSV: pass over so many lines at the beginning, before the header
+    #[arg(long, value_name = "LINES")]
+    pub skip_rows: Option<usize>,
+    /// CSV: a field without quotes that is a null, like NA; may be repeated [default: the empty
+    /// one]
+    #[arg(long = "null-value", value_name = "TEXT", allow_hyphen_values = true)]
+    pub null_values: Vec<String>,
+    /// Text: its encoding, like latin-1 or utf-16 [default: UTF-8, or as its mark says]
+    #[arg(long, value_name = "NAME")]
+    pub encoding: Option<String>,
 }
 
 impl Ends {
@@ -58,8 +77,8 @@ impl Ends {
     ) -> Result<String> {
         Ok(match paths.iter().find_map(|path| collection(path)) {
             Some(_) if !text.is_empty() => {
-                let error = Error::usage("a collection has its types, and no header or delimiter");
-                return Err(error.remedy("give types, delimiters and headers of files only"));
+                let error = Error::usage("a collection has its types, and is no text");
+                return Err(error.remedy("give types and options of text for files only"));
             }
             Some(_) if paths.len() > 1 => {
                 return Err(Error::usage("a collection cannot be mixed with other inputs"));
@@ -126,11 +145,19 @@ impl Text {
 }
 
 impl Fields {
-    /// The options of CSV, read or written.
+    /// The options of text that say the same.
     pub fn config(&self) -> Map<String, Value> {
         let delimiter = self.delimiter.map(|one| ("delimiter".into(), one.to_string().into()));
         let header = self.no_header.then(|| ("header".into(), false.into()));
-        delimiter.into_iter().chain(header).collect()
+        let quote = self.quote.clone().map(|quote| ("quote".into(), quote.into()));
+        let escape = self.escape.map(|one| ("escape".into(), one.to_string().into()));
+        let comment = self.comment.map(|one| ("comment".into(), one.to_string().into()));
+        let skip_rows = self.skip_rows.map(|lines| ("skip_rows".into(), lines.into()));
+        let nulls = Some(&self.null_values).filter(|nulls| !nulls.is_empty());
+        let nulls = nulls.map(|nulls| ("null_values".into(), json!(nulls)));
+        let encoding = self.encoding.clone().map(|name| ("encoding".into(), name.into()));
+        let all = [delimiter, header, quote, escape, comment, skip_rows, nulls, encoding];
+        all.into_iter().flatten().collect()
     }
 }
 
@@ -166,11 +193,14 @@ mod tests {
     #[test]
     fn how_text_is_read_is_said_in_words_of_the_modules() {
         let words = "euphrates copy-in c --format csv --types zip=string --types a=b=int64 \
-                     --delimiter \\t --no-header";
+                     --delimiter \\t --no-header --quote ' --escape \\ --comment # --skip-rows 2 \
+                     --null-value NA --null-value - --encoding latin-1";
         let arguments = Arguments::try_parse_from(words.split_whitespace()).unwrap();
         let Command::CopyIn(command) = arguments.command else { panic!() };
         let expected = json!({
             "types": {"zip": "string", "a=b": "int64"}, "delimiter": "\t", "header": false,
+            "quote": "'", "escape": "\\", "comment": "#", "skip_rows": 2,
+            "null_values": ["NA", "-"], "encoding": "latin-1",
         });
         assert_eq!(Value::Object(command.text.config()), expected);
         for wrong in ["--types zip", "--delimiter ab"] {

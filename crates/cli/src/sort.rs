@@ -55,7 +55,8 @@ fn keys(command: &Sort, input: &str) -> Result<Vec<String>> {
     if let Some(by) = &command.by {
         return Ok(names::split(by, ',').into_iter().map(String::from).collect());
     }
-    let ending = || input.rsplit_once('.').map(|(_, ending)| ending);
+    let packed = [".gz", ".bz2", ".zst"].iter().find_map(|packed| input.strip_suffix(packed));
+    let ending = || packed.unwrap_or(input).rsplit_once('.').map(|(_, ending)| ending);
     match command.ends.format.as_deref().or_else(ending) {
         Some("records" | "dat" | "gensort") => Ok(vec!["key".into()]),
         Some("lines" | "txt") => Ok(vec!["line".into()]),

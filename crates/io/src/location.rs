@@ -90,7 +90,7 @@ pub enum Destination {
 /// Finds what the paths name: files, patterns (`*`, `?`, `[a-z]`, `**`) and folders. Of patterns
 /// and folders, sorted; of folders, files with one of the extensions whose name does not begin
 /// with a dot or an underscore. A path that names nothing is an error.
-pub fn find(paths: &[String], extensions: &[&str]) -> Result<Vec<FileRef>> {
+pub fn find(paths: &[String], extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>> {
     if paths.is_empty() {
         return Err(Error::usage("no path is given").remedy("give at least one path"));
     }
@@ -154,7 +154,7 @@ const MATCH: glob::MatchOptions = glob::MatchOptions {
     require_literal_leading_dot: true,
 };
 
-fn find_local(path: &str, extensions: &[&str]) -> Result<Vec<FileRef>> {
+fn find_local(path: &str, extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>> {
     let plain = Path::new(path);
     if plain.is_dir() {
         let mut found = vec![];
@@ -181,7 +181,7 @@ fn find_local(path: &str, extensions: &[&str]) -> Result<Vec<FileRef>> {
 }
 
 /// Files under a folder, at any depth.
-fn walk(folder: &Path, extensions: &[&str], found: &mut Vec<PathBuf>) -> Result<()> {
+fn walk(folder: &Path, extensions: &[impl AsRef<str>], found: &mut Vec<PathBuf>) -> Result<()> {
     let failed = |error: &std::io::Error| Error::os("list", folder, error);
     for entry in std::fs::read_dir(folder).map_err(|error| failed(&error))? {
         let entry = entry.map_err(|error| failed(&error))?;
@@ -203,7 +203,7 @@ fn find_remote(
     path: &str,
     store: Arc<Store>,
     key: &str,
-    extensions: &[&str],
+    extensions: &[impl AsRef<str>],
 ) -> Result<Vec<FileRef>> {
     if is_pattern(key) {
         let pattern = glob::Pattern::new(key).map_err(|error| wrong_pattern(path, &error))?;
@@ -240,20 +240,27 @@ fn find_remote(
     some(found, path, extensions)
 }
 
-fn some(found: Vec<FileRef>, path: &str, extensions: &[&str]) -> Result<Vec<FileRef>> {
+fn some(found: Vec<FileRef>, path: &str, extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>> {
     if !found.is_empty() {
         return Ok(found);
     }
     let message = format!("{path} is no file, and no folder with a file of a known kind in it");
-    Err(Error::usage(message).remedy(format!("known extensions: {}", extensions.join(", "))))
+    let known: Vec<&str> = extensions.iter().map(AsRef::as_ref).collect();
+    Err(Error::usage(message).remedy(format!("known extensions: {}", known.join(", "))))
 }
 
 fn is_hidden(name: &str) -> bool {
     name.starts_with(['.', '_'])
 }
 
-fn has_extension(name: &str, extensions: &[&str]) -> bool {
-    extension_of(name).is_some_and(|extension| extensions.contains(&extension.as_str()))
+/// Whether a name ends with one of these behind a dot: `csv`, `csv.gz`.
+fn has_extension(name: &str, extensions: &[impl AsRef<str>]) -> bool {
+    let name = name.to_lowercase();
+    let has = |extension: &str| {
+        let stem = name.strip_suffix(extension).and_then(|name| name.strip_suffix('.'));
+        stem.is_some_and(|stem| !stem.is_empty() && !stem.ends_with('/'))
+    };
+    extensions.iter().any(|extension| has(extension.as_ref()))
 }
 
 fn is_pattern(path: &str) -> bool {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
 use euphrates_flow::{Error, Result};
 
+use super::places::Places;
+
 /// Same columns, of types with the same values; for formats that know their types.
 pub fn alike(one: &Schema, other: &Schema) -> Result<Schema> {
     merge(one, other, &crate::alike::alike)
@@ -75,8 +77,9 @@ fn concrete_type(data_type: &DataType) -> DataType {
 /// The fields of both, or one of `other` and the type it has in `one`, which do not go together.
 fn union_fields(one: &Fields, other: &Fields) -> Result<Fields, (FieldRef, DataType)> {
     let mut fields: Vec<Arc<Field>> = one.to_vec();
+    let places = Places::of(one);
     for field in other {
-        match fields.iter_mut().find(|known| known.name() == field.name()) {
+        match places.get(field.name()).map(|place| &mut fields[place]) {
             None => fields.push(Arc::new(field.as_ref().clone().with_nullable(true))),
             Some(known) => {
                 let both = widened(known.data_type(), field.data_type())
@@ -93,14 +96,15 @@ fn merge(
     other: &Schema,
     both: &dyn Fn(&DataType, &DataType) -> Option<DataType>,
 ) -> Result<Schema> {
+    let (ones, others) = (Places::new(one), Places::new(other));
     for field in other.fields() {
-        if one.field_with_name(field.name()).is_err() {
+        if ones.get(field.name()).is_none() {
             return Err(differs(field.name(), "is not in the first file"));
         }
     }
     let merged = one.fields().iter().map(|field| {
         let name = field.name();
-        let Ok(twin) = other.field_with_name(name) else {
+        let Some(twin) = others.field(name) else {
             return Err(differs(name, "is missing, and is in the first file"));
         };
         let Some(data_type) = both(field.data_type(), twin.data_type()) else {

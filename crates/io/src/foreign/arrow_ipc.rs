@@ -18,7 +18,9 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
 use euphrates_flow::{Error, Result, decoded, split_batch, without_runs};
 
-use super::arrow_ipc_check::{check_batch, footer, message};
+use super::arrow_ipc_check::{check_batch, footer, message, prefix};
+use super::arrow_ipc_swap::{Swap, declared_native};
+use super::places::Places;
 use super::text::SPLIT_BYTES;
 use super::{
     Batches, Chunk, Compression, Encoder, Format, Input, Note, Opened, ReadOptions, Stream,
@@ -85,8 +87,8 @@ impl Format for ArrowIpc {
             Compression::None => None,
             Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
             Compression::Zstd => Some(CompressionType::ZSTD),
-            Compression::Snappy => {
-                let error = Error::usage("Arrow IPC has no snappy compression");
+            Compression::Snappy | Compression::Gzip | Compression::Bzip2 => {
+                let error = Error::usage("Arrow IPC is compressed with lz4 or zstd, or not at all");
                 return Err(error.remedy("use lz4 or zstd"));
             }
         };
@@ -104,11 +106,9 @@ impl Format for ArrowIpc {
 struct IpcFile {
     file: FileRef,
     bytes: u64,
-    /// As the file has it.
-    encoded: SchemaRef,
+    own: Own,
     /// As it is read.
     schema: SchemaRef,
-    version: MetadataVersion,
     dictionaries: Vec<Block>,
     splits: Vec<Vec<Block>>,
 }
@@ -123,7 +123,10 @@ impl IpcFile {
         }
         let length = u32::from_le_bytes(end[..4].try_into().expect("four bytes"));
         let before = (bytes - TAIL_BYTES).checked_sub(length.into()).ok_or_else(cut)?;
-        let footer_bytes = blob.read_at(before, length as usize)?;
+        let mut footer_bytes = blob.read_at(before, length as usize)?;
+        let native = declared_native(&footer_bytes, 0, &footer(&footer_bytes, before)?.schema);
+        let is_swapped = native.is_some();
+        footer_bytes = native.map_or(footer_bytes, Bytes::from);
         let footer = footer(&footer_bytes, before)?;
         let mut splits: Vec<Vec<Block>> = vec![];
         let mut filled = u64::MAX;
@@ -138,17 +141,17 @@ impl IpcFile {
         let encoded = Arc::new(fb_to_schema(footer.schema));
         let schema = without_runs(&encoded);
         let (version, dictionaries) = (footer.version, footer.dictionaries);
-        Ok(IpcFile { file: file.clone(), bytes, encoded, schema, version, dictionaries, splits })
+        let own = Own { schema: encoded, version, is_swapped };
+        Ok(IpcFile { file: file.clone(), bytes, own, schema, dictionaries, splits })
     }
+}
 
-    fn block(&self, blob: &Blob, block: &Block) -> Result<Buffer> {
-        // Checked against the file by `footer`.
-        let bytes = block.metaDataLength() as u64 + block.bodyLength() as u64;
-        let read = blob.read_at(block.offset() as u64, bytes as usize)?;
-        let message = message(&read, block.metaDataLength() as usize)?;
-        check_batch(&message, &read[block.metaDataLength() as usize..])?;
-        Ok(Buffer::from(read))
-    }
+/// The bytes of a block, and the length of its metadata.
+fn read_block(blob: &Blob, block: &Block) -> Result<(Bytes, usize)> {
+    // Checked against the file by `footer`.
+    let bytes = block.metaDataLength() as u64 + block.bodyLength() as u64;
+    let read = blob.read_at(block.offset() as u64, bytes as usize)?;
+    Ok((read, block.metaDataLength() as usize))
 }
 
 impl Opened for IpcFile {
@@ -170,17 +173,17 @@ impl Opened for IpcFile {
             let message = "the file changed between being opened and being read";
             return Err(Error::corrupt(message).remedy("run again"));
         }
-        let mut decoder = decoder(&self.encoded, self.version, schema)?;
+        let mut decoder = Decoder::new(&self.own, schema)?;
         for block in &self.dictionaries {
-            let bytes = self.block(&blob, block)?;
-            guarded(|| decoder.read_dictionary(block, &bytes).map_err(damaged))?;
+            let (bytes, metadata) = read_block(&blob, block)?;
+            decoder.decode(bytes, metadata)?;
         }
         let schema = schema.clone();
         let blocks = 0..self.splits[split].len();
         let batches = blocks.map(move |index| {
             let block = &self.splits[split][index];
-            let bytes = self.block(&blob, block)?;
-            let batch = guarded(|| decoder.read_record_batch(block, &bytes).map_err(damaged))?;
+            let (bytes, metadata) = read_block(&blob, block)?;
+            let batch = decoder.decode(bytes, metadata)?;
             batch.ok_or_else(|| Error::corrupt("a block without a batch"))
         });
         Ok(Box::new(batches.flat_map(move |batch| cut(batch, &schema))))
@@ -190,11 +193,9 @@ impl Opened for IpcFile {
 /// A stream: messages one behind the other.
 struct IpcStream {
     file: FileRef,
-    /// As the stream has it.
-    encoded: SchemaRef,
+    own: Own,
     /// As it is read.
     schema: SchemaRef,
-    version: MetadataVersion,
     /// Where the message behind the schema begins.
     offset: u64,
 }
@@ -202,10 +203,10 @@ struct IpcStream {
 impl IpcStream {
     fn open(file: &FileRef, blob: &Blob) -> Result<IpcStream> {
         let Some((bytes, metadata)) = next_message(blob, 0)? else { return Err(strange()) };
-        let (encoded, version) = schema_of(&bytes, metadata)?;
-        let schema = without_runs(&encoded);
+        let own = schema_of(&bytes, metadata)?;
+        let schema = without_runs(&own.schema);
         let offset = bytes.len() as u64;
-        Ok(IpcStream { file: file.clone(), encoded, schema, version, offset })
+        Ok(IpcStream { file: file.clone(), own, schema, offset })
     }
 }
 
@@ -213,15 +214,26 @@ pub(super) fn strange() -> Error {
     Error::corrupt("this is no Arrow IPC file or stream")
 }
 
+/// What files and streams say of all their messages.
+pub(super) struct Own {
+    /// As it is encoded.
+    pub schema: SchemaRef,
+    version: MetadataVersion,
+    /// Buffers have the other byte order.
+    is_swapped: bool,
+}
+
 /// What the first message of a stream says.
-pub(super) fn schema_of(bytes: &[u8], metadata: usize) -> Result<(SchemaRef, MetadataVersion)> {
+pub(super) fn schema_of(bytes: &[u8], metadata: usize) -> Result<Own> {
+    let first = message(bytes, metadata)?;
+    let Some(schema) = first.header_as_schema() else { return Err(strange()) };
+    let native = declared_native(bytes, prefix(bytes), &schema);
+    let is_swapped = native.is_some();
+    let bytes = native.as_deref().unwrap_or(bytes);
     let message = message(bytes, metadata)?;
     let Some(schema) = message.header_as_schema() else { return Err(strange()) };
-    if !schema.endianness().equals_to_target_endianness() {
-        return Err(Error::usage("the bytes of this stream are in the other order")
-            .remedy("write it on a machine with the same byte order"));
-    }
-    Ok((Arc::new(guarded(|| Ok(fb_to_schema(schema)))?), message.version()))
+    let schema = Arc::new(guarded(|| Ok(fb_to_schema(schema)))?);
+    Ok(Own { schema, version: message.version(), is_swapped })
 }
 
 impl Opened for IpcStream {
@@ -239,13 +251,13 @@ impl Opened for IpcStream {
 
     fn read(self: Arc<Self>, _: usize, schema: &SchemaRef) -> Result<Batches> {
         let blob = self.file.open()?;
-        let mut decoder = decoder(&self.encoded, self.version, schema)?;
+        let mut decoder = Decoder::new(&self.own, schema)?;
         let schema = schema.clone();
         let mut offset = self.offset;
         let mut next = move || -> Result<Option<RecordBatch>> {
             while let Some((bytes, metadata)) = next_message(&blob, offset)? {
                 offset += bytes.len() as u64;
-                if let Some(batch) = decode(&mut decoder, bytes, metadata)? {
+                if let Some(batch) = decoder.decode(bytes, metadata)? {
                     return Ok(Some(batch));
                 }
             }
@@ -261,23 +273,44 @@ impl Opened for IpcStream {
     }
 }
 
-/// The batch of a message, if it has one: it may be a dictionary.
-pub(super) fn decode(
-    decoder: &mut FileDecoder,
-    bytes: Bytes,
-    metadata: usize,
-) -> Result<Option<RecordBatch>> {
-    let message = message(&bytes, metadata)?;
-    check_batch(&message, &bytes[metadata..])?;
-    let kind = message.header_type();
-    // Where the message stands in its file does not matter any more.
-    let block = Block::new(0, metadata as i32, (bytes.len() - metadata) as i64);
-    let bytes = Buffer::from(bytes);
-    if kind == MessageHeader::DictionaryBatch {
-        guarded(|| decoder.read_dictionary(&block, &bytes).map_err(damaged))?;
-        return Ok(None);
+/// Makes batches of messages.
+pub(super) struct Decoder {
+    decoder: FileDecoder,
+    swap: Option<Swap>,
+}
+
+impl Decoder {
+    /// Of the wanted columns.
+    pub(super) fn new(own: &Own, wanted: &Schema) -> Result<Decoder> {
+        let columns = Places::new(&own.schema).of_all(wanted)?;
+        let mut decoder = FileDecoder::new(own.schema.clone(), own.version);
+        // The decoder looks for each of its columns among those that are wanted.
+        if !columns.iter().copied().eq(0..own.schema.fields().len()) {
+            decoder = decoder.with_projection(columns);
+        }
+        let swap = own.is_swapped.then(|| Swap::new(&own.schema, own.version));
+        Ok(Decoder { decoder, swap })
     }
-    guarded(|| decoder.read_record_batch(&block, &bytes).map_err(damaged))
+
+    /// The batch of a message, if it has one: it may be a dictionary.
+    pub(super) fn decode(&mut self, bytes: Bytes, metadata: usize) -> Result<Option<RecordBatch>> {
+        let (bytes, metadata) = match &self.swap {
+            Some(swap) => guarded(|| swap.message(&bytes, metadata))?,
+            None => (bytes, metadata),
+        };
+        let message = message(&bytes, metadata)?;
+        check_batch(&message, &bytes[metadata..])?;
+        let kind = message.header_type();
+        // Where the message stands in its file does not matter any more.
+        let block = Block::new(0, metadata as i32, (bytes.len() - metadata) as i64);
+        let bytes = Buffer::from(bytes);
+        let decoder = &mut self.decoder;
+        if kind == MessageHeader::DictionaryBatch {
+            guarded(|| decoder.read_dictionary(&block, &bytes).map_err(damaged))?;
+            return Ok(None);
+        }
+        guarded(|| decoder.read_record_batch(&block, &bytes).map_err(damaged))
+    }
 }
 
 /// The message at an offset, and the length of its metadata with prefix; `None` at the end.
@@ -302,16 +335,6 @@ fn next_message(blob: &Blob, offset: u64) -> Result<Option<(Bytes, usize)>> {
     let whole = (metadata as u64).checked_add(body).filter(|whole| *whole <= blob.bytes());
     let whole = whole.ok_or_else(|| Error::corrupt("a batch is longer than its file"))?;
     Ok(Some((blob.read_at(offset, whole as usize)?, metadata)))
-}
-
-pub(super) fn decoder(
-    file: &SchemaRef,
-    version: MetadataVersion,
-    wanted: &Schema,
-) -> Result<FileDecoder> {
-    let columns = wanted.fields().iter().map(|field| Ok(file.index_of(field.name())?));
-    let decoder = FileDecoder::new(file.clone(), version);
-    Ok(decoder.with_projection(columns.collect::<Result<_>>()?))
 }
 
 /// The batch with the schema all files agree on.

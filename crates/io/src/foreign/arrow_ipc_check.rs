@@ -29,10 +29,6 @@ pub struct Footer<'a> {
 pub fn footer(bytes: &[u8], end: u64) -> Result<Footer<'_>> {
     let footer = root_as_footer(bytes).map_err(|error| unsound("footer", error))?;
     let schema = footer.schema().ok_or_else(|| wrong("the footer has no schema"))?;
-    if !schema.endianness().equals_to_target_endianness() {
-        return Err(Error::usage("the bytes of this file are in the other order")
-            .remedy("write it on a machine with the same byte order"));
-    }
     let batches = within(footer.recordBatches().into_iter().flatten(), end)?;
     let dictionaries = within(footer.dictionaries().into_iter().flatten(), end)?;
     Ok(Footer { schema, version: footer.version(), dictionaries, batches })
@@ -53,12 +49,17 @@ fn within<'a>(blocks: impl Iterator<Item = &'a Block>, end: u64) -> Result<Vec<B
         .ok_or_else(|| wrong("a block lies outside the file"))
 }
 
+/// How many bytes stand before the flatbuffer of a message.
+pub fn prefix(message: &[u8]) -> usize {
+    // Before version 0.15 there was no marker.
+    if message.starts_with(&[0xff; 4]) { 8 } else { 4 }
+}
+
 /// The message in the first `metadata` bytes, behind its prefix.
 pub fn message(bytes: &[u8], metadata: usize) -> Result<Message<'_>> {
     let metadata = bytes.get(..metadata).filter(|metadata| metadata.len() >= 8);
     let metadata = metadata.ok_or_else(|| wrong("a message is cut short"))?;
-    let skip = if metadata[..4] == [0xff; 4] { 8 } else { 4 };
-    root_as_message(&metadata[skip..]).map_err(|error| unsound("message", error))
+    root_as_message(&metadata[prefix(metadata)..]).map_err(|error| unsound("message", error))
 }
 
 /// Checks the batch of a record batch or dictionary message against its body.

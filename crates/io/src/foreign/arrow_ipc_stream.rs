@@ -8,7 +8,7 @@ use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use euphrates_flow::{Error, Result, without_runs};
 
-use super::arrow_ipc::{END_OF_STREAM, HEAD, cut, decode, decoder, schema_of, strange};
+use super::arrow_ipc::{Decoder, END_OF_STREAM, HEAD, cut, schema_of, strange};
 use super::arrow_ipc_check::message;
 use super::text::{uncompressed, without_mark};
 use super::{Encoder, Input, Note, Stream, Writer, stream};
@@ -25,12 +25,12 @@ pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
     no_other(&begin)?;
     let mut input: Input = Box::new(std::io::Cursor::new(begin).chain(input));
     let Some((bytes, metadata)) = next_message(&mut input)? else { return Err(strange()) };
-    let (own, version) = schema_of(&bytes, metadata)?;
-    let schema = stream::fixed(without_runs(&own), columns)?;
-    let mut decoder = decoder(&own, version, &schema)?;
+    let own = schema_of(&bytes, metadata)?;
+    let schema = stream::fixed(without_runs(&own.schema), columns)?;
+    let mut decoder = Decoder::new(&own, &schema)?;
     let mut next = move || {
         while let Some((bytes, metadata)) = next_message(&mut input)? {
-            if let Some(batch) = decode(&mut decoder, bytes, metadata)? {
+            if let Some(batch) = decoder.decode(bytes, metadata)? {
                 return Ok(Some(batch));
             }
         }

@@ -1,4 +1,4 @@
-//! CSV: fields between delimiters, quoted with `"`, a header line by default.
+//! CSV: fields between delimiters, quoted with `"` if nothing else is said, a header line by default.
 //!
 //! Types are inferred from the first records (`guess`). Nothing between delimiters is a null, `""`
 //! an empty text; in columns of other types both are null.
@@ -13,17 +13,20 @@ use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result, batch_rows};
 
 use super::agree::concrete;
-use super::csv_rows::{CsvRows, Dialect, infer};
-use super::options::{delimiter_byte, type_named, usual_delimiter};
+use super::csv_dialect::Dialect;
+use super::csv_rows::{CsvRows, infer};
+use super::options::{type_named, usual_delimiter};
+use super::places::Places;
 use super::printed::{Form, printed};
 use super::rows::Rows;
-use super::text::{Text, line_bytes, without_mark};
+use super::source::TextFile;
+use super::text::line_bytes;
 use super::{
     Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
-    agree, some_column, stream, typed,
+    agree, some_column, stream, typed, usual_delimiter_of,
 };
 use crate::blob::Blob;
-use crate::location::{FileRef, extension_of};
+use crate::location::FileRef;
 
 /// The format.
 pub struct Csv;
@@ -38,19 +41,36 @@ impl Format for Csv {
     }
 
     fn options(&self) -> &'static [&'static str] {
-        &["delimiter", "header", "types"]
+        &[
+            "delimiter",
+            "header",
+            "types",
+            "quote",
+            "escape",
+            "comment",
+            "skip_rows",
+            "null_values",
+            "null_value",
+            "encoding",
+        ]
+    }
+
+    fn is_plain(&self) -> bool {
+        true
     }
 
     fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
         let named = options.format.as_deref().and_then(usual_delimiter);
-        let dialect = dialect(&file.name, options.delimiter.or(named), options.header)?;
-        let text = Text::with_quotes(file, &blob, dialect.delimiter);
+        let dialect = Dialect::to_read(options, named.or_else(|| usual_delimiter_of(&file.name)))?;
+        let text = TextFile::open(file, &blob, &Csv, options, Some(dialect.quoting()))?;
+        // Where a record ends, quotes alone do not say: it is read from front to back.
+        let text = if dialect.is_simple() { text } else { text.whole() };
         let sample = text.sample(&blob)?;
-        let schema = infer(dialect, without_mark(&sample))?;
+        let schema = infer(&dialect, &sample)?;
         let schema = with_types(schema, options)?;
         // A row cannot be shorter than its delimiters.
         let rows = batch_rows(line_bytes(&sample).max(schema.fields().len()));
-        Ok(Arc::new(File { text: Arc::new(text), dialect, schema: Arc::new(schema), rows }))
+        Ok(Arc::new(File { text, dialect, schema: Arc::new(schema), rows }))
     }
 
     fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
@@ -67,8 +87,8 @@ impl Format for Csv {
         columns: Option<SchemaRef>,
         options: &ReadOptions,
     ) -> Result<Stream> {
-        let dialect = dialect("", options.delimiter, options.header)?;
-        let mut head = stream::text_begin(&mut input)?;
+        let dialect = Dialect::to_read(options, None)?;
+        let mut head = vec![];
         match (&columns, dialect.header) {
             (Some(_), false) => {}
             (Some(_), true) => stream::line(&mut input, &mut head)?,
@@ -77,7 +97,7 @@ impl Format for Csv {
         let schema = match columns {
             Some(columns) if head.is_empty() || !dialect.header => columns,
             Some(columns) => {
-                let found = infer(dialect, &head)?;
+                let found = infer(&dialect, &head)?;
                 match same_names(&columns, &found) {
                     true => columns,
                     false => return Err(stream::differ(&columns, &found)),
@@ -85,7 +105,7 @@ impl Format for Csv {
             }
             None if head.is_empty() => return Err(stream::nothing()),
             None => {
-                let inferred = infer(dialect, &head[..stream::whole_lines(&head)])?;
+                let inferred = infer(&dialect, &head[..stream::whole_lines(&head)])?;
                 Arc::new(concrete(&with_types(inferred, options)?))
             }
         };
@@ -93,7 +113,8 @@ impl Format for Csv {
         let projection = (0..schema.fields().len()).collect();
         let format = CsvRows::new(dialect, schema.fields().clone(), projection);
         let input = stream::behind(head, input);
-        let batches = Rows::of_stream(format, input, schema.clone(), rows)?;
+        let skipped = options.skip_rows.unwrap_or(0);
+        let batches = Rows::of_stream(format, input, skipped, schema.clone(), rows)?;
         Ok(Stream { schema, batches: Box::new(batches) })
     }
 
@@ -104,17 +125,11 @@ impl Format for Csv {
             return Err(Error::usage(format!("{what}, which CSV cannot hold"))
                 .remedy("save as parquet, or leave the column out"));
         }
-        let dialect = dialect("", options.delimiter, options.header)?;
+        let dialect = Dialect::to_write(options)?;
         // A type that cannot be shown is found out here.
         formatters(&printed(&RecordBatch::new_empty(schema.clone()), Form::Csv)?)?;
         Ok(Arc::new(CsvWriter { schema: schema.clone(), dialect }))
     }
-}
-
-fn dialect(name: &str, delimiter: Option<char>, header: Option<bool>) -> Result<Dialect> {
-    let usual = || usual_delimiter(&extension_of(name)?);
-    let delimiter = delimiter_byte(delimiter.or_else(usual))?;
-    Ok(Dialect { delimiter, header: header.unwrap_or(true) })
 }
 
 fn same_names(one: &Schema, other: &Schema) -> bool {
@@ -148,7 +163,7 @@ fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
 }
 
 struct File {
-    text: Arc<Text>,
+    text: TextFile,
     dialect: Dialect,
     schema: SchemaRef,
     /// Rows of a batch.
@@ -170,16 +185,13 @@ impl Opened for File {
 
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
         // The agreed types for the columns that are wanted; the others are not parsed.
-        let agreed = |field: &Arc<Field>| {
-            let wanted = schema.field_with_name(field.name());
-            wanted.map_or_else(|_| field.clone(), |wanted| Arc::new(wanted.clone()))
-        };
-        let all = Schema::new(self.schema.fields().iter().map(agreed).collect::<Vec<_>>());
-        let projection = schema.fields().iter().map(|field| Ok(all.index_of(field.name())?));
-        let projection = projection.collect::<Result<_>>()?;
-        let format = CsvRows::new(self.dialect, all.fields, projection);
-        let range = self.text.range(split)?;
-        Ok(Box::new(Rows::of_split(format, self.text.clone(), range, schema.clone(), self.rows)?))
+        let mut fields = self.schema.fields().to_vec();
+        let projection = Places::new(&self.schema).of_all(schema)?;
+        for (place, wanted) in projection.iter().zip(schema.fields()) {
+            fields[*place] = wanted.clone();
+        }
+        let format = CsvRows::new(self.dialect.clone(), fields.into(), projection);
+        self.text.rows(split, format, schema, self.rows)
     }
 }
 
@@ -193,18 +205,18 @@ impl Writer for CsvWriter {
         let mut bytes = vec![];
         if self.dialect.header {
             let names = self.schema.fields().iter().map(|field| Some(field.name().as_str()));
-            write_record(names, self.dialect.delimiter, &mut bytes);
+            write_record(names, &self.dialect, &mut bytes)?;
         }
         Ok(vec![bytes.into()])
     }
 
     fn encoder(&self) -> Result<Box<dyn Encoder>> {
-        Ok(Box::new(CsvEncoder { delimiter: self.dialect.delimiter, bytes: vec![] }))
+        Ok(Box::new(CsvEncoder { dialect: self.dialect.clone(), bytes: vec![] }))
     }
 }
 
 struct CsvEncoder {
-    delimiter: u8,
+    dialect: Dialect,
     bytes: Vec<u8>,
 }
 
@@ -230,7 +242,7 @@ impl Encoder for CsvEncoder {
             }
             let fields = texts.iter().zip(batch.columns());
             let fields = fields.map(|(text, column)| column.is_valid(row).then_some(text.as_str()));
-            write_record(fields, self.delimiter, &mut self.bytes);
+            write_record(fields, &self.dialect, &mut self.bytes)?;
         }
         Ok(())
     }
@@ -244,30 +256,63 @@ impl Encoder for CsvEncoder {
     }
 }
 
-/// Writes a record; a null is nothing at all, an empty text `""`.
+/// Writes a record; an empty text is `""`, and so is whatever would else be read as a null.
 fn write_record<'a>(
     fields: impl Iterator<Item = Option<&'a str>>,
-    delimiter: u8,
+    dialect: &Dialect,
     bytes: &mut Vec<u8>,
-) {
+) -> Result<()> {
+    let null = &dialect.nulls[0];
     for (at, field) in fields.enumerate() {
         if at > 0 {
-            bytes.push(delimiter);
+            bytes.push(dialect.delimiter);
         }
-        let Some(field) = field else { continue };
-        let is_special = |byte: u8| byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r');
-        if !field.is_empty() && !field.bytes().any(is_special) {
-            bytes.extend_from_slice(field.as_bytes());
+        let Some(field) = field else {
+            bytes.extend_from_slice(null.as_bytes());
             continue;
-        }
-        bytes.push(b'"');
-        for byte in field.bytes() {
-            if byte == b'"' {
-                bytes.push(b'"');
+        };
+        let is_plain = !field.bytes().any(|byte| dialect.is_special(byte));
+        match dialect.quote {
+            _ if is_plain && !field.is_empty() && field != null => {
+                bytes.extend_from_slice(field.as_bytes())
             }
-            bytes.push(byte);
+            Some(quote) => write_quoted(field, quote, dialect.escape, bytes),
+            None => write_unquoted(field, dialect, bytes)?,
         }
-        bytes.push(b'"');
     }
     bytes.push(b'\n');
+    Ok(())
+}
+
+fn write_quoted(field: &str, quote: u8, escape: Option<u8>, bytes: &mut Vec<u8>) {
+    bytes.push(quote);
+    for byte in field.bytes() {
+        if byte == quote || Some(byte) == escape {
+            bytes.push(escape.unwrap_or(quote));
+        }
+        bytes.push(byte);
+    }
+    bytes.push(quote);
+}
+
+/// Where there are no quotes, what means something is escaped. An empty text is nothing.
+fn write_unquoted(field: &str, dialect: &Dialect, bytes: &mut Vec<u8>) -> Result<()> {
+    let wrong = |what: String| {
+        let remedy = "leave out `quote`, or use other characters for delimiter and null";
+        Err(Error::failed(format!("{what} cannot be written without quotes")).remedy(remedy))
+    };
+    if !field.is_empty() && *field == dialect.nulls[0] {
+        return wrong(format!("the text {field:?}, which stands for nulls,"));
+    }
+    for byte in field.bytes() {
+        match dialect.escape {
+            Some(escape) if dialect.is_special(byte) => bytes.push(escape),
+            None if dialect.is_special(byte) => {
+                return wrong(format!("a text with {:?}", char::from(byte)));
+            }
+            _ => {}
+        }
+        bytes.push(byte);
+    }
+    Ok(())
 }

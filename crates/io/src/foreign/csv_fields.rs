@@ -2,12 +2,15 @@
 //! nothing is a null.
 //!
 //! Records end with `\n`, `\r` or both. A quote begins a quoted field where a field begins, and is
-//! a character like any other elsewhere; what follows a closing quote belongs to the field.
+//! a character like any other elsewhere; what follows a closing quote belongs to the field. Behind
+//! an escape any byte is itself, within quotes and outside. A comment begins outside of quotes and
+//! ends with its line; a line with nothing else is no record.
 //! `csv_quotes` tells the same of the ends of records, for whoever needs no fields.
 
-use std::borrow::Cow;
+use memchr::{memchr, memchr2};
 
-use memchr::memchr;
+use super::csv_cell::{Cell, unescaped, unquoted};
+use super::csv_dialect::Dialect;
 
 /// Where a field lies in the text, and how it is written.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +27,10 @@ enum Form {
     Bare,
     /// Between quotes, which are not part of it.
     Quoted,
-    /// The same, with quotes in it or text behind it; from behind the first quote.
+    /// The same, with quotes or escapes in it or text behind it; from behind the first quote.
     Odd,
+    /// Without quotes, with escapes.
+    Escaped,
 }
 
 /// Where the next byte stands.
@@ -39,12 +44,23 @@ enum State {
     Quoted,
     /// Behind a quote that ends the field, unless another quote follows.
     Closed,
+    /// Behind an escape, within quotes.
+    QuotedEscape,
+    /// Behind an escape, elsewhere.
+    BareEscape,
+    /// In a comment behind fields.
+    Comment,
+    /// In a comment that has a line for itself.
+    CommentLine,
 }
 
 /// Records, cut into fields.
 pub struct Records {
     delimiter: u8,
-    /// Which bytes end a field that is not quoted.
+    quote: Option<u8>,
+    escape: Option<u8>,
+    comment: Option<u8>,
+    /// Which bytes mean something in a field that is not quoted.
     ending: [bool; 256],
     /// Lines without anything are records of one field, not nothing.
     keep_blank: bool,
@@ -62,11 +78,16 @@ pub struct Records {
 
 impl Records {
     /// None yet.
-    pub fn new(delimiter: u8, keep_blank: bool) -> Records {
+    pub fn new(dialect: &Dialect, keep_blank: bool) -> Records {
+        let Dialect { delimiter, quote, escape, comment, .. } = *dialect;
         let mut ending = [false; 256];
-        [delimiter, b'\n', b'\r'].iter().for_each(|&byte| ending[usize::from(byte)] = true);
+        let bytes = [Some(delimiter), Some(b'\n'), Some(b'\r'), escape, comment];
+        bytes.iter().flatten().for_each(|&byte| ending[usize::from(byte)] = true);
         Records {
             delimiter,
+            quote,
+            escape,
+            comment,
             ending,
             keep_blank,
             text: vec![],
@@ -104,28 +125,26 @@ impl Records {
         self.ends[record] - self.first(record)
     }
 
-    /// A field, and whether it was quoted.
-    pub fn field(&self, record: usize, column: usize) -> (Cow<'_, [u8]>, bool) {
+    /// A field.
+    pub fn field(&self, record: usize, column: usize) -> Cell<'_> {
         self.shown(&self.fields[self.first(record) + column])
     }
 
     /// The fields of a column, if every record has `width` fields.
-    pub fn column(
-        &self,
-        column: usize,
-        width: usize,
-    ) -> impl Iterator<Item = (Cow<'_, [u8]>, bool)> {
+    pub fn column(&self, column: usize, width: usize) -> impl Iterator<Item = Cell<'_>> {
         self.fields.iter().skip(column).step_by(width).map(|field| self.shown(field))
     }
 
     #[inline]
-    fn shown(&self, field: &Field) -> (Cow<'_, [u8]>, bool) {
-        let bytes = &self.text[field.begin as usize..field.end as usize];
-        match field.form {
-            Form::Bare => (bytes.into(), false),
-            Form::Quoted => (bytes.into(), true),
-            Form::Odd => (unquoted(bytes).into(), true),
-        }
+    fn shown(&self, field: &Field) -> Cell<'_> {
+        let written = &self.text[field.begin as usize..field.end as usize];
+        let (text, quoted) = match field.form {
+            Form::Bare => (written.into(), false),
+            Form::Quoted => (written.into(), true),
+            Form::Odd => (unquoted(written, self.quote, self.escape).into(), true),
+            Form::Escaped => (unescaped(written, self.escape).into(), false),
+        };
+        Cell { text, quoted, written }
     }
 
     /// Forgets all whole records; there is none that is not whole.
@@ -148,10 +167,10 @@ impl Records {
                 self.begin = at;
                 continue;
             }
-            match self.state {
-                State::Begin if byte == b'"' => {
+            let ended = match self.state {
+                State::Begin if Some(byte) == self.quote => {
                     (self.state, self.form, self.begin) = (State::Quoted, Form::Quoted, at + 1);
-                    at += 1;
+                    false
                 }
                 State::Begin | State::Bare => {
                     let ends = |byte: &u8| self.ending[usize::from(*byte)];
@@ -162,44 +181,131 @@ impl Records {
                             break;
                         }
                     }
-                    if self.end(at, at) && full(self) {
-                        self.text.truncate(at + 1);
-                        return at + 1 - before;
-                    }
-                    at += 1;
+                    self.special(at)
                 }
-                State::Quoted => match memchr(b'"', &self.text[at..]) {
+                State::Quoted => match self.quoted_end(at) {
                     Some(found) => {
-                        self.state = State::Closed;
-                        at += found + 1;
+                        at = found;
+                        false
                     }
                     None => break,
                 },
                 State::Closed if byte == self.delimiter || matches!(byte, b'\n' | b'\r') => {
-                    let end = if self.form == Form::Quoted { at - 1 } else { at };
-                    if self.end(at, end) && full(self) {
-                        self.text.truncate(at + 1);
-                        return at + 1 - before;
-                    }
-                    at += 1;
+                    self.end(at, self.closed_end(at))
+                }
+                State::Closed if Some(byte) == self.comment => {
+                    self.begin_comment(self.closed_end(at));
+                    false
                 }
                 State::Closed => {
                     self.form = Form::Odd;
-                    self.state = if byte == b'"' { State::Quoted } else { State::Bare };
-                    at += 1;
+                    self.state = match byte {
+                        _ if Some(byte) == self.quote => State::Quoted,
+                        _ if Some(byte) == self.escape => State::BareEscape,
+                        _ => State::Bare,
+                    };
+                    false
                 }
+                State::QuotedEscape => {
+                    self.state = State::Quoted;
+                    false
+                }
+                State::BareEscape => {
+                    self.state = State::Bare;
+                    false
+                }
+                State::Comment | State::CommentLine => {
+                    match memchr2(b'\n', b'\r', &self.text[at..]) {
+                        Some(found) => at += found,
+                        None => break,
+                    }
+                    self.end_comment(at)
+                }
+            };
+            at += 1;
+            if ended && full(self) {
+                self.text.truncate(at);
+                return at - before;
             }
         }
         bytes.len()
+    }
+
+    /// Goes over a byte that means something, in a field without quotes or behind one; says whether
+    /// it ends a record.
+    #[inline]
+    fn special(&mut self, at: usize) -> bool {
+        let byte = self.text[at];
+        if Some(byte) == self.escape {
+            self.state = State::BareEscape;
+            if self.form == Form::Bare {
+                self.form = Form::Escaped;
+            }
+            return false;
+        }
+        if Some(byte) == self.comment {
+            let written = &self.text[self.begin..at];
+            let spaces = written.iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t'));
+            let end = at - spaces.count();
+            let single = self.fields.len() == self.ends.last().copied().unwrap_or(0);
+            if single && end == self.begin && self.form == Form::Bare {
+                self.state = State::CommentLine;
+            } else {
+                self.begin_comment(end);
+            }
+            return false;
+        }
+        self.end(at, at)
+    }
+
+    /// The index of the next quote or escape within quotes, with the state behind it.
+    #[inline]
+    fn quoted_end(&mut self, at: usize) -> Option<usize> {
+        let rest = &self.text[at..];
+        let quote = self.quote?;
+        let found = match self.escape {
+            Some(escape) => memchr2(quote, escape, rest)?,
+            None => memchr(quote, rest)?,
+        };
+        if rest[found] == quote {
+            self.state = State::Closed;
+        } else {
+            (self.state, self.form) = (State::QuotedEscape, Form::Odd);
+        }
+        Some(at + found)
+    }
+
+    /// Where the field ends whose closing quote is right before `at`.
+    fn closed_end(&self, at: usize) -> usize {
+        if self.form == Form::Quoted { at - 1 } else { at }
+    }
+
+    fn begin_comment(&mut self, end: usize) {
+        self.push(end);
+        self.state = State::Comment;
+    }
+
+    /// A line end at `at` ends a comment; says whether it ends a record as well.
+    fn end_comment(&mut self, at: usize) -> bool {
+        let record = self.state == State::Comment;
+        self.begin = at + 1;
+        self.state = State::Begin;
+        self.returned = self.text[at] == b'\r';
+        if record {
+            self.ends.push(self.fields.len());
+        }
+        record
     }
 
     /// Ends the last record, which need not end with a line end; fails within quotes.
     pub fn finish(&mut self) -> Result<(), Unclosed> {
         let end = self.text.len();
         match self.state {
-            State::Quoted => return Err(Unclosed),
+            State::Quoted | State::QuotedEscape => return Err(Unclosed),
             State::Begin if self.is_whole() => {}
-            State::Closed if self.form == Form::Quoted => self.push(end - 1),
+            State::Comment => {}
+            State::CommentLine => self.begin = end,
+            State::Closed => self.push(self.closed_end(end)),
             _ => self.push(end),
         }
         if self.fields.len() > self.ends.last().copied().unwrap_or(0) {
@@ -247,39 +353,31 @@ impl Records {
 #[derive(Debug)]
 pub struct Unclosed;
 
-/// What stands between quotes: two of them are one, and a single one is where they end.
-fn unquoted(bytes: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some(quote) = memchr(b'"', rest) {
-        text.extend_from_slice(&rest[..quote]);
-        rest = &rest[quote + 1..];
-        match rest.split_first() {
-            Some((b'"', after)) => {
-                text.push(b'"');
-                rest = after;
-            }
-            _ => break,
-        }
-    }
-    text.extend_from_slice(rest);
-    text
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::ReadOptions;
     use super::super::csv_quotes::{Quoting, State as QuoteState};
     use super::*;
     use proptest::prelude::*;
 
     fn records(text: &str, step: usize, keep_blank: bool) -> Result<Vec<Vec<String>>, Unclosed> {
-        let mut records = Records::new(b',', keep_blank);
+        in_dialect(ReadOptions::default(), text, step, keep_blank)
+    }
+
+    fn in_dialect(
+        options: ReadOptions,
+        text: &str,
+        step: usize,
+        keep_blank: bool,
+    ) -> Result<Vec<Vec<String>>, Unclosed> {
+        let dialect = Dialect::to_read(&options, None).unwrap();
+        let mut records = Records::new(&dialect, keep_blank);
         let mut all = vec![];
         let drain = |records: &mut Records, all: &mut Vec<Vec<String>>| {
             for record in 0..records.len() {
                 let fields = (0..records.width(record)).map(|column| {
-                    let (bytes, quoted) = records.field(record, column);
-                    let text = String::from_utf8(bytes.into_owned()).unwrap();
+                    let Cell { text, quoted, .. } = records.field(record, column);
+                    let text = String::from_utf8(text.into_owned()).unwrap();
                     if quoted { format!("<{text}>") } else { text }
                 });
                 all.push(fields.collect());
@@ -328,6 +426,41 @@ mod tests {
         assert!(records("a,b\n1,\"open\n2,y\n", 4, false).is_err());
     }
 
+    #[test]
+    fn quotes_escapes_and_comments_are_what_the_options_say() {
+        let options = |quote: &str, escape: Option<char>, comment: Option<char>| ReadOptions {
+            quote: Some(quote.into()),
+            escape,
+            comment,
+            ..ReadOptions::default()
+        };
+        let cases: [(ReadOptions, &str, &[&[&str]]); 9] = [
+            (options("'", None, None), "'a,''b',\"c\"\n", &[&["<a,'b>", "\"c\""]]),
+            (options("", None, None), "\"a,b\"\n", &[&["\"a", "b\""]]),
+            (options("\"", Some('\\'), None), "\"a\\\"b\\\\\",c\\,d\n", &[&["<a\"b\\>", "c,d"]]),
+            (options("\"", Some('\\'), None), "\"a\"\"b\"\n", &[&["<a\"b>"]]),
+            (options("", Some('\\'), None), "a\\\nb,c\\", &[&["a\nb", "c\\"]]),
+            (
+                options("\"", None, Some('#')),
+                "# \"x\n  # y\r\na,b # c\n#\n\"d#\"# e\n\"f\" #g",
+                &[&["a", "b"], &["<d#>"], &["<f>"]],
+            ),
+            (
+                options("\"", None, Some('#')),
+                "a,#b\n,c#\n1,2\n#",
+                &[&["a", ""], &["", "c"], &["1", "2"]],
+            ),
+            (options("\"", Some('\\'), Some('#')), "a\\#b#c\n", &[&["a#b"]]),
+            (options("\"", Some('"'), None), "\"a\"\"b\"\n", &[&["<a\"b>"]]),
+        ];
+        for (options, text, expected) in cases {
+            for step in 1..7 {
+                let found = in_dialect(options.clone(), text, step, false).unwrap();
+                assert_eq!(found, expected, "{text:?} by {step}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn records_end_where_the_cuts_of_splits_say(
@@ -336,7 +469,7 @@ mod tests {
             step in 1usize..9,
         ) {
             let text: String = text.into_iter().collect();
-            let quoting = Quoting { delimiter: b',' };
+            let quoting = Quoting::usual(b',');
             let (mut at, mut ends) = (0, 0);
             while let Ok(end) = quoting.record_end(QuoteState::Out, b'\n', &text.as_bytes()[at..]) {
                 at += end;

@@ -30,48 +30,60 @@ const STATES: [State; 3] = [State::Out, State::Quoted, State::Closed];
 pub struct Quoting {
     /// The byte between fields.
     pub delimiter: u8,
+    /// The byte around fields that may hold anything, if there is one.
+    pub quote: Option<u8>,
 }
 
 impl Quoting {
+    /// With double quotes.
+    #[cfg(test)]
+    pub fn usual(delimiter: u8) -> Quoting {
+        Quoting { delimiter, quote: Some(b'"') }
+    }
+
     /// The state behind `bytes`, entered in `state` with `before` as the byte before them.
     pub fn advance(self, mut state: State, before: u8, bytes: &[u8]) -> State {
+        let Some(quote) = self.quote else { return state };
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
             let found = match state {
                 State::Closed => Some(0),
-                _ => memchr(b'"', rest),
+                _ => memchr(quote, rest),
             };
             let Some(found) = found else { break };
-            (state, at) = self.step(state, before, bytes, at + found);
+            (state, at) = self.step(quote, state, before, bytes, at + found);
         }
         state
     }
 
     /// The index behind the first line end that ends a record, or the state behind `bytes`.
     pub fn record_end(self, mut state: State, before: u8, bytes: &[u8]) -> Result<usize, State> {
+        let Some(quote) = self.quote else {
+            return memchr(b'\n', bytes).map(|end| end + 1).ok_or(state);
+        };
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
             let found = match state {
                 State::Closed => Some(0),
-                State::Quoted => memchr(b'"', rest),
-                State::Out => memchr2(b'"', b'\n', rest),
+                State::Quoted => memchr(quote, rest),
+                State::Out => memchr2(quote, b'\n', rest),
             };
             let Some(found) = found else { break };
             if state == State::Out && rest[found] == b'\n' {
                 return Ok(at + found + 1);
             }
-            (state, at) = self.step(state, before, bytes, at + found);
+            (state, at) = self.step(quote, state, before, bytes, at + found);
         }
         Err(state)
     }
 
     /// Goes over the byte at `at`: a quote, or any byte behind one that closed.
-    fn step(self, state: State, before: u8, bytes: &[u8], at: usize) -> (State, usize) {
+    fn step(self, quote: u8, state: State, before: u8, bytes: &[u8], at: usize) -> (State, usize) {
         match state {
             State::Quoted => (State::Closed, at + 1),
-            State::Closed if bytes[at] == b'"' => (State::Quoted, at + 1),
+            State::Closed if bytes[at] == quote => (State::Quoted, at + 1),
             State::Closed => (State::Out, at),
             State::Out => {
                 let previous = if at == 0 { before } else { bytes[at - 1] };
@@ -146,7 +158,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const COMMA: Quoting = Quoting { delimiter: b',' };
+    const COMMA: Quoting = Quoting { delimiter: b',', quote: Some(b'"') };
 
     #[test]
     fn line_ends_within_quotes_do_not_end_a_record() {

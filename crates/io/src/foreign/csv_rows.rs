@@ -9,8 +9,10 @@ use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
 
+use super::csv_cell::Cell;
+use super::csv_dialect::Dialect;
 use super::csv_fields::{Records, Unclosed};
-use super::csv_quotes::{Quoting, State};
+use super::csv_quotes::State;
 use super::guess::{Guess, SAMPLE_RECORDS};
 use super::rows::{RowDecoder, RowFormat};
 use super::typed;
@@ -21,18 +23,9 @@ const STEP_BYTES: usize = 64 << 10;
 /// A batch of records that are longer than expected ends when it has this many bytes.
 const TEXT_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
 
-/// How a file is written.
-#[derive(Clone, Copy)]
-pub struct Dialect {
-    /// The byte between fields.
-    pub delimiter: u8,
-    /// Whether the first record names the columns.
-    pub header: bool,
-}
-
 /// The columns of a sample. What is wrong with it comes to light when it is read.
-pub fn infer(dialect: Dialect, sample: &[u8]) -> Result<Schema> {
-    let mut records = Records::new(dialect.delimiter, false);
+pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
+    let mut records = Records::new(dialect, false);
     let enough = SAMPLE_RECORDS + usize::from(dialect.header);
     records.take(sample, |records| records.len() == enough);
     // A sample may be cut anywhere; but the header is all there is if nothing else is whole.
@@ -44,21 +37,24 @@ pub fn infer(dialect: Dialect, sample: &[u8]) -> Result<Schema> {
     }
     let name = |column: usize| match dialect.header {
         false => Ok(format!("column_{}", column + 1)),
-        true => String::from_utf8(records.field(0, column).0.into_owned()).map_err(|_| {
+        true => String::from_utf8(records.field(0, column).text.into_owned()).map_err(|_| {
             Error::corrupt("the names of the columns are not UTF-8")
                 .at("line 1")
-                .remedy("check that it is UTF-8 text")
+                .remedy("name the `encoding` it has, like latin-1")
         }),
     };
+    let nulls = Nulls(dialect.nulls.clone());
     let guess = |column: usize| {
         let rows =
             (usize::from(dialect.header)..records.len()).filter(|&row| records.width(row) > column);
         rows.fold(Guess::Nothing, |guess, row| {
-            let (bytes, quoted) = records.field(row, column);
-            guess.and(match std::str::from_utf8(&bytes) {
-                // An empty text goes with any type; if there is nothing else, it is text.
-                Ok("") if quoted => Guess::Empty,
-                Ok("") => Guess::Nothing,
+            let cell = records.field(row, column);
+            guess.and(match std::str::from_utf8(&cell.text) {
+                // A null or an empty text goes with any type; if there is nothing else, it is text.
+                _ if nulls.has(&cell, false) => match cell.quoted || !nulls.has(&cell, true) {
+                    true => Guess::Empty,
+                    false => Guess::Nothing,
+                },
                 Ok(text) => Guess::of(text),
                 Err(_) => Guess::Text,
             })
@@ -66,6 +62,21 @@ pub fn infer(dialect: Dialect, sample: &[u8]) -> Result<Schema> {
     };
     let field = |column| Ok(Field::new(name(column)?, guess(column).data_type(), true));
     Ok(Schema::new((0..records.width(0)).map(field).collect::<Result<Vec<_>>>()?))
+}
+
+/// What stands for a null.
+struct Nulls(Arc<[String]>);
+
+impl Nulls {
+    /// Whether a field is null, in a column of text or of another type, which has no empty values.
+    /// What is quoted is the text it says; but other types can hold neither.
+    fn has(&self, cell: &Cell, is_text: bool) -> bool {
+        if is_text && cell.quoted {
+            return false;
+        }
+        let is_one = |null: &String| null.as_bytes() == cell.written;
+        (!is_text && cell.text.is_empty()) || self.0.iter().any(is_one)
+    }
 }
 
 fn unclosed() -> Error {
@@ -92,10 +103,11 @@ impl CsvRows {
 impl RowFormat for CsvRows {
     type Decoder = CsvDecoder;
 
-    fn decoder(&self, rows: usize, offset: u64) -> Result<CsvDecoder> {
-        let header = self.dialect.header && offset == 0;
+    fn decoder(&self, rows: usize, is_first: bool) -> Result<CsvDecoder> {
+        let header = self.dialect.header && is_first;
         Ok(CsvDecoder {
-            records: Records::new(self.dialect.delimiter, keeps_blank(self.fields.len(), header)),
+            records: Records::new(&self.dialect, keeps_blank(self.fields.len(), header)),
+            nulls: Nulls(self.dialect.nulls.clone()),
             width: self.fields.len(),
             columns: self.projection.iter().map(|&at| (at, self.fields[at].clone())).collect(),
             rows,
@@ -104,8 +116,11 @@ impl RowFormat for CsvRows {
     }
 
     fn record_end(&self, bytes: &[u8]) -> usize {
-        let quoting = Quoting { delimiter: self.dialect.delimiter };
-        quoting.record_end(State::Out, b'\n', bytes).unwrap_or(bytes.len())
+        if self.dialect.is_simple() {
+            let end = self.dialect.quoting().record_end(State::Out, b'\n', bytes);
+            return end.unwrap_or(bytes.len());
+        }
+        Records::new(&self.dialect, true).take(bytes, |_| true)
     }
 }
 
@@ -117,6 +132,7 @@ fn keeps_blank(width: usize, header: bool) -> bool {
 /// A decoder.
 pub struct CsvDecoder {
     records: Records,
+    nulls: Nulls,
     /// How many fields a record has.
     width: usize,
     /// The columns that are wanted, and where they stand.
@@ -187,17 +203,20 @@ impl CsvDecoder {
         let mut offsets: Vec<i32> = Vec::with_capacity(rows + 1);
         offsets.push(0);
         let mut nulls = NullBufferBuilder::new(rows);
-        for (bytes, quoted) in self.records.column(at, self.width) {
-            values.extend_from_slice(&bytes);
+        for cell in self.records.column(at, self.width) {
+            let is_null = self.nulls.has(&cell, is_text);
+            if !is_null {
+                values.extend_from_slice(&cell.text);
+            }
             // The text of a batch is bounded far below two gigabytes.
             offsets.push(values.len() as i32);
-            nulls.append(!bytes.is_empty() || (quoted && is_text));
+            nulls.append(!is_null);
         }
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         let nulls = nulls.finish();
         let texts = StringArray::try_new(offsets, Buffer::from_vec(values), nulls);
         let texts = texts.map_err(|_| {
-            Error::corrupt("this is not UTF-8").remedy("convert it to UTF-8, as `iconv` does")
+            Error::corrupt("this is not UTF-8").remedy("name the `encoding` it has, like latin-1")
         })?;
         typed::column(&texts, to)
     }

@@ -11,7 +11,8 @@ use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
 use super::agree::concrete;
-use super::{Batches, FORMATS, Format, Opened, ReadOptions, format_named, format_of};
+use super::places::Places;
+use super::{Batches, FORMATS, Format, Opened, ReadOptions, endings, format_named, format_of};
 use crate::alike::conform;
 use crate::location::{FileRef, find};
 
@@ -163,7 +164,6 @@ impl Dataset {
     }
 }
 
-/// Names the file, unless the error has done so already.
 /// What stands before each split, and before the end.
 fn bytes_before(files: &[(FileRef, Arc<dyn Opened>)]) -> Vec<u64> {
     let split = |(_, file): &(FileRef, Arc<dyn Opened>)| {
@@ -178,6 +178,7 @@ fn bytes_before(files: &[(FileRef, Arc<dyn Opened>)]) -> Vec<u64> {
     before
 }
 
+/// Names the file, unless the error has done so already.
 fn at(error: Error, file: &str) -> Error {
     if error.places().any(|place| place.starts_with(file)) { error } else { error.at(file) }
 }
@@ -188,9 +189,9 @@ fn files_and_format(
 ) -> Result<(Vec<FileRef>, &'static dyn Format)> {
     if let Some(name) = &options.format {
         let format = format_named(name)?;
-        return Ok((find(paths, format.extensions())?, format));
+        return Ok((find(paths, &endings(format))?, format));
     }
-    let known: Vec<&str> = FORMATS.iter().flat_map(|format| format.extensions()).copied().collect();
+    let known: Vec<String> = FORMATS.iter().flat_map(|format| endings(*format)).collect();
     let files = find(paths, &known)?;
     let format = format_of(&files[0].name, None)?;
     for file in &files[1..] {
@@ -240,6 +241,10 @@ fn schema_of_all(
     options: &ReadOptions,
 ) -> Result<SchemaRef> {
     if format.infers() && opened.iter().all(|opened| opened.schema().fields().is_empty()) {
+        if let Some(bare) = opened.iter().find_map(|opened| opened.bare()) {
+            let schema = wanted_all(&bare, options).map_err(|error| at(error, &files[0].name))?;
+            return Ok(Arc::new(schema));
+        }
         let error = Error::usage("there is nothing in it to tell the columns from");
         return Err(error.at(&files[0].name).remedy("give files with at least a header or record"));
     }
@@ -282,9 +287,19 @@ fn check_names(schema: &Schema) -> Result<()> {
 
 /// The columns that are wanted, as far as the file has them, without the metadata of the file.
 fn wanted_of(schema: &Schema, columns: Option<&[String]>) -> Schema {
-    let is_wanted = |name: &String| columns.is_none_or(|columns| columns.contains(name));
+    let columns: Option<HashSet<&String>> = columns.map(|columns| columns.iter().collect());
+    let is_wanted = |name: &String| columns.as_ref().is_none_or(|columns| columns.contains(name));
     let fields = schema.fields().iter().filter(|field| is_wanted(field.name()));
     Schema::new(fields.cloned().collect::<Vec<_>>())
+}
+
+/// The columns that are wanted of a schema.
+fn wanted_all(schema: &Schema, options: &ReadOptions) -> Result<Schema> {
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    match &options.columns {
+        Some(columns) => wanted(schema, columns, names),
+        None => Ok(schema.clone()),
+    }
 }
 
 /// The wanted columns in the wanted order.
@@ -294,13 +309,14 @@ fn wanted<'a>(
     known: impl Iterator<Item = &'a str> + Clone,
 ) -> Result<Schema> {
     let mut seen = HashSet::new();
+    let places = Places::new(schema);
     let fields = columns.iter().map(|name| {
         if !seen.insert(name) {
             return Err(
                 Error::usage(format!("column `{name}` is asked for twice")).remedy("name it once")
             );
         }
-        schema.field_with_name(name).cloned().map_err(|_| unknown("column", name, known.clone()))
+        places.field(name).cloned().ok_or_else(|| unknown("column", name, known.clone()))
     });
     Ok(Schema::new(fields.collect::<Result<Vec<_>>>()?))
 }

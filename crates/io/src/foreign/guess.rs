@@ -5,7 +5,7 @@
 //! | `true`, `false` in any case | bool |
 //! | whole numbers | int64; uint64 if one is above 2^63 and none is negative |
 //! | the same, one above 2^63 and one negative | Decimal128(20, 0) |
-//! | also fractions or exponents | float64 |
+//! | also fractions or exponents, `inf`, `infinity`, `nan` in any case | float64 |
 //! | dates | date |
 //! | also times of day | timestamp of microseconds; nanoseconds if one is that fine |
 //! | times with a zone or `Z` | the same, in UTC |
@@ -52,7 +52,12 @@ impl Guess {
     pub fn of(text: &str) -> Guess {
         let bytes = text.as_bytes();
         match bytes.first() {
-            Some(b'0'..=b'9' | b'-' | b'.') => number(text).or_else(|| time(bytes)),
+            Some(b'0'..=b'9' | b'-' | b'.') if !is_word_number(text) => {
+                number(text).or_else(|| time(bytes))
+            }
+            Some(b'+' | b'-' | b'i' | b'I' | b'n' | b'N') => {
+                is_word_number(text).then_some(Guess::Float)
+            }
             Some(b't' | b'T' | b'f' | b'F') => ["true", "false"]
                 .iter()
                 .any(|word| text.eq_ignore_ascii_case(word))
@@ -134,6 +139,13 @@ impl Guess {
             Guess::Nothing | Guess::Empty | Guess::Text => "string",
         }
     }
+}
+
+/// Whether these are letters that floats know: infinity and NaN, in any case, with or without sign.
+pub fn is_word_number(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let words = ["inf", "infinity", "nan"];
+    words.iter().any(|word| unsigned.eq_ignore_ascii_case(word))
 }
 
 fn number(text: &str) -> Option<Guess> {
@@ -221,7 +233,7 @@ mod tests {
     fn columns_get_the_type_that_holds_all_their_values() {
         let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
         let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-        let cases: [(&[&str], DataType); 22] = [
+        let cases: [(&[&str], DataType); 25] = [
             (&[], DataType::Null),
             (&["1", "-2"], DataType::Int64),
             (&["1", "18446744073709551615"], DataType::UInt64),
@@ -229,6 +241,9 @@ mod tests {
             (&["18446744073709551616"], DataType::Utf8),
             (&["1", "1.5"], DataType::Float64),
             (&[".5", "-1.", "1e9", "1.5E-3"], DataType::Float64),
+            (&["1", "-Infinity", "+nan"], DataType::Float64),
+            (&["INF"], DataType::Float64),
+            (&["infinite"], DataType::Utf8),
             (&["1e400"], DataType::Utf8),
             (&["."], DataType::Utf8),
             (&["-"], DataType::Utf8),

@@ -1,4 +1,5 @@
-//! JSON lines: one object per line. A field that is absent is null.
+//! JSON: one object a line, an array of objects, or objects over several lines. A field that is
+//! absent is null.
 
 use std::sync::Arc;
 
@@ -10,17 +11,21 @@ use arrow::json::writer::{LineDelimited, NullableEncoder};
 use arrow::json::{EncoderFactory, EncoderOptions, WriterBuilder};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result, Row, batch_rows};
+use memchr::memchr;
 
 use super::agree::concrete;
-use super::json_guess::infer;
+use super::json_documents::{Layout, Scanner, Unwrapped, is_array};
+use super::json_guess::{Found, Records, VALUE_COLUMN, infer, is_line, sample_end};
 use super::json_rows::JsonRows;
+use super::json_texts::TextRows;
 use super::options::type_named;
 use super::printed::{Form, printed, write_decimal};
 use super::rows::Rows;
-use super::text::{Text, line_bytes, without_mark};
+use super::source::TextFile;
+use super::text::{SAMPLE_BYTES, line_bytes};
 use super::{
     Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
-    agree, some_column, stream, typed,
+    agree, some_column, source, stream, typed,
 };
 use crate::blob::Blob;
 use crate::location::FileRef;
@@ -41,16 +46,21 @@ impl Format for JsonLines {
     }
 
     fn options(&self) -> &'static [&'static str] {
-        &["types"]
+        &["types", "encoding"]
+    }
+
+    fn is_plain(&self) -> bool {
+        true
     }
 
     fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
-        let text = Text::new(file, &blob);
-        let sample = text.sample(&blob)?;
-        let schema = infer(without_mark(&sample))?;
-        let rows = batch_rows(line_bytes(&sample));
-        let schema = Arc::new(with_types(schema, options)?);
-        Ok(Arc::new(File { text: Arc::new(text), schema, rows }))
+        let text = TextFile::open(file, &blob, &JsonLines, options, None)?;
+        let (head, all) = text.head(&blob, sample_end)?;
+        let found = infer(&head, all)?;
+        let rows = batch_rows(record_bytes(&head, found.layout));
+        let schema = Arc::new(with_types(found.schema.clone(), options)?);
+        let text = if found.layout == Layout::Lines { text } else { text.whole() };
+        Ok(Arc::new(File { text, found, schema, rows }))
     }
 
     fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
@@ -67,23 +77,37 @@ impl Format for JsonLines {
         columns: Option<SchemaRef>,
         options: &ReadOptions,
     ) -> Result<Stream> {
-        let mut head = stream::text_begin(&mut input)?;
-        let (schema, rows) = match columns {
-            Some(columns) => (columns, STREAM_ROWS),
+        let (found, schema, head) = match columns {
+            Some(columns) => {
+                let mut head = vec![];
+                stream::line(&mut input, &mut head)?;
+                let layout = if is_line(&head) { Layout::Lines } else { Layout::Documents };
+                let schema = columns.as_ref().clone();
+                let records = Records::Objects;
+                (Found { schema, layout, records, is_some: true }, columns, head)
+            }
             None => {
-                stream::sample(&mut input, &mut head)?;
-                let schema = infer(&head[..stream::whole_lines(&head)])?;
-                if schema.fields().is_empty() && options.types.is_none() {
+                let end = |head: &[u8]| sample_end(head, false);
+                let (head, end, all) = source::sample(&mut input, end)?;
+                let found = infer(&head[..end], all)?;
+                let schema = match found.bare() {
+                    Some(bare) if options.types.is_none() => bare,
+                    _ => with_types(found.schema.clone(), options)?,
+                };
+                if schema.fields().is_empty() {
                     return Err(stream::nothing());
                 }
-                let schema = concrete(&with_types(schema, options)?);
-                (Arc::new(schema), batch_rows(line_bytes(&head)))
+                (found, Arc::new(concrete(&schema)), head)
             }
         };
-        let format = JsonRows::whole(schema.clone());
+        // What was read of the beginning may be less than a record.
+        let rows = match head.len() >= SAMPLE_BYTES as usize {
+            true => batch_rows(record_bytes(&head, found.layout)),
+            false => STREAM_ROWS,
+        };
         let input = stream::behind(head, input);
-        let batches = Rows::of_stream(format, input, schema.clone(), rows)?;
-        Ok(Stream { schema, batches: Box::new(batches) })
+        let batches = batches_of(&found, &schema, rows, input)?;
+        Ok(Stream { schema, batches })
     }
 
     fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -115,8 +139,36 @@ fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
     Ok(Schema::new(fields))
 }
 
+/// The batches of an input of records.
+fn batches_of(found: &Found, schema: &SchemaRef, rows: usize, input: Input) -> Result<Batches> {
+    let input: Input = Box::new(Unwrapped::new(input));
+    let of = schema.clone();
+    // Objects without fields are a table only as the texts they are.
+    let are_texts = found.records == Records::Texts
+        || (found.bare().is_some() && schema.field_with_name(VALUE_COLUMN).is_ok());
+    if are_texts {
+        let format = TextRows::new(of.clone());
+        return Ok(Box::new(Rows::of_stream(format, input, 0, of, rows)?));
+    }
+    let format = match found.records {
+        Records::Values => JsonRows::values(of.clone(), &found.schema),
+        _ => JsonRows::of_file(of.clone(), &found.schema).in_layout(found.layout),
+    };
+    Ok(Box::new(Rows::of_stream(format, input, 0, of, rows)?))
+}
+
+/// About how long a record is.
+fn record_bytes(sample: &[u8], layout: Layout) -> usize {
+    if layout == Layout::Lines {
+        return line_bytes(sample);
+    }
+    let begin = if is_array(sample) { memchr(b'[', sample).map_or(0, |at| at + 1) } else { 0 };
+    Scanner::default().end(&sample[begin..]).unwrap_or(sample.len()).max(1)
+}
+
 struct File {
-    text: Arc<Text>,
+    text: TextFile,
+    found: Found,
     schema: SchemaRef,
     /// Rows of a batch.
     rows: usize,
@@ -125,6 +177,10 @@ struct File {
 impl Opened for File {
     fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    fn bare(&self) -> Option<SchemaRef> {
+        self.found.bare().map(Arc::new)
     }
 
     fn splits(&self) -> usize {
@@ -136,9 +192,16 @@ impl Opened for File {
     }
 
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
+        if self.text.text().is_none() || self.found.bare().is_some() {
+            let found = Found { schema: self.schema.as_ref().clone(), ..self.found.clone() };
+            return match split {
+                0 => batches_of(&found, schema, self.rows, self.text.input()?),
+                // Of a text without fields, the first takes all.
+                _ => Ok(Box::new(std::iter::empty())),
+            };
+        }
         let format = JsonRows::of_file(schema.clone(), &self.schema);
-        let range = self.text.range(split)?;
-        Ok(Box::new(Rows::of_split(format, self.text.clone(), range, schema.clone(), self.rows)?))
+        self.text.rows(split, format, schema, self.rows)
     }
 }
 

@@ -11,12 +11,17 @@ use arrow::json::ReaderBuilder;
 use arrow::json::reader::Decoder;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::depth::JsonDepth;
-use euphrates_flow::{Error, Result};
-use memchr::memchr;
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
+use memchr::{memchr, memchr2};
 
+use super::json_documents::{Layout, Scanner};
 use super::json_escapes::{PAIR_BYTES, Piece, first_piece};
+use super::places::Places;
 use super::rows::{RowDecoder, RowFormat};
 use super::typed;
+
+/// A batch of records that are longer than expected ends when it has this many bytes.
+const TEXT_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
 
 /// How a JSON lines file is decoded.
 pub struct JsonRows {
@@ -25,6 +30,9 @@ pub struct JsonRows {
     texts: SchemaRef,
     /// Fail at a field these do not have.
     is_strict: bool,
+    layout: Layout,
+    /// The records are values of the first column of `texts`.
+    are_values: bool,
 }
 
 impl JsonRows {
@@ -32,7 +40,19 @@ impl JsonRows {
     /// be lost without a word.
     pub fn whole(schema: SchemaRef) -> JsonRows {
         let texts = Arc::new(texts_of(schema.fields().iter()));
-        JsonRows { schema, texts, is_strict: true }
+        JsonRows { schema, texts, is_strict: true, layout: Layout::Lines, are_values: false }
+    }
+
+    /// To the values that records are, as the only column of the file, if it is wanted.
+    pub fn values(schema: SchemaRef, file: &Schema) -> JsonRows {
+        let wanted = schema.fields().iter().chain(file.fields()).take(1);
+        let texts = Arc::new(texts_of(wanted));
+        JsonRows { schema, texts, is_strict: true, layout: Layout::Documents, are_values: true }
+    }
+
+    /// The same, of records that lie like this.
+    pub fn in_layout(self, layout: Layout) -> JsonRows {
+        JsonRows { layout, ..self }
     }
 
     /// To batches with this schema, from a file that has these fields. What was left out on purpose
@@ -40,18 +60,16 @@ impl JsonRows {
     /// everywhere or nowhere, so beside an object it decodes all that the file has.
     pub fn of_file(schema: SchemaRef, file: &Schema) -> JsonRows {
         let wanted = schema.fields().iter();
-        let mut left_out = file
-            .fields()
-            .iter()
-            .filter(|field| schema.field_with_name(field.name()).is_err())
-            .peekable();
+        let places = Places::new(&schema);
+        let is_left_out = |field: &&FieldRef| places.get(field.name()).is_none();
+        let mut left_out = file.fields().iter().filter(is_left_out).peekable();
         let has_objects = wanted.clone().any(|field| has_object(field.data_type()));
         if left_out.peek().is_some() && !has_objects {
             let texts = Arc::new(texts_of(wanted));
-            return JsonRows { schema: schema.clone(), texts, is_strict: false };
+            return JsonRows { is_strict: false, texts, ..JsonRows::whole(schema.clone()) };
         }
         let texts = Arc::new(texts_of(wanted.chain(left_out)));
-        JsonRows { schema: schema.clone(), texts, is_strict: true }
+        JsonRows { texts, ..JsonRows::whole(schema.clone()) }
     }
 }
 
@@ -77,24 +95,33 @@ fn has_object(data_type: &DataType) -> bool {
 impl RowFormat for JsonRows {
     type Decoder = JsonDecoder;
 
-    fn decoder(&self, rows: usize, _: u64) -> Result<JsonDecoder> {
-        let builder = ReaderBuilder::new(self.texts.clone())
+    fn decoder(&self, rows: usize, _: bool) -> Result<JsonDecoder> {
+        let builder = match self.are_values {
+            true => ReaderBuilder::new_with_field(self.texts.fields()[0].clone()),
+            false => ReaderBuilder::new(self.texts.clone()),
+        };
+        let builder = builder
             .with_batch_size(rows)
             .with_coerce_primitive(true)
             .with_strict_mode(self.is_strict);
         let (decoder, schema) = (builder.build_decoder()?, self.schema.clone());
         let depth = JsonDepth::default();
-        Ok(JsonDecoder { decoder, schema, depth, held: vec![], ready: 0 })
+        Ok(JsonDecoder { decoder, schema, depth, held: vec![], ready: 0, taken: 0 })
     }
 
     fn record_end(&self, bytes: &[u8]) -> usize {
-        memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1)
+        match self.layout {
+            Layout::Lines => memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1),
+            Layout::Documents => Scanner::default().end(bytes).unwrap_or(bytes.len()),
+        }
     }
 }
 
 /// A decoder.
 pub struct JsonDecoder {
     decoder: Decoder,
+    /// Bytes of the batch being decoded.
+    taken: usize,
     schema: SchemaRef,
     depth: JsonDepth,
     /// What has been taken in and not been decoded: a character that stands for its escape, or the
@@ -173,13 +200,25 @@ impl JsonDecoder {
 
 impl RowDecoder for JsonDecoder {
     fn decode(&mut self, bytes: &[u8]) -> Result<usize> {
-        let taken = self.take(bytes)?;
+        let mut step = bytes;
+        if self.taken >= TEXT_BYTES_MAX && !bytes.is_empty() {
+            let is_whole = self.held.is_empty() && !self.decoder.has_partial_record();
+            if is_whole && !self.decoder.is_empty() {
+                return Ok(0);
+            }
+            // Records are longer than expected: the batch ends with this one.
+            let end = memchr2(b'}', b'\n', bytes).map_or(bytes.len(), |end| end + 1);
+            step = &bytes[..end];
+        }
+        let taken = self.take(step)?;
+        self.taken += taken;
         // What decodes a value that is not of its type shows it, and recurses.
-        self.depth.check(&bytes[..taken], "the record")?;
+        self.depth.check(&step[..taken], "the record")?;
         Ok(taken)
     }
 
     fn flush(&mut self) -> Result<Option<RecordBatch>> {
+        self.taken = 0;
         let batch = self.decoder.flush().map_err(|error| malformed(&error))?;
         let Some(batch) = batch else { return Ok(None) };
         // The first of what was decoded are those that are wanted.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use euphrates_flow::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, Error, Result};
 use memchr::{memchr, memchr_iter};
 
-use super::text::Text;
+use super::source::TextFile;
 use super::{
     Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
     stream,
@@ -32,8 +32,17 @@ impl Format for Lines {
         &["txt", "log"]
     }
 
-    fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
-        Ok(Arc::new(File { text: Text::new(file, &blob), schema: schema() }))
+    fn options(&self) -> &'static [&'static str] {
+        &["encoding"]
+    }
+
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
+        let text = TextFile::open(file, &blob, &Lines, options, None)?;
+        Ok(Arc::new(File { text, schema: schema() }))
     }
 
     fn read_stream(
@@ -43,18 +52,8 @@ impl Format for Lines {
         _: &ReadOptions,
     ) -> Result<Stream> {
         let schema = stream::fixed(schema(), columns)?;
-        let of = schema.clone();
-        let batches = stream::pieces(input).flat_map(move |piece| -> Batches {
-            let schema = of.clone();
-            match piece {
-                Ok(piece) => {
-                    let parts = vec![piece].into_iter();
-                    Box::new(LineBatches { schema, parts, part: Bytes::new(), carried: vec![] })
-                }
-                Err(error) => Box::new(std::iter::once(Err(error))),
-            }
-        });
-        Ok(Stream { schema, batches: Box::new(batches) })
+        let batches = batches(input, schema.clone());
+        Ok(Stream { schema, batches })
     }
 
     fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -69,12 +68,27 @@ impl Format for Lines {
     }
 }
 
+/// The lines of an input.
+fn batches(input: Input, schema: SchemaRef) -> Batches {
+    let batches = stream::pieces(input).flat_map(move |piece| -> Batches {
+        let schema = schema.clone();
+        match piece {
+            Ok(piece) => {
+                let parts = vec![piece].into_iter();
+                Box::new(LineBatches { schema, parts, part: Bytes::new(), carried: vec![] })
+            }
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
+    });
+    Box::new(batches)
+}
+
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("line", DataType::Binary, false)]))
 }
 
 struct File {
-    text: Text,
+    text: TextFile,
     schema: SchemaRef,
 }
 
@@ -93,7 +107,8 @@ impl Opened for File {
 
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
         let schema = schema.clone();
-        let parts = self.text.range(split)?.parts.into_iter();
+        let Some(text) = self.text.text() else { return Ok(batches(self.text.input()?, schema)) };
+        let parts = text.range(split)?.parts.into_iter();
         Ok(Box::new(LineBatches { schema, parts, part: Bytes::new(), carried: vec![] }))
     }
 }

@@ -14,6 +14,7 @@ use euphrates_flow::{Error, Result};
 
 use crate::blob::Blob;
 use crate::location::FileRef;
+use packing::{PackedWriter, Packing, unpacked_name};
 
 pub mod dataset;
 pub mod options;
@@ -23,21 +24,30 @@ mod agree;
 mod arrow_ipc;
 mod arrow_ipc_check;
 mod arrow_ipc_stream;
+mod arrow_ipc_swap;
+mod charset;
 mod csv;
+mod csv_cell;
+mod csv_dialect;
 mod csv_fields;
 mod csv_quotes;
 mod csv_rows;
 mod guess;
+mod json_documents;
 mod json_escapes;
 mod json_guess;
 mod json_lines;
 mod json_rows;
+mod json_texts;
 mod lines;
 mod moments;
+mod packing;
 mod parquet;
+mod places;
 mod printed;
 mod records;
 mod rows;
+mod source;
 mod text;
 mod typed;
 
@@ -72,6 +82,12 @@ pub trait Format: Sync {
     /// The options it understands beyond those every format does.
     fn options(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// Whether its files are plain bytes from front to back, so that they may be compressed as a
+    /// whole; others are compressed inside, if at all.
+    fn is_plain(&self) -> bool {
+        false
     }
 
     /// Reads what is needed to know schema and splits of a file. `file` is how to open it again.
@@ -114,6 +130,11 @@ pub trait Format: Sync {
 pub trait Opened: Send + Sync {
     /// The columns, in the order of the file.
     fn schema(&self) -> &SchemaRef;
+
+    /// The columns of the table if none of its files has any, although there is something in it.
+    fn bare(&self) -> Option<SchemaRef> {
+        None
+    }
 
     /// How many splits it has.
     fn splits(&self) -> usize;
@@ -197,22 +218,84 @@ pub fn format_named(name: &str) -> Result<&'static dyn Format> {
     found.ok_or_else(|| unknown("format", name, FORMATS.iter().map(|format| format.name())))
 }
 
-/// The format a path's extension stands for, or the one named.
+/// The format a path's extension stands for, or the one named. Behind that of a plain format may
+/// stand the extension of a compression.
 pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format> {
     if let Some(name) = named {
         return format_named(name);
     }
-    let extension = crate::location::extension_of(path).unwrap_or_default();
+    let packing = Packing::of_path(path);
+    let extension = crate::location::extension_of(unpacked_name(path)).unwrap_or_default();
     let known = |format: &&'static dyn Format| format.extensions().contains(&extension.as_str());
-    FORMATS.iter().copied().find(known).ok_or_else(|| {
-        if matches!(extension.as_str(), "gz" | "bz2" | "xz" | "zst" | "zip" | "lz4") {
-            return Error::usage(format!("{path} is compressed"))
-                .remedy("decompress it first; Parquet and Arrow files are compressed inside");
+    match (FORMATS.iter().copied().find(known), packing) {
+        (Some(format), None) => Ok(format),
+        (Some(format), Some(_)) if format.is_plain() => Ok(format),
+        (Some(format), Some(_)) => {
+            Err(Error::usage(format!("{path}: {} is not compressed as a whole", format.name()))
+                .remedy("decompress it; Parquet and Arrow files are compressed inside"))
         }
-        let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
-        Error::usage(format!("the format of {path} cannot be told from its name"))
-            .remedy(format!("give its `format`, one of {}", names.join(", ")))
-    })
+        (None, _) if matches!(extension.as_str(), "xz" | "zip" | "lz4") => {
+            Err(Error::usage(format!("{path} is compressed with {extension}"))
+                .remedy("decompress it, or compress it with gzip, bzip2 or zstd instead"))
+        }
+        (None, _) => {
+            let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
+            Err(Error::usage(format!("the format of {path} cannot be told from its name"))
+                .remedy(format!("give its `format`, one of {}", names.join(", "))))
+        }
+    }
+}
+
+/// The ends of the names of a format's files.
+fn endings(format: &dyn Format) -> Vec<String> {
+    let with = |extension: &&'static str| {
+        let packed = Packing::ALL.iter().filter(|_| format.is_plain());
+        let packed = packed.map(move |packing| format!("{extension}.{}", packing.extension()));
+        std::iter::once(extension.to_string()).chain(packed).collect::<Vec<_>>()
+    };
+    format.extensions().iter().flat_map(with).collect()
+}
+
+/// What stands between fields of a file of this name, if that is not a comma.
+pub fn usual_delimiter_of(path: &str) -> Option<char> {
+    usual_delimiter(&crate::location::extension_of(unpacked_name(path))?)
+}
+
+/// A writer to a file of this name, or the format named. What is compressed as a whole is told from
+/// the extension, unless the options say it.
+pub fn writer_of(
+    path: &str,
+    named: Option<&str>,
+    schema: &SchemaRef,
+    options: &WriteOptions,
+) -> Result<Arc<dyn Writer>> {
+    let format = format_of(path, named)?;
+    let usual = named.and_then(usual_delimiter).or_else(|| usual_delimiter_of(path));
+    let usual = usual.filter(|_| format.options().contains(&"delimiter"));
+    let options = WriteOptions { delimiter: options.delimiter.or(usual), ..options.clone() };
+    options.check(format)?;
+    let by_name = Packing::of_path(path).filter(|_| format.is_plain());
+    let packing = match (options.compression, by_name) {
+        (None, by_name) => by_name,
+        (Some(_), Some(by_name)) if options.packing() != Some(by_name) => {
+            let message = format!("{path} would not be compressed as its name says");
+            return Err(Error::usage(message).remedy("leave out `compression`, or rename it"));
+        }
+        (Some(_), _) => options.packing(),
+    };
+    Ok(packed(format, format.writer(schema, &options)?, packing))
+}
+
+/// The writer, of compressed chunks if its format is plain and they are to be.
+fn packed(
+    format: &dyn Format,
+    inner: Arc<dyn Writer>,
+    packing: Option<Packing>,
+) -> Arc<dyn Writer> {
+    match packing.filter(|_| format.is_plain()) {
+        Some(packing) => Arc::new(PackedWriter { inner, packing }),
+        None => inner,
+    }
 }
 
 /// Fails if there is no column: such a file would hold nothing but a number of rows.

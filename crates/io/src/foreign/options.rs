@@ -9,6 +9,7 @@ use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
 use super::Format;
+use super::packing::Packing;
 
 /// How files are to be read.
 #[derive(Clone, Debug, Default)]
@@ -23,17 +24,35 @@ pub struct ReadOptions {
     pub header: Option<bool>,
     /// CSV and JSON lines: types of columns by name, instead of those inferred from a sample.
     pub types: Option<BTreeMap<String, String>>,
+    /// CSV: the character around fields that may hold anything; none if empty.
+    pub quote: Option<String>,
+    /// CSV: the character that takes its meaning from the one behind it.
+    pub escape: Option<char>,
+    /// CSV: the character with which comments begin, which end with their line.
+    pub comment: Option<char>,
+    /// CSV: how many lines before the first are none.
+    pub skip_rows: Option<usize>,
+    /// CSV: fields without quotes that are nulls.
+    pub null_values: Option<Vec<String>>,
+    /// Text: its encoding; UTF-8, or what a mark at its beginning says, if absent.
+    pub encoding: Option<String>,
 }
 
 /// How a file is to be written.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Parquet and Arrow IPC: how pages or buffers are compressed.
+    /// Parquet and Arrow IPC: how pages or buffers are compressed; other formats: the file.
     pub compression: Option<Compression>,
     /// CSV: the character between fields.
     pub delimiter: Option<char>,
     /// CSV: whether the first line names the columns.
     pub header: Option<bool>,
+    /// CSV: the character around fields that need it; none if empty.
+    pub quote: Option<String>,
+    /// CSV: the character before those that mean something.
+    pub escape: Option<char>,
+    /// CSV: what is written for a null.
+    pub null_value: Option<String>,
 }
 
 /// A way to compress.
@@ -47,17 +66,23 @@ pub enum Compression {
     Zstd,
     /// Snappy.
     Snappy,
+    /// Gzip.
+    Gzip,
+    /// Bzip2.
+    Bzip2,
 }
 
 impl Compression {
-    const NAMES: [(&str, Compression); 4] = [
+    const NAMES: [(&str, Compression); 6] = [
         ("none", Compression::None),
         ("lz4", Compression::Lz4),
         ("zstd", Compression::Zstd),
         ("snappy", Compression::Snappy),
+        ("gzip", Compression::Gzip),
+        ("bzip2", Compression::Bzip2),
     ];
 
-    /// The compression of this name: `none`, `lz4`, `zstd`, `snappy`.
+    /// The compression of this name: `none`, `lz4`, `zstd`, `snappy`, `gzip`, `bzip2`.
     pub fn named(name: &str) -> Result<Compression> {
         let found = Compression::NAMES.iter().find(|(known, _)| *known == name);
         let names = Compression::NAMES.iter().map(|(known, _)| *known);
@@ -72,6 +97,12 @@ impl ReadOptions {
             ("delimiter", self.delimiter.is_some()),
             ("header", self.header.is_some()),
             ("types", self.types.is_some()),
+            ("quote", self.quote.is_some()),
+            ("escape", self.escape.is_some()),
+            ("comment", self.comment.is_some()),
+            ("skip_rows", self.skip_rows.is_some()),
+            ("null_values", self.null_values.is_some()),
+            ("encoding", self.encoding.is_some()),
         ];
         check_given(&given, format)
     }
@@ -80,12 +111,33 @@ impl ReadOptions {
 impl WriteOptions {
     /// Fails if an option is given that the format does not have.
     pub fn check(&self, format: &dyn Format) -> Result<()> {
+        let compression = self.compression.is_some_and(|some| some != Compression::None);
         let given = [
-            ("compression", self.compression.is_some_and(|some| some != Compression::None)),
+            ("compression", compression && !format.is_plain()),
             ("delimiter", self.delimiter.is_some()),
             ("header", self.header.is_some()),
+            ("quote", self.quote.is_some()),
+            ("escape", self.escape.is_some()),
+            ("null_value", self.null_value.is_some()),
         ];
-        check_given(&given, format)
+        check_given(&given, format)?;
+        match self.compression {
+            Some(Compression::Lz4 | Compression::Snappy) if format.is_plain() => {
+                let message = format!("{} is compressed as a whole, or not at all", format.name());
+                Err(Error::usage(message).remedy("use gzip, bzip2, zstd or none"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How a file of a plain format is compressed.
+    pub(super) fn packing(&self) -> Option<Packing> {
+        match self.compression? {
+            Compression::Gzip => Some(Packing::Gzip),
+            Compression::Bzip2 => Some(Packing::Bzip2),
+            Compression::Zstd => Some(Packing::Zstd),
+            Compression::None | Compression::Lz4 | Compression::Snappy => None,
+        }
     }
 }
 
@@ -103,17 +155,6 @@ fn check_given(given: &[(&str, bool)], format: &dyn Format) -> Result<()> {
 /// What stands between fields of CSV of this name or extension, if that is not a comma.
 pub fn usual_delimiter(called: &str) -> Option<char> {
     (called == "tsv").then_some('\t')
-}
-
-/// A character that fits one byte, as the CSV code wants it.
-pub(super) fn delimiter_byte(delimiter: Option<char>) -> Result<u8> {
-    let delimiter = delimiter.unwrap_or(',');
-    let usable = delimiter.is_ascii() && !matches!(delimiter, '"' | '\n' | '\r');
-    if usable {
-        return Ok(delimiter as u8);
-    }
-    Err(Error::usage(format!("{delimiter:?} cannot stand between fields"))
-        .remedy("use one ASCII character, not a quote or a line end"))
 }
 
 /// The type of this name: `int64`, `string`, `date`, `timestamp` (microseconds; `timestamp_s`,

@@ -10,6 +10,7 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
 use euphrates_flow::{Error, Result, batch_rows};
 
+use super::source::TextFile;
 use super::{
     Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
     stream,
@@ -38,7 +39,15 @@ impl Format for Records {
         &["records", "dat", "gensort"]
     }
 
-    fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
+        let text = TextFile::open(file, &blob, &Records, options, None)?;
+        if text.text().is_none() {
+            return Ok(Arc::new(Packed { text, schema: schema() }));
+        }
         if !blob.bytes().is_multiple_of(RECORD_BYTES as u64) {
             let message = format!("{} bytes are no whole number of 100-byte records", blob.bytes());
             return Err(Error::corrupt(message).remedy("it is cut short, or of another format"));
@@ -49,26 +58,13 @@ impl Format for Records {
 
     fn read_stream(
         &self,
-        mut input: Input,
+        input: Input,
         columns: Option<SchemaRef>,
         _: &ReadOptions,
     ) -> Result<Stream> {
         let schema = stream::fixed(schema(), columns)?;
-        let of = schema.clone();
-        let step = batch_rows(RECORD_BYTES) * RECORD_BYTES;
-        let batches = std::iter::from_fn(move || {
-            let bytes = match stream::up_to(&mut input, step as u64) {
-                Ok(bytes) if bytes.is_empty() => return None,
-                Ok(bytes) => bytes,
-                Err(error) => return Some(Err(error)),
-            };
-            if !bytes.len().is_multiple_of(RECORD_BYTES) {
-                let message = "the input ends within a record of 100 bytes";
-                return Some(Err(Error::corrupt(message)));
-            }
-            Some(batch_of(&bytes, &of))
-        });
-        Ok(Stream { schema, batches: Box::new(batches) })
+        let batches = batches(input, schema.clone());
+        Ok(Stream { schema, batches })
     }
 
     fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -84,6 +80,51 @@ impl Format for Records {
             _ => Err(Error::usage("records are written of fixed-size binary columns of 100 bytes")
                 .remedy("like key: FixedSizeBinary(10), payload: FixedSizeBinary(90)")),
         }
+    }
+}
+
+/// The records of an input.
+fn batches(mut input: Input, schema: SchemaRef) -> Batches {
+    let step = batch_rows(RECORD_BYTES) * RECORD_BYTES;
+    let mut ended = false;
+    Box::new(std::iter::from_fn(move || {
+        if ended {
+            return None;
+        }
+        let batch = match stream::up_to(&mut input, step as u64) {
+            Ok(bytes) if bytes.is_empty() => return None,
+            Ok(bytes) if !bytes.len().is_multiple_of(RECORD_BYTES) => {
+                Err(Error::corrupt("the input ends within a record of 100 bytes"))
+            }
+            Ok(bytes) => batch_of(&bytes, &schema),
+            Err(error) => Err(error),
+        };
+        ended = batch.is_err();
+        Some(batch)
+    }))
+}
+
+/// A compressed file.
+struct Packed {
+    text: TextFile,
+    schema: SchemaRef,
+}
+
+impl Opened for Packed {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn splits(&self) -> usize {
+        self.text.splits()
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        Some(self.text.bytes())
+    }
+
+    fn read(self: Arc<Self>, _: usize, schema: &SchemaRef) -> Result<Batches> {
+        Ok(batches(self.text.input()?, schema.clone()))
     }
 }
 

@@ -9,7 +9,7 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
 use euphrates_flow::{Error, Kind, Result, Row};
 
-use super::text::{Range, Text, without_mark};
+use super::text::{Range, Text};
 use super::{Input, guarded, stream};
 
 /// A decoder of text that is fed bytes and gives batches.
@@ -21,36 +21,39 @@ pub trait RowDecoder: Send {
     fn flush(&mut self) -> Result<Option<RecordBatch>>;
 }
 
-/// Makes decoders for one schema: of so many rows to a batch, for bytes from this offset of the
-/// file on (the header is at 0).
+/// Makes decoders for one schema: of so many rows to a batch, for bytes that are the first of the
+/// file (where a header is) or later ones.
 pub trait RowFormat: Send {
     /// The decoder.
     type Decoder: RowDecoder;
     /// Makes one.
-    fn decoder(&self, rows: usize, offset: u64) -> Result<Self::Decoder>;
+    fn decoder(&self, rows: usize, is_first: bool) -> Result<Self::Decoder>;
     /// The index behind the first record of `bytes`, or their length if it is not whole.
     fn record_end(&self, bytes: &[u8]) -> usize;
 }
 
 /// Finds the record at fault by decoding them once more, one by one: where it begins, and what is
-/// wrong with it. `offset` is that of the bytes in the file.
-fn fault_in(format: &impl RowFormat, bytes: &[u8], offset: u64) -> Option<(usize, Error)> {
+/// wrong with it.
+fn fault_in(format: &impl RowFormat, bytes: &[u8], is_first: bool) -> Option<(usize, Error)> {
     let mut at = 0;
     while at < bytes.len() {
         let end = at + format.record_end(&bytes[at..]);
-        if let Err(error) = decode_one(format, &bytes[at..end], offset + at as u64) {
+        if let Err(error) = decode_one(format, &bytes[at..end], is_first && at == 0) {
             let line = || String::from_utf8_lossy(&bytes[at..end]);
-            let row = || Row::of_text(line().trim_end(), "the record as it stands in the file");
-            return Some((at, error.in_row(row)));
+            let row = || Row::of_text(line().trim(), "the record as it stands in the file");
+            // Documents may begin lines behind the end of the one before.
+            let blanks = bytes[at..end].iter().take_while(|byte| byte.is_ascii_whitespace());
+            let begin = at + blanks.count();
+            return Some((begin, error.in_row(row)));
         }
         at = end;
     }
     None
 }
 
-fn decode_one(format: &impl RowFormat, record: &[u8], offset: u64) -> Result<()> {
+fn decode_one(format: &impl RowFormat, record: &[u8], is_first: bool) -> Result<()> {
     guarded(|| {
-        let mut decoder = format.decoder(1, offset)?;
+        let mut decoder = format.decoder(1, is_first)?;
         let mut at = 0;
         while at < record.len() {
             match decoder.decode(&record[at..])? {
@@ -102,21 +105,25 @@ impl<F: RowFormat> Rows<F, SplitFeed> {
         schema: SchemaRef,
         rows: usize,
     ) -> Result<Self> {
-        let decoder = Some(format.decoder(rows, range.offset)?);
-        let Range { mut parts, offset } = range;
-        if let (0, Some(first)) = (offset, parts.first_mut()) {
-            *first = first.slice_ref(without_mark(first));
-        }
-        let feed = SplitFeed { text, parts, at: (0, 0), began: (0, 0), offset };
+        let Range { parts, offset, is_first } = range;
+        let decoder = Some(format.decoder(rows, is_first)?);
+        let feed = SplitFeed { text, parts, at: (0, 0), began: (0, 0), offset, is_first };
         Ok(Rows { format, feed, schema, decoder })
     }
 }
 
 impl<F: RowFormat> Rows<F, StreamFeed> {
-    /// The batches of an input, with this schema and so many rows at most.
-    pub fn of_stream(format: F, input: Input, schema: SchemaRef, rows: usize) -> Result<Self> {
-        let decoder = Some(format.decoder(rows, 0)?);
-        let feed = StreamFeed { input, taken: vec![], offset: 0, lines: 0 };
+    /// The batches of an input that begins behind some `lines`, with this schema and so many rows
+    /// at most.
+    pub fn of_stream(
+        format: F,
+        input: Input,
+        lines: usize,
+        schema: SchemaRef,
+        rows: usize,
+    ) -> Result<Self> {
+        let decoder = Some(format.decoder(rows, true)?);
+        let feed = StreamFeed { input, taken: vec![], is_first: true, lines };
         Ok(Rows { format, feed, schema, decoder })
     }
 }
@@ -150,6 +157,8 @@ pub struct SplitFeed {
     began: (usize, usize),
     /// Where the first part begins in the file.
     offset: u64,
+    /// It begins the file.
+    is_first: bool,
 }
 
 impl<F: RowFormat> Feed<F> for SplitFeed {
@@ -178,7 +187,8 @@ impl<F: RowFormat> Feed<F> for SplitFeed {
         self.parts.iter().skip(part + 1).for_each(|part| bytes.extend_from_slice(part));
         let before: usize = self.parts[..part].iter().map(Bytes::len).sum();
         let begin = self.offset + (before + byte) as u64;
-        let (at, error) = fault_in(format, &bytes, begin).unwrap_or((0, error));
+        let is_first = self.is_first && before + byte == 0;
+        let (at, error) = fault_in(format, &bytes, is_first).unwrap_or((0, error));
         let offset = begin + at as u64;
         match self.text.line(offset) {
             Ok(line) => error.at(format!("line {line}")),
@@ -192,8 +202,9 @@ pub struct StreamFeed {
     input: Input,
     /// What the batch being decoded is made of, to say which line is wrong.
     taken: Vec<u8>,
-    /// Bytes and lines before that.
-    offset: u64,
+    /// It begins the stream.
+    is_first: bool,
+    /// Lines before that.
     lines: usize,
 }
 
@@ -215,17 +226,20 @@ impl<F: RowFormat> Feed<F> for StreamFeed {
             };
             self.taken.extend_from_slice(&bytes[..taken]);
             self.input.consume(taken);
+            if self.taken.len() > stream::RECORD_BYTES_MAX {
+                return Err(stream::endless());
+            }
         }
     }
 
     fn begin_batch(&mut self) {
-        self.offset += self.taken.len() as u64;
+        self.is_first &= self.taken.is_empty();
         self.lines += lines(&self.taken);
         self.taken.clear();
     }
 
     fn explain(&self, format: &F, error: Error) -> Error {
-        let (at, error) = fault_in(format, &self.taken, self.offset).unwrap_or((0, error));
+        let (at, error) = fault_in(format, &self.taken, self.is_first).unwrap_or((0, error));
         error.at(format!("line {}", self.lines + lines(&self.taken[..at]) + 1))
     }
 }

@@ -1,6 +1,6 @@
 //! Formats over pipes: what can be read or written only once, from front to back.
 
-use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read, Write};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -9,9 +9,10 @@ use euphrates_flow::depth::check_schema;
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
 use memchr::memrchr;
 
-use super::text::{SAMPLE_BYTES, uncompressed, without_mark};
+use super::text::SAMPLE_BYTES;
 use super::{
-    Batches, Encoder, Note, ReadOptions, WriteOptions, Writer, format_named, usual_delimiter,
+    Batches, Encoder, Note, ReadOptions, WriteOptions, Writer, format_named, packed, source,
+    usual_delimiter,
 };
 use crate::pipe::Stopped;
 
@@ -19,13 +20,11 @@ use crate::pipe::Stopped;
 pub type Input = Box<dyn BufRead + Send>;
 
 /// What is read at once.
-const READ_BYTES: usize = 1 << 20;
+pub(super) const READ_BYTES: usize = 1 << 20;
 
-/// Bytes that tell a compressed input, or a mark before UTF-8.
-const BEGIN_BYTES: u64 = 6;
-
-/// A line longer than this is taken for something that is not text.
-const LINE_BYTES_MAX: usize = 1 << 30;
+/// A record of a stream that is longer than this is refused: it has to be held whole, and what is
+/// decompressed may be a thousand times as large as its file.
+pub(super) const RECORD_BYTES_MAX: usize = 32 << 20;
 
 /// Batches that come one after the other, once.
 pub struct Stream {
@@ -48,8 +47,9 @@ impl Stream {
         let format = format_named(format)?;
         options.check(format)?;
         let options = &ReadOptions { delimiter: options.delimiter.or(usual), ..options.clone() };
-        let input = BufReader::with_capacity(READ_BYTES, input);
-        let stream = format.read_stream(Box::new(input), columns, options)?;
+        let input = Box::new(BufReader::with_capacity(READ_BYTES, input));
+        let input = if format.is_plain() { source::plain(input, format, options)? } else { input };
+        let stream = format.read_stream(input, columns, options)?;
         check_schema(&stream.schema)?;
         Ok(stream)
     }
@@ -77,7 +77,7 @@ impl<W: Write> Sink<W> {
         let format = format_named(format)?;
         options.check(format)?;
         let options = WriteOptions { delimiter: options.delimiter.or(usual), ..options.clone() };
-        let writer = format.stream_writer(schema, &options)?;
+        let writer = packed(format, format.stream_writer(schema, &options)?, options.packing());
         let encoder = writer.encoder()?;
         let header = writer.header()?;
         let mut sink = Sink { out, writer, encoder, chunks: vec![], offset: 0 };
@@ -108,9 +108,24 @@ impl<W: Write> Sink<W> {
     }
 }
 
-pub(super) fn failed(doing: &str, error: &std::io::Error) -> Error {
-    if error.get_ref().is_some_and(|cause| cause.is::<Stopped>()) {
-        return Error::interrupted();
+/// An error of ours on its way through a reader.
+pub(super) fn carried(error: Error) -> io::Error {
+    io::Error::other(error)
+}
+
+/// Whether the cause of a reader's error says what is wrong.
+pub(super) fn is_known(cause: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    cause.is::<Stopped>() || cause.is::<Error>()
+}
+
+pub(super) fn failed(doing: &str, error: &io::Error) -> Error {
+    if let Some(cause) = error.get_ref() {
+        if cause.is::<Stopped>() {
+            return Error::interrupted();
+        }
+        if let Some(own) = cause.downcast_ref::<Error>() {
+            return own.clone();
+        }
     }
     match error.kind() {
         ErrorKind::BrokenPipe => Error::closed(),
@@ -124,14 +139,6 @@ pub(super) fn up_to(input: &mut Input, count: u64) -> Result<Vec<u8>> {
     let read = input.take(count).read_to_end(&mut bytes);
     read.map_err(|error| failed("read", &error))?;
     Ok(bytes)
-}
-
-/// The first bytes of a text, without the mark some programs put before UTF-8; to be put back in
-/// front of the input.
-pub(super) fn text_begin(input: &mut Input) -> Result<Vec<u8>> {
-    let begin = up_to(input, BEGIN_BYTES)?;
-    uncompressed(&begin)?;
-    Ok(without_mark(&begin).to_vec())
 }
 
 /// More of the beginning, as much as a sample needs.
@@ -185,11 +192,10 @@ pub(super) fn pieces(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + 
                     return Some(Err(error));
                 }
             }
-            if rest.len() > LINE_BYTES_MAX {
+            if rest.len() > RECORD_BYTES_MAX + BATCH_BYTES_TARGET {
                 ended = true;
                 rest.clear();
-                let message = "no line end within a gigabyte: this is no text";
-                return Some(Err(Error::corrupt(message)));
+                return Some(Err(endless()));
             }
             if let Some(last) = memrchr(b'\n', &rest).filter(|_| !ended) {
                 let after = rest.split_off(last + 1);
@@ -199,6 +205,12 @@ pub(super) fn pieces(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + 
         let last = std::mem::take(&mut rest);
         (!last.is_empty()).then(|| Ok(last.into()))
     })
+}
+
+/// An error for a record that does not end.
+pub(super) fn endless() -> Error {
+    let message = format!("a record is longer than {} MiB", RECORD_BYTES_MAX >> 20);
+    Error::corrupt(message).remedy("check the format and its options; plain files may have longer")
 }
 
 /// The columns of a format that knows them; an error if others are wanted.

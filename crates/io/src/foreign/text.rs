@@ -8,6 +8,7 @@ use euphrates_flow::{Error, Result};
 use memchr::{memchr, memrchr};
 
 use super::csv_quotes::{Cuts, Quoting, State};
+use super::packing::Packing;
 use crate::blob::Blob;
 use crate::location::FileRef;
 
@@ -26,6 +27,8 @@ const RECORD_BYTES_MAX: u64 = 1 << 30;
 /// A text file.
 pub struct Text {
     file: FileRef,
+    /// Where its first record begins.
+    begin: u64,
     bytes: u64,
     split_bytes: u64,
     /// Where line ends within quotes do not count.
@@ -39,38 +42,38 @@ pub struct Range {
     pub parts: Vec<Bytes>,
     /// Where they begin in the file.
     pub offset: u64,
+    /// They are the first of the file.
+    pub is_first: bool,
 }
 
 impl Text {
-    /// A file of which every line is a record.
-    pub fn new(file: &FileRef, blob: &Blob) -> Text {
-        Text { file: file.clone(), bytes: blob.bytes(), split_bytes: SPLIT_BYTES, cuts: None }
-    }
-
-    /// A file in which line ends within quoted fields do not end a record.
-    pub fn with_quotes(file: &FileRef, blob: &Blob, delimiter: u8) -> Text {
-        let text = Text::new(file, blob);
-        let cuts = Cuts::new(Quoting { delimiter }, text.splits());
-        Text { cuts: Some(cuts), ..text }
+    /// A file whose records begin at an offset. With quotes, line ends within quoted fields do not
+    /// end a record; else every line is one.
+    pub fn new(file: &FileRef, blob: &Blob, begin: u64, quoting: Option<Quoting>) -> Text {
+        let (file, bytes, split_bytes) = (file.clone(), blob.bytes(), SPLIT_BYTES);
+        let text = Text { file, begin, bytes, split_bytes, cuts: None };
+        let cuts = quoting.map(|quoting| Cuts::new(quoting, text.splits()));
+        Text { cuts, ..text }
     }
 
     /// The number of splits; an empty file has none.
     pub fn splits(&self) -> usize {
-        self.bytes.div_ceil(self.split_bytes) as usize
+        self.bytes.saturating_sub(self.begin).div_ceil(self.split_bytes) as usize
     }
 
-    /// Bytes of the file.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    /// The first bytes of the records, as many as there are.
+    pub fn head(&self, blob: &Blob, bytes: u64) -> Result<Bytes> {
+        let all = self.bytes.saturating_sub(self.begin);
+        blob.read_at(self.begin.min(self.bytes), bytes.min(all) as usize)
     }
 
     /// The first records of the file, whole unless it ends within one.
     pub fn sample(&self, blob: &Blob) -> Result<Bytes> {
         let mut bytes = SAMPLE_BYTES;
+        let all = self.bytes.saturating_sub(self.begin);
         loop {
-            let sample = blob.read_at(0, bytes.min(self.bytes) as usize)?;
-            uncompressed(&sample)?;
-            if sample.len() as u64 == self.bytes {
+            let sample = self.head(blob, bytes)?;
+            if sample.len() as u64 == all {
                 return Ok(sample);
             }
             if let Some(end) = self.last_record_end(&sample) {
@@ -92,16 +95,17 @@ impl Text {
             Some(cuts) => (cuts.state_before(split, &read)?, cuts.state_before(split + 1, &read)?),
             None => (State::Out, State::Out),
         };
-        let begin = split as u64 * self.split_bytes;
+        let begin = self.begin + split as u64 * self.split_bytes;
+        let is_first = split == 0;
         let Ok(first) = self.record_begin(enters, before, &own) else {
-            return Ok(Range { parts: vec![], offset: begin });
+            return Ok(Range { parts: vec![], offset: begin, is_first });
         };
         let end = begin + own.len() as u64;
         let last = own.last().copied().unwrap_or(b'\n');
         let beyond = self.read_beyond(&blob, leaves, last, end)?;
         let offset = begin + first as u64;
         let parts = [own.slice(first..), beyond].into_iter().filter(|part| !part.is_empty());
-        Ok(Range { parts: parts.collect(), offset })
+        Ok(Range { parts: parts.collect(), offset, is_first })
     }
 
     /// The number of the line (from 1) that begins at an offset; reads all that is before it.
@@ -128,13 +132,13 @@ impl Text {
 
     /// The byte before a split (a line end before the file), and the split.
     fn read_split(&self, blob: &Blob, split: usize) -> Result<(u8, Bytes)> {
-        let begin = split as u64 * self.split_bytes;
+        let begin = self.begin + split as u64 * self.split_bytes;
         let end = (begin + self.split_bytes).min(self.bytes);
-        if begin > 0 {
+        if split > 0 {
             let bytes = blob.read_at(begin - 1, (end - begin + 1) as usize)?;
             return Ok((bytes[0], bytes.slice(1..)));
         }
-        Ok((b'\n', blob.read_at(0, end as usize)?))
+        Ok((b'\n', blob.read_at(begin, (end - begin) as usize)?))
     }
 
     /// The rest of the last record of a split that ends at `end` with the byte `last`.
@@ -163,13 +167,18 @@ impl Text {
     }
 
     fn last_record_end(&self, bytes: &[u8]) -> Option<usize> {
-        let Some(cuts) = &self.cuts else { return memrchr(b'\n', bytes).map(|at| at + 1) };
-        let mut end = 0;
-        while let Ok(more) = cuts.quoting().record_end(State::Out, b'\n', &bytes[end..]) {
-            end += more;
-        }
-        (end > 0).then_some(end)
+        last_record_end(self.cuts.as_ref().map(Cuts::quoting), bytes)
     }
+}
+
+/// The index behind the last whole record of a text.
+pub fn last_record_end(quoting: Option<Quoting>, bytes: &[u8]) -> Option<usize> {
+    let Some(quoting) = quoting else { return memrchr(b'\n', bytes).map(|at| at + 1) };
+    let mut end = 0;
+    while let Ok(more) = quoting.record_end(State::Out, b'\n', &bytes[end..]) {
+        end += more;
+    }
+    (end > 0).then_some(end)
 }
 
 /// The text without the mark that some programs put before UTF-8.
@@ -177,13 +186,11 @@ pub fn without_mark(begin: &[u8]) -> &[u8] {
     begin.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begin)
 }
 
-/// Fails if this is the beginning of a compressed file.
+/// Fails if this is the beginning of a compressed file, as far as it is not undone here.
 pub fn uncompressed(begin: &[u8]) -> Result<()> {
-    let with = match begin {
-        [0x1f, 0x8b, ..] => "gzip",
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => "zstd",
-        [b'B', b'Z', b'h', b'1'..=b'9', b'1', ..] => "bzip2",
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => "xz",
+    let with = match (Packing::of_bytes(begin), begin) {
+        (Some(packing), _) => packing.name(),
+        (None, [0xfd, b'7', b'z', b'X', b'Z', ..]) => "xz",
         _ => return Ok(()),
     };
     Err(Error::corrupt(format!("it is compressed with {with}"))
@@ -212,15 +219,15 @@ mod tests {
         std::fs::write(&path, content).unwrap();
         let file = FileRef::local(path);
         let blob = file.open().unwrap();
-        let mut text = Text { split_bytes, ..Text::new(&file, &blob) };
+        let mut text = Text { split_bytes, ..Text::new(&file, &blob, 0, None) };
         if quotes {
-            text.cuts = Some(Cuts::new(Quoting { delimiter: b',' }, text.splits()));
+            text.cuts = Some(Cuts::new(Quoting::usual(b','), text.splits()));
         }
         text
     }
 
     fn record_ends(content: &[u8], quotes: bool) -> Vec<usize> {
-        let quoting = Quoting { delimiter: b',' };
+        let quoting = Quoting::usual(b',');
         let mut ends = vec![0];
         loop {
             let at = *ends.last().unwrap();

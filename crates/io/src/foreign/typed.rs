@@ -18,7 +18,7 @@ use arrow::datatypes::*;
 use chrono::{DateTime, Offset, TimeZone};
 use euphrates_flow::{Error, Result};
 
-use super::guess::Guess;
+use super::guess::{Guess, is_word_number};
 use super::moments::{is_extended, parse_date, parse_duration, parse_moment};
 use super::printed::zone_named;
 
@@ -168,8 +168,12 @@ fn float<T: Parser>(
     is_infinite: impl Fn(T::Native) -> bool,
 ) -> Result<ArrayRef> {
     parsed::<T>(texts, to, |text| {
-        let is_number = || text.bytes().any(|byte| byte.is_ascii_digit());
-        T::parse(text).filter(|value| !is_infinite(*value) || !is_number())
+        if is_word_number(text) {
+            // A sign of NaN means nothing.
+            let is_nan = text.ends_with(['n', 'N']);
+            return T::parse(if is_nan { "NaN" } else { text.trim_start_matches('+') });
+        }
+        T::parse(text).filter(|value| !is_infinite(*value))
     })
 }
 

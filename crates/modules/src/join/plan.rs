@@ -1,5 +1,6 @@
 //! What a join is to do, worked out from its configuration and the schemas of both sides.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -334,12 +335,15 @@ impl Names<'_> {
             return Ok(chosen);
         }
         let absent = matches!(how, How::Left | How::Full);
+        let left = names_of(&self.left);
+        let mut names: HashSet<String> =
+            chosen.iter().map(|(field, _, _)| field.name().clone()).collect();
         for (at, field) in self.right.fields().iter().enumerate() {
             if self.keys.iter().any(|key| key.right == at) {
                 continue;
             }
-            let name = self.of_right(field);
-            if chosen.iter().any(|(other, _, _)| *other.name() == name) {
+            let name = self.of_right(field, &left);
+            if !names.insert(name.clone()) {
                 let error = Error::usage(format!("two columns would be named `{name}`"));
                 return Err(error.remedy("give another `suffix`, or rename one before the join"));
             }
@@ -350,10 +354,10 @@ impl Names<'_> {
         Ok(chosen)
     }
 
-    fn of_right(&self, field: &Field) -> String {
-        match self.left.index_of(field.name()) {
-            Ok(_) => format!("{}{}", field.name(), self.suffix),
-            Err(_) => field.name().clone(),
+    fn of_right(&self, field: &Field, left: &HashSet<&str>) -> String {
+        match left.contains(field.name().as_str()) {
+            true => format!("{}{}", field.name(), self.suffix),
+            false => field.name().clone(),
         }
     }
 
@@ -361,9 +365,11 @@ impl Names<'_> {
     fn condition(&self, text: &str) -> Result<(Expression, SchemaRef, Vec<Home>)> {
         let mut fields: Vec<FieldRef> = self.left.fields().iter().cloned().collect();
         let mut homes: Vec<Home> = (0..fields.len()).map(|at| (Side::Left, at)).collect();
+        let left = names_of(&self.left);
+        let mut names: HashSet<String> = left.iter().map(|name| name.to_string()).collect();
         for (at, field) in self.right.fields().iter().enumerate() {
-            let name = self.of_right(field);
-            if fields.iter().all(|other| *other.name() != name) {
+            let name = self.of_right(field, &left);
+            if names.insert(name.clone()) {
                 fields.push(Arc::new(field.as_ref().clone().with_name(name)));
                 homes.push((Side::Right, at));
             }
@@ -374,4 +380,9 @@ impl Names<'_> {
         let expression = Expression::parse_condition(text, &schema);
         Ok((expression.map_err(|error| error.at("where"))?, schema, homes))
     }
+}
+
+/// Looking each name up in a schema takes minutes where there are a hundred thousand.
+fn names_of(schema: &Schema) -> HashSet<&str> {
+    schema.fields().iter().map(|field| field.name().as_str()).collect()
 }

@@ -20,7 +20,8 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     name: "copy_in",
     summary: "Reads standard input, or a named pipe.",
     detail: "Formats are `arrow_ipc` (as a stream), `csv`, `json_lines`, `records` and `lines`. \
-             Types of CSV and JSON lines are inferred from the first 256 KiB, which are read when \
+             What is compressed with gzip, bzip2 or \
+             zstd is decompressed, but for Arrow. Types of CSV and JSON are inferred from the first 256 KiB, which are read when \
              the flow is checked, unless `columns` names them. One thread reads, so the rows come \
              in their order. Files that can be read in parts are better read by `scan`.",
     inputs: NONE,
@@ -48,8 +49,8 @@ pub struct Config {
     /// Names and types of the columns, in the order they come: `{"id": "int64"}`.
     #[serde(default)]
     pub columns: Option<Columns>,
-    /// CSV and JSON lines: types of columns, like `{"zip": "string"}`; the others are inferred from
-    /// the first records.
+    /// CSV and JSON: types of columns, like `{"zip": "string"}`; the others are inferred from the
+    /// first records.
     #[serde(default)]
     pub types: Option<BTreeMap<String, String>>,
     /// Keep the order of the rows.
@@ -61,6 +62,26 @@ pub struct Config {
     /// CSV: whether the first line names the columns; it does if absent.
     #[serde(default)]
     pub header: Option<bool>,
+    /// CSV: the character around fields that may hold anything, `"` if absent; none if empty.
+    #[serde(default)]
+    pub quote: Option<String>,
+    /// CSV: the character behind which any other is itself; if absent, a quote within quotes is
+    /// doubled.
+    #[serde(default)]
+    pub escape: Option<char>,
+    /// CSV: the character with which comments begin, which end with their line.
+    #[serde(default)]
+    pub comment: Option<char>,
+    /// CSV: how many lines to pass over at the beginning, before the header.
+    #[serde(default)]
+    pub skip_rows: Option<usize>,
+    /// CSV: fields without quotes that are nulls, like `["NA", ""]`; the empty one if absent.
+    #[serde(default)]
+    pub null_values: Option<Vec<String>>,
+    /// CSV, JSON and lines: the encoding of the text, like `latin-1` or `utf-16`; UTF-8 if absent,
+    /// or what a mark at its beginning says.
+    #[serde(default)]
+    pub encoding: Option<String>,
 }
 
 fn yes() -> bool {
@@ -90,6 +111,12 @@ impl CopyIn {
             delimiter: config.delimiter,
             header: config.header,
             types: config.types.clone(),
+            quote: config.quote.clone(),
+            escape: config.escape,
+            comment: config.comment,
+            skip_rows: config.skip_rows,
+            null_values: config.null_values.clone(),
+            encoding: config.encoding.clone(),
             ..ReadOptions::default()
         };
         let pipe = match &config.path {

@@ -9,7 +9,7 @@ use euphrates_flow::spec::{self, IN, NONE};
 use euphrates_flow::{
     Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread,
 };
-use euphrates_io::foreign::{Sink, WriteOptions, format_named};
+use euphrates_io::foreign::{Compression, Sink, WriteOptions, format_named};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -49,11 +49,31 @@ pub struct Config {
     /// CSV: whether the first line names the columns; it does if absent.
     #[serde(default)]
     pub header: Option<bool>,
+    /// Of `csv`, `json_lines`, `records` and `lines`: `none`, `gzip`, `bzip2` or `zstd`.
+    #[serde(default)]
+    pub compression: Option<String>,
+    /// CSV: the character around fields that need it, `"` if absent; none if empty.
+    #[serde(default)]
+    pub quote: Option<String>,
+    /// CSV: the character before a quote within quotes, and before whatever means something where
+    /// there are none; if absent, a quote is doubled.
+    #[serde(default)]
+    pub escape: Option<char>,
+    /// CSV: what is written for a null, like `NA`; nothing if absent.
+    #[serde(default)]
+    pub null_value: Option<String>,
 }
 
 impl Config {
-    fn options(&self) -> WriteOptions {
-        WriteOptions { delimiter: self.delimiter, header: self.header, ..WriteOptions::default() }
+    fn options(&self) -> Result<WriteOptions> {
+        Ok(WriteOptions {
+            compression: self.compression.as_deref().map(Compression::named).transpose()?,
+            delimiter: self.delimiter,
+            header: self.header,
+            quote: self.quote.clone(),
+            escape: self.escape,
+            null_value: self.null_value.clone(),
+        })
     }
 
     fn open(&self) -> Result<Box<dyn Write + Send>> {
@@ -89,7 +109,7 @@ impl Placed for CopyOut {
         // Whatever the format cannot hold is found out here.
         let is_terminal = self.config.path.is_none() && std::io::stdout().is_terminal();
         presentable(&self.config.format, is_terminal)?;
-        Sink::open(&self.config.format, std::io::sink(), &inputs[0], &self.config.options())?;
+        Sink::open(&self.config.format, std::io::sink(), &inputs[0], &self.config.options()?)?;
         *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(inputs[0].clone());
         Ok(vec![])
     }
@@ -103,7 +123,7 @@ impl Placed for CopyOut {
         let schema = schema.expect("schemas comes before instance");
         Ok(Box::new(move |ports: &mut Ports| {
             let out = self.config.open()?;
-            let mut sink = Sink::open(&self.config.format, out, &schema, &self.config.options())?;
+            let mut sink = Sink::open(&self.config.format, out, &schema, &self.config.options()?)?;
             while let Some(batch) = ports.get(0)? {
                 sink.write(&batch)?;
                 ports.metrics().put(batch.num_rows(), euphrates_flow::batch_bytes(&batch));

@@ -13,7 +13,6 @@ use euphrates_flow::{
 };
 use euphrates_io::append::{Appender, Turn};
 use euphrates_io::foreign::{self, Chunk, Encoder, Note, WriteOptions, Writer};
-use euphrates_io::location::extension_of;
 use euphrates_io::output;
 use euphrates_policy::memory::chunk_bytes_max;
 use schemars::JsonSchema;
@@ -56,7 +55,8 @@ pub struct Config {
     /// Replace an existing file.
     #[serde(default)]
     pub overwrite: bool,
-    /// Parquet (`none`, `snappy`, `lz4`, `zstd`) and Arrow IPC (`none`, `lz4`, `zstd`).
+    /// Parquet (`none`, `snappy`, `lz4`, `zstd`), Arrow IPC (`none`, `lz4`, `zstd`), and all others
+    /// as a whole (`none`, `gzip`, `bzip2`, `zstd`; told from the extension, like `.csv.gz`).
     #[serde(default)]
     pub compression: Option<String>,
     /// Bytes that are encoded together: a row group of Parquet. Each instance holds so many.
@@ -68,6 +68,16 @@ pub struct Config {
     /// CSV: whether the first line names the columns; it does if absent.
     #[serde(default)]
     pub header: Option<bool>,
+    /// CSV: the character around fields that need it, `"` if absent; none if empty.
+    #[serde(default)]
+    pub quote: Option<String>,
+    /// CSV: the character before a quote within quotes, and before whatever means something where
+    /// there are none; if absent, a quote is doubled.
+    #[serde(default)]
+    pub escape: Option<char>,
+    /// CSV: what is written for a null, like `NA`; nothing if absent.
+    #[serde(default)]
+    pub null_value: Option<String>,
 }
 
 fn row_group_bytes() -> usize {
@@ -102,23 +112,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Save {
     fn writer(&self, schema: &SchemaRef) -> Result<Arc<dyn Writer>> {
         let config = &self.config;
-        let format = foreign::format_of(&config.path, config.format.as_deref())?;
-        let usual = || {
-            let names = [config.format.clone(), extension_of(&config.path)];
-            let usual = names.iter().flatten().find_map(|name| foreign::usual_delimiter(name));
-            usual.filter(|_| format.options().contains(&"delimiter"))
-        };
         let options = WriteOptions {
             compression: config
                 .compression
                 .as_deref()
                 .map(foreign::Compression::named)
                 .transpose()?,
-            delimiter: config.delimiter.or(usual()),
+            delimiter: config.delimiter,
             header: config.header,
+            quote: config.quote.clone(),
+            escape: config.escape,
+            null_value: config.null_value.clone(),
         };
-        options.check(format)?;
-        format.writer(schema, &options)
+        foreign::writer_of(&config.path, config.format.as_deref(), schema, &options)
     }
 
     fn file(&self) -> Option<Arc<File>> {

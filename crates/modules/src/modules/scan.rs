@@ -1,4 +1,4 @@
-//! Reads files of others: Parquet, CSV, JSON lines, Arrow IPC, benchmark records, text.
+//! Reads files of others: Parquet, CSV, JSON, Arrow IPC, benchmark records, text.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,9 +21,11 @@ use crate::paths::stand;
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
     name: "scan",
-    summary: "Reads files: Parquet, CSV, JSON lines, Arrow IPC, records, lines.",
+    summary: "Reads files: Parquet, CSV, JSON, Arrow IPC, records, lines.",
     detail: "The files must have the same columns. They are read in splits (row groups, or ranges \
-             of 16 MiB), and each instance takes the next split when it has finished one. What \
+             of 16 MiB), and each instance takes the next split when it has finished one. Text that \
+             is compressed (`.csv.gz`, `.bz2`, `.zst`) or not UTF-8, JSON that is not one object a \
+             line, and CSV with comments or escapes are one split a file. What \
              is in names of folders only (`year=2024/`) is not read as a column.",
     inputs: NONE,
     outputs: OUT,
@@ -47,8 +49,8 @@ pub struct Config {
     /// A file, a pattern (`data/*.parquet`, `**`), a folder, a URL (`s3://bucket/key`, `gs://`,
     /// `az://`), or a list of them.
     pub path: Paths,
-    /// `parquet`, `csv`, `json_lines`, `arrow_ipc`, `records` (100 bytes, as gensort makes them) or
-    /// `lines`; told from the extension if absent.
+    /// `parquet`, `csv`, `json_lines` (also arrays, and objects over several lines), `arrow_ipc`,
+    /// `records` (100 bytes, as gensort makes them) or `lines`; told from the extension if absent.
     #[serde(default)]
     pub format: Option<String>,
     /// The columns to read, in this order; all if absent.
@@ -63,10 +65,30 @@ pub struct Config {
     /// CSV: whether the first line names the columns; it does if absent.
     #[serde(default)]
     pub header: Option<bool>,
-    /// CSV and JSON lines: types of columns, like `{"zip": "string"}`; the others are inferred from
-    /// the first records.
+    /// CSV and JSON: types of columns, like `{"zip": "string"}`; the others are inferred from the
+    /// first records.
     #[serde(default)]
     pub types: Option<BTreeMap<String, String>>,
+    /// CSV: the character around fields that may hold anything, `"` if absent; none if empty.
+    #[serde(default)]
+    pub quote: Option<String>,
+    /// CSV: the character behind which any other is itself; if absent, a quote within quotes is
+    /// doubled.
+    #[serde(default)]
+    pub escape: Option<char>,
+    /// CSV: the character with which comments begin, which end with their line.
+    #[serde(default)]
+    pub comment: Option<char>,
+    /// CSV: how many lines to pass over at the beginning, before the header.
+    #[serde(default)]
+    pub skip_rows: Option<usize>,
+    /// CSV: fields without quotes that are nulls, like `["NA", ""]`; the empty one if absent.
+    #[serde(default)]
+    pub null_values: Option<Vec<String>>,
+    /// CSV, JSON and lines: the encoding of the text, like `latin-1` or `utf-16`; UTF-8 if absent,
+    /// or what a mark at its beginning says.
+    #[serde(default)]
+    pub encoding: Option<String>,
 }
 
 /// One path or several.
@@ -109,6 +131,12 @@ impl Scan {
             delimiter: self.config.delimiter,
             header: self.config.header,
             types: self.config.types.clone(),
+            quote: self.config.quote.clone(),
+            escape: self.config.escape,
+            comment: self.config.comment,
+            skip_rows: self.config.skip_rows,
+            null_values: self.config.null_values.clone(),
+            encoding: self.config.encoding.clone(),
         };
         Ok(opened.insert(Arc::new(Dataset::open(&paths, &options)?)).clone())
     }

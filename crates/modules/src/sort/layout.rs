@@ -51,7 +51,8 @@ impl Layout {
             true => (cells, columns),
             false => (vec![], (0..input.fields().len()).collect()),
         };
-        let place = |list: &[usize], column| list.iter().position(|held| *held == column);
+        // Both are in the order of the columns.
+        let place = |list: &[usize], column| list.binary_search(&column).ok();
         let homes = (0..output.fields().len()).map(|column| match place(&columns, column) {
             Some(held) => Home::Column(held),
             None => Home::Cell(place(&cells, column).expect("held as a column or in rows")),

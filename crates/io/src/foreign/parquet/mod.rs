@@ -17,6 +17,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 
 use self::allowance::Allowance;
 use self::read::RowGroup;
+use super::places::Places;
 use super::{Batches, Format, Opened, ReadOptions, WriteOptions, Writer, guarded, some_column};
 use crate::blob::Blob;
 use crate::location::FileRef;
@@ -94,9 +95,10 @@ impl Opened for File {
     fn bytes(&self) -> Option<u64> {
         let groups = self.metadata.metadata().row_groups().iter();
         let columns = groups.flat_map(|group| group.columns());
+        let places = Places::new(&self.schema);
         let is_wanted = |column: &&ColumnChunkMetaData| {
             let top = column.column_path().parts().first();
-            top.is_some_and(|top| self.schema.field_with_name(top).is_ok())
+            top.is_some_and(|top| places.get(top).is_some())
         };
         let bytes = |column: &ColumnChunkMetaData| column.uncompressed_size().max(0) as u64;
         Some(columns.filter(is_wanted).map(bytes).sum())
@@ -169,7 +171,7 @@ fn far(field: &FieldRef, leaves: &mut dyn Iterator<Item = Type>) -> FieldRef {
 }
 
 fn root_indices(file: &Schema, wanted: &Schema) -> Result<Vec<usize>> {
-    wanted.fields().iter().map(|field| Ok(file.index_of(field.name())?)).collect()
+    Places::new(file).of_all(wanted)
 }
 
 fn rows_only(rows: usize) -> RecordBatchOptions {

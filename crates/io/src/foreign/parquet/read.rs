@@ -14,6 +14,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
+use super::super::places::Places;
 use super::allowance::Allowance;
 use super::column::{Column, window_bytes};
 use super::rows::rows_together;
@@ -91,9 +92,8 @@ impl RowGroup {
         let levels = levels.map_err(damaged)?;
         let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &self, step, None);
         let reader = reader.map_err(damaged)?;
-        let order =
-            wanted.fields().iter().map(|field| Ok(reader.schema().index_of(field.name())?));
-        let order = order.collect::<Result<Vec<usize>>>()?;
+        let own = reader.schema();
+        let order = Places::new(&own).of_all(wanted)?;
         let (wanted, allowance) = (wanted.clone(), self.allowance);
         let decoded = Decoded { reader: Some(reader), order, wanted, left: rows, allowance };
         Ok(Box::new(decoded.flat_map(|batch| match batch {

@@ -49,6 +49,10 @@ impl ParquetWriter {
             Compression::Lz4 => Codec::LZ4_RAW,
             Compression::Zstd => Codec::ZSTD(ZstdLevel::default()),
             Compression::Snappy => Codec::SNAPPY,
+            Compression::Gzip | Compression::Bzip2 => {
+                let error = Error::usage("Parquet is written with snappy, lz4 or zstd");
+                return Err(error.remedy("use one of them, or none"));
+            }
         };
         let unfit = |error| {
             Error::usage(format!("Parquet cannot hold this: {error}"))
