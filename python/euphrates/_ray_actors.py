@@ -65,6 +65,13 @@ def worker_class() -> type:
             # What flows call by relative paths is where the program is, if that is shared.
             if folder and os.path.isdir(folder):
                 os.chdir(folder)
+            # User code runs in children of this process. If it uses Ray, it joins the same cluster;
+            # without an address, Ray would start another one.
+            import ray
+
+            context = ray.get_runtime_context()
+            os.environ["RAY_ADDRESS"] = context.gcs_address
+            os.environ["RAY_NAMESPACE"] = context.namespace
             self.server = _euphrates.WorkerServer(self.name, **arguments)
             return "at", self.server.address
 
@@ -96,30 +103,31 @@ class Actors:
         self._folder = "" if "working_dir" in (runtime_env or {}) else os.getcwd()
         self._places = list(places)
         affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-        made = ray.remote(worker_class())
-        try:
-            self._options = [
-                made.options(
-                    num_cpus=0,
-                    max_concurrency=2,
-                    scheduling_strategy=affinity(place.node, soft=False),
-                    runtime_env=_environment(place, runtime_env),
-                )
-                for place in self._places
-            ]
-        except (TypeError, ValueError) as error:
-            raise UsageError(f"runtime_env: {error}", remedy=LOCAL_FOLDERS) from error
+        self._class = ray.remote(worker_class())
+        self._options = [
+            {
+                "num_cpus": 0,
+                "max_concurrency": 2,
+                "scheduling_strategy": affinity(place.node, soft=False),
+                "runtime_env": _environment(place, runtime_env),
+            }
+            for place in self._places
+        ]
         self._title = title
         self._said: dict[str, Any] = {}
         self._lose: Lose | None = None
         self._restarts = 0
-        self._actors = [self._made(number) for number in range(len(self._places))]
+        try:
+            made = [self._made(number) for number in range(len(self._places))]
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"runtime_env: {error}", remedy=LOCAL_FOLDERS) from error
+        self._actors = [actor.remote(place.name) for actor, place in zip(made, self._places)]
 
     def _made(self, number: int) -> Any:
-        """A new actor at a place. No two have the same name, for Ray remembers the dead."""
+        """What makes an actor at a place. No two have the same name: Ray remembers dead ones."""
         again = f"-{self._restarts}" if self._restarts else ""
         name = f"{self._title}-{self._places[number].name}{again}"
-        return self._options[number].options(name=name).remote(self._places[number].name)
+        return self._class.options(name=name, **self._options[number])
 
     def start(
         self, token: str, security: str, timeout: float, lost_after: float | None
@@ -163,7 +171,7 @@ class Actors:
         [number] = numbers
         place, lost = self._places[number], self._actors[number]
         self._restarts += 1
-        self._actors[number] = self._made(number)
+        self._actors[number] = self._made(number).remote(name)
         with contextlib.suppress(self._ray.exceptions.RayError):
             self._ray.kill(lost)
         call = self._called(number)

@@ -116,19 +116,37 @@ def test_workers_are_what_ray_says_of_its_nodes(ray: Any, cluster: eu.Cluster) -
 
 @pytest.mark.parametrize("zone", ["a", "b"])
 def test_modules_are_placed_by_labels_of_ray(ray: Any, cluster: eu.Cluster, zone: str) -> None:
-    def node(batch: eu.Batch) -> Any:
+    def worker(batch: eu.Batch) -> Any:
         import polars
-        import ray
 
-        at = ray.get_runtime_context().get_node_id()
-        return polars.DataFrame({"node": [at] * len(batch)}, {"node": polars.String})
+        # User code runs in a child of the worker.
+        at = os.getppid()
+        return polars.DataFrame({"worker": [at] * len(batch)}, {"worker": polars.Int64})
 
     flow = eu.Flow("placed")
     numbers = flow.place(eu.generate("integers", rows=10))
-    placed = flow.attach(numbers, flow.place(node, workers=f"zone={zone}"))
+    placed = flow.attach(numbers, flow.place(worker, workers=f"zone={zone}"))
     flow.chain(placed, eu.collect())
-    found = set(flow.go(cluster=cluster).collected().to_pydict()["node"])
-    assert found == {node["NodeID"] for node in ray.nodes() if node["Labels"]["zone"] == zone}
+    [found] = set(flow.go(cluster=cluster).collected().to_pydict()["worker"])
+    [node] = [node["NodeID"] for node in ray.nodes() if node["Labels"]["zone"] == zone]
+    assert found in [process_of(ray, name) for name in actors(ray) if name.endswith(node[:6])]
+
+
+def test_a_function_that_uses_ray_is_in_the_cluster_of_its_worker(
+    ray: Any, cluster: eu.Cluster
+) -> None:
+    def address(batch: eu.Batch) -> Any:
+        import polars
+        import ray
+
+        at = ray.get_runtime_context().gcs_address
+        return polars.DataFrame({"at": [at] * len(batch)}, {"at": polars.String})
+
+    flow = eu.Flow("uses ray")
+    asking = flow.place(eu.map(address, schema={"at": "string"}), count=1)
+    flow.chain(eu.generate("integers", rows=10), asking, eu.collect())
+    found = set(flow.go(cluster=cluster).collected().to_pydict()["at"])
+    assert found == {ray.get_runtime_context().gcs_address}
 
 
 def node_of(name: str, **more: Any) -> dict[str, Any]:
