@@ -129,7 +129,7 @@ def test_the_death_of_a_worker_is_told_and_no_output_is_wrong(
     outcome = result(running)
     assert isinstance(outcome, eu.Report), outcome
     assert is_as_it_should(read, outcome), outcome
-    # The next flow has all of them again. If the loss was noticed early, this one had.
+    # The next flow has all workers again.
     if moment != "before":
         wait_for(lambda: len(cluster.workers) == 2, "the loss is noticed")
     counted = numbers(1000, eu.count(), eu.collect()).go(cluster=cluster)
@@ -471,9 +471,8 @@ def test_a_cluster_that_is_closed_says_so(tmp_path: Path) -> None:
 
 def test_a_cluster_that_is_closed_leaves_nothing_of_its_flows(tmp_path: Path) -> None:
     cluster = eu.Cluster.processes(2)
-    running = numbers(10**11, eu.sort(["n"]), eu.write("out")).start(
-        cluster=cluster, memory="96MiB"
-    )
+    endless = numbers(10**11, eu.sort(["n"]), eu.write("out"))
+    running = endless.start(cluster=cluster, memory="96MiB")
     wait_for(lambda: staged(tmp_path), "it writes")
     cluster.close()
     result(running)
