@@ -335,7 +335,7 @@ impl Names<'_> {
             return Ok(chosen);
         }
         let absent = matches!(how, How::Left | How::Full);
-        let left = names_of(&self.left);
+        let left = names_of(self.left);
         let mut names: HashSet<String> =
             chosen.iter().map(|(field, _, _)| field.name().clone()).collect();
         for (at, field) in self.right.fields().iter().enumerate() {
@@ -365,7 +365,7 @@ impl Names<'_> {
     fn condition(&self, text: &str) -> Result<(Expression, SchemaRef, Vec<Home>)> {
         let mut fields: Vec<FieldRef> = self.left.fields().iter().cloned().collect();
         let mut homes: Vec<Home> = (0..fields.len()).map(|at| (Side::Left, at)).collect();
-        let left = names_of(&self.left);
+        let left = names_of(self.left);
         let mut names: HashSet<String> = left.iter().map(|name| name.to_string()).collect();
         for (at, field) in self.right.fields().iter().enumerate() {
             let name = self.of_right(field, &left);
