@@ -35,12 +35,13 @@ def aggregate(
     """Groups its input by columns, and computes values of each group.
 
     `values` says what: `{"total": "sum(price)", "rows": "count()"}`. There are `count`,
-    `count(distinct ...)`, `sum`, `min`, `max` and `avg`, of columns or SQL expressions. Nulls
-    are skipped, but are a group of their own among keys, as are NaN; zeros of either sign are
-    one. Of no values, a count is 0 and all else null. Sums of integers are 64 bits wide, of
-    decimals 38 digits, and one that is larger is an error. With no keys one row comes out. A
-    `pre_aggregate` is placed before it, which groups where the records are; what does not fit
-    the memory goes to scratch. The output has no order.
+    `count(distinct ...)`, `sum`, `min`, `max` and `avg`, of columns or SQL expressions, and
+    expressions over them: `max(a) - min(a)`. Nulls are skipped, but are a group of their own
+    among keys, as are NaN; zeros of either sign are one. Of no values, a count is 0 and all
+    else null. Sums of integers are 64 bits wide, of decimals 38 digits, and one that is larger
+    is an error. With no keys one row comes out. A `pre_aggregate` is placed before it, which
+    groups where the records are; what does not fit the memory goes to scratch. The output has
+    no order.
 
     Options:
 
@@ -48,7 +49,8 @@ def aggregate(
         The columns whose values make a group. With none, all rows are one.
     values
         What comes out beside them: names, and what stands under each: `count()`, or `count`,
-        `count(distinct ...)`, `sum`, `min`, `max` or `avg` of a column or an SQL expression.
+        `count(distinct ...)`, `sum`, `min`, `max` or `avg` of a column or an SQL expression; or
+        an SQL expression over these and the columns of `by`, like `max(a) - min(a)`.
     """
 
 def collect() -> ModuleCall:
@@ -389,7 +391,8 @@ def pre_aggregate(
         The columns whose values make a group. With none, all rows are one.
     values
         What comes out beside them: names, and what stands under each: `count()`, or `count`,
-        `count(distinct ...)`, `sum`, `min`, `max` or `avg` of a column or an SQL expression.
+        `count(distinct ...)`, `sum`, `min`, `max` or `avg` of a column or an SQL expression; or
+        an SQL expression over these and the columns of `by`, like `max(a) - min(a)`.
     """
 
 def project(
@@ -613,8 +616,10 @@ def tee() -> ModuleCall:
 def union() -> ModuleCall:
     """Passes on the rows of all its inputs.
 
-    As many inputs as are attached, with the same columns in the same order. Rows are taken from
-    whichever input has some; duplicates are kept, and no order is.
+    As many inputs as are attached, with the same columns in the same order. Types may differ in
+    how values are laid out (text in a dictionary or not, large lists, the names of items), but
+    not in what they are. Rows are taken from whichever input has some; duplicates are kept, and
+    no order is.
     """
 
 def write(
