@@ -1,8 +1,8 @@
 """Kills a commit before and after every system call that changes files, and fails each of them.
 
-Every kind of commit of python/tests/crash_points.py, at every rename, link, unlink, fsync and mkdir,
-with four errors. Afterwards there must be the old or the new state, and no file left over. A point
-that is wrong is printed as `SCENARIO KIND:N:ACTION`, which `--only` tries again.
+Every kind of commit of python/tests/crash_points.py, at every rename, link, unlink, fsync and
+mkdir, with four errors. Afterwards there must be the old or the new state, and no file left over.
+A point that is wrong is printed as `SCENARIO KIND:N:ACTION`, which `--only` tries again.
 
     python bench/torture/crash_points.py --keep
 """

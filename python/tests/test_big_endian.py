@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
@@ -30,14 +31,20 @@ COLUMNS: dict[str, tuple[pa.Array, list[int]]] = {
     "wide": (pa.array([Decimal("-1.5"), None, Decimal("9")], pa.decimal256(50, 2)), [1, 32]),
     "date": (pa.array([date(2024, 1, 2), None, date(1969, 1, 1)]), [1, 4]),
     "time": (pa.array([time(1, 2, 3, 4), None, time(5)]), [1, 8]),
-    "at": (pa.array([datetime(2024, 1, 2, tzinfo=UTC), None, datetime(1, 1, 1, tzinfo=UTC)]), [1, 8]),
+    "at": (
+        pa.array([datetime(2024, 1, 2, tzinfo=UTC), None, datetime(1, 1, 1, tzinfo=UTC)]),
+        [1, 8],
+    ),
     "lasts": (pa.array([timedelta(1), None, timedelta(-2)]), [1, 8]),
     "text": (pa.array(["one", None, "thrée"]), [1, 4, 1]),
     "large": (pa.array(["one", None, "three"], pa.large_string()), [1, 8, 1]),
     "bytes": (pa.array([b"one", None, b""]), [1, 4, 1]),
     "fixed": (pa.array([b"abc", None, b"def"], pa.binary(3)), [1, 1]),
     "list": (pa.array([[1, None], None, [3]]), [1, 4, 1, 8]),
-    "large list": (pa.array([["a"], None, ["b", "c"]], pa.large_list(pa.string())), [1, 8, 1, 4, 1]),
+    "large list": (
+        pa.array([["a"], None, ["b", "c"]], pa.large_list(pa.string())),
+        [1, 8, 1, 4, 1],
+    ),
     "pair": (pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int16(), 2)), [1, 1, 2]),
     "struct": (pa.array([{"a": 1, "b": "x"}, None, {"a": 2, "b": None}]), [1, 1, 8, 1, 4, 1]),
     "map": (
@@ -158,7 +165,5 @@ def test_damage_in_the_other_order_is_an_error_at_worst(tmp_path: Path, collecte
         flipped = bytearray(data)
         flipped[at] ^= 1 << at % 8
         path.write_bytes(flipped)
-        try:
+        with contextlib.suppress(eu.CorruptError, eu.UsageError):
             collected(eu.scan(str(path)))
-        except (eu.CorruptError, eu.UsageError):
-            pass

@@ -241,7 +241,10 @@ def test_a_resumed_flow_that_was_killed_between_its_outputs_has_nothing_left_to_
     home: Path, tmp_path: Path
 ) -> None:
     command = [*document(tmp_path, eu.save("a.parquet"), eu.write("c")), "--resume"]
-    shows = lambda call: call.kind == "rename" and call.paths[-1].endswith("a.parquet")  # noqa: E731
+
+    def shows(call: rig.Call) -> bool:
+        return call.kind == "rename" and call.paths[-1].endswith("a.parquet")
+
     with rig.Syscalls([tmp_path]) as syscalls:
         syscalls.run(command, lambda call: "kill-after" if shows(call) else "pass")
     assert (tmp_path / "a.parquet").exists()
@@ -307,7 +310,10 @@ def test_an_output_that_cannot_be_published_takes_the_decision_back(
     home: Path, tmp_path: Path
 ) -> None:
     command = document(tmp_path, eu.save("a.parquet"), eu.write("c"))
-    fails = lambda call: call.kind == "rename" and call.paths[-1].endswith("a.parquet")  # noqa: E731
+
+    def fails(call: rig.Call) -> bool:
+        return call.kind == "rename" and call.paths[-1].endswith("a.parquet")
+
     with rig.Syscalls([tmp_path]) as syscalls:
         run = syscalls.run(command, lambda call: "EIO" if fails(call) else "pass")
     assert run.returncode == 4 and "module save_1" in run.stderr, run.stderr

@@ -99,9 +99,7 @@ def test_what_is_saved_is_compressed_as_its_name_says(
     source.write_bytes(content(name))
     target = tmp_path / f"b.{name}.{packing}"
     flow = eu.Flow("pack")
-    flow.chain(
-        eu.scan(str(source), order=True), eu.save(str(target), row_group_bytes=20_000)
-    )
+    flow.chain(eu.scan(str(source), order=True), eu.save(str(target), row_group_bytes=20_000))
     flow.go()
     unpacked = {
         "gz": gzip.decompress,
@@ -183,7 +181,9 @@ def test_an_array_is_read_as_it_comes_in_little_memory(tmp_path: Path, collected
         file.write("]")
     flow = eu.Flow("large")
     flow.chain(
-        eu.scan(str(path)), eu.aggregate([], values={"n": "sum(n)", "count": "count()"}), eu.collect()
+        eu.scan(str(path)),
+        eu.aggregate([], values={"n": "sum(n)", "count": "count()"}),
+        eu.collect(),
     )
     table = flow.go(memory="128MiB").collected()
     assert rows(table) == [{"n": sum(range(400_000)), "count": 400_000}]
@@ -196,7 +196,7 @@ def test_a_fault_in_an_array_names_its_line(tmp_path: Path, collected: Run) -> N
         with pytest.raises(eu.CorruptError, match=f"a.json: line {line}"):
             collected(eu.scan(str(tmp_path / "a.json")))
     (tmp_path / "a.json").write_text("[" + ",\n".join(values) + "\n")
-    with pytest.raises(eu.CorruptError, match="line 20001.*not closed"):
+    with pytest.raises(eu.CorruptError, match=r"line 20001.*not closed"):
         collected(eu.scan(str(tmp_path / "a.json")))
 
 
@@ -245,9 +245,9 @@ def test_a_mark_says_that_text_is_utf_16(tmp_path: Path, collected: Run) -> None
 def test_a_wrong_encoding_is_an_error_that_names_the_line(tmp_path: Path, collected: Run) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n1,x\n2,\xe9\n")
-    with pytest.raises(eu.CorruptError, match="a.csv: line 3"):
+    with pytest.raises(eu.CorruptError, match=r"a.csv: line 3"):
         collected(eu.scan(str(path)))
-    with pytest.raises(eu.CorruptError, match="a.csv: line 3.*ascii"):
+    with pytest.raises(eu.CorruptError, match=r"a.csv: line 3.*ascii"):
         collected(eu.scan(str(path), encoding="ascii"))
     with pytest.raises(eu.UsageError, match="no encoding"):
         collected(eu.scan(str(path), encoding="utf-9"))

@@ -163,7 +163,8 @@ impl Slowness {
     }
 }
 
-/// The components of a flow by the work that they share: a stage for each module, one for each disk.
+/// The components of a flow by the work that they share: a stage for each module, one for each
+/// disk.
 struct Stages {
     names: Vec<String>,
     stages: Vec<Stage>,
@@ -204,8 +205,8 @@ impl Stages {
     }
 }
 
-/// How many dealers the module has where work is divided statically. Batches are dealt in turn by each
-/// producer to consumers of its own; partitions, and pairs of instances, are independent.
+/// How many dealers the module has where work is divided statically. Batches are dealt in turn by
+/// each producer to consumers of its own; partitions, and pairs of instances, are independent.
 fn dealers(flow: &Checked, node: usize) -> usize {
     let count = flow.nodes[node].count;
     let edge = flow.edges.iter().find(|edge| edge.to.0 == node);

@@ -186,7 +186,8 @@ pub trait Placed: Send + Sync {
         None
     }
 
-    /// The folder in which the name of its output is reserved, and a file is staged, if that is local.
+    /// The folder in which the name of its output is reserved, and a file is staged, if that is
+    /// local.
     fn reserves_in(&self) -> Option<PathBuf> {
         None
     }

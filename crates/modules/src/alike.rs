@@ -5,8 +5,8 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result};
 use euphrates_io::alike;
 
-/// The columns of all inputs, in types that hold the values of each (`euphrates_io::alike`), nullable
-/// if they are so in one of them.
+/// The columns of all inputs, in types that hold the values of each (`euphrates_io::alike`),
+/// nullable if they are so in one of them.
 pub fn agreed(inputs: &[SchemaRef]) -> Result<Schema> {
     let (first, others) = inputs.split_first().ok_or_else(|| Error::usage("no input"))?;
     let mut fields: Vec<_> = first.fields().iter().map(|field| field.as_ref().clone()).collect();

@@ -1,11 +1,11 @@
-//! Change points of a component's speed: where in a history of work and busy time it became slower or
-//! faster, found after the run by optimal partitioning.
+//! Change points of a component's speed: where in a history of work and busy time it became slower
+//! or faster, found after the run by optimal partitioning.
 //!
 //! The history is a sequence of intervals, each with the work that was done and the work that would
 //! have been expected at speed 1. A partition into segments of constant speed costs the squared
 //! deviation from each segment's mean, in units of the noise between neighbouring intervals, plus
-//! `PENALTY` for every segment; dynamic programming finds the cheapest partition exactly (Jackson et
-//! al. 2005). Noise is estimated from differences of neighbours, so a change of speed, which is
+//! `PENALTY` for every segment; dynamic programming finds the cheapest partition exactly (Jackson
+//! et al. 2005). Noise is estimated from differences of neighbours, so a change of speed, which is
 //! one difference of many, does not count as noise.
 
 use alloc::vec;

@@ -1,18 +1,18 @@
 //! When a slow episode began and ended, found again after the run.
 //!
-//! While a flow runs, [`health`](crate::health) must name a slow component soon, from the little it has
-//! seen, and dates the episode's begin by that. Afterwards all of the history is known: an episode is the
-//! time in which the component's speed, in segments of constant speed, lay below the middle
-//! between its peers' speed and its own during the episode.
+//! While a flow runs, [`health`](crate::health) must name a slow component soon, from the little it
+//! has seen, and dates the episode's begin by that. Afterwards all of the history is known: an
+//! episode is the time in which the component's speed, in segments of constant speed, lay below the
+//! middle between its peers' speed and its own during the episode.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::static_division::Speed;
 
-/// The intervals of the episode of which `seen` is what was told while the flow ran; `None` if
-/// the history has no such episode. `factor` is how many times as long the component took, `None` if
-/// it stood still. Without `peers` it is compared with its own speed before.
+/// The intervals of the episode of which `seen` is what was told while the flow ran; `None` if the
+/// history has no such episode. `factor` is how many times as long the component took, `None` if it
+/// stood still. Without `peers` it is compared with its own speed before.
 pub fn dated(
     own: &Speed,
     peers: &[&Speed],

@@ -46,8 +46,8 @@ pub struct Stage {
     /// Whether the members take in and give out the records of a flow: only such a stage can be
     /// one that gives nothing before it has everything.
     pub flows: bool,
-    /// How many dealers a static division has: each gives an equal share of the work to every member
-    /// of its group (`member % dealers`). 0 if the work is never divided.
+    /// How many dealers a static division has: each gives an equal share of the work to every
+    /// member of its group (`member % dealers`). 0 if the work is never divided.
     pub dealers: usize,
 }
 

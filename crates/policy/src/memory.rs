@@ -27,8 +27,8 @@ pub fn queue_bytes_max(budget: usize, queues: usize, usual: usize) -> usize {
 /// Below this a queue would hand over single batches, in turns.
 const QUEUE_BYTES_MIN: usize = 1 << 20;
 
-/// The size from which memory is taken from the system apart, and given back when it is free; `None`
-/// where a budget has room for the holes in between. Each time costs page faults.
+/// The size from which memory is taken from the system apart, and given back when it is free;
+/// `None` where a budget has room for the holes in between. Each time costs page faults.
 pub fn mapped_bytes_min(budget: usize) -> Option<usize> {
     (budget < SHORT_BYTES).then_some(256 << 10)
 }

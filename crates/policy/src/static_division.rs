@@ -1,18 +1,18 @@
 //! What a flow would have cost with its work divided statically, computed from the speeds that its
 //! components showed over time.
 //!
-//! The run is replayed twice as a fluid, with each component's observed speed at each time: once
-//! as it was, where the members of a stage share their work, and once with the work dealt
-//! in advance. The difference is what static division would have added to the run; what both have in
-//! common (starting, ending, filling queues) cancels out. In a static division the dealer of a stage
-//! (its producer, or the plan of a source) gives each member of its group the same share, and
-//! its queues are bounded, so the members of a group advance at the pace of the slowest. Members of
-//! different groups are independent. Processors are shared by all: where more is asked of them than
-//! there is, what members compute takes longer for all by the same factor, and what they wait does not.
-//! Members that one dealer serves begin to compute at the same time, when the slowest takes a batch, so they
-//! share processors then, however much of the round they wait.
-//! After the end of the observed run, a component keeps its last speed; one that was slowed several
-//! times repeats what was seen of it since it was first slowed.
+//! The run is replayed twice as a fluid, with each component's observed speed at each time: once as
+//! it was, where the members of a stage share their work, and once with the work dealt in advance.
+//! The difference is what static division would have added to the run; what both have in common
+//! (starting, ending, filling queues) cancels out. In a static division the dealer of a stage (its
+//! producer, or the plan of a source) gives each member of its group the same share, and its queues
+//! are bounded, so the members of a group advance at the pace of the slowest. Members of different
+//! groups are independent. Processors are shared by all: where more is asked of them than there is,
+//! what members compute takes longer for all by the same factor, and what they wait does not.
+//! Members that one dealer serves begin to compute at the same time, when the slowest takes a
+//! batch, so they share processors then, however much of the round they wait. After the end of the
+//! observed run, a component keeps its last speed; one that was slowed several times repeats what
+//! was seen of it since it was first slowed.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -45,8 +45,8 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// The speeds of the members of a stage. One of which too little was seen to know its speed has the
-    /// best of the others'.
+    /// The speeds of the members of a stage. One of which too little was seen to know its speed has
+    /// the best of the others'.
     pub fn of_stage(walls_ns: &[u64], stage: &Stage, phases: &[Range<usize>]) -> Vec<Speed> {
         let rates: Vec<f64> = phases.iter().map(|phase| rate(stage, phase)).collect();
         let busy = |steps: &[Step]| steps.iter().map(|step| step.busy_ns).sum::<u64>();
@@ -282,8 +282,8 @@ impl<'a> Load<'a> {
         busy.map(|(members, _)| self.rate_of(members, at)).sum::<f64>() / self.work
     }
 
-    /// Divides a part of the work among the groups: each does what it can, and those that can do more
-    /// than the others share the rest equally, as threads share processors.
+    /// Divides a part of the work among the groups: each does what it can, and those that can do
+    /// more than the others share the rest equally, as threads share processors.
     fn advance(&mut self, part: f64, at: (usize, f64), lasts_ns: f64) {
         let mut done = part * self.work;
         let able =
@@ -369,7 +369,8 @@ mod tests {
     #[test]
     fn a_member_that_slows_in_mid_run_keeps_its_last_speed() {
         let slow = [vec![1.0; 40], vec![0.25; 60]].concat();
-        // 40 seconds' work of 3.25 members: a share is 8.75 seconds' work, 4 of it before the change.
+        // 40 seconds' work of 3.25 members: a share is 8.75 seconds' work, 4 of it before the
+        // change.
         let share = (3.0 * 10.0 + 4.0 + 1.5) / 4.0;
         let divided = 4.0 + (share - 4.0) / 0.25;
         let fast = vec![1.0; 100];
@@ -393,7 +394,8 @@ mod tests {
     #[test]
     fn a_pulse_is_repeated_after_the_end() {
         let pulses = (0..120).map(|at| if at % 40 < 10 { 0.1 } else { 1.0 }).collect();
-        // A share is 10.65 seconds' work, of which 9.3 are done after 12 s; then comes another pulse.
+        // A share is 10.65 seconds' work, of which 9.3 are done after 12 s; then comes another
+        // pulse.
         close(added(&[vec![1.0; 120], pulses], 1), 1.0 + 1.25);
     }
 

@@ -1,5 +1,5 @@
-//! What a report says of a perturbed run, in virtual time: the cost of a static division beside a run
-//! that is divided statically, and when slow episodes began.
+//! What a report says of a perturbed run, in virtual time: the cost of a static division beside a
+//! run that is divided statically, and when slow episodes began.
 
 use std::ops::Range;
 
@@ -221,7 +221,8 @@ impl World {
         used
     }
 
-    /// What a member does when it has worked for so long: it makes up for how slow it is meant to be.
+    /// What a member does when it has worked for so long: it makes up for how slow it is meant to
+    /// be.
     fn after(&self, member: usize, now_ms: f64, took_ms: f64) -> Doing {
         let on = self.slowed.iter().find(|one| one.member == member && one.is_on(now_ms as u64));
         let Some(slowed) = on else { return Doing::Nothing };

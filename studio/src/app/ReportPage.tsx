@@ -63,7 +63,8 @@ function Seconds({ report }: { readonly report: Report }) {
   const bound = ideal_bound === null ? "" : ` with ${ideal_bound} at the rate it had${reached}`;
   const isEqual = divided_seconds !== null && divided_seconds <= seconds * EQUAL_MAX;
   const limit = ideal_bound === null ? "something else" : ideal_bound;
-  const why = report.slow.length > 0 ? `${limit}, not the slow one, was the limit` : "none was slow";
+  const isLimited = report.slow.length > 0;
+  const why = isLimited ? `${limit}, not the slow one, was the limit` : "none was slow";
   const divided = isEqual ? ` about the same: ${why}` : " with equal shares in advance";
   const lines = [
     { name: "this run", value: seconds, told: "" },

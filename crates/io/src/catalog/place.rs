@@ -165,8 +165,8 @@ impl Place {
     }
 }
 
-/// All names below a folder that have a folder of versions, or nothing at all: such a folder has been
-/// left by who was killed before there was anything in it.
+/// All names below a folder that have a folder of versions, or nothing at all: such a folder has
+/// been left by who was killed before there was anything in it.
 pub(super) fn names_below(folder: &FilePath) -> BTreeSet<String> {
     let (mut names, mut open) = (BTreeSet::new(), vec![String::new()]);
     while let Some(above) = open.pop() {

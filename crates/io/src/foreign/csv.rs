@@ -1,4 +1,5 @@
-//! CSV: fields between delimiters, quoted with `"` if nothing else is said, a header line by default.
+//! CSV: fields between delimiters, quoted with `"` if nothing else is said, a header line by
+//! default.
 //!
 //! Types are inferred from the first records (`guess`). Nothing between delimiters is a null, `""`
 //! an empty text; in columns of other types both are null.

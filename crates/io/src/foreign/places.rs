@@ -1,5 +1,5 @@
-//! Where columns stand, by their names. Searching a schema for each of its names takes minutes where
-//! there are a hundred thousand.
+//! Where columns stand, by their names. Searching a schema for each of its names takes minutes
+//! where there are a hundred thousand.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! An uploaded object, as any process with the credentials can publish it: by completing the upload.
+//! An uploaded object, as any process with the credentials can publish it: by completing the
+//! upload.
 
 use bytes::Bytes;
 use euphrates_flow::{Error, Result};

@@ -237,7 +237,8 @@ pub fn reckoned(left: Typed, right: Typed) -> (Typed, Typed) {
     (wide(left), wide(right))
 }
 
-/// A literal beside a decimal is one; a positive whole one beside an integer without a sign has none.
+/// A literal beside a decimal is one; a positive whole one beside an integer without a sign has
+/// none.
 fn beside_each_other(left: Typed, right: Typed) -> (Typed, Typed) {
     let meet = |literal: &Typed, other: &Typed| -> Option<Typed> {
         let value = literal.value().filter(|_| other.value().is_none())?;

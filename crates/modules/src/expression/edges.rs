@@ -1,5 +1,5 @@
-//! Values at the edges of their types: zeros and NaN of either sign, the largest decimals, dates far
-//! away, and text that does not fit the memory.
+//! Values at the edges of their types: zeros and NaN of either sign, the largest decimals, dates
+//! far away, and text that does not fit the memory.
 
 use std::sync::Arc;
 

@@ -51,8 +51,8 @@ pub fn one_nan(of: Typed) -> Typed {
     }
 }
 
-/// A date, a timestamp, a duration or an interval as a number of nanoseconds. Beside a timestamp in a zone, one
-/// without is local to that zone.
+/// A date, a timestamp, a duration or an interval as a number of nanoseconds. Beside a timestamp in
+/// a zone, one without is local to that zone.
 pub fn instant(of: Typed, beside: &Typed) -> Typed {
     let zone = match plain(&beside.data_type) {
         DataType::Timestamp(_, zone @ Some(_)) => zone.clone(),

@@ -1,9 +1,9 @@
 //! What evaluating expressions may take: memory is asked for before it is used.
 //!
 //! A function that makes text or bytes asks for the most that its result can have
-//! (`expression/growth.rs`). A batch for which that is too much is evaluated in slices; a single row
-//! for which it is too much is an error. So no expression allocates beyond the budget, and no array
-//! of text comes near the two gigabytes that its offsets reach.
+//! (`expression/growth.rs`). A batch for which that is too much is evaluated in slices; a single
+//! row for which it is too much is an error. So no expression allocates beyond the budget, and no
+//! array of text comes near the two gigabytes that its offsets reach.
 
 use std::cell::Cell;
 use std::ops::Range;

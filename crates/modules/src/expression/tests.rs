@@ -399,7 +399,8 @@ proptest! {
         let holds = |n: i64| n >= low && !list.contains(&n) || n == 2;
         let expected = |n: &Option<i64>| n.is_some_and(holds);
         let expected: BooleanArray = rows.iter().map(|n| Some(expected(n))).collect();
-        prop_assert_eq!(condition.matches(&batch, &Room::within(1 << 30)).unwrap(), expected, "{}", text);
+        let room = Room::within(1 << 30);
+        prop_assert_eq!(condition.matches(&batch, &room).unwrap(), expected, "{}", text);
     }
 }
 

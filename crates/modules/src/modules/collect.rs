@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::module::Collected;
 use euphrates_flow::check::names::exportable;
+use euphrates_flow::module::Collected;
 use euphrates_flow::spec::{self, IN, NONE};
 use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread};
 use schemars::JsonSchema;

@@ -20,10 +20,10 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     name: "copy_in",
     summary: "Reads standard input, or a named pipe.",
     detail: "Formats are `arrow_ipc` (as a stream), `csv`, `json_lines`, `records` and `lines`. \
-             What is compressed with gzip, bzip2 or \
-             zstd is decompressed, but for Arrow. Types of CSV and JSON are inferred from the first 256 KiB, which are read when \
-             the flow is checked, unless `columns` names them. One thread reads, so the rows come \
-             in their order. Files that can be read in parts are better read by `scan`.",
+             What is compressed with gzip, bzip2 or zstd is decompressed, but for Arrow. Types of \
+             CSV and JSON are inferred from the first 256 KiB, which are read when the flow is \
+             checked, unless `columns` names them. One thread reads, so the rows come in their \
+             order. Files that can be read in parts are better read by `scan`.",
     inputs: NONE,
     outputs: OUT,
     order: Order::Any,

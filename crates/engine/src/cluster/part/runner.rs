@@ -358,9 +358,9 @@ impl Runner {
         }
     }
 
-    /// Forgets the flow. Instances that do not come back are left behind.
-    /// What was staged goes, but for what has been published or is to be; if the master is gone, only
-    /// the record of its decision says which.
+    /// Forgets the flow. Instances that do not come back are left behind. What was staged goes, but
+    /// for what has been published or is to be; if the master is gone, only the record of its
+    /// decision says which.
     fn close(mut self, closing: Option<&Closing>) {
         self.part.cancel.cancel();
         self.part.network.disconnect();

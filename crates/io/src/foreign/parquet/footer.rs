@@ -1,4 +1,5 @@
-//! The footer of a file: checked before the crate decodes it, decoded, and checked against the file.
+//! The footer of a file: checked before the crate decodes it, decoded, and checked against the
+//! file.
 
 use std::sync::Arc;
 
@@ -119,8 +120,8 @@ fn encrypted(what: &str) -> Error {
         .remedy("decrypt the file first: write it without keys")
 }
 
-/// Column chunks lie between the magic and the footer, and row counts agree. Only the number of rows
-/// of the whole file is believed of nobody: there are writers that leave it 0.
+/// Column chunks lie between the magic and the footer, and row counts agree. Only the number of
+/// rows of the whole file is believed of nobody: there are writers that leave it 0.
 fn check_metadata(metadata: &ParquetMetaData, footer: u64) -> Result<()> {
     let wrong = |what: &str| Err(Error::corrupt(format!("the footer is damaged: {what}")));
     let mut rows: i64 = 0;

@@ -32,8 +32,8 @@ static COLUMN: Shape = Shape(&[
 const DICTIONARY_OFFSET: i16 = 11;
 
 /// A footer without optional fields of another type than they should have, and without dictionaries
-/// at offset 0, where the file's magic is. Thrift has readers pass over such fields; the crate takes
-/// their bytes for something else. `None` if the footer is not sound.
+/// at offset 0, where the file's magic is. Thrift has readers pass over such fields; the crate
+/// takes their bytes for something else. `None` if the footer is not sound.
 pub fn without_strangers(footer: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(footer.len());
     copy_struct(&mut Input::new(footer), &FILE, &mut out)?;
