@@ -69,13 +69,20 @@ def copy_in(
     order: bool | Var = True,
     delimiter: str | PathLike[str] | None | Var = None,
     header: bool | None | Var = None,
+    quote: str | PathLike[str] | None | Var = None,
+    escape: str | PathLike[str] | None | Var = None,
+    comment: str | PathLike[str] | None | Var = None,
+    skip_rows: int | None | Var = None,
+    null_values: Sequence[str | PathLike[str]] | None | Var = None,
+    encoding: str | PathLike[str] | None | Var = None,
 ) -> ModuleCall:
     """Reads standard input, or a named pipe.
 
-    Formats are `arrow_ipc` (as a stream), `csv`, `json_lines`, `records` and `lines`. Types of
-    CSV and JSON lines are inferred from the first 256 KiB, which are read when the flow is
-    checked, unless `columns` names them. One thread reads, so the rows come in their order.
-    Files that can be read in parts are better read by `scan`.
+    Formats are `arrow_ipc` (as a stream), `csv`, `json_lines`, `records` and `lines`. What is
+    compressed with gzip, bzip2 or zstd is decompressed, but for Arrow. Types of CSV and JSON
+    are inferred from the first 256 KiB, which are read when the flow is checked, unless
+    `columns` names them. One thread reads, so the rows come in their order. Files that can be
+    read in parts are better read by `scan`.
 
     Options:
 
@@ -86,14 +93,28 @@ def copy_in(
     columns
         Names and types of the columns, in the order they come: `{"id": "int64"}`.
     types
-        CSV and JSON lines: types of columns, like `{"zip": "string"}`; the others are inferred
-        from the first records.
+        CSV and JSON: types of columns, like `{"zip": "string"}`; the others are inferred from
+        the first records.
     order
         Keep the order of the rows.
     delimiter
         CSV: the character between fields; a comma if absent.
     header
         CSV: whether the first line names the columns; it does if absent.
+    quote
+        CSV: the character around fields that may hold anything, `"` if absent; none if empty.
+    escape
+        CSV: the character behind which any other is itself; if absent, a quote within quotes is
+        doubled.
+    comment
+        CSV: the character with which comments begin, which end with their line.
+    skip_rows
+        CSV: how many lines to pass over at the beginning, before the header.
+    null_values
+        CSV: fields without quotes that are nulls, like `["NA", ""]`; the empty one if absent.
+    encoding
+        CSV, JSON and lines: the encoding of the text, like `latin-1` or `utf-16`; UTF-8 if
+        absent, or what a mark at its beginning says.
     """
 
 def copy_out(
@@ -102,6 +123,10 @@ def copy_out(
     path: str | PathLike[str] | None | Var = None,
     delimiter: str | PathLike[str] | None | Var = None,
     header: bool | None | Var = None,
+    compression: str | PathLike[str] | None | Var = None,
+    quote: str | PathLike[str] | None | Var = None,
+    escape: str | PathLike[str] | None | Var = None,
+    null_value: str | PathLike[str] | None | Var = None,
 ) -> ModuleCall:
     """Writes to standard output, or a named pipe.
 
@@ -120,6 +145,15 @@ def copy_out(
         CSV: the character between fields; a comma if absent.
     header
         CSV: whether the first line names the columns; it does if absent.
+    compression
+        Of `csv`, `json_lines`, `records` and `lines`: `none`, `gzip`, `bzip2` or `zstd`.
+    quote
+        CSV: the character around fields that need it, `"` if absent; none if empty.
+    escape
+        CSV: the character before a quote within quotes, and before whatever means something
+        where there are none; if absent, a quote is doubled.
+    null_value
+        CSV: what is written for a null, like `NA`; nothing if absent.
     """
 
 def count() -> ModuleCall:
@@ -492,6 +526,9 @@ def save(
     row_group_bytes: int | Var = 33554432,
     delimiter: str | PathLike[str] | None | Var = None,
     header: bool | None | Var = None,
+    quote: str | PathLike[str] | None | Var = None,
+    escape: str | PathLike[str] | None | Var = None,
+    null_value: str | PathLike[str] | None | Var = None,
 ) -> ModuleCall:
     """Writes one file: Parquet, CSV, JSON lines, Arrow IPC, records, lines.
 
@@ -509,13 +546,22 @@ def save(
     overwrite
         Replace an existing file.
     compression
-        Parquet (`none`, `snappy`, `lz4`, `zstd`) and Arrow IPC (`none`, `lz4`, `zstd`).
+        Parquet (`none`, `snappy`, `lz4`, `zstd`), Arrow IPC (`none`, `lz4`, `zstd`), and all
+        others as a whole (`none`, `gzip`, `bzip2`, `zstd`; told from the extension, like
+        `.csv.gz`).
     row_group_bytes
         Bytes that are encoded together: a row group of Parquet. Each instance holds so many.
     delimiter
         CSV: the character between fields; a comma if absent, a tab for `.tsv`.
     header
         CSV: whether the first line names the columns; it does if absent.
+    quote
+        CSV: the character around fields that need it, `"` if absent; none if empty.
+    escape
+        CSV: the character before a quote within quotes, and before whatever means something
+        where there are none; if absent, a quote is doubled.
+    null_value
+        CSV: what is written for a null, like `NA`; nothing if absent.
     """
 
 def scan(
@@ -527,12 +573,20 @@ def scan(
     delimiter: str | PathLike[str] | None | Var = None,
     header: bool | None | Var = None,
     types: Mapping[str, str | PathLike[str]] | None | Var = None,
+    quote: str | PathLike[str] | None | Var = None,
+    escape: str | PathLike[str] | None | Var = None,
+    comment: str | PathLike[str] | None | Var = None,
+    skip_rows: int | None | Var = None,
+    null_values: Sequence[str | PathLike[str]] | None | Var = None,
+    encoding: str | PathLike[str] | None | Var = None,
 ) -> ModuleCall:
-    """Reads files: Parquet, CSV, JSON lines, Arrow IPC, records, lines.
+    """Reads files: Parquet, CSV, JSON, Arrow IPC, records, lines.
 
     The files must have the same columns. They are read in splits (row groups, or ranges of 16
-    MiB), and each instance takes the next split when it has finished one. What is in names of
-    folders only (`year=2024/`) is not read as a column.
+    MiB), and each instance takes the next split when it has finished one. Text that is
+    compressed (`.csv.gz`, `.bz2`, `.zst`) or not UTF-8, JSON that is not one object a line, and
+    CSV with comments or escapes are one split a file. What is in names of folders only
+    (`year=2024/`) is not read as a column.
 
     Options:
 
@@ -540,8 +594,9 @@ def scan(
         A file, a pattern (`data/*.parquet`, `**`), a folder, a URL (`s3://bucket/key`, `gs://`,
         `az://`), or a list of them.
     format
-        `parquet`, `csv`, `json_lines`, `arrow_ipc`, `records` (100 bytes, as gensort makes
-        them) or `lines`; told from the extension if absent.
+        `parquet`, `csv`, `json_lines` (also arrays, and objects over several lines),
+        `arrow_ipc`, `records` (100 bytes, as gensort makes them) or `lines`; told from the
+        extension if absent.
     columns
         The columns to read, in this order; all if absent.
     order
@@ -551,8 +606,22 @@ def scan(
     header
         CSV: whether the first line names the columns; it does if absent.
     types
-        CSV and JSON lines: types of columns, like `{"zip": "string"}`; the others are inferred
-        from the first records.
+        CSV and JSON: types of columns, like `{"zip": "string"}`; the others are inferred from
+        the first records.
+    quote
+        CSV: the character around fields that may hold anything, `"` if absent; none if empty.
+    escape
+        CSV: the character behind which any other is itself; if absent, a quote within quotes is
+        doubled.
+    comment
+        CSV: the character with which comments begin, which end with their line.
+    skip_rows
+        CSV: how many lines to pass over at the beginning, before the header.
+    null_values
+        CSV: fields without quotes that are nulls, like `["NA", ""]`; the empty one if absent.
+    encoding
+        CSV, JSON and lines: the encoding of the text, like `latin-1` or `utf-16`; UTF-8 if
+        absent, or what a mark at its beginning says.
     """
 
 def sort(

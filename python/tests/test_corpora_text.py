@@ -86,7 +86,7 @@ def test_what_is_json_is_read_and_what_is_none_is_refused(tmp_path: Path, collec
         counts[f"{kind}_ read"] += 1
         if kind == "n":
             wrong.append(f"{path.name} is read: {path.read_bytes()[:60]!r}")
-        elif kind == "y" and str(table) != str(expected(records(path))):
+        elif kind == "y" and table != expected(records(path)):
             wrong.append(f"{path.name} is {table}, not {expected(records(path))}")
         copy = tmp_path / "copy.json"
         flow = eu.Flow("copy")

@@ -245,9 +245,9 @@ def test_a_mark_says_that_text_is_utf_16(tmp_path: Path, collected: Run) -> None
 def test_a_wrong_encoding_is_an_error_that_names_the_line(tmp_path: Path, collected: Run) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n1,x\n2,\xe9\n")
-    with pytest.raises(eu.CorruptError, match=r"a.csv: line 3"):
+    with pytest.raises(eu.CorruptError, match=r"a\.csv: line 3"):
         collected(eu.scan(str(path)))
-    with pytest.raises(eu.CorruptError, match=r"a.csv: line 3.*ascii"):
+    with pytest.raises(eu.CorruptError, match=r"a\.csv: line 3.*ascii"):
         collected(eu.scan(str(path), encoding="ascii"))
     with pytest.raises(eu.UsageError, match="no encoding"):
         collected(eu.scan(str(path), encoding="utf-9"))
