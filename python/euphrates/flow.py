@@ -347,9 +347,11 @@ class Flow:
         return json.dumps(self._document, ensure_ascii=False, allow_nan=False)
 
     def _json_for_workers(self) -> str:
-        """The document with the functions it holds, for processes that believe this one."""
+        """The document with the functions it holds, for the processes that run them at workers. A
+        function that gives tables is called by the program, where those it gives are.
+        """
         document = json.loads(self._json())
-        for node in document["modules"]:
+        for node in (one for one in document["modules"] if one["module"] != "from_arrow"):
             for value in node["config"].values():
                 entry = self._held.get(value["$live"]) if _is_live(value) else None
                 if entry is not None and callable(entry.target):

@@ -160,3 +160,16 @@ def test_what_the_program_reads_and_writes_is_at_the_program(
 def test_a_cluster_has_workers() -> None:
     with pytest.raises(eu.UsageError, match="0 workers"):
         eu.Cluster.processes(0)
+
+
+def test_a_function_that_gives_tables_is_called_by_the_program(cluster: eu.Cluster) -> None:
+    called_in = []
+
+    def table() -> pa.Table:
+        called_in.append(os.getpid())
+        return pa.table({"n": [3, 1, 2]})
+
+    flow = eu.Flow("from a function")
+    flow.chain(eu.from_arrow(table), eu.sort(["n"]), eu.collect())
+    assert flow.go(cluster=cluster).collected().to_pydict() == {"n": [1, 2, 3]}
+    assert called_in == [os.getpid()]

@@ -60,7 +60,9 @@ def binary(context: Context) -> None:
         state = steps.sort(state)
     sink, source, path = _binary(context, how, state.ordered)
     state.flow.attach(state.placed, state.flow.place(sink))
-    context.go(state.flow)
+    # Parquet has no seconds: what does not fit milliseconds cannot be written.
+    seconds = how == "parquet" and any(_has(kind, is_in_seconds) for kind in table.schema.types)
+    context.go(state.flow, lambda text: seconds and "verflow" in text)
     _same(state.expected, context.collected(source))
     if how != "collection" and path is not None:
         found = pq.read_table(path) if how == "parquet" else pa.feather.read_table(path)
@@ -290,6 +292,12 @@ def _same(expected: Expected, found: pa.Table) -> None:
     wrong = expected.difference(found, exact=False)
     if wrong:
         raise WrongAnswerError(wrong)
+
+
+def is_in_seconds(kind: pa.DataType) -> bool:
+    """Whether it is written to Parquet in a finer unit."""
+    held = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_timestamp(held) and held.unit == "s")
 
 
 def is_not_of_parquet(kind: pa.DataType) -> bool:
