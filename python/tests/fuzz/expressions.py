@@ -234,7 +234,7 @@ _CHOICES: Callable[[str], list[Any]] = lambda kind: [  # noqa: E731 - forms for 
 ]
 _MAKES: dict[str, tuple[list[Any], list[Any]]] = {
     "bool": (
-        ["b", "true", "false", "i > 0", "s is null"],
+        ["b", "true", "false", "(i > 0)", "(s is null)"],
         [
             *_CONDITIONS,
             *(["{bool1} and {bool2}", "{bool1} or {bool2}", "not {bool}"] * 4),
