@@ -69,6 +69,14 @@ def show(title: str, counts: Counter[str]) -> None:
         print(f"  {count:4} {what}")
 
 
+def resaved(path: Path, copy: Path) -> Any:
+    """What a file of one record says once it has been read and written."""
+    flow = eu.Flow("copy")
+    flow.chain(eu.scan(str(path)), eu.save(str(copy)))
+    flow.go()
+    return json.loads(copy.read_bytes())
+
+
 def test_what_is_json_is_read_and_what_is_none_is_refused(tmp_path: Path, collected: Run) -> None:
     counts: Counter[str] = Counter()
     wrong: list[str] = []
@@ -77,6 +85,11 @@ def test_what_is_json_is_read_and_what_is_none_is_refused(tmp_path: Path, collec
         try:
             table = collected(eu.scan(str(path), order=True)).to_pylist()
         except TYPED as error:
+            if "has a NUL in it" in str(error):
+                # Names end with a NUL where Arrow hands columns to Python. The file is read.
+                counts[f"{kind}_ read, and not given to Python"] += 1
+                assert resaved(path, tmp_path / "named.json") == json.loads(path.read_bytes())
+                continue
             assert path.name in str(error), error
             others = refused_by_others(path)
             counts[f"{kind}_ refused (also by {others or 'nobody'})"] += 1
