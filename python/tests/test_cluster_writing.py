@@ -220,7 +220,8 @@ def test_nobody_needs_to_see_the_disks_of_another(tmp_path: Path) -> None:
     hidden = partial(own_disk, home, private)
     with clusters.joined(tmp_path, NAMES, hidden) as cluster:
         writing(disks=disks, copies=2).go(cluster=cluster, home=home)
-        assert all(len(files(private / name)) == 4 for name in NAMES), "two copies, two tables"
+        there = {name: files(private / name) for name in NAMES}
+        assert all(len(of) == 5 for of in there.values()), there  # 2 copies, 2 tables, a manifest
         assert not any(files(home / f"on-{disk}") for disk in disks), "the program sees none"
         assert sum(numbers(home, cluster=cluster)) == SUM
     (tmp_path / "again").mkdir()

@@ -41,7 +41,7 @@ def checked(path: Path, **options: object) -> None:
     """Checks a flow that reads a file, in a process that may crash."""
     code = "import sys, euphrates as eu\nf = eu.Flow('x')\n"
     code += f"f.chain(eu.scan(sys.argv[1], **{options!r}), eu.count(), eu.collect())\n"
-    code += "try: f.go()\nexcept eu.UsageError as e: print(e)\n"
+    code += "try: f.go()\nexcept (eu.UsageError, eu.FlowError) as e: print(e)\n"
     command = [sys.executable, "-c", code, str(path)]
     child = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert child.returncode == 0, child.stderr

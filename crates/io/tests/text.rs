@@ -287,18 +287,20 @@ fn marks_and_strangers_before_the_text_are_known() {
     let headed = b"\xef\xbb\xbfa\n1\n";
     assert_eq!(piped("csv", headed.to_vec()).unwrap().schema().field(0).name(), "a");
     let gzip = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, b'x'];
-    for format in ["csv", "json_lines", "arrow_ipc"] {
+    let cut = "the gzip data ends too early";
+    for (format, says) in
+        [("csv", cut), ("json_lines", cut), ("arrow_ipc", "compressed with gzip")]
+    {
         let error = piped(format, gzip.to_vec()).unwrap_err().to_string();
-        assert!(error.contains("compressed with gzip"), "{error}");
+        assert!(error.contains(says), "{format}: {error}");
         let empty = piped(format, vec![]).unwrap_err();
         assert!(empty.to_string().contains("nothing in the input"), "{format}: {empty}");
     }
-    let error = read("a.csv", &gzip, &[]).unwrap_err().to_string();
-    assert!(error.contains("compressed with gzip"), "{error}");
-    let error = read("a.csv.gz", &gzip, &[]).unwrap_err().to_string();
-    assert!(error.contains("is compressed"), "{error}");
-    let error = read("a.json", b"[{\"a\":1}]", &[]).unwrap_err().to_string();
-    assert!(error.contains("not one object a line"), "{error}");
+    for name in ["a.csv", "a.csv.gz"] {
+        let error = read(name, &gzip, &[]).unwrap_err().to_string();
+        assert!(error.contains(cut), "{name}: {error}");
+    }
+    assert_eq!(read("a.json", b"[{\"a\":1}]", &[]).unwrap().num_rows(), 1);
     let error = piped("arrow_ipc", b"id,name\n1,x\n".to_vec()).unwrap_err();
     assert!(error.to_string().contains("it looks like text"), "{error}");
     assert_eq!(piped("lines", vec![]).unwrap().num_rows(), 0);

@@ -480,6 +480,8 @@ fn plain_type(data_type: &DataType) -> DataType {
         Dictionary(_, values) => plain_type(values),
         List(field) => List(plain_field(field)),
         LargeList(field) => LargeList(plain_field(field)),
+        ListView(field) => ListView(plain_field(field)),
+        LargeListView(field) => LargeListView(plain_field(field)),
         FixedSizeList(field, size) => FixedSizeList(plain_field(field), *size),
         Struct(fields) => Struct(fields.iter().map(plain_field).collect()),
         Map(field, sorted) => Map(plain_field(field), *sorted),

@@ -138,8 +138,9 @@ impl Dataset {
 
     /// The columns in the types that a file has itself, if these are not inferred.
     fn own_schema(&self, file: &Schema) -> SchemaRef {
-        let own = |field: &FieldRef| match file.field_with_name(field.name()) {
-            Ok(own) if !self.infers && own.data_type() != field.data_type() => {
+        let places = Places::new(file);
+        let own = |field: &FieldRef| match places.field(field.name()) {
+            Some(own) if !self.infers && own.data_type() != field.data_type() => {
                 Arc::new(field.as_ref().clone().with_data_type(own.data_type().clone()))
             }
             _ => field.clone(),

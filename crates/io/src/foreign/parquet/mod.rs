@@ -107,9 +107,10 @@ impl Opened for File {
     /// About a page of each column, with what of the file is read at a time.
     fn bytes_held(&self, schema: &Schema) -> u64 {
         let Some(group) = self.metadata.metadata().row_groups().first() else { return 0 };
+        let places = Places::new(schema);
         let wanted = group.columns().iter().filter(|column| {
             let top = column.column_path().parts().first();
-            top.is_some_and(|top| schema.field_with_name(top).is_ok())
+            top.is_some_and(|top| places.get(top).is_some())
         });
         let page = |bytes: i64| bytes.clamp(0, PAGE_BYTES_USUAL);
         let held = wanted.map(|column| match column.compression() {
