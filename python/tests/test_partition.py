@@ -267,7 +267,7 @@ def test_a_module_without_partitions_says_so() -> None:
             ports.get_partition()
 
     flow = partitioned(table(10), Asks())
-    with pytest.raises(eu.UsageError, match="place a `partition` before"):
+    with pytest.raises(eu.FlowError, match="place a `partition` before"):
         flow.go()
 
 

@@ -124,9 +124,7 @@ def test_streams_that_are_not_sorted_are_named(tmp_path: Path) -> None:
         source = flow.place(eu.generate("integers", rows=ROWS, order=True), count=1)
         flow.attach(source, merge, input=at)
     flow.attach(merge, flow.place(eu.collect()))
-    with pytest.raises(
-        eu.UsageError, match="input 0 is not sorted by n desc: row 1 belongs before"
-    ):
+    with pytest.raises(eu.FlowError, match="input 0 is not sorted by n desc: row 1 belongs before"):
         flow.go(progress=False)
 
 

@@ -288,8 +288,7 @@ fn marks_and_strangers_before_the_text_are_known() {
     assert_eq!(piped("csv", headed.to_vec()).unwrap().schema().field(0).name(), "a");
     let gzip = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, b'x'];
     let cut = "the gzip data ends too early";
-    for (format, says) in
-        [("csv", cut), ("json_lines", cut), ("arrow_ipc", "compressed with gzip")]
+    for (format, says) in [("csv", cut), ("json_lines", cut), ("arrow_ipc", "compressed with gzip")]
     {
         let error = piped(format, gzip.to_vec()).unwrap_err().to_string();
         assert!(error.contains(says), "{format}: {error}");
