@@ -131,8 +131,8 @@ impl KeyedConsumer {
 }
 
 impl Consumer for KeyedConsumer {
-    /// For modules that do not ask for partitions: one after the other, as runs. Who waits for one
-    /// does not work on it meanwhile, which takes time and is nobody's wait.
+    /// For modules that do not ask for partitions: one after the other, as runs. Only the wait for
+    /// a partition counts as waiting; computing its records counts as busy time.
     fn take(&mut self, wait: bool) -> Result<Taken> {
         if self.current.is_none() {
             if !wait && !self.need_not_wait() {

@@ -370,7 +370,7 @@ impl Running {
         let instances = || self.worker.instances.iter().flat_map(|one| &one.metrics);
         let waits = |state| matches!(state, State::Starved | State::Blocked | State::Ended);
         let all_wait = instances().all(|one| waits(one.state()));
-        // What computes under the name of somebody who waits is no deadlock.
+        // A flow whose processes compute is not deadlocked, even if all instances wait.
         let works = self.watch.as_ref().map_or(0, Watch::works);
         let moved = instances().map(|one| one.moved()).fold(works, u64::wrapping_add);
         // A silent connection between its workers is given up after so long.

@@ -54,7 +54,7 @@ impl Partition {
     pub fn records(&self) -> Result<Batches> {
         match &self.source {
             Source::Kept(of, setup) => {
-                of.partitioned().expect("who has given it").records(self.number, setup)
+                of.partitioned().expect("its producer keeps partitions").records(self.number, setup)
             }
             Source::Whole(whole) => Ok(Box::new(std::iter::once(Ok(whole.clone())))),
         }

@@ -241,7 +241,7 @@ fn failed(error: &object_store::Error) -> Error {
     let message = format!("the catalog cannot be used: {error}");
     match error {
         PermissionDenied { .. } | Unauthenticated { .. } => {
-            Error::usage(message).remedy("check the credentials and who may write there")
+            Error::usage(message).remedy("check the credentials and the permission to write there")
         }
         _ => Error::resource(message).remedy("check that the catalog's store is there"),
     }

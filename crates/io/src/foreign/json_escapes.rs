@@ -14,7 +14,7 @@ pub const PAIR_BYTES: usize = 12;
 pub enum Piece {
     /// So many bytes can be decoded as they are.
     Plain(usize),
-    /// A character stands at the beginning, in so many bytes.
+    /// A character stands at the beginning: the character, and the bytes of its escape.
     Pair(char, usize),
     /// The text ends within an escape.
     Open,
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// The text with its surrogates replaced, in steps of so many bytes.
+    /// The text with its surrogates replaced, `step` bytes at a time.
     fn replaced(text: &[u8], step: usize) -> Result<Vec<u8>> {
         let (mut out, mut open) = (vec![], vec![]);
         for part in text.chunks(step) {

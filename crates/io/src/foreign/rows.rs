@@ -21,8 +21,8 @@ pub trait RowDecoder: Send {
     fn flush(&mut self) -> Result<Option<RecordBatch>>;
 }
 
-/// Makes decoders for one schema: of so many rows to a batch, for bytes that are the first of the
-/// file (where a header is) or later ones.
+/// Makes decoders for one schema, with a bound on the rows of a batch, for the first bytes of a
+/// file (where a header is) or for later ones.
 pub trait RowFormat: Send {
     /// The decoder.
     type Decoder: RowDecoder;
@@ -113,8 +113,8 @@ impl<F: RowFormat> Rows<F, SplitFeed> {
 }
 
 impl<F: RowFormat> Rows<F, StreamFeed> {
-    /// The batches of an input that begins behind some `lines`, with this schema and so many rows
-    /// at most.
+    /// The batches of an input that begins behind some `lines`, with this schema and a bound on
+    /// their rows.
     pub fn of_stream(
         format: F,
         input: Input,

@@ -264,7 +264,7 @@ impl TextFile {
         self.text.as_ref()
     }
 
-    /// The batches of a split, of so many rows at most.
+    /// The batches of a split, with a bound on their rows.
     pub fn rows<F: RowFormat + 'static>(
         &self,
         split: usize,

@@ -26,7 +26,7 @@ pub struct Held {
 }
 
 impl Allowance {
-    /// For pages of so many bytes together.
+    /// An allowance for pages that are unpacked at the same time, of `bytes_max` in all.
     pub fn new(bytes_max: usize) -> Allowance {
         Allowance { bytes_max: bytes_max as u64, held: AtomicU64::new(0), fault: Mutex::default() }
     }
