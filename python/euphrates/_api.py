@@ -17,7 +17,8 @@ from .errors import (
     ResourceError,
     UsageError,
 )
-from .flow import Explanation, Flow, Placed
+from .explanation import Explanation
+from .flow import Flow, Placed
 from .launch import Launched, Line, Process
 from .modules import *  # noqa: F403 - a function for every module there is
 from .perturbation import Perturbation, perturb

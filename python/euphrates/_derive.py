@@ -12,7 +12,8 @@ import textwrap
 from pathlib import Path
 from typing import Any, Literal
 
-from .flow import Flow, document_of_file
+from ._flow_files import document_of_file
+from .flow import Flow
 from .modules import SPECS, doc_of, options_of, parameter_name, required_of
 
 STUB = Path("python/euphrates/modules.pyi")

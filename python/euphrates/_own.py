@@ -13,11 +13,12 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ._flow_files import flow_of_file
 from ._module import Module
 from ._references import import_path, imported
 from ._scripts import module_of_file
 from .errors import UsageError
-from .flow import Flow, flow_of_file
+from .flow import Flow
 
 _OPTIONS = {"python": "module", "map": "function"}
 """Modules that run what is the user's, and the option that says where it is."""
@@ -104,14 +105,16 @@ def _spec(path: str, target: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
-def specs_of_flow(document: Any, targets: Mapping[str, Any]) -> list[dict[str, Any]]:
+def specs_of_flow(
+    document: Any, targets: Mapping[str, Any], may_import: bool
+) -> list[dict[str, Any]]:
     """What a flow runs of the user's, as far as it can be described: by the name that the document
-    has for it, or at its import path.
+    has for it, or at its import path, if that may be imported.
     """
     specs = {}
     for node in document["modules"]:
         path = node["config"].get(_OPTIONS.get(node["module"], ""))
-        if not isinstance(path, str):
+        if not isinstance(path, str) or not (may_import or path in targets):
             continue
         with contextlib.suppress(Exception):  # whatever signature and class of the user's raise
             specs[path] = _spec(path, targets[path] if path in targets else imported(path))

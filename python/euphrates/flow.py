@@ -16,10 +16,10 @@ from ._module import Module
 from ._options import Folder, known_variables, options_json, size
 from ._progress import Progress, watcher
 from ._references import Held, pickled
-from ._scripts import module_of_file
 from .cluster import Cluster, opened
 from .errors import UsageError
-from .modules import SPECS, ModuleCall
+from .explanation import Explanation
+from .modules import ModuleCall
 from .perturbation import Perturbation, perturbations_json
 from .report import Report
 from .running import Running
@@ -62,35 +62,6 @@ class PortOf:
         return self.placed.flow._joined(self.placed, self.port, other)
 
 
-class Explanation:
-    """What a flow would be if it were started."""
-
-    def __init__(self, data: dict[str, Any]) -> None:
-        self.data = data
-        """As JSON would have it: `modules`, `queues`, and the `document` spelled out."""
-
-    def __str__(self) -> str:
-        lines = [f"flow `{self.data['name']}`", ""]
-        width = max(len(module["id"]) for module in self.data["modules"])
-        for module in self.data["modules"]:
-            summary = SPECS.get(module["module"], {}).get("summary", "")
-            lines.append(f"{module['id']:{width}}  ×{module['count']:<3} {summary}")
-        if self.data["queues"]:
-            lines.append("")
-        for queue in self.data["queues"]:
-            unit = "whole runs" if queue["unit"] == "run" else "batches"
-            unit += f", at most {queue['bytes_max'] / 2**20:.3g} MiB"
-            if queue["queue"] == "keyed":
-                unit = "whole partitions"
-            lines.append(
-                f"{queue['from']} → {queue['to']}: {queue['queue']}, {unit}; {queue['why']}"
-            )
-            lines.append(f"    {queue['schema']}")
-        return "\n".join(lines)
-
-    __repr__ = __str__
-
-
 class Flow:
     """A graph of modules and queues.
 
@@ -106,6 +77,8 @@ class Flow:
     def __init__(self, name: str = "flow") -> None:
         self._document: dict[str, Any] = {"euphrates": 1, "name": name, "modules": [], "queues": []}
         self._held: dict[int, Held] = {}
+        self._is_own = True
+        """Whether this program has built it; a document may be anybody's."""
 
     # Building
 
@@ -244,24 +217,58 @@ class Flow:
         options = options_json(*given, self._resumable(resume))
         return self._started(options, None if cluster is None else cluster._native)
 
-    def check(self, **variables: Any) -> None:
+    def check(
+        self,
+        *,
+        trust: bool | None = None,
+        variables: Mapping[str, Any] | None = None,
+        **more_variables: Any,
+    ) -> None:
         """Checks the flow without starting it: schemas, ports, orders, cycles, options. Python
         functions that do not say what they return are called with an empty batch.
+
+        With `trust=False`, no function, class or query that the flow names is imported or called;
+        the modules that run them, and those that they feed, are not checked. That is what happens
+        by default to a flow that was read from a document; one that this program has built is
+        trusted.
         """
-        self.explain(**variables)
+        self.explain(trust=trust, variables=variables, **more_variables)
 
-    def explain(self, **variables: Any) -> Explanation:
-        """Checks the flow, and says how many instances and which queues it would have, and why."""
-        options = options_json(None, None, None, (), self._values(Flow.explain, None, variables))
-        return Explanation(json.loads(_euphrates.check(self._json(), options)))
+    def explain(
+        self,
+        *,
+        trust: bool | None = None,
+        variables: Mapping[str, Any] | None = None,
+        **more_variables: Any,
+    ) -> Explanation:
+        """Checks the flow, and says how many instances and which queues it would have, and why. The
+        arguments are those of `check`.
+        """
+        values = self._values(Flow.explain, variables, more_variables)
+        options = options_json(None, None, None, (), values)
+        trusted = self._is_own if trust is None else trust
+        return Explanation(json.loads(_euphrates.check(self._json(), options, trusted)))
 
-    def spelled_out(self, **variables: Any) -> Flow:
+    def spelled_out(
+        self,
+        *,
+        trust: bool | None = None,
+        variables: Mapping[str, Any] | None = None,
+        **more_variables: Any,
+    ) -> Flow:
         """The flow as it runs, with all that follows from what it says: a `sort` has the
         `partition` before it that takes its input in, counts are settled. To be looked at, drawn,
-        and changed.
+        and changed. The arguments are those of `check`.
         """
-        flow = Flow.from_json(json.dumps(self.explain(**variables).data["document"]))
+        seen = self.explain(trust=trust, variables=variables, **more_variables).data
+        if seen["unchecked"]:
+            raise UsageError(
+                f"{', '.join(seen['unchecked'])}: not checked, since that calls user code",
+                remedy="trust=True, if you trust whoever wrote the flow",
+            )
+        flow = Flow.from_json(json.dumps(seen["document"]))
         flow._held.update(self._held)
+        flow._is_own = self._is_own
         return flow
 
     # Documents, code, pictures
@@ -295,8 +302,11 @@ class Flow:
 
     @classmethod
     def from_json(cls, text: str) -> Flow:
-        """The flow of a document."""
+        """The flow of a document. A check of it calls no user code unless it is told to
+        (`check(trust=True)`); running it does.
+        """
         flow = cls()
+        flow._is_own = False
         flow._document = json.loads(_euphrates.normalize(text))
         return flow
 
@@ -423,25 +433,6 @@ class Flow:
                     f"variable `{variable.name}` has two values for {key}",
                     remedy="declare it once, and use eu.var(name) elsewhere",
                 )
-
-
-def document_of_file(path: str | os.PathLike[str], is_kept: bool) -> str:
-    """The document of the flow that a Python file leaves behind. If it is kept, it must not hold
-    what lives in this process only.
-    """
-    chosen = flow_of_file(path)
-    return chosen.to_json() if is_kept else chosen._json()
-
-
-def flow_of_file(path: str | os.PathLike[str]) -> Flow:
-    """The flow that a Python file leaves behind: in the variable `flow`, or the only one."""
-    names = vars(module_of_file(path))
-    flows = {name: value for name, value in names.items() if isinstance(value, Flow)}
-    chosen = flows.get("flow") or (next(iter(flows.values())) if len(flows) == 1 else None)
-    if chosen is None:
-        what = "several flows" if flows else "no flow"
-        raise UsageError(f"the file leaves {what} behind", remedy="name the flow `flow`")
-    return chosen
 
 
 def _call(module: Placeable) -> ModuleCall:

@@ -133,7 +133,8 @@ class View(anywidget.AnyWidget):
             names[number] = name if name not in targets else f"{name} {number}"
             targets[names[number]] = target
         document = _named(self._flow._document, names)
-        self.set_trait("modules", json.dumps(specs_of_flow(document, targets)))
+        specs = specs_of_flow(document, targets, may_import=self._flow._is_own)
+        self.set_trait("modules", json.dumps(specs))
         self.set_trait("document", json.dumps(document, ensure_ascii=False))
 
     def _tell(self, told: Mapping[str, Any]) -> None:

@@ -307,6 +307,10 @@ pub struct Check {
     /// The value of a variable; JSON, or else text
     #[arg(short = 'p', long = "param", value_name = "NAME=VALUE")]
     pub params: Vec<String>,
+    /// Call the functions, classes and queries that the document names, to learn their columns.
+    /// They run as this user: only for documents of people you trust. A Python file is run anyway
+    #[arg(long)]
+    pub trust: bool,
 }
 
 /// `euphrates show`

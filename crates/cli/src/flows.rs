@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use euphrates_engine::Options;
-use euphrates_engine::master::prepare;
-use euphrates_flow::check::{Checked, Unit};
+use euphrates_engine::consent::{self, Consent, Seen};
+use euphrates_flow::check::Unit;
 use euphrates_flow::code::{self, code as write_code};
 use euphrates_flow::draw::{self, draw};
 use euphrates_flow::{Document, Error, ModuleSpec, Result};
@@ -35,8 +35,13 @@ pub fn run(command: Run, log: Log, host: &dyn Host) -> Result<u8> {
 pub fn check(command: Check, host: &dyn Host) -> Result<u8> {
     let document = load(&command.flow, host)?;
     let options = Options { variables: variables(&command.params)?, ..Options::default() };
-    let checked = prepare(&document, &host.registry(), &options)?;
-    print(&explain(&checked))?;
+    // Who names a Python file has it run, and with it whatever it says.
+    let consent = match command.trust || is_python(&command.flow) {
+        true => Consent::Given,
+        false => Consent::Withheld,
+    };
+    let seen = consent::check(&document, &host.registry(), &options, consent)?;
+    print(&explain(&seen))?;
     Ok(0)
 }
 
@@ -119,12 +124,16 @@ fn load_to_keep(path: &Path, host: &dyn Host) -> Result<Document> {
 
 fn read(path: &Path, host: &dyn Host, is_kept: bool) -> Result<Document> {
     let cannot = |error| Error::os("read the flow", path, &error);
-    if path.extension().is_some_and(|extension| extension == "py") {
+    if is_python(path) {
         std::fs::File::open(path).map_err(cannot)?;
         return host.flow_of_python(path, is_kept);
     }
     let text = std::fs::read_to_string(path).map_err(cannot)?;
     Document::from_json(&text).map_err(|error| error.at(path.display()))
+}
+
+fn is_python(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "py")
 }
 
 /// `name=value`; a value that is not JSON is text.
@@ -140,8 +149,12 @@ pub fn variables(params: &[String]) -> Result<BTreeMap<String, Value>> {
 }
 
 /// How a flow would run, and why so.
-pub fn explain(flow: &Checked) -> String {
-    let mut text = format!("flow `{}` is sound\n", flow.name);
+pub fn explain(flow: &Seen) -> String {
+    let extent = match flow.unchecked.is_empty() {
+        true => "",
+        false => " as far as it was checked",
+    };
+    let mut text = format!("flow `{}` is sound{extent}\n", flow.name);
     for node in &flow.nodes {
         text += &format!("  {} × {}: {}\n", node.id, node.count, node.spec.summary);
     }
@@ -150,6 +163,16 @@ pub fn explain(flow: &Checked) -> String {
         let (from, to) = (&flow.nodes[edge.from.0].id, &flow.nodes[edge.to.0].id);
         text +=
             &format!("  {from} → {to}: {:?} queue of {unit}, because {}\n", edge.kind, edge.why);
+    }
+    for node in &flow.unchecked {
+        let why = match node.calls_user_code {
+            true => "calls user code",
+            false => "follows a module that calls user code",
+        };
+        text += &format!("  {} ({}) was not checked: it {why}\n", node.id, node.module);
+    }
+    if !flow.unchecked.is_empty() {
+        text += "--trust checks these too, and calls the code that the flow names\n";
     }
     text
 }

@@ -4,6 +4,7 @@ mod allocator;
 pub mod cluster;
 mod commit;
 pub mod commons;
+pub mod consent;
 mod debts;
 mod dispatch;
 pub mod distributed;

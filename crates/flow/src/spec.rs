@@ -2,7 +2,7 @@
 
 mod config;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -131,18 +131,36 @@ impl PortNames {
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     specs: BTreeMap<&'static str, &'static ModuleSpec>,
+    /// Names of those whose check or run calls code of the user's.
+    of_user_code: BTreeSet<&'static str>,
 }
 
 impl Registry {
     /// A registry of these modules.
     pub fn new(specs: impl IntoIterator<Item = &'static ModuleSpec>) -> Registry {
-        Registry { specs: specs.into_iter().map(|spec| (spec.name, spec)).collect() }
+        let specs = specs.into_iter().map(|spec| (spec.name, spec)).collect();
+        Registry { specs, of_user_code: BTreeSet::new() }
     }
 
     /// This registry and more modules.
     pub fn with(mut self, specs: impl IntoIterator<Item = &'static ModuleSpec>) -> Registry {
         self.specs.extend(specs.into_iter().map(|spec| (spec.name, spec)));
         self
+    }
+
+    /// This registry and modules that call user code: functions, classes and queries that a flow
+    /// names. Even a check calls them, so it may do that with consent only.
+    pub fn with_user_code(
+        mut self,
+        specs: impl IntoIterator<Item = &'static ModuleSpec> + Clone,
+    ) -> Registry {
+        self.of_user_code.extend(specs.clone().into_iter().map(|spec| spec.name));
+        self.with(specs)
+    }
+
+    /// Whether the module of this name calls user code.
+    pub fn calls_user_code(&self, module: &str) -> bool {
+        self.of_user_code.contains(module)
     }
 
     /// The spec of this name, or an error with the nearest one.

@@ -70,7 +70,7 @@ impl Host for Python3 {
 
     fn flow_of_python(&self, path: &Path, is_kept: bool) -> Result<Document> {
         let json = of_file(path, |py| {
-            let run = py.import("euphrates.flow")?.getattr("document_of_file")?;
+            let run = py.import("euphrates._flow_files")?.getattr("document_of_file")?;
             run.call1((path, is_kept))?.extract()
         });
         Document::from_json(&json?)

@@ -1,10 +1,10 @@
 //! What can be said of modules and flows without running them.
 
-use euphrates_engine::master::prepare;
-use euphrates_flow::check::{Checked, CheckedEdge, CheckedNode, Unit};
+use euphrates_engine::consent::{self, Consent, Seen};
+use euphrates_flow::check::{CheckedEdge, CheckedNode, Unit};
 use euphrates_flow::code::code as write_code;
 use euphrates_flow::draw::draw as picture;
-use euphrates_flow::{Document, Result};
+use euphrates_flow::{Document, ModuleSpec, Result};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -14,25 +14,32 @@ use crate::running::RunOptions;
 use crate::schema::words;
 use crate::user_code::{CHECKING, take_cause};
 
-/// Every module's description of itself, as JSON.
+/// Every module's description of itself, and whether it calls user code (`user_code`), as JSON.
 #[pyfunction]
 pub fn specs() -> String {
-    let specs: Vec<Value> = registry().iter().map(|spec| spec.to_json()).collect();
-    Value::from(specs).to_string()
+    let registry = registry();
+    let described = |spec: &ModuleSpec| {
+        let mut json = spec.to_json();
+        json["user_code"] = registry.calls_user_code(spec.name).into();
+        json
+    };
+    registry.iter().map(described).collect::<Value>().to_string()
 }
 
-/// Checks a flow, and says what it would be: JSON.
+/// Checks a flow, and says what it would be: JSON. Without trust, no user code is called.
 #[pyfunction]
-pub fn check(py: Python<'_>, document: &str, options: &str) -> PyResult<String> {
+pub fn check(py: Python<'_>, document: &str, options: &str, trust: bool) -> PyResult<String> {
+    let consent = if trust { Consent::Given } else { Consent::Withheld };
     let checked = py.detach(|| -> Result<String> {
         let options = RunOptions::parse(options)?;
-        let checked = prepare(&Document::from_json(document)?, &registry(), &options)?;
-        Ok(explained(&checked).to_string())
+        let document = Document::from_json(document)?;
+        let seen = consent::check(&document, &registry(), &options, consent)?;
+        Ok(explained(&seen).to_string())
     });
     checked.map_err(|error| raised(py, &error, take_cause(CHECKING)))
 }
 
-fn explained(flow: &Checked) -> Value {
+fn explained(flow: &Seen) -> Value {
     let module = |node: &CheckedNode| {
         let outputs = node
             .outputs
@@ -68,6 +75,7 @@ fn explained(flow: &Checked) -> Value {
         "document": flow.document,
         "modules": flow.nodes.iter().map(module).collect::<Vec<_>>(),
         "queues": flow.edges.iter().map(queue).collect::<Vec<_>>(),
+        "unchecked": flow.unchecked.iter().map(|node| &node.id).collect::<Vec<_>>(),
     })
 }
 

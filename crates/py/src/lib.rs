@@ -57,7 +57,7 @@ fn _euphrates(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// The modules of this process: the built-in ones, and those that run Python.
 fn registry() -> euphrates_flow::Registry {
-    euphrates_modules::registry().with(modules::MODULES.iter().copied())
+    euphrates_modules::registry().with_user_code(modules::MODULES.iter().copied())
 }
 
 /// The same for a worker: code of users runs in processes of its own.

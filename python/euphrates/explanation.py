@@ -1,0 +1,40 @@
+"""What a check has found out of a flow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .modules import SPECS
+
+
+class Explanation:
+    """What a flow would be if it were started."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        """As JSON would have it: `modules`, `queues`, the `document` spelled out, and the ids of
+        the modules that were left `unchecked`.
+        """
+
+    def __str__(self) -> str:
+        lines = [f"flow `{self.data['name']}`", ""]
+        width = max((len(module["id"]) for module in self.data["modules"]), default=0)
+        for module in self.data["modules"]:
+            summary = SPECS.get(module["module"], {}).get("summary", "")
+            lines.append(f"{module['id']:{width}}  ×{module['count']:<3} {summary}")
+        if self.data["queues"]:
+            lines.append("")
+        for queue in self.data["queues"]:
+            unit = "whole runs" if queue["unit"] == "run" else "batches"
+            unit += f", at most {queue['bytes_max'] / 2**20:.3g} MiB"
+            if queue["queue"] == "keyed":
+                unit = "whole partitions"
+            lines.append(
+                f"{queue['from']} → {queue['to']}: {queue['queue']}, {unit}; {queue['why']}"
+            )
+            lines.append(f"    {queue['schema']}")
+        if self.data["unchecked"]:
+            lines += ["", f"not checked: {', '.join(self.data['unchecked'])} (see `trust`)"]
+        return "\n".join(lines)
+
+    __repr__ = __str__
