@@ -8,6 +8,7 @@ use std::time::Instant;
 use euphrates_engine::report::bytes_of;
 use euphrates_engine::{Options, machine};
 use euphrates_flow::Result;
+use euphrates_io::private;
 
 use crate::print;
 
@@ -38,7 +39,7 @@ fn open_files() -> String {
 /// Writes a file, makes it durable, and says how fast that went.
 fn try_disk(folder: &Path) -> String {
     let trial = || -> std::io::Result<f64> {
-        fs::create_dir_all(folder)?;
+        private::make_folders(folder)?;
         let path = folder.join(format!(".doctor-{}", std::process::id()));
         let began = Instant::now();
         let outcome = fs::File::create(&path).and_then(|mut file| {

@@ -36,6 +36,7 @@ use clap::Parser;
 use euphrates_engine::cluster::Cluster;
 use euphrates_engine::cluster::open::open;
 use euphrates_engine::machine;
+use euphrates_flow::secrets::hidden;
 use euphrates_flow::{Document, Error, Registry, Result};
 use euphrates_io::commit;
 
@@ -103,8 +104,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, host: &dyn Host) -> u
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help goes to standard output and is no failure.
-            let _ = error.print();
+            // Help goes to standard output and is no failure. A complaint repeats what was given.
+            let told = error.to_string();
+            let _ = match hidden(&told) {
+                plain if plain == told => error.print(),
+                plain => std::io::stderr().write_all(plain.as_bytes()),
+            };
             return if error.use_stderr() { 2 } else { 0 };
         }
     };

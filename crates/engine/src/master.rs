@@ -13,6 +13,7 @@ use euphrates_flow::{
     Cancel, DecisionRef, Document, Error, Kind, NoExchange, Perturbation, Registry, Result, Setup,
 };
 use euphrates_io::buffer::pool;
+use euphrates_io::private;
 use euphrates_policy::memory;
 use euphrates_policy::stall::StallWatch;
 
@@ -154,7 +155,7 @@ fn start_here(mut flow: Checked, options: &Options) -> Result<Running> {
 
 /// Better now than in the middle of a sort.
 fn check_scratch(folder: &Path) -> Result<()> {
-    let made = std::fs::create_dir_all(folder);
+    let made = private::make_folders(folder);
     made.map_err(|error| {
         Error::usage(format!("{} cannot hold scratch files: {error}", folder.display()))
             .remedy("name a folder that can be written to")

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use euphrates_flow::check::{Checked, CheckedNode};
 use euphrates_flow::{Document, Error, Registry, Result};
 use euphrates_io::commit::{Output, Promise};
+use euphrates_io::private;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -145,7 +146,7 @@ fn expect_same(then: &BTreeMap<String, String>, now: &BTreeMap<String, String>) 
 /// Whole or not at all, as far as processes die; a machine that does takes it along, maybe.
 fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let staged = path.with_extension(format!("{}.new", std::process::id()));
-    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    private::make_folders(path.parent().unwrap_or(Path::new(".")))?;
     fs::write(&staged, text)?;
     fs::rename(&staged, path)
 }

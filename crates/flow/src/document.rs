@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::depth::check_json;
 use crate::error::{Error, Result, unknown};
+use crate::secrets::refuse_keys;
 
 /// The version this code writes. Older documents are read; newer ones are refused.
 pub const DOCUMENT_VERSION: u32 = 1;
@@ -162,8 +163,25 @@ impl Document {
                     .remedy("see the flow document's schema: `euphrates show --schema`"));
             }
         }
-        serde_json::from_value(value)
-            .map_err(|error| Error::usage(format!("the flow document is malformed: {error}")))
+        let document: Document = serde_json::from_value(value)
+            .map_err(|error| Error::usage(format!("the flow document is malformed: {error}")))?;
+        document.refuse_keys()?;
+        Ok(document)
+    }
+
+    /// Refuses addresses that hold keys: whatever is in a document is kept, shown and sent.
+    fn refuse_keys(&self) -> Result<()> {
+        for node in &self.modules {
+            for (name, value) in &node.config {
+                let place = |error: Error| error.at(name).at(format!("module {}", node.id));
+                refuse_keys(value).map_err(place)?;
+            }
+        }
+        for (name, variable) in &self.variables {
+            let value = variable.default.iter().try_for_each(refuse_keys);
+            value.map_err(|error| error.at(format!("variable {name}")))?;
+        }
+        Ok(())
     }
 
     /// The document as JSON, two spaces deep.
@@ -245,6 +263,7 @@ impl Document {
                 substitute(value, &lookup).map_err(|e| e.at(format!("module {}", node.id)))?;
             }
         }
+        bound.refuse_keys()?;
         Ok(bound)
     }
 }

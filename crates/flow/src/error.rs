@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::cause::Cause;
 use crate::row::Row;
+use crate::secrets::hidden;
 
 /// What kind of failure an error is; it decides the exit code and the Python exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +68,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of any kind.
     pub fn new(kind: Kind, message: impl fmt::Display) -> Error {
-        let (message, places) = (message.to_string(), vec![]);
+        let (message, places) = (hidden(&message.to_string()), vec![]);
         Error(Box::new(Inner { kind, message, places, remedy: None, row: None, cause: None }))
     }
 
@@ -132,13 +133,13 @@ impl Error {
     /// Says where: `module sort_1`, `input left`, a path with a line. The outermost place is
     /// added last and printed first.
     pub fn at(mut self, place: impl fmt::Display) -> Error {
-        self.0.places.push(place.to_string());
+        self.0.places.push(hidden(&place.to_string()));
         self
     }
 
     /// Says what to do about it, unless something closer to the cause has said so already.
     pub fn remedy(mut self, remedy: impl fmt::Display) -> Error {
-        self.0.remedy.get_or_insert_with(|| remedy.to_string());
+        self.0.remedy.get_or_insert_with(|| hidden(&remedy.to_string()));
         self
     }
 

@@ -17,6 +17,7 @@ pub mod perturbation;
 pub mod ports;
 pub mod row;
 pub mod runs;
+pub mod secrets;
 pub mod setup;
 pub mod size;
 pub mod spec;

@@ -27,6 +27,7 @@ pub use euphrates_policy::device::Mode;
 use euphrates_policy::device::{Facts, Way};
 
 use crate::buffer::pool;
+use crate::private;
 pub use at_once::at_once;
 pub use behind::WriteBehind;
 pub use file::DiskFile;
@@ -75,7 +76,7 @@ impl Disk {
     }
 
     fn made(key: Key, folder: &Path, mode: Mode) -> Result<Disk> {
-        std::fs::create_dir_all(folder)
+        private::make_folders(folder)
             .map_err(|error| Error::os("make the folder", folder, &error))?;
         let (name, folder, queue) = (key.name.clone(), folder.to_path_buf(), queue_of(folder)?);
         let limit = Limit::of(key);
@@ -124,13 +125,14 @@ impl Disk {
         Ok(Arc::new(file))
     }
 
-    /// Makes a file and the folders above it; fails if there is one of this name.
+    /// Makes a file and the folders above it; fails if there is one of this name. It is its
+    /// user's alone until [`DiskFile::publish`].
     pub fn create(&self, path: &Path) -> Result<Arc<DiskFile>> {
         let made = DiskFile::create(path).or_else(|error| {
             let (io::ErrorKind::NotFound, Some(parent)) = (error.kind(), path.parent()) else {
                 return Err(error);
             };
-            std::fs::create_dir_all(parent)?;
+            private::make_folders(parent)?;
             DiskFile::create(path)
         });
         Ok(Arc::new(made.map_err(|error| Error::os("create", path, &error))?))

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use crate::commit::reservation::is_at;
 use crate::output::{STAGED_SUFFIX, rename_new};
+use crate::private;
 
 /// How often a folder is made again that others have removed.
 const TRIES_MAX: usize = 8;
@@ -36,8 +37,7 @@ impl Pending {
         loop {
             let staged = hidden(target);
             let failed = |error: io::Error| Error::os("write", &staged, &error);
-            let mut options = fs::OpenOptions::new();
-            let opened = options.write(true).create_new(true).open(&staged);
+            let opened = private::options().write(true).create_new(true).open(&staged);
             // Whoever cleans up removes folders that are empty.
             let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
             if opened.as_ref().is_err_and(is_gone) && tries.next().is_some() {
@@ -52,7 +52,8 @@ impl Pending {
             }
             let lock = file.try_clone().map_err(failed)?;
             let pending = Pending { staged, target: target.to_path_buf(), _lock: lock };
-            let synced = file.write_all(bytes).and_then(|()| file.sync_all());
+            let written = file.write_all(bytes).and_then(|()| private::publish(&file));
+            let synced = written.and_then(|()| file.sync_all());
             synced.map_err(|error| Error::os("write", &pending.staged, &error))?;
             return Ok(pending);
         }
@@ -92,7 +93,7 @@ impl Drop for Pending {
 /// Makes a folder and those above it that are missing, durably.
 pub(crate) fn make_folder(folder: &Path) -> Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|above| !above.exists()).collect();
-    fs::create_dir_all(folder).map_err(|error| Error::os("make the folder", folder, &error))?;
+    private::make_folders(folder).map_err(|error| Error::os("make the folder", folder, &error))?;
     missing.into_iter().rev().try_for_each(|made| sync_folder(folder_of(made)))
 }
 

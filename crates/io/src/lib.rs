@@ -16,6 +16,7 @@ pub mod location;
 pub mod mirroring;
 pub mod output;
 pub mod pipe;
+pub mod private;
 pub mod process;
 pub mod remote;
 pub mod scratch;

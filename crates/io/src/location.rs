@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use euphrates_flow::error::unknown;
+use euphrates_flow::secrets::{STORES, refuse_key};
 use euphrates_flow::{Error, Result};
 
 use crate::blob::Blob;
-use crate::remote::{Identity, Object, SCHEMES, Store};
+use crate::remote::{Identity, Object, Store};
 
 /// A file that exists, or existed when it was looked for.
 #[derive(Clone)]
@@ -135,8 +136,9 @@ pub(crate) fn split_url(path: &str) -> Result<Option<(&str, &str, &str)>> {
     if scheme == "file" {
         return Ok(None);
     }
-    if !SCHEMES.contains(&scheme) {
-        let known = SCHEMES.iter().copied().chain(["file"]);
+    refuse_key(path)?;
+    if !STORES.contains(&scheme) {
+        let known = STORES.iter().copied().chain(["file"]);
         return Err(unknown("kind of URL", scheme, known).at(path));
     }
     let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));

@@ -23,6 +23,7 @@ use crate::commit::Output;
 use crate::commit::reservation::{self, Mark, Reservation, is_at};
 use crate::disk::{Disk, DiskFile, WriteBehind};
 use crate::location::{Destination, destination};
+use crate::private;
 use file::FileIdentity;
 pub use file::FileOutput;
 pub(crate) use file::rename_new;
@@ -103,10 +104,6 @@ impl StagedFile {
         let staged = target.with_file_name(staged);
         let disk = Disk::of(&staged)?;
         let (file, lock) = create_locked(&disk, &staged)?;
-        if let Ok(old) = fs::metadata(&target) {
-            // Who may read the old file may read the new one.
-            let _ = fs::set_permissions(&staged, old.permissions());
-        }
         let behind = WriteBehind::new(&disk, &file, None);
         let mark = Mark { staged: Some(staged.clone()), ..mark };
         let (reserved, is_left) = (Mutex::default(), AtomicBool::default());
@@ -141,6 +138,10 @@ impl Target for StagedFile {
             let message = format!("{length} bytes are on disk where {bytes} were written");
             return Err(Error::corrupt(message).at(self.staged.display()));
         }
+        // Who may read the old file may read the new one.
+        let old = fs::metadata(&self.target).map(|old| old.permissions());
+        let mode = old.unwrap_or_else(|_| private::usual());
+        fs::set_permissions(&self.staged, mode).map_err(failed)?;
         self.file.sync().map_err(failed)
     }
 

@@ -22,9 +22,6 @@ use object_store::{
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
-/// URL schemes of object stores.
-pub const SCHEMES: &[&str] = &["s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss"];
-
 /// A bucket or container.
 pub struct Store {
     /// `s3://bucket`.

@@ -15,6 +15,8 @@ use std::sync::{Mutex, MutexGuard};
 use euphrates_flow::{Error, Kind, Owner, Result, Setup};
 use rustix::fs::{FlockOperation, flock};
 
+use crate::private;
+
 /// The scratch folders of one module of one run.
 pub struct Scratch {
     run_id: String,
@@ -174,11 +176,11 @@ pub fn forget(parents: &[PathBuf], run_id: &str) {
 /// Makes a folder whose owner is alive: the lock first, so that there is never a folder without.
 pub(crate) fn hold(parent: &Path, name: &str) -> Result<Held> {
     let made = |path: &Path, error| Error::os("make the folder", path, &error);
-    fs::create_dir_all(parent).map_err(|error| made(parent, error))?;
+    private::make_folders(parent).map_err(|error| made(parent, error))?;
     let lock_path = parent.join(format!("{name}.lock"));
     let lock = lock_file(&lock_path).map_err(|error| made(&lock_path, error))?;
     let folder = parent.join(name);
-    fs::create_dir(&folder).map_err(|error| made(&folder, error))?;
+    private::make_folder(&folder).map_err(|error| made(&folder, error))?;
     // Others may hold it too from now on; nobody reclaims what is held by anybody.
     let shared = flock(&lock, FlockOperation::LockShared);
     shared.map_err(|error| made(&lock_path, error.into()))?;
@@ -200,7 +202,7 @@ pub(crate) fn is_held(parent: &Path, name: &str) -> bool {
 /// The lock, held. Whoever reclaims may have seen the file before it was, and removed it.
 fn lock_file(path: &Path) -> std::io::Result<File> {
     loop {
-        let lock = File::create(path)?;
+        let lock = private::options().write(true).create(true).truncate(true).open(path)?;
         flock(&lock, FlockOperation::LockExclusive)?;
         let still_there = fs::metadata(path).is_ok_and(|now| {
             lock.metadata().is_ok_and(|held| (held.dev(), held.ino()) == (now.dev(), now.ino()))
@@ -234,7 +236,8 @@ fn lock_of(parent: &Path, name: &str) -> Option<PathBuf> {
     }
     let lock_path = parent.join(format!("{name}.lock"));
     let is_left = is_of_run(name) && path.is_dir() && !lock_path.exists();
-    (is_left && File::create_new(&lock_path).is_ok()).then_some(lock_path)
+    let make = || private::options().write(true).create_new(true).open(&lock_path).is_ok();
+    (is_left && make()).then_some(lock_path)
 }
 
 /// Whether a name begins as that of a run does: a time, a process and a number. Others may have

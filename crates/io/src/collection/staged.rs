@@ -30,6 +30,7 @@ use crate::commit::Durability;
 use crate::disk::{Disk, Disks, HOME, Loads, at_once};
 use crate::durable::make_folder;
 use crate::mirroring::{Spot, Writers};
+use crate::private;
 use crate::scratch::{Held, hold};
 use crate::segment::{
     Compression, Place, Segment, SegmentOptions, SharedSegment, toc_path, write_synced,
@@ -386,7 +387,7 @@ impl NewCollection {
         if self.writers.owners().are_several() {
             // Others see the home, if not this disk.
             let at_home = self.staged_folder(HOME)?;
-            fs::create_dir_all(&at_home).map_err(|error| Error::os("make", &at_home, &error))?;
+            private::make_folders(&at_home).map_err(|error| Error::os("make", &at_home, &error))?;
             write_synced(&toc_path(&at_home.join(file)), &toc)?;
         }
         let path = format!("{}/{}", self.place, file.to_string_lossy());

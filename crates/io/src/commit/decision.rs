@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Output;
 use super::reservation::is_at;
+use crate::private;
 
 /// The folder of records in a home folder.
 const FOLDER: &str = "commits";
@@ -81,7 +82,7 @@ pub fn place(home: &Path, run_id: &str) -> Result<DecisionRef> {
         Error::os("make the folder of commit records", &folder, &error)
             .remedy("a flow with several outputs needs a home folder that can be written to")
     };
-    fs::create_dir_all(&folder).map_err(failed)?;
+    private::make_folders(&folder).map_err(failed)?;
     match std::os::unix::fs::symlink(run_id, folder.join(ID)) {
         // Records in it are worth nothing if the folder does not survive.
         Ok(()) => sync(home).map_err(failed)?,

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{decision, resolve};
 use crate::catalog::remove_if_empty;
+use crate::private;
 
 /// What the name of a reservation ends with. It begins with a dot.
 pub const SUFFIX: &str = "euphrates-commit";
@@ -52,7 +53,7 @@ impl Reservation {
         let folder = path.parent().unwrap_or(Path::new("."));
         loop {
             clear(&path, name)?;
-            fs::create_dir_all(folder).map_err(failed)?;
+            private::make_folders(folder).map_err(failed)?;
             let lock = match File::options().read(true).write(true).create_new(true).open(&path) {
                 Ok(created) => created,
                 // Another flow was faster, or has removed the folder.

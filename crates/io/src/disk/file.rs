@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::buffer::SLAB_ALIGN_BYTES;
+use crate::private;
 
 /// The most parts one system call takes.
 const PARTS_MAX: usize = 1024;
@@ -43,15 +44,20 @@ impl DiskFile {
         Ok(DiskFile::over(path, file, false))
     }
 
-    /// Makes a file; fails if there is one of this name.
+    /// Makes a file that is its user's alone; fails if there is one of this name.
     pub(super) fn create(path: &Path) -> io::Result<DiskFile> {
-        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        let file = private::options().read(true).write(true).create_new(true).open(path)?;
         Ok(DiskFile::over(path, file, true))
     }
 
     fn over(path: &Path, buffered: File, writable: bool) -> DiskFile {
         let direct_failed = AtomicBool::new(false);
         DiskFile { path: path.into(), buffered, writable, direct: OnceLock::new(), direct_failed }
+    }
+
+    /// Gives it the mode that any new file has.
+    pub fn publish(&self) -> io::Result<()> {
+        private::publish(&self.buffered)
     }
 
     /// Where it is.

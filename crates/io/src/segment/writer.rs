@@ -315,8 +315,10 @@ impl FileCopy {
     /// device has both.
     pub fn finish(&self, bytes: u64, toc: Option<&[u8]>) -> Result<()> {
         self.behind.wait()?;
+        // What has none is scratch.
         let Some(toc) = toc else { return Ok(()) };
         let failed = |error: std::io::Error| Error::os("sync", &self.path, &error);
+        self.file.publish().map_err(failed)?;
         let length = self.file.bytes().map_err(failed)?;
         if length != bytes {
             let message = format!("{length} bytes are on disk where {bytes} were written");

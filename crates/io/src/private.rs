@@ -1,0 +1,98 @@
+//! Who else may read what is written here: nobody, until it is published.
+//!
+//! Homes, scratch folders and staged files hold rows of their user's. A folder that is made here is
+//! its user's alone (mode 0700), and so is a file (0600). What is published gets the mode that the
+//! umask gives to any new file.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+const WRITE_BY_OTHERS: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// Makes a folder and those above it that are missing. The uppermost of these is its user's alone,
+/// unless it comes to lie in a folder that others share by writing to it, such as a home of several
+/// users: there the umask decides. A folder where everybody keeps what is his (`/tmp`) is not shared.
+pub fn make_folders(folder: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|above| !exists(above)).collect();
+    let Some(uppermost) = missing.last() else { return fs::create_dir_all(folder) };
+    let above = uppermost.parent().filter(|above| !above.as_os_str().is_empty());
+    let mode = fs::metadata(above.unwrap_or(Path::new("."))).map_or(0, |about| about.mode());
+    let is_shared = mode & WRITE_BY_OTHERS != 0 && mode & STICKY == 0;
+    if !is_shared {
+        match DirBuilder::new().mode(0o700).create(uppermost) {
+            // Another process has made it at the same time.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+    }
+    fs::create_dir_all(folder)
+}
+
+fn exists(folder: &Path) -> bool {
+    folder.as_os_str().is_empty() || folder.exists()
+}
+
+/// Makes a folder that is its user's alone; fails if it is there.
+pub fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(folder)
+}
+
+/// Options that make a file its user's alone.
+pub fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+/// Gives a file the mode that it would have if anybody else had made it.
+pub fn publish(file: &File) -> io::Result<()> {
+    file.set_permissions(usual())
+}
+
+/// What the umask leaves of a new file's mode.
+pub fn usual() -> Permissions {
+    // Asking the kernel for the umask means setting it, for all threads.
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let umask = umask.and_then(|umask| u32::from_str_radix(umask.trim(), 8).ok());
+    Permissions::from_mode(0o666 & !umask.unwrap_or(0o077))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn a_new_folder_is_its_users_alone_unless_it_lies_in_a_shared_one() {
+        let top = tempfile::tempdir().unwrap();
+        let usual = usual().mode();
+        for (above, expected) in [(0o755, 0o700), (0o700, 0o700), (0o1777, 0o700), (0o775, 0)] {
+            let above_it = top.path().join(format!("{above:o}"));
+            fs::create_dir(&above_it).unwrap();
+            fs::set_permissions(&above_it, Permissions::from_mode(above)).unwrap();
+            let home = above_it.join("home");
+            make_folders(&home.join("data/x")).unwrap();
+            let expected = if expected == 0 { 0o777 & (usual | 0o111) } else { expected };
+            assert_eq!(mode(&home), expected, "{above:o}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_its_users_alone_until_it_is_published() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        let file = options().write(true).create_new(true).open(&path).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        publish(&file).unwrap();
+        let other = folder.path().join("y");
+        fs::write(&other, "").unwrap();
+        assert_eq!(mode(&path), mode(&other));
+    }
+}
