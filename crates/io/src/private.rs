@@ -13,8 +13,8 @@ const WRITE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
 /// Makes a folder and those above it that are missing. The uppermost of these is its user's alone,
-/// unless it comes to lie in a folder that others share by writing to it, such as a home of several
-/// users: there the umask decides. A folder where everybody keeps what is his (`/tmp`) is not shared.
+/// unless its parent is shared: others may write there, as in a home of several users, and it has
+/// no sticky bit, as `/tmp` has. There the umask decides.
 pub fn make_folders(folder: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|above| !exists(above)).collect();
     let Some(uppermost) = missing.last() else { return fs::create_dir_all(folder) };
