@@ -38,6 +38,9 @@ const STEP_PART: f64 = 8.0;
 /// Pairs of blocks that a measurement of noise needs.
 const PAIRS_MIN: usize = 5;
 
+/// An interval in which less than this part of what is usual was expected says nothing of a speed.
+const KNOWN_PART: f64 = 0.2;
+
 /// What a component did in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
@@ -70,7 +73,7 @@ pub struct Segment {
 /// assert_eq!((found[1].intervals.start, found[1].speed), (40, 0.25));
 /// ```
 pub fn segments(samples: &[Sample]) -> Vec<Segment> {
-    let known: Vec<usize> = (0..samples.len()).filter(|at| samples[*at].expected > 0.0).collect();
+    let known = known(samples);
     if known.is_empty() {
         return vec![];
     }
@@ -90,6 +93,18 @@ pub fn segments(samples: &[Sample]) -> Vec<Segment> {
         }
     }
     segments
+}
+
+/// The intervals that tell something of the speed. One in which far less was expected than usual
+/// (the first of a run has a millisecond) has a speed that is chance, and an outlier like that is
+/// more noise than all others together: it belongs to the interval before it, as idle ones do.
+fn known(samples: &[Sample]) -> Vec<usize> {
+    let mut expected: Vec<f64> =
+        samples.iter().map(|sample| sample.expected).filter(|one| *one > 0.0).collect();
+    expected.sort_by(f64::total_cmp);
+    let usual = expected.get(expected.len() / 2).copied().unwrap_or(0.0);
+    let tells = |at: &usize| samples[*at].expected > KNOWN_PART * usual;
+    (0..samples.len()).filter(tells).collect()
 }
 
 impl Segment {
@@ -117,7 +132,7 @@ impl Sums {
             let begin = if at == 0 { 0 } else { *begin };
             let end = known.get(at + 1).copied().unwrap_or(samples.len());
             work += samples[begin..end].iter().map(|sample| sample.work).sum::<f64>();
-            expected += samples[known[at]].expected;
+            expected += samples[begin..end].iter().map(|sample| sample.expected).sum::<f64>();
             sums.push((work, expected));
         }
         Sums(sums)
@@ -223,6 +238,16 @@ mod tests {
         let mut all = samples((0..60).map(|at| if at < 40 { 1.0 } else { 0.25 }));
         (10..20).chain(45..50).for_each(|at| all[at] = Sample::default());
         assert_eq!(begins(&segments(&all)), [0, 40]);
+    }
+
+    #[test]
+    fn a_moment_at_the_start_hides_no_change() {
+        // A batch was taken in the first millisecond.
+        let moment = Sample { work: 100.0, expected: 1.0 };
+        let jitter = |at: usize| 1.0 + if at.is_multiple_of(3) { 0.2 } else { -0.1 };
+        let speeds = (0..65).map(|at| jitter(at) * if at < 30 { 1.0 } else { 0.25 });
+        let all: Vec<Sample> = [moment].into_iter().chain(samples(speeds)).collect();
+        assert_eq!(begins(&segments(&all)), [0, 31]);
     }
 
     #[test]
