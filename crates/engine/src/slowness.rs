@@ -131,8 +131,13 @@ impl Slowness {
         (seconds, is_static): (f64, bool),
     ) -> Slowness {
         let stages = Stages::of(flow, seen);
+        let late = stages.late(seen, spells);
         let mut slowness = Slowness {
-            slow: spells.iter().map(|spell| slow(flow, seen, &stages, spell)).collect(),
+            slow: spells
+                .iter()
+                .chain(&late)
+                .map(|spell| slow(flow, seen, &stages, spell))
+                .collect(),
             instances: instances(flow, worker, seen),
             disks: disks(seen),
             history: history(flow, seen),
@@ -177,7 +182,7 @@ struct Stages {
 impl Stages {
     fn of(flow: &Checked, seen: &Watcher) -> Stages {
         let mut names: Vec<String> = flow.nodes.iter().map(|node| node.id.clone()).collect();
-        let stage = |node| Stage { members: vec![], flows: true, dealers: dealers(flow, node) };
+        let stage = |_| Stage { members: vec![], flows: true, dealers: vec![] };
         let mut stages: Vec<Stage> = (0..names.len()).map(stage).collect();
         let mut places = vec![];
         for (at, (component, steps)) in seen.components.iter().zip(&seen.history.steps).enumerate()
@@ -185,7 +190,7 @@ impl Stages {
             let stage = match component {
                 Component::Instance(node, _) => *node,
                 Component::Disk { .. } => {
-                    stages.push(Stage { members: vec![], flows: false, dealers: 0 });
+                    stages.push(Stage { members: vec![], flows: false, dealers: vec![] });
                     names.push(seen.name(at));
                     stages.len() - 1
                 }
@@ -193,10 +198,29 @@ impl Stages {
             places.push((stage, stages[stage].members.len()));
             stages[stage].members.push(steps.clone());
         }
+        for node in 0..flow.nodes.len() {
+            stages[node].dealers = dealers(flow, node, &stages);
+        }
         let walls = &seen.history.walls_ns;
         let phases = phases(walls.len(), &stages);
         let speeds = stages.iter().map(|stage| Speed::of_stage(walls, stage, &phases)).collect();
         Stages { names, stages, places, speeds }
+    }
+
+    /// Who was slow when the flow ended, and not for long enough to be named while it ran.
+    fn late(&self, seen: &Watcher, named: &[Spell]) -> Vec<Spell> {
+        let history = &seen.history;
+        let late = self.places.iter().enumerate().filter_map(|(component, (stage, member))| {
+            let late = episodes::late(&self.stages[*stage], &self.speeds[*stage], *member)?;
+            let from_ns = history.begin_of(late.intervals.start);
+            let to_ns = history.begin_of(late.intervals.end);
+            let (work, expected) = (late.work, late.expected);
+            let spell =
+                Spell { component, from_ns, to_ns: Some(to_ns), work, expected, alone: false };
+            let is_named = |one: &&Spell| one.component == component && one.to_ns > Some(from_ns);
+            named.iter().find(is_named).is_none().then_some(spell)
+        });
+        late.collect()
     }
 
     fn speed(&self, component: usize) -> Option<&Speed> {
@@ -205,18 +229,19 @@ impl Stages {
     }
 }
 
-/// How many dealers the module has where work is divided statically. Batches are dealt in turn by
-/// each producer to consumers of its own; partitions, and pairs of instances, are independent.
-fn dealers(flow: &Checked, node: usize) -> usize {
+/// What each dealer of the module has to give where work is divided statically. Producers deal their
+/// batches in turn to consumers of their own, so what they have is what a static division gives
+/// them; partitions, and pairs of instances, are independent.
+fn dealers(flow: &Checked, node: usize, before: &[Stage]) -> Vec<f64> {
     let count = flow.nodes[node].count;
     let edge = flow.edges.iter().find(|edge| edge.to.0 == node);
-    match edge.map(|edge| (edge.kind, flow.nodes[edge.from.0].count)) {
-        _ if count == 1 => 0,
+    match edge.map(|edge| (edge.kind, edge.from.0)) {
+        _ if count == 1 => vec![],
         // Splits of a source are claimed one by one, however the queues divide.
-        None => 0,
-        Some((QueueKind::Distributed, producers)) => producers.min(count),
-        Some((QueueKind::Broadcast, _)) => 1,
-        Some((QueueKind::Pairwise | QueueKind::Keyed, _)) => count,
+        None => vec![],
+        Some((QueueKind::Distributed | QueueKind::Pairwise, from)) => before[from].static_parts(),
+        Some((QueueKind::Broadcast, _)) => Stage::equal_dealers(1),
+        Some((QueueKind::Keyed, _)) => Stage::equal_dealers(count),
     }
 }
 

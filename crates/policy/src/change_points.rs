@@ -80,6 +80,7 @@ pub fn segments(samples: &[Sample]) -> Vec<Segment> {
     let sums = Sums::of(samples, &known);
     let (noise, scale) = noise(&sums);
     let cuts = partition(&sums, noise, BLOCKS_MIN * scale as f64);
+    let grain = sums.least_step();
     let mut segments: Vec<Segment> = vec![];
     for (begin, end) in cuts.iter().zip(&cuts[1..]) {
         // Idle intervals belong to the segment before them.
@@ -88,7 +89,7 @@ pub fn segments(samples: &[Sample]) -> Vec<Segment> {
         let (work, expected) = sums.between(*begin, *end);
         let next = Segment { intervals: first..last, speed: work / expected, expected };
         match segments.last_mut() {
-            Some(before) if is_same(before.speed, next.speed) => before.extend(&next),
+            Some(before) if is_same(before, &next, grain) => before.extend(&next),
             _ => segments.push(next),
         }
     }
@@ -116,8 +117,11 @@ impl Segment {
     }
 }
 
-fn is_same(a: f64, b: f64) -> bool {
-    (a - b).max(b - a) < CHANGE_MIN * a.max(b)
+/// Whether neighbours have one speed: they differ by little, or by no more than one step of
+/// progress, which may have been counted on the other side of their border.
+fn is_same(a: &Segment, b: &Segment, grain: f64) -> bool {
+    let differs = (a.speed - b.speed).max(b.speed - a.speed);
+    differs < CHANGE_MIN * a.speed.max(b.speed) || differs * a.expected.min(b.expected) <= grain
 }
 
 /// Sums of the known intervals before each position.
@@ -136,6 +140,12 @@ impl Sums {
             sums.push((work, expected));
         }
         Sums(sums)
+    }
+
+    /// The least work of an interval that had any.
+    fn least_step(&self) -> f64 {
+        let work = self.0.windows(2).map(|pair| pair[1].0 - pair[0].0);
+        work.filter(|work| *work > 0.0).fold(f64::INFINITY, f64::min)
     }
 
     fn between(&self, begin: usize, end: usize) -> (f64, f64) {

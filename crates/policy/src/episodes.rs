@@ -8,6 +8,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use crate::health::{COMPUTES, COMPUTES_MIN, MIX, SLOW};
+use crate::ideal::{Stage, Step};
 use crate::static_division::Speed;
 
 /// The intervals of the episode of which `seen` is what was told while the flow ran; `None` if the
@@ -51,6 +53,55 @@ pub fn dated(
 /// Intervals after the start of a run within which an episode counts as one from the start on.
 const UNDATED_MAX: usize = 10;
 
+/// An episode that lasted when the run ended, and was too short to be told while it ran.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Late {
+    /// The intervals.
+    pub intervals: Range<usize>,
+    /// Work done in them, and what its peers would have done in its place.
+    pub work: f64,
+    /// What would have been done.
+    pub expected: f64,
+}
+
+/// The member's last segment of constant speed, if it is slow as
+/// [`health`](crate::health) means it: far below its peers, on the same kind of work, and not since
+/// that needs more computing. It must have begun in mid-run, which is evidence as good as a long
+/// look: what is slow from the start is told while the flow runs.
+pub fn late(stage: &Stage, speeds: &[Speed], member: usize) -> Option<Late> {
+    let [.., before, last] = speeds[member].segments() else { return None };
+    let intervals = last.intervals.clone();
+    let others = (0..speeds.len()).filter(|at| *at != member);
+    let reference = median(others.clone().map(|at| speeds[at].at(intervals.start)))?;
+    let sum = |member: usize, intervals: &Range<usize>| {
+        let mut sum = Step::default();
+        stage.members[member][intervals.clone()].iter().for_each(|step| sum.add(step));
+        sum
+    };
+    let (own, own_before) = (sum(member, &intervals), sum(member, &before.intervals));
+    let is_new = before.speed >= SLOW * reference;
+    let is_slow = last.speed < SLOW * reference && own.busy_ns >= LATE_BUSY_NS;
+    let gives = |step: &Step| step.work_out as f64 / step.work().max(1.0);
+    // What stands still may have ended the batch that it had.
+    let is_still = own.work() < STILL * last.expected * reference;
+    let is_other_work = (gives(&own) - gives(&own_before)).abs() > MIX && !is_still;
+    let computes = |step: &Step| step.cpu_ns as f64 / step.busy_ns.max(1) as f64;
+    let peers = median(others.map(|at| computes(&sum(at, &intervals)))).unwrap_or(0.0);
+    let is_harder = peers >= COMPUTES_MIN && computes(&own) >= COMPUTES * peers;
+    let expected = last.expected * reference;
+    (is_new && is_slow && !is_other_work && !is_harder).then_some(Late {
+        work: own.work(),
+        expected,
+        intervals,
+    })
+}
+
+/// Busy time that a late episode has, at least.
+const LATE_BUSY_NS: u64 = 400_000_000;
+
+/// Below this part of its peers' work in the same time, a component stands still.
+const STILL: f64 = 0.05;
+
 /// The middle one; of an even number the faster of the two in the middle.
 fn median(speeds: impl Iterator<Item = f64>) -> Option<f64> {
     let mut speeds: Vec<f64> = speeds.collect();
@@ -65,7 +116,6 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ideal::{Stage, Step};
     use alloc::vec;
 
     const LOOK: u64 = 100_000_000;
@@ -80,7 +130,7 @@ mod tests {
         let members: Vec<Vec<Step>> =
             members.iter().map(|member| member.iter().map(step).collect()).collect();
         let intervals = members[0].len();
-        let stage = Stage { members, flows: true, dealers: 1 };
+        let stage = Stage { members, flows: true, dealers: Stage::equal_dealers(1) };
         Speed::of_stage(&vec![LOOK; intervals], &stage, core::slice::from_ref(&(0..intervals)))
     }
 

@@ -34,7 +34,7 @@ const CHANCES: f64 = 4.0;
 const HOLD_NS: u64 = 500_000_000;
 /// Below this part of the peers' rate one is slow, or below the second in the long run; above the
 /// third, no longer.
-const SLOW: f64 = 0.58;
+pub(crate) const SLOW: f64 = 0.58;
 const SLOW_LONG: f64 = 0.66;
 const WELL: f64 = 0.78;
 /// Of two, the faster one is the reference, and chance makes one of them fast: be more careful.
@@ -43,9 +43,9 @@ const OF_TWO: f64 = 0.92;
 const SLOW_ALONE: f64 = 0.34;
 const WELL_ALONE: f64 = 0.5;
 /// Who computes for at least this part of what its peers do in a busy second has the harder work.
-const COMPUTES: f64 = 0.75;
+pub(crate) const COMPUTES: f64 = 0.75;
 /// Below this part of busy time, computing is not what the work consists of.
-const COMPUTES_MIN: f64 = 0.1;
+pub(crate) const COMPUTES_MIN: f64 = 0.1;
 /// What is older says nothing about the present.
 const AGE_MAX_NS: u64 = 20_000_000_000;
 /// Looks that are kept of a component.
@@ -54,7 +54,7 @@ const LOOKS_MAX: usize = 256;
 const PAST_MIN: usize = 3;
 const PAST_MAX: usize = 16;
 /// A part of what goes out in all that moves, changed by this much, is another kind of work.
-const MIX: f64 = 0.25;
+pub(crate) const MIX: f64 = 0.25;
 /// Spells that are kept; later ones are only told while they last.
 pub const SPELLS_MAX: usize = 1000;
 

@@ -46,9 +46,37 @@ pub struct Stage {
     /// Whether the members take in and give out the records of a flow: only such a stage can be
     /// one that gives nothing before it has everything.
     pub flows: bool,
-    /// How many dealers a static division has: each gives an equal share of the work to every
-    /// member of its group (`member % dealers`). 0 if the work is never divided.
-    pub dealers: usize,
+    /// The part of the work that each dealer of a static division has to give; empty if the work is
+    /// never divided. A dealer gives each member of its group the same: with fewer dealers than
+    /// members, these are the members `m` with `m % dealers` its number; else it is one member, the
+    /// dealer's number modulo the members.
+    pub dealers: Vec<f64>,
+}
+
+impl Stage {
+    /// Dealers that have equal parts.
+    pub fn equal_dealers(number: usize) -> Vec<f64> {
+        alloc::vec![1.0 / number as f64; number]
+    }
+
+    /// The groups of a static division: members, and the part of the work that they share equally.
+    pub fn groups(&self) -> Vec<(Vec<usize>, f64)> {
+        let members = self.members.len();
+        let groups = self.dealers.len().min(members);
+        let parts = |group: usize| self.dealers.iter().skip(group).step_by(groups).sum();
+        let group = |group: usize| (group..members).step_by(groups).collect();
+        (0..groups).map(|at| (group(at), parts(at))).collect()
+    }
+
+    /// The part of the work that a static division gives each member.
+    pub fn static_parts(&self) -> Vec<f64> {
+        let equal = 1.0 / self.members.len().max(1) as f64;
+        let mut parts = alloc::vec![equal; self.members.len()];
+        for (members, part) in self.groups() {
+            members.iter().for_each(|member| parts[*member] = part / members.len() as f64);
+        }
+        parts
+    }
 }
 
 /// The processors: what was used, and what could have been, in each interval.
@@ -198,7 +226,11 @@ mod tests {
         let member = |work: &u64| {
             vec![Step { work_in: *work, work_out: 0, busy_ns: SECOND, cpu_ns: 0 }; intervals]
         };
-        Stage { members: works.iter().map(member).collect(), flows: true, dealers: 1 }
+        Stage {
+            members: works.iter().map(member).collect(),
+            flows: true,
+            dealers: Stage::equal_dealers(1),
+        }
     }
 
     fn idle(intervals: usize) -> Processors {
@@ -254,7 +286,11 @@ mod tests {
         let busy = |work_in, work_out, busy_ns| Step { work_in, work_out, busy_ns, cpu_ns: 0 };
         let intake = vec![busy(100, 0, SECOND / 2); 4];
         let output = vec![busy(0, 100, SECOND); 4];
-        let sort = Stage { members: vec![[intake, output].concat()], flows: true, dealers: 1 };
+        let sort = Stage {
+            members: vec![[intake, output].concat()],
+            flows: true,
+            dealers: Stage::equal_dealers(1),
+        };
         // Half of the intake was waiting; nothing of the output was.
         close(ideal(&[SECOND; 8], core::slice::from_ref(&sort), &idle(8)).seconds, 6.0);
         // One that passes on what it gets has one phase: 800 at rates of 200, then 100.

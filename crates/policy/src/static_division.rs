@@ -5,8 +5,8 @@
 //! it was, where the members of a stage share their work, and once with the work dealt in advance.
 //! The difference is what static division would have added to the run; what both have in common
 //! (starting, ending, filling queues) cancels out. In a static division the dealer of a stage (its
-//! producer, or the plan of a source) gives each member of its group the same share, and its queues
-//! are bounded, so the members of a group advance at the pace of the slowest. Members of different
+//! producer, or the plan of a source) gives each member of its group the same share of what it has
+//! itself, and its queues are bounded, so the members of a group advance at the pace of the slowest. Members of different
 //! groups are independent. Processors are shared by all: where more is asked of them than there is,
 //! what members compute takes longer for all by the same factor, and what they wait does not.
 //! Members that one dealer serves begin to compute at the same time, when the slowest takes a
@@ -14,6 +14,7 @@
 //! observed run, a component keeps its last speed; one that was slowed several times repeats what
 //! was seen of it since it was first slowed.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -231,10 +232,12 @@ impl<'a> Load<'a> {
         if work <= 0.0 || !rate.is_finite() || rate <= 0.0 || sum.busy_ns == 0 {
             return None;
         }
-        let lockstep = divided && stage.dealers > 0;
-        let groups = if lockstep { stage.dealers.min(members) } else { 1 };
-        let group = |group: usize| (group..members).step_by(groups).collect::<Vec<usize>>();
-        let groups = (0..groups).map(|at| (group(at), work / groups as f64)).collect();
+        let lockstep = divided && !stage.dealers.is_empty();
+        let mut groups = vec![((0..members).collect(), 1.0)];
+        if lockstep {
+            groups = stage.groups();
+        }
+        groups.iter_mut().for_each(|(_, part)| *part *= work);
         let computes = sum.cpu_ns as f64 / work;
         Some(Load { rate, computes, speeds, work, groups, lockstep })
     }
@@ -330,7 +333,6 @@ impl Clock<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
 
     const SECOND: u64 = 1_000_000_000;
     const TENTH: u64 = SECOND / 10;
@@ -344,7 +346,7 @@ mod tests {
             cpu_ns: 0,
         };
         let members = speeds.iter().map(|speeds| speeds.iter().map(step).collect());
-        Stage { members: members.collect(), flows: true, dealers }
+        Stage { members: members.collect(), flows: true, dealers: Stage::equal_dealers(dealers) }
     }
 
     fn idle(intervals: usize) -> Processors {
@@ -389,6 +391,20 @@ mod tests {
         // All advance at a fifth all the time; apart, each still loses what it lost.
         close(added(&[one.clone(), two.clone()], 1), 30.0 - 10.0);
         close(added(&[one, two], 2), 0.0);
+    }
+
+    #[test]
+    fn a_member_with_two_of_three_dealers_has_two_thirds_of_the_work() {
+        let mut stage = busy(&[vec![1.0; 100], vec![1.0; 100]], 3);
+        assert_eq!(stage.static_parts(), [2.0 / 3.0, 1.0 / 3.0]);
+        let walls = vec![TENTH; 100];
+        close(
+            added_seconds(&walls, &[stage.clone()], &idle(100)).unwrap(),
+            20.0 * 2.0 / 3.0 - 10.0,
+        );
+        // Unless that dealer has less to give.
+        stage.dealers = vec![0.25, 0.5, 0.25];
+        close(added_seconds(&walls, &[stage], &idle(100)).unwrap(), 0.0);
     }
 
     #[test]
