@@ -229,9 +229,9 @@ impl Stages {
     }
 }
 
-/// What each dealer of the module has to give where work is divided statically. Producers deal their
-/// batches in turn to consumers of their own, so what they have is what a static division gives
-/// them; partitions, and pairs of instances, are independent.
+/// What each dealer of the module has to give where work is divided statically. Producers deal
+/// their batches in turn to consumers of their own, so what they have is what a static division
+/// gives them; partitions, and pairs of instances, are independent.
 fn dealers(flow: &Checked, node: usize, before: &[Stage]) -> Vec<f64> {
     let count = flow.nodes[node].count;
     let edge = flow.edges.iter().find(|edge| edge.to.0 == node);

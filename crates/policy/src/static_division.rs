@@ -1,18 +1,18 @@
 //! What a flow would have cost with its work divided statically, computed from the speeds that its
 //! components showed over time.
 //!
-//! The run is replayed twice as a fluid, with each component's observed speed at each time: once as
-//! it was, where the members of a stage share their work, and once with the work dealt in advance.
-//! The difference is what static division would have added to the run; what both have in common
-//! (starting, ending, filling queues) cancels out. In a static division the dealer of a stage (its
-//! producer, or the plan of a source) gives each member of its group the same share of what it has
-//! itself, and its queues are bounded, so the members of a group advance at the pace of the slowest. Members of different
-//! groups are independent. Processors are shared by all: where more is asked of them than there is,
-//! what members compute takes longer for all by the same factor, and what they wait does not.
-//! Members that one dealer serves begin to compute at the same time, when the slowest takes a
-//! batch, so they share processors then, however much of the round they wait. After the end of the
-//! observed run, a component keeps its last speed; one that was slowed several times repeats what
-//! was seen of it since it was first slowed.
+//! The run is replayed twice as a fluid, with each component's observed speed at each time: once
+//! as it was, where the members of a stage share their work, and once with the work dealt in
+//! advance. The difference is what static division would have added to the run; what both have in
+//! common (starting, ending, filling queues) cancels out. In a static division the dealer of a
+//! stage (its producer, or the plan of a source) gives each member of its group the same share of
+//! what it has itself, and its queues are bounded, so the members of a group advance at the pace
+//! of the slowest. Members of different groups are independent. Processors are shared by all:
+//! where more is asked of them than there is, what members compute takes longer for all by the
+//! same factor, and what they wait does not. Members that one dealer serves begin to compute at
+//! the same time, when the slowest takes a batch, so they share processors then, however much of
+//! the round they wait. After the end of the observed run, a component keeps its last speed; one
+//! that was slowed several times repeats what was seen of it since it was first slowed.
 
 use alloc::vec;
 use alloc::vec::Vec;
