@@ -18,6 +18,7 @@ use euphrates_flow::row::{Row, at_fault};
 use euphrates_flow::{Error, Kind, Result};
 use sqlparser::ast::{ExcludeSelectItem, Ident, SelectItem, WildcardAdditionalOptions};
 
+mod around;
 mod calendar;
 mod calls;
 mod choices;

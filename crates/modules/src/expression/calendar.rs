@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::{cast, kernels::numeric::add};
-use arrow::datatypes::{DataType, FieldRef, Float64Type, Int32Type, Int64Type, TimeUnit};
+use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, TimeUnit};
 use datafusion_common::{DataFusionError, ScalarValue};
-use datafusion_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature,
-};
+use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
+
+use super::around::described_by_plain;
 
 /// Days of 400 years.
 const CYCLE_DAYS: i64 = 146_097;
@@ -125,37 +124,7 @@ fn back(array: &ArrayRef, by: &Int64Array) -> Result<ArrayRef, DataFusionError> 
 }
 
 impl ScalarUDFImpl for Calendar {
-    fn name(&self) -> &str {
-        self.plain.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.plain.aliases()
-    }
-
-    fn schema_name(&self, args: &[Expr]) -> Result<String, DataFusionError> {
-        self.plain.schema_name(args)
-    }
-
-    fn signature(&self) -> &Signature {
-        self.plain.signature()
-    }
-
-    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType, DataFusionError> {
-        self.plain.return_type(arg_types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef, DataFusionError> {
-        self.plain.return_field_from_args(args)
-    }
-
-    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>, DataFusionError> {
-        self.plain.coerce_types(arg_types)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.plain.documentation()
-    }
+    described_by_plain!();
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
         if self.plain.name() == "date_bin" {

@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use arrow::array::Array;
 use arrow::compute::{is_null, nullif};
-use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::DataFusionError;
-use datafusion_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature,
-};
+use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
+
+use super::around::described_by_plain;
 
 /// The function, around DataFusion's own.
 pub fn of_structs(plain: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
@@ -41,33 +39,7 @@ impl FieldOf {
 }
 
 impl ScalarUDFImpl for FieldOf {
-    fn name(&self) -> &str {
-        self.plain.name()
-    }
-
-    fn schema_name(&self, args: &[Expr]) -> Result<String, DataFusionError> {
-        self.plain.schema_name(args)
-    }
-
-    fn signature(&self) -> &Signature {
-        self.plain.signature()
-    }
-
-    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType, DataFusionError> {
-        self.plain.return_type(arg_types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef, DataFusionError> {
-        self.plain.return_field_from_args(args)
-    }
-
-    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>, DataFusionError> {
-        self.plain.coerce_types(arg_types)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.plain.documentation()
-    }
+    described_by_plain!();
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
         let Some((of, path)) = args.args.split_first() else {

@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArrayType};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, FieldRef, Int64Type};
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion_common::{DataFusionError, ScalarValue};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature,
-};
+use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
 use euphrates_flow::array_bytes;
 
+use super::around::described_by_plain;
 use super::room;
 
 /// Bytes of a value beside its text: an offset or a view.
@@ -30,37 +28,7 @@ struct Metered {
 }
 
 impl ScalarUDFImpl for Metered {
-    fn name(&self) -> &str {
-        self.plain.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.plain.aliases()
-    }
-
-    fn schema_name(&self, args: &[Expr]) -> Result<String, DataFusionError> {
-        self.plain.schema_name(args)
-    }
-
-    fn signature(&self) -> &Signature {
-        self.plain.signature()
-    }
-
-    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType, DataFusionError> {
-        self.plain.return_type(arg_types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef, DataFusionError> {
-        self.plain.return_field_from_args(args)
-    }
-
-    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>, DataFusionError> {
-        self.plain.coerce_types(arg_types)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.plain.documentation()
-    }
+    described_by_plain!();
 
     fn short_circuits(&self) -> bool {
         self.plain.short_circuits()
