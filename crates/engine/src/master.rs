@@ -78,15 +78,7 @@ pub fn start_unless(
     options: &Options,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Running> {
-    let given = [
-        ("threads", options.cores),
-        ("memory", options.memory_bytes),
-        ("workers", options.workers),
-    ];
-    if let Some((what, _)) = given.iter().find(|(_, number)| *number == Some(0)) {
-        let error = Error::usage(format!("a flow cannot run with no {what}"));
-        return Err(error.remedy("give at least 1, or leave it out"));
-    }
+    options.check()?;
     options.scratch.iter().try_for_each(|folder| check_scratch(folder))?;
     let completed = completed(&options.home());
     let notebook = options.resume.then(|| Notebook::of(document, options)).transpose()?;

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use euphrates_flow::Perturbation;
+use euphrates_flow::{Error, Perturbation, Result};
 use euphrates_policy::distributed::Policy;
 use euphrates_policy::memory;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::machine;
+
+/// Instances of a module that may be asked for: more than any machine has processors.
+const THREADS_MAX: usize = 4096;
 
 /// How a flow is run. The default suits this machine.
 #[derive(Clone, Default)]
@@ -38,6 +41,27 @@ pub struct Options {
 }
 
 impl Options {
+    /// Refuses numbers that make no sense: a machine is of no use with none of something, and of none
+    /// with thousands of threads, which each instance of each module would have.
+    pub(crate) fn check(&self) -> Result<()> {
+        let given = [
+            ("threads", self.cores, THREADS_MAX),
+            ("memory", self.memory_bytes, usize::MAX),
+            ("workers", self.workers, THREADS_MAX),
+        ];
+        for (what, number, most) in given {
+            if number == Some(0) {
+                let error = Error::usage(format!("a flow cannot run with no {what}"));
+                return Err(error.remedy("give at least 1, or leave it out"));
+            }
+            if let Some(number) = number.filter(|number| *number > most) {
+                let error = Error::usage(format!("{number} {what} are more than {most}"));
+                return Err(error.remedy("leave it out: there is one for each processor"));
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn cores(&self) -> usize {
         self.cores.unwrap_or_else(machine::cores).max(1)
     }

@@ -1,6 +1,9 @@
 //! Batches: Arrow record batches of about a megabyte.
 
-use arrow::array::{Array, AsArray, GenericListArray, ListArray, OffsetSizeTrait};
+use arrow::array::{
+    Array, ArrayDataBuilder, ArrayRef, AsArray, GenericListArray, ListArray, OffsetSizeTrait,
+    make_array,
+};
 use arrow::compute::concat_batches;
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
@@ -13,6 +16,19 @@ pub const BATCH_BYTES_TARGET: usize = 1 << 20;
 
 /// The most rows a batch made here has: a row's number within it fits 16 bits (see `sort`).
 pub const BATCH_ROWS_MAX: usize = 1 << 16;
+
+/// A nested column whose children have been replaced by others of the same types and lengths. Its
+/// nulls are not validated: a field that is not nullable may have nulls in values that no row has
+/// (of a dictionary, or between list views), which arrow's constructors refuse.
+///
+/// # Safety
+///
+/// Buffers and children must be those of a valid column of the type: offsets within the children,
+/// lengths as the type says.
+pub unsafe fn rebuilt(data: ArrayDataBuilder) -> ArrayRef {
+    // SAFETY: the caller's promise.
+    make_array(unsafe { data.build_unchecked() })
+}
 
 /// The bytes of a batch that count against a queue's bound: those of its slice, not of the buffers
 /// it shares with others.

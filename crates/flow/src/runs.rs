@@ -2,10 +2,15 @@
 //!
 //! In a flow rows are taken apart and put together again, so runs do not last; and a row number
 //! that is the end of a run has as few as 16 bits, which a batch may outgrow.
+//!
+//! The items of lists and the fields of structs that are dictionaries become nullable as well: one of
+//! their values may be null without any row having it, and arrow's kernels, which look at the
+//! values, refuse to put such a list together again if its items may not be null.
 
+use std::slice;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, make_array};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Field, FieldRef, Int16Type, Int32Type, Int64Type, Schema, SchemaRef,
@@ -17,7 +22,7 @@ use crate::error::Result;
 
 /// The schema with the values of runs in place of the runs; the same one if it has none.
 pub fn without_runs(schema: &SchemaRef) -> SchemaRef {
-    if !schema.fields().iter().any(|field| has_runs(field.data_type())) {
+    if !schema.fields().iter().any(|field| changes(field.data_type())) {
         return schema.clone();
     }
     let fields: Vec<FieldRef> = schema.fields().iter().map(plain_field).collect();
@@ -30,11 +35,12 @@ pub fn decoded(
     plain: &SchemaRef,
 ) -> impl Iterator<Item = Result<RecordBatch>> + use<> {
     let rows = batch.num_rows();
+    let changed = batch.schema().fields().iter().any(|field| changes(field.data_type()));
     let encoded = batch.schema().fields().iter().any(|field| has_runs(field.data_type()));
     let step = if encoded { rows_at_once(&batch) } else { rows.max(1) };
     let plain = plain.clone();
     (0..rows.max(1)).step_by(step).map(move |start| {
-        if !encoded {
+        if !changed {
             return Ok(batch.clone());
         }
         let part = batch.slice(start, step.min(rows - start));
@@ -45,10 +51,24 @@ pub fn decoded(
 }
 
 fn values(column: &ArrayRef) -> Result<ArrayRef> {
-    match has_runs(column.data_type()) {
-        true => Ok(cast(column, &plain_type(column.data_type()))?),
-        false => Ok(column.clone()),
+    let plain = plain_type(column.data_type());
+    Ok(match has_runs(column.data_type()) {
+        true => cast(column, &plain)?,
+        false => make_array(retyped(column.to_data(), &plain)),
+    })
+}
+
+/// A column's data under a type that differs in what may be null.
+fn retyped(data: ArrayData, to: &DataType) -> ArrayData {
+    if data.data_type() == to {
+        return data;
     }
+    let children = data.child_data().iter().zip(items(to));
+    let children = children.map(|(child, field)| retyped(child.clone(), field.data_type()));
+    let children = children.collect();
+    let data = data.into_builder().data_type(to.clone()).child_data(children);
+    // SAFETY: valid data stays valid where more may be null.
+    unsafe { data.build_unchecked() }
 }
 
 /// As many rows as make a batch, if all of them have the longest of the values.
@@ -71,15 +91,36 @@ fn longest_value(column: &ArrayRef) -> usize {
 }
 
 fn has_runs(data_type: &DataType) -> bool {
+    let within = || items(data_type).iter().any(|field| has_runs(field.data_type()));
+    matches!(data_type, DataType::RunEndEncoded(..)) || within()
+}
+
+/// Whether a column of the type comes in as another.
+fn changes(data_type: &DataType) -> bool {
+    let is_strict = |field: &FieldRef| {
+        matches!(field.data_type(), DataType::Dictionary(..)) && !field.is_nullable()
+    };
+    let item_changes = |field: &FieldRef| is_strict(field) || changes(field.data_type());
+    match data_type {
+        DataType::RunEndEncoded(..) => true,
+        DataType::Map(entries, _) => match items(entries.data_type()) {
+            [key, value] => changes(key.data_type()) || item_changes(value),
+            _ => false,
+        },
+        other => items(other).iter().any(item_changes),
+    }
+}
+
+/// The fields of what a nested type holds.
+fn items(data_type: &DataType) -> &[FieldRef] {
     use DataType::*;
     match data_type {
-        RunEndEncoded(..) => true,
         List(field) | LargeList(field) | ListView(field) | LargeListView(field) => {
-            has_runs(field.data_type())
+            slice::from_ref(field)
         }
-        FixedSizeList(field, _) | Map(field, _) => has_runs(field.data_type()),
-        Struct(fields) => fields.iter().any(|field| has_runs(field.data_type())),
-        _ => false,
+        FixedSizeList(field, _) | Map(field, _) => slice::from_ref(field),
+        Struct(fields) => fields,
+        _ => &[],
     }
 }
 
@@ -92,17 +133,36 @@ fn plain_field(field: &FieldRef) -> FieldRef {
     Arc::new(plain.with_nullable(nullable))
 }
 
+/// The same of a field within another.
+fn plain_item(field: &FieldRef) -> FieldRef {
+    let field = plain_field(field);
+    match field.data_type() {
+        DataType::Dictionary(..) => Arc::new(Field::clone(&field).with_nullable(true)),
+        _ => field,
+    }
+}
+
+/// The same of a map's entries, which are never null, and nor are their keys.
+fn plain_entries(entries: &FieldRef) -> FieldRef {
+    let fields = match items(entries.data_type()) {
+        [key, value] => vec![plain_field(key), plain_item(value)],
+        others => others.to_vec(),
+    };
+    let plain = DataType::Struct(fields.into());
+    Arc::new(Field::clone(entries).with_data_type(plain))
+}
+
 fn plain_type(data_type: &DataType) -> DataType {
     use DataType::*;
     match data_type {
         RunEndEncoded(_, values) => plain_type(values.data_type()),
-        List(field) => List(plain_field(field)),
-        LargeList(field) => LargeList(plain_field(field)),
-        ListView(field) => ListView(plain_field(field)),
-        LargeListView(field) => LargeListView(plain_field(field)),
-        FixedSizeList(field, size) => FixedSizeList(plain_field(field), *size),
-        Map(field, sorted) => Map(plain_field(field), *sorted),
-        Struct(fields) => Struct(fields.iter().map(plain_field).collect()),
+        List(field) => List(plain_item(field)),
+        LargeList(field) => LargeList(plain_item(field)),
+        ListView(field) => ListView(plain_item(field)),
+        LargeListView(field) => LargeListView(plain_item(field)),
+        FixedSizeList(field, size) => FixedSizeList(plain_item(field), *size),
+        Map(entries, sorted) => Map(plain_entries(entries), *sorted),
+        Struct(fields) => Struct(fields.iter().map(plain_item).collect()),
         other => other.clone(),
     }
 }
@@ -110,8 +170,11 @@ fn plain_type(data_type: &DataType) -> DataType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int32Array, ListArray, RunArray, StringArray, StructArray};
-    use arrow::buffer::OffsetBuffer;
+    use arrow::array::{
+        DictionaryArray, Int32Array, ListArray, RunArray, StringArray, StructArray,
+    };
+    use arrow::buffer::{Buffer, OffsetBuffer};
+    use arrow::compute::interleave;
 
     fn runs() -> ArrayRef {
         let ends = Int32Array::from(vec![2, 5, 6]);
@@ -123,6 +186,33 @@ mod tests {
         let batch = RecordBatch::try_from_iter(columns).unwrap();
         let schema = without_runs(&batch.schema());
         decoded(batch, &schema).collect::<Result<_>>().unwrap()
+    }
+
+    #[test]
+    fn dictionaries_within_others_may_have_nulls_that_no_row_has() {
+        let values = StringArray::from(vec![Some("a"), None]);
+        let codes = Int32Array::from(vec![0, 0]);
+        let coded: ArrayRef = Arc::new(DictionaryArray::new(codes, Arc::new(values)));
+        let item = Arc::new(Field::new("item", coded.data_type().clone(), false));
+        let views = DataType::ListView(item.clone());
+        let data = ArrayData::builder(views).len(2).add_child_data(coded.to_data());
+        let ends = |ends: [i32; 2]| Buffer::from(ends.to_vec());
+        // SAFETY: each of the two lists has one of the two values.
+        let list =
+            unsafe { data.add_buffer(ends([0, 1])).add_buffer(ends([1, 1])).build_unchecked() };
+        let both = DataType::Struct(vec![item].into());
+        let data = ArrayData::builder(both).len(2).add_child_data(coded.to_data());
+        // SAFETY: as many rows as values.
+        let both = make_array(unsafe { data.build_unchecked() });
+        let found = plain(vec![("list", make_array(list)), ("both", both), ("top", coded)]);
+        for column in found[0].columns() {
+            let taken = interleave(&[column.as_ref()], &[(0, 1), (0, 0)]).unwrap();
+            assert_eq!(taken.len(), 2);
+        }
+        let schema = found[0].schema();
+        let nullable = |at: usize| items(schema.field(at).data_type())[0].is_nullable();
+        assert!(nullable(0) && nullable(1));
+        assert!(!changes(&DataType::List(Arc::new(Field::new("item", DataType::Int8, false)))));
     }
 
     #[test]

@@ -4,45 +4,54 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait,
-    StructArray,
+    Array, ArrayData, ArrayDataBuilder, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait,
+    make_array,
 };
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::datatypes::DataType;
+use euphrates_flow::batch::rebuilt;
 
 /// The same column, with no values before the first or behind the last of a list of unions.
 pub fn cut_lists_of_unions(column: &ArrayRef) -> ArrayRef {
     if !has_union(column.data_type()) {
         return column.clone();
     }
-    let nulls = column.nulls().cloned();
+    let (data, nulls) = (column.to_data(), column.nulls().cloned());
     match column.data_type() {
-        DataType::List(field) => list::<i32>(column, field),
-        DataType::LargeList(field) => list::<i64>(column, field),
-        DataType::FixedSizeList(field, size) => {
-            let values = cut_lists_of_unions(column.as_fixed_size_list().values());
-            Arc::new(FixedSizeListArray::new(field.clone(), *size, values, nulls))
+        DataType::List(_) => list(column.as_list::<i32>()),
+        DataType::LargeList(_) => list(column.as_list::<i64>()),
+        DataType::FixedSizeList(..) | DataType::Struct(_) => {
+            let cut = |of: &ArrayData| cut_lists_of_unions(&make_array(of.clone())).to_data();
+            let children = data.child_data().iter().map(cut).collect();
+            // SAFETY: the children hold the same values.
+            unsafe { rebuilt(data.into_builder().child_data(children)) }
         }
-        DataType::Struct(fields) => {
-            let columns = column.as_struct().columns().iter().map(cut_lists_of_unions).collect();
-            Arc::new(StructArray::new(fields.clone(), columns, nulls))
-        }
-        DataType::Map(field, sorted) => {
+        DataType::Map(..) => {
             let map = column.as_map();
             let (ends, first, length) = from_zero(map.value_offsets());
             let entries: ArrayRef = Arc::new(map.entries().slice(first, length));
-            let entries = cut_lists_of_unions(&entries).as_struct().clone();
-            Arc::new(MapArray::new(field.clone(), ends, entries, nulls, *sorted))
+            of_cut(column, ends, &entries, nulls)
         }
         _ => column.clone(),
     }
 }
 
-fn list<O: OffsetSizeTrait>(column: &ArrayRef, field: &FieldRef) -> ArrayRef {
-    let of = column.as_list::<O>();
+fn list<O: OffsetSizeTrait>(of: &GenericListArray<O>) -> ArrayRef {
     let (ends, first, length) = from_zero(of.value_offsets());
-    let values = cut_lists_of_unions(&of.values().slice(first, length));
-    Arc::new(GenericListArray::<O>::new(field.clone(), ends, values, of.nulls().cloned()))
+    of_cut(of, ends, &of.values().slice(first, length), of.nulls().cloned())
+}
+
+/// A list or map of these values, cut within.
+fn of_cut<O: OffsetSizeTrait>(
+    of: &dyn Array,
+    ends: OffsetBuffer<O>,
+    values: &ArrayRef,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef {
+    let data = ArrayDataBuilder::new(of.data_type().clone()).len(of.len()).nulls(nulls);
+    let data = data.add_buffer(ends.into_inner().into_inner());
+    // SAFETY: the offsets begin and end where the values do, of which none has changed.
+    unsafe { rebuilt(data.add_child_data(cut_lists_of_unions(values).to_data())) }
 }
 
 /// Offsets that begin with 0, and the part of the values they are about.
@@ -68,7 +77,7 @@ pub fn has_union(data_type: &DataType) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int64Array, StringArray, UnionArray};
+    use arrow::array::{Int64Array, StringArray, StructArray, UnionArray};
     use arrow::datatypes::{Field, UnionFields, UnionMode};
     use arrow::ipc::reader::StreamReader;
     use arrow::ipc::writer::StreamWriter;

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, FixedSizeListArray, GenericListArray,
-    GenericListViewArray, MapArray, OffsetSizeTrait, PrimitiveArray, StructArray,
+    Array, ArrayData, ArrayRef, ArrowPrimitiveType, AsArray, GenericListArray, OffsetSizeTrait,
+    PrimitiveArray, make_array,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
+use euphrates_flow::batch::rebuilt;
 
 type Half = <Float16Type as ArrowPrimitiveType>::Native;
 
@@ -25,21 +26,12 @@ pub fn with_equal_bytes(column: &ArrayRef) -> ArrayRef {
         }
         DataType::List(_) => list(column.as_list::<i32>()),
         DataType::LargeList(_) => list(column.as_list::<i64>()),
-        DataType::ListView(_) => list_view(column.as_list_view::<i32>()),
-        DataType::LargeListView(_) => list_view(column.as_list_view::<i64>()),
-        DataType::FixedSizeList(field, size) => {
-            let of = column.as_fixed_size_list();
-            let values = with_equal_bytes(of.values());
-            Arc::new(FixedSizeListArray::new(field.clone(), *size, values, of.nulls().cloned()))
+        _ => {
+            let data = column.to_data();
+            let children = data.child_data().iter().map(equal_child).collect();
+            // SAFETY: the children's types, lengths and nulls are those of a valid column's.
+            unsafe { rebuilt(data.into_builder().child_data(children)) }
         }
-        DataType::Struct(_) => structs(column.as_struct()),
-        DataType::Map(field, sorted) => {
-            let of = column.as_map();
-            let entries = structs(of.entries()).as_struct().clone();
-            let (ends, nulls) = (of.offsets().clone(), of.nulls().cloned());
-            Arc::new(MapArray::new(field.clone(), ends, entries, nulls, *sorted))
-        }
-        _ => column.clone(),
     }
 }
 
@@ -62,27 +54,15 @@ fn list<O: OffsetSizeTrait>(of: &GenericListArray<O>) -> ArrayRef {
     let values = of.values().slice(first.as_usize(), (last - first).as_usize());
     let ends =
         OffsetBuffer::<O>::from_lengths((0..of.len()).map(|row| of.value_length(row).as_usize()));
-    let field = match of.data_type() {
-        DataType::List(field) | DataType::LargeList(field) => field.clone(),
-        other => unreachable!("a list of type {other}"),
-    };
-    let nulls = of.nulls().cloned();
-    Arc::new(GenericListArray::new(field, ends, with_equal_bytes(&values), nulls))
+    let data = ArrayData::builder(of.data_type().clone()).len(of.len()).nulls(of.nulls().cloned());
+    let values = with_equal_bytes(&values).to_data();
+    let data = data.add_buffer(ends.into_inner().into_inner()).add_child_data(values);
+    // SAFETY: as above, and the offsets end where the values do.
+    unsafe { rebuilt(data) }
 }
 
-fn list_view<O: OffsetSizeTrait>(of: &GenericListViewArray<O>) -> ArrayRef {
-    let field = match of.data_type() {
-        DataType::ListView(field) | DataType::LargeListView(field) => field.clone(),
-        other => unreachable!("a list of type {other}"),
-    };
-    let (starts, sizes) = (of.offsets().clone(), of.sizes().clone());
-    let (values, nulls) = (with_equal_bytes(of.values()), of.nulls().cloned());
-    Arc::new(GenericListViewArray::new(field, starts, sizes, values, nulls))
-}
-
-fn structs(of: &StructArray) -> ArrayRef {
-    let columns = of.columns().iter().map(with_equal_bytes).collect();
-    Arc::new(StructArray::new(of.fields().clone(), columns, of.nulls().cloned()))
+fn equal_child(of: &ArrayData) -> ArrayData {
+    with_equal_bytes(&make_array(of.clone())).to_data()
 }
 
 /// The one of all values that are equal to this.
@@ -110,7 +90,10 @@ fn map<T: ArrowPrimitiveType>(column: &ArrayRef, equal: fn(T::Native) -> T::Nati
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{DictionaryArray, Float16Array, Float32Array, Float64Array, Int8Array};
+    use arrow::array::{
+        DictionaryArray, FixedSizeListArray, Float16Array, Float32Array, Float64Array, Int8Array,
+        MapArray, StructArray,
+    };
     use arrow::compute::cast;
     use arrow::datatypes::{Field, Int8Type};
 
@@ -134,6 +117,49 @@ mod tests {
             assert_eq!(text(&equal), text(&wanted));
             assert_eq!(text(&with_equal_bytes(&column.slice(1, 1))), text(&wanted.slice(1, 1)));
         }
+    }
+
+    #[test]
+    fn nulls_that_no_row_has_are_left_where_they_are() {
+        // Code 1 stands for a null, and no row has it.
+        let values: ArrayRef = Arc::new(Float64Array::from(vec![Some(-0.0), None]));
+        let codes = Int8Array::from(vec![0, 0]);
+        let coded: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::new(codes, values));
+        let field = Arc::new(Field::new("item", coded.data_type().clone(), false));
+        let list = |of: DataType, buffers: &[&[i32]]| {
+            let mut data = ArrayData::builder(of).len(2).add_child_data(coded.to_data());
+            for buffer in buffers {
+                data = data.add_buffer(buffer.to_vec().into());
+            }
+            // SAFETY: lengths and offsets fit the two values.
+            unsafe { rebuilt(data) }
+        };
+        let columns = [
+            list(DataType::List(field.clone()), &[&[0, 1, 2]]),
+            list(DataType::ListView(field.clone()), &[&[0, 1], &[1, 1]]),
+            list(DataType::Struct(vec![field.clone()].into()), &[]),
+            list(DataType::FixedSizeList(field, 1), &[]),
+        ];
+        for column in columns {
+            let equal = with_equal_bytes(&column);
+            assert_eq!(equal.data_type(), column.data_type());
+            let told = format!("{equal:?}");
+            assert!(!told.contains("-0.0") && told.contains("0.0"), "{told}");
+        }
+    }
+
+    #[test]
+    fn maps_are_changed_within() {
+        let keys: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0]));
+        let values: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, 3.0]));
+        let field = |name: &str| Field::new(name, DataType::Float64, name == "value");
+        let fields = vec![field("key"), field("value")];
+        let entries = StructArray::new(fields.clone().into(), vec![keys, values], None);
+        let of = Arc::new(Field::new("entries", DataType::Struct(fields.into()), false));
+        let ends = OffsetBuffer::<i32>::from_lengths([1, 1]);
+        let map: ArrayRef = Arc::new(MapArray::new(of, ends, entries, None, false));
+        let equal = with_equal_bytes(&map.slice(0, 1));
+        assert!(!format!("{equal:?}").contains("-0.0"), "{equal:?}");
     }
 
     #[test]

@@ -125,9 +125,12 @@ fn text(column: &ArrayRef, form: Form) -> Result<ArrayRef> {
     }
 }
 
-/// The field of values that have become text.
+/// The field of values that have become text. Values that no row has may be null whatever the field
+/// says (in a dictionary, or between list views), which arrow's constructors refuse.
 fn like(field: &FieldRef, values: &ArrayRef) -> FieldRef {
-    Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
+    let nullable = field.is_nullable() || values.is_nullable();
+    let field = field.as_ref().clone().with_data_type(values.data_type().clone());
+    Arc::new(field.with_nullable(nullable))
 }
 
 fn list<O: OffsetSizeTrait>(list: &GenericListArray<O>, form: Form) -> Result<ArrayRef> {
