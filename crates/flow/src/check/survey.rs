@@ -138,7 +138,9 @@ impl Survey {
             let settled = (|| {
                 let incoming = graph.incoming(node, &places, &self.nodes)?;
                 graph.decide(node, registry, &incoming, &self.nodes)?;
-                graph.members[&node.id].placed.at_home(home);
+                let placed = &graph.members[&node.id].placed;
+                placed.at_home(home);
+                placed.files_only();
                 settle(&graph, node, incoming, &self.nodes, cores)
             })();
             match settled {
