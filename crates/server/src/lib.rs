@@ -72,6 +72,7 @@ struct Studio {
     watched: files::Watched,
     trust: trust::Trust,
     own: own::Own,
+    checks: checking::Checks,
     saving: Mutex<()>,
 }
 
@@ -85,6 +86,7 @@ impl Studio {
             watched: files::Watched::default(),
             trust: trust::Trust::at(&setting.home),
             own: own::Own::default(),
+            checks: checking::Checks::default(),
             saving: Mutex::default(),
             root,
             setting,
