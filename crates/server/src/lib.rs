@@ -4,6 +4,8 @@
 //! alone. It runs nothing of the user's: runs and scripts have processes of their own.
 
 mod accept;
+#[cfg(test)]
+mod attacks;
 mod checking;
 pub mod child;
 mod drawn;

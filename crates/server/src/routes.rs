@@ -127,7 +127,7 @@ async fn guard(State(studio): State<Arc<Studio>>, request: Request, next: Next) 
     let verdict = studio.gate.judge(request.method(), request.uri(), request.headers());
     let mut response = match verdict {
         Verdict::Pass => next.run(request).await,
-        Verdict::SignIn(cookie) => signed_in(&cookie),
+        Verdict::SignIn(cookie) => signed_in(cookie.as_deref()),
         Verdict::Refuse(no) if no.status == StatusCode::UNAUTHORIZED && is_page(request.uri()) => {
             page::no_session(request.headers())
         }
@@ -217,10 +217,10 @@ fn refused(refusal: &Refusal) -> Response {
     json(refusal.status, &refusal.body())
 }
 
-fn signed_in(cookie: &str) -> Response {
+fn signed_in(cookie: Option<&str>) -> Response {
     let mut response = response(StatusCode::SEE_OTHER, "text/plain", Body::empty());
     response.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));
-    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+    if let Some(Ok(cookie)) = cookie.map(HeaderValue::from_str) {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
     response
