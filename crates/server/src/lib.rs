@@ -8,6 +8,7 @@ mod accept;
 mod attacks;
 mod checking;
 pub mod child;
+mod connections;
 mod drawn;
 mod events;
 mod files;

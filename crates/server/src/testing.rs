@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::connections::Waits;
 use crate::{Server, Setting};
 
 /// A server with a project of its own.
@@ -54,6 +55,11 @@ impl Site {
 
     /// One with other settings.
     pub fn with(change: impl FnOnce(Setting) -> Setting) -> Site {
+        Site::with_waits(change, Waits::default())
+    }
+
+    /// One that waits for others for so long.
+    pub fn with_waits(change: impl FnOnce(Setting) -> Setting, waits: Waits) -> Site {
         let (root, home) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let registry = euphrates_modules::registry();
         let setting = change(Setting {
@@ -69,7 +75,7 @@ impl Site {
             environment: vec![],
             home: home.path().to_path_buf(),
         });
-        let server = Server::start(setting).unwrap();
+        let server = Server::start_with(setting, waits).unwrap();
         Site { server, root, home, cookie: OnceLock::new() }
     }
 
