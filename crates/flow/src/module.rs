@@ -63,10 +63,10 @@ pub enum Spread {
 
 /// A module placed in a flow: configured and checked; what its instances share lives here.
 ///
-/// Life: `at_home` (and `files_only`), `schemas`, `is_ordered` and `sorted_by` while the flow is checked, in this
-/// order; `prepare` once before the start; `instance` once per instance; then, if all instances of
-/// the flow returned well, `settle` (flush, sync), `staged` and `output` (whatever can still be
-/// refused). The engine publishes the outputs of all modules together, and tells with
+/// Life: `at_home` (and `files_only`), `schemas`, `is_ordered` and `sorted_by` while the flow is
+/// checked, in this order; `prepare` once before the start; `instance` once per instance; then, if
+/// all instances of the flow returned well, `settle` (flush, sync), `staged` and `output` (whatever
+/// can still be refused). The engine publishes the outputs of all modules together, and tells with
 /// `on_committed`. In any other case: `abandon`.
 pub trait Placed: Send + Sync {
     /// Where collections and their catalog live, told before anything is asked.

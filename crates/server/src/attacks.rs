@@ -1,5 +1,5 @@
-//! What a studio must bear: connections that take their time, secrets in the wrong place, files that
-//! are none. See docs/security.md.
+//! What a studio must bear: slow connections, misplaced secrets, files that are none.
+//! See docs/security.md.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
