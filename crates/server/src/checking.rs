@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use euphrates_engine::{Options, machine, survey::survey};
-use euphrates_flow::check::{CheckedEdge, CheckedNode, Problem, Survey, Unit};
+use euphrates_flow::check::{CheckedEdge, CheckedNode, Problem, Reads, Survey, Unit};
 use euphrates_flow::document::Node;
 use euphrates_flow::{Document, Error, ModuleSpec, Registry};
 use serde::Deserialize;
@@ -148,7 +148,7 @@ fn looked_at(asked: Asked, registry: &Registry, safe: &Registry) -> Value {
         let runs_code = safe.find(&node.module).is_err() && registry.find(&node.module).is_ok();
         runs_code || node.config.values().any(names_address)
     };
-    let found = survey(&document, registry, &options, &is_closed);
+    let found = survey(&document, registry, &options, Reads::Files, &is_closed);
     json!({
         "problems": found.problems.iter().map(problem).collect::<Vec<_>>(),
         "queues": found.edges.iter().map(|edge| queue(&document, &found, edge)).collect::<Vec<_>>(),
