@@ -14,7 +14,7 @@ ifneq ($(shell sh -c 'command -v npm'),)
 PAGE := studio/dist/index.html
 endif
 
-.PHONY: torture help build demo test lint bench figures docs derive studio clean
+.PHONY: torture help build demo test lint deny bench figures docs derive studio clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -37,6 +37,13 @@ lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 	$(PY) -m ruff format --check python examples bench rig studio/scripts
 	$(PY) -m mypy
 	$(PY) -m pytest python/tests/test_tidy.py
+
+deny:  ## Check licences, sources and advisories of dependencies (needs cargo-deny)
+	@command -v cargo-deny > /dev/null || \
+	{ echo 'cargo-deny is not installed: cargo install --locked cargo-deny'; exit 1; }
+	cargo deny --offline check --hide-inclusion-graph bans licenses sources
+	@if cargo deny fetch db 2> /dev/null; then cargo deny check --disable-fetch advisories; \
+	else echo 'the database of advisories cannot be fetched: they are not checked'; fi
 
 bench: build $(VENV)/.test $(VENV)/.bench $(VENV)/.peers  ## Measure against the peers, and plot
 	cargo bench -p euphrates-modules --bench kernels

@@ -11,6 +11,7 @@ use euphrates_flow::Result;
 use crate::arguments::parse_lost_after;
 use crate::print;
 use crate::signals::Signals;
+use crate::style::say;
 use crate::worker::parse_security;
 
 /// How often the keeper looks whether it is told to end, and who has come.
@@ -57,6 +58,7 @@ pub fn keep(command: Keep) -> Result<u8> {
     let mut known: Vec<Joined> = vec![];
     while !signals.heard() {
         std::thread::sleep(LOOK);
+        kept.refusals().iter().for_each(|line| say(line));
         let now = kept.joined();
         for left in known.iter().filter(|one| !now.contains(one)) {
             print(&format!("{} has left\n", left.member.name))?;

@@ -12,6 +12,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_server::{Server, Setting};
 
 use crate::signals::Signals;
+use crate::style::say;
 use crate::{Host, print};
 
 /// How often Ctrl-C is heard.
@@ -75,6 +76,7 @@ pub fn run(command: Studio, host: &dyn Host) -> Result<u8> {
     }
     while !signals.heard() {
         std::thread::sleep(LOOK);
+        server.refusals().iter().for_each(|line| say(line));
         if ENTER.swap(false, SeqCst) {
             print(&format!("{}\n", server.link()?))?;
         }

@@ -16,6 +16,7 @@ use crate::Host;
 use crate::arguments::{parse_bytes, parse_lost_after};
 use crate::kept::supervised;
 use crate::signals::Signals;
+use crate::style::say;
 
 /// How often a worker looks whether it is still wanted; it is told when those who want it leave.
 const LOOK: Duration = Duration::from_millis(50);
@@ -129,6 +130,7 @@ pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
     let is_left = || is_orphan() || (command.child_of.is_some() && alone.load(SeqCst));
     while !signals.heard() && !is_left() {
         thread::park_timeout(LOOK);
+        server.refusals().iter().for_each(|line| say(line));
         if held.as_ref().is_some_and(|(ended, _)| ended.load(SeqCst)) {
             held = match line.stay {
                 true => line.join_again(&signals)?,

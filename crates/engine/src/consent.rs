@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use euphrates_flow::check::{Checked, CheckedEdge, CheckedNode};
+use euphrates_flow::check::{Checked, CheckedEdge, CheckedNode, Reads};
 use euphrates_flow::document::Node;
 use euphrates_flow::{Document, Registry, Result};
 
@@ -60,7 +60,7 @@ pub fn check(
         return prepare(document, registry, options).map(Seen::from);
     }
     let bound = document.bind(&options.variables)?;
-    let survey = survey(document, registry, options, &is_closed);
+    let survey = survey(document, registry, options, Reads::All, &is_closed);
     if let Some(problem) = survey.problems.into_iter().next() {
         let place = problem.module.map(|id| format!("module {id}"));
         return Err(match place {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use euphrates_flow::check::{self, Problem, Survey};
+use euphrates_flow::check::{self, Problem, Reads, Survey};
 use euphrates_flow::document::{Node, variable_name};
 use euphrates_flow::{Document, Error, Registry};
 use serde_json::Value;
@@ -18,6 +18,7 @@ pub fn survey(
     document: &Document,
     registry: &Registry,
     options: &Options,
+    reads: Reads,
     is_closed: &dyn Fn(&Node) -> bool,
 ) -> Survey {
     let mut problems = vec![];
@@ -56,7 +57,7 @@ pub fn survey(
     }
     let is_closed = |node: &Node| open.contains(&node.id) || is_closed(node);
     let (cores, home) = (options.cores(), options.home());
-    let mut survey = check::survey(&bound, registry, cores, &home, &is_closed);
+    let mut survey = check::survey(&bound, registry, cores, &home, reads, &is_closed);
     survey.problems.splice(0..0, problems);
     survey
 }

@@ -27,7 +27,7 @@ use crate::ports::PortRef;
 use crate::spec::{ModuleSpec, Order, PortNames, Registry};
 
 pub use facts::Facts;
-pub use survey::{Problem, Survey, survey};
+pub use survey::{Problem, Reads, Survey, survey};
 
 /// The bytes a queue holds unless the flow says otherwise: a few batches for each side, few enough
 /// to stay in cache.

@@ -63,16 +63,21 @@ pub enum Spread {
 
 /// A module placed in a flow: configured and checked; what its instances share lives here.
 ///
-/// Life: `at_home`, `schemas`, `is_ordered` and `sorted_by` while the flow is checked, in this
-/// order; `prepare` once before the start; `instance` once per instance; then, if all instances of
-/// the flow returned well, `settle` (flush, sync), `staged` and `output` (whatever can still be
-/// refused). The engine publishes the outputs of all modules together, and tells with
+/// Life: `at_home` (and `files_only`), `schemas`, `is_ordered` and `sorted_by` while the flow is
+/// checked, in this order; `prepare` once before the start; `instance` once per instance; then, if
+/// all instances of the flow returned well, `settle` (flush, sync), `staged` and `output` (whatever
+/// can still be refused). The engine publishes the outputs of all modules together, and tells with
 /// `on_committed`. In any other case: `abandon`.
 pub trait Placed: Send + Sync {
     /// Where collections and their catalog live, told before anything is asked.
     fn at_home(&self, home: &Path) {
         let _ = home;
     }
+
+    /// The flow is checked in an editor and does not run afterwards: `schemas` reads regular files
+    /// and refuses what another program writes, since it may wait for that for ever, or take from
+    /// a later run what can be read only once.
+    fn files_only(&self) {}
 
     /// The schema of each output, given the schema of each input. Checks everything that can be
     /// checked without reading data.

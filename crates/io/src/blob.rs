@@ -14,6 +14,7 @@ use rustix::fs::Advice;
 use rustix::io::Errno;
 
 use crate::buffer::{SLAB_BYTES_MAX, SLAB_BYTES_MIN, pool};
+use crate::regular;
 use crate::remote::Object;
 
 /// An opened file; reads may be made from several threads at once.
@@ -31,13 +32,8 @@ enum Device {
 impl Blob {
     /// Opens a local file for reading from front to back.
     pub fn open_local(path: &Path) -> Result<Blob> {
-        let failed = |error: &std::io::Error| Error::os("read", path, error);
-        let file = File::open(path).map_err(|error| failed(&error))?;
-        let meta = file.metadata().map_err(|error| failed(&error))?;
-        if !meta.is_file() {
-            let error = Error::usage(format!("{path:?} is not a regular file"));
-            return Err(error.remedy("pipes and devices cannot be read in splits; copy it first"));
-        }
+        let file = regular::open(path)?;
+        let meta = file.metadata().map_err(|error| Error::os("read", path, &error))?;
         // Advice only: a file system that does not know it reads just as well.
         let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
         let name = path.display().to_string();

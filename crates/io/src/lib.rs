@@ -18,6 +18,7 @@ pub mod output;
 pub mod pipe;
 pub mod private;
 pub mod process;
+pub mod regular;
 pub mod remote;
 pub mod scratch;
 pub mod segment;

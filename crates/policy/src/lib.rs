@@ -24,6 +24,7 @@ pub mod parts;
 pub mod placement;
 pub mod precedence;
 pub mod queue;
+pub mod quota;
 pub mod reach;
 pub mod recovery;
 pub mod restarts;

@@ -1,30 +1,32 @@
-//! Takes connections, on this machine's own addresses alone: few at once, and none that dribbles.
+//! Takes connections, on this machine's own addresses alone.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::Router;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Refusals, Result};
+use futures::future::{Either, select};
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::Semaphore;
 
+use crate::connections::{Connection, Connections, Timed, Waits};
 use crate::routes::router;
 use crate::{Setting, Studio};
 
 /// The usual port: the year River was published.
 const PORT: u16 = 1999;
-/// Connections at once.
-const CONNECTIONS_MAX: usize = 64;
-/// How long a request may take to say what it wants, and a connection may say nothing.
-const HEADER_WAIT: Duration = Duration::from_secs(10);
 const THREADS: usize = 2;
 
 /// A server that runs; it ends when this is dropped.
@@ -33,12 +35,19 @@ pub struct Server {
     /// Where it listens.
     pub address: SocketAddr,
     token_file: PathBuf,
+    refusals: Arc<Refusals>,
+    #[cfg(test)]
+    connections: Arc<Connections>,
     runtime: Option<Runtime>,
 }
 
 impl Server {
     /// Starts to listen.
     pub fn start(setting: Setting) -> Result<Server> {
+        Server::start_with(setting, Waits::default())
+    }
+
+    pub(crate) fn start_with(setting: Setting, waits: Waits) -> Result<Server> {
         let listeners = listen(setting.port)?;
         let address = listeners[0].local_addr();
         let address = address.map_err(|error| Error::os("listen", "at a port", &error))?;
@@ -48,16 +57,36 @@ impl Server {
         let runtime =
             runtime.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
         let router = router(studio.clone());
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let refusals = Arc::new(Refusals::default());
+        let connections = Arc::new(Connections::new(refusals.clone(), waits));
         for listener in listeners {
             let _inside = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener);
             let listener = listener.map_err(|error| Error::os("listen", address, &error))?;
-            runtime.spawn(accept(listener, router.clone(), places.clone()));
+            runtime.spawn(accept(listener, router.clone(), connections.clone()));
         }
-        let server = Server { studio, address, token_file, runtime: Some(runtime) };
+        let server = Server {
+            studio,
+            address,
+            token_file,
+            refusals,
+            #[cfg(test)]
+            connections,
+            runtime: Some(runtime),
+        };
         server.keep_token()?;
         Ok(server)
+    }
+
+    /// What to log now of connections and requests that were refused; see `Refusals::lines`.
+    pub fn refusals(&self) -> Vec<String> {
+        self.refusals.lines(SystemTime::now())
+    }
+
+    /// How many connections are open, besides streams of events.
+    #[cfg(test)]
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.count()
     }
 
     /// A link that lets a browser in, once.
@@ -127,21 +156,37 @@ fn listen(port: Option<u16>) -> Result<Vec<TcpListener>> {
     Ok(all)
 }
 
-async fn accept(listener: tokio::net::TcpListener, router: Router, places: Arc<Semaphore>) {
+async fn accept(listener: tokio::net::TcpListener, router: Router, connections: Arc<Connections>) {
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             // Out of files, say: others will be given back.
+            connections.make_room();
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let service = TowerToHyperService::new(router.clone());
-        tokio::spawn(async move {
-            let mut server = http1::Builder::new();
-            server.timer(TokioTimer::new()).header_read_timeout(HEADER_WAIT);
-            // Whoever breaks off has nothing more to be told.
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
-            drop(place);
-        });
+        let connection = connections.enter(peer);
+        tokio::spawn(serve(stream, connection, router.clone()));
+    }
+}
+
+/// Serves a connection until it ends, has to make room, or is too slow.
+async fn serve(stream: TcpStream, connection: Arc<Connection>, router: Router) {
+    let waits = connection.waits();
+    let (router, of) = (TowerToHyperService::new(router), connection.clone());
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(of.clone());
+        router.call(request)
+    });
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(waits.request);
+    let served = pin!(server.serve_connection(Timed::new(stream, waits.transfer), service));
+    let (closing, no_session) = (pin!(connection.closing()), pin!(connection.no_session()));
+    // Whoever breaks off has nothing more to be told; what is no HTTP is somebody else's try.
+    if let Either::Left((Err(error), _)) = select(served, select(closing, no_session)).await
+        && connection.is_stranger()
+        && (error.is_parse() || error.is_timeout())
+    {
+        let why = if error.is_parse() { "this is no request" } else { "the request was too slow" };
+        connection.refused("", why);
     }
 }

@@ -2,46 +2,99 @@
 //! an address of somebody else's asked for.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use euphrates_engine::{Options, machine, survey::survey};
-use euphrates_flow::check::{CheckedEdge, CheckedNode, Problem, Survey, Unit};
+use euphrates_flow::check::{CheckedEdge, CheckedNode, Problem, Reads, Survey, Unit};
 use euphrates_flow::document::Node;
 use euphrates_flow::{Document, Error, ModuleSpec, Registry};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::Studio;
 use crate::drawn::owner;
 use crate::refusal::{Refusal, Result};
 use crate::routes::Call;
 use crate::schema::columns;
+use crate::{Studio, lock};
 
 /// Checks that go on at once, and how long one may take: it reads the beginnings of files.
 const CHECKS_MAX: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Checks that have been given up and not ended: each holds a thread that waits for a file system.
+const GIVEN_UP_MAX: usize = 64;
 
-static CHECKS: AtomicUsize = AtomicUsize::new(0);
+/// The checks that have not ended. One that has been given up no longer counts among those that go
+/// on at once, so a share that does not answer holds up the checks of other flows for no longer
+/// than one of them may take.
+#[derive(Clone, Default)]
+pub struct Checks(Arc<Mutex<Unended>>);
 
-/// One of the checks that go on at once, however it ends.
-struct Place;
+#[derive(Default)]
+struct Unended {
+    next: u64,
+    /// By number, whether each has been given up.
+    checks: BTreeMap<u64, bool>,
+}
 
-impl Place {
-    fn take() -> Result<Place> {
-        let place = Place;
-        match CHECKS.fetch_add(1, SeqCst) < CHECKS_MAX {
-            true => Ok(place),
-            false => Err(Refusal::too_many("too many checks at once").remedy("try again")),
+/// A check that ends when this is dropped, however it ends.
+struct Check {
+    number: u64,
+    of: Checks,
+}
+
+impl Checks {
+    /// What `work` says, unless it takes longer than `patience`. It goes on all the same: what
+    /// waits for a file system cannot be stopped within a process.
+    fn within<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let check = self.begin()?;
+        let number = check.number;
+        let (tell, told) = channel();
+        let checking = std::thread::Builder::new().name("check".into()).spawn(move || {
+            let answer = work();
+            drop(check);
+            // Who has lost patience does not listen.
+            let _ = tell.send(answer);
+        });
+        checking.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
+        told.recv_timeout(patience).map_err(|error| {
+            if error == RecvTimeoutError::Disconnected {
+                return Error::failed("the check has failed; the terminal says more").into();
+            }
+            if let Some(is_given_up) = lock(&self.0).checks.get_mut(&number) {
+                *is_given_up = true;
+            }
+            let refusal = Error::resource("the check takes too long");
+            Refusal::from(refusal.remedy("look whether the files it names can be read"))
+        })
+    }
+
+    fn begin(&self) -> Result<Check> {
+        let mut unended = lock(&self.0);
+        let given_up = unended.checks.values().filter(|is_given_up| **is_given_up).count();
+        if unended.checks.len() - given_up == CHECKS_MAX {
+            return Err(Refusal::too_many("too many checks at once").remedy("try again"));
         }
+        if given_up == GIVEN_UP_MAX {
+            let message = format!("{given_up} checks wait for files that cannot be read");
+            let remedy = "look whether a share of the network answers, or start the studio again";
+            return Err(Refusal::too_many(message).remedy(remedy));
+        }
+        unended.next += 1;
+        let number = unended.next;
+        unended.checks.insert(number, false);
+        Ok(Check { number, of: self.clone() })
     }
 }
 
-impl Drop for Place {
+impl Drop for Check {
     fn drop(&mut self) {
-        CHECKS.fetch_sub(1, SeqCst);
+        lock(&self.of.0).checks.remove(&self.number);
     }
 }
 
@@ -78,21 +131,8 @@ struct Asked {
 /// `POST /api/check`
 pub fn check(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
     let asked: Asked = call.body()?;
-    let place = Place::take()?;
     let (registry, safe) = (studio.setting.registry.clone(), studio.setting.safe.clone());
-    let (tell, told) = channel();
-    // A file of a share that does not answer must not take a thread of the server's with it.
-    let checking = std::thread::Builder::new().name("check".into()).spawn(move || {
-        let answer = looked_at(asked, &registry, &safe);
-        drop(place);
-        // Who has lost patience does not listen.
-        let _ = tell.send(answer);
-    });
-    checking.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
-    told.recv_timeout(PATIENCE).map_err(|_| {
-        let refusal = Error::resource("the check takes too long");
-        Refusal::from(refusal.remedy("look whether the files it names can be read"))
-    })
+    studio.checks.within(PATIENCE, move || looked_at(asked, &registry, &safe))
 }
 
 fn looked_at(asked: Asked, registry: &Registry, safe: &Registry) -> Value {
@@ -108,7 +148,7 @@ fn looked_at(asked: Asked, registry: &Registry, safe: &Registry) -> Value {
         let runs_code = safe.find(&node.module).is_err() && registry.find(&node.module).is_ok();
         runs_code || node.config.values().any(names_address)
     };
-    let found = survey(&document, registry, &options, &is_closed);
+    let found = survey(&document, registry, &options, Reads::Files, &is_closed);
     json!({
         "problems": found.problems.iter().map(problem).collect::<Vec<_>>(),
         "queues": found.edges.iter().map(|edge| queue(&document, &found, edge)).collect::<Vec<_>>(),
@@ -174,4 +214,35 @@ fn module(node: &CheckedNode) -> Value {
         "outputs": outputs.collect::<Vec<_>>(),
         "ordered": node.ordered,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_that_hang_leave_room_for_others_and_are_bounded() {
+        let checks = Checks::default();
+        let (end, ended) = channel::<()>();
+        let ended = Arc::new(Mutex::new(ended));
+        let hang = || {
+            let ended = ended.clone();
+            checks.within(Duration::ZERO, move || lock(&ended).recv().is_ok()).unwrap_err()
+        };
+        for _ in 0..GIVEN_UP_MAX - 1 {
+            assert_eq!(hang().message, "the check takes too long");
+            assert_eq!(checks.within(PATIENCE, || 7).unwrap(), 7);
+        }
+        assert_eq!(hang().message, "the check takes too long");
+        let refusal = checks.within(PATIENCE, || 7).unwrap_err();
+        assert!(refusal.message.contains("64 checks wait for files"), "{refusal:?}");
+        // The share answers again.
+        drop(end);
+        while !lock(&checks.0).checks.is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(checks.within(PATIENCE, || 7).unwrap(), 7);
+        assert!(checks.within(PATIENCE, || panic!("a bug")).map(|()| ()).is_err());
+        assert_eq!(checks.within(PATIENCE, || 7).unwrap(), 7);
+    }
 }

@@ -14,10 +14,13 @@ use euphrates_flow::Error;
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 
+use crate::lock;
 use crate::refusal::{Refusal, Result};
 
 /// Links that have been given and not been used; the oldest are forgotten first.
 const CODES_MAX: usize = 8;
+/// Browsers that are signed in; who has asked for nothing for longest is forgotten first.
+const SESSIONS_MAX: usize = 16;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const OURS: HeaderName = HeaderName::from_static("x-euphrates");
@@ -25,8 +28,11 @@ const OURS: HeaderName = HeaderName::from_static("x-euphrates");
 /// What is known of whom to let in.
 pub struct Gate {
     port: u16,
+    /// What programs show, and no browser.
     token: String,
     codes: Mutex<Vec<String>>,
+    /// What browsers show, each a secret of its own, and no program.
+    sessions: Mutex<Vec<String>>,
     hosts: Vec<String>,
 }
 
@@ -35,8 +41,9 @@ pub struct Gate {
 pub enum Verdict {
     /// It goes on.
     Pass,
-    /// It brings a code: it gets this cookie.
-    SignIn(String),
+    /// It brings a code, which must not stay in its address. It gets this cookie, if the code was
+    /// one that lets in.
+    SignIn(Option<String>),
     /// It goes no further.
     Refuse(Refusal),
 }
@@ -46,7 +53,8 @@ impl Gate {
     pub fn new(port: u16, allowed: &[String]) -> euphrates_flow::Result<Gate> {
         let own = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
         let hosts = own.into_iter().chain(allowed.iter().map(|host| host.to_lowercase())).collect();
-        Ok(Gate { port, token: secret()?, codes: Mutex::default(), hosts })
+        let (codes, sessions) = (Mutex::default(), Mutex::default());
+        Ok(Gate { port, token: secret()?, codes, sessions, hosts })
     }
 
     /// What programs of this user show instead of a cookie.
@@ -57,11 +65,7 @@ impl Gate {
     /// A code that lets in once.
     pub fn code(&self) -> euphrates_flow::Result<String> {
         let code = secret()?;
-        let mut codes = self.codes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if codes.len() == CODES_MAX {
-            codes.remove(0);
-        }
-        codes.push(code.clone());
+        keep(&mut lock(&self.codes), CODES_MAX, code.clone());
         Ok(code)
     }
 
@@ -78,15 +82,14 @@ impl Gate {
         if !self.is_known(headers) {
             let code = (method == Method::GET && uri.path() == "/").then(|| code_of(uri)).flatten();
             return match code.is_some_and(|code| self.spend(code)) {
-                true => Ok(Verdict::SignIn(self.cookie())),
+                true => Ok(Verdict::SignIn(Some(self.new_session()?))),
                 false => Err(Refusal::new(StatusCode::UNAUTHORIZED, "session", "no session")
                     .remedy("open the link that `euphrates studio` has printed")),
             };
         }
-        if method == Method::GET && uri.path() == "/" && code_of(uri).is_some() {
-            // The code must not stay in the address, nor be of use to anybody else.
-            code_of(uri).map(|code| self.spend(code));
-            return Ok(Verdict::SignIn(self.cookie()));
+        if let Some(code) = code_of(uri).filter(|_| method == Method::GET && uri.path() == "/") {
+            let cookie = self.spend(code).then(|| self.new_session()).transpose()?;
+            return Ok(Verdict::SignIn(cookie));
         }
         if method == Method::OPTIONS {
             // There are no CORS headers here, so there is nothing to ask beforehand.
@@ -121,7 +124,7 @@ impl Gate {
         let name = format!("euphrates_{}=", self.port);
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut parts = cookies.flat_map(|cookies| cookies.split(';')).map(str::trim);
-        parts.any(|part| part.strip_prefix(&name).is_some_and(|token| is_same(token, &self.token)))
+        parts.any(|part| part.strip_prefix(&name).is_some_and(|shown| self.has_session(shown)))
     }
 
     /// Only a page of ours can make a browser send this.
@@ -147,16 +150,33 @@ impl Gate {
         Ok(())
     }
 
+    /// Whether a browser has signed in with this; it is the last to be forgotten then.
+    fn has_session(&self, shown: &str) -> bool {
+        let mut sessions = lock(&self.sessions);
+        let found = sessions.iter().position(|known| is_same(known, shown));
+        found.map(|at| sessions[at..].rotate_left(1)).is_some()
+    }
+
     fn spend(&self, code: &str) -> bool {
-        let mut codes = self.codes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut codes = lock(&self.codes);
         let found = codes.iter().position(|known| is_same(known, code));
         found.map(|at| codes.remove(at)).is_some()
     }
 
-    fn cookie(&self) -> String {
-        let (port, token) = (self.port, &self.token);
-        format!("euphrates_{port}={token}; HttpOnly; SameSite=Strict; Path=/")
+    /// Signs a browser in, with a cookie of its own.
+    fn new_session(&self) -> Result<String> {
+        let (port, session) = (self.port, secret()?);
+        keep(&mut lock(&self.sessions), SESSIONS_MAX, session.clone());
+        Ok(format!("euphrates_{port}={session}; HttpOnly; SameSite=Strict; Path=/"))
     }
+}
+
+/// Adds a secret, and forgets the first if there are too many.
+fn keep(secrets: &mut Vec<String>, count_max: usize, secret: String) {
+    if secrets.len() == count_max {
+        secrets.remove(0);
+    }
+    secrets.push(secret);
 }
 
 /// A header that is there once.

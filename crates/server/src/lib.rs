@@ -4,8 +4,11 @@
 //! alone. It runs nothing of the user's: runs and scripts have processes of their own.
 
 mod accept;
+#[cfg(test)]
+mod attacks;
 mod checking;
 pub mod child;
+mod connections;
 mod drawn;
 mod events;
 mod files;
@@ -72,6 +75,7 @@ struct Studio {
     watched: files::Watched,
     trust: trust::Trust,
     own: own::Own,
+    checks: checking::Checks,
     saving: Mutex<()>,
 }
 
@@ -85,6 +89,7 @@ impl Studio {
             watched: files::Watched::default(),
             trust: trust::Trust::at(&setting.home),
             own: own::Own::default(),
+            checks: checking::Checks::default(),
             saving: Mutex::default(),
             root,
             setting,

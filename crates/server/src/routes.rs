@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
 use axum::http::header::{
@@ -14,10 +13,13 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
+use axum::{Extension, Router};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::timeout;
 
+use crate::connections::Connection;
 use crate::gate::Verdict;
 use crate::refusal::{Refusal, Result};
 use crate::{Studio, checking, events, files, page, running, script};
@@ -123,15 +125,37 @@ pub fn router(studio: Arc<Studio>) -> Router {
     router.fallback(unknown).layer(guarded).with_state(studio)
 }
 
-async fn guard(State(studio): State<Arc<Studio>>, request: Request, next: Next) -> Response {
+async fn guard(
+    State(studio): State<Arc<Studio>>,
+    Extension(connection): Extension<Arc<Connection>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let verdict = studio.gate.judge(request.method(), request.uri(), request.headers());
+    // Without the query, which may hold a code.
+    let what = format!("{} {}", request.method(), request.uri().path());
     let mut response = match verdict {
-        Verdict::Pass => next.run(request).await,
-        Verdict::SignIn(cookie) => signed_in(&cookie),
-        Verdict::Refuse(no) if no.status == StatusCode::UNAUTHORIZED && is_page(request.uri()) => {
-            page::no_session(request.headers())
+        Verdict::Pass => {
+            connection.let_in();
+            let response = next.run(request).await;
+            if let Some(Why(why)) = response.extensions().get() {
+                connection.refused(&what, why);
+            }
+            response
         }
-        Verdict::Refuse(no) => refused(&no),
+        Verdict::SignIn(cookie) => {
+            connection.let_in();
+            signed_in(cookie.as_deref())
+        }
+        Verdict::Refuse(no) => {
+            connection.refused(&what, &no.message);
+            match no.status {
+                StatusCode::UNAUTHORIZED if is_page(request.uri()) => {
+                    page::no_session(request.headers())
+                }
+                _ => refused(&no),
+            }
+        }
     };
     protect(&mut response);
     response
@@ -143,9 +167,15 @@ fn is_page(uri: &Uri) -> bool {
 
 async fn answer(studio: &Arc<Studio>, act: &Act, request: Request) -> Result<Response> {
     let (mut parts, body) = request.into_parts();
+    let connection = parts.extensions.get::<Arc<Connection>>().cloned();
+    let connection = connection.ok_or_else(|| Refusal::usage("there is no connection"))?;
     match act {
         Act::Page => return page::file(parts.uri.path()),
-        Act::Events => return events::stream(studio, &parts.headers),
+        Act::Events => {
+            let stream = events::stream(studio, &parts.headers)?;
+            connection.keep_open();
+            return Ok(stream);
+        }
         Act::Change(_) if studio.setting.read_only => {
             let refusal = Refusal::forbidden("the studio was started with --read-only");
             return Err(refusal.remedy("start it without"));
@@ -155,7 +185,12 @@ async fn answer(studio: &Arc<Studio>, act: &Act, request: Request) -> Result<Res
     let params = RawPathParams::from_request_parts(&mut parts, studio).await;
     let params = params.map_err(|_| Refusal::usage("the path is no text"))?;
     let params = params.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let body = to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| {
+    let wait = connection.waits().transfer;
+    let body = timeout(wait, to_bytes(body, BODY_BYTES_MAX)).await.map_err(|_| {
+        let message = format!("the body took longer than {} s", wait.as_secs());
+        Refusal::new(StatusCode::REQUEST_TIMEOUT, "limit", message)
+    })?;
+    let body = body.map_err(|_| {
         let message = format!("the body is longer than {BODY_BYTES_MAX} bytes, or was cut short");
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", message)
     })?;
@@ -213,14 +248,22 @@ pub fn response(status: StatusCode, kind: &'static str, body: Body) -> Response 
     response
 }
 
+/// Why a limit was reached, for the log.
+#[derive(Clone)]
+struct Why(String);
+
 fn refused(refusal: &Refusal) -> Response {
-    json(refusal.status, &refusal.body())
+    let mut response = json(refusal.status, &refusal.body());
+    if [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT].contains(&refusal.status) {
+        response.extensions_mut().insert(Why(refusal.message.clone()));
+    }
+    response
 }
 
-fn signed_in(cookie: &str) -> Response {
+fn signed_in(cookie: Option<&str>) -> Response {
     let mut response = response(StatusCode::SEE_OTHER, "text/plain", Body::empty());
     response.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));
-    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+    if let Some(Ok(cookie)) = cookie.map(HeaderValue::from_str) {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
     response

@@ -4,11 +4,13 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::connections::Waits;
 use crate::{Server, Setting};
 
 /// A server with a project of its own.
@@ -18,6 +20,7 @@ pub struct Site {
     /// The project's folder.
     pub root: TempDir,
     home: TempDir,
+    cookie: OnceLock<String>,
 }
 
 /// What came back.
@@ -52,9 +55,14 @@ impl Site {
 
     /// One with other settings.
     pub fn with(change: impl FnOnce(Setting) -> Setting) -> Site {
+        Site::with_waits(change, Waits::default())
+    }
+
+    /// One that waits for others for so long.
+    pub fn with_waits(change: impl FnOnce(Setting) -> Setting, waits: Waits) -> Site {
         let (root, home) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let registry = euphrates_modules::registry();
-        let server = Server::start(change(Setting {
+        let setting = change(Setting {
             root: root.path().to_path_buf(),
             flow: None,
             port: Some(0),
@@ -66,8 +74,9 @@ impl Site {
             program: vec!["false".into()],
             environment: vec![],
             home: home.path().to_path_buf(),
-        }));
-        Site { server: server.unwrap(), root, home }
+        });
+        let server = Server::start_with(setting, waits).unwrap();
+        Site { server, root, home, cookie: OnceLock::new() }
     }
 
     /// A file of the project.
@@ -88,11 +97,20 @@ impl Site {
         fs::read_to_string(self.home.path().join(name)).unwrap()
     }
 
+    /// The cookie that a browser gets by a new link, as `name=value`.
+    pub fn sign_in(&self) -> String {
+        let link = self.server.link().unwrap();
+        let (_, code) = link.split_once("/?").unwrap();
+        let host = format!("Host: 127.0.0.1:{}\r\n", self.port());
+        let answer = self.send(&format!("GET /?{code}"), &host, "");
+        answer.header("set-cookie").unwrap().split_once(';').unwrap().0.to_string()
+    }
+
     /// Headers of a page of this server that has a session.
     pub fn session(&self) -> String {
-        let (port, token) = (self.port(), self.token());
+        let (port, cookie) = (self.port(), self.cookie.get_or_init(|| self.sign_in()));
         format!(
-            "Host: 127.0.0.1:{port}\r\nCookie: a=b; euphrates_{port}={token}\r\n\
+            "Host: 127.0.0.1:{port}\r\nCookie: a=b; {cookie}\r\n\
              Sec-Fetch-Site: same-origin\r\nX-Euphrates: 1\r\nContent-Type: application/json\r\n"
         )
     }

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use euphrates_flow::{Error, Owner, Result};
+use euphrates_flow::{Error, Owner, Refusals, Result};
 
 use crate::address::Address;
 use crate::connection::{Connection, Keys, Security, answer, fits, too_long};
@@ -75,6 +75,11 @@ impl Listener {
     pub fn refusals(&self) -> Vec<Error> {
         self.handshakes.lock().refusals.drain(..).collect()
     }
+
+    /// What to log now of callers that were not let in; see `Refusals::lines`.
+    pub fn lines(&self) -> Vec<String> {
+        self.handshakes.log.lines(SystemTime::now())
+    }
 }
 
 impl Drop for Listener {
@@ -96,6 +101,7 @@ impl Drop for Listener {
 struct Handshakes {
     closed: AtomicBool,
     state: Mutex<State>,
+    log: Refusals,
 }
 
 #[derive(Debug, Default)]
@@ -114,7 +120,7 @@ impl Handshakes {
     fn enter(&self, socket: &Arc<Socket>) -> u64 {
         let mut state = self.lock();
         if state.strangers.len() == STRANGERS_MAX {
-            state.drop_oldest();
+            self.drop_oldest(&mut state);
         }
         let number = state.next;
         state.next += 1;
@@ -122,8 +128,19 @@ impl Handshakes {
         number
     }
 
-    fn leave(&self, number: u64) {
-        self.lock().strangers.retain(|(at, _)| *at != number);
+    /// Whether it was still being heard, and had not made room.
+    fn leave(&self, number: u64) -> bool {
+        let mut state = self.lock();
+        let count = state.strangers.len();
+        state.strangers.retain(|(at, _)| *at != number);
+        state.strangers.len() < count
+    }
+
+    fn drop_oldest(&self, state: &mut State) {
+        if let Some((_, socket)) = state.strangers.pop_front() {
+            self.log.add(&socket.peer(), "it made room for a newer caller");
+            socket.shut();
+        }
     }
 
     fn refuse(&self, error: Error) {
@@ -132,14 +149,6 @@ impl Handshakes {
             state.refusals.pop_front();
         }
         state.refusals.push_back(error);
-    }
-}
-
-impl State {
-    fn drop_oldest(&mut self) {
-        if let Some((_, socket)) = self.strangers.pop_front() {
-            socket.shut();
-        }
     }
 }
 
@@ -159,6 +168,10 @@ impl Hearing {
         let connection = match heard {
             Ok(connection) => Some(connection),
             Err(error) => {
+                // Whoever made room is in the log already.
+                if self.handshakes.leave(number) {
+                    self.handshakes.log.add(&socket.peer(), error.message());
+                }
                 self.handshakes.refuse(error.at("a caller"));
                 socket.hang_up(deadline);
                 None
@@ -182,7 +195,7 @@ fn accept(door: &Door, hearing: &Arc<Hearing>) {
             Ok(socket) => Arc::new(socket),
             // The system has no more sockets, most likely: let one go, and do not spin.
             Err(_) => {
-                hearing.handshakes.lock().drop_oldest();
+                hearing.handshakes.drop_oldest(&mut hearing.handshakes.lock());
                 thread::sleep(BREATH);
                 continue;
             }

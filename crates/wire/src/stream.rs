@@ -55,6 +55,17 @@ impl Socket {
         }
     }
 
+    /// Whose the other end is, for a log.
+    pub fn peer(&self) -> String {
+        let peer = match self {
+            Socket::Tcp(stream) => stream.peer_addr().map(|address| address.to_string()).ok(),
+            Socket::Unix(stream) => sockopt::socket_peercred(stream).ok().map(|peer| {
+                format!("process {} of user {}", peer.pid.as_raw_nonzero(), peer.uid.as_raw())
+            }),
+        };
+        peer.unwrap_or_else(|| "a caller that has gone".into())
+    }
+
     /// Fails unless the process at the other end of a unix socket is ours, or the system's.
     pub fn check_owner(&self) -> Result<()> {
         let Socket::Unix(stream) = self else { return Ok(()) };

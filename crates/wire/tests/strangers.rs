@@ -43,6 +43,9 @@ fn another_token_is_noticed_at_both_ends() {
             assert!(!text.contains(&other.to_text()), "{text}");
             assert!(!text.contains(&answerer.secret.to_text()), "{text}");
         }
+        let lines = answerer.listener.lines().concat();
+        assert!(lines.contains("Z refused "), "{lines}");
+        assert!(lines.contains("different tokens") || lines.contains("another secret"), "{lines}");
         assert!(answerer.nobody());
     }
 }

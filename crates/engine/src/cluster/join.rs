@@ -98,6 +98,11 @@ impl Rendezvous {
         self.listener.address()
     }
 
+    /// What to log now of callers that were refused; see `Refusals::lines`.
+    pub fn refusals(&self) -> Vec<String> {
+        self.listener.lines()
+    }
+
     /// Who has come, by name.
     pub fn joined(&self) -> Vec<Joined> {
         self.book.lock().joined.values().cloned().collect()

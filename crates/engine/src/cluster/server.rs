@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use arrow::buffer::Buffer;
-use euphrates_flow::{Error, Registry, Result};
+use euphrates_flow::{Error, Refusals, Registry, Result};
 use euphrates_wire::{
     Address, Connection, Frame, Greeting, Header, Kind, Lane, Listener, Secret, Security,
 };
@@ -58,6 +58,8 @@ pub(super) struct WorkerState {
     programs: Arc<ProgramTable>,
     /// Masters that are there.
     masters: Mutex<usize>,
+    /// Who knew a secret and asked for what it does not allow.
+    refusals: Refusals,
     on_alone: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -78,6 +80,7 @@ impl Server {
             busy: Arc::default(),
             programs: Arc::new(ProgramTable::new()?),
             masters: Mutex::default(),
+            refusals: Refusals::default(),
             on_alone: Box::new(on_alone),
         });
         let (known, called) = (state.clone(), state.clone());
@@ -93,6 +96,13 @@ impl Server {
     /// Where it listens.
     pub fn address(&self) -> &Address {
         self.listener.address()
+    }
+
+    /// What to log now of callers that were refused; see `Refusals::lines`.
+    pub fn refusals(&self) -> Vec<String> {
+        let mut lines = self.listener.lines();
+        lines.extend(self.state.refusals.lines(SystemTime::now()));
+        lines
     }
 }
 
@@ -147,13 +157,20 @@ impl WorkerState {
 }
 
 fn serve(state: &Arc<WorkerState>, connection: Connection) {
+    let refuse = |caller: &Greeting, why: &str| state.refusals.add(&caller.name, why);
     let served = match purpose(&connection.peer) {
         Some(Purpose::Control) => serve_master(state, connection),
         Some(Purpose::Batches) => match state.part(connection.peer.flow) {
             Some(part) => part.on_call(connection),
-            None => Ok(()),
+            None => {
+                refuse(&connection.peer, "its flow has ended here");
+                Ok(())
+            }
         },
-        None => Ok(()),
+        None => {
+            refuse(&connection.peer, "its secret does not allow what it asked for");
+            Ok(())
+        }
     };
     // The caller sees that the connection is gone; there is nobody else to tell.
     drop(served);

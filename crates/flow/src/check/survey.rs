@@ -47,6 +47,15 @@ impl Problem {
     }
 }
 
+/// What modules may read to find out their columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// All that they read in a run, also what another program writes.
+    All,
+    /// Regular files: see `Placed::files_only`.
+    Files,
+}
+
 /// Looks at all of a document whose variables are bound. Modules that `is_closed` names are not
 /// looked into, and nothing is said of what comes after them.
 pub fn survey(
@@ -54,6 +63,7 @@ pub fn survey(
     registry: &Registry,
     cores: usize,
     home: &Path,
+    reads: Reads,
     is_closed: &dyn Fn(&Node) -> bool,
 ) -> Survey {
     let mut survey = Survey::default();
@@ -67,7 +77,7 @@ pub fn survey(
         survey.problems.push(Problem::of_flow(error));
         document
     });
-    survey.settle(&document, members, registry, (cores, home));
+    survey.settle(&document, members, registry, (cores, home, reads));
     survey
 }
 
@@ -115,7 +125,7 @@ impl Survey {
         document: &Document,
         members: Members,
         registry: &Registry,
-        (cores, home): (usize, &Path),
+        (cores, home, reads): (usize, &Path, Reads),
     ) {
         let mut graph = Graph { document, members };
         for node in document.modules.iter().filter(|node| graph.members.contains_key(&node.id)) {
@@ -138,7 +148,11 @@ impl Survey {
             let settled = (|| {
                 let incoming = graph.incoming(node, &places, &self.nodes)?;
                 graph.decide(node, registry, &incoming, &self.nodes)?;
-                graph.members[&node.id].placed.at_home(home);
+                let placed = &graph.members[&node.id].placed;
+                placed.at_home(home);
+                if reads == Reads::Files {
+                    placed.files_only();
+                }
                 settle(&graph, node, incoming, &self.nodes, cores)
             })();
             match settled {

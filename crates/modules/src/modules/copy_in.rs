@@ -1,6 +1,9 @@
 //! Brings in what another program writes: standard input, or a named pipe.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::SchemaRef;
@@ -10,6 +13,7 @@ use euphrates_flow::{
 };
 use euphrates_io::foreign::{ReadOptions, Stream};
 use euphrates_io::pipe::{Pipe, Switch};
+use euphrates_io::regular;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -33,7 +37,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config = spec::parse_config(config)?;
-        Ok(Arc::new(CopyIn { config, stream: Mutex::default() }))
+        Ok(Arc::new(CopyIn { config, stream: Mutex::default(), files_only: AtomicBool::default() }))
     },
 };
 
@@ -91,6 +95,8 @@ fn yes() -> bool {
 struct CopyIn {
     config: Config,
     stream: Mutex<Option<(SchemaRef, Option<Opened>)>>,
+    /// Whether the flow is checked in an editor, and nothing but a file may be read.
+    files_only: AtomicBool,
 }
 
 struct Opened {
@@ -101,6 +107,37 @@ struct Opened {
 
 impl CopyIn {
     fn open(&self) -> Result<Opened> {
+        let pipe = match &self.config.path {
+            None => Pipe::stdin()?,
+            Some(path) => Pipe::open(path)?,
+        };
+        let switch = pipe.switch();
+        Ok(Opened { stream: self.stream_of(pipe)?, switch })
+    }
+
+    /// The columns, as far as they are known without waiting for another program.
+    fn columns_of_file(&self) -> Result<SchemaRef> {
+        let file = match &self.config.path {
+            _ if self.config.columns.is_some() => Err(None),
+            None => Err(Some(Error::usage("standard input is left to the run"))),
+            Some(path) => regular::open(Path::new(path)).map_err(Some),
+        };
+        let error = match file {
+            Ok(file) => return Ok(self.stream_of(file)?.schema),
+            Err(error) => error,
+        };
+        // Declared columns, and those that a format always has, need no input.
+        match (self.stream_of(io::empty()), error) {
+            (Ok(stream), _) => Ok(stream.schema),
+            (Err(error), None) => Err(error),
+            (Err(_), Some(error)) => {
+                let remedy = "a check reads files only; name the `columns`, and it reads nothing";
+                Err(error.remedy(remedy))
+            }
+        }
+    }
+
+    fn stream_of(&self, input: impl io::Read + Send + 'static) -> Result<Stream> {
         let config = &self.config;
         if config.columns.is_some() && config.types.is_some() {
             let error = Error::usage("both `columns` and `types` are given");
@@ -119,17 +156,19 @@ impl CopyIn {
             encoding: config.encoding.clone(),
             ..ReadOptions::default()
         };
-        let pipe = match &config.path {
-            None => Pipe::stdin()?,
-            Some(path) => Pipe::open(path)?,
-        };
-        let switch = pipe.switch();
-        Ok(Opened { stream: Stream::open(&config.format, pipe, columns, &options)?, switch })
+        Stream::open(&config.format, input, columns, &options)
     }
 }
 
 impl Placed for CopyIn {
+    fn files_only(&self) {
+        self.files_only.store(true, SeqCst);
+    }
+
     fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        if self.files_only.load(SeqCst) {
+            return Ok(vec![self.columns_of_file()?]);
+        }
         let mut stream = self.stream.lock().unwrap_or_else(|e| e.into_inner());
         if stream.is_none() {
             let opened = self.open()?;
@@ -203,6 +242,38 @@ mod tests {
         ] {
             let (_, outcome) = Bench::new(&MODULE, config).run();
             let error = outcome.unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+    #[test]
+    fn a_check_in_an_editor_reads_files_and_waits_for_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pipe, file) = (folder.path().join("pipe"), folder.path().join("file"));
+        std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        std::fs::write(&file, "n\n1\n").unwrap();
+        let columns = |config: serde_json::Value| {
+            let placed = (MODULE.place)(config).unwrap();
+            placed.files_only();
+            placed.schemas(&[]).map(|schemas| schemas[0].field(0).name().clone())
+        };
+        let declared = json!({"n": "int64"});
+        for (config, expected) in [
+            (json!({"format": "csv", "path": &file}), "n"),
+            (json!({"format": "csv", "path": &pipe, "columns": &declared}), "n"),
+            (json!({"format": "json_lines", "columns": &declared}), "n"),
+            (json!({"format": "lines", "path": &pipe}), "line"),
+            (json!({"format": "records"}), "key"),
+        ] {
+            assert_eq!(columns(config).unwrap(), expected);
+        }
+        for (config, expected) in [
+            (json!({"format": "csv", "path": &pipe}), "is a named pipe"),
+            (json!({"format": "arrow_ipc", "path": "/dev/zero"}), "is a device"),
+            (json!({"format": "csv"}), "standard input"),
+            (json!({"format": "csv", "path": "/no/such"}), "/no/such"),
+            (json!({"format": "cvs", "columns": &declared}), "did you mean `csv`?"),
+        ] {
+            let error = columns(config).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }

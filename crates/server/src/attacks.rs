@@ -1,0 +1,265 @@
+//! What a studio must bear: slow connections, misplaced secrets, files that are none.
+//! See docs/security.md.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::connections::{KNOWN_MAX, STRANGERS_MAX, Waits};
+use crate::testing::Site;
+
+/// What a slow connection sends, of all that it has announced.
+fn slow(site: &Site, kind: usize) -> TcpStream {
+    let mut stream = site.connect();
+    let host = format!("Host: 127.0.0.1:{}\r\n", site.port());
+    let sent = match kind {
+        0 => String::new(),
+        1 => format!("GET / HTTP/1.1\r\n{host}X-A: a"),
+        2 => format!("PUT /api/file HTTP/1.1\r\n{host}Content-Length: 1000\r\n\r\n{{"),
+        _ => format!("GET / HTTP/1.1\r\n{host}\r\n").repeat(100),
+    };
+    // It may have had to make room already.
+    let _ = stream.write_all(sent.as_bytes());
+    stream
+}
+
+/// The status of the next answer on a connection that stays open.
+fn next_status(stream: &mut BufReader<TcpStream>) -> String {
+    let (mut first, mut length, mut line) = (String::new(), 0, String::new());
+    stream.read_line(&mut first).unwrap();
+    while line != "\r\n" {
+        line.clear();
+        stream.read_line(&mut line).unwrap();
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length: ") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    stream.read_exact(&mut vec![0; length]).unwrap();
+    first.split(' ').nth(1).unwrap_or_default().to_string()
+}
+
+fn hear(stream: &mut BufReader<TcpStream>, wanted: &str) {
+    let mut line = String::new();
+    while !line.contains(wanted) {
+        line.clear();
+        assert!(stream.read_line(&mut line).unwrap() > 0, "the stream has ended");
+    }
+}
+
+/// A stream of events, after its beginning.
+fn events(site: &Site) -> BufReader<TcpStream> {
+    let mut stream = site.connect();
+    write!(stream, "GET /api/events HTTP/1.1\r\n{}\r\n", site.session()).unwrap();
+    let mut stream = BufReader::new(stream);
+    hear(&mut stream, "retry");
+    stream
+}
+
+#[test]
+fn slow_connections_make_room_for_new_requests() {
+    for count in [STRANGERS_MAX, 200] {
+        for kind in 0..4 {
+            let site = Site::new();
+            let mut kept = BufReader::new(site.connect());
+            let mut events = events(&site);
+            let mut again = || {
+                let request = format!("GET /api/session HTTP/1.1\r\n{}\r\n", site.session());
+                kept.get_mut().write_all(request.as_bytes()).unwrap();
+                next_status(&mut kept)
+            };
+            assert_eq!(again(), "200");
+            let held: Vec<_> = (0..count).map(|_| slow(&site, kind)).collect();
+            assert_eq!(site.ask("GET /api/session", "").status, 200, "{count} of kind {kind}");
+            // What has shown its session is still there.
+            assert_eq!(again(), "200");
+            site.put("a.json", "one");
+            assert_eq!(site.ask("GET /api/file?path=a.json", "").status, 200);
+            site.put("a.json", "two!");
+            hear(&mut events, "event: file");
+            drop(held);
+        }
+    }
+}
+
+#[test]
+fn slow_connections_with_a_session_make_room_for_new_requests() {
+    let site = Site::new();
+    site.put("long.json", &"x".repeat(1 << 20));
+    let mut events = events(&site);
+    let session = site.session();
+    let body = format!("PUT /api/file HTTP/1.1\r\n{session}Content-Length: 1000\r\n\r\n{{");
+    let answers = format!("GET /api/file?path=long.json HTTP/1.1\r\n{session}\r\n").repeat(32);
+    for sent in [body, answers] {
+        let hold = || {
+            let mut stream = site.connect();
+            let _ = stream.write_all(sent.as_bytes());
+            stream
+        };
+        let held: Vec<_> = (0..KNOWN_MAX + 16).map(|_| hold()).collect();
+        assert_eq!(site.ask("GET /api/session", "").status, 200);
+        drop(held);
+    }
+    site.put("a.json", "one");
+    assert_eq!(site.ask("GET /api/file?path=a.json", "").status, 200);
+    site.put("a.json", "two!");
+    hear(&mut events, "event: file");
+}
+
+#[test]
+fn slow_bodies_answers_and_strangers_come_to_an_end() {
+    let wait = Duration::from_millis(200);
+    let waits = Waits { request: wait, transfer: wait };
+    let site = Site::with_waits(|setting| setting, waits);
+    site.put("long.json", &"x".repeat(4 << 20));
+    let session = site.session();
+    let ended = |sent: &str| {
+        let mut stream = site.connect();
+        stream.write_all(sent.as_bytes()).unwrap();
+        let mut answer = vec![];
+        // Closed, or closed with something unread.
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let host = format!("Host: 127.0.0.1:{}\r\n", site.port());
+    assert_eq!(ended(""), "");
+    ended(&format!("GET / HTTP/1.1\r\n{host}X-A: a"));
+    ended(&format!("GET / HTTP/1.1\r\n{host}\r\n"));
+    let put = format!("PUT /api/file HTTP/1.1\r\n{session}Content-Length: 1000\r\n\r\n{{");
+    assert!(ended(&put).starts_with("HTTP/1.1 408 "));
+    // An answer that nobody takes: the connection ends while most of it has not been read.
+    let mut stream = site.connect();
+    let request = format!("GET /api/file?path=long.json HTTP/1.1\r\n{session}\r\n");
+    stream.write_all(request.repeat(16).as_bytes()).unwrap();
+    let mut first = [0];
+    stream.read_exact(&mut first).unwrap();
+    while site.server.connections() > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_token_is_no_cookie_and_no_cookie_is_a_token() {
+    let site = Site::new();
+    let port = site.port();
+    let (token, first, second) = (site.token(), site.sign_in(), site.sign_in());
+    let value = |cookie: &str| cookie.split_once('=').unwrap().1.to_string();
+    assert!(value(&first) != value(&second) && value(&first) != token);
+    let status = |header: String| {
+        let headers = format!("Host: 127.0.0.1:{port}\r\n{header}\r\n");
+        site.send("GET /api/session", &headers, "").status
+    };
+    let bearer = |secret: &str| status(format!("Authorization: Bearer {secret}"));
+    let cookie = |secret: &str| status(format!("Cookie: euphrates_{port}={secret}"));
+    assert_eq!((bearer(&token), cookie(&value(&first)), cookie(&value(&second))), (200, 200, 200));
+    assert_eq!((cookie(&token), bearer(&value(&first)), bearer(&value(&second))), (401, 401, 401));
+    // A browser that is signed in and brings a link gets another session; a used link none.
+    let headers = format!("Host: 127.0.0.1:{port}\r\nCookie: {first}\r\n");
+    let link = site.server.link().unwrap();
+    let (_, code) = link.split_once("/?").unwrap();
+    let answer = site.send(&format!("GET /?{code}"), &headers, "");
+    assert!(answer.status == 303 && !answer.header("set-cookie").unwrap().contains(&first));
+    let answer = site.send(&format!("GET /?{code}"), &headers, "");
+    assert_eq!((answer.status, answer.header("set-cookie")), (303, None));
+    // Many more sign in: who is still there is not forgotten, who has left is.
+    for _ in 0..20 {
+        site.sign_in();
+        assert_eq!(cookie(&value(&first)), 200);
+    }
+    assert_eq!(cookie(&value(&second)), 401);
+}
+
+#[test]
+fn refusals_are_logged_without_secrets() {
+    let site = Site::new();
+    let session = site.session();
+    let link = site.server.link().unwrap();
+    let (_, code) = link.split_once("code=").unwrap();
+    let host = format!("Host: 127.0.0.1:{}", site.port());
+    site.server.refusals();
+    let mut lines = vec![];
+    for (line, headers, said) in [
+        (format!("POST /?code={code}"), format!("{host}\r\n"), "POST /: no session"),
+        (
+            "GET /api/files".into(),
+            "Host: evil.example\r\n".into(),
+            "GET /api/files: the request is",
+        ),
+        (
+            "PUT /api/file?a=b".into(),
+            session.replace("same-origin", "cross-site"),
+            "PUT /api/file: the request does not come from a page",
+        ),
+        ("GET /%1b%5b2J%0aok".into(), format!("{host}\r\n"), "GET /%1b%5b2J%0aok: no session"),
+        ("\x01\x02".into(), String::new(), ": this is no request"),
+    ] {
+        site.send(&line, &headers, "{}");
+        let mut told = vec![];
+        while told.is_empty() {
+            // The next second, in which more lines may be printed.
+            told = site.server.refusals();
+            std::thread::yield_now();
+        }
+        assert!(told.len() == 1 && told[0].contains(said), "{told:?}");
+        assert!(told[0].contains("Z refused 127.0.0.1:"), "{told:?}");
+        lines.extend(told);
+    }
+    let all = lines.concat();
+    for secret in [code, &site.token(), session.split("euphrates_").nth(1).unwrap()] {
+        assert!(!all.contains(secret), "{all}");
+    }
+}
+
+#[test]
+fn checks_of_pipes_say_so_and_hold_nobody_up() {
+    let site = Site::new();
+    let pipe = site.root.path().join("pipe.csv");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    site.put("people.csv", "name\nAda\n");
+    let file = site.root.path().join("people.csv");
+    let check = |module: &str, config: serde_json::Value| {
+        let modules = json!([
+            {"id": "a", "module": module, "config": config},
+            {"id": "b", "module": "collect", "config": {}},
+        ]);
+        let queues = json!([{"from": "a", "to": "b"}]);
+        let document = json!({"euphrates": 1, "name": "x", "modules": modules, "queues": queues});
+        let answer = site.ask("POST /api/check", &json!({"document": document}).to_string());
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()
+    };
+    for _ in 0..10 {
+        let scanned = check("scan", json!({"path": pipe}));
+        let copied = check("copy_in", json!({"path": pipe, "format": "csv"}));
+        for told in [scanned, copied] {
+            let problem = &told["problems"][0];
+            assert_eq!(problem["at"]["module"], "a", "{told}");
+            assert!(problem["message"].as_str().unwrap().contains("is a named pipe"), "{told}");
+        }
+    }
+    let told = check("scan", json!({"path": file}));
+    assert_eq!(told["problems"], json!([]));
+    assert_eq!(told["queues"][0]["schema"][0]["name"], "name");
+}
+
+#[test]
+fn a_pipe_named_like_a_file_of_the_project_is_not_waited_for() {
+    let site = Site::new();
+    for name in ["x.json", "x.flow.json", "x.py", ".x.json.draft"] {
+        let made = Command::new("mkfifo").arg(site.root.path().join(name)).status().unwrap();
+        assert!(made.success());
+    }
+    site.put("real.json", "\"euphrates\"");
+    let listed = site.ask("GET /api/files", "").json();
+    assert_eq!(listed["files"].as_array().unwrap().len(), 1, "{listed}");
+    for path in ["x.json", "x.flow.json", "x.py"] {
+        assert_eq!(site.ask(&format!("GET /api/file?path={path}"), "").status, 403);
+        let save = json!({"path": path, "text": "mine", "version": null}).to_string();
+        assert_eq!(site.ask("PUT /api/file", &save).status, 403);
+    }
+    assert_eq!(site.ask("GET /api/draft?path=x.json", "").status, 403);
+    let script = json!({"path": "x.py", "run": true}).to_string();
+    assert_eq!(site.ask("POST /api/script", &script).status, 403);
+}
