@@ -60,7 +60,6 @@ pub fn run(command: Studio, host: &dyn Host) -> Result<u8> {
         allowed_hosts: command.allowed_hosts,
         end_runs: command.end_runs,
         registry: host.registry(),
-        safe: euphrates_modules::registry(),
         program: host.program(),
         environment: host.worker_environment(),
         home: machine::home(),

@@ -41,8 +41,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Refuses numbers that make no sense: a machine is of no use with none of something, and of none
-    /// with thousands of threads, which each instance of each module would have.
+    /// Refuses numbers that make no sense: none of something, or thousands of threads, one
+    /// for each instance, that the machine is of no use to anybody.
     pub(crate) fn check(&self) -> Result<()> {
         let given = [
             ("threads", self.cores, THREADS_MAX),

@@ -3,8 +3,8 @@
 //! In a flow rows are taken apart and put together again, so runs do not last; and a row number
 //! that is the end of a run has as few as 16 bits, which a batch may outgrow.
 //!
-//! The items of lists and the fields of structs that are dictionaries become nullable as well: one of
-//! their values may be null without any row having it, and arrow's kernels, which look at the
+//! The items of lists and the fields of structs that are dictionaries become nullable as well: one
+//! of their values may be null without any row having it, and arrow's kernels, which look at the
 //! values, refuse to put such a list together again if its items may not be null.
 
 use std::slice;

@@ -1,9 +1,9 @@
 //! Takes connections, on this machine's own addresses alone.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -122,7 +122,8 @@ impl Drop for Server {
 
 fn write_own(path: &PathBuf, text: &str) -> Result<()> {
     let write = || {
-        fs::create_dir_all(path.parent().unwrap_or(path))?;
+        let folder = path.parent().unwrap_or(path);
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         // Made anew: an old one may be somebody else's, or open to all.
         match fs::remove_file(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),

@@ -131,11 +131,11 @@ struct Asked {
 /// `POST /api/check`
 pub fn check(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
     let asked: Asked = call.body()?;
-    let (registry, safe) = (studio.setting.registry.clone(), studio.setting.safe.clone());
-    studio.checks.within(PATIENCE, move || looked_at(asked, &registry, &safe))
+    let registry = studio.setting.registry.clone();
+    studio.checks.within(PATIENCE, move || looked_at(asked, &registry))
 }
 
-fn looked_at(asked: Asked, registry: &Registry, safe: &Registry) -> Value {
+fn looked_at(asked: Asked, registry: &Registry) -> Value {
     let document = match Document::from_json(&asked.document.to_string()) {
         Ok(document) => document,
         Err(error) => {
@@ -145,8 +145,7 @@ fn looked_at(asked: Asked, registry: &Registry, safe: &Registry) -> Value {
     };
     let options = Options { variables: asked.variables, ..Options::default() };
     let is_closed = |node: &Node| {
-        let runs_code = safe.find(&node.module).is_err() && registry.find(&node.module).is_ok();
-        runs_code || node.config.values().any(names_address)
+        registry.calls_user_code(&node.module) || node.config.values().any(names_address)
     };
     let found = survey(&document, registry, &options, Reads::Files, &is_closed);
     json!({

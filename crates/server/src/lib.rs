@@ -55,8 +55,6 @@ pub struct Setting {
     pub end_runs: bool,
     /// All modules that flows can be made of.
     pub registry: Registry,
-    /// Those of them that run nothing of the user's when a flow is checked.
-    pub safe: Registry,
     /// What starts this program, to which a command is added; and with what in its environment.
     pub program: Vec<OsString>,
     /// What it is started with in its environment, besides this program's.

@@ -69,7 +69,6 @@ impl Site {
             read_only: false,
             allowed_hosts: vec![],
             end_runs: false,
-            safe: registry.clone(),
             registry,
             program: vec!["false".into()],
             environment: vec![],

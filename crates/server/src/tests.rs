@@ -388,9 +388,7 @@ fn bodies_connections_and_streams_have_bounds() {
 #[test]
 fn a_check_says_all_that_is_wrong_and_runs_nothing() {
     let site = Site::with(|setting| crate::Setting {
-        safe: euphrates_flow::Registry::new(
-            setting.registry.iter().filter(|spec| spec.name != "exec"),
-        ),
+        registry: setting.registry.clone().with_user_code(setting.registry.find("exec").ok()),
         ..setting
     });
     site.put("people.csv", "name,age\nAda,36\n");
