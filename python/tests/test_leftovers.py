@@ -51,6 +51,39 @@ def test_what_the_dead_have_staged_goes_with_the_next_output_beside_it(tmp_path:
     assert not (folder / "large.dat").exists()
 
 
+@pytest.mark.parametrize("next_flow", ["count", "save", "write"])
+def test_collections_in_the_making_go_with_the_next_flow_of_any_kind(
+    next_flow: str, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    code = f"""
+import euphrates as eu
+flow = eu.Flow("endless")
+flow.chain(eu.generate("records", rows=10**11), eu.write("large"))
+flow.go(home={str(home)!r})
+"""
+    process = subprocess.Popen([sys.executable, "-c", code])
+    staging = home / "data" / ".staging"
+    wait_for(lambda: any(file.stat().st_size > 0 for file in staging.rglob("*.arrow")))
+    sinks = {
+        "count": [eu.count(), eu.collect()],
+        "save": [eu.save(str(tmp_path / "small.csv"), overwrite=True)],
+        "write": [eu.write("small", overwrite=True)],
+    }
+
+    def run() -> None:
+        flow = eu.Flow("small")
+        flow.chain(eu.generate("integers", rows=10), *sinks[next_flow])
+        flow.go(home=home)
+
+    run()
+    assert any(staging.rglob("*.arrow")), "what the living have in the making stays"
+    process.kill()
+    process.wait()
+    run()
+    assert not any(staging.rglob("*.*"))
+
+
 def test_what_the_living_have_staged_stays(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()

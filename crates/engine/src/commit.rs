@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use euphrates_flow::check::Checked;
 use euphrates_flow::{DecisionRef, Error, Result};
+use euphrates_io::collection;
 use euphrates_io::commit::{self, Decision, Durability, Output, Promise, Resolution, decision};
 use euphrates_policy::commit::{Course, State, on_failure};
 use serde_json::Value;
@@ -39,7 +40,8 @@ pub(crate) fn decision_of(
     (targets > 1).then(|| decision::place(home, run_id)).transpose()
 }
 
-/// Completes what dead flows of a home folder have decided, and says what that was.
+/// Completes what dead flows of a home folder have decided, and says what that was; removes the
+/// collections that they had in the making.
 pub(crate) fn completed(home: &Path) -> Vec<String> {
     let mut said = vec![];
     for Resolution { flow, published, left } in commit::resolve(home) {
@@ -49,6 +51,7 @@ pub(crate) fn completed(home: &Path) -> Vec<String> {
         }
         said.extend(left.map(|error| format!("an output of flow {flow} is not visible: {error}")));
     }
+    collection::reclaim_at_start(home);
     said
 }
 

@@ -36,7 +36,7 @@ pub use pending::NewVersion;
 pub use plain::{plain_batch, plain_schema};
 pub use plan::Plan;
 pub use reading::{CollectionReader, ReadAs, Reading};
-pub use reclaim::{reclaim, reclaim_superseded};
+pub use reclaim::{reclaim, reclaim_at_start, reclaim_superseded};
 pub use repair::{Repaired, repair};
 pub use segments::NewSegments;
 pub use staged::{CreateOptions, NewCollection};

@@ -12,27 +12,15 @@ use std::path::Path;
 const WRITE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Makes a folder and those above it that are missing. The uppermost of these is its user's alone,
-/// unless its parent is shared: others may write there, as in a home of several users, and it has
-/// no sticky bit, as `/tmp` has. There the umask decides.
+/// Makes a folder and those above it that are missing. They are their user's alone, unless what
+/// they come to lie in is shared: others may write there, as in a home of several users, and it
+/// has no sticky bit, as `/tmp` has. There the umask decides.
 pub fn make_folders(folder: &Path) -> io::Result<()> {
-    let missing: Vec<&Path> = folder.ancestors().take_while(|above| !exists(above)).collect();
-    let Some(uppermost) = missing.last() else { return fs::create_dir_all(folder) };
-    let above = uppermost.parent().filter(|above| !above.as_os_str().is_empty());
+    let above = folder.ancestors().find(|above| !above.as_os_str().is_empty() && above.exists());
     let mode = fs::metadata(above.unwrap_or(Path::new("."))).map_or(0, |about| about.mode());
     let is_shared = mode & WRITE_BY_OTHERS != 0 && mode & STICKY == 0;
-    if !is_shared {
-        match DirBuilder::new().mode(0o700).create(uppermost) {
-            // Another process has made it at the same time.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made?,
-        }
-    }
-    fs::create_dir_all(folder)
-}
-
-fn exists(folder: &Path) -> bool {
-    folder.as_os_str().is_empty() || folder.exists()
+    let mode = if is_shared { 0o777 } else { 0o700 };
+    DirBuilder::new().recursive(true).mode(mode).create(folder)
 }
 
 /// Makes a folder that is its user's alone; fails if it is there.
@@ -80,7 +68,9 @@ mod tests {
             let home = above_it.join("home");
             make_folders(&home.join("data/x")).unwrap();
             let expected = if expected == 0 { 0o777 & (usual | 0o111) } else { expected };
-            assert_eq!(mode(&home), expected, "{above:o}");
+            for made in [&home, &home.join("data"), &home.join("data/x")] {
+                assert_eq!(mode(made), expected, "{above:o} {made:?}");
+            }
         }
     }
 

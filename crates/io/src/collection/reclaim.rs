@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, CopyEntry, Life, SegmentEntry, remove_empty};
 use crate::commit::is_promised;
-use crate::disk::{Disk, Disks};
+use crate::disk::{Disk, Disks, NamedDisk};
 use crate::scratch::reclaim_after;
 
 use super::superseded::{Depth, sweep};
@@ -55,6 +55,21 @@ pub fn reclaim(home: &Path) -> Result<usize> {
         reclaimed += reclaim_disk(home, &disks.open(&disk.name)?, &catalog);
     }
     Ok(reclaimed)
+}
+
+/// The same at the start of any flow: quick where nothing is in the making, and no error, since
+/// whoever writes to such a disk next looks again.
+pub fn reclaim_at_start(home: &Path) {
+    let Ok(disks) = Disks::of(home) else { return };
+    let has_any = |disk: &&NamedDisk| {
+        fs::read_dir(disk.folder.join(STAGING)).is_ok_and(|mut all| all.next().is_some())
+    };
+    for disk in disks.named().iter().filter(has_any) {
+        let (catalog, disk) = (Catalog::of(home), disks.open(&disk.name));
+        if let (Ok(catalog), Ok(disk)) = (catalog, disk) {
+            reclaim_disk(home, &disk, &catalog);
+        }
+    }
 }
 
 /// Removes the segments of versions that are no longer the newest, of all collections, and what
