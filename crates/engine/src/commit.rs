@@ -47,7 +47,7 @@ pub(crate) fn completed(home: &Path) -> Vec<String> {
             let published = published.join(", ");
             said.push(format!("published what flow {flow} had completed before: {published}"));
         }
-        said.extend(left.map(|error| format!("an output of flow {flow} is not visible: {error}")));
+        said.extend(left.map(|error| format!("flow {flow} is not complete: {error}")));
     }
     said
 }
@@ -134,7 +134,8 @@ impl Running {
             match self.publish_one(*node, promise) {
                 Ok(durability) => {
                     states[at] = State::Published;
-                    unsynced = unsynced.or(durability.durable().err().map(|error| (at, error)));
+                    let name = promise.output.name();
+                    unsynced = unsynced.or(durability.durable(&name).err());
                     continue;
                 }
                 Err(error) => {
@@ -158,7 +159,7 @@ impl Running {
                 Course::Back => return Err(self.take_back(&outputs, decision.as_mut(), error)),
                 _ => not_yet(&name(at), &error),
             },
-            (None, Some((at, error))) => not_synced(&name(at), &error, decision.is_some()),
+            (None, Some(error)) => error.remedy(remedy_of_unsynced(decision.is_some())),
         };
         decision.iter_mut().for_each(Decision::leave);
         self.release(&outputs, |at| states[at] == State::Published);
@@ -236,11 +237,9 @@ fn not_yet(name: &str, error: &Error) -> Error {
         .remedy("the next start, or `euphrates gc`, publishes whatever is missing")
 }
 
-fn not_synced(name: &str, error: &Error, has_record: bool) -> Error {
-    let message = format!("{name} is complete and visible, but may not survive a loss of power");
-    let remedy = match has_record {
+fn remedy_of_unsynced(has_record: bool) -> &'static str {
+    match has_record {
         true => "check the disk; the next start, or `euphrates gc`, syncs it once more",
         false => "check the disk, then run the flow again and ask to overwrite",
-    };
-    Error::resource(format!("{message}: {}", error.message())).remedy(remedy)
+    }
 }

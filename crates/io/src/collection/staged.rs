@@ -285,8 +285,10 @@ impl NewCollection {
         let (version, held, durability) = published.inspect_err(|_| self.abandon())?;
         held.release();
         self.on_published();
-        version.clean();
-        durability.durable()
+        if let Durability::Durable = durability {
+            version.clean();
+        }
+        durability.durable(&format!("collection `{}`", self.name))
     }
 
     fn publish(&self, order: Option<Vec<String>>) -> Result<(NewVersion, HeldVersion, Durability)> {
@@ -306,11 +308,16 @@ impl NewCollection {
     /// Removes all that was staged, if it has not been committed.
     pub fn abandon(&self) {
         self.writers.close();
-        if let Some(staging) = self.lock_staging().take() {
-            if self.is_in_place.load(Relaxed) {
-                self.remove_place(&staging);
+        let is_in_place = self.is_in_place.load(Relaxed);
+        for staging in self.lock_staging().take().into_iter().flatten() {
+            let removed = match is_in_place {
+                true => remove_place(&staging.disk, &self.place),
+                false => Ok(()),
+            };
+            // The note in its folder tells the next start what is left.
+            if removed.is_ok() {
+                staging.remove();
             }
-            staging.into_iter().for_each(Staging::remove);
         }
     }
 
@@ -360,12 +367,6 @@ impl NewCollection {
             self.lock_staging().take();
         }
         is_in_place
-    }
-
-    fn remove_place(&self, staging: &[Staging]) {
-        for Staging { disk, .. } in staging {
-            remove_place(disk, &self.place);
-        }
     }
 
     fn put_in_place(&self, staging: &[Staging]) -> Result<()> {
