@@ -129,13 +129,13 @@ impl Running {
             }
         }
         let mut states = vec![State::Ready; outputs.len()];
-        let (mut unsynced, mut failed) = (None, None);
+        let (mut unsynced, mut failed) = (BTreeMap::new(), None);
         for (at, (node, promise)) in outputs.iter().enumerate() {
             match self.publish_one(*node, promise) {
                 Ok(durability) => {
                     states[at] = State::Published;
-                    let name = promise.output.name();
-                    unsynced = unsynced.or(durability.durable(&name).err());
+                    let synced = durability.durable(&promise.output.name());
+                    unsynced.extend(synced.err().map(|error| (at, error)));
                     continue;
                 }
                 Err(error) => {
@@ -148,7 +148,11 @@ impl Running {
             }
         }
         let name = |at: usize| outputs[at].1.output.name();
-        let error = match (failed, unsynced) {
+        // What a loss of power may take back is left to whoever finds out.
+        let is_done: Vec<bool> = (0..outputs.len())
+            .map(|at| states[at] == State::Published && !unsynced.contains_key(&at))
+            .collect();
+        let error = match (failed, unsynced.pop_first()) {
             (None, None) => {
                 self.complete(&outputs);
                 return Ok(());
@@ -159,10 +163,10 @@ impl Running {
                 Course::Back => return Err(self.take_back(&outputs, decision.as_mut(), error)),
                 _ => not_yet(&name(at), &error),
             },
-            (None, Some(error)) => error.remedy(remedy_of_unsynced(decision.is_some())),
+            (None, Some((_, error))) => error.remedy(remedy_of_unsynced(decision.is_some())),
         };
         decision.iter_mut().for_each(Decision::leave);
-        self.release(&outputs, |at| states[at] == State::Published);
+        self.release(&outputs, |at| is_done[at]);
         Err(error)
     }
 

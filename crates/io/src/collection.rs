@@ -150,7 +150,7 @@ pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
     let removed = replace_by_nothing(&catalog, name, run_id);
     named.release();
     let Some((tombstone, durability)) = removed? else { return Ok(()) };
-    durability.durable(&format!("the removal of collection `{name}`"))?;
+    version::expect_durable(durability, &format!("the removal of collection `{name}`"))?;
     superseded::sweep(home, &catalog, &tombstone, Depth::All);
     Ok(())
 }

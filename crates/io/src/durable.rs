@@ -47,7 +47,7 @@ impl Durability {
             "{name} is complete and visible, but may not survive a loss of power: {}",
             error.message()
         );
-        Err(Error::resource(message).remedy("check the disk, then do it once more"))
+        Err(Error::resource(message))
     }
 }
 
@@ -124,7 +124,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn write_held(path: &Path, bytes: &[u8]) -> Result<File> {
     let pending = Pending::write(path, bytes)?;
     let lock = pending.lock.try_clone().map_err(|error| Error::os("lock", path, &error))?;
-    pending.replace()?.durable(&path.display().to_string())?;
+    let durable = pending.replace()?.durable(&path.display().to_string());
+    durable.map_err(|error| error.remedy("check the disk, then run it again"))?;
     Ok(lock)
 }
 

@@ -98,6 +98,10 @@ pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize
             let shown = |copy: CopyEntry| Path::new(&copy.path).starts_with(&note.place);
             newest.life == Life::Live && copies.any(shown)
         });
+        if shown {
+            // Whoever published it may not have come to that.
+            catalog.sync(&note.name).durable(&note.name)?;
+        }
         if !shown && is_promised(home, &note.place) {
             return Err(Error::usage("it is to be published"));
         }

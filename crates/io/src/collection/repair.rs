@@ -17,9 +17,10 @@ use super::reclaim::{Note, STAGING, reclaim_disk, remove_place};
 use super::staged::{attempt, place_of, put_in_place, segments_folder};
 use super::superseded::{Depth, sweep};
 use super::verify::{Checked, check};
-use super::version::{now, show};
+use super::version::{expect_durable, now, show};
 use crate::catalog::{Catalog, CopyEntry, Found, Manifest, SegmentEntry};
 use crate::disk::{Disk, Disks, WriteBehind};
+use crate::durable::Durability;
 use crate::scratch::{Held, hold};
 use crate::segment::{Damage, Toc, toc_path, write_synced};
 
@@ -82,6 +83,11 @@ struct Work<'a> {
 struct Stagings(BTreeMap<String, (Disk, Option<Held>)>);
 
 impl Stagings {
+    /// Leaves them to whoever reclaims.
+    fn leave(&mut self) {
+        self.0.values_mut().for_each(|(_, held)| drop(held.take()));
+    }
+
     /// Removes the segments that have been moved from them. Where that fails, the staging folder
     /// stays: its note tells the next start what is left.
     fn take_back(&mut self, place: &str) {
@@ -180,7 +186,13 @@ impl<'a> Work<'a> {
             put_in_place(&segments_folder(&folder), &disk.folder().join(&note.place))
         });
         match moved.and_then(|()| show(catalog, newer)) {
-            Ok(durability) => durability.durable(&format!("collection `{}`", note.name)),
+            Ok(durability) => {
+                if let Durability::Unknown(_) = durability {
+                    // A loss of power may take it back: whoever reclaims finds out.
+                    stagings.leave();
+                }
+                expect_durable(durability, &format!("collection `{}`", note.name))
+            }
             Err(error) => {
                 stagings.take_back(&note.place);
                 Err(error)

@@ -22,7 +22,7 @@ use super::plan::Plan;
 use super::reclaim::{Note, STAGING, reclaim_disk, remove_place};
 use super::segments::{NewSegment, NewSegments};
 use super::superseded::{Depth, sweep};
-use super::version::{HeldVersion, Parts, prepare_version};
+use super::version::{HeldVersion, Parts, expect_durable, prepare_version};
 use crate::catalog::{
     Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics, check_name, tag,
 };
@@ -284,11 +284,15 @@ impl NewCollection {
         let published = self.publish(order);
         let (version, held, durability) = published.inspect_err(|_| self.abandon())?;
         held.release();
-        self.on_published();
-        if let Durability::Durable = durability {
-            version.clean();
+        match durability {
+            Durability::Durable => {
+                self.on_published();
+                version.clean();
+            }
+            // A loss of power may take it back: whoever reclaims finds out.
+            Durability::Unknown(_) => drop(self.leave()),
         }
-        durability.durable(&format!("collection `{}`", self.name))
+        expect_durable(durability, &format!("collection `{}`", self.name))
     }
 
     fn publish(&self, order: Option<Vec<String>>) -> Result<(NewVersion, HeldVersion, Durability)> {

@@ -126,6 +126,12 @@ pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<Durability>
     }
 }
 
+/// An error about something of a collection that may not survive a loss of power.
+pub(super) fn expect_durable(durability: Durability, what: &str) -> Result<()> {
+    let durable = durability.durable(what);
+    durable.map_err(|error| error.remedy("check the disk; `euphrates gc` syncs it once more"))
+}
+
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
