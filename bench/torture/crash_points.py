@@ -1,7 +1,7 @@
 """Kills a commit before and after every system call that changes files, and fails each of them.
 
 Every kind of commit of python/tests/crash_points.py, at every rename, link, unlink, fsync and
-mkdir, with four errors: all of them, or with `--errors` so many of each scenario, drawn by a seed.
+mkdir, with four errors: all of them, or with `--kills` and `--errors` so many, drawn by a seed.
 Afterwards there must be the old or the new state, and no file left over. A point that is wrong is
 printed as `SCENARIO KIND:N:ACTION`, which `--only` tries again.
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import random
 import subprocess
 import sys
@@ -42,6 +43,8 @@ def main() -> None:
         made.enter_context(rig.Syscalls())
         has_objects = any(one.has_objects for one in chosen)
         s3 = made.enter_context(s3_server.running()) if has_objects else None
+        # What is read afterwards is read by this program.
+        os.environ.update(s3.environment if s3 else {})
         results = [torture(scenario, s3, options) for scenario in chosen]
     wrong = [found for result in results for found in result["wrong"]]
     print(json.dumps({result["scenario"]: result["points"] for result in results}, indent=2))
@@ -62,6 +65,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--scenario", action="append", help="only this one; may be repeated")
     parser.add_argument("--only", help="only this point, as KIND:N:ACTION")
+    parser.add_argument("--kills", type=int, help="kills of each scenario (default: all)")
     parser.add_argument("--errors", type=int, help="errors of each scenario (default: all)")
     parser.add_argument("--seed", type=int, default=1, help="by which these are drawn")
     parser.add_argument("--work", type=Path, help="where to work (default: the temporary folder)")
@@ -70,12 +74,14 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen_of(calm: Run, options: argparse.Namespace) -> list[rig.Fault]:
-    """All kills, and the errors that are wanted."""
+    """The kills and the errors that are wanted, in the order of their calls."""
     found = [one for one in faults(calm, ERRORS) if options.only in (None, str(one))]
-    errors = [at for at, one in enumerate(found) if one.action in ERRORS]
-    wanted = len(errors) if options.errors is None else min(options.errors, len(errors))
-    drawn = set(random.Random(options.seed).sample(errors, wanted))
-    return [one for at, one in enumerate(found) if one.action not in ERRORS or at in drawn]
+    chance, drawn = random.Random(options.seed), set[int]()
+    for wanted, are_errors in ((options.kills, False), (options.errors, True)):
+        possible = [at for at, one in enumerate(found) if (one.action in ERRORS) == are_errors]
+        fewer = wanted is not None and wanted < len(possible)
+        drawn.update(chance.sample(possible, wanted) if fewer else possible)
+    return [found[at] for at in sorted(drawn)]
 
 
 def torture(
@@ -99,7 +105,7 @@ def torture(
         "scenario": scenario.name,
         "calls": calm.counts(),
         "points": dict(tried),
-        "errors_possible": len(ERRORS) * len(calm.calls),
+        "points_possible": {"kills": 2 * len(calm.calls), "errors": len(ERRORS) * len(calm.calls)},
         "seconds": seconds,
         "file_system": file_system(options.work or Path(tempfile.gettempdir())),
         "wrong": [{"point": one.point, "wrong": one.wrong} for one in wrong],

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,6 @@ EUPHRATES = str(Path(sys.executable).with_name("euphrates"))
 NAMES = re.compile(r"[0-9a-f]{9,}(-[0-9a-f]+)+")
 # Locks and folders that stay, empty, from one run to the next.
 STANDING = {
-    "d0/.staging",
-    "d1/.staging",
     "flow.json",
     "home",
     "home/catalog",
@@ -44,7 +42,9 @@ class World:
         folder: Path,
         environment: dict[str, str] | None = None,
         s3: S3Server | None = None,
+        owners: Sequence[str] = ("w0", "w1"),
     ) -> None:
+        self.owners = {f"d{at}": worker for at, worker in enumerate(owners)}
         self.s3, self.objects = s3, dict[str, bytes]()
         self.root = folder / "world"
         self.kept = folder / "kept"
@@ -64,7 +64,7 @@ class World:
             made.mkdir(parents=True)
         disks = [
             {"name": disk, "folder": str(self.root / disk), "worker": worker}
-            for disk, worker in (("d0", "w0"), ("d1", "w1"))
+            for disk, worker in self.owners.items()
         ]
         (self.home / "disks.json").write_text(json.dumps(disks))
 
@@ -114,14 +114,15 @@ class World:
         shown = set(self.shown())
         paths = (str(path.relative_to(self.root)) for path in self.root.rglob("*"))
         names = (NAMES.sub("*", path) for path in paths if path not in shown)
-        return Counter(name for name in names if name not in STANDING)
+        standing = STANDING | {f"{disk}/.staging" for disk in self.owners}
+        return Counter(name for name in names if name not in standing)
 
     def shown(self) -> Iterator[str]:
         """The files of the segments that can be read, and their folders."""
         newest: dict[str, Path] = {}
         for path in sorted((self.home / "catalog").rglob(".v/*.json")):
             newest[str(path.parent)] = path
-        folders = {"d0": "d0", "d1": "d1", "home": "home/data"}
+        folders = {"home": "home/data"} | {disk: disk for disk in self.owners}
         for path in newest.values():
             try:
                 segments = json.loads(path.read_text())["manifest"]["segments"]

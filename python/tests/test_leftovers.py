@@ -166,10 +166,21 @@ def test_a_version_that_may_not_survive_is_named_as_such_and_what_it_replaced_st
     assert old <= segments(home)
     if command == "run":
         assert rows_of("c") == 20
+    assert "gc` syncs it once more" in failed.stderr or "ask to overwrite" in failed.stderr
     subprocess.run([EUPHRATES, "gc"], check=True, capture_output=True)
     assert not old & segments(home)
     listed = subprocess.run([EUPHRATES, "ls"], check=True, capture_output=True, text=True).stdout
     assert ("c" in listed.split()) == (command == "run")
+
+
+@needs_syscalls
+def test_a_version_that_a_loss_of_power_has_taken_back_leaves_nothing(home: Path) -> None:
+    old = segments(home)
+    assert run(home, ["run", collection_of(home, 20)], fails_syncs_of_versions()).returncode == 4
+    (home / "catalog/c/.v/0000000002.json").unlink()
+    assert rows_of("c") == 10
+    subprocess.run([EUPHRATES, "gc"], check=True, capture_output=True)
+    assert segments(home) == old and rows_of("c") == 10
 
 
 @needs_syscalls
