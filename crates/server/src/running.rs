@@ -25,7 +25,7 @@ use crate::{Setting, Studio, lock};
 
 /// Runs at once, and records that are kept.
 const RUNNING_MAX: usize = 8;
-pub(crate) const RECORDS_MAX: usize = 200;
+const RECORDS_MAX: usize = 200;
 
 /// How long a run may take to answer a wish, and one that is to stop to have done so.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
@@ -162,7 +162,7 @@ impl Runs {
 
     /// Removes the oldest records of runs that have ended, so that there is a bound to what is kept,
     /// and with them those that a server did not complete because it was killed.
-    pub(crate) fn prune(&self) {
+    fn prune(&self) {
         for id in self.ids().into_iter().skip(RECORDS_MAX - 1) {
             if let Some(record) = self.folder_of(&id)
                 && !self.is_running(&id, &record)
@@ -414,4 +414,25 @@ pub fn rows(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
     record.read(&rows_of(queue)).ok_or_else(|| {
         Refusal::missing("no rows of this queue were kept").remedy("look at them while it runs")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_was_never_completed_goes_with_the_oldest() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join(".euphrates/runs");
+        // A server was killed before it wrote what is to be run.
+        fs::create_dir_all(folder.join("1-1-1")).unwrap();
+        fs::write(folder.join("1-1-1/document.json.new"), "{").unwrap();
+        for number in 2..=RECORDS_MAX {
+            let record = Record::create(&folder.join(format!("{number:x}-1-1"))).unwrap();
+            record.write(ORDER, &json!({"name": "own"})).unwrap();
+        }
+        Runs::new(root.path()).unwrap().prune();
+        assert!(!folder.join("1-1-1").exists());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), RECORDS_MAX - 1);
+    }
 }

@@ -277,21 +277,6 @@ fn records_of_runs_are_not_looked_for_where_links_lead() {
 }
 
 #[test]
-fn a_record_that_was_never_completed_goes_with_the_oldest() {
-    let site = Site::new();
-    let runs = site.root.path().join(".euphrates/runs");
-    // A server was killed before it wrote what is to be run.
-    std::fs::create_dir_all(runs.join("1-1-1")).unwrap();
-    std::fs::write(runs.join("1-1-1/document.json.new"), "{").unwrap();
-    for number in 2..=crate::running::RECORDS_MAX {
-        site.put(&format!(".euphrates/runs/{number:x}-1-1/order.json"), "{\"name\": \"own\"}");
-    }
-    crate::running::Runs::new(site.root.path()).unwrap().prune();
-    assert!(!runs.join("1-1-1").exists());
-    assert_eq!(std::fs::read_dir(&runs).unwrap().count(), crate::running::RECORDS_MAX - 1);
-}
-
-#[test]
 fn a_link_that_is_swapped_meanwhile_leads_nowhere() {
     let site = Site::new();
     let outside = tempfile::tempdir().unwrap();
