@@ -1,5 +1,6 @@
 //! A mirrored collection that two processes read together, when what lies between them damages
-//! blocks on their way: the copy of this process is read, and what has no good copy is a typed error.
+//! blocks on their way: the copy of this process is read, and what has no good copy is a typed
+//! error.
 
 use std::fs;
 use std::path::Path;

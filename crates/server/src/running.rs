@@ -160,8 +160,8 @@ impl Runs {
         }
     }
 
-    /// Removes the oldest records of runs that have ended, so that there is a bound to what is kept,
-    /// and with them those that a server did not complete because it was killed.
+    /// Removes the oldest records of runs that have ended, so that there is a bound to what is
+    /// kept, and with them those that a server did not complete because it was killed.
     fn prune(&self) {
         for id in self.ids().into_iter().skip(RECORDS_MAX - 1) {
             if let Some(record) = self.folder_of(&id)
