@@ -56,7 +56,7 @@ bench: build $(VENV)/.test $(VENV)/.bench $(VENV)/.peers  ## Measure against the
 
 torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, stop them, let strangers dribble, and fuzz
 	cd python/tests && $(CURDIR)/$(PY) -m fuzz --cases 50000
-	$(PY) bench/torture/kill_workers.py --kills 100 --keep
+	$(PY) bench/torture/kill_workers.py --keep
 	$(PY) bench/torture/kill_workers.py --kills 20 --how STOP
 	$(PY) bench/torture/dribblers.py --keep
 	$(PY) bench/torture/crash_points.py --keep

@@ -1,10 +1,13 @@
-"""Kills a worker of a sort at random moments, again and again.
+"""Kills a worker at random moments, again and again, while flows of several kinds run.
 
-Every run must end with the right output or with a typed error, whoever dies when: sorted records
-that `valsort` finds complete, nothing staged, no process left. What a death costs is measured
-beside runs in which nobody dies.
+Every run must end with the right outputs or with a typed error and the outputs of before, whoever
+dies when. Nothing may be left: no process, and after `gc` no file on a disk, in the home, among the
+outputs or in the temporary folder. Four kinds of flow take turns: a sort with one output, user code
+and a sort to a mirrored collection, and user code with three outputs (file, mirrored collection,
+JSON) on disks that all workers see, and on disks of two of them, without which there is no output.
+What a death costs is measured beside runs in which nobody dies.
 
-    python bench/torture/kill_workers.py --kills 100 --records 10000000
+    python bench/torture/kill_workers.py --kills 300 --records 1000000
 """
 
 from __future__ import annotations
@@ -14,22 +17,58 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-import euphrates as eu
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "python" / "tests")]
 
-RESULTS = Path(__file__).resolve().parents[1] / "results"
-EUPHRATES = Path(sys.executable).with_name("euphrates")
+import pyarrow as pa  # noqa: E402
+import pyarrow.compute as pc  # noqa: E402
+
+import euphrates as eu  # noqa: E402
+from crash_world import World  # noqa: E402
+
+RESULTS = ROOT / "bench" / "results"
 WORKERS = 4
+# The workers of the disks: the first two disks are seen by all.
+OWNERS = ("local", "local", "w2", "w3")
+SHARED, OWN = ("d0", "d1"), ("d2", "d3")
+# In the environment of every process that a run starts.
+TOKEN = "EUPHRATES_TORTURED_RUN"
+# How long processes that were told to end may take.
+END_SECONDS = 20.0
+SQUARES = pa.schema({"n": pa.int64(), "square": pa.int64()})
+
+
+def squared(batch: eu.Batch) -> pa.RecordBatch:
+    numbers = pa.record_batch(batch).column("n")
+    squares = pc.multiply(numbers, numbers)
+    return pa.record_batch([numbers, squares], schema=SQUARES)
+
+
+def passed(batch: eu.Batch) -> eu.Batch:
+    return batch
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A flow of which the n-th run has outputs of its own, and what is wrong with them."""
+
+    name: str
+    flow: Callable[[World, int], eu.Flow]
+    wrongs: Callable[[World, int], list[str]]
 
 
 def main() -> None:
@@ -46,11 +85,11 @@ def main() -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--how", choices=["KILL", "STOP"], default="KILL")
-    parser.add_argument("--work", type=Path, help="a folder with room for three times the records")
+    parser.add_argument("--work", type=Path, help="a folder with room for ten times the records")
     parser.add_argument("--keep", action="store_true", help="write the results")
     return parser.parse_args()
 
@@ -58,45 +97,135 @@ def arguments() -> argparse.Namespace:
 def torture(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     print(f"seed {options.seed}", flush=True)
     chance = random.Random(options.seed)
-    home = folder / "home"
-    read_in(folder, home, options.records)
-    calm = [run(home, None, "KILL")["seconds"] for _ in range(3)]
-    typical = statistics.median(calm)
+    world = World(folder, owners=OWNERS)
+    world.make()
+    # Everything that is made from here on is below the world, too.
+    os.environ.update(world.environment)
+    os.environ.pop("XDG_RUNTIME_DIR", None)
+    read_in(world, options.records)
+    kinds = kinds_of(options.records)
+    calm = {kind.name: [calm_seconds(world, kind, turn) for turn in range(3)] for kind in kinds}
+    typical = {name: statistics.median(seconds) for name, seconds in calm.items()}
+    allowed, made = listed(world), {kind.name: 2 for kind in kinds}
     runs = []
     for number in range(options.kills):
-        moment = chance.uniform(0, typical)
-        result = run(home, (moment, chance.randrange(WORKERS)), options.how)
-        result["wrong"] = wrongs(folder, home, result)
+        kind = kinds[number % len(kinds)]
+        moment = chance.uniform(0, typical[kind.name])
+        result = run(world, kind, number + 3, (moment, chance.randrange(WORKERS)), options.how)
+        if result["error"] is None:
+            made[kind.name] = number + 3
+        result["left_until_gc"], stays = leavings(world, allowed)
+        result["wrong"] += [f"left over: {stays}"] if stays else []
+        result["wrong"] += kind.wrongs(world, made[kind.name])
         runs.append(result)
         print(f"{number}: {result}", flush=True)
-    recovered = [run["seconds"] for run in runs if run["losses"]]
+    costs = [run["seconds"] - typical[run["kind"]] for run in runs if run["losses"]]
     return {
         "seed": options.seed,
         "how": options.how,
         "records": options.records,
         "calm_seconds": calm,
-        "recovered": len(recovered),
-        "recovery_seconds_median": statistics.median(recovered) - typical if recovered else None,
-        "recovery_seconds_most": max(recovered) - typical if recovered else None,
-        "recovery_allowed_seconds": typical / WORKERS + 3,
+        "recovered": len(costs),
+        "errors": sum(run["error"] is not None for run in runs),
+        "recovery_seconds_median": statistics.median(costs) if costs else None,
+        "recovery_seconds_most": max(costs, default=None),
+        "recovery_allowed_seconds": max(typical.values()) / WORKERS + 3,
         "wrong": [run for run in runs if run["wrong"]],
         "runs": runs,
     }
 
 
-def read_in(folder: Path, home: Path, records: int) -> None:
-    subprocess.run([EUPHRATES, "gensort", str(records), folder / "records"], check=True)
-    flow = eu.Flow("in")
-    flow.chain(eu.scan(folder / "records", format="records"), eu.write("in"))
-    flow.go(home=home, progress=False)
-    (folder / "records").unlink()
+def kinds_of(records: int) -> list[Kind]:
+    return [
+        Kind("sort", lambda world, turn: sorting("sorted"), lambda world, turn: sorts(world)),
+        Kind(
+            "mirrored sort of user code",
+            lambda world, turn: sorting("mirrored", passed, disks=list(SHARED), copies=2),
+            lambda world, turn: sorts(world, "mirrored"),
+        ),
+        Kind(
+            "three outputs of user code",
+            lambda world, turn: squaring(world, "shared", records + turn, SHARED),
+            lambda world, turn: squares(world, "shared", records + turn),
+        ),
+        Kind(
+            "three outputs on disks of workers",
+            lambda world, turn: squaring(world, "own", records + turn, OWN),
+            lambda world, turn: squares(world, "own", records + turn),
+        ),
+    ]
 
 
-def run(home: Path, kill: tuple[float, int] | None, how: str) -> dict[str, Any]:
-    """One sort on a cluster of its own, of which one worker dies at a moment."""
+def sorting(output: str, function: Any = None, **how: Any) -> eu.Flow:
     flow = eu.Flow("sort")
-    flow.chain(eu.read("in"), eu.sort(["key"]), eu.write("out", overwrite=True))
-    result: dict[str, Any] = {"kill": kill, "losses": [], "error": None}
+    between = [flow.place(eu.map(function))] if function else []
+    source = flow.place(eu.read("in"))
+    flow.chain(source, *between, eu.sort(["key"]), eu.write(output, overwrite=True, **how))
+    return flow
+
+
+def sorts(world: World, name: str = "sorted") -> list[str]:
+    """What `valsort` finds wrong with a sorted collection."""
+    output = world.root / "checked"
+    flow = eu.Flow("out")
+    flow.chain(eu.read(name, order=True), eu.save(output, format="records", overwrite=True))
+    flow.go(progress=False)
+    checked = world.euphrates("valsort", output)
+    output.unlink()
+    return [] if checked.returncode == 0 else [checked.stderr]
+
+
+def squaring(world: World, name: str, rows: int, disks: Sequence[str]) -> eu.Flow:
+    flow = eu.Flow("squares")
+    numbers = flow.place(eu.generate("integers", rows=rows))
+    computed, tee = flow.place(eu.map(squared, schema=SQUARES)), flow.place(eu.tee())
+    flow.chain(numbers, computed, tee)
+    for sink in (
+        eu.save(world.out / f"{name}.parquet", overwrite=True),
+        eu.write(name, disks=list(disks), copies=2, overwrite=True),
+        eu.save(world.out / f"{name}.json", overwrite=True),
+    ):
+        flow.attach(tee, flow.place(sink))
+    return flow
+
+
+def squares(world: World, name: str, rows: int) -> list[str]:
+    """What is wrong with the three outputs, each of which has so many numbers."""
+    files = [world.out / f"{name}.parquet", world.out / f"{name}.json"]
+    sources = {file.name: eu.scan(file) for file in files} | {name: eu.read(name)}
+    expected = pa.array(range(rows))
+    wrong = []
+    for output, source in sources.items():
+        flow = eu.Flow("out")
+        flow.chain(source, eu.collect())
+        found = pa.table(flow.go(progress=False).collected()).sort_by("n").combine_chunks()
+        numbers, seen = found["n"].combine_chunks(), found["square"].combine_chunks()
+        if not numbers.equals(expected) or not seen.equals(pc.multiply(expected, expected)):
+            wrong.append(f"{output} has {len(numbers)} rows, not the {rows} that it should have")
+    return wrong
+
+
+def read_in(world: World, records: int) -> None:
+    world.must("gensort", records, world.root / "records")
+    flow = eu.Flow("in")
+    flow.chain(eu.scan(world.root / "records", format="records"), eu.write("in"))
+    flow.go(progress=False)
+    (world.root / "records").unlink()
+
+
+def calm_seconds(world: World, kind: Kind, turn: int) -> float:
+    result = run(world, kind, turn, None, "KILL")
+    assert result["error"] is None, result["error"]
+    return float(result["seconds"])
+
+
+def run(
+    world: World, kind: Kind, turn: int, kill: tuple[float, int] | None, how: str
+) -> dict[str, Any]:
+    """One run on a cluster of its own, of which one worker dies at a moment."""
+    flow = kind.flow(world, turn)
+    result: dict[str, Any] = {"kind": kind.name, "kill": kill, "losses": [], "error": None}
+    token = os.environ[TOKEN] = f"{os.getpid()}-{turn}-{kind.name}"
     with eu.Cluster.processes(WORKERS) as cluster:
         workers = children()
         timer = None
@@ -106,7 +235,7 @@ def run(home: Path, kill: tuple[float, int] | None, how: str) -> dict[str, Any]:
             timer.start()
         began = time.monotonic()
         try:
-            report = flow.go(home=home, cluster=cluster, progress=False)
+            report = flow.go(cluster=cluster, progress=False)
             result["losses"] = [line for line in str(report).splitlines() if "was lost" in line]
         except eu.EuphratesError as error:
             result["error"] = f"{type(error).__name__}: {error}"
@@ -115,49 +244,58 @@ def run(home: Path, kill: tuple[float, int] | None, how: str) -> dict[str, Any]:
             timer.join()
             if how == "STOP":
                 signalled(workers[kill[1]] if kill else 0, "CONT")
-    result["orphans"] = [pid for pid in workers if alive(pid)]
+    result["wrong"] = [f"process {pid} is left" for pid in ended(token)]
     return result
 
 
-def wrongs(folder: Path, home: Path, result: dict[str, Any]) -> list[str]:
-    """What is not as it must be after a run."""
-    wrong = [f"process {pid} is left" for pid in result["orphans"]]
-    for place in (home / "data" / ".staging", home / "scratch"):
-        if place.exists() and any(place.iterdir()):
-            wrong.append(f"{place.name} is not empty")
-    output = folder / "out"
-    flow = eu.Flow("out")
-    flow.chain(eu.read("out", order=True), eu.save(output, format="records", overwrite=True))
-    flow.go(home=home, progress=False)
-    checked = subprocess.run([EUPHRATES, "valsort", output], capture_output=True, text=True)
-    if checked.returncode != 0:
-        wrong.append(checked.stderr)
-    output.unlink()
-    return wrong
+def leavings(world: World, allowed: Counter[str]) -> tuple[list[str], list[str]]:
+    """The files that are there and should not be: at once, and after `gc`."""
+    at_once = listed(world) - allowed
+    world.must("gc", world.out)
+    return sorted(at_once), sorted(listed(world) - allowed)
+
+
+def listed(world: World) -> Counter[str]:
+    """How many files there are of each name. The catalog keeps all versions."""
+    found = Counter[str]()
+    for name, count in world.listed().items():
+        if not re.fullmatch(r"home/catalog/.*/\.v/\d+\.json", name):
+            found[re.sub(r"/\.v/\d+\.", "/.v/#.", name)] += count
+    return found
 
 
 def children() -> list[int]:
     """The worker processes of this program, by their names."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if int(parent) == os.getpid() and b"worker" in words:
-            found.append((words[words.index(b"--name") + 1], int(entry.name)))
+    for pid in processes():
+        with contextlib.suppress(OSError):
+            parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if int(parent) == os.getpid() and b"worker" in words:
+                found.append((words[words.index(b"--name") + 1], pid))
     return [pid for _, pid in sorted(found)]
 
 
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def ended(token: str) -> list[int]:
+    """The processes of a run that do not end."""
+    deadline = time.monotonic() + END_SECONDS
+    while (left := with_token(token)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def with_token(token: str) -> list[int]:
+    found = []
+    for pid in processes():
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            if f"{TOKEN}={token}".encode() in words and pid != os.getpid():
+                found.append(pid)
+    return found
+
+
+def processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
 def signalled(pid: int, how: str) -> None:

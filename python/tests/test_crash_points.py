@@ -14,6 +14,7 @@ import pytest
 
 import rig
 from crash_points import ERRORS, SCENARIOS, Scenario, Torture, distinct
+from s3_server import s3, s3_session  # noqa: F401
 
 pytestmark = pytest.mark.skipif(
     rig.missing("syscalls") is not None, reason=str(rig.missing("syscalls"))
@@ -27,24 +28,13 @@ def guarded() -> Iterator[None]:
         yield
 
 
-# Data of a replaced version, or a manifest that was taken back, stays when the call that removes it
-# fails or is the last before a kill; no later `gc` finds it.
-LEAVES = {"repair", "repair of a manifest", "gc"}
-
-
-def case(scenario: Scenario) -> object:
-    leaves = pytest.mark.xfail(reason="leaves files that no later gc finds")
-    return pytest.param(
-        scenario, id=scenario.name, marks=[leaves] if scenario.name in LEAVES else []
-    )
-
-
-@pytest.mark.parametrize("scenario", map(case, SCENARIOS))
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_a_kill_or_an_error_leaves_the_old_or_the_new_state_and_nothing_else(
-    scenario: Scenario, tmp_path: Path
+    scenario: Scenario, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    torture = Torture(scenario, tmp_path)
-    calls = distinct(torture.begin().calls)
+    store = request.getfixturevalue("s3") if scenario.has_objects else None
+    torture = Torture(scenario, tmp_path, s3=store)
+    calls = distinct(torture.begin().calls)[:: scenario.every]
     actions = itertools.cycle(["kill-before", *ERRORS[:2], "kill-after", *ERRORS[2:]])
     outcomes = [torture.at(rig.Fault(call.kind, call.nth, next(actions))) for call in calls]
     wrong = [outcome for outcome in outcomes if outcome.wrong]

@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import euphrates as eu
+import rig
 from test_failure import EUPHRATES, wait_for
 
 
@@ -128,3 +130,130 @@ def test_two_outputs_of_one_name_are_told_apart_before_anything_is_written(tmp_p
     with pytest.raises(eu.UsageError, match="is made by two modules"):
         flow.go()
     assert not list(tmp_path.glob("*same*"))
+
+
+needs_syscalls = pytest.mark.skipif(
+    rig.missing("syscalls") is not None, reason=str(rig.missing("syscalls"))
+)
+
+
+def run(home: Path, command: list[str | Path], fault: Callable[[rig.Call], str]) -> rig.Run:
+    with rig.Syscalls([home]) as syscalls:
+        return syscalls.run([EUPHRATES, *command], fault)
+
+
+def collection_of(home: Path, rows: int) -> Path:
+    """A flow that writes so many numbers to a collection, in the place of what it has."""
+    flow = eu.Flow("numbers")
+    flow.chain(eu.generate("integers", rows=rows), eu.write("c", overwrite=True))
+    path = home / f"{rows}.json"
+    path.write_text(flow.to_json())
+    return path
+
+
+def rows_of(name: str) -> int:
+    flow = eu.Flow("count")
+    flow.chain(eu.read(name), eu.count(), eu.collect())
+    return int(flow.go(progress=False).collected().to_pylist()[0]["count"])
+
+
+def segments(home: Path) -> set[Path]:
+    return set((home / "data").rglob("*.arrow"))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a collection of ten numbers."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("EUPHRATES_HOME", str(home))
+    subprocess.run([EUPHRATES, "run", collection_of(home, 10)], check=True)
+    return home
+
+
+def fails_syncs_of_versions() -> Callable[[rig.Call], str]:
+    """Fails the first sync of the catalog's folder after a version has got its name."""
+    seen: list[str] = []
+
+    def fault(call: rig.Call) -> str:
+        is_version = call.kind == "rename" and call.paths[-1].endswith(".v/0000000002.json")
+        is_sync = call.kind == "fsync" and call.paths[0].endswith("/.v")
+        if is_version or (seen == ["shown"] and is_sync):
+            seen.append("failed" if is_sync else "shown")
+        return "EIO" if is_sync and seen[-1:] == ["failed"] and len(seen) == 2 else "pass"
+
+    return fault
+
+
+@needs_syscalls
+@pytest.mark.parametrize("command", ["run", "rm"])
+def test_a_version_that_may_not_survive_is_named_as_such_and_what_it_replaced_stays(
+    command: str, home: Path
+) -> None:
+    old = segments(home)
+    words: list[str | Path] = ["rm", "c"] if command == "rm" else ["run", collection_of(home, 20)]
+    failed = run(home, words, fails_syncs_of_versions())
+    assert len(failed.hit) == 1 and failed.returncode == 4, failed.stderr
+    assert "collection `c` is complete and visible, but may not survive" in failed.stderr
+    # After a loss of power the version before might be the newest.
+    assert old <= segments(home)
+    if command == "run":
+        assert rows_of("c") == 20
+    assert "gc` syncs it once more" in failed.stderr or "ask to overwrite" in failed.stderr
+    subprocess.run([EUPHRATES, "gc"], check=True, capture_output=True)
+    assert not old & segments(home)
+    listed = subprocess.run([EUPHRATES, "ls"], check=True, capture_output=True, text=True).stdout
+    assert ("c" in listed.split()) == (command == "run")
+
+
+@needs_syscalls
+def test_a_version_that_a_loss_of_power_has_taken_back_leaves_nothing(home: Path) -> None:
+    old = segments(home)
+    assert run(home, ["run", collection_of(home, 20)], fails_syncs_of_versions()).returncode == 4
+    (home / "catalog/c/.v/0000000002.json").unlink()
+    assert rows_of("c") == 10
+    subprocess.run([EUPHRATES, "gc"], check=True, capture_output=True)
+    assert segments(home) == old and rows_of("c") == 10
+
+
+@needs_syscalls
+def test_segments_of_a_dead_flow_that_cannot_be_removed_are_found_by_the_next_gc(
+    home: Path,
+) -> None:
+    old = segments(home)
+
+    def dies(call: rig.Call) -> str:
+        is_moved = call.kind == "rename" and "/@" in call.paths[-1]
+        return "kill-after" if is_moved else "pass"
+
+    run(home, ["run", collection_of(home, 20)], dies)
+    assert segments(home) > old
+    refuses = lambda call: (  # noqa: E731
+        "EIO" if call.kind == "unlink" and call.paths[0].endswith(".arrow") else "pass"
+    )
+    assert run(home, ["gc"], refuses).hit
+    assert segments(home) > old
+    subprocess.run([EUPHRATES, "gc"], check=True, capture_output=True)
+    assert segments(home) == old and rows_of("c") == 10
+
+
+@needs_syscalls
+def test_a_note_of_outputs_that_were_never_published_goes_with_gc(
+    home: Path, tmp_path: Path
+) -> None:
+    flow = eu.Flow("resumed")
+    flow.chain(eu.generate("integers", rows=10), eu.save(str(tmp_path / "a.csv")))
+    path = tmp_path / "flow.json"
+    path.write_text(flow.to_json())
+    is_note = lambda call: call.kind == "rename" and "/made/" in call.paths[-1]  # noqa: E731
+    run(home, ["run", path, "--resume"], lambda call: "kill-after" if is_note(call) else "pass")
+    made = home / "made"
+    assert len(list(made.iterdir())) == 1
+    subprocess.run([EUPHRATES, "gc", tmp_path], check=True, capture_output=True)
+    assert list(made.iterdir()) == []
+    subprocess.run([EUPHRATES, "run", path, "--resume"], check=True, capture_output=True)
+    subprocess.run([EUPHRATES, "gc", tmp_path], check=True, capture_output=True)
+    again = subprocess.run(
+        [EUPHRATES, "run", path, "--resume"], check=True, capture_output=True, text=True
+    )
+    assert "nothing was left to do" in again.stderr

@@ -37,7 +37,7 @@ pub fn generate(command: Gensort) -> Result<u8> {
 
 fn publish(file: &dyn Target) -> Result<()> {
     let output = file.reserve()?.ok_or_else(|| Error::failed("it is no output of its own"))?;
-    output.publish()?.durable()
+    output.publish()?.durable(&output.name())
 }
 
 /// Writes the records, and adds up their checksums if that is asked for.

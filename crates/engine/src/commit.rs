@@ -49,7 +49,7 @@ pub(crate) fn completed(home: &Path) -> Vec<String> {
             let published = published.join(", ");
             said.push(format!("published what flow {flow} had completed before: {published}"));
         }
-        said.extend(left.map(|error| format!("an output of flow {flow} is not visible: {error}")));
+        said.extend(left.map(|error| format!("flow {flow} is not complete: {error}")));
     }
     collection::reclaim_at_start(home);
     said
@@ -132,12 +132,13 @@ impl Running {
             }
         }
         let mut states = vec![State::Ready; outputs.len()];
-        let (mut unsynced, mut failed) = (None, None);
+        let (mut unsynced, mut failed) = (BTreeMap::new(), None);
         for (at, (node, promise)) in outputs.iter().enumerate() {
             match self.publish_one(*node, promise) {
                 Ok(durability) => {
                     states[at] = State::Published;
-                    unsynced = unsynced.or(durability.durable().err().map(|error| (at, error)));
+                    let synced = durability.durable(&promise.output.name());
+                    unsynced.extend(synced.err().map(|error| (at, error)));
                     continue;
                 }
                 Err(error) => {
@@ -150,7 +151,11 @@ impl Running {
             }
         }
         let name = |at: usize| outputs[at].1.output.name();
-        let error = match (failed, unsynced) {
+        // What a loss of power may take back is left to whoever finds out.
+        let is_done: Vec<bool> = (0..outputs.len())
+            .map(|at| states[at] == State::Published && !unsynced.contains_key(&at))
+            .collect();
+        let error = match (failed, unsynced.pop_first()) {
             (None, None) => {
                 self.complete(&outputs);
                 return Ok(());
@@ -161,10 +166,10 @@ impl Running {
                 Course::Back => return Err(self.take_back(&outputs, decision.as_mut(), error)),
                 _ => not_yet(&name(at), &error),
             },
-            (None, Some((at, error))) => not_synced(&name(at), &error, decision.is_some()),
+            (None, Some((_, error))) => error.remedy(remedy_of_unsynced(decision.is_some())),
         };
         decision.iter_mut().for_each(Decision::leave);
-        self.release(&outputs, |at| states[at] == State::Published);
+        self.release(&outputs, |at| is_done[at]);
         Err(error)
     }
 
@@ -239,11 +244,9 @@ fn not_yet(name: &str, error: &Error) -> Error {
         .remedy("the next start, or `euphrates gc`, publishes whatever is missing")
 }
 
-fn not_synced(name: &str, error: &Error, has_record: bool) -> Error {
-    let message = format!("{name} is complete and visible, but may not survive a loss of power");
-    let remedy = match has_record {
+fn remedy_of_unsynced(has_record: bool) -> &'static str {
+    match has_record {
         true => "check the disk; the next start, or `euphrates gc`, syncs it once more",
         false => "check the disk, then run the flow again and ask to overwrite",
-    };
-    Error::resource(format!("{message}: {}", error.message())).remedy(remedy)
+    }
 }

@@ -425,9 +425,8 @@ impl Running {
             }
             while !self.wait_for(Duration::from_secs(3600)) {}
         };
-        if let Some(notebook) = &self.notebook {
-            notebook.write(&self.flow, prepared.promises())?;
-        }
+        let note = |notebook: &Notebook| notebook.write(&self.flow, prepared.promises());
+        let _note = self.notebook.as_ref().map(note).transpose()?;
         self.publish(prepared)?;
         let seconds = self.began.elapsed().as_secs_f64();
         self.outcome = Some(seconds);

@@ -7,13 +7,13 @@
 //! the flow runs, and may replace what it has made itself.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use euphrates_flow::check::{Checked, CheckedNode};
 use euphrates_flow::{Document, Error, Registry, Result};
-use euphrates_io::commit::{Output, Promise};
-use euphrates_io::private;
+use euphrates_io::commit::{self, Output, Promise};
+use euphrates_io::{durable, output};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -67,17 +67,17 @@ impl Notebook {
         (note.flow == self.flow).then_some(note)
     }
 
-    /// Notes what is about to become visible, where it can be known.
+    /// Notes what is about to become visible, where it can be known. The note is held until what is
+    /// returned is dropped: by then its outputs are there, or never will be.
     pub fn write<'a>(
         &self,
         flow: &Checked,
         promises: impl Iterator<Item = &'a Promise>,
-    ) -> Result<()> {
+    ) -> Result<File> {
         let outputs = promises.map(|promise| (promise.module.clone(), promise.output.clone()));
         let (outputs, sees) = (outputs.collect(), sees(flow));
         let note = Note { flow: self.flow.clone(), sees, outputs };
-        let text = serde_json::to_vec(&note).map_err(Error::failed)?;
-        write_whole(&self.path, &text).map_err(|error| Error::os("write", &self.path, &error))
+        durable::write_held(&self.path, &serde_json::to_vec(&note).map_err(Error::failed)?)
     }
 
     /// What is left to do of a flow that may have been run before. Fails if its sources have
@@ -113,20 +113,22 @@ impl Notebook {
     }
 }
 
-/// Removes notes in the making of processes that live no more. Returns how many went.
+/// Removes notes in the making of processes that live no more, and notes of dead flows none of
+/// whose outputs is there. Returns how many went.
 pub fn reclaim(home: &Path) -> usize {
-    let entries = fs::read_dir(home.join(FOLDER)).into_iter().flatten().flatten();
-    let is_left = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let process =
-            name.strip_suffix(".new").and_then(|name| name.rsplit_once('.')?.1.parse().ok());
-        let process = process.and_then(rustix::process::Pid::from_raw);
-        process.is_some_and(|process| {
-            rustix::process::test_kill_process(process) == Err(rustix::io::Errno::SRCH)
-        })
+    let folder = home.join(FOLDER);
+    let in_the_making = output::reclaim(&folder);
+    // Of what is decided and waits for a worker the outputs will be there.
+    if !commit::out_of_reach(home).is_empty() {
+        return in_the_making;
+    }
+    let is_needed = |text: &[u8]| {
+        let note = serde_json::from_slice::<Note>(text);
+        note.is_ok_and(|note| note.outputs.values().any(Output::is_there))
     };
-    let left = entries.map(|entry| entry.path()).filter(is_left);
-    left.filter(|path| fs::remove_file(path).is_ok()).count()
+    let entries = fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let notes = entries.filter(|path| path.extension().is_some_and(|it| it == "json"));
+    in_the_making + notes.filter(|path| durable::remove_unheld(path, is_needed)).count()
 }
 
 fn sees(flow: &Checked) -> BTreeMap<String, String> {
@@ -141,12 +143,4 @@ fn expect_same(then: &BTreeMap<String, String>, now: &BTreeMap<String, String>) 
     Err(Error::usage("what it reads has changed since the flow was run before")
         .remedy("run it without `resume`, and ask to overwrite, to make all outputs anew")
         .at(format!("module {id}")))
-}
-
-/// Whole or not at all, as far as processes die; a machine that does takes it along, maybe.
-fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    let staged = path.with_extension(format!("{}.new", std::process::id()));
-    private::make_folders(path.parent().unwrap_or(Path::new(".")))?;
-    fs::write(&staged, text)?;
-    fs::rename(&staged, path)
 }

@@ -21,6 +21,7 @@ use euphrates_flow::{Error, Result};
 
 use crate::commit::reservation::{self, SUFFIX};
 use crate::disk::Disks;
+use crate::durable::Durability;
 use crate::location::split_url;
 use crate::remote::Store;
 use crate::segment::Damage;
@@ -200,20 +201,25 @@ impl Catalog {
 
     /// Makes the manifest's version the newest, if there is none of its number. Fails if another
     /// writer was faster; nothing has changed then.
-    pub fn commit(&self, manifest: &Manifest) -> Result<()> {
+    pub fn commit(&self, manifest: &Manifest) -> Result<Durability> {
         check_name(&manifest.name)?;
         let (name, mirrors) = (&manifest.name, self.mirrors()?);
         let copies = mirrors.prepare(manifest)?;
         let put = self.place.put(name, manifest.version, &manifest.encode());
-        if let Ok(true) = put {
+        if let Ok(Some(durability)) = put {
             mirrors.show(manifest, copies);
-            return Ok(());
+            return Ok(durability);
         }
         drop(copies);
         mirrors.clear(name);
         put?;
         let message = format!("another writer has just written collection `{name}`");
         Err(Error::failed(message).remedy("look at what it wrote, then run again"))
+    }
+
+    /// Syncs the versions of a collection that are visible, once more.
+    pub(crate) fn sync(&self, name: &str) -> Durability {
+        self.place.sync(name)
     }
 
     /// Completes what dead writers of a collection have begun: the copies of its manifest are
@@ -243,13 +249,16 @@ impl Catalog {
     /// is good, the version that stands in for it becomes the newest.
     pub fn mend(&self, found: &Found, run_id: &str, created: u64) -> Result<()> {
         let Some(manifest) = &found.manifest else { return Ok(()) };
+        let what = format!("the manifest of collection `{}`", found.name);
         if manifest.version != found.version {
             let version = found.version + 1;
             let run_id = run_id.to_string();
-            return self.commit(&Manifest { version, run_id, created, ..manifest.clone() });
+            let newest = Manifest { version, run_id, created, ..manifest.clone() };
+            return self.commit(&newest)?.durable(&what);
         }
         if found.copy.is_some() {
-            self.place.replace(&found.name, manifest.version, &manifest.encode())?;
+            let text = manifest.encode();
+            self.place.replace(&found.name, manifest.version, &text)?.durable(&what)?;
         }
         self.mirrors()?.mend(manifest).map(drop)
     }

@@ -27,6 +27,7 @@ use euphrates_flow::{Cancel, Error, Result};
 
 use crate::catalog::{Catalog, Manifest};
 use crate::disk::Disks;
+use crate::durable::Durability;
 use crate::segment::{Damage, ReadOptions, Segment};
 pub(crate) use claims::RUN_BLOCKS;
 pub use claims::{Claims, Numbers};
@@ -148,16 +149,20 @@ pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
     let named = Named::take(&catalog, name, run_id, None)?;
     let removed = replace_by_nothing(&catalog, name, run_id);
     named.release();
-    if let Some(tombstone) = removed? {
-        superseded::sweep(home, &catalog, &tombstone, Depth::All);
-    }
+    let Some((tombstone, durability)) = removed? else { return Ok(()) };
+    version::expect_durable(durability, &format!("the removal of collection `{name}`"))?;
+    superseded::sweep(home, &catalog, &tombstone, Depth::All);
     Ok(())
 }
 
 /// Shows the version that says that a collection is no more.
-fn replace_by_nothing(catalog: &Catalog, name: &str, run_id: &str) -> Result<Option<Manifest>> {
+fn replace_by_nothing(
+    catalog: &Catalog,
+    name: &str,
+    run_id: &str,
+) -> Result<Option<(Manifest, Durability)>> {
     let Some(before) = catalog.before(name)? else { return Ok(None) };
     let tombstone = version::tombstone(&before, run_id);
-    version::show(catalog, &tombstone)?;
-    Ok(Some(tombstone))
+    let durability = version::show(catalog, &tombstone)?;
+    Ok(Some((tombstone, durability)))
 }

@@ -18,6 +18,7 @@ use euphrates_policy::commit::State;
 use serde::{Deserialize, Serialize};
 
 use crate::collection::NewVersion;
+pub use crate::durable::Durability;
 use crate::output::{FileOutput, ObjectOutput};
 pub use decision::{Decision, Promise};
 pub use resolve::{
@@ -34,25 +35,6 @@ pub enum Output {
     Object(ObjectOutput),
     /// The next version of a collection.
     Collection(Box<NewVersion>),
-}
-
-/// What is known of an output that has just been published.
-#[derive(Debug)]
-pub enum Durability {
-    /// It survives a loss of power.
-    Durable,
-    /// It is visible, but could not be synced.
-    Unknown(euphrates_flow::Error),
-}
-
-impl Durability {
-    /// An error if it may not survive a loss of power.
-    pub fn durable(self) -> Result<()> {
-        match self {
-            Durability::Durable => Ok(()),
-            Durability::Unknown(error) => Err(error),
-        }
-    }
 }
 
 impl Output {

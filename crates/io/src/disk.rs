@@ -76,8 +76,10 @@ impl Disk {
     }
 
     fn made(key: Key, folder: &Path, mode: Mode) -> Result<Disk> {
-        private::make_folders(folder)
-            .map_err(|error| Error::os("make the folder", folder, &error))?;
+        if !folder.is_dir() {
+            let made = private::make_folders(folder);
+            made.map_err(|error| Error::os("make the folder", folder, &error))?;
+        }
         let (name, folder, queue) = (key.name.clone(), folder.to_path_buf(), queue_of(folder)?);
         let limit = Limit::of(key);
         Ok(Disk(Arc::new(Inner { name, folder, mode, limit, queue })))

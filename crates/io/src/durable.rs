@@ -3,6 +3,11 @@
 //! Its bytes are synced under a hidden name before the file gets its own, and the folder is synced
 //! after that. A hidden file is locked as long as its process lives, so what a dead one has left is
 //! told apart, and removed by [`crate::output::reclaim`].
+//!
+//! A rename is never taken back: others may have seen the file, and acted on it. If its folder
+//! cannot be synced after that, the file is there and may be gone after a loss of power; whoever
+//! published it is told ([`Durability`]), and nothing that it replaces is removed before a later
+//! sync has succeeded.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -20,13 +25,39 @@ use crate::private;
 /// How often a folder is made again that others have removed.
 const TRIES_MAX: usize = 8;
 
+/// What is known of something that has just become visible.
+#[derive(Debug)]
+pub enum Durability {
+    /// It survives a loss of power.
+    Durable,
+    /// It is visible, but its folder could not be synced.
+    Unknown(Error),
+}
+
+impl Durability {
+    /// Syncs a folder in which something has just got its name.
+    pub(crate) fn of_folder(folder: &Path) -> Durability {
+        sync_folder(folder).map_or_else(Durability::Unknown, |()| Durability::Durable)
+    }
+
+    /// An error, about what has this name in messages, if it may not survive a loss of power.
+    pub fn durable(self, name: &str) -> Result<()> {
+        let Durability::Unknown(error) = self else { return Ok(()) };
+        let message = format!(
+            "{name} is complete and visible, but may not survive a loss of power: {}",
+            error.message()
+        );
+        Err(Error::resource(message))
+    }
+}
+
 /// A file that is durable and not yet visible. Dropped, it is removed.
 #[derive(Debug)]
 pub(crate) struct Pending {
     staged: PathBuf,
     target: PathBuf,
     /// Held as long as its process lives.
-    _lock: File,
+    lock: File,
 }
 
 impl Pending {
@@ -51,7 +82,7 @@ impl Pending {
                 continue;
             }
             let lock = file.try_clone().map_err(failed)?;
-            let pending = Pending { staged, target: target.to_path_buf(), _lock: lock };
+            let pending = Pending { staged, target: target.to_path_buf(), lock };
             let written = file.write_all(bytes).and_then(|()| private::publish(&file));
             let synced = written.and_then(|()| file.sync_all());
             synced.map_err(|error| Error::os("write", &pending.staged, &error))?;
@@ -59,27 +90,21 @@ impl Pending {
         }
     }
 
-    /// Makes it visible, durably, unless there is a file of its name; says whether it did. If it
-    /// fails the file is not visible.
-    pub fn publish(self) -> Result<bool> {
+    /// Makes it visible; `None` if there is a file of its name. An error says that it is not
+    /// visible.
+    pub fn publish(self) -> Result<Option<Durability>> {
         match rename_new(&self.staged, &self.target) {
-            Ok(()) => {}
-            Err(Errno::EXIST) => return Ok(false),
-            Err(errno) => return Err(Error::os("rename to", &self.target, &errno.into())),
+            Ok(()) => Ok(Some(Durability::of_folder(folder_of(&self.target)))),
+            Err(Errno::EXIST) => Ok(None),
+            Err(errno) => Err(Error::os("rename to", &self.target, &errno.into())),
         }
-        if let Err(error) = sync_folder(folder_of(&self.target)) {
-            // It would be seen now, and gone when the power fails.
-            let _ = fs::remove_file(&self.target);
-            return Err(error);
-        }
-        Ok(true)
     }
 
-    /// Makes it visible in the place of what has its name, durably.
-    pub fn replace(self) -> Result<()> {
+    /// Makes it visible in the place of what has its name. An error says that it is not visible.
+    pub fn replace(self) -> Result<Durability> {
         rustix::fs::renameat(CWD, &self.staged, CWD, &self.target)
             .map_err(|errno| Error::os("rename to", &self.target, &errno.into()))?;
-        sync_folder(folder_of(&self.target))
+        Ok(Durability::of_folder(folder_of(&self.target)))
     }
 }
 
@@ -90,9 +115,38 @@ impl Drop for Pending {
     }
 }
 
+/// Writes a file, whole and durable when this returns, in the place of what has its name.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_held(path, bytes).map(drop)
+}
+
+/// The same, of a file that is locked as long as what is returned lives.
+pub fn write_held(path: &Path, bytes: &[u8]) -> Result<File> {
+    let pending = Pending::write(path, bytes)?;
+    let lock = pending.lock.try_clone().map_err(|error| Error::os("lock", path, &error))?;
+    let durable = pending.replace()?.durable(&path.display().to_string());
+    durable.map_err(|error| error.remedy("check the disk, then run it again"))?;
+    Ok(lock)
+}
+
+/// Removes a file, unless a process that lives holds it or `is_needed` says so of its bytes. Says
+/// whether it went.
+pub fn remove_unheld(path: &Path, is_needed: impl Fn(&[u8]) -> bool) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let is_held = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
+    if is_held || fs::read(path).map_or(true, |bytes| is_needed(&bytes)) {
+        return false;
+    }
+    // A file that has taken its place since is another's.
+    is_at(&file, path) && fs::remove_file(path).is_ok()
+}
+
 /// Makes a folder and those above it that are missing, durably.
 pub(crate) fn make_folder(folder: &Path) -> Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|above| !above.exists()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
     private::make_folders(folder).map_err(|error| Error::os("make the folder", folder, &error))?;
     missing.into_iter().rev().try_for_each(|made| sync_folder(folder_of(made)))
 }
@@ -137,11 +191,11 @@ mod tests {
         let pending = Pending::write(&target, b"one").unwrap();
         assert!(!target.exists());
         assert_eq!(reclaim(target.parent().unwrap()), 0, "its process lives");
-        assert!(pending.publish().unwrap());
+        assert!(matches!(pending.publish().unwrap(), Some(Durability::Durable)));
         assert_eq!(fs::read(&target).unwrap(), b"one");
-        assert!(!Pending::write(&target, b"two").unwrap().publish().unwrap());
+        assert!(Pending::write(&target, b"two").unwrap().publish().unwrap().is_none());
         assert_eq!(fs::read(&target).unwrap(), b"one");
-        Pending::write(&target, b"three").unwrap().replace().unwrap();
+        write(&target, b"three").unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"three");
         drop(Pending::write(&target, b"four").unwrap());
         assert_eq!(names(target.parent().unwrap()), ["file"]);

@@ -9,7 +9,7 @@ pub mod collection;
 pub mod commit;
 pub mod declustering;
 pub mod disk;
-mod durable;
+pub mod durable;
 pub mod foreign;
 pub mod gensort;
 pub mod location;

@@ -90,7 +90,7 @@ fn what_was_decided_is_published_by_the_next_start_however_far_it_was() {
             let (mut decision, promises) = stage.begin();
             decision.decide("flow", &promises).unwrap();
             for promise in &promises[..published] {
-                promise.output.publish().unwrap().durable().unwrap();
+                promise.output.publish().unwrap().durable("it").unwrap();
             }
             stage.die(decision);
             let resolved = resolve(&stage.home());
@@ -129,7 +129,7 @@ fn the_outputs_of_a_living_process_are_left_alone() {
         assert_eq!(output::reclaim(stage.folder.path()), 0);
         assert_eq!(stage.files(), before);
     }
-    promises.iter().for_each(|promise| promise.output.publish().unwrap().durable().unwrap());
+    promises.iter().for_each(|promise| promise.output.publish().unwrap().durable("it").unwrap());
     drop(decision);
     stage.expect(&[("a", "new"), ("b", "new")]);
 }
@@ -193,7 +193,7 @@ fn what_was_published_and_changed_since_is_not_published_again() {
     let mut stage = Stage::new(true);
     let (mut decision, promises) = stage.begin();
     decision.decide("flow", &promises).unwrap();
-    promises[0].output.publish().unwrap().durable().unwrap();
+    promises[0].output.publish().unwrap().durable("it").unwrap();
     stage.die(decision);
     fs::write(stage.folder.path().join("a"), "newer").unwrap();
     resolve(&stage.home());
@@ -225,7 +225,7 @@ fn an_output_alone_leaves_no_record_and_a_dead_reservation_is_taken_over() {
     drop(dead);
     let target = file(&path, false, None);
     let output = target.reserve().unwrap().unwrap();
-    output.publish().unwrap().durable().unwrap();
+    output.publish().unwrap().durable("it").unwrap();
     target.abandon();
     let names: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -85,7 +85,8 @@ impl Record {
         self.folder.join(name)
     }
 
-    /// Replaces a file at once: whoever reads it meanwhile sees the old one.
+    /// Replaces a file at once: whoever reads it meanwhile sees the old one, also if this process
+    /// is killed. It is not synced, as no output depends on it.
     pub fn write(&self, name: &str, value: &impl Serialize) -> Result<()> {
         let (path, staged) = (self.path(name), self.path(&format!("{name}.new")));
         let text = serde_json::to_vec(value).map_err(Error::failed)?;

@@ -76,19 +76,17 @@ impl Runs {
 
     /// The record of a run.
     pub fn record(&self, id: &str) -> Result<Record> {
-        let unknown = || Refusal::missing(format!("there is no run {id}"));
-        if !is_id(id) {
-            return Err(unknown());
-        }
-        // Nor where a link leads that came with the project.
+        let record = self.folder_of(id).filter(|record| record.read(ORDER).is_some());
+        record.ok_or_else(|| Refusal::missing(format!("there is no run {id}")))
+    }
+
+    /// The folder of a record, also of one that was never completed; not where a link leads that
+    /// came with the project.
+    fn folder_of(&self, id: &str) -> Option<Record> {
         let folder = self.folder.join(id);
         let mut parts = folder.ancestors().take(3);
         let is_own = |part: &Path| fs::symlink_metadata(part).is_ok_and(|there| there.is_dir());
-        let record = Record::at(&folder);
-        match parts.all(is_own) && record.read(ORDER).is_some() {
-            true => Ok(record),
-            false => Err(unknown()),
-        }
+        (is_id(id) && parts.all(is_own)).then(|| Record::at(&folder))
     }
 
     /// Whether it has not ended.
@@ -162,10 +160,11 @@ impl Runs {
         }
     }
 
-    /// Forgets the oldest runs that have ended, so that there is a bound to what is kept.
+    /// Removes the oldest records of runs that have ended, so that there is a bound to what is
+    /// kept, and with them those that a server did not complete because it was killed.
     fn prune(&self) {
         for id in self.ids().into_iter().skip(RECORDS_MAX - 1) {
-            if let Ok(record) = self.record(&id)
+            if let Some(record) = self.folder_of(&id)
                 && !self.is_running(&id, &record)
             {
                 record.remove();
@@ -294,6 +293,23 @@ pub fn start(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
     runs.prune();
     let id = machine::run_id();
     let record = Record::create(&runs.folder.join(&id))?;
+    let child = prepared(&record, &id, &document.name, order, studio)
+        .and_then(|command| runs.spawn(command))
+        .inspect_err(|_| record.clone().remove())?;
+    lock(&runs.children).insert(id.clone(), child);
+    studio.trust.give(&studio.root.path)?;
+    studio.events.follow(&id);
+    Ok(json!({"id": id}))
+}
+
+/// Writes down what is to be run. Returns the command that runs it.
+fn prepared(
+    record: &Record,
+    id: &str,
+    name: &str,
+    order: Order,
+    studio: &Studio,
+) -> Result<Command> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let cluster = order.cluster.filter(|words| !words.is_empty());
     record.write(DOCUMENT, &order.document)?;
@@ -301,7 +317,7 @@ pub fn start(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
         ORDER,
         &json!({
             "id": id,
-            "name": document.name,
+            "name": name,
             "started": now.as_secs_f64(),
             "cluster": cluster.clone().unwrap_or_default(),
             "variables": order.variables,
@@ -310,18 +326,14 @@ pub fn start(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
             "perturbations": order.perturbations,
         }),
     )?;
-    let words = words_of(&record, cluster, order.threads, order.memory.as_ref(), studio)?;
+    let words = words_of(record, cluster, order.threads, order.memory.as_ref(), studio)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut command = command(&studio.setting, &studio.root.path, &words);
     let log = OpenOptions::new().create(true).append(true).mode(0o600).open(record.path(LOG));
     let log = log.map_err(|error| Error::os("write", record.path(LOG), &error))?;
     let second = log.try_clone().map_err(|error| Error::os("write", record.path(LOG), &error))?;
     command.stdout(log).stderr(second);
-    let child = runs.spawn(command).inspect_err(|_| record.clone().remove())?;
-    lock(&runs.children).insert(id.clone(), child);
-    studio.trust.give(&studio.root.path)?;
-    studio.events.follow(&id);
-    Ok(json!({"id": id}))
+    Ok(command)
 }
 
 /// Records lie in the project's own folder: not where a link that came with it leads.
@@ -402,4 +414,25 @@ pub fn rows(studio: &Arc<Studio>, call: &Call) -> Result<Value> {
     record.read(&rows_of(queue)).ok_or_else(|| {
         Refusal::missing("no rows of this queue were kept").remedy("look at them while it runs")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_was_never_completed_goes_with_the_oldest() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join(".euphrates/runs");
+        // A server was killed before it wrote what is to be run.
+        fs::create_dir_all(folder.join("1-1-1")).unwrap();
+        fs::write(folder.join("1-1-1/document.json.new"), "{").unwrap();
+        for number in 2..=RECORDS_MAX {
+            let record = Record::create(&folder.join(format!("{number:x}-1-1"))).unwrap();
+            record.write(ORDER, &json!({"name": "own"})).unwrap();
+        }
+        Runs::new(root.path()).unwrap().prune();
+        assert!(!folder.join("1-1-1").exists());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), RECORDS_MAX - 1);
+    }
 }

@@ -85,7 +85,7 @@ impl Mirrors {
     /// Shows the copies of a manifest that is visible, and removes those of versions before. What
     /// cannot be done is found by `verify`, and by the next start.
     pub fn show(&self, manifest: &Manifest, prepared: Prepared) {
-        let _ = at_once(prepared.0, Pending::replace);
+        let _ = at_once(prepared.0, |copy| copy.replace().map(drop));
         self.forget(manifest);
     }
 
@@ -93,7 +93,8 @@ impl Mirrors {
     pub fn mend(&self, manifest: &Manifest) -> Result<Vec<Damage>> {
         let damages = self.damages(manifest);
         let paths = damages.iter().map(|damage| damage.path.clone()).collect();
-        at_once(self.write(manifest, paths)?.0, Pending::replace)?;
+        let name = format!("a copy of the manifest of collection `{}`", manifest.name);
+        at_once(self.write(manifest, paths)?.0, |copy| copy.replace()?.durable(&name))?;
         self.forget(manifest);
         Ok(damages)
     }

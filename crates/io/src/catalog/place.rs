@@ -15,7 +15,7 @@ use futures::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
 
-use crate::durable::{Pending, make_folder};
+use crate::durable::{Durability, Pending, make_folder};
 use crate::{output, remote};
 
 /// Where versions are, below a collection's name. No slug begins with a dot.
@@ -109,8 +109,9 @@ impl Place {
         }
     }
 
-    /// Puts a version if there is none of its number; says whether it did.
-    pub fn put(&self, name: &str, version: u64, text: &[u8]) -> Result<bool> {
+    /// Puts a version; `None` if there is one of its number. An error of a folder says that it is
+    /// not visible.
+    pub fn put(&self, name: &str, version: u64, text: &[u8]) -> Result<Option<Durability>> {
         match self {
             Place::Folder(_) => {
                 let path = PathBuf::from(self.path(name, version));
@@ -125,8 +126,8 @@ impl Place {
                 let location = location(prefix, name, version);
                 let payload = PutPayload::from(text.to_vec());
                 match remote::wait(store.put_opts(&location, payload, options)) {
-                    Ok(_) => Ok(true),
-                    Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
+                    Ok(_) => Ok(Some(Durability::Durable)),
+                    Err(object_store::Error::AlreadyExists { .. }) => Ok(None),
                     Err(error) => Err(failed(&error).at(name)),
                 }
             }
@@ -134,7 +135,7 @@ impl Place {
     }
 
     /// Puts a version in the place of what has its number.
-    pub fn replace(&self, name: &str, version: u64, text: &[u8]) -> Result<()> {
+    pub fn replace(&self, name: &str, version: u64, text: &[u8]) -> Result<Durability> {
         match self {
             Place::Folder(_) => {
                 Pending::write(FilePath::new(&self.path(name, version)), text)?.replace()
@@ -142,8 +143,16 @@ impl Place {
             Place::Store(store, prefix, _) => {
                 let payload = PutPayload::from(text.to_vec());
                 let put = remote::wait(store.put(&location(prefix, name, version), payload));
-                put.map(drop).map_err(|error| failed(&error).at(name))
+                put.map(|_| Durability::Durable).map_err(|error| failed(&error).at(name))
             }
+        }
+    }
+
+    /// Syncs the versions of a name that are visible.
+    pub fn sync(&self, name: &str) -> Durability {
+        match self {
+            Place::Folder(folder) => Durability::of_folder(&folder.join(name).join(VERSIONS)),
+            Place::Store(..) => Durability::Durable,
         }
     }
 

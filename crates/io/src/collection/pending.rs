@@ -107,7 +107,7 @@ impl NewVersion {
     pub fn publish(&self) -> Result<Durability> {
         let catalog = self.catalog()?;
         let shown = match self.state() {
-            State::Published => Durability::Durable,
+            State::Published => catalog.sync(&self.manifest.name),
             _ => show(&catalog, &self.manifest)?,
         };
         self.release();

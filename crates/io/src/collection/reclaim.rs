@@ -1,7 +1,7 @@
 //! Reclaiming what processes that were killed have left on disks.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use euphrates_flow::{Error, Result};
@@ -87,11 +87,17 @@ pub fn reclaim_superseded(home: &Path) -> Result<usize> {
     Ok(removed)
 }
 
-/// Removes the segments of a commit that has failed.
-pub(super) fn remove_place(disk: &Disk, place: &str) {
+/// Removes the segments of a commit that has failed. After an error some are left, which only the
+/// note in their staging folder tells of.
+pub(super) fn remove_place(disk: &Disk, place: &str) -> Result<()> {
     let folder = disk.folder().join(place);
-    let _ = fs::remove_dir_all(&folder);
-    remove_empty(disk.folder(), &folder);
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(Error::os("remove", &folder, &error));
+        }
+        _ => remove_empty(disk.folder(), &folder),
+    }
+    Ok(())
 }
 
 /// The same for one disk. A disk may serve several homes: once an attempt has come as far as to
@@ -107,11 +113,15 @@ pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize
             let shown = |copy: CopyEntry| Path::new(&copy.path).starts_with(&note.place);
             newest.life == Life::Live && copies.any(shown)
         });
+        if shown {
+            // Whoever published it may not have come to that.
+            catalog.sync(&note.name).durable(&note.name)?;
+        }
         if !shown && is_promised(home, &note.place) {
             return Err(Error::usage("it is to be published"));
         }
         if !shown {
-            remove_place(disk, &note.place);
+            remove_place(disk, &note.place)?;
         }
         catalog.settle(&note.name).map(drop)
     })

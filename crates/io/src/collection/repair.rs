@@ -17,10 +17,10 @@ use super::reclaim::{Note, STAGING, reclaim_disk, remove_place};
 use super::staged::{attempt, place_of, put_in_place, segments_folder};
 use super::superseded::{Depth, sweep};
 use super::verify::{Checked, check};
-use super::version::{now, show};
+use super::version::{expect_durable, now, show};
 use crate::catalog::{Catalog, CopyEntry, Found, Manifest, SegmentEntry};
-use crate::commit::Durability;
 use crate::disk::{Disk, Disks, WriteBehind};
+use crate::durable::Durability;
 use crate::scratch::{Held, hold};
 use crate::segment::{Damage, Toc, toc_path, write_synced};
 
@@ -82,6 +82,23 @@ struct Work<'a> {
 #[derive(Default)]
 struct Stagings(BTreeMap<String, (Disk, Option<Held>)>);
 
+impl Stagings {
+    /// Leaves them to whoever reclaims.
+    fn leave(&mut self) {
+        self.0.values_mut().for_each(|(_, held)| drop(held.take()));
+    }
+
+    /// Removes the segments that have been moved from them. Where that fails, the staging folder
+    /// stays: its note tells the next start what is left.
+    fn take_back(&mut self, place: &str) {
+        for (disk, held) in self.0.values_mut() {
+            if remove_place(disk, place).is_err() {
+                drop(held.take());
+            }
+        }
+    }
+}
+
 impl Drop for Stagings {
     fn drop(&mut self) {
         self.0.values_mut().filter_map(|(_, held)| held.take()).for_each(Held::remove);
@@ -132,7 +149,7 @@ impl<'a> Work<'a> {
         if repaired.rewritten.is_empty() {
             return Ok((None, repaired));
         }
-        self.commit(catalog, &stagings, &newer)?;
+        self.commit(catalog, &mut stagings, &newer)?;
         Ok((Some(newer), repaired))
     }
 
@@ -159,7 +176,7 @@ impl<'a> Work<'a> {
         Ok(CopyEntry { disk: name.clone(), path: format!("{}/{file}", self.place()) })
     }
 
-    fn commit(&self, catalog: &Catalog, stagings: &Stagings, newer: &Manifest) -> Result<()> {
+    fn commit(&self, catalog: &Catalog, stagings: &mut Stagings, newer: &Manifest) -> Result<()> {
         let (name, place) = (newer.name.clone(), self.place());
         let note = Note { home: self.home.to_path_buf(), name, place };
         let held = |held: &Option<Held>| held.as_ref().map(|held| held.folder.clone());
@@ -168,11 +185,19 @@ impl<'a> Work<'a> {
         let moved = folders().try_for_each(|(disk, folder)| {
             put_in_place(&segments_folder(&folder), &disk.folder().join(&note.place))
         });
-        let shown = moved.and_then(|()| show(catalog, newer)).and_then(Durability::durable);
-        if shown.is_err() {
-            folders().for_each(|(disk, _)| remove_place(disk, &note.place));
+        match moved.and_then(|()| show(catalog, newer)) {
+            Ok(durability) => {
+                if let Durability::Unknown(_) = durability {
+                    // A loss of power may take it back: whoever reclaims finds out.
+                    stagings.leave();
+                }
+                expect_durable(durability, &format!("collection `{}`", note.name))
+            }
+            Err(error) => {
+                stagings.take_back(&note.place);
+                Err(error)
+            }
         }
-        shown
     }
 }
 

@@ -22,7 +22,7 @@ use super::plan::Plan;
 use super::reclaim::{Note, STAGING, reclaim_disk, remove_place};
 use super::segments::{NewSegment, NewSegments};
 use super::superseded::{Depth, sweep};
-use super::version::{HeldVersion, Parts, prepare_version};
+use super::version::{HeldVersion, Parts, expect_durable, prepare_version};
 use crate::catalog::{
     Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics, check_name, tag,
 };
@@ -284,9 +284,15 @@ impl NewCollection {
         let published = self.publish(order);
         let (version, held, durability) = published.inspect_err(|_| self.abandon())?;
         held.release();
-        self.on_published();
-        version.clean();
-        durability.durable()
+        match durability {
+            Durability::Durable => {
+                self.on_published();
+                version.clean();
+            }
+            // A loss of power may take it back: whoever reclaims finds out.
+            Durability::Unknown(_) => drop(self.leave()),
+        }
+        expect_durable(durability, &format!("collection `{}`", self.name))
     }
 
     fn publish(&self, order: Option<Vec<String>>) -> Result<(NewVersion, HeldVersion, Durability)> {
@@ -306,11 +312,16 @@ impl NewCollection {
     /// Removes all that was staged, if it has not been committed.
     pub fn abandon(&self) {
         self.writers.close();
-        if let Some(staging) = self.lock_staging().take() {
-            if self.is_in_place.load(Relaxed) {
-                self.remove_place(&staging);
+        let is_in_place = self.is_in_place.load(Relaxed);
+        for staging in self.lock_staging().take().into_iter().flatten() {
+            let removed = match is_in_place {
+                true => remove_place(&staging.disk, &self.place),
+                false => Ok(()),
+            };
+            // The note in its folder tells the next start what is left.
+            if removed.is_ok() {
+                staging.remove();
             }
-            staging.into_iter().for_each(Staging::remove);
         }
     }
 
@@ -360,12 +371,6 @@ impl NewCollection {
             self.lock_staging().take();
         }
         is_in_place
-    }
-
-    fn remove_place(&self, staging: &[Staging]) {
-        for Staging { disk, .. } in staging {
-            remove_place(disk, &self.place);
-        }
     }
 
     fn put_in_place(&self, staging: &[Staging]) -> Result<()> {

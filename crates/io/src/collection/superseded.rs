@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry, remove_empty, tag};
 use crate::commit::is_promised;
 use crate::disk::{Disks, HOME};
+use crate::durable::Durability;
 use crate::scratch::is_held;
 use crate::segment::toc_path;
 
@@ -30,9 +31,14 @@ pub(super) enum Depth {
 type Kept = BTreeSet<(String, String)>;
 
 /// Removes what versions before the newest have left, but what that has in common with them.
-/// Returns how many files went; what cannot be removed now is found the next time.
+/// Returns how many files went; what cannot be removed now is found the next time. Nothing goes
+/// before the newest version is durable: after a loss of power the last one would need it.
 pub(super) fn sweep(home: &Path, catalog: &Catalog, newest: &Manifest, depth: Depth) -> usize {
     let Ok(versions) = catalog.versions_before(newest) else { return 0 };
+    let mut versions = versions.peekable();
+    if versions.peek().is_none() || matches!(catalog.sync(&newest.name), Durability::Unknown(_)) {
+        return 0;
+    }
     let kept = newest.segments.iter().flat_map(SegmentEntry::copies);
     let kept: Kept = kept.map(|copy| (copy.disk, copy.path)).collect();
     let (mut removed, mut has_unreadable) = (0, false);

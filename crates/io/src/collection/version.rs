@@ -113,7 +113,10 @@ pub fn prepare_version(
 /// Commits a manifest. A store that fails may have done it all the same, and one that tries again
 /// by itself is then told that somebody was faster: so a failure is looked into.
 pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<Durability> {
-    let Err(error) = catalog.commit(manifest) else { return Ok(Durability::Durable) };
+    let error = match catalog.commit(manifest) {
+        Ok(durability) => return Ok(durability),
+        Err(error) => error,
+    };
     match catalog.newest(&manifest.name) {
         Ok(Some(newest)) if newest == *manifest && catalog.is_local() => {
             Ok(Durability::Unknown(error))
@@ -121,6 +124,12 @@ pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<Durability>
         Ok(Some(newest)) if newest == *manifest => Ok(Durability::Durable),
         _ => Err(error),
     }
+}
+
+/// An error about something of a collection that may not survive a loss of power.
+pub(super) fn expect_durable(durability: Durability, what: &str) -> Result<()> {
+    let durable = durability.durable(what);
+    durable.map_err(|error| error.remedy("check the disk; `euphrates gc` syncs it once more"))
 }
 
 pub(super) fn now() -> u64 {

@@ -80,10 +80,7 @@ fn publish(at: &DecisionRef, outputs: &[Promise], states: &[State], done: &mut R
                     if *state != State::Published {
                         done.published.push(promise.output.name());
                     }
-                    match durability {
-                        Durability::Durable => None,
-                        Durability::Unknown(error) => Some(error),
-                    }
+                    durability.durable(&promise.output.name()).err()
                 }
                 Err(error) => Some(error),
             },

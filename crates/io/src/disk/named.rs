@@ -9,7 +9,7 @@ use euphrates_flow::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{Disk, Mode};
-use crate::durable::Pending;
+use crate::durable;
 
 /// The disk every home has.
 pub const HOME: &str = "home";
@@ -133,7 +133,7 @@ impl NamedDisk {
 /// Writes `disks.json`, whole or not at all.
 pub fn save_named_disks(home: &Path, disks: &[NamedDisk]) -> Result<()> {
     let text = serde_json::to_vec_pretty(disks).expect("strings and numbers");
-    Pending::write(&home.join("disks.json"), &text)?.replace()
+    durable::write(&home.join("disks.json"), &text)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A staged file, as any process that sees it can publish it: by a rename to its target.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -72,16 +72,9 @@ impl FileOutput {
             // Linked, where a file system cannot rename without replacing.
             let _ = fs::remove_file(&self.staged);
         }
-        let folder = folder_of(&self.target);
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        let durability = Durability::of_folder(folder_of(&self.target));
         reservation::release(&self.reservation, &self.run_id);
-        match synced {
-            Ok(()) => Ok(Durability::Durable),
-            Err(error) => {
-                let name = self.target.display();
-                Ok(Durability::Unknown(Error::os("sync the folder of", name, &error)))
-            }
-        }
+        Ok(durability)
     }
 
     fn rename(&self) -> Result<()> {

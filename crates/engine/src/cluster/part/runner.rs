@@ -250,7 +250,8 @@ impl Runner {
                 self.answer(settled);
             }
             Ask::Publish { outputs } => {
-                let published = outputs.iter().try_for_each(|output| output.publish()?.durable());
+                let published =
+                    outputs.iter().try_for_each(|output| output.publish()?.durable(&output.name()));
                 self.answer(published.map(|()| Outcome::default()));
             }
             Ask::Number { call, number } => {
