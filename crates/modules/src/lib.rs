@@ -8,6 +8,7 @@ pub mod modules {
 
 pub mod aggregate;
 pub mod alike;
+pub mod doubles;
 pub mod equal;
 pub mod expression;
 pub mod hashing;
