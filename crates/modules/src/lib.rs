@@ -21,6 +21,7 @@ pub mod pipes;
 pub mod sort;
 pub mod stepwise;
 pub mod store;
+pub mod turns;
 pub mod units;
 
 #[cfg(test)]
