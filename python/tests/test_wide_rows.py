@@ -16,7 +16,11 @@ CASES = [
     Case("sort", 1_000_000, 150, "groups"),
     Case("sort:several", 100_000, 1500, "distinct"),
     Case("merge", 1_000_000, 80),
-    Case("values", 10_000_000, 20),
+    Case("values", 5_000_000, 40),
+    Case("sort", 10_000_000, 20),
+    Case("group", 10_000_000, 20),
+    Case("join:key", 10_000_000, 12),
+    Case("sort", 10_000, 10_000, "list", 64 * MIB),
     Case("union", 1_000_000, 100, "binary"),
 ]
 
@@ -38,3 +42,41 @@ def test_long_values_keep_within_the_budget(case: Case, tmp_path: Path) -> None:
                 ends += [value.as_py()[:4] + value.as_py()[-12:] for value in values]
         assert rows == case.rows * (2 if case.what == "merge" else 1)
         assert ends == sorted(ends)
+
+
+# Each of them is longer than an instance may hold; without a bound, some take all of the memory.
+TOO_LONG = [
+    Case("sort", 20_000_000, 4),
+    Case("sort:payload", 20_000_000, 4),
+    Case("merge", 20_000_000, 4),
+    Case("join:n", 20_000_000, 4),
+    Case("group", 20_000_000, 4),
+    Case("distinct", 20_000_000, 4),
+    Case("limit", 30_000_000, 4),
+    Case("union", 20_000_000, 4, cluster="processes:2"),
+    Case("sort", 200_000_000, 2),
+]
+
+
+@pytest.mark.parametrize("case", TOO_LONG, ids=str)
+def test_a_row_that_cannot_fit_is_refused(case: Case, tmp_path: Path) -> None:
+    files = inputs(case, tmp_path)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    outcome = run(case, files, folder)
+    assert "ResourceError" in outcome.error
+    assert "a row" in outcome.error
+    assert "give the flow more memory" in outcome.error
+    assert outcome.peak <= allowed(case), f"{outcome.peak / MIB:.0f} MiB"
+
+
+def test_keys_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+    # Seven beginnings of ten megabytes, of which there is room for one.
+    case = Case("sort", 10_000_000, 40, "groups")
+    files = inputs(case, tmp_path)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    outcome = run(case, files, folder)
+    assert "ResourceError" in outcome.error
+    assert "could not be told apart" in outcome.error
+    assert outcome.peak <= allowed(case), f"{outcome.peak / MIB:.0f} MiB"

@@ -250,6 +250,7 @@ mod tests {
             is_divided: false,
             memory_bytes: 0,
             budget_bytes: 0,
+            row_bytes_max: usize::MAX,
             scratch: vec![],
             home: std::env::temp_dir(),
             run_id: "test".into(),

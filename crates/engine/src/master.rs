@@ -176,6 +176,7 @@ fn resources(
         is_divided: options.division.is_some_and(division::is_static),
         memory_bytes: 0,
         budget_bytes: options.budget(),
+        row_bytes_max: usize::MAX,
         scratch,
         home,
         run_id,

@@ -36,6 +36,26 @@ pub fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|column| array_bytes(column)).sum()
 }
 
+/// The bytes of a row that has more than these, if there is one.
+pub fn longer_row(batch: &RecordBatch, row_bytes_max: usize) -> Option<usize> {
+    let (bytes, rows) = (batch_bytes(batch), batch.num_rows());
+    match rows {
+        _ if bytes <= row_bytes_max => None,
+        0 | 1 => Some(bytes),
+        _ => {
+            let half = rows / 2;
+            let halves = [batch.slice(0, half), batch.slice(half, rows - half)];
+            halves.iter().find_map(|half| longer_row(half, row_bytes_max))
+        }
+    }
+}
+
+/// Whether a batch is most of what its buffers hold, rather than a small slice that would keep
+/// them in memory.
+pub fn is_whole(batch: &RecordBatch) -> bool {
+    batch.get_array_memory_size() / 2 <= batch_bytes(batch)
+}
+
 /// The bytes of a column's slice. Arrow's own count leaves out what views look at, and has in each
 /// slice all of what slices share: the values of lists, and a dictionary.
 pub fn array_bytes(array: &dyn Array) -> usize {

@@ -25,7 +25,7 @@ pub mod spec;
 pub mod tap;
 
 pub use batch::{
-    BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes, batch_bytes, batch_rows, split_batch,
+    BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes, batch_bytes, batch_rows, is_whole, split_batch,
 };
 pub use cause::Cause;
 pub use document::{Document, QueueKind};

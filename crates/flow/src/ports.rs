@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 
-use crate::batch::{batch_bytes, joined};
+use crate::batch::{batch_bytes, joined, longer_row};
 use crate::brake::Brake;
 use crate::error::{Error, Result, unknown};
 use crate::metrics::{InstanceMetrics, State};
@@ -416,6 +416,9 @@ impl Ports {
         }
         self.stand_still()?;
         let (rows, bytes) = (batch.num_rows(), batch_bytes(&batch));
+        if let Some(long) = longer_row(&batch, self.setup.row_bytes_max) {
+            return Err(self.setup.refuse_row(long));
+        }
         let parcel = Parcel { batch, bytes, run: self.runs[output] };
         let refused = match self.outputs[output].put(parcel, false)? {
             Some(parcel) if wait => {

@@ -47,6 +47,8 @@ pub struct Setup {
     pub memory_bytes: usize,
     /// The memory budget of the whole flow in bytes.
     pub budget_bytes: usize,
+    /// The bytes a row may have that the instance puts.
+    pub row_bytes_max: usize,
     /// Folders for what does not fit the memory, each on a disk of its own; removed after the run.
     pub scratch: Vec<PathBuf>,
     /// Where collections and their catalog live.
@@ -64,6 +66,22 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// What a row of so many bytes comes to that is longer than the instance may put.
+    pub fn refuse_row(&self, bytes: usize) -> Error {
+        let mib = |bytes: usize| format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64);
+        let message = format!(
+            "a row has {}; with memory={}MiB no row of this flow may have more than {}, since \
+             each instance and each queue may hold one",
+            mib(bytes),
+            self.budget_bytes >> 20,
+            mib(self.row_bytes_max)
+        );
+        let wanted = (self.budget_bytes >> 20) * bytes.div_ceil(self.row_bytes_max.max(1));
+        Error::resource(message).remedy(format!(
+            "give the flow more memory (`memory=\"{wanted}MiB\"`), or fewer instances (`cores=`)"
+        ))
+    }
+
     /// The next number of this name, of those that the module's instances share: of what is done
     /// next by whoever is free. What others wait for comes first.
     pub fn next(&self, name: &str) -> Result<u64> {

@@ -245,6 +245,8 @@ impl Projection {
         give: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let work = |rows: Range<usize>| self.slice(batch, rows);
+        let is_computed = |item: &&Item| matches!(item, Item::Computed(_));
+        let room = &room.for_columns(self.items.iter().filter(is_computed).count());
         self.slice_rows.each(batch.num_rows(), room, work, |_, slice| give(slice))
     }
 

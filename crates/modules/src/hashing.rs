@@ -21,7 +21,7 @@ use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, GenericByteArra
 use arrow::compute::take_record_batch;
 use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType, TimeUnit, i256};
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Result, is_whole};
 
 use crate::equal::equal64;
 
@@ -347,7 +347,11 @@ pub fn deal(batch: &RecordBatch, parts: &[u32], count: usize) -> Result<Scattere
         places[*end] = row as u32;
         *end += 1;
     }
-    let batch = take_record_batch(batch, &UInt32Array::from(places))?;
+    let batch = match parts {
+        // It may be long.
+        [_] if is_whole(batch) => batch.clone(),
+        _ => take_record_batch(batch, &UInt32Array::from(places))?,
+    };
     Ok(Scattered { batch, starts })
 }
 

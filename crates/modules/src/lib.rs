@@ -8,6 +8,7 @@ pub mod modules {
 
 pub mod aggregate;
 pub mod alike;
+pub mod doubles;
 pub mod equal;
 pub mod expression;
 pub mod hashing;
@@ -20,6 +21,7 @@ pub mod pipes;
 pub mod sort;
 pub mod stepwise;
 pub mod store;
+pub mod turns;
 pub mod units;
 
 #[cfg(test)]

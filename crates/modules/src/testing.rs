@@ -133,6 +133,7 @@ pub fn setup() -> Setup {
         is_divided: false,
         memory_bytes: 1 << 30,
         budget_bytes: 4 << 30,
+        row_bytes_max: usize::MAX,
         scratch: vec![std::env::temp_dir()],
         home: std::env::temp_dir(),
         // Tests of several checkouts may run at once.

@@ -56,6 +56,23 @@ pub fn readers(budget: usize, bytes_held: u64, instances: usize) -> (usize, usiz
 /// The least an instance gets: below this nothing that spills makes progress worth the name.
 pub const SHARE_BYTES_MIN: usize = 4 << 20;
 
+/// The bytes a row may have where so many instances and queues may each hold one.
+pub fn row_bytes_max(budget: usize, holders: usize) -> usize {
+    (budget / holders.max(1)).max(ROW_BYTES_MIN)
+}
+
+/// A batch of short rows may have as much.
+const ROW_BYTES_MIN: usize = 2 << 20;
+
+/// Whether an instance waits for its turn before it works on a batch of so many bytes, because the
+/// copies made of it count beside its share. Other batches are no longer than twice the usual size.
+pub fn takes_turns(batch_bytes: usize, share_bytes: usize) -> bool {
+    batch_bytes > (share_bytes / 4).max(LONG_BYTES_MIN)
+}
+
+/// A batch that is cut into pieces of the usual size has fewer, unless a row has more.
+const LONG_BYTES_MIN: usize = 3 << 20;
+
 /// The default budget: 70 % of what the machine, or its control group, has.
 pub fn default_budget(memory_bytes: u64) -> usize {
     usize::try_from(memory_bytes / 10 * 7).unwrap_or(usize::MAX)

@@ -88,10 +88,17 @@ pub fn disk_range_bytes(share_bytes: usize, runs: usize) -> usize {
     worthwhile.max(RANGE_BYTES).min(affordable)
 }
 
+/// What a range may take in memory when it is larger than it should be, because its keys cannot be
+/// told apart: half of the budget, which so many instances share.
+pub fn range_bytes_max(budget: usize, instances: usize) -> usize {
+    (budget / 2 / instances.max(1)).max(2 * RANGE_BYTES)
+}
+
 /// Bytes of long keys that the instances of a process keep together, of which none needs to keep
-/// more than what it shares with others: a few, however large the share is.
-pub fn kept_keys_bytes_max(share_bytes: usize) -> usize {
-    share_bytes / 8
+/// more than what it shares with others: a few, however large the share is. Keys that could not be
+/// told apart would be in one range, so there is room for some where shares are small.
+pub fn kept_keys_bytes_max(share_bytes: usize, budget: usize) -> usize {
+    (share_bytes / 8).max(budget / 16)
 }
 
 /// Whether an instance must write what it holds to disk before it takes more: it needs room for a

@@ -265,12 +265,12 @@ _MAKES: dict[str, tuple[list[Any], list[Any]]] = {
     ),
     "small": (["j", "u", "1", "200"], ["case when {bool} then j else u end"]),
     "narrow": (["y"], ["case when {bool} then y else cast(0 as real) end"]),
-    # No decimals: beyond 2**53 Arrow makes doubles of them that are off by their last bit.
     "real": (
         ["x", "x", "cast(y as double)", _real],
         [
             *["{real1} + {real2}", "{real1} - {real2}", "{real1} * {real2}", "-{real}"],
-            *["abs({real})", "cast({int} as double)", "floor({real})", "ceil({real})"],
+            *["abs({real})", "cast({int} as double)", "cast({dec} as double)"],
+            *["floor({real})", "ceil({real})"],
             *["{real} / 3e0", "sqrt(abs({real}))"],
             *_CHOICES("real"),
         ],

@@ -311,6 +311,7 @@ impl Starting<'_> {
             is_divided: division.is_some_and(division::is_static),
             memory_bytes: 0,
             budget_bytes,
+            row_bytes_max: usize::MAX,
             scratch: if scratch.is_empty() { machine::scratch(&home) } else { scratch.clone() },
             home,
             run_id: run_id.to_string(),

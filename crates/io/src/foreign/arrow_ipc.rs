@@ -18,7 +18,7 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
 use euphrates_flow::{Error, Result, decoded, split_batch, without_runs};
 
-use super::arrow_ipc_check::{check_batch, footer, message, prefix};
+use super::arrow_ipc_check::{check_batch, check_unpacked, footer, message, next_message, prefix};
 use super::arrow_ipc_swap::{Swap, declared_native};
 use super::places::Places;
 use super::text::SPLIT_BYTES;
@@ -168,12 +168,21 @@ impl Opened for IpcFile {
     }
 
     fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
+        self.read_within(split, schema, usize::MAX)
+    }
+
+    fn read_within(
+        self: Arc<Self>,
+        split: usize,
+        schema: &SchemaRef,
+        bytes_max: usize,
+    ) -> Result<Batches> {
         let blob = self.file.open()?;
         if blob.bytes() != self.bytes {
             let message = "the file changed between being opened and being read";
             return Err(Error::corrupt(message).remedy("run again"));
         }
-        let mut decoder = Decoder::new(&self.own, schema)?;
+        let mut decoder = Decoder::new(&self.own, schema)?.within(bytes_max);
         for block in &self.dictionaries {
             let (bytes, metadata) = read_block(&blob, block)?;
             decoder.decode(bytes, metadata)?;
@@ -249,9 +258,18 @@ impl Opened for IpcStream {
         None
     }
 
-    fn read(self: Arc<Self>, _: usize, schema: &SchemaRef) -> Result<Batches> {
+    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
+        self.read_within(split, schema, usize::MAX)
+    }
+
+    fn read_within(
+        self: Arc<Self>,
+        _: usize,
+        schema: &SchemaRef,
+        bytes_max: usize,
+    ) -> Result<Batches> {
         let blob = self.file.open()?;
-        let mut decoder = Decoder::new(&self.own, schema)?;
+        let mut decoder = Decoder::new(&self.own, schema)?.within(bytes_max);
         let schema = schema.clone();
         let mut offset = self.offset;
         let mut next = move || -> Result<Option<RecordBatch>> {
@@ -277,6 +295,7 @@ impl Opened for IpcStream {
 pub(super) struct Decoder {
     decoder: FileDecoder,
     swap: Option<Swap>,
+    bytes_max: usize,
 }
 
 impl Decoder {
@@ -289,11 +308,17 @@ impl Decoder {
             decoder = decoder.with_projection(columns);
         }
         let swap = own.is_swapped.then(|| Swap::new(&own.schema, own.version));
-        Ok(Decoder { decoder, swap })
+        Ok(Decoder { decoder, swap, bytes_max: usize::MAX })
+    }
+
+    /// The same, where a compressed batch that takes more than these bytes is an error.
+    fn within(self, bytes_max: usize) -> Decoder {
+        Decoder { bytes_max, ..self }
     }
 
     /// The batch of a message, if it has one: it may be a dictionary.
     pub(super) fn decode(&mut self, bytes: Bytes, metadata: usize) -> Result<Option<RecordBatch>> {
+        check_unpacked(&message(&bytes, metadata)?, &bytes[metadata..], self.bytes_max)?;
         let (bytes, metadata) = match &self.swap {
             Some(swap) => guarded(|| swap.message(&bytes, metadata))?,
             None => (bytes, metadata),
@@ -311,30 +336,6 @@ impl Decoder {
         }
         guarded(|| decoder.read_record_batch(&block, &bytes).map_err(damaged))
     }
-}
-
-/// The message at an offset, and the length of its metadata with prefix; `None` at the end.
-fn next_message(blob: &Blob, offset: u64) -> Result<Option<(Bytes, usize)>> {
-    if offset == blob.bytes() {
-        return Ok(None);
-    }
-    let word = |at: u64| -> Result<u32> {
-        Ok(u32::from_le_bytes(blob.read_at(at, 4)?[..].try_into().expect("four bytes")))
-    };
-    let (prefix, length) = match word(offset)? {
-        u32::MAX => (8, word(offset + 4)?),
-        // Before version 0.15 there was no marker.
-        length => (4, length),
-    };
-    if length == 0 {
-        return Ok(None);
-    }
-    let metadata = prefix + length as usize;
-    let body = message(&blob.read_at(offset, metadata)?, metadata)?.bodyLength();
-    let body = u64::try_from(body).map_err(|_| Error::corrupt("a length is negative"))?;
-    let whole = (metadata as u64).checked_add(body).filter(|whole| *whole <= blob.bytes());
-    let whole = whole.ok_or_else(|| Error::corrupt("a batch is longer than its file"))?;
-    Ok(Some((blob.read_at(offset, whole as usize)?, metadata)))
 }
 
 /// The batch with the schema all files agree on.

@@ -7,8 +7,11 @@ use arrow::ipc::{
     Block, CompressionType, Message as IpcMessage, MetadataVersion, RecordBatch, Schema,
     root_as_footer, root_as_message,
 };
+use bytes::Bytes;
 use euphrates_flow::depth::too_deep;
 use euphrates_flow::{Error, Result};
+
+use crate::blob::Blob;
 
 /// A message whose flatbuffer is sound.
 pub type Message<'a> = IpcMessage<'a>;
@@ -62,6 +65,30 @@ pub fn message(bytes: &[u8], metadata: usize) -> Result<Message<'_>> {
     root_as_message(&metadata[prefix(metadata)..]).map_err(|error| unsound("message", error))
 }
 
+/// The message at an offset, and the length of its metadata with prefix; `None` at the end.
+pub fn next_message(blob: &Blob, offset: u64) -> Result<Option<(Bytes, usize)>> {
+    if offset == blob.bytes() {
+        return Ok(None);
+    }
+    let word = |at: u64| -> Result<u32> {
+        Ok(u32::from_le_bytes(blob.read_at(at, 4)?[..].try_into().expect("four bytes")))
+    };
+    let (prefix, length) = match word(offset)? {
+        u32::MAX => (8, word(offset + 4)?),
+        // Before version 0.15 there was no marker.
+        length => (4, length),
+    };
+    if length == 0 {
+        return Ok(None);
+    }
+    let metadata = prefix + length as usize;
+    let body = message(&blob.read_at(offset, metadata)?, metadata)?.bodyLength();
+    let body = u64::try_from(body).map_err(|_| Error::corrupt("a length is negative"))?;
+    let whole = (metadata as u64).checked_add(body).filter(|whole| *whole <= blob.bytes());
+    let whole = whole.ok_or_else(|| Error::corrupt("a batch is longer than its file"))?;
+    Ok(Some((blob.read_at(offset, whole as usize)?, metadata)))
+}
+
 /// Checks the batch of a record batch or dictionary message against its body.
 pub fn check_batch(message: &Message, body: &[u8]) -> Result<()> {
     if usize::try_from(message.bodyLength()) != Ok(body.len()) {
@@ -74,6 +101,36 @@ pub fn check_batch(message: &Message, body: &[u8]) -> Result<()> {
         None => Err(wrong("a message is no batch")),
     }
 }
+
+/// That a compressed batch takes no more than these bytes in memory, as its buffers say, or than
+/// batches of usual files do.
+pub fn check_unpacked(message: &Message, body: &[u8], bytes_max: usize) -> Result<()> {
+    let batch = message.header_as_record_batch();
+    let batch = batch.or_else(|| message.header_as_dictionary_batch()?.data());
+    let Some(batch) = batch.filter(|batch| batch.compression().is_some()) else { return Ok(()) };
+    let unpacked = |from: i64| {
+        let length = body.get(usize::try_from(from).ok()?..)?.first_chunk::<8>()?;
+        u64::try_from(i64::from_le_bytes(*length)).ok()
+    };
+    let buffers = batch.buffers().into_iter().flatten().filter(|buffer| buffer.length() > 0);
+    let bytes = buffers.fold(body.len() as u64, |sum, buffer| {
+        sum.saturating_add(unpacked(buffer.offset()).unwrap_or(0))
+    });
+    let bytes_max = bytes_max.max(UNPACKED_BYTES_MIN) as u64;
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    let message = format!(
+        "a compressed batch takes {:.1} MiB in memory, more than the {:.1} MiB that reading may take",
+        bytes as f64 / f64::from(1 << 20),
+        bytes_max as f64 / f64::from(1 << 20)
+    );
+    Err(Error::resource(message)
+        .remedy("give the flow more memory (`memory=`), or write the file in smaller batches"))
+}
+
+/// Batches of 65,536 rows with some dozens of columns have fewer.
+const UNPACKED_BYTES_MIN: usize = 32 << 20;
 
 fn check_buffers(batch: &RecordBatch, body: &[u8]) -> Result<()> {
     if !(0..=i32::MAX.into()).contains(&batch.length()) {

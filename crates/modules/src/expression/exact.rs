@@ -26,6 +26,7 @@ use datafusion_expr::{
 
 use super::common::plain;
 use super::typed::Typed;
+use crate::doubles::cast_nearest;
 
 type F16 = <Float16Type as ArrowPrimitiveType>::Native;
 
@@ -81,14 +82,21 @@ pub fn checked(of: Typed) -> Typed {
     }
 }
 
+/// A decimal as the nearest `double` or `real`.
+pub fn nearest(of: Typed, to: &DataType) -> Typed {
+    let function = if *to == DataType::Float32 { Exact::Single } else { Exact::Double };
+    applied(function, of)
+}
+
 fn applied(function: Exact, of: Typed) -> Typed {
     let data_type = function.data_type(&of.data_type);
     let call = ScalarFunction::new_udf(FUNCTIONS[function as usize].clone(), vec![of.expr]);
     Typed::new(Expr::ScalarFunction(call), data_type, of.text)
 }
 
-static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 5]> = LazyLock::new(|| {
-    [Exact::Canonical, Exact::OneNan, Exact::Instant, Exact::Digits, Exact::Day]
+static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 7]> = LazyLock::new(|| {
+    use Exact::*;
+    [Canonical, OneNan, Instant, Digits, Day, Double, Single]
         .map(|function| Arc::new(ScalarUDF::new_from_impl(Function { function, any: any() })))
 });
 
@@ -103,6 +111,8 @@ enum Exact {
     Instant,
     Digits,
     Day,
+    Double,
+    Single,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -116,6 +126,8 @@ impl Exact {
         match self {
             Exact::Instant => INSTANT,
             Exact::Day => DataType::Date32,
+            Exact::Double => DataType::Float64,
+            Exact::Single => DataType::Float32,
             _ => of.clone(),
         }
     }
@@ -126,6 +138,10 @@ impl Exact {
             Exact::OneNan => Ok(with_floats(array, false)),
             Exact::Instant => nanoseconds(array),
             Exact::Day => days(array),
+            Exact::Double | Exact::Single => {
+                let plain = cast(array, plain(array.data_type()))?;
+                Ok(cast_nearest(&plain, &self.data_type(array.data_type()))?)
+            }
             Exact::Digits => {
                 digits(array)?;
                 Ok(array.clone())
@@ -142,6 +158,8 @@ impl ScalarUDFImpl for Function {
             Exact::Instant => "instant",
             Exact::Digits => "checked",
             Exact::Day => "day",
+            Exact::Double => "double",
+            Exact::Single => "single",
         }
     }
 

@@ -20,6 +20,9 @@ const SLICE_BYTES_MIN: usize = 1 << 20;
 const VALUE_BYTES_MAX: usize = 1 << 30;
 const VALUE_BYTES_MIN: usize = 16 << 20;
 
+/// About what a value takes that asks for nothing: a number, or the beginning of a short text.
+const COLUMN_BYTES: usize = 16;
+
 /// What a constant may have; a longer one is made row by row, if there are any.
 const CONSTANT_BYTES_MAX: usize = 1 << 20;
 
@@ -38,6 +41,8 @@ struct Meter {
 pub struct Room {
     slice_bytes: usize,
     value_bytes: usize,
+    /// Rows of a slice, at most.
+    rows_max: usize,
 }
 
 impl Room {
@@ -51,7 +56,14 @@ impl Room {
         Room {
             slice_bytes: (share / 64).clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX),
             value_bytes: (share / 4).clamp(VALUE_BYTES_MIN, VALUE_BYTES_MAX),
+            rows_max: BATCH_ROWS_MAX,
         }
+    }
+
+    /// The same, where so many columns are made of each row: what they are made of may be one.
+    pub fn for_columns(self, columns: usize) -> Room {
+        let rows = 2 * self.slice_bytes / (columns.max(1) * COLUMN_BYTES);
+        Room { rows_max: rows.clamp(1, BATCH_ROWS_MAX), ..self }
     }
 }
 
@@ -77,7 +89,8 @@ impl SliceRows {
     ) -> Result<()> {
         let mut start = 0;
         loop {
-            let count = self.0.load(Relaxed).clamp(1, BATCH_ROWS_MAX).min(rows - start);
+            let most = self.0.load(Relaxed).min(room.rows_max);
+            let count = most.clamp(1, BATCH_ROWS_MAX).min(rows - start);
             let bytes = if count > 1 { room.slice_bytes } else { room.value_bytes };
             let (done, taken) = metered(bytes, || work(start..start + count));
             if taken > bytes && count > 1 {

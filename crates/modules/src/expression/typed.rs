@@ -92,6 +92,10 @@ impl Typed {
         if let (DataType::Timestamp(_, None), DataType::Date32) = (plain(&from.data_type), to) {
             return exact::day(from);
         }
+        let is_floating = matches!(to, DataType::Float32 | DataType::Float64);
+        if is_floating && plain(&from.data_type).is_decimal() {
+            return exact::nearest(from, to);
+        }
         let cast = Expr::Cast(Cast::new(Box::new(from.expr), to.clone()));
         Typed::new(cast, to.clone(), from.text)
     }
@@ -103,7 +107,9 @@ impl Typed {
             return Err(Error::usage(message));
         }
         let text = format!("CAST({} AS {to})", self.text);
-        if !tries {
+        // Nothing fails here that could be tried.
+        let is_sure = plain(&self.data_type).is_decimal() && to.is_floating();
+        if !tries || is_sure {
             return Ok(Typed { text, ..self.cast(&to) });
         }
         let expr = Box::new(copies::unpacked(self).expr);

@@ -36,6 +36,7 @@ use crate::join::together::Together;
 use crate::meeting::meet;
 use crate::stepwise::Gathered;
 use crate::store::{Bits, Slice, Store, through_scratch, whole};
+use crate::turns::turn;
 use crate::units::Units;
 
 /// The module.
@@ -256,6 +257,7 @@ impl Instance {
         while let Some(batch) = ports.get(side as usize)? {
             for batch in split_batch(batch) {
                 let batch = self.part_nulls(side, batch, ports)?;
+                let _turn = turn(&batch, ports.setup().memory_bytes);
                 let bytes = store.push(ready.build.pack(ready.build.take(&batch)?)?)?;
                 self.keep_within(&mut store, bytes, ports)?;
             }
@@ -354,6 +356,7 @@ impl Instance {
         while let Some(batch) = ports.get(side as usize)? {
             for batch in split_batch(batch) {
                 let mut batch = self.part_nulls(side, batch, ports)?;
+                let turn = turn(&batch, ports.setup().memory_bytes);
                 let mut rows = ready.probe.take(&batch)?;
                 if let Some((resident, store)) = &mut waiting {
                     let bits = self.bits.bits;
@@ -367,6 +370,7 @@ impl Instance {
                     batch = filter_record_batch(&batch, &stays)?;
                     rows = ready.probe.take(&batch)?;
                 }
+                drop(turn);
                 let put = &mut |batch| self.gathered.put(ports, batch);
                 if let Some(matched) = prober.pairs(&ready.plan, table, &rows, put)?
                     && let Some(out) = by_match(&ready.plan, side, &rows.columns, &matched)?

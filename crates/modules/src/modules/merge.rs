@@ -25,7 +25,6 @@ use crate::alike::{agreed, with_schema};
 use crate::order_by::{SortKey, resolve, some_key};
 use crate::sort::gather::Sources;
 use crate::sort::keys::{EncodedKeys, KeyEncoder};
-use crate::sort::owned::OwnedKey;
 use crate::sort::runs::{Presorted, sort_keys};
 
 /// The module.
@@ -105,6 +104,8 @@ struct Instance {
     run: Run,
 }
 
+const HAS_ROWS: &str = "keys that are not exact have rows";
+
 /// What has gone out as the present run.
 #[derive(Default)]
 struct Run {
@@ -120,7 +121,6 @@ struct Head {
     /// Rows that have gone out.
     used: usize,
     waiting: VecDeque<RecordBatch>,
-    last: Option<OwnedKey>,
     /// Rows of the batches before this one.
     before: usize,
     is_over: bool,
@@ -154,7 +154,7 @@ impl Instance {
         let keys = EncodedKeys { packed: vec![], rows: None };
         let batch = RecordBatch::new_empty(self.schema.clone());
         let waiting = VecDeque::new();
-        Head { input, batch, keys, used: 0, waiting, last: None, before: 0, is_over: false }
+        Head { input, batch, keys, used: 0, waiting, before: 0, is_over: false }
     }
 
     /// The next batch of an input whose last one is used up.
@@ -164,7 +164,8 @@ impl Instance {
                 match ports.get_in_runs(head.input)? {
                     Taken::Batch(parcel) => {
                         let batch = with_schema(parcel.batch, &self.schema)?;
-                        head.waiting.extend(split_batch(batch));
+                        let parts = split_batch(batch).filter(|part| part.num_rows() > 0);
+                        head.waiting.extend(parts);
                     }
                     Taken::End => head.is_over = true,
                     Taken::RunEnd(_) | Taken::Empty => {}
@@ -172,22 +173,25 @@ impl Instance {
                 continue;
             };
             head.before += head.batch.num_rows();
-            head.keys = self.encoder.encode(&batch, head.input)?;
-            (head.batch, head.used) = (batch, 0);
-            self.check(head)?;
+            let keys = self.encoder.encode(&batch, head.input)?;
+            self.check(head, &keys)?;
+            (head.batch, head.keys, head.used) = (batch, keys, 0);
         }
         Ok(())
     }
 
-    /// That a batch is in order, and behind the one before it.
-    fn check(&self, head: &mut Head) -> Result<()> {
-        let Head { keys, last, .. } = &*head;
-        let rows = |_| keys.rows.as_ref().expect("keys that are not exact have rows");
+    /// That the next batch of an input is in order, and behind the one before it.
+    fn check(&self, head: &Head, keys: &EncodedKeys) -> Result<()> {
         let Some(first) = keys.packed.first() else { return Ok(()) };
-        let breaks = |last: &OwnedKey| self.encoder.compare_owned(*first, last, rows).is_lt();
-        let wrong = match last.as_ref().is_some_and(breaks) {
+        // Numbered apart, as batches of one sort are.
+        let rows = |number: usize| [&head.keys, keys][number].rows.as_ref().expect(HAS_ROWS);
+        let place = |packed: u128, number| self.encoder.place(packed, number);
+        let last = head.keys.packed.last().map(|last| place(*last, 0));
+        let breaks = |last: u128| self.encoder.compare((place(*first, 1), last), rows).is_lt();
+        let wrong = match last.is_some_and(breaks) {
             true => Some(0),
             false => {
+                let rows = |_| keys.rows.as_ref().expect(HAS_ROWS);
                 let falls = |pair: &[u128]| self.encoder.compare((pair[0], pair[1]), rows).is_gt();
                 keys.packed.windows(2).position(falls).map(|at| at + 1)
             }
@@ -200,7 +204,6 @@ impl Instance {
             );
             return Err(Error::usage(message).remedy("place a `sort` before it"));
         }
-        head.last = keys.packed.last().map(|last| self.encoder.own(*last, rows));
         Ok(())
     }
 
@@ -208,7 +211,7 @@ impl Instance {
     /// follow its last that are equal to it, and come before those of later inputs.
     fn round(&self, heads: &mut [Head]) -> Option<Vec<u128>> {
         let all: Vec<Option<&Rows>> = heads.iter().map(|head| head.keys.rows.as_ref()).collect();
-        let rows = |input: usize| all[input].expect("keys that are not exact have rows");
+        let rows = |input: usize| all[input].expect(HAS_ROWS);
         let lasts = heads.iter().filter(|head| head.used < head.batch.num_rows());
         let lasts = lasts.map(|head| (head.input, *head.keys.packed.last().expect("it has rows")));
         let (least, bound) = lasts.min_by(|a, b| self.encoder.compare((a.1, b.1), rows))?;

@@ -26,6 +26,7 @@ use crate::aggregate::plan::{Plan, Source};
 use crate::aggregate::spelling::Config;
 use crate::meeting::{brought, meet};
 use crate::store::{Bits, Store, through_scratch};
+use crate::turns::turn;
 
 /// What all instances bring when they have nothing left to take in: the bytes of each part.
 const SIZES: &str = "sizes";
@@ -162,6 +163,7 @@ impl Module for Instance {
         let mut store = self.store.take().expect("an instance runs once");
         while let Some(batch) = ports.get(0)? {
             for batch in split_batch(batch) {
+                let _turn = turn(&batch, ports.setup().memory_bytes);
                 before.add(&batch, &mut |states| self.hold(&mut store, states, ports))?;
             }
         }

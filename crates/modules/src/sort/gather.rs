@@ -36,6 +36,8 @@ pub struct Sources {
     encoder: Arc<KeyEncoder>,
     schema: SchemaRef,
     columns: Vec<Source>,
+    /// Batches of one row, by their numbers: it may be long, and need not be copied.
+    single: Vec<(usize, RecordBatch)>,
 }
 
 /// A column of all batches.
@@ -72,12 +74,18 @@ impl Sources {
             }
         };
         let columns = (0..schema.fields().len()).map(source).collect();
-        Sources { encoder: encoder.clone(), schema, columns }
+        let single = batches.enumerate().filter(|(_, batch)| batch.num_rows() == 1);
+        let single = single.map(|(number, batch)| (number, batch.clone())).collect();
+        Sources { encoder: encoder.clone(), schema, columns, single }
     }
 
     /// The rows of these keys, in this order, as one batch; only the first of them when all
     /// together are much larger than a batch should be.
     pub fn gather(&self, keys: &[u128]) -> Result<RecordBatch> {
+        if let Some(row) = self.single(keys) {
+            let columns = row.columns()[..self.columns.len()].to_vec();
+            return Ok(RecordBatch::try_new(self.schema.clone(), columns)?);
+        }
         let ids: Vec<RowId> = keys.iter().map(|key| self.encoder.id(*key)).collect();
         let fitting =
             self.columns.iter().fold(ids.len(), |fit, source| source.fitting(&ids[..fit]));
@@ -86,6 +94,14 @@ impl Sources {
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(ids.len()));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+    }
+
+    /// The batch that has only the row of these keys.
+    fn single(&self, keys: &[u128]) -> Option<&RecordBatch> {
+        let [key] = keys else { return None };
+        let number = (self.encoder.id(*key) >> 16) as usize;
+        let place = self.single.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        Some(&self.single[place].1)
     }
 }
 

@@ -13,6 +13,7 @@ use super::keys::KeyColumn;
 use super::runs::MemoryRuns;
 use super::spill::DiskRun;
 use super::store::RangeStore;
+use crate::turns::turn;
 
 /// The name of the column that keeps a stable sort stable.
 const POSITION: &str = "__position";
@@ -66,6 +67,7 @@ impl Intake {
     fn take_in(&mut self, batch: RecordBatch, ports: &Ports) -> Result<()> {
         ports.metrics().put(batch.num_rows(), batch_bytes(&batch));
         for part in split_batch(batch) {
+            let _turn = turn(&part, self.share_bytes);
             self.held.push(self.store.layout.pack(part)?)?;
             let full = must_spill(self.held.bytes(), self.share_bytes);
             if full || self.held.batches.len() >= self.batches_max {

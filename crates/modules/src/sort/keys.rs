@@ -150,6 +150,12 @@ impl KeyEncoder {
         packed >> self.id_bits
     }
 
+    /// The integer of the same row, of a batch with this number.
+    pub fn place(&self, packed: u128, batch: usize) -> u128 {
+        let row = u128::from(self.id(packed) & 0xffff);
+        (self.bits(packed) << self.id_bits) | ((batch as u128) << 16) | row
+    }
+
     /// The integer whose batch is `offset` further.
     pub fn renumber(&self, packed: u128, offset: usize) -> u128 {
         packed + ((offset as u128) << 16)
@@ -166,11 +172,6 @@ impl KeyEncoder {
             rows((id >> 16) as usize).row((id & 0xffff) as usize)
         };
         whole(a).cmp(&whole(b))
-    }
-
-    /// A whole key to keep.
-    pub fn own<'a>(&self, packed: u128, rows: impl Fn(usize) -> &'a Rows) -> OwnedKey {
-        OwnedKey::whole(self.bits(packed), self.whole(packed, rows))
     }
 
     /// The whole key; nothing if the bits say all.

@@ -143,7 +143,7 @@ pub struct KeyKeeper {
 }
 
 impl KeyKeeper {
-    /// One whose shared beginnings have about so many bytes at most; there may always be two.
+    /// One whose shared beginnings have about so many bytes at most; there may always be one.
     pub fn new(bytes_max: usize) -> KeyKeeper {
         KeyKeeper { known: VecDeque::new(), bytes: 0, bytes_max }
     }
@@ -159,14 +159,15 @@ impl KeyKeeper {
             Some((shared, known)) if shared >= SHARED_BYTES_MIN => (shared, known.clone()),
             _ => (0, Arc::default()),
         };
-        // Keys of other runs are likely to begin so, too.
-        let alike = before.map_or(0, |before| common(before, key)).max(shared);
+        // Keys of other runs are likely to begin so, too. The first of a run has only those to be
+        // told from, and a run of very long records is one record.
+        let alike = before.map_or(key.len(), |before| common(before, key)).max(shared);
         let wanted = (alike + 1 + BEYOND_BYTES).max(WHOLE_BYTES_MAX).min(key.len());
         let (kept, is_whole) = (&key[..wanted], wanted == key.len());
         if kept.len() - shared <= SHARED_BYTES_MIN {
             return OwnedKey::of_parts(bits, is_whole, (known, shared), &kept[shared..]);
         }
-        if self.bytes + kept.len() > self.bytes_max.max(2 * kept.len()) {
+        if self.bytes + kept.len() > self.bytes_max.max(kept.len()) {
             // Separated from less, but not wrongly.
             let kept = &kept[..shared.max(SHARED_BYTES_MIN)];
             return OwnedKey::of_parts(bits, false, (known, shared), &kept[shared..]);

@@ -13,7 +13,7 @@ use arrow::compute::take_record_batch;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use arrow::row::Rows;
-use euphrates_flow::{Result, batch_bytes, batch_rows};
+use euphrates_flow::{Error, Result, batch_bytes, batch_rows};
 use euphrates_policy::sampling::Sampling;
 use euphrates_policy::sort::{RangeSizes, cut};
 
@@ -36,6 +36,8 @@ pub struct Ranges {
     sources: Option<Arc<Sources>>,
     borders: Vec<Border>,
     row_bytes: usize,
+    /// What a range may take in memory beyond what is held.
+    range_bytes_max: usize,
     /// The number of the first run, among those of all processes.
     first_run: usize,
 }
@@ -102,8 +104,14 @@ impl Ranges {
             sources,
             borders: vec![],
             row_bytes,
+            range_bytes_max: usize::MAX,
             first_run: 0,
         }
+    }
+
+    /// The same, where a range for which more than this has to be read is an error.
+    pub fn within(self, range_bytes_max: usize) -> Ranges {
+        Ranges { range_bytes_max, ..self }
     }
 
     /// Cuts the runs into ranges of about these sizes.
@@ -119,6 +127,11 @@ impl Ranges {
         for run in 0..self.memory.len() {
             self.memory[run].cuts = self.cuts_of(run);
         }
+    }
+
+    /// The whole key of a record that is held, by its integer; nothing if the bits say all.
+    pub fn whole(&self, packed: u128) -> &[u8] {
+        self.encoder.whole(packed, |batch| &self.rows[batch])
     }
 
     /// Bytes of a record, in the mean.
@@ -201,7 +214,7 @@ impl Ranges {
             let part = slice.keys[start..end].iter();
             keys.extend(part.map(|key| self.encoder.renumber(*key, slice.offset)));
         }
-        let mut read = Read { batches: vec![], rows: vec![] };
+        let mut read = Read { batches: vec![], rows: vec![], bytes: 0 };
         self.read_range(range, &mut keys, &mut read)?;
         let (mut rows_come, mut bytes_come) = (0, 0);
         for batch in others {
@@ -211,8 +224,7 @@ impl Ranges {
             let number = self.batches.len() + read.batches.len();
             let encoded = self.encoder.encode(&batch, number)?;
             keys.extend_from_slice(&encoded.packed);
-            read.batches.push(batch);
-            read.rows.extend(encoded.rows);
+            read.push(batch, encoded.rows, self.range_bytes_max)?;
         }
         let known = self.rows.len();
         let rows = |batch: usize| match batch.checked_sub(known) {
@@ -276,8 +288,7 @@ impl Ranges {
                     }
                 };
                 keys.extend_from_slice(&encoded.packed[own]);
-                read.batches.push(batch);
-                read.rows.extend(encoded.rows);
+                read.push(batch, encoded.rows, self.range_bytes_max)?;
             }
         }
         Ok(())
@@ -311,6 +322,28 @@ pub fn find_borders(
 struct Read {
     batches: Vec<RecordBatch>,
     rows: Vec<Rows>,
+    bytes: usize,
+}
+
+impl Read {
+    /// Takes a batch in. Keys that begin alike for longer than can be kept of them are in one range,
+    /// whatever that takes.
+    fn push(&mut self, batch: RecordBatch, rows: Option<Rows>, bytes_max: usize) -> Result<()> {
+        self.bytes += batch_bytes(&batch) + rows.as_ref().map_or(0, Rows::size);
+        self.batches.push(batch);
+        self.rows.extend(rows);
+        if self.bytes <= bytes_max {
+            return Ok(());
+        }
+        let rows: usize = self.batches.iter().map(RecordBatch::num_rows).sum();
+        let message = format!(
+            "{rows} records whose keys could not be told apart by what is kept of them take {:.1} \
+             MiB with their keys, more than the {:.1} MiB for which there is memory",
+            self.bytes as f64 / (1 << 20) as f64,
+            bytes_max as f64 / (1 << 20) as f64
+        );
+        Err(Error::resource(message).remedy("give the flow more memory (`memory=`)"))
+    }
 }
 
 /// The first block that may have records behind a border, of a run in which so many blocks begin
@@ -334,6 +367,11 @@ fn falls_before(order: Ordering, place: (usize, usize), border: &Border) -> bool
 }
 
 impl Merged {
+    /// The keys of its rows, in order.
+    pub fn keys(&self) -> &[u128] {
+        &self.keys
+    }
+
     /// Copies the rows out, batch by batch.
     pub fn batches(&self) -> impl Iterator<Item = Result<RecordBatch>> + '_ {
         let mut left = &self.keys[..];

@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use arrow::row::Rows;
 use euphrates_flow::{Result, Setup};
 use euphrates_io::disk::Disk;
 use euphrates_io::scratch::{Scratch, Unwritten};
 use euphrates_io::segment::{Segment, SegmentOptions, SegmentWriter};
 use euphrates_policy::sort::{BLOCK_BYTES, RANGE_BYTES, RangeSizes};
 
-use super::keys::{EncodedKeys, KeyEncoder};
+use super::keys::KeyEncoder;
 use super::owned::{KeyKeeper, OwnedKey};
 use super::ranges::{Cutting, Ranges};
 use super::runs::MemoryRuns;
@@ -27,11 +26,13 @@ pub struct DiskRun {
 /// The blocks of a run that is being written.
 struct RunBlocks<'a> {
     encoder: &'a KeyEncoder,
+    /// What is written, which has the whole keys.
+    ranges: &'a Ranges,
     keeper: &'a Mutex<KeyKeeper>,
     blocks: Vec<RunBlock>,
     rows: usize,
     /// The last key.
-    last: Vec<u8>,
+    last: Option<u128>,
 }
 
 /// A block of a run on disk.
@@ -77,14 +78,17 @@ impl DiskRun {
         let disk = Disk::of(path).map_err(Unwritten::Disk)?;
         let writer = SegmentWriter::create(&disk, path, schema, options);
         let mut writer = writer.map_err(Unwritten::Disk)?;
-        let mut blocks = RunBlocks { encoder, keeper, blocks: vec![], rows: 0, last: vec![] };
+        let mut blocks = RunBlocks { encoder, ranges, keeper, blocks: vec![], rows: 0, last: None };
         for range in 0..ranges.count() {
             setup.cancel.check()?;
             let merged = ranges.merge(range)?.with_batch_rows(batch_rows);
+            let mut keys = merged.keys();
             for batch in merged.batches() {
                 let batch = batch?;
                 writer.append(&batch).map_err(Unwritten::Disk)?;
-                blocks.push(&batch)?;
+                let own;
+                (own, keys) = keys.split_at(batch.num_rows());
+                blocks.push(own);
             }
         }
         let segment = writer.finish().map_err(Unwritten::Disk)?;
@@ -121,13 +125,13 @@ impl DiskRun {
 }
 
 impl RunBlocks<'_> {
-    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (start, rows) = (self.rows, batch.num_rows());
+    /// A block of the records of these keys, of which there is one at least.
+    fn push(&mut self, keys: &[u128]) {
+        let (start, rows) = (self.rows, keys.len());
         self.rows += rows;
-        let first = self.encoder.encode(&batch.slice(0, 1), 0)?;
-        let key = self.encoder.whole(first.packed[0], |_| whole_keys(&first));
-        let before = (start > 0).then_some(&self.last[..]);
-        let bits = self.encoder.bits(first.packed[0]);
+        let key = self.ranges.whole(keys[0]);
+        let before = self.last.map(|last| self.ranges.whole(last));
+        let bits = self.encoder.bits(keys[0]);
         let mut keeper = self.keeper.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut kept = keeper.keep(bits, key, before);
         drop(keeper);
@@ -138,16 +142,6 @@ impl RunBlocks<'_> {
             kept.is_whole = false;
         }
         self.blocks.push(RunBlock { first: kept, is_separate, start, rows });
-        if !self.encoder.is_exact() {
-            self.last.clear();
-            let last = self.encoder.encode(&batch.slice(rows - 1, 1), 0)?;
-            let key = self.encoder.whole(last.packed[0], |_| whole_keys(&last));
-            self.last.extend_from_slice(key);
-        }
-        Ok(())
+        self.last = keys.last().copied();
     }
-}
-
-fn whole_keys(keys: &EncodedKeys) -> &Rows {
-    keys.rows.as_ref().expect("keys that are not exact have rows")
 }

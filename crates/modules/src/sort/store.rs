@@ -7,7 +7,7 @@ use std::time::Duration;
 use euphrates_flow::metrics::State;
 use euphrates_flow::{Cancel, Ports, Result, Setup};
 use euphrates_io::scratch::Scratch;
-use euphrates_policy::sort::kept_keys_bytes_max;
+use euphrates_policy::sort::{kept_keys_bytes_max, range_bytes_max};
 
 use super::council::{Council, Share};
 use super::intake::Intake;
@@ -29,6 +29,7 @@ pub struct RangeStore {
     /// Keeps keys of all instances here.
     pub(super) keeper: Mutex<KeyKeeper>,
     share_bytes: usize,
+    range_bytes_max: usize,
     cancel: Arc<Cancel>,
     cutting: Cutting,
     shared: Mutex<Shared>,
@@ -59,8 +60,16 @@ impl RangeStore {
             layout,
             encoder,
             scratch: Scratch::new(setup),
-            keeper: Mutex::new(KeyKeeper::new(kept_keys_bytes_max(setup.memory_bytes))),
+            keeper: Mutex::new(KeyKeeper::new(kept_keys_bytes_max(
+                setup.memory_bytes,
+                setup.budget_bytes,
+            ))),
             share_bytes: setup.memory_bytes,
+            range_bytes_max: match cutting {
+                Cutting::Anywhere => range_bytes_max(setup.budget_bytes, setup.instances_here),
+                // A group is as large as it is.
+                Cutting::BetweenKeys => range_bytes_max(setup.budget_bytes, 1),
+            },
             cancel: setup.cancel.clone(),
             cutting,
             shared: Mutex::default(),
@@ -156,7 +165,8 @@ impl RangeStore {
     }
 
     fn uncut(&self, memory: Vec<MemoryRuns>, disk: Vec<DiskRun>) -> Ranges {
-        Ranges::uncut(self.encoder.clone(), self.layout.held().clone(), memory, disk)
+        let ranges = Ranges::uncut(self.encoder.clone(), self.layout.held().clone(), memory, disk);
+        ranges.within(self.range_bytes_max)
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {

@@ -239,6 +239,7 @@ fn bare(cancel: Arc<Cancel>) -> Setup {
         is_divided: false,
         memory_bytes: 0,
         budget_bytes: 0,
+        row_bytes_max: usize::MAX,
         scratch: vec![],
         home: std::path::PathBuf::new(),
         run_id: String::new(),

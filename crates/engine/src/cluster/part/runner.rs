@@ -179,6 +179,7 @@ impl Runner {
             is_divided: division.is_some_and(division::is_static),
             memory_bytes: 0,
             budget_bytes: *memory_bytes,
+            row_bytes_max: usize::MAX,
             scratch: self.scratch(),
             home: home.clone(),
             run_id: self.run_id(),

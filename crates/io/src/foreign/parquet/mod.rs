@@ -112,10 +112,17 @@ impl Opened for File {
             let top = column.column_path().parts().first();
             top.is_some_and(|top| places.get(top).is_some())
         });
-        let page = |bytes: i64| bytes.clamp(0, PAGE_BYTES_USUAL);
-        let held = wanted.map(|column| match column.compression() {
-            Compression::UNCOMPRESSED => page(column.uncompressed_size()),
-            _ => page(column.uncompressed_size()) + page(column.compressed_size()),
+        // A page has one value at least, which is copied into a batch.
+        let held = wanted.map(|column| {
+            let value = column.uncompressed_size() / column.num_values().max(1);
+            let page = |bytes: i64| match value > PAGE_BYTES_USUAL {
+                true => 2 * value,
+                false => bytes.clamp(0, PAGE_BYTES_USUAL),
+            };
+            match column.compression() {
+                Compression::UNCOMPRESSED => page(column.uncompressed_size()),
+                _ => page(column.uncompressed_size()) + page(column.compressed_size()),
+            }
         });
         held.sum::<i64>() as u64
     }

@@ -27,7 +27,8 @@ pub fn rows_together(group: &RowGroup, leaves: &[usize]) -> Result<usize> {
     let mut row_bytes = 0;
     for leaf in leaves {
         let bytes = value_bytes(group, *leaf)?;
-        if bytes > group.bytes_max() {
+        // It is in its page and in the batch that is made of it.
+        if 2 * bytes > group.bytes_max() {
             let column = group.group().column(*leaf).column_path().string();
             let message = format!("a row of column `{column}` takes {bytes} bytes on average");
             return Err(Error::resource(message).remedy("give the flow more memory"));

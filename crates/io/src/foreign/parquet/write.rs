@@ -79,23 +79,50 @@ impl ParquetWriter {
 
     /// Empty columns of a row group, one for each leaf of the schema.
     fn columns(&self) -> Result<Vec<Column>> {
-        let root = self.descr.root_schema_ptr();
-        let nowhere = SerializedFileWriter::new(std::io::sink(), root, self.properties.clone());
+        let leaves = 0..self.descr.num_columns();
+        let roots: Vec<usize> =
+            leaves.clone().map(|leaf| self.descr.get_column_root_idx(leaf)).collect();
+        let kind = |leaf: usize| self.schema.field(roots[leaf]).data_type();
+        let descrs: Vec<_> = leaves.map(|leaf| self.descr.column(leaf)).collect();
+        let layouts = descrs
+            .iter()
+            .enumerate()
+            .map(|(leaf, descr)| Layout::of(kind(leaf), descr).filter(|_| !self.is_compressed));
+        let layouts: Vec<Option<Layout>> = layouts.collect();
+        let is_other = |leaf: &usize| layouts[*leaf].is_none();
+        let mut others: Vec<usize> = (0..roots.len()).filter(is_other).map(|l| roots[l]).collect();
+        others.dedup();
+        let mut others = self.others(&others)?.into_iter();
+        let columns =
+            layouts.into_iter().zip(descrs).enumerate().map(
+                |(leaf, (layout, descr))| match layout {
+                    Some(layout) => {
+                        let chunk = ColumnChunk::new(descr, kind(leaf), layout);
+                        Ok(Column::Flat(Box::new(chunk)))
+                    }
+                    None => others.next().ok_or_else(|| Error::failed("a leaf has no writer")),
+                },
+            );
+        columns.collect()
+    }
+
+    /// The crate's writers of the leaves of these fields. Each takes 74 kB before it has a value, so
+    /// none is made for a column that is encoded here.
+    fn others(&self, fields: &[usize]) -> Result<Vec<Column>> {
+        if fields.is_empty() {
+            return Ok(vec![]);
+        }
+        let schema = Arc::new(self.schema.project(fields)?);
+        let descr = ArrowSchemaConverter::new().convert(&schema).map_err(failed)?;
+        let (root, properties) = (descr.root_schema_ptr(), self.properties.clone());
+        let nowhere = SerializedFileWriter::new(std::io::sink(), root, properties);
         let captured = Arc::new(Captured::default());
-        let factory =
-            ArrowRowGroupWriterFactory::new(&nowhere.map_err(failed)?, self.schema.clone())
-                .with_page_store_factory(captured.clone());
+        let factory = ArrowRowGroupWriterFactory::new(&nowhere.map_err(failed)?, schema)
+            .with_page_store_factory(captured.clone());
         let writers = factory.create_column_writers(0).map_err(failed)?;
         let pages = captured.0.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        let columns = writers.into_iter().zip(pages).enumerate().map(|(leaf, (writer, pages))| {
-            let kind = self.schema.field(self.descr.get_column_root_idx(leaf)).data_type();
-            let descr = self.descr.column(leaf);
-            match Layout::of(kind, &descr).filter(|_| !self.is_compressed) {
-                Some(layout) => Column::Flat(Box::new(ColumnChunk::new(descr, kind, layout))),
-                None => Column::Other { writer: Box::new(writer), pages },
-            }
-        });
-        Ok(columns.collect())
+        let column = |(writer, pages)| Column::Other { writer: Box::new(writer), pages };
+        Ok(writers.into_iter().zip(pages).map(column).collect())
     }
 }
 
@@ -105,8 +132,7 @@ impl Writer for ParquetWriter {
     }
 
     fn encoder(&self) -> Result<Box<dyn Encoder>> {
-        let columns = self.columns()?;
-        Ok(Box::new(RowGroupEncoder { writer: self.clone(), columns, rows: 0 }))
+        Ok(Box::new(RowGroupEncoder { writer: self.clone(), columns: vec![], rows: 0 }))
     }
 
     fn footer(&self, chunks: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
@@ -172,6 +198,7 @@ impl EncodedGroup {
 
 struct RowGroupEncoder {
     writer: ParquetWriter,
+    /// None while there are no rows.
     columns: Vec<Column>,
     rows: usize,
 }
@@ -186,6 +213,9 @@ enum Column {
 
 impl Encoder for RowGroupEncoder {
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.columns.is_empty() {
+            self.columns = self.writer.columns()?;
+        }
         self.rows += batch.num_rows();
         let mut leaf = 0;
         for (field, array) in self.writer.schema.fields().iter().zip(batch.columns()) {
@@ -217,7 +247,7 @@ impl Encoder for RowGroupEncoder {
         if self.rows == 0 {
             return Ok(Chunk { parts: vec![], note: Box::new(None::<EncodedGroup>) });
         }
-        let columns = std::mem::replace(&mut self.columns, self.writer.columns()?);
+        let columns = std::mem::take(&mut self.columns);
         let rows = std::mem::take(&mut self.rows);
         let (mut parts, mut encoded, mut offset) = (vec![], vec![], 0);
         for column in columns {

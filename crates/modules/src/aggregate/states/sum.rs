@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64T
 use euphrates_flow::{Error, Result};
 
 use super::Seen;
+use crate::doubles::{cast_nearest, mean};
 
 /// The largest value of 38 digits.
 const DECIMAL_MAX: i128 = 10i128.pow(38) - 1;
@@ -133,10 +134,9 @@ impl Sum for WideSum {
             DataType::Decimal128(_, scale) => scale,
             _ => 0,
         };
-        let unit = 10f64.powi(scale.into());
         let sums = std::mem::take(&mut self.sums);
-        let mean = |(sum, count): (&i128, &i64)| *sum as f64 / (*count as f64 * unit);
-        let means: Vec<f64> = sums.iter().zip(counts).map(mean).collect();
+        let mean_of = |(sum, count): (&i128, &i64)| mean(*sum, scale, *count);
+        let means: Vec<f64> = sums.iter().zip(counts).map(mean_of).collect();
         Arc::new(Float64Array::new(means.into(), self.seen.take()))
     }
 
@@ -159,7 +159,7 @@ impl Sum for FloatSum {
     }
 
     fn add(&mut self, values: &ArrayRef, groups: &[u32]) -> Result<()> {
-        let wide = cast(values, &DataType::Float64)?;
+        let wide = cast_nearest(values, &DataType::Float64)?;
         add_all(wide.as_primitive::<Float64Type>(), groups, &mut self.seen, |group, value| {
             self.sums[group] += value;
             true
