@@ -57,6 +57,12 @@ impl Placement {
         self.of[node][instance] == self.me
     }
 
+    /// The instances and queues of this process: each may hold a batch, and be it a single row.
+    pub fn holders(&self, flow: &Checked) -> usize {
+        let instances = (0..flow.nodes.len()).map(|node| self.here(node).count());
+        instances.sum::<usize>() + flow.edges.len()
+    }
+
     /// The first of the instances that are in this process, if there are any.
     pub fn first_here(&self) -> Option<(usize, usize)> {
         (0..self.of.len()).find_map(|node| Some((node, self.here(node).next()?)))

@@ -15,8 +15,7 @@ use euphrates_flow::{
     Cancel, Error, Kind, Module, Parcel, Ports, QueueKind, Result, RunIndex, Setup,
 };
 use euphrates_io::scratch;
-use euphrates_policy::distributed::Policy;
-use euphrates_policy::memory::row_bytes_max;
+use euphrates_policy::{distributed::Policy, memory::row_bytes_max};
 
 use crate::distributed::DistributedQueue;
 use crate::division::late_binding;
@@ -207,7 +206,7 @@ fn setup(
     let mut setup = resources.setup.clone();
     setup.module = checked.id.clone();
     setup.instances = checked.count;
-    setup.row_bytes_max = row_bytes_max(setup.budget_bytes, holders(flow, placement));
+    setup.row_bytes_max = row_bytes_max(setup.budget_bytes, placement.holders(flow));
     setup.memory_bytes = if checked.spec.wants_memory { resources.share_bytes } else { 0 };
     if let Some(exchange) = exchange {
         setup.exchange = Arc::new(ExchangeHandle(exchange.clone()));
@@ -215,12 +214,6 @@ fn setup(
     setup.is_whole = placement.is_whole(node);
     setup.instances_here = placement.here(node).count();
     setup
-}
-
-/// The instances and queues of this process: each may hold a batch, and be it a single row.
-fn holders(flow: &Checked, placement: &Placement) -> usize {
-    let instances = (0..flow.nodes.len()).map(|node| placement.here(node).count());
-    instances.sum::<usize>() + flow.edges.len()
 }
 
 /// The exchange of a module that has one, if others need it or it has others.

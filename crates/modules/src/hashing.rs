@@ -17,13 +17,13 @@ use arrow::array::types::{
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
 };
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, GenericByteArray, UInt32Array};
-use arrow::compute::take_record_batch;
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, GenericByteArray};
 use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType, TimeUnit, i256};
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Error, Result, is_whole};
+use euphrates_flow::{Error, Result};
 
 use crate::equal::equal64;
+use crate::turns::taken;
 
 /// What a hash is: raised when it changes. Rows dealt out by one version are not looked for by
 /// another.
@@ -347,11 +347,7 @@ pub fn deal(batch: &RecordBatch, parts: &[u32], count: usize) -> Result<Scattere
         places[*end] = row as u32;
         *end += 1;
     }
-    let batch = match parts {
-        // It may be long.
-        [_] if is_whole(batch) => batch.clone(),
-        _ => take_record_batch(batch, &UInt32Array::from(places))?,
-    };
+    let batch = taken(batch, places)?;
     Ok(Scattered { batch, starts })
 }
 

@@ -7,8 +7,10 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use arrow::array::UInt32Array;
+use arrow::compute::take_record_batch;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::batch_bytes;
+use euphrates_flow::{Result, batch_bytes, is_whole};
 use euphrates_policy::memory::takes_turns;
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -17,4 +19,13 @@ static TURN: Mutex<()> = Mutex::new(());
 pub fn turn(batch: &RecordBatch, share_bytes: usize) -> Option<MutexGuard<'static, ()>> {
     takes_turns(batch_bytes(batch), share_bytes)
         .then(|| TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+}
+
+/// The rows at these places. A single row may be long, and is not copied where it has its buffers
+/// for itself.
+pub fn taken(batch: &RecordBatch, places: Vec<u32>) -> Result<RecordBatch> {
+    match batch.num_rows() {
+        1 if places.len() == 1 && is_whole(batch) => Ok(batch.clone()),
+        _ => Ok(take_record_batch(batch, &UInt32Array::from(places))?),
+    }
 }

@@ -121,7 +121,8 @@ pub fn check_unpacked(message: &Message, body: &[u8], bytes_max: usize) -> Resul
         return Ok(());
     }
     let message = format!(
-        "a compressed batch takes {:.1} MiB in memory, more than the {:.1} MiB that reading may take",
+        "a compressed batch takes {:.1} MiB in memory, more than the {:.1} MiB that \
+         reading may take",
         bytes as f64 / f64::from(1 << 20),
         bytes_max as f64 / f64::from(1 << 20)
     );

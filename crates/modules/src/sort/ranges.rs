@@ -326,8 +326,8 @@ struct Read {
 }
 
 impl Read {
-    /// Takes a batch in. Keys that begin alike for longer than can be kept of them are in one range,
-    /// whatever that takes.
+    /// Takes a batch in. Keys that begin alike for longer than can be kept of them are in one
+    /// range, whatever that takes.
     fn push(&mut self, batch: RecordBatch, rows: Option<Rows>, bytes_max: usize) -> Result<()> {
         self.bytes += batch_bytes(&batch) + rows.as_ref().map_or(0, Rows::size);
         self.batches.push(batch);

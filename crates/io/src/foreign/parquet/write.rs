@@ -106,8 +106,8 @@ impl ParquetWriter {
         columns.collect()
     }
 
-    /// The crate's writers of the leaves of these fields. Each takes 74 kB before it has a value, so
-    /// none is made for a column that is encoded here.
+    /// The crate's writers of the leaves of these fields. Each takes 74 kB before it has a value,
+    /// so none is made for a column that is encoded here.
     fn others(&self, fields: &[usize]) -> Result<Vec<Column>> {
         if fields.is_empty() {
             return Ok(vec![]);
