@@ -151,8 +151,9 @@ def test_a_home_that_cannot_hold_the_record_is_refused_before_the_start(
 
 
 def test_a_source_deleted_while_the_flow_runs_is_a_flow_error(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        pq.write_table(pa.table({"n": range(200_000)}), tmp_path / f"{name}.parquet")
+    # The first does not fit the queue, so the second is opened when the function has been called.
+    for name, rows in (("a", 5_000_000), ("b", 1000)):
+        pq.write_table(pa.table({"n": pa.array(range(rows))}), tmp_path / f"{name}.parquet")
 
     def delete(batch: eu.Batch) -> eu.Batch:
         (tmp_path / "b.parquet").unlink(missing_ok=True)
@@ -161,7 +162,8 @@ def test_a_source_deleted_while_the_flow_runs_is_a_flow_error(tmp_path: Path) ->
     flow = eu.Flow("deleted")
     files = [str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")]
     source = flow.place(eu.scan(files), count=1)
-    flow.chain(source, flow.place(eu.map(delete, schema=NUMBERS), count=1), eu.save("out.csv"))
+    out = eu.save(str(tmp_path / "out.csv"))
+    flow.chain(source, flow.place(eu.map(delete, schema=NUMBERS), count=1), out)
     with pytest.raises(eu.FlowError, match=r"scan_1.*b\.parquet") as caught:
         flow.go(memory="64MiB")
     assert not isinstance(caught.value, eu.UsageError)
