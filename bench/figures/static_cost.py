@@ -19,8 +19,9 @@ import euphrates as eu
 TITLE = "What the report says of static division and of slow episodes, against real runs"
 PANELS = 2
 BATCH_SECONDS, ROWS = 0.02, 65_536
-WITHIN, START_WITHIN = 0.10, 0.5
-"""What the estimate may miss, as a part of the static run, and the start, in seconds."""
+WITHIN, MOSTLY, WORST, START_WITHIN = 0.10, 0.9, 0.15, 0.5
+"""What an estimate may miss, as a part of the static run, in which part of the runs, and what the
+worst may miss; what a start may miss, in seconds."""
 
 
 def work(batch: eu.Batch) -> eu.Batch:
@@ -47,7 +48,7 @@ def two_stages() -> eu.Flow:
 def filters() -> eu.Flow:
     flow = eu.Flow("filters")
     keep = flow.place(eu.filter("n % 1000 = 7 or n % 999 = 5"), count=2, id="work")
-    source = flow.place(eu.generate("integers", rows=1_100_000_000), count=1)
+    source = flow.place(eu.generate("integers", rows=2_400_000_000), count=1)
     flow.chain(source, keep, eu.count(), eu.collect())
     return flow
 
@@ -130,7 +131,8 @@ def claims(results: dict[str, Any]) -> Any:
     worst = max(cells, key=error)
     said = f"{near} of {len(cells)} estimates within {WITHIN:.0%} of the static run"
     where = f"{worst['flow']}, {worst['perturbation']}"
-    yield f"{said}; the worst misses {error(worst):.0%} ({where})", near == len(cells)
+    is_near = near >= MOSTLY * len(cells) and error(worst) <= WORST
+    yield f"{said}; the worst misses {error(worst):.0%} ({where})", is_near
     all_starts = [missed for cell in cells for missed in starts(cell)]
     late = max(all_starts)
     text = f"the starts of {len(all_starts)} episodes are told within {late:.2f} s"
@@ -160,5 +162,5 @@ def draw(axes: Any, results: dict[str, Any]) -> None:
     )
     left.legend(fontsize=7)
     right.axhline(START_WITHIN, color="#57606a", linewidth=0.6, linestyle=":")
-    right.set(ylabel="seconds between an episode's start and what is told", ylim=0)
+    right.set(ylabel="seconds by which a start is dated wrong", ylim=0)
     right.set_xticks(range(len(FLOWS)), FLOWS, rotation=20, fontsize=7)
