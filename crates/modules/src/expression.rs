@@ -24,6 +24,7 @@ mod calls;
 mod choices;
 mod common;
 mod copies;
+mod decimals;
 mod exact;
 mod fields;
 mod growth;

@@ -21,6 +21,7 @@ use euphrates_flow::{Error, Kind, Result};
 
 use super::common::{common, compared, plain, reckoned};
 use super::copies;
+use super::decimals;
 use super::exact;
 use super::literals::{exact_decimal, fit};
 use super::room;
@@ -92,6 +93,9 @@ impl Typed {
         if let (DataType::Timestamp(_, None), DataType::Date32) = (plain(&from.data_type), to) {
             return exact::day(from);
         }
+        if let Some(between) = decimals::between(plain(&from.data_type), to) {
+            return from.cast(&between).cast(to);
+        }
         let cast = Expr::Cast(Cast::new(Box::new(from.expr), to.clone()));
         Typed::new(cast, to.clone(), from.text)
     }
@@ -105,6 +109,10 @@ impl Typed {
         let text = format!("CAST({} AS {to})", self.text);
         if !tries {
             return Ok(Typed { text, ..self.cast(&to) });
+        }
+        if let Some(between) = decimals::between(plain(&self.data_type), &to) {
+            let tried = self.cast_as_told(between, true)?.cast_as_told(to, true)?;
+            return Ok(Typed { text, ..tried });
         }
         let expr = Box::new(copies::unpacked(self).expr);
         Ok(Typed::new(Expr::TryCast(TryCast::new(expr, to.clone())), to, text))

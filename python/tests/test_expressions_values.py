@@ -1,0 +1,63 @@
+"""Values at the edges of numeric types keep their digits, whatever they meet."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import euphrates as eu
+
+TINY = Decimal("0.000001")
+
+
+def of(table: pa.Table, *expressions: str, memory: str | None = None) -> list[Any]:
+    """The first row of each expression."""
+    flow = eu.Flow("values")
+    items = [f"{text} as x{number}" for number, text in enumerate(expressions)]
+    flow.chain(eu.from_arrow(table), eu.project(items), eu.collect())
+    out = pa.table(flow.go(progress=False, memory=memory).collected())
+    return [column[0].as_py() for column in out.columns]
+
+
+def row(**columns: tuple[Any, pa.DataType]) -> pa.Table:
+    return pa.table({name: pa.array([value], of) for name, (value, of) in columns.items()})
+
+
+WIDE = row(
+    a=(Decimal(12345), pa.decimal256(76, 0)),
+    large=(Decimal(10**70), pa.decimal256(76, 0)),
+    half=(Decimal("0.5"), pa.decimal256(76, 76)),
+    z=(None, pa.decimal256(76, 76)),
+    w=(None, pa.decimal256(76, 20)),
+    d=(TINY, pa.decimal64(18, 6)),
+    i=(-5, pa.int64()),
+    n=(None, pa.int64()),
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["coalesce(z, a)", "greatest(half, a)", "case when z is null then a else z end",
+     "coalesce(w, large)", "cast(a as Decimal256(76, 76))", "nvl(z, a)"],
+)  # fmt: skip
+def test_decimals_that_do_not_fit_a_common_scale_fail(text: str) -> None:
+    with pytest.raises(eu.FlowError, match=r"Decimal256\(76, \d+\)|overflow|Overflow|too large"):
+        of(WIDE, text)
+
+
+def test_a_cast_tried_beyond_76_digits_is_null() -> None:
+    assert of(WIDE, "try_cast(a as Decimal256(76, 76))", "try_cast(a as Decimal256(76, 70))") == [
+        None,
+        Decimal(12345),
+    ]
+
+
+def test_decimals_at_scales_far_apart_keep_values_that_fit() -> None:
+    assert of(WIDE, "coalesce(w, a)", "coalesce(z, half)", "greatest(w, d)") == [
+        Decimal(12345),
+        Decimal("0.5"),
+        TINY,
+    ]
