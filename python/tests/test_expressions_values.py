@@ -61,3 +61,23 @@ def test_decimals_at_scales_far_apart_keep_values_that_fit() -> None:
         Decimal("0.5"),
         TINY,
     ]
+
+
+@pytest.mark.parametrize(
+    "names", ["n, d, a", "n, a, d", "d, n, a", "d, a, n", "a, n, d", "a, d, n"]
+)
+def test_the_common_type_of_decimals_does_not_depend_on_their_order(names: str) -> None:
+    table = row(n=(None, pa.int64()), d=(TINY, pa.decimal64(18, 6)), a=(None, pa.decimal256(76, 0)))
+    assert of(table, f"coalesce({names})", f"greatest({names})") == [TINY, TINY]
+    small = row(n=(None, pa.int64()), d=(TINY, pa.decimal64(18, 6)), a=(None, pa.decimal128(38, 0)))
+    assert of(small, f"coalesce({names})", f"least({names})") == [TINY, TINY]
+
+
+def test_integers_and_decimals_meet_with_all_digits() -> None:
+    most = Decimal("999999999999.999999")
+    table = row(i=(-(2**63), pa.int64()), d=(most, pa.decimal64(18, 6)), a=(1, pa.int8()))
+    assert of(table, "greatest(i, d, a)", "greatest(a, i, d)", "least(d, a, i)") == [
+        most,
+        most,
+        Decimal(-(2**63)),
+    ]
