@@ -81,3 +81,26 @@ def test_integers_and_decimals_meet_with_all_digits() -> None:
         most,
         Decimal(-(2**63)),
     ]
+
+
+def test_decimals_without_a_common_type_are_compared_exactly() -> None:
+    table = row(
+        i=(-5, pa.int8()),
+        tiny=(Decimal(1).scaleb(-76), pa.decimal256(76, 76)),
+        minus=(Decimal(-1).scaleb(-76), pa.decimal256(76, 76)),
+        zero=(Decimal(0), pa.decimal256(76, 76)),
+        none=(0, pa.int8()),
+        d=(Decimal("12345.000001"), pa.decimal128(18, 6)),
+        a=(Decimal(12345), pa.decimal256(76, 0)),
+        same=(Decimal("12345.000000"), pa.decimal128(18, 6)),
+        low=(Decimal(-(10**75)), pa.decimal256(76, 0)),
+        null=(None, pa.decimal256(76, 76)),
+    )
+    true = ["i < tiny", "i < minus", "minus < none", "none < tiny", "none = zero", "a < d",
+            "a = same", "d > a", "d <> a", "low < minus", "low < i", "a in (same, d)",
+            "none between minus and tiny", "zero is not distinct from none", "none <= zero",
+            "case a when d then false when same then true end"]  # fmt: skip
+    assert [text for text, is_true in zip(true, of(table, *true)) if is_true is not True] == []
+    false = ["i = tiny", "a >= d", "d < a", "a in (d, tiny)", "minus = tiny"]
+    assert of(table, *false) == [False] * len(false)
+    assert of(table, "i = null", "a < null") == [None, None]

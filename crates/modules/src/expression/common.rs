@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_expr::type_coercion::other::get_coerce_type_for_case_expression;
 use euphrates_flow::{Error, Result};
 
+use super::decimals;
 use super::exact;
 use super::literals::{exact_decimal, fit};
 use super::typed::Typed;
@@ -150,7 +151,9 @@ pub fn compared(left: Typed, right: Typed) -> (Typed, Typed) {
     if differ || Family::of(one) == Family::of(other) && (is_interval(one) || is_interval(other)) {
         return (exact::instant(left.clone(), &right), exact::instant(right, &left));
     }
+    let exact = |one: &DataType| decimal_size(one).is_some();
     let (left, right) = match common(one, other) {
+        None if exact(one) && exact(other) => return decimals::keyed(left, right),
         Some(common) if !same => (left.cast(&common), right.cast(&common)),
         _ => (left, right),
     };
