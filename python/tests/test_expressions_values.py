@@ -83,6 +83,28 @@ def test_integers_and_decimals_meet_with_all_digits() -> None:
     ]
 
 
+def test_nvl_has_the_types_of_coalesce() -> None:
+    table = pa.table(
+        {
+            "d": pa.array([Decimal("12345678901234567890.12")]),
+            "t": pa.array([1], pa.time64("us")),
+            "day": pa.array([19000], pa.int32()).view(pa.date32()),
+            "u": pa.array([2**64 - 1], pa.uint64()),
+            "b": pa.array([b"\xff"]),
+            "st": pa.array([{"x": 1}]),
+        }
+    )
+    for name in table.column_names:
+        for function in ("nvl", "ifnull", "NVL"):
+            text = f"{function}({name}, {name})"
+            flow = eu.Flow("nvl")
+            flow.chain(eu.from_arrow(table), eu.project([f"{text} as x"]), eu.collect())
+            out = pa.table(flow.go(progress=False).collected())
+            assert out["x"].type == table[name].type, text
+            assert out["x"].to_pylist() == table[name].to_pylist(), text
+    assert of(table, "nvl(d, 0)", "ifnull(u, 0)") == [Decimal("12345678901234567890.12"), 2**64 - 1]
+
+
 def test_decimals_without_a_common_type_are_compared_exactly() -> None:
     table = row(
         i=(-5, pa.int8()),
@@ -104,3 +126,58 @@ def test_decimals_without_a_common_type_are_compared_exactly() -> None:
     false = ["i = tiny", "a >= d", "d < a", "a in (d, tiny)", "minus = tiny"]
     assert of(table, *false) == [False] * len(false)
     assert of(table, "i = null", "a < null") == [None, None]
+
+
+#: The parser takes no more.
+NESTED = 48
+
+
+@pytest.mark.parametrize(
+    ("open_", "close", "first", "expected"),
+    [("coalesce(", ", a + 1)", "a", 1), ("nvl(", ", a + 1)", "n", 2), ("nullif(", ", 7)", "a", 1),
+     ("nullif(", ", n)", "a + 6", 7), ("coalesce(n, ", ")", "a", 1),
+     ("nullif(", ", 7)", "a + 6", None), ("coalesce(nullif(", ", 1), a + 1)", "a", 2),
+     ("nvl2(", ", a, n)", "a", 1)],
+)  # fmt: skip
+def test_nested_choices_are_translated_once(
+    open_: str, close: str, first: str, expected: int | None
+) -> None:
+    """A tree that doubles at each of 48 levels is never done."""
+    levels = NESTED // 2 if open_.count("(") == 2 else NESTED
+    table = pa.table({"a": pa.array([1]), "n": pa.array([None], pa.int64())})
+    assert of(table, open_ * levels + first + close * levels) == [expected]
+
+
+def test_coalesce_computes_an_argument_only_where_it_is_needed() -> None:
+    table = pa.table(
+        {
+            "a": pa.array([10, None, None, 40]),
+            "z": pa.array([0, 5, None, 0]),
+            "c": pa.array(["x", None, "y", None]).dictionary_encode(),
+            "k": pa.array([None, "p", "x", "q"]).dictionary_encode(),
+            "s": pa.array(["long " * 20, None, None, "b"]),
+            "y": pa.array([True, None, False, None]),
+        }
+    )
+    cases = {
+        "coalesce(a, 100 / z)": [10, 20, None, 40],
+        "coalesce(a, 100 / z, 7)": [10, 20, 7, 40],
+        "coalesce(null, a, 7)": [10, 7, 7, 40],
+        "coalesce(a, null)": [10, None, None, 40],
+        "coalesce(7, 1 / 0)": [7] * 4,
+        "coalesce(a)": [10, None, None, 40],
+        "coalesce(c, k)": ["x", "p", "y", "q"],
+        "coalesce(c, 'z')": ["x", "z", "y", "z"],
+        "coalesce(s, c, 'z')": ["long " * 20, "z", "y", "b"],
+        "coalesce(y, a = 10, true)": [True, True, False, False],
+        "coalesce(a > 20, y, false)": [False, False, False, True],
+        "nullif(a + 1, 11)": [None, None, None, 41],
+        "nullif(a + 1, z + 11)": [None, None, None, 41],
+        "nullif(upper(c), 'X')": [None, None, "Y", None],
+        "nullif(a + 1, 11.0)": [None, None, None, 41],
+        "nullif(a + 1, null)": [11, None, None, 41],
+    }
+    for text, expected in cases.items():
+        flow = eu.Flow("lazy")
+        flow.chain(eu.from_arrow(table, order=True), eu.project([f"{text} as x"]), eu.collect())
+        assert pa.table(flow.go(progress=False).collected())["x"].to_pylist() == expected, text

@@ -29,6 +29,7 @@ mod exact;
 mod fields;
 mod growth;
 mod guards;
+mod known;
 mod literals;
 mod patterns;
 mod room;

@@ -23,6 +23,7 @@ use super::common::{common, compared, plain, reckoned};
 use super::copies;
 use super::decimals;
 use super::exact;
+use super::known;
 use super::literals::{exact_decimal, fit};
 use super::room;
 use super::types::{Family, in_words};
@@ -259,6 +260,9 @@ pub fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>>
     let made = create_physical_expr(expr, schema, &ExecutionProps::new(), &context);
     let checked = made.and_then(|made| {
         made.transform_up(|node| {
+            if let Some(lazy) = known::lazy(node.as_ref()) {
+                return Ok(Transformed::yes(lazy));
+            }
             let Some(binary) = node.downcast_ref::<PhysicalBinary>() else {
                 return Ok(Transformed::no(node));
             };
