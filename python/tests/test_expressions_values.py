@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -103,6 +104,29 @@ def test_nvl_has_the_types_of_coalesce() -> None:
             assert out["x"].type == table[name].type, text
             assert out["x"].to_pylist() == table[name].to_pylist(), text
     assert of(table, "nvl(d, 0)", "ifnull(u, 0)") == [Decimal("12345678901234567890.12"), 2**64 - 1]
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+@pytest.mark.parametrize("function", ["round", "trunc"])
+def test_rounding_to_any_number_of_digits_is_finite(kind: pa.DataType, function: str) -> None:
+    largest = 1e300 if kind == pa.float64() else float(2.0**100)
+    table = pa.table(
+        {
+            "x": pa.array([largest, 1.5, -1.5, math.inf, None], kind),
+            "n": pa.array([10, 309, -400, 309, 309], pa.int32()),
+        }
+    )
+    flow = eu.Flow("rounding")
+    texts = [f"{function}(x, {n})" for n in (309, -400, 400, "n")]
+    items = [f"{text} as x{number}" for number, text in enumerate(texts)]
+    flow.chain(eu.from_arrow(table), eu.project(items), eu.collect())
+    out = pa.table(flow.go(progress=False).collected())
+    same = table["x"].to_pylist()
+    assert out["x0"].to_pylist() == same
+    assert out["x1"].to_pylist()[:3] == [0.0, 0.0, 0.0]
+    assert out["x2"].to_pylist() == same
+    assert out["x3"].to_pylist() == [largest, 1.5, 0.0, math.inf, None]
+    assert of(table, f"{function}(1.5, 310)", f"{function}(1.5, -400)") == [1.5, 0.0]
 
 
 def test_decimals_without_a_common_type_are_compared_exactly() -> None:

@@ -33,6 +33,7 @@ mod known;
 mod literals;
 mod patterns;
 mod room;
+mod rounding;
 mod source;
 mod special;
 mod translate;

@@ -18,6 +18,7 @@ use super::choices::{by_null, chosen_from, first_known, null_if};
 use super::common::plain;
 use super::fields;
 use super::growth::metered;
+use super::rounding;
 use super::typed::{Typed, told};
 use super::types::in_words;
 
@@ -27,6 +28,7 @@ static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let functions = functions.into_iter().map(|function| match function.name() {
         "get_field" => fields::of_structs(function),
         "date_part" | "date_trunc" | "date_bin" => calendar::of_all_years(function),
+        "round" | "trunc" => metered(rounding::finite(function)),
         _ => metered(function),
     });
     let named = functions.flat_map(|function| {
