@@ -230,3 +230,21 @@ def test_coalesce_computes_an_argument_only_where_it_is_needed() -> None:
         flow = eu.Flow("lazy")
         flow.chain(eu.from_arrow(table, order=True), eu.project([f"{text} as x"]), eu.collect())
         assert pa.table(flow.go(progress=False).collected())["x"].to_pylist() == expected, text
+
+
+def test_bytes_of_all_layouts_are_compared_with_each_other() -> None:
+    table = row(
+        two=(b"ab", pa.binary(2)),
+        three=(b"abc", pa.binary(3)),
+        large=(b"ab", pa.large_binary()),
+        plain=(b"ab", pa.binary()),
+        view=(b"ab", pa.binary_view()),
+        none=(None, pa.binary(3)),
+    )
+    true = ["two = large", "large = two", "two = plain", "two = view", "two < three",
+            "three <> two", "three > large", "two in (three, plain)", "two = 'ab'",
+            "two < 'abc'", "large = 'ab'", "view = 'ab'", "two in ('abc', 'ab')", "two = X'6162'",
+            "two between plain and three"]  # fmt: skip
+    assert [text for text, is_true in zip(true, of(table, *true)) if is_true is not True] == []
+    chosen = ["coalesce(none, two)", "coalesce(none, large)", "coalesce(none, two, plain, large)"]
+    assert of(table, *chosen) == [b"ab"] * 3

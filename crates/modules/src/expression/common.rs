@@ -27,8 +27,8 @@ pub fn plain(data_type: &DataType) -> &DataType {
     }
 }
 
-/// The type that holds all numbers, dates or times of two types; `None` for other types, and where
-/// there is no such type.
+/// The type that holds all numbers, dates, times or bytes of two types; `None` for other types, and
+/// where there is no such type.
 pub fn common(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType::*;
     let (one, other) = (plain(one), plain(other));
@@ -46,6 +46,10 @@ pub fn common(one: &DataType, other: &DataType) -> Option<DataType> {
         (Timestamp(unit, zone), Timestamp(same, other)) => {
             Some(Timestamp(*unit.max(same), zone.clone().or_else(|| other.clone())))
         }
+        (FixedSizeBinary(_), bytes @ (Binary | LargeBinary | BinaryView))
+        | (bytes @ (Binary | LargeBinary | BinaryView), FixedSizeBinary(_)) => Some(bytes.clone()),
+        (FixedSizeBinary(_), FixedSizeBinary(_)) => Some(Binary),
+        (Binary, LargeBinary) | (LargeBinary, Binary) => Some(LargeBinary),
         (Duration(unit), Duration(other)) => Some(Duration(*unit.max(other))),
         _ => Some(time(*unit_of_day(one)?.max(unit_of_day(other)?))),
     }
