@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from decimal import Decimal
 from typing import Any
@@ -248,3 +249,37 @@ def test_bytes_of_all_layouts_are_compared_with_each_other() -> None:
     assert [text for text, is_true in zip(true, of(table, *true)) if is_true is not True] == []
     chosen = ["coalesce(none, two)", "coalesce(none, large)", "coalesce(none, two, plain, large)"]
     assert of(table, *chosen) == [b"ab"] * 3
+
+
+@pytest.mark.parametrize(
+    ("zone", "local", "instant"),
+    [("America/Sao_Paulo", "2018-11-04 00:00:00", "2018-11-04 03:00:00"),
+     ("America/Sao_Paulo", "2018-11-04 00:30:00", "2018-11-04 03:30:00"),
+     ("America/Sao_Paulo", "2018-11-03 23:30:00", "2018-11-04 02:30:00"),
+     ("America/Sao_Paulo", "2018-02-17 23:30:00", "2018-02-18 02:30:00"),
+     ("Europe/Berlin", "2024-03-31 02:30:00", "2024-03-31 01:30:00"),
+     ("Europe/Berlin", "2024-10-27 02:30:00", "2024-10-27 01:30:00"),
+     ("Europe/Berlin", "2024-10-27 03:00:00", "2024-10-27 02:00:00"),
+     ("Pacific/Apia", "2011-12-30 12:00:00", "2011-12-30 22:00:00")],
+)  # fmt: skip
+def test_local_times_that_a_zone_skips_or_repeats_have_a_place(
+    zone: str, local: str, instant: str
+) -> None:
+    """The instants are those of DuckDB."""
+    at = datetime.datetime.fromisoformat(instant)
+    when = datetime.datetime.fromisoformat(local)
+    for unit in ("s", "ms", "us", "ns"):
+        table = pa.table({
+            "s": pa.array([at, None]).cast(pa.timestamp(unit)).cast(pa.timestamp(unit, "UTC"))
+            .cast(pa.timestamp(unit, zone)),
+            "d": pa.array([when, when]).cast(pa.timestamp(unit)),
+        })  # fmt: skip
+        assert of(table, "s = d", "s < d", "s >= d", "coalesce(null, d, s) = s") == [
+            True,
+            False,
+            True,
+            True,
+        ], unit
+    if local.endswith("00:00:00"):
+        day = pa.table({"s": table["s"], "d": pa.array([when.date(), None])})
+        assert of(day, "s = d", "s > d") == [True, False]

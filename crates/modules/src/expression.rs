@@ -39,6 +39,7 @@ mod special;
 mod translate;
 mod typed;
 mod types;
+mod zones;
 
 #[cfg(test)]
 mod edges;

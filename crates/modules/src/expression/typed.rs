@@ -27,6 +27,7 @@ use super::known;
 use super::literals::{exact_decimal, fit};
 use super::room;
 use super::types::{Family, in_words};
+use super::zones;
 
 /// An expression and the type of its values.
 #[derive(Clone, Debug)]
@@ -93,6 +94,9 @@ impl Typed {
         }
         if let (DataType::Timestamp(_, None), DataType::Date32) = (plain(&from.data_type), to) {
             return exact::day(from);
+        }
+        if zones::places(plain(&from.data_type), to) {
+            return zones::placed(from, to);
         }
         if let Some(between) = decimals::between(plain(&from.data_type), to) {
             return from.cast(&between).cast(to);
