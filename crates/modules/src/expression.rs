@@ -24,18 +24,22 @@ mod calls;
 mod choices;
 mod common;
 mod copies;
+mod decimals;
 mod exact;
 mod fields;
 mod growth;
 mod guards;
+mod known;
 mod literals;
 mod patterns;
 mod room;
+mod rounding;
 mod source;
 mod special;
 mod translate;
 mod typed;
 mod types;
+mod zones;
 
 #[cfg(test)]
 mod edges;

@@ -14,10 +14,11 @@ use euphrates_flow::error::did_you_mean;
 use euphrates_flow::{Error, Kind, Result};
 
 use super::calendar;
-use super::choices::{by_null, chosen_from, null_if};
+use super::choices::{by_null, chosen_from, first_known, null_if};
 use super::common::plain;
 use super::fields;
 use super::growth::metered;
+use super::rounding;
 use super::typed::{Typed, told};
 use super::types::in_words;
 
@@ -27,6 +28,7 @@ static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let functions = functions.into_iter().map(|function| match function.name() {
         "get_field" => fields::of_structs(function),
         "date_part" | "date_trunc" | "date_bin" => calendar::of_all_years(function),
+        "round" | "trunc" => metered(rounding::finite(function)),
         _ => metered(function),
     });
     let named = functions.flat_map(|function| {
@@ -55,6 +57,8 @@ pub fn names() -> Vec<&'static str> {
 pub fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed> {
     let function = find(name)?;
     let args = match (function.name(), args) {
+        ("coalesce", args) if !args.is_empty() => return first_known(name, args),
+        ("nvl", args) if args.len() == 2 => return first_known(name, args),
         ("nullif", args) if args.len() == 2 => {
             let [value, other] = exactly(args)?;
             return null_if(value, other);
@@ -137,7 +141,7 @@ fn does_not_take(name: &str, function: &ScalarUDF, args: &[Typed]) -> Error {
     }
 }
 
-/// Some functions exist only as something else: `coalesce` is a CASE, `now()` a literal.
+/// Some functions exist only as something else: `nvl2` is a CASE, `now()` a literal.
 fn simplified(call: Expr, schema: &DFSchemaRef) -> Result<(Expr, bool)> {
     let context = SimplifyContext::builder().with_schema(schema.clone()).with_current_time();
     let context = context.build();

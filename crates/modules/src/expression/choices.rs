@@ -13,6 +13,7 @@ use sqlparser::ast::{CaseWhen, Expr as Ast};
 use super::common::unified;
 use super::copies;
 use super::exact;
+use super::known;
 use super::translate::{Translator, joined, negate};
 use super::typed::{Typed, comparable, join};
 
@@ -148,16 +149,22 @@ fn chosen(
 
 /// Arguments of a function that chooses one of them, in one type; those of others as they are.
 pub fn chosen_from(name: &str, args: Vec<Typed>) -> Result<Vec<Typed>> {
-    let what = || format!("the arguments of `{name}`");
     match name {
-        "coalesce" | "nvl" | "ifnull" if !args.is_empty() => {
-            Ok(unified(args, &what())?.into_iter().map(copies::constant).collect())
-        }
         "greatest" | "least" if !args.is_empty() => {
-            Ok(unified(args, &what())?.into_iter().map(exact::one_nan).collect())
+            let args = unified(args, &format!("the arguments of `{name}`"))?;
+            Ok(args.into_iter().map(exact::one_nan).collect())
         }
         _ => Ok(args),
     }
+}
+
+/// `coalesce`, or another function that takes the first argument that is not null.
+pub fn first_known(name: &str, args: Vec<Typed>) -> Result<Typed> {
+    let texts: Vec<&str> = args.iter().map(|arg| arg.text.as_str()).collect();
+    let text = format!("{name}({})", texts.join(", "));
+    let args = unified(args, &format!("the arguments of `{name}`"))?;
+    let args = args.into_iter().map(copies::constant).collect();
+    known::first_known(args, text).ok_or_else(|| Error::usage(format!("`{name}` needs arguments")))
 }
 
 /// `nvl2(tested, value, other)`: `other` where what is tested is null.
@@ -171,6 +178,10 @@ pub fn by_null(tested: Typed, value: Typed, other: Typed) -> Result<Typed> {
 /// `nullif(value, other)`: null where they are equal, which is asked as `=` does.
 pub fn null_if(value: Typed, other: Typed) -> Result<Typed> {
     let text = format!("nullif({}, {})", value.text, other.text);
+    let is_named = matches!(value.expr, Expr::Column(_) | Expr::Literal(..));
+    if !is_named && !matches!(value.data_type, DataType::RunEndEncoded(..) | DataType::Null) {
+        return known::unless_equal(value, other, text);
+    }
     let equal = join(value.clone(), Operator::Eq, other)?;
     let null = Typed::literal(ScalarValue::Null, "null");
     chosen(None, vec![equal], vec![null, value], &text)

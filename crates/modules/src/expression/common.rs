@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_expr::type_coercion::other::get_coerce_type_for_case_expression;
 use euphrates_flow::{Error, Result};
 
+use super::decimals;
 use super::exact;
 use super::literals::{exact_decimal, fit};
 use super::typed::Typed;
@@ -26,15 +27,15 @@ pub fn plain(data_type: &DataType) -> &DataType {
     }
 }
 
-/// The type that holds all numbers, dates or times of two types; `None` for other types, and where
-/// there is no such type.
+/// The type that holds all numbers, dates, times or bytes of two types; `None` for other types, and
+/// where there is no such type.
 pub fn common(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType::*;
     let (one, other) = (plain(one), plain(other));
     match (one, other) {
         (Null, some) | (some, Null) => Some(some.clone()),
         (one, other) if one == other => Some(one.clone()),
-        (one, other) if one.is_numeric() && other.is_numeric() => number(one, other),
+        (one, other) if one.is_numeric() && other.is_numeric() => numbers(&[one, other]),
         (Date32, Date64) | (Date64, Date32) => Some(Date64),
         (Date32, Timestamp(unit, zone)) | (Timestamp(unit, zone), Date32) => {
             Some(Timestamp(*unit, zone.clone()))
@@ -45,6 +46,10 @@ pub fn common(one: &DataType, other: &DataType) -> Option<DataType> {
         (Timestamp(unit, zone), Timestamp(same, other)) => {
             Some(Timestamp(*unit.max(same), zone.clone().or_else(|| other.clone())))
         }
+        (FixedSizeBinary(_), bytes @ (Binary | LargeBinary | BinaryView))
+        | (bytes @ (Binary | LargeBinary | BinaryView), FixedSizeBinary(_)) => Some(bytes.clone()),
+        (FixedSizeBinary(_), FixedSizeBinary(_)) => Some(Binary),
+        (Binary, LargeBinary) | (LargeBinary, Binary) => Some(LargeBinary),
         (Duration(unit), Duration(other)) => Some(Duration(*unit.max(other))),
         _ => Some(time(*unit_of_day(one)?.max(unit_of_day(other)?))),
     }
@@ -64,28 +69,27 @@ fn time(unit: TimeUnit) -> DataType {
     }
 }
 
-fn number(one: &DataType, other: &DataType) -> Option<DataType> {
+/// The type that holds the numbers of all these types, whatever their order; `None` if that takes
+/// more than the 76 digits of the largest decimal.
+fn numbers(types: &[&DataType]) -> Option<DataType> {
     use DataType::*;
-    if one.is_floating() || other.is_floating() {
-        let holds_all =
+    if types.iter().any(|one| one.is_floating()) {
+        let holds =
             |one: &DataType| matches!(one, Float32 | Float16 | Int8 | Int16 | UInt8 | UInt16);
-        return Some(if holds_all(one) && holds_all(other) { Float32 } else { Float64 });
+        return Some(if types.iter().all(|one| holds(one)) { Float32 } else { Float64 });
     }
-    if one.is_integer() && other.is_integer() {
-        return Some(integer(one, other));
+    if types.iter().all(|one| one.is_integer()) {
+        return Some(integers(types));
     }
-    let ((digits, scale), (others, other_scale)) = (decimal_size(one)?, decimal_size(other)?);
-    let whole =
-        (i16::from(digits) - i16::from(scale)).max(i16::from(others) - i16::from(other_scale));
-    let scale = scale.max(other_scale);
+    let (whole, scale) = digits_of_all(types)?;
     let digits = u8::try_from(whole + i16::from(scale)).ok()?.max(1);
-    let width = |one: &DataType| match one {
+    let width = |one: &&DataType| match one {
         Decimal32(..) => 0,
         Decimal64(..) => 1,
         Decimal256(..) => 3,
         _ => 2,
     };
-    let least = width(one).max(width(other));
+    let least = types.iter().map(width).max()?;
     Some(match (least..4).find(|width| digits <= DIGITS_MAX[*width])? {
         0 => Decimal32(digits, scale),
         1 => Decimal64(digits, scale),
@@ -94,16 +98,24 @@ fn number(one: &DataType, other: &DataType) -> Option<DataType> {
     })
 }
 
-/// The integer type that holds those of two.
-fn integer(one: &DataType, other: &DataType) -> DataType {
+/// The digits before the point of the type that has most of them, and those behind it likewise.
+fn digits_of_all(types: &[&DataType]) -> Option<(i16, i8)> {
+    let sizes: Option<Vec<(u8, i8)>> = types.iter().map(|one| decimal_size(one)).collect();
+    let sizes = sizes?;
+    let whole = sizes.iter().map(|(digits, scale)| i16::from(*digits) - i16::from(*scale)).max()?;
+    Some((whole, sizes.iter().map(|(_, scale)| *scale).max()?))
+}
+
+/// The integer type that holds those of all; a decimal where there is none.
+fn integers(types: &[&DataType]) -> DataType {
     use DataType::*;
+    let is_signed = types.iter().any(|one| one.is_signed_integer());
     let bits = |one: &DataType| one.primitive_width().unwrap_or(8) * 8;
-    let needed = |one: &DataType, is_signed: bool| match is_signed && one.is_unsigned_integer() {
+    let needed = |one: &&DataType| match is_signed && one.is_unsigned_integer() {
         true => bits(one) * 2,
         false => bits(one),
     };
-    let is_signed = one.is_signed_integer() || other.is_signed_integer();
-    match (needed(one, is_signed).max(needed(other, is_signed)), is_signed) {
+    match (types.iter().map(needed).max().unwrap_or(64), is_signed) {
         (8, true) => Int8,
         (16, true) => Int16,
         (32, true) => Int32,
@@ -143,7 +155,9 @@ pub fn compared(left: Typed, right: Typed) -> (Typed, Typed) {
     if differ || Family::of(one) == Family::of(other) && (is_interval(one) || is_interval(other)) {
         return (exact::instant(left.clone(), &right), exact::instant(right, &left));
     }
+    let exact = |one: &DataType| decimal_size(one).is_some();
     let (left, right) = match common(one, other) {
+        None if exact(one) && exact(other) => return decimals::keyed(left, right),
         Some(common) if !same => (left.cast(&common), right.cast(&common)),
         _ => (left, right),
     };
@@ -191,9 +205,20 @@ fn of_all<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataT
         return Some(first.clone());
     }
     let family = Family::of(first);
-    known.try_fold(first.clone(), |one, other| {
-        (Family::of(other) == family).then(|| common(&one, other)).flatten()
-    })
+    if !known.clone().all(|one| Family::of(one) == family) {
+        return None;
+    }
+    if family == Family::Number {
+        let all: Vec<&DataType> = known.map(plain).collect();
+        return numbers(&all).or_else(|| checked(&all));
+    }
+    known.try_fold(first.clone(), |one, other| common(&one, other))
+}
+
+/// The largest decimal with all digits behind the point: a value that does not fit it fails.
+fn checked(types: &[&DataType]) -> Option<DataType> {
+    let (_, scale) = digits_of_all(types)?;
+    Some(DataType::Decimal256(DIGITS_MAX[3], scale))
 }
 
 /// A literal in the type of the columns beside it if that loses nothing; else, beside decimals, as

@@ -56,7 +56,10 @@ impl ScalarUDFImpl for Metered {
         let (name, rows) = (self.plain.name(), args.number_rows);
         let is_constant = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
         let rows = if args.args.iter().all(is_constant) { 1 } else { rows };
-        let most = bytes_max(name, &args.args, rows);
+        let most = match is_long(args.return_field.data_type()) || name == "levenshtein" {
+            true => bytes_max(name, &args.args, rows),
+            false => rows.saturating_mul(VALUE_BYTES),
+        };
         let most = match most <= room::left() {
             true => most,
             false => most.min(counted(name, &args.args, rows).unwrap_or(most)),
@@ -83,6 +86,14 @@ fn bytes_max(name: &str, args: &[ColumnarValue], rows: usize) -> usize {
             let (text, length) = (text(0), number(1));
             // Its length is in characters.
             each(&|row| text.at(row).max(length.at(row).saturating_mul(4)))
+        }
+        "left" | "right" => {
+            let (text, length) = (text(0), number(1));
+            each(&|row| text.at(row).min(length.characters(row)))
+        }
+        "substr" if args.len() == 3 => {
+            let (text, length) = (text(0), number(2));
+            each(&|row| text.at(row).min(length.characters(row)))
         }
         "replace" => {
             let (text, from, to) = (text(0), text(1), text(2));
@@ -245,9 +256,9 @@ impl<'a> Lengths<'a> {
     }
 }
 
-/// The values of an argument that counts something; what is less than nothing is nothing.
+/// The values of an argument that counts something.
 enum Numbers {
-    One(usize),
+    One(i64),
     Many(ArrayRef),
 }
 
@@ -256,9 +267,7 @@ impl Numbers {
         let whole = match value {
             Some(ColumnarValue::Array(array)) => cast(array, &DataType::Int64).ok(),
             Some(ColumnarValue::Scalar(scalar)) => match scalar.cast_to(&DataType::Int64) {
-                Ok(ScalarValue::Int64(Some(number))) => {
-                    return Numbers::One(usize::try_from(number).unwrap_or(0));
-                }
+                Ok(ScalarValue::Int64(Some(number))) => return Numbers::One(number),
                 _ => None,
             },
             None => None,
@@ -266,13 +275,23 @@ impl Numbers {
         whole.map_or(Numbers::One(0), Numbers::Many)
     }
 
+    /// What is less than nothing is nothing.
     fn at(&self, row: usize) -> usize {
+        usize::try_from(self.value(row)).unwrap_or(0)
+    }
+
+    /// The bytes of so many characters at most; fewer than none count from the other end.
+    fn characters(&self, row: usize) -> usize {
+        usize::try_from(self.value(row)).map_or(usize::MAX, |count| count.saturating_mul(4))
+    }
+
+    fn value(&self, row: usize) -> i64 {
         match self {
             Numbers::One(number) => *number,
             Numbers::Many(array) => {
                 let array = array.as_primitive::<Int64Type>();
                 let known = row < array.len() && array.is_valid(row);
-                usize::try_from(if known { array.value(row) } else { 0 }).unwrap_or(0)
+                if known { array.value(row) } else { 0 }
             }
         }
     }

@@ -82,6 +82,8 @@ fn read(text: &str, to: &DataType) -> Option<ScalarValue> {
         Family::Date if text.contains(':') => instant(text, zone_of(to)),
         Family::Time => value.cast_to(&DataType::Time64(TimeUnit::Nanosecond)).ok(),
         Family::Number if to.is_decimal() => decimal_of(text.trim()),
+        // Of another length than the column's it is still bytes.
+        Family::Bytes => value.cast_to(&DataType::Binary).ok(),
         _ => None,
     };
     match precise.filter(|precise| !precise.is_null()) {

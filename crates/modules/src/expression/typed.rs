@@ -21,10 +21,13 @@ use euphrates_flow::{Error, Kind, Result};
 
 use super::common::{common, compared, plain, reckoned};
 use super::copies;
+use super::decimals;
 use super::exact;
+use super::known;
 use super::literals::{exact_decimal, fit};
 use super::room;
 use super::types::{Family, in_words};
+use super::zones;
 
 /// An expression and the type of its values.
 #[derive(Clone, Debug)]
@@ -96,6 +99,12 @@ impl Typed {
         if is_floating && plain(&from.data_type).is_decimal() {
             return exact::nearest(from, to);
         }
+        if zones::places(plain(&from.data_type), to) {
+            return zones::placed(from, to);
+        }
+        if let Some(between) = decimals::between(plain(&from.data_type), to) {
+            return from.cast(&between).cast(to);
+        }
         let cast = Expr::Cast(Cast::new(Box::new(from.expr), to.clone()));
         Typed::new(cast, to.clone(), from.text)
     }
@@ -111,6 +120,10 @@ impl Typed {
         let is_sure = plain(&self.data_type).is_decimal() && to.is_floating();
         if !tries || is_sure {
             return Ok(Typed { text, ..self.cast(&to) });
+        }
+        if let Some(between) = decimals::between(plain(&self.data_type), &to) {
+            let tried = self.cast_as_told(between, true)?.cast_as_told(to, true)?;
+            return Ok(Typed { text, ..tried });
         }
         let expr = Box::new(copies::unpacked(self).expr);
         Ok(Typed::new(Expr::TryCast(TryCast::new(expr, to.clone())), to, text))
@@ -257,6 +270,9 @@ pub fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>>
     let made = create_physical_expr(expr, schema, &ExecutionProps::new(), &context);
     let checked = made.and_then(|made| {
         made.transform_up(|node| {
+            if let Some(lazy) = known::lazy(node.as_ref()) {
+                return Ok(Transformed::yes(lazy));
+            }
             let Some(binary) = node.downcast_ref::<PhysicalBinary>() else {
                 return Ok(Transformed::no(node));
             };

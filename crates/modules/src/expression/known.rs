@@ -1,0 +1,232 @@
+//! `coalesce` and `nullif` of computed values, each of which is computed once.
+//!
+//! As a CASE both would name a value twice, once in a condition and once in a result, and nested
+//! calls would double at each level.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::compute::kernels::zip::zip;
+use arrow::compute::{interleave, nullif};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion_common::{Column, DFSchema, DataFusionError, exec_err};
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::{
+    ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use euphrates_flow::{Kind, Result};
+
+use super::typed::{Typed, join, physical, told};
+
+type Computed<T> = std::result::Result<T, DataFusionError>;
+
+/// The first of these that is not null; all have one type. A value is computed only for rows in
+/// which all before it are null.
+pub fn first_known(mut items: Vec<Typed>, text: String) -> Option<Typed> {
+    if items.len() == 1 {
+        return items.pop();
+    }
+    let data_type = items.first()?.data_type.clone();
+    let any = Signature::variadic_any(Volatility::Immutable);
+    let function = Arc::new(ScalarUDF::new_from_impl(FirstKnown { any }));
+    let args = items.into_iter().map(|item| item.expr).collect();
+    let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, args));
+    Some(Typed::new(call, data_type, text))
+}
+
+/// What computes `coalesce`, in place of the function of this node.
+pub fn lazy(node: &dyn PhysicalExpr) -> Option<Arc<dyn PhysicalExpr>> {
+    let call = ScalarFunctionExpr::try_downcast_func::<FirstKnown>(node)?;
+    Some(Arc::new(FirstKnownExpr { args: call.args().to_vec() }))
+}
+
+/// `coalesce`, before `lazy` makes it compute anything.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FirstKnown {
+    any: Signature,
+}
+
+impl ScalarUDFImpl for FirstKnown {
+    fn name(&self) -> &str {
+        "coalesce"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.any
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Computed<DataType> {
+        Ok(arg_types[0].clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Computed<FieldRef> {
+        let is_nullable = args.arg_fields.iter().all(|field| field.is_nullable());
+        let data_type = args.arg_fields[0].data_type().clone();
+        Ok(Arc::new(Field::new(self.name(), data_type, is_nullable)))
+    }
+
+    fn short_circuits(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Computed<ColumnarValue> {
+        exec_err!("coalesce takes expressions, and no values")
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FirstKnownExpr {
+    args: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+impl fmt::Display for FirstKnownExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_sql(f)
+    }
+}
+
+impl PhysicalExpr for FirstKnownExpr {
+    fn data_type(&self, schema: &Schema) -> Computed<DataType> {
+        self.args[0].data_type(schema)
+    }
+
+    fn nullable(&self, schema: &Schema) -> Computed<bool> {
+        for arg in &self.args {
+            if !arg.nullable(schema)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Computed<ColumnarValue> {
+        let mut known = self.args[0].evaluate(batch)?;
+        for arg in &self.args[1..] {
+            known = match &known {
+                ColumnarValue::Scalar(one) if one.is_null() => arg.evaluate(batch)?,
+                ColumnarValue::Scalar(_) => break,
+                ColumnarValue::Array(array) => {
+                    let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+                    let Some(nulls) = nulls else { break };
+                    let missing = BooleanArray::new(!nulls.inner(), None);
+                    let others = arg.evaluate_selection(batch, &missing)?;
+                    ColumnarValue::Array(filled(array, &missing, &others)?)
+                }
+            };
+        }
+        Ok(known)
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        self.args.iter().collect()
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        args: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Computed<Arc<dyn PhysicalExpr>> {
+        Ok(Arc::new(FirstKnownExpr { args }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "coalesce(")?;
+        for (at, arg) in self.args.iter().enumerate() {
+            write!(f, "{}", if at > 0 { ", " } else { "" })?;
+            arg.fmt_sql(f)?;
+        }
+        write!(f, ")")
+    }
+}
+
+/// An array with others in place of its missing values.
+fn filled(array: &ArrayRef, missing: &BooleanArray, others: &ColumnarValue) -> Computed<ArrayRef> {
+    Ok(match (others, array.data_type()) {
+        // Merges dictionaries, whose keys may have no room for both.
+        (others, DataType::Dictionary(..)) => {
+            let others = others.to_array(array.len())?;
+            let from = |row: usize| (usize::from(missing.value(row)), row);
+            let rows: Vec<(usize, usize)> = (0..array.len()).map(from).collect();
+            interleave(&[array.as_ref(), others.as_ref()], &rows)?
+        }
+        (ColumnarValue::Array(others), _) => zip(missing, others, array)?,
+        (ColumnarValue::Scalar(other), _) => zip(missing, &other.to_scalar()?, array)?,
+    })
+}
+
+/// `value`, or null where it is equal to `other`.
+pub fn unless_equal(value: Typed, other: Typed, text: String) -> Result<Typed> {
+    let data_type = value.data_type.clone();
+    let mut fields = vec![Field::new("value", value.data_type.clone(), true)];
+    let mut args = vec![value.expr];
+    let column = |name: &str, data_type: DataType, text: String| Typed {
+        expr: Expr::Column(Column::new_unqualified(name)),
+        data_type,
+        text,
+    };
+    let tested = column("value", data_type.clone(), value.text);
+    // A literal is compared in the type of what it meets.
+    let other = match other.value() {
+        Some(_) => other,
+        None => {
+            fields.push(Field::new("other", other.data_type.clone(), true));
+            args.push(other.expr);
+            column("other", other.data_type, other.text)
+        }
+    };
+    let schema = Arc::new(Schema::new(fields));
+    let named = DFSchema::try_from(schema.clone()).map_err(|error| told(&error, Kind::Usage))?;
+    let test = physical(&join(tested, Operator::Eq, other)?.expr, &named)?;
+    let any = Signature::any(args.len(), Volatility::Immutable);
+    let function = Arc::new(ScalarUDF::new_from_impl(UnlessTrue { test, schema, any }));
+    let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, args));
+    Ok(Typed::new(call, data_type, text))
+}
+
+/// The first argument, or null where a test of all arguments is true.
+#[derive(Debug)]
+struct UnlessTrue {
+    test: Arc<dyn PhysicalExpr>,
+    schema: SchemaRef,
+    any: Signature,
+}
+
+impl PartialEq for UnlessTrue {
+    fn eq(&self, other: &UnlessTrue) -> bool {
+        self.test.eq(&other.test) && self.schema == other.schema
+    }
+}
+
+impl Eq for UnlessTrue {}
+
+impl Hash for UnlessTrue {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.test.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for UnlessTrue {
+    fn name(&self) -> &str {
+        "nullif"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.any
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Computed<DataType> {
+        Ok(arg_types[0].clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Computed<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let value = arrays[0].clone();
+        let batch = RecordBatch::try_new(self.schema.clone(), arrays)?;
+        let equal = self.test.evaluate(&batch)?.into_array(batch.num_rows())?;
+        Ok(ColumnarValue::Array(nullif(&value, equal.as_boolean())?))
+    }
+}
