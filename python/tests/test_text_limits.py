@@ -37,3 +37,49 @@ def test_a_byte_order_mark_that_is_data_comes_back(
 def test_a_byte_order_mark_that_cannot_be_quoted_is_refused(tmp_path: Path) -> None:
     with pytest.raises(eu.FlowError, match="byte order mark"):
         save(pa.table({"a": [MARK], "b": [MARK]}), tmp_path / "marked.csv", quote="")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "2024-02-30",
+        "0000-00-00",
+        "2024-13-01",
+        "2024-01-01 24:00:00",
+        "2016-12-31 23:59:60",
+        "2024-01-01T00:00:00+99:00",
+        "1677-01-01 00:00:00.123456789",
+    ],
+)
+def test_what_has_the_form_of_a_date_and_is_none_is_text(
+    value: str, tmp_path: Path, collected: Run
+) -> None:
+    path = tmp_path / "dates.csv"
+    path.write_text(f"a,b\n{value},1\n,2\n")
+    found = collected(eu.scan(path, order=True)).to_pyarrow()
+    assert found.column("a").type == pa.string()
+    assert found.column("a").to_pylist() == [value, None]
+
+
+def test_times_that_no_unit_holds_together_are_text(tmp_path: Path, collected: Run) -> None:
+    path = tmp_path / "times.csv"
+    values = ["1500-01-01 00:00:00", "2024-01-01 00:00:00.123456789"]
+    path.write_text("a\n" + "".join(f"{value}\n" for value in values))
+    assert collected(eu.scan(path, order=True)).to_pyarrow()["a"].to_pylist() == values
+
+
+def test_a_leap_second_is_no_time_of_the_next_day(tmp_path: Path, collected: Run) -> None:
+    path = tmp_path / "leap.csv"
+    for value, kind in [("2016-12-31 23:59:60", "timestamp"), ("23:59:60", "Time64(ns)")]:
+        path.write_text(f"a,b\n{value},1\n")
+        with pytest.raises(eu.CorruptError, match=r"line 2.*`a`.*does not fit"):
+            collected(eu.scan(path, types={"a": kind}))
+
+
+def test_a_date_behind_the_sample_that_is_none_names_its_line(
+    tmp_path: Path, collected: Run
+) -> None:
+    path = tmp_path / "late.csv"
+    path.write_text("a,b\n" + "2024-02-29,1\n" * 5000 + "2024-02-30,1\n")
+    with pytest.raises(eu.CorruptError, match=r"late\.csv.*line 5002.*`a`.*`2024-02-30`"):
+        collected(eu.scan(path))

@@ -44,10 +44,13 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
         }),
     };
     let nulls = Nulls(dialect.nulls.clone());
+    let records = &records;
+    let rows_with = |column: usize| {
+        let rows = usize::from(dialect.header)..records.len();
+        rows.filter(move |&row| records.width(row) > column)
+    };
     let guess = |column: usize| {
-        let rows =
-            (usize::from(dialect.header)..records.len()).filter(|&row| records.width(row) > column);
-        rows.fold(Guess::Nothing, |guess, row| {
+        rows_with(column).fold(Guess::Nothing, |guess, row| {
             let cell = records.field(row, column);
             guess.and(match std::str::from_utf8(&cell.text) {
                 // A null or an empty text goes with any type; if there is nothing else, it is text.
@@ -60,7 +63,23 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
             })
         })
     };
-    let field = |column| Ok(Field::new(name(column)?, guess(column).data_type(), true));
+    // Values may have the form of a type and not fit it: the 30th of February, or a year that
+    // nanoseconds do not reach, beside a time that has them.
+    let fits = |column: usize, data_type: &DataType| {
+        let cells = rows_with(column).map(|row| records.field(row, column));
+        let texts = cells.filter(|cell| !nulls.has(cell, false)).map(|cell| cell.text);
+        let texts = texts.map(|text| String::from_utf8_lossy(&text).into_owned());
+        typed::column(&StringArray::from_iter_values(texts), data_type).is_ok()
+    };
+    let field = |column| {
+        let data_type = match guess(column) {
+            guess @ (Guess::Date | Guess::Time { .. }) if !fits(column, &guess.data_type()) => {
+                DataType::Utf8
+            }
+            guess => guess.data_type(),
+        };
+        Ok(Field::new(name(column)?, data_type, true))
+    };
     Ok(Schema::new((0..records.width(0)).map(field).collect::<Result<Vec<_>>>()?))
 }
 
