@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,3 +84,50 @@ def test_a_date_behind_the_sample_that_is_none_names_its_line(
     path.write_text("a,b\n" + "2024-02-29,1\n" * 5000 + "2024-02-30,1\n")
     with pytest.raises(eu.CorruptError, match=r"late\.csv.*line 5002.*`a`.*`2024-02-30`"):
         collected(eu.scan(path))
+
+
+LONG = 40 << 20
+LONG_TEXTS: dict[str, Callable[[bytes], bytes]] = {
+    "long.csv.gz": lambda long: pack(b"a,b\nx,1\ny,2\n" + long + b",1\nz,3\n"),
+    "long.jsonl.gz": lambda long: pack(b'{"a":"1"}\n{}\n\n{"a":"' + long + b'"}\n{"a":"3"}\n'),
+    "long.json": lambda long: b'[{"a":"1"},\n{"a":"2"},\n\n{"a":"' + long + b'"},{"a":"3"}]',
+    "long.txt.gz": lambda long: pack(b"a\nb\n\n" + long + b"\nc\n"),
+}
+
+
+def pack(content: bytes) -> bytes:
+    return gzip.compress(content, compresslevel=1)
+
+
+@pytest.mark.parametrize("name", LONG_TEXTS)
+def test_a_record_that_is_too_long_says_so_and_names_its_line(
+    name: str, tmp_path: Path, collected: Run
+) -> None:
+    (tmp_path / name).write_bytes(LONG_TEXTS[name](b"x" * LONG))
+    with pytest.raises(eu.ResourceError, match=r"line 4: a record is longer than 32 MiB"):
+        collected(eu.scan(tmp_path / name))
+    (tmp_path / name).write_bytes(LONG_TEXTS[name](b"x" * (30 << 20)))
+    assert collected(eu.scan(tmp_path / name)).num_rows >= 4
+
+
+def test_a_long_record_in_another_encoding_names_its_line(tmp_path: Path, collected: Run) -> None:
+    path = tmp_path / "long.csv"
+    path.write_bytes(b'a,b\n1,"' + b"\xe9" * LONG + b'"\n')
+    with pytest.raises(eu.ResourceError, match=r"line 2: a record is longer than 32 MiB"):
+        collected(eu.scan(path, encoding="latin-1"))
+
+
+def test_blank_lines_are_no_record_however_many_there_are(tmp_path: Path, collected: Run) -> None:
+    blank = b"\n" * LONG
+    texts = {
+        "blank.csv.gz": pack(b"a,b\n1,2\n" + blank + b"3,4\n" + blank),
+        "blank.jsonl.gz": pack(b'{"a":1}' + blank + b'{"a":3}\n'),
+        "blank.json": b'[{"a":1},' + blank + b'{"a":3}]',
+    }
+    for name, content in texts.items():
+        (tmp_path / name).write_bytes(content)
+        found = collected(eu.scan(tmp_path / name, order=True)).to_pyarrow()
+        assert found["a"].to_pylist() == [1, 3]
+    (tmp_path / "fault.csv.gz").write_bytes(pack(b"a,b\n" + blank + b"1\n"))
+    with pytest.raises(eu.CorruptError, match=rf"line {LONG + 2}: 1 fields instead of 2"):
+        collected(eu.scan(tmp_path / "fault.csv.gz"))

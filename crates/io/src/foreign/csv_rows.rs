@@ -7,21 +7,18 @@ use arrow::array::{ArrayRef, StringArray};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
+use euphrates_flow::{Error, Result};
 
 use super::csv_cell::Cell;
 use super::csv_dialect::Dialect;
 use super::csv_fields::{Records, Unclosed};
 use super::csv_quotes::State;
 use super::guess::{Guess, SAMPLE_RECORDS};
-use super::rows::{RowDecoder, RowFormat};
+use super::rows::{RowDecoder, RowFormat, TEXT_BYTES_MAX};
 use super::typed;
 
 /// What is cut into fields at a time.
 const STEP_BYTES: usize = 64 << 10;
-
-/// A batch of records that are longer than expected ends when it has this many bytes.
-const TEXT_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
 
 /// The columns of a sample. What is wrong with it comes to light when it is read.
 pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
@@ -177,7 +174,19 @@ impl RowDecoder for CsvDecoder {
         }
         let taken = self.records.take(&bytes[..bytes.len().min(STEP_BYTES)], full);
         self.pass_header();
+        if self.records.len() == 0 && self.is_whole() {
+            // Blank lines are not held.
+            self.records.clear();
+        }
         Ok(taken)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.records.is_whole()
+    }
+
+    fn awaits_header(&self) -> bool {
+        self.header
     }
 
     fn flush(&mut self) -> Result<Option<RecordBatch>> {

@@ -11,17 +11,14 @@ use arrow::json::ReaderBuilder;
 use arrow::json::reader::Decoder;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::depth::JsonDepth;
-use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
+use euphrates_flow::{Error, Result};
 use memchr::{memchr, memchr2};
 
 use super::json_documents::{Layout, Scanner};
 use super::json_escapes::{PAIR_BYTES, Piece, first_piece};
 use super::places::Places;
-use super::rows::{RowDecoder, RowFormat};
+use super::rows::{RowDecoder, RowFormat, TEXT_BYTES_MAX};
 use super::typed;
-
-/// A batch of records that are longer than expected ends when it has this many bytes.
-const TEXT_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
 
 /// How a JSON lines file is decoded.
 pub struct JsonRows {
@@ -202,8 +199,7 @@ impl RowDecoder for JsonDecoder {
     fn decode(&mut self, bytes: &[u8]) -> Result<usize> {
         let mut step = bytes;
         if self.taken >= TEXT_BYTES_MAX && !bytes.is_empty() {
-            let is_whole = self.held.is_empty() && !self.decoder.has_partial_record();
-            if is_whole && !self.decoder.is_empty() {
+            if self.is_whole() && !self.decoder.is_empty() {
                 return Ok(0);
             }
             // Records are longer than expected: the batch ends with this one.
@@ -211,10 +207,15 @@ impl RowDecoder for JsonDecoder {
             step = &bytes[..end];
         }
         let taken = self.take(step)?;
-        self.taken += taken;
+        let is_idle = self.is_whole() && self.decoder.is_empty();
+        self.taken = if is_idle { 0 } else { self.taken + taken };
         // What decodes a value that is not of its type shows it, and recurses.
         self.depth.check(&step[..taken], "the record")?;
         Ok(taken)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.held.is_empty() && !self.decoder.has_partial_record()
     }
 
     fn flush(&mut self) -> Result<Option<RecordBatch>> {
