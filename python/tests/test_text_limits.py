@@ -183,6 +183,19 @@ def test_a_fault_in_sound_compressed_text_is_one_of_its_records(
         collected(eu.scan(path))
 
 
+def test_columns_that_are_named_leave_out_fields_that_the_sample_lacks(
+    tmp_path: Path, collected: Run
+) -> None:
+    for name, content in {
+        "late.jsonl": '{"a":1}\n' * 5000 + '{"a":1,"b":2}\n',
+        "late.json": "[" + '{"a":1},' * 5000 + '{"a":1,"b":2}]',
+    }.items():
+        (tmp_path / name).write_text(content)
+        assert collected(eu.scan(tmp_path / name, columns=["a"])).num_rows == 5001
+        with pytest.raises(eu.CorruptError, match="b"):
+            collected(eu.scan(tmp_path / name))
+
+
 @pytest.mark.parametrize("magic", [b"BZh91", b"P*M\x18", b"\x1f\x8b", b"\xfd7zXZ"])
 def test_text_that_looks_compressed_is_read_where_it_is_said_not_to_be(
     magic: bytes, tmp_path: Path, collected: Run

@@ -60,7 +60,8 @@ impl Format for JsonLines {
         let rows = batch_rows(record_bytes(&head, found.layout));
         let schema = Arc::new(with_types(found.schema.clone(), options)?);
         let text = if found.layout == Layout::Lines { text } else { text.whole() };
-        Ok(Arc::new(File { text, found, schema, rows }))
+        let is_chosen = options.columns.is_some();
+        Ok(Arc::new(File { text, found, schema, is_chosen, rows }))
     }
 
     fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
@@ -140,7 +141,13 @@ fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
 }
 
 /// The batches of an input of records.
-fn batches_of(found: &Found, schema: &SchemaRef, rows: usize, input: Input) -> Result<Batches> {
+fn batches_of(
+    found: &Found,
+    schema: &SchemaRef,
+    is_chosen: bool,
+    rows: usize,
+    input: Input,
+) -> Result<Batches> {
     let input: Input = Box::new(Unwrapped::new(input));
     let of = schema.clone();
     // Objects without fields are a table only as the texts they are.
@@ -152,7 +159,7 @@ fn batches_of(found: &Found, schema: &SchemaRef, rows: usize, input: Input) -> R
     }
     let format = match found.records {
         Records::Values => JsonRows::values(of.clone(), &found.schema),
-        _ => JsonRows::of_file(of.clone(), &found.schema).in_layout(found.layout),
+        _ => JsonRows::of_file(of.clone(), &found.schema, is_chosen).in_layout(found.layout),
     };
     Ok(Box::new(Rows::of_stream(format, input, 0, of, rows)?))
 }
@@ -170,6 +177,8 @@ struct File {
     text: TextFile,
     found: Found,
     schema: SchemaRef,
+    /// The columns to be read were named.
+    is_chosen: bool,
     /// Rows of a batch.
     rows: usize,
 }
@@ -195,12 +204,12 @@ impl Opened for File {
         if self.text.text().is_none() || self.found.bare().is_some() {
             let found = Found { schema: self.schema.as_ref().clone(), ..self.found.clone() };
             return match split {
-                0 => batches_of(&found, schema, self.rows, self.text.input()?),
+                0 => batches_of(&found, schema, self.is_chosen, self.rows, self.text.input()?),
                 // Of a text without fields, the first takes all.
                 _ => Ok(Box::new(std::iter::empty())),
             };
         }
-        let format = JsonRows::of_file(schema.clone(), &self.schema);
+        let format = JsonRows::of_file(schema.clone(), &self.schema, self.is_chosen);
         self.text.rows(split, format, schema, self.rows)
     }
 }

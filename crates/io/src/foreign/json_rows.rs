@@ -55,13 +55,14 @@ impl JsonRows {
     /// To batches with this schema, from a file that has these fields. What was left out on purpose
     /// is passed over; but not a field within an object that is wanted. The decoder is strict
     /// everywhere or nowhere, so beside an object it decodes all that the file has.
-    pub fn of_file(schema: SchemaRef, file: &Schema) -> JsonRows {
+    /// Where the columns were `chosen`, others were left out also if the sample has none.
+    pub fn of_file(schema: SchemaRef, file: &Schema, chosen: bool) -> JsonRows {
         let wanted = schema.fields().iter();
         let places = Places::new(&schema);
         let is_left_out = |field: &&FieldRef| places.get(field.name()).is_none();
         let mut left_out = file.fields().iter().filter(is_left_out).peekable();
         let has_objects = wanted.clone().any(|field| has_object(field.data_type()));
-        if left_out.peek().is_some() && !has_objects {
+        if (chosen || left_out.peek().is_some()) && !has_objects {
             let texts = Arc::new(texts_of(wanted));
             return JsonRows { is_strict: false, texts, ..JsonRows::whole(schema.clone()) };
         }
