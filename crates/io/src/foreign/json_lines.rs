@@ -107,18 +107,58 @@ impl Format for JsonLines {
             false => STREAM_ROWS,
         };
         let input = stream::behind(head, input);
-        let batches = batches_of(&found, &schema, rows, input)?;
+        let batches = batches_of(&found, &schema, false, rows, input)?;
         Ok(Stream { schema, batches })
     }
 
     fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
         some_column(schema, self)?;
-        // The encoder knows which types it can write.
+        for field in schema.fields() {
+            if let Some(what) = unwritable(field.data_type()) {
+                let message =
+                    format!("column `{}` has {what}, which JSON cannot hold", field.name());
+                return Err(
+                    Error::usage(message).remedy("save as parquet, or leave the column out")
+                );
+            }
+        }
+        // The encoder knows which other types it can write.
         let mut encoder = JsonEncoder { bytes: vec![] };
         encoder.push(&RecordBatch::new_empty(schema.clone())).map_err(|error| {
             Error::usage(error.message()).remedy("save as parquet, or leave the column out")
         })?;
         Ok(Arc::new(JsonWriter))
+    }
+}
+
+/// What JSON cannot hold of this type. Arrow's encoder notices only with the first row.
+fn unwritable(data_type: &DataType) -> Option<&'static str> {
+    use DataType::*;
+    match data_type {
+        Union(..) => Some("unions"),
+        Map(entries, _) => match entries.data_type() {
+            Struct(pair) if may_be_key(pair[0].data_type()) => unwritable(pair[1].data_type()),
+            _ => Some("maps with keys that are no text"),
+        },
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => {
+            unwritable(field.data_type())
+        }
+        FixedSizeList(field, _) => unwritable(field.data_type()),
+        RunEndEncoded(_, field) => unwritable(field.data_type()),
+        Dictionary(_, values) => unwritable(values),
+        Struct(fields) => fields.iter().find_map(|field| unwritable(field.data_type())),
+        _ => None,
+    }
+}
+
+/// Whether values are written as text, so that they can name a field.
+fn may_be_key(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Dictionary(_, values) => may_be_key(values),
+        RunEndEncoded(_, values) => may_be_key(values.data_type()),
+        Null | Boolean | Interval(_) => false,
+        other => !other.is_numeric() && !other.is_nested(),
     }
 }
 
