@@ -75,6 +75,7 @@ def copy_in(
     skip_rows: int | None | Var = None,
     null_values: Sequence[str | PathLike[str]] | None | Var = None,
     encoding: str | PathLike[str] | None | Var = None,
+    compression: str | PathLike[str] | None | Var = None,
 ) -> ModuleCall:
     """Reads standard input, or a named pipe.
 
@@ -115,6 +116,9 @@ def copy_in(
     encoding
         CSV, JSON and lines: the encoding of the text, like `latin-1` or `utf-16`; UTF-8 if
         absent, or what a mark at its beginning says.
+    compression
+        Text and records: `none` says that they are not compressed, although their first bytes
+        or their name look like it.
     """
 
 def copy_out(
@@ -579,6 +583,7 @@ def scan(
     skip_rows: int | None | Var = None,
     null_values: Sequence[str | PathLike[str]] | None | Var = None,
     encoding: str | PathLike[str] | None | Var = None,
+    compression: str | PathLike[str] | None | Var = None,
 ) -> ModuleCall:
     """Reads files: Parquet, CSV, JSON, Arrow IPC, records, lines.
 
@@ -622,6 +627,9 @@ def scan(
     encoding
         CSV, JSON and lines: the encoding of the text, like `latin-1` or `utf-16`; UTF-8 if
         absent, or what a mark at its beginning says.
+    compression
+        Text and records: `none` says that they are not compressed, although their first bytes
+        or their name look like it.
     """
 
 def sort(

@@ -275,3 +275,14 @@ def test_the_row_at_fault_is_told(run, tmp_path: Path) -> None:
     assert "\n  row: row 1 of" in run(*words, code=1).stderr
     told = json.loads(run("--log", "json", *words, code=1).stderr.splitlines()[-1])
     assert told["error"]["row"].startswith("row 1 of") and "9223372036854775807" in str(told)
+
+
+def test_gc_refuses_what_is_no_folder_and_a_token_replaces_no_file(run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name in ("file", "nothing"):
+        assert f"{name} is no folder" in run("gc", name, code=2).stderr
+    run("gc", ".")
+    run("token", "new")
+    before = (tmp_path / "new").read_bytes()
+    assert "new exists" in run("token", "new", code=2).stderr
+    assert (tmp_path / "new").read_bytes() == before

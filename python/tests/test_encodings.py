@@ -132,3 +132,34 @@ def test_zeros_are_equal_and_nan_is_last_within_other_values(
     table = pa.table({"c": column, "row": range(8)})
     found = collected(eu.from_arrow(table), eu.sort(["c", "row desc"])).to_pydict()["row"]
     assert found == [5, 3, 2, 4, 7, 1, 0, 6]
+
+
+@pytest.mark.parametrize("former", [False, True], ids=["current framing", "former framing"])
+def test_arrow_files_of_the_former_version_are_read(
+    former: bool, tmp_path: Path, collected: Collected
+) -> None:
+    version = pyarrow.ipc.MetadataVersion.V4
+    options = pyarrow.ipc.IpcWriteOptions(metadata_version=version, use_legacy_format=former)
+    table = pa.table({"n": [1, None], "text": pa.array(["a", "b"]).dictionary_encode()})
+    for make in (pyarrow.ipc.new_file, pyarrow.ipc.new_stream):
+        path = tmp_path / f"{make.__name__}.arrow"
+        with make(path, table.schema, options=options) as sink:
+            sink.write_table(table)
+        assert collected(eu.scan(path)).to_pylist() == table.to_pylist()
+
+
+def test_integers_of_128_bits_are_refused_by_their_name(
+    tmp_path: Path, collected: Collected, capfd: pytest.CaptureFixture[str]
+) -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(
+        {"n": [1], "s": polars.Series([{"wide": 1}], dtype=polars.Struct({"wide": polars.Int128}))}
+    )
+    frame.write_parquet(tmp_path / "wide.parquet")
+    frame.write_ipc(tmp_path / "wide.arrow", compat_level=None)
+    frame.write_ipc_stream(tmp_path / "stream.arrow")
+    sources = [eu.scan(path) for path in sorted(tmp_path.glob("wide.*"))]
+    for source in [*sources, eu.scan(tmp_path / "stream.arrow"), eu.from_arrow(frame)]:
+        with pytest.raises(eu.UsageError, match=r"column `(s\.)?wide` has integers of 128 bits"):
+            collected(source)
+    assert "panicked" not in capfd.readouterr().err

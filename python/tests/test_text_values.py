@@ -301,3 +301,28 @@ def test_columns_of_one_name_are_refused_before_anything_runs() -> None:
     flow.chain(eu.from_arrow(table), eu.collect())
     with pytest.raises(eu.UsageError, match="two columns are named `a`"):
         flow.go(progress=False)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[(1, 1)]], pa.map_(pa.int32(), pa.int64())),
+        pa.array([[[(1.5, 1)]]], pa.list_(pa.map_(pa.float64(), pa.int64()))),
+        pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]),
+    ],
+    ids=["map", "map in a list", "union"],
+)
+def test_what_json_cannot_hold_is_refused_before_anything_runs(
+    column: pa.Array, tmp_path: Path
+) -> None:
+    flow = eu.Flow("save")
+    flow.chain(eu.from_arrow(pa.table({"v": column})), eu.save(str(tmp_path / "out.jsonl")))
+    with pytest.raises(eu.UsageError, match=r"column `v` has .*, which JSON cannot hold"):
+        flow.check()
+
+
+def test_maps_whose_keys_are_written_as_text_are_saved_as_json(tmp_path: Path) -> None:
+    kinds = [pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string()), pa.date32()]
+    for kind in kinds:
+        key = 0 if kind == pa.date32() else b"a" if kind == pa.binary() else "a"
+        written(pa.array([[(key, 1)]], pa.map_(kind, pa.int64())), tmp_path, "jsonl")

@@ -22,6 +22,10 @@ pub struct Gc {
 
 /// Removes the leavings of the dead, and says how many there were.
 pub fn run(command: Gc) -> Result<u8> {
+    if let Some(strange) = command.folders.iter().find(|folder| !folder.is_dir()) {
+        let error = Error::usage(format!("{} is no folder", strange.display()));
+        return Err(error.remedy("name the folder in which files were being written"));
+    }
     let home = machine::home();
     let left = resolve(&home)?;
     Catalog::of(&home)?.reclaim();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use euphrates_engine::cluster::join::{Joined, Rendezvous};
 use euphrates_engine::cluster::{Address, Secret, Security};
-use euphrates_flow::Result;
+use euphrates_flow::{Error, Result};
 
 use crate::arguments::parse_lost_after;
 use crate::print;
@@ -43,6 +43,10 @@ pub struct Keep {
 
 /// Makes a token.
 pub fn token(command: Token) -> Result<u8> {
+    if command.file.symlink_metadata().is_ok() {
+        return Err(Error::usage(format!("{} exists", command.file.display()))
+            .remedy("name a new file, or remove it if nothing uses its token any more"));
+    }
     Secret::random()?.write(&command.file)?;
     Ok(0)
 }

@@ -155,6 +155,7 @@ fn moved<T: Released>(capsule: Bound<'_, PyAny>, name: &CStr) -> PyResult<T> {
 
 fn schema_of_ffi(schema: &FFI_ArrowSchema) -> Result<SchemaRef> {
     check_levels(schema)?;
+    check_types(schema)?;
     match DataType::try_from(schema)? {
         DataType::Struct(fields) => {
             let metadata = schema.metadata()?;
@@ -163,6 +164,28 @@ fn schema_of_ffi(schema: &FFI_ArrowSchema) -> Result<SchemaRef> {
         other => Err(Error::usage(format!("a column of {other} is not a table"))
             .remedy("give a table, a data frame or a record batch")),
     }
+}
+
+/// Fails if a column has a type that is not Arrow's, like Polars' integers of 128 bits.
+fn check_types(table: &FFI_ArrowSchema) -> Result<()> {
+    let is_strange = |schema: &&FFI_ArrowSchema| DataType::try_from(*schema).is_err();
+    let mut names: Vec<&str> = vec![];
+    let mut strange = Some(table).filter(is_strange);
+    while let Some(schema) = strange {
+        let below = schema.children().chain(schema.dictionary()).find(is_strange);
+        let Some(below) = below else {
+            let format = schema.format();
+            let kind = match format {
+                "_pli128" | "_plu128" => "integers of 128 bits".into(),
+                _ => format!("values of the type `{format}`"),
+            };
+            let message = format!("column `{}` has {kind}, which Arrow lacks", names.join("."));
+            return Err(Error::usage(message).remedy("cast it, to a decimal or text for example"));
+        };
+        names.push(below.name().unwrap_or_default());
+        strange = Some(below);
+    }
+    Ok(())
 }
 
 /// Fails if the table has columns of too many levels: what converts them is recursive.

@@ -10,7 +10,7 @@ use arrow::array::ArrayRef;
 use arrow::buffer::Buffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use arrow::ipc::convert::{IpcSchemaEncoder, fb_to_schema};
+use arrow::ipc::convert::IpcSchemaEncoder;
 use arrow::ipc::reader::FileDecoder;
 use arrow::ipc::writer::{IpcWriteOptions, StreamEncoder};
 use arrow::ipc::{Block, CompressionType, FooterBuilder, MessageHeader, MetadataVersion};
@@ -18,7 +18,9 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
 use euphrates_flow::{Error, Result, decoded, split_batch, without_runs};
 
-use super::arrow_ipc_check::{check_batch, check_unpacked, footer, message, next_message, prefix};
+use super::arrow_ipc_check::{
+    check_batch, check_unpacked, decoded_schema, footer, message, next_message, prefix,
+};
 use super::arrow_ipc_swap::{Swap, declared_native};
 use super::places::Places;
 use super::text::SPLIT_BYTES;
@@ -138,10 +140,9 @@ impl IpcFile {
             filled += block.bodyLength() as u64 + block.metaDataLength() as u64;
             splits.last_mut().expect("just pushed").push(block);
         }
-        let encoded = Arc::new(fb_to_schema(footer.schema));
+        let encoded = decoded_schema(footer.schema)?;
         let schema = without_runs(&encoded);
-        let (version, dictionaries) = (footer.version, footer.dictionaries);
-        let own = Own { schema: encoded, version, is_swapped };
+        let (dictionaries, own) = (footer.dictionaries, Own { schema: encoded, is_swapped });
         Ok(IpcFile { file: file.clone(), bytes, own, schema, dictionaries, splits })
     }
 }
@@ -227,7 +228,6 @@ pub(super) fn strange() -> Error {
 pub(super) struct Own {
     /// As it is encoded.
     pub schema: SchemaRef,
-    version: MetadataVersion,
     /// Buffers have the other byte order.
     is_swapped: bool,
 }
@@ -241,8 +241,7 @@ pub(super) fn schema_of(bytes: &[u8], metadata: usize) -> Result<Own> {
     let bytes = native.as_deref().unwrap_or(bytes);
     let message = message(bytes, metadata)?;
     let Some(schema) = message.header_as_schema() else { return Err(strange()) };
-    let schema = Arc::new(guarded(|| Ok(fb_to_schema(schema)))?);
-    Ok(Own { schema, version: message.version(), is_swapped })
+    Ok(Own { schema: decoded_schema(schema)?, is_swapped })
 }
 
 impl Opened for IpcStream {
@@ -302,12 +301,14 @@ impl Decoder {
     /// Of the wanted columns.
     pub(super) fn new(own: &Own, wanted: &Schema) -> Result<Decoder> {
         let columns = Places::new(&own.schema).of_all(wanted)?;
-        let mut decoder = FileDecoder::new(own.schema.clone(), own.version);
+        // Each message says its version; the footer may say another (PyArrow, with version 4). To
+        // the decoder, version 1 means that they need not agree.
+        let mut decoder = FileDecoder::new(own.schema.clone(), MetadataVersion::V1);
         // The decoder looks for each of its columns among those that are wanted.
         if !columns.iter().copied().eq(0..own.schema.fields().len()) {
             decoder = decoder.with_projection(columns);
         }
-        let swap = own.is_swapped.then(|| Swap::new(&own.schema, own.version));
+        let swap = own.is_swapped.then(|| Swap::new(&own.schema));
         Ok(Decoder { decoder, swap, bytes_max: usize::MAX })
     }
 

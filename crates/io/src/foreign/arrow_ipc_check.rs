@@ -3,14 +3,19 @@
 //! The decoder trusts lengths: a flipped bit in one makes it ask for petabytes, and the process is
 //! aborted. Here every offset and length is held against the bytes there are.
 
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::convert::fb_to_schema;
 use arrow::ipc::{
-    Block, CompressionType, Message as IpcMessage, MetadataVersion, RecordBatch, Schema,
-    root_as_footer, root_as_message,
+    Block, CompressionType, Field, Message as IpcMessage, RecordBatch, Schema, root_as_footer,
+    root_as_message,
 };
 use bytes::Bytes;
 use euphrates_flow::depth::too_deep;
 use euphrates_flow::{Error, Result};
 
+use super::guarded;
 use crate::blob::Blob;
 
 /// A message whose flatbuffer is sound.
@@ -20,8 +25,6 @@ pub type Message<'a> = IpcMessage<'a>;
 pub struct Footer<'a> {
     /// The schema.
     pub schema: Schema<'a>,
-    /// The version of all messages.
-    pub version: MetadataVersion,
     /// Where dictionaries are; within the file.
     pub dictionaries: Vec<Block>,
     /// Where batches are; within the file.
@@ -34,7 +37,7 @@ pub fn footer(bytes: &[u8], end: u64) -> Result<Footer<'_>> {
     let schema = footer.schema().ok_or_else(|| wrong("the footer has no schema"))?;
     let batches = within(footer.recordBatches().into_iter().flatten(), end)?;
     let dictionaries = within(footer.dictionaries().into_iter().flatten(), end)?;
-    Ok(Footer { schema, version: footer.version(), dictionaries, batches })
+    Ok(Footer { schema, dictionaries, batches })
 }
 
 /// The blocks, if they all end before the offset `end`.
@@ -87,6 +90,24 @@ pub fn next_message(blob: &Blob, offset: u64) -> Result<Option<(Bytes, usize)>> 
     let whole = (metadata as u64).checked_add(body).filter(|whole| *whole <= blob.bytes());
     let whole = whole.ok_or_else(|| Error::corrupt("a batch is longer than its file"))?;
     Ok(Some((blob.read_at(offset, whole as usize)?, metadata)))
+}
+
+/// The schema of a file or a message, or of another format that has one in it.
+pub fn decoded_schema(schema: Schema) -> Result<SchemaRef> {
+    schema.fields().into_iter().flatten().try_for_each(|field| check_width(&field))?;
+    guarded(|| Ok(Arc::new(fb_to_schema(schema))))
+}
+
+/// Polars has integers of 128 bits and writes them as Arrow's, which has none.
+fn check_width(field: &Field) -> Result<()> {
+    match field.type_as_int().map(|int| int.bitWidth()) {
+        Some(bits) if bits > 64 => {
+            let name = field.name().unwrap_or_default();
+            Err(Error::usage(format!("column `{name}` has integers of {bits} bits"))
+                .remedy("Arrow has none: write it as decimal(38, 0), or as text"))
+        }
+        _ => field.children().into_iter().flatten().try_for_each(|field| check_width(&field)),
+    }
 }
 
 /// Checks the batch of a record batch or dictionary message against its body.

@@ -60,16 +60,15 @@ pub struct Swap {
     columns: Vec<DataType>,
     /// The types of dictionaries, by number.
     dictionaries: HashMap<i64, DataType>,
-    version: MetadataVersion,
 }
 
 impl Swap {
     /// For messages of this schema.
-    pub fn new(schema: &Schema, version: MetadataVersion) -> Swap {
+    pub fn new(schema: &Schema) -> Swap {
         let mut dictionaries = HashMap::new();
         schema.fields().iter().for_each(|field| find_dictionaries(field, &mut dictionaries));
         let columns = schema.fields().iter().map(|field| field.data_type().clone()).collect();
-        Swap { columns, dictionaries, version }
+        Swap { columns, dictionaries }
     }
 
     /// The message in this machine's order, and the length of its metadata.
@@ -78,8 +77,9 @@ impl Swap {
         let body = &bytes[metadata..];
         check_batch(&message, body)?;
         if let Some(batch) = message.header_as_record_batch() {
-            let (body, places) = self.body(&self.columns, &batch, body)?;
-            return Ok(rewritten(message.version(), &batch, None, &places, body));
+            let version = message.version();
+            let (body, places) = swapped(&self.columns, version, &batch, body)?;
+            return Ok(rewritten(version, &batch, None, &places, body));
         }
         let dictionary = message.header_as_dictionary_batch();
         let dictionary = dictionary.and_then(|dictionary| Some((dictionary, dictionary.data()?)));
@@ -88,111 +88,112 @@ impl Swap {
         };
         let values = self.dictionaries.get(&dictionary.id());
         let values = values.ok_or_else(|| Error::corrupt("a dictionary of no column"))?;
-        let (body, places) = self.body(std::slice::from_ref(values), &batch, body)?;
+        let (types, version) = (std::slice::from_ref(values), message.version());
+        let (body, places) = swapped(types, version, &batch, body)?;
         let known = Some((dictionary.id(), dictionary.isDelta()));
-        Ok(rewritten(message.version(), &batch, known, &places, body))
+        Ok(rewritten(version, &batch, known, &places, body))
     }
+}
 
-    /// The buffers of a batch in this machine's order, without compression.
-    fn body(
-        &self,
-        types: &[DataType],
-        batch: &RecordBatch,
-        body: &[u8],
-    ) -> Result<(Vec<u8>, Vec<Place>)> {
-        let mut views = batch.variadicBufferCounts().into_iter().flatten();
-        let mut units = vec![];
-        for data_type in types {
-            self.units(data_type, &mut views, &mut units)?;
-        }
-        let codec = batch.compression().map(|compression| compression.codec());
-        let buffers = batch.buffers().into_iter().flatten();
-        let (mut swapped, mut places) = (vec![], vec![]);
-        for (buffer, unit) in buffers.zip(units) {
-            // Checked to lie within the body.
-            let from = buffer.offset() as usize;
-            let own = &body[from..from + buffer.length() as usize];
-            let begin = swapped.len();
-            match codec {
-                Some(codec) if !own.is_empty() => decompress(codec, own, &mut swapped)?,
-                _ => swapped.extend_from_slice(own),
-            }
-            unit.swap(&mut swapped[begin..]);
-            places.push(Place::new(begin as i64, (swapped.len() - begin) as i64));
-            swapped.resize(swapped.len().next_multiple_of(ALIGN_BYTES), 0);
-        }
-        Ok((swapped, places))
+/// The buffers of a batch in this machine's order, without compression.
+fn swapped(
+    types: &[DataType],
+    version: MetadataVersion,
+    batch: &RecordBatch,
+    body: &[u8],
+) -> Result<(Vec<u8>, Vec<Place>)> {
+    let mut views = batch.variadicBufferCounts().into_iter().flatten();
+    let mut units = vec![];
+    for data_type in types {
+        find_units(data_type, version, &mut views, &mut units)?;
     }
+    let codec = batch.compression().map(|compression| compression.codec());
+    let buffers = batch.buffers().into_iter().flatten();
+    let (mut swapped, mut places) = (vec![], vec![]);
+    for (buffer, unit) in buffers.zip(units) {
+        // Checked to lie within the body.
+        let from = buffer.offset() as usize;
+        let own = &body[from..from + buffer.length() as usize];
+        let begin = swapped.len();
+        match codec {
+            Some(codec) if !own.is_empty() => decompress(codec, own, &mut swapped)?,
+            _ => swapped.extend_from_slice(own),
+        }
+        unit.swap(&mut swapped[begin..]);
+        places.push(Place::new(begin as i64, (swapped.len() - begin) as i64));
+        swapped.resize(swapped.len().next_multiple_of(ALIGN_BYTES), 0);
+    }
+    Ok((swapped, places))
+}
 
-    /// What the buffers of a column consist of, as a message has them.
-    fn units(
-        &self,
-        data_type: &DataType,
-        views: &mut impl Iterator<Item = i64>,
-        units: &mut Vec<Unit>,
-    ) -> Result<()> {
-        use DataType::*;
-        use Unit::*;
-        let is_old = self.version < MetadataVersion::V5;
-        match data_type {
-            Null => {}
-            Boolean | FixedSizeBinary(_) => units.extend([Byte, Byte]),
-            Interval(IntervalUnit::MonthDayNano) => units.extend([Byte, MonthDayNano]),
-            Interval(_) => units.extend([Byte, Bytes(4)]),
-            Utf8 | Binary => units.extend([Byte, Bytes(4), Byte]),
-            LargeUtf8 | LargeBinary => units.extend([Byte, Bytes(8), Byte]),
-            Utf8View | BinaryView => {
-                units.extend([Byte, View]);
-                let count = views.next().ok_or_else(|| Error::corrupt("a column without views"))?;
-                units.extend(std::iter::repeat_n(Byte, count as usize));
-            }
-            List(field) | Map(field, _) => {
-                units.extend([Byte, Bytes(4)]);
-                self.units(field.data_type(), views, units)?;
-            }
-            LargeList(field) => {
-                units.extend([Byte, Bytes(8)]);
-                self.units(field.data_type(), views, units)?;
-            }
-            ListView(field) => {
-                units.extend([Byte, Bytes(4), Bytes(4)]);
-                self.units(field.data_type(), views, units)?;
-            }
-            LargeListView(field) => {
-                units.extend([Byte, Bytes(8), Bytes(8)]);
-                self.units(field.data_type(), views, units)?;
-            }
-            FixedSizeList(field, _) => {
-                units.push(Byte);
-                self.units(field.data_type(), views, units)?;
-            }
-            Struct(fields) => {
-                units.push(Byte);
-                for field in fields {
-                    self.units(field.data_type(), views, units)?;
-                }
-            }
-            Union(fields, mode) => {
-                units.extend(is_old.then_some(Byte));
-                units.push(Byte);
-                units.extend((*mode == UnionMode::Dense).then_some(Bytes(4)));
-                for (_, field) in fields.iter() {
-                    self.units(field.data_type(), views, units)?;
-                }
-            }
-            RunEndEncoded(ends, values) => {
-                self.units(ends.data_type(), views, units)?;
-                self.units(values.data_type(), views, units)?;
-            }
-            Dictionary(keys, _) => self.units(keys, views, units)?,
-            fixed => {
-                let width = fixed.primitive_width();
-                let width = width.ok_or_else(|| Error::corrupt(format!("{fixed} has no width")))?;
-                units.extend([Byte, Bytes(width)]);
+/// What the buffers of a column consist of, as a message has them.
+fn find_units(
+    data_type: &DataType,
+    version: MetadataVersion,
+    views: &mut impl Iterator<Item = i64>,
+    units: &mut Vec<Unit>,
+) -> Result<()> {
+    use DataType::*;
+    use Unit::*;
+    let is_old = version < MetadataVersion::V5;
+    match data_type {
+        Null => {}
+        Boolean | FixedSizeBinary(_) => units.extend([Byte, Byte]),
+        Interval(IntervalUnit::MonthDayNano) => units.extend([Byte, MonthDayNano]),
+        Interval(_) => units.extend([Byte, Bytes(4)]),
+        Utf8 | Binary => units.extend([Byte, Bytes(4), Byte]),
+        LargeUtf8 | LargeBinary => units.extend([Byte, Bytes(8), Byte]),
+        Utf8View | BinaryView => {
+            units.extend([Byte, View]);
+            let count = views.next().ok_or_else(|| Error::corrupt("a column without views"))?;
+            units.extend(std::iter::repeat_n(Byte, count as usize));
+        }
+        List(field) | Map(field, _) => {
+            units.extend([Byte, Bytes(4)]);
+            find_units(field.data_type(), version, views, units)?;
+        }
+        LargeList(field) => {
+            units.extend([Byte, Bytes(8)]);
+            find_units(field.data_type(), version, views, units)?;
+        }
+        ListView(field) => {
+            units.extend([Byte, Bytes(4), Bytes(4)]);
+            find_units(field.data_type(), version, views, units)?;
+        }
+        LargeListView(field) => {
+            units.extend([Byte, Bytes(8), Bytes(8)]);
+            find_units(field.data_type(), version, views, units)?;
+        }
+        FixedSizeList(field, _) => {
+            units.push(Byte);
+            find_units(field.data_type(), version, views, units)?;
+        }
+        Struct(fields) => {
+            units.push(Byte);
+            for field in fields {
+                find_units(field.data_type(), version, views, units)?;
             }
         }
-        Ok(())
+        Union(fields, mode) => {
+            units.extend(is_old.then_some(Byte));
+            units.push(Byte);
+            units.extend((*mode == UnionMode::Dense).then_some(Bytes(4)));
+            for (_, field) in fields.iter() {
+                find_units(field.data_type(), version, views, units)?;
+            }
+        }
+        RunEndEncoded(ends, values) => {
+            find_units(ends.data_type(), version, views, units)?;
+            find_units(values.data_type(), version, views, units)?;
+        }
+        Dictionary(keys, _) => find_units(keys, version, views, units)?,
+        fixed => {
+            let width = fixed.primitive_width();
+            let width = width.ok_or_else(|| Error::corrupt(format!("{fixed} has no width")))?;
+            units.extend([Byte, Bytes(width)]);
+        }
     }
+    Ok(())
 }
 
 impl Unit {

@@ -257,6 +257,9 @@ impl Encoder for CsvEncoder {
     }
 }
 
+/// A byte order mark, as it stands in a text.
+const MARK: char = '\u{feff}';
+
 /// Writes a record; an empty text is `""`, and so is whatever would else be read as a null.
 fn write_record<'a>(
     fields: impl Iterator<Item = Option<&'a str>>,
@@ -272,13 +275,15 @@ fn write_record<'a>(
             bytes.extend_from_slice(null.as_bytes());
             continue;
         };
-        let is_plain = !field.bytes().any(|byte| dialect.is_special(byte));
+        // At the beginning of the file, a reader would take it for the mark of the encoding.
+        let is_marked = at == 0 && field.starts_with(MARK);
+        let is_plain = !is_marked && !field.bytes().any(|byte| dialect.is_special(byte));
         match dialect.quote {
             _ if is_plain && !field.is_empty() && field != null => {
                 bytes.extend_from_slice(field.as_bytes())
             }
             Some(quote) => write_quoted(field, quote, dialect.escape, bytes),
-            None => write_unquoted(field, dialect, bytes)?,
+            None => write_unquoted(field, is_marked, dialect, bytes)?,
         }
     }
     bytes.push(b'\n');
@@ -297,13 +302,25 @@ fn write_quoted(field: &str, quote: u8, escape: Option<u8>, bytes: &mut Vec<u8>)
 }
 
 /// Where there are no quotes, what means something is escaped. An empty text is nothing.
-fn write_unquoted(field: &str, dialect: &Dialect, bytes: &mut Vec<u8>) -> Result<()> {
+fn write_unquoted(
+    field: &str,
+    is_marked: bool,
+    dialect: &Dialect,
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
     let wrong = |what: String| {
         let remedy = "leave out `quote`, or use other characters for delimiter and null";
         Err(Error::failed(format!("{what} cannot be written without quotes")).remedy(remedy))
     };
     if !field.is_empty() && *field == dialect.nulls[0] {
         return wrong(format!("the text {field:?}, which stands for nulls,"));
+    }
+    match dialect.escape {
+        Some(escape) if is_marked => bytes.push(escape),
+        None if is_marked => {
+            return wrong("a byte order mark at the beginning of the first column".into());
+        }
+        _ => {}
     }
     for byte in field.bytes() {
         match dialect.escape {

@@ -7,21 +7,18 @@ use arrow::array::{ArrayRef, StringArray};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
+use euphrates_flow::{Error, Result};
 
 use super::csv_cell::Cell;
 use super::csv_dialect::Dialect;
 use super::csv_fields::{Records, Unclosed};
 use super::csv_quotes::State;
 use super::guess::{Guess, SAMPLE_RECORDS};
-use super::rows::{RowDecoder, RowFormat};
+use super::rows::{RowDecoder, RowFormat, TEXT_BYTES_MAX};
 use super::typed;
 
 /// What is cut into fields at a time.
 const STEP_BYTES: usize = 64 << 10;
-
-/// A batch of records that are longer than expected ends when it has this many bytes.
-const TEXT_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
 
 /// The columns of a sample. What is wrong with it comes to light when it is read.
 pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
@@ -44,10 +41,13 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
         }),
     };
     let nulls = Nulls(dialect.nulls.clone());
+    let records = &records;
+    let rows_with = |column: usize| {
+        let rows = usize::from(dialect.header)..records.len();
+        rows.filter(move |&row| records.width(row) > column)
+    };
     let guess = |column: usize| {
-        let rows =
-            (usize::from(dialect.header)..records.len()).filter(|&row| records.width(row) > column);
-        rows.fold(Guess::Nothing, |guess, row| {
+        rows_with(column).fold(Guess::Nothing, |guess, row| {
             let cell = records.field(row, column);
             guess.and(match std::str::from_utf8(&cell.text) {
                 // A null or an empty text goes with any type; if there is nothing else, it is text.
@@ -60,7 +60,23 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
             })
         })
     };
-    let field = |column| Ok(Field::new(name(column)?, guess(column).data_type(), true));
+    // Values may have the form of a type and not fit it: the 30th of February, or a year that
+    // nanoseconds do not reach, beside a time that has them.
+    let fits = |column: usize, data_type: &DataType| {
+        let cells = rows_with(column).map(|row| records.field(row, column));
+        let texts = cells.filter(|cell| !nulls.has(cell, false)).map(|cell| cell.text);
+        let texts = texts.map(|text| String::from_utf8_lossy(&text).into_owned());
+        typed::column(&StringArray::from_iter_values(texts), data_type).is_ok()
+    };
+    let field = |column| {
+        let data_type = match guess(column) {
+            guess @ (Guess::Date | Guess::Time { .. }) if !fits(column, &guess.data_type()) => {
+                DataType::Utf8
+            }
+            guess => guess.data_type(),
+        };
+        Ok(Field::new(name(column)?, data_type, true))
+    };
     Ok(Schema::new((0..records.width(0)).map(field).collect::<Result<Vec<_>>>()?))
 }
 
@@ -158,7 +174,19 @@ impl RowDecoder for CsvDecoder {
         }
         let taken = self.records.take(&bytes[..bytes.len().min(STEP_BYTES)], full);
         self.pass_header();
+        if self.records.len() == 0 && self.is_whole() {
+            // Blank lines are not held.
+            self.records.clear();
+        }
         Ok(taken)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.records.is_whole()
+    }
+
+    fn awaits_header(&self) -> bool {
+        self.header
     }
 
     fn flush(&mut self) -> Result<Option<RecordBatch>> {

@@ -12,6 +12,7 @@ use euphrates_flow::{Error, Result};
 
 use super::agree::concrete;
 use super::places::Places;
+use super::source::damage_or;
 use super::{Batches, FORMATS, Format, Opened, ReadOptions, endings, format_named, format_of};
 use crate::alike::conform;
 use crate::location::{FileRef, find};
@@ -31,6 +32,8 @@ pub struct Dataset {
     versions: Vec<String>,
     /// Whether the types of columns are inferred from samples.
     infers: bool,
+    /// Whether files may be compressed as a whole.
+    may_be_packed: bool,
 }
 
 /// A part of the table that is read by one reader.
@@ -51,12 +54,13 @@ impl Dataset {
             check_schema(opened.schema()).map_err(|error| at(error, &file.name))?;
         }
         let schema = schema_of_all(&files, &opened, format, options)?;
-        let infers = format.infers();
+        let (infers, may_be_packed) = (format.infers(), may_be_packed(format, options));
         let splits = (0..opened.len())
             .flat_map(|file| (0..opened[file].splits()).map(move |index| Split { file, index }))
             .collect();
         let files = files.into_iter().zip(opened).collect();
-        Ok(Dataset { schema, files, splits, before: OnceLock::new(), versions, infers })
+        let before = OnceLock::new();
+        Ok(Dataset { schema, files, splits, before, versions, infers, may_be_packed })
     }
 
     /// The schema of every batch.
@@ -128,12 +132,16 @@ impl Dataset {
     pub fn read_within(&self, split: usize, bytes_max: usize) -> Result<Batches> {
         let Split { file, index } = self.splits[split];
         let (file, opened) = &self.files[file];
-        let name = file.name.clone();
+        let (file, is_packed) = (file.clone(), self.may_be_packed);
+        let placed = move |error: Error| match is_packed {
+            true => at(damage_or(error, &file), &file.name),
+            false => at(error, &file.name),
+        };
         let (own, schema) = (self.own_schema(opened.schema()), self.schema.clone());
         let batches = opened.clone().read_within(index, &own, bytes_max);
-        let batches = batches.map_err(|error| at(error, &name))?;
+        let batches = batches.map_err(&placed)?;
         let batches = batches.map(move |batch| conform(&batch?, &schema));
-        Ok(Box::new(batches.map(move |batch| batch.map_err(|error| at(error, &name)))))
+        Ok(Box::new(batches.map(move |batch| batch.map_err(&placed))))
     }
 
     /// The columns in the types that a file has itself, if these are not inferred.
@@ -180,6 +188,10 @@ fn bytes_before(files: &[(FileRef, Arc<dyn Opened>)]) -> Vec<u64> {
 }
 
 /// Names the file, unless the error has done so already.
+fn may_be_packed(format: &dyn Format, options: &ReadOptions) -> bool {
+    format.is_plain() && !options.is_uncompressed
+}
+
 fn at(error: Error, file: &str) -> Error {
     if error.places().any(|place| place.starts_with(file)) { error } else { error.at(file) }
 }
@@ -219,7 +231,11 @@ fn open_all(
 ) -> Result<Vec<Arc<dyn Opened>>> {
     let open = |file: &FileRef| {
         let blob = file.open()?;
-        format.open(file, blob, options).map_err(|error| at(error, &file.name))
+        let opened = format.open(file, blob, options);
+        opened.map_err(|error| match may_be_packed(format, options) {
+            true => at(damage_or(error, file), &file.name),
+            false => at(error, &file.name),
+        })
     };
     if files.iter().all(FileRef::is_local) {
         return files.iter().map(open).collect();

@@ -10,8 +10,11 @@
 //! | also times of day | timestamp of microseconds; nanoseconds if one is that fine |
 //! | times with a zone or `Z` | the same, in UTC |
 //! | anything else, and mixtures | text |
+//!
+//! What has the form of a date or a time and is none (`2024-02-30`) is text.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::compute::kernels::cast_utils::Parser;
+use arrow::datatypes::{DataType, Date32Type, TimeUnit};
 
 /// Records looked at, within a sample.
 pub const SAMPLE_RECORDS: usize = 4096;
@@ -193,12 +196,17 @@ fn time(text: &[u8]) -> Option<Guess> {
             })
     };
     let (date, rest) = text.split_at_checked(10)?;
-    if !like(date, b"0000-00-00") {
+    if !like(date, b"0000-00-00") || Date32Type::parse(str::from_utf8(date).ok()?).is_none() {
         return None;
     }
     let Some((between, rest)) = rest.split_first() else { return Some(Guess::Date) };
     let (time, rest) = rest.split_at_checked(8)?;
     if !matches!(between, b'T' | b' ') || !like(time, b"00:00:00") {
+        return None;
+    }
+    // A leap second would become the next day.
+    let is_clock = time[..2] < b"24"[..] && time[3..5] < b"60"[..] && time[6..] < b"60"[..];
+    if !is_clock {
         return None;
     }
     let (digits, rest) = match rest.strip_prefix(b".") {
@@ -215,7 +223,9 @@ fn time(text: &[u8]) -> Option<Guess> {
         b"" => false,
         b"Z" => true,
         [b'+' | b'-', zone @ ..] => {
-            if !(like(zone, b"00:00") || like(zone, b"0000") || like(zone, b"00")) {
+            let is_zone = like(zone, b"00:00") || like(zone, b"0000") || like(zone, b"00");
+            // Zones are less than a day apart from UTC.
+            if !is_zone || zone[..2] >= b"24"[..] || zone[zone.len() - 2..] >= b"60"[..] {
                 return None;
             }
             true
@@ -233,7 +243,7 @@ mod tests {
     fn columns_get_the_type_that_holds_all_their_values() {
         let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
         let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-        let cases: [(&[&str], DataType); 25] = [
+        let cases: [(&[&str], DataType); 32] = [
             (&[], DataType::Null),
             (&["1", "-2"], DataType::Int64),
             (&["1", "18446744073709551615"], DataType::UInt64),
@@ -258,6 +268,13 @@ mod tests {
             (&["2024-01-02T03:04:05Z", "2024-01-02T03:04:05"], DataType::Utf8),
             (&["2024-01-02 03:04:05.123456789"], DataType::Timestamp(TimeUnit::Nanosecond, None)),
             (&["2024-01-02 03:04"], DataType::Utf8),
+            (&["2024-02-30"], DataType::Utf8),
+            (&["0000-00-00"], DataType::Utf8),
+            (&["2024-01-02 24:00:00"], DataType::Utf8),
+            (&["2016-12-31 23:59:60"], DataType::Utf8),
+            (&["2024-01-02 03:60:00"], DataType::Utf8),
+            (&["2024-01-02T03:04:05+99:00"], DataType::Utf8),
+            (&["2024-01-02T03:04:05-01:60"], DataType::Utf8),
             (&["2024-01-02 03:04:05 CET"], DataType::Utf8),
         ];
         for (texts, expected) in cases {

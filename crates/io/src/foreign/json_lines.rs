@@ -60,7 +60,8 @@ impl Format for JsonLines {
         let rows = batch_rows(record_bytes(&head, found.layout));
         let schema = Arc::new(with_types(found.schema.clone(), options)?);
         let text = if found.layout == Layout::Lines { text } else { text.whole() };
-        Ok(Arc::new(File { text, found, schema, rows }))
+        let is_chosen = options.columns.is_some();
+        Ok(Arc::new(File { text, found, schema, is_chosen, rows }))
     }
 
     fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
@@ -106,18 +107,58 @@ impl Format for JsonLines {
             false => STREAM_ROWS,
         };
         let input = stream::behind(head, input);
-        let batches = batches_of(&found, &schema, rows, input)?;
+        let batches = batches_of(&found, &schema, false, rows, input)?;
         Ok(Stream { schema, batches })
     }
 
     fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
         some_column(schema, self)?;
-        // The encoder knows which types it can write.
+        for field in schema.fields() {
+            if let Some(what) = unwritable(field.data_type()) {
+                let message =
+                    format!("column `{}` has {what}, which JSON cannot hold", field.name());
+                return Err(
+                    Error::usage(message).remedy("save as parquet, or leave the column out")
+                );
+            }
+        }
+        // The encoder knows which other types it can write.
         let mut encoder = JsonEncoder { bytes: vec![] };
         encoder.push(&RecordBatch::new_empty(schema.clone())).map_err(|error| {
             Error::usage(error.message()).remedy("save as parquet, or leave the column out")
         })?;
         Ok(Arc::new(JsonWriter))
+    }
+}
+
+/// What JSON cannot hold of this type. Arrow's encoder notices only with the first row.
+fn unwritable(data_type: &DataType) -> Option<&'static str> {
+    use DataType::*;
+    match data_type {
+        Union(..) => Some("unions"),
+        Map(entries, _) => match entries.data_type() {
+            Struct(pair) if may_be_key(pair[0].data_type()) => unwritable(pair[1].data_type()),
+            _ => Some("maps with keys that are no text"),
+        },
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => {
+            unwritable(field.data_type())
+        }
+        FixedSizeList(field, _) => unwritable(field.data_type()),
+        RunEndEncoded(_, field) => unwritable(field.data_type()),
+        Dictionary(_, values) => unwritable(values),
+        Struct(fields) => fields.iter().find_map(|field| unwritable(field.data_type())),
+        _ => None,
+    }
+}
+
+/// Whether values are written as text, so that they can name a field.
+fn may_be_key(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Dictionary(_, values) => may_be_key(values),
+        RunEndEncoded(_, values) => may_be_key(values.data_type()),
+        Null | Boolean | Interval(_) => false,
+        other => !other.is_numeric() && !other.is_nested(),
     }
 }
 
@@ -140,7 +181,13 @@ fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
 }
 
 /// The batches of an input of records.
-fn batches_of(found: &Found, schema: &SchemaRef, rows: usize, input: Input) -> Result<Batches> {
+fn batches_of(
+    found: &Found,
+    schema: &SchemaRef,
+    is_chosen: bool,
+    rows: usize,
+    input: Input,
+) -> Result<Batches> {
     let input: Input = Box::new(Unwrapped::new(input));
     let of = schema.clone();
     // Objects without fields are a table only as the texts they are.
@@ -152,7 +199,7 @@ fn batches_of(found: &Found, schema: &SchemaRef, rows: usize, input: Input) -> R
     }
     let format = match found.records {
         Records::Values => JsonRows::values(of.clone(), &found.schema),
-        _ => JsonRows::of_file(of.clone(), &found.schema).in_layout(found.layout),
+        _ => JsonRows::of_file(of.clone(), &found.schema, is_chosen).in_layout(found.layout),
     };
     Ok(Box::new(Rows::of_stream(format, input, 0, of, rows)?))
 }
@@ -170,6 +217,8 @@ struct File {
     text: TextFile,
     found: Found,
     schema: SchemaRef,
+    /// The columns to be read were named.
+    is_chosen: bool,
     /// Rows of a batch.
     rows: usize,
 }
@@ -195,12 +244,12 @@ impl Opened for File {
         if self.text.text().is_none() || self.found.bare().is_some() {
             let found = Found { schema: self.schema.as_ref().clone(), ..self.found.clone() };
             return match split {
-                0 => batches_of(&found, schema, self.rows, self.text.input()?),
+                0 => batches_of(&found, schema, self.is_chosen, self.rows, self.text.input()?),
                 // Of a text without fields, the first takes all.
                 _ => Ok(Box::new(std::iter::empty())),
             };
         }
-        let format = JsonRows::of_file(schema.clone(), &self.schema);
+        let format = JsonRows::of_file(schema.clone(), &self.schema, self.is_chosen);
         self.text.rows(split, format, schema, self.rows)
     }
 }

@@ -11,17 +11,14 @@ use arrow::json::ReaderBuilder;
 use arrow::json::reader::Decoder;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::depth::JsonDepth;
-use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
+use euphrates_flow::{Error, Result};
 use memchr::{memchr, memchr2};
 
 use super::json_documents::{Layout, Scanner};
 use super::json_escapes::{PAIR_BYTES, Piece, first_piece};
 use super::places::Places;
-use super::rows::{RowDecoder, RowFormat};
+use super::rows::{RowDecoder, RowFormat, TEXT_BYTES_MAX};
 use super::typed;
-
-/// A batch of records that are longer than expected ends when it has this many bytes.
-const TEXT_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
 
 /// How a JSON lines file is decoded.
 pub struct JsonRows {
@@ -58,13 +55,14 @@ impl JsonRows {
     /// To batches with this schema, from a file that has these fields. What was left out on purpose
     /// is passed over; but not a field within an object that is wanted. The decoder is strict
     /// everywhere or nowhere, so beside an object it decodes all that the file has.
-    pub fn of_file(schema: SchemaRef, file: &Schema) -> JsonRows {
+    /// Where the columns were `chosen`, others were left out also if the sample has none.
+    pub fn of_file(schema: SchemaRef, file: &Schema, chosen: bool) -> JsonRows {
         let wanted = schema.fields().iter();
         let places = Places::new(&schema);
         let is_left_out = |field: &&FieldRef| places.get(field.name()).is_none();
         let mut left_out = file.fields().iter().filter(is_left_out).peekable();
         let has_objects = wanted.clone().any(|field| has_object(field.data_type()));
-        if left_out.peek().is_some() && !has_objects {
+        if (chosen || left_out.peek().is_some()) && !has_objects {
             let texts = Arc::new(texts_of(wanted));
             return JsonRows { is_strict: false, texts, ..JsonRows::whole(schema.clone()) };
         }
@@ -202,8 +200,7 @@ impl RowDecoder for JsonDecoder {
     fn decode(&mut self, bytes: &[u8]) -> Result<usize> {
         let mut step = bytes;
         if self.taken >= TEXT_BYTES_MAX && !bytes.is_empty() {
-            let is_whole = self.held.is_empty() && !self.decoder.has_partial_record();
-            if is_whole && !self.decoder.is_empty() {
+            if self.is_whole() && !self.decoder.is_empty() {
                 return Ok(0);
             }
             // Records are longer than expected: the batch ends with this one.
@@ -211,10 +208,15 @@ impl RowDecoder for JsonDecoder {
             step = &bytes[..end];
         }
         let taken = self.take(step)?;
-        self.taken += taken;
+        let is_idle = self.is_whole() && self.decoder.is_empty();
+        self.taken = if is_idle { 0 } else { self.taken + taken };
         // What decodes a value that is not of its type shows it, and recurses.
         self.depth.check(&step[..taken], "the record")?;
         Ok(taken)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.held.is_empty() && !self.decoder.has_partial_record()
     }
 
     fn flush(&mut self) -> Result<Option<RecordBatch>> {

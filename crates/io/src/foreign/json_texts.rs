@@ -56,10 +56,17 @@ impl RowDecoder for TextDecoder {
         }
         let end = self.scanner.end(bytes);
         self.record.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
-        if end.is_some() || (bytes.is_empty() && !self.record.trim_ascii().is_empty()) {
+        if end.is_some() || (bytes.is_empty() && !self.is_blank()) {
             self.take_record()?;
         }
+        if end.is_none() && self.is_blank() {
+            self.record.clear();
+        }
         Ok(end.unwrap_or(bytes.len()))
+    }
+
+    fn is_whole(&self) -> bool {
+        self.is_blank()
     }
 
     fn flush(&mut self) -> Result<Option<RecordBatch>> {
@@ -75,6 +82,10 @@ impl RowDecoder for TextDecoder {
 }
 
 impl TextDecoder {
+    fn is_blank(&self) -> bool {
+        self.record.trim_ascii().is_empty()
+    }
+
     fn take_record(&mut self) -> Result<()> {
         let record = std::mem::take(&mut self.record);
         let record = record.trim_ascii();

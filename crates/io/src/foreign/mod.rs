@@ -52,7 +52,7 @@ mod text;
 mod typed;
 
 pub use dataset::Dataset;
-pub use options::{Compression, ReadOptions, WriteOptions, usual_delimiter};
+pub use options::{Compression, ReadOptions, WriteOptions, is_uncompressed, usual_delimiter};
 pub use stream::{Input, Sink, Stream};
 
 /// All formats. The first one that has a file's extension reads it.

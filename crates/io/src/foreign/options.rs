@@ -36,6 +36,8 @@ pub struct ReadOptions {
     pub null_values: Option<Vec<String>>,
     /// Text: its encoding; UTF-8, or what a mark at its beginning says, if absent.
     pub encoding: Option<String>,
+    /// Text and records: whatever the first bytes and the name say, they are not compressed.
+    pub is_uncompressed: bool,
 }
 
 /// How a file is to be written.
@@ -104,7 +106,22 @@ impl ReadOptions {
             ("null_values", self.null_values.is_some()),
             ("encoding", self.encoding.is_some()),
         ];
+        if self.is_uncompressed && !format.is_plain() {
+            let message = format!("{} is compressed inside, if at all", format.name());
+            return Err(Error::usage(message).remedy("leave out `compression`"));
+        }
         check_given(&given, format)
+    }
+}
+
+/// Whether `compression` says that what is read is not compressed; what it is compressed with is
+/// told from its first bytes.
+pub fn is_uncompressed(compression: Option<&str>) -> Result<bool> {
+    match compression {
+        None => Ok(false),
+        Some("none") => Ok(true),
+        Some(other) => Err(Error::usage(format!("`compression` of what is read is {other:?}"))
+            .remedy("leave it out, the first bytes tell; or say none, if they only look like it")),
     }
 }
 

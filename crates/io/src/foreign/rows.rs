@@ -7,10 +7,13 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
-use euphrates_flow::{Error, Kind, Result, Row};
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Kind, Result, Row};
 
 use super::text::{Range, Text};
 use super::{Input, guarded, stream};
+
+/// A batch of records that are longer than expected ends when it has this many bytes.
+pub const TEXT_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
 
 /// A decoder of text that is fed bytes and gives batches.
 pub trait RowDecoder: Send {
@@ -19,6 +22,12 @@ pub trait RowDecoder: Send {
     fn decode(&mut self, bytes: &[u8]) -> Result<usize>;
     /// The batch decoded so far, if it has rows.
     fn flush(&mut self) -> Result<Option<RecordBatch>>;
+    /// Whether it holds no part of a record, but whole ones if any.
+    fn is_whole(&self) -> bool;
+    /// Whether the header is still to come.
+    fn awaits_header(&self) -> bool {
+        false
+    }
 }
 
 /// Makes decoders for one schema, with a bound on the rows of a batch, for the first bytes of a
@@ -80,7 +89,7 @@ fn stuck() -> Error {
 /// Where the bytes of records come from.
 pub trait Feed<F: RowFormat>: Send {
     /// Feeds the decoder until it has a batch or the input ends.
-    fn fill(&mut self, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>>;
+    fn fill(&mut self, format: &F, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>>;
     /// What has been fed so far was sound.
     fn begin_batch(&mut self);
     /// The error of what has been fed since, with its line.
@@ -123,7 +132,7 @@ impl<F: RowFormat> Rows<F, StreamFeed> {
         rows: usize,
     ) -> Result<Self> {
         let decoder = Some(format.decoder(rows, true)?);
-        let feed = StreamFeed { input, taken: vec![], is_first: true, lines };
+        let feed = StreamFeed { input, taken: vec![], is_first: true, lines, is_broken: false };
         Ok(Rows { format, feed, schema, decoder })
     }
 }
@@ -133,7 +142,7 @@ impl<F: RowFormat, I: Feed<F>> Iterator for Rows<F, I> {
 
     fn next(&mut self) -> Option<Result<RecordBatch>> {
         let mut decoder = self.decoder.take()?;
-        match guarded(|| self.feed.fill(&mut decoder)).transpose()? {
+        match guarded(|| self.feed.fill(&self.format, &mut decoder)).transpose()? {
             Ok(batch) => {
                 self.decoder = Some(decoder);
                 self.feed.begin_batch();
@@ -162,7 +171,7 @@ pub struct SplitFeed {
 }
 
 impl<F: RowFormat> Feed<F> for SplitFeed {
-    fn fill(&mut self, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>> {
+    fn fill(&mut self, _: &F, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>> {
         while let Some(part) = self.parts.get(self.at.0) {
             if self.at.1 == part.len() {
                 self.at = (self.at.0 + 1, 0);
@@ -206,12 +215,34 @@ pub struct StreamFeed {
     is_first: bool,
     /// Lines before that.
     lines: usize,
+    /// The input could not be read on: what has been taken is not at fault, but cut short.
+    is_broken: bool,
+}
+
+impl StreamFeed {
+    /// The error of the last record, which is too long, with its line.
+    fn overlong(&self, format: &impl RowFormat) -> Error {
+        let mut at = 0;
+        loop {
+            let end = at + format.record_end(&self.taken[at..]);
+            if end == self.taken.len() {
+                break;
+            }
+            at = end;
+        }
+        let blanks = self.taken[at..].iter().take_while(|byte| byte.is_ascii_whitespace());
+        let before = lines(&self.taken[..at + blanks.count()]);
+        stream::endless().at(format!("line {}", self.lines + before + 1))
+    }
 }
 
 impl<F: RowFormat> Feed<F> for StreamFeed {
-    fn fill(&mut self, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>> {
+    fn fill(&mut self, format: &F, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>> {
         loop {
-            let bytes = self.input.fill_buf().map_err(|error| stream::failed("read", &error))?;
+            let bytes = self.input.fill_buf().map_err(|error| {
+                self.is_broken = true;
+                stream::failed("read", &error)
+            })?;
             if bytes.is_empty() {
                 decoder.decode(&[])?;
                 return decoder.flush();
@@ -226,8 +257,18 @@ impl<F: RowFormat> Feed<F> for StreamFeed {
             };
             self.taken.extend_from_slice(&bytes[..taken]);
             self.input.consume(taken);
-            if self.taken.len() > stream::RECORD_BYTES_MAX {
-                return Err(stream::endless());
+            // Whole records of a batch may stand before the one that is too long.
+            if self.taken.len() > stream::RECORD_BYTES_MAX + TEXT_BYTES_MAX {
+                if !decoder.is_whole() {
+                    return Err(self.overlong(format));
+                }
+                // What follows the last record is blank.
+                if let Some(batch) = decoder.flush()? {
+                    return Ok(Some(batch));
+                }
+                self.is_first &= decoder.awaits_header();
+                self.lines += lines(&self.taken);
+                self.taken.clear();
             }
         }
     }
@@ -239,6 +280,9 @@ impl<F: RowFormat> Feed<F> for StreamFeed {
     }
 
     fn explain(&self, format: &F, error: Error) -> Error {
+        if self.is_broken {
+            return error;
+        }
         let (at, error) = fault_in(format, &self.taken, self.is_first).unwrap_or((0, error));
         error.at(format!("line {}", self.lines + lines(&self.taken[..at]) + 1))
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Kind, Result};
 
 use super::charset::{Charset, Decoded};
 use super::csv_quotes::Quoting;
@@ -33,9 +33,31 @@ const SAMPLE_BYTES_MAX: usize = 64 << 20;
 /// Makes plain UTF-8 of an input, without a mark and the lines to be skipped.
 pub fn plain(mut input: Input, format: &dyn Format, options: &ReadOptions) -> Result<Input> {
     let begin = stream::up_to(&mut input, SIGN_BYTES as u64)?;
-    let packing = Packing::of_bytes(&begin);
+    let packing = packing_of(&begin, options);
     input = stream::behind(begin, input);
     coded(input, packing, format, options)
+}
+
+/// What has to be undone; nothing in a file that is said not to be compressed.
+fn packing_of(begin: &[u8], options: &ReadOptions) -> Option<Packing> {
+    Packing::of_bytes(begin).filter(|_| !options.is_uncompressed)
+}
+
+/// The damage of a compressed file, or else the error that its text gave: a bit that has changed
+/// may well decompress, and only the checksum behind it tells.
+pub fn damage_or(error: Error, file: &FileRef) -> Error {
+    let unpack = || -> Result<()> {
+        let blob = file.open()?;
+        let begin = blob.read_at(0, blob.bytes().min(SIGN_BYTES as u64) as usize)?;
+        let Some(packing) = Packing::of_bytes(&begin) else { return Ok(()) };
+        let input = BufReader::with_capacity(READ_BYTES, BlobReader { blob, offset: 0 });
+        let copied = io::copy(&mut Unpacked::new(packing, Box::new(input)), &mut io::sink());
+        copied.map(drop).map_err(|error| stream::failed("read", &error))
+    };
+    if error.kind() != Kind::Corrupt {
+        return error;
+    }
+    unpack().err().filter(|damage| damage.kind() == Kind::Corrupt).unwrap_or(error)
 }
 
 /// The same of an input that is known to be compressed in a way, or not at all.
@@ -49,7 +71,9 @@ fn coded(
         input = Box::new(BufReader::with_capacity(READ_BYTES, Unpacked::new(packing, input)));
     }
     let begin = stream::up_to(&mut input, SIGN_BYTES as u64)?;
-    uncompressed(&begin)?;
+    if !options.is_uncompressed {
+        uncompressed(&begin)?;
+    }
     let charset = charset_of(&begin, format, options)?;
     let is_marked = charset.is_utf8() && begin.starts_with(UTF8_MARK) && has_mark(format, options);
     let begin = if is_marked { begin[UTF8_MARK.len()..].to_vec() } else { begin };
@@ -176,15 +200,16 @@ impl TextFile {
         quoting: Option<Quoting>,
     ) -> Result<TextFile> {
         let begin = blob.read_at(0, blob.bytes().min(SIGN_BYTES as u64) as usize)?;
-        let packing = Packing::of_bytes(&begin);
-        if let (None, Some(named), false) =
-            (packing, Packing::of_path(&file.name), begin.is_empty())
-        {
+        let packing = packing_of(&begin, options);
+        let is_open = packing.is_none() && !begin.is_empty() && !options.is_uncompressed;
+        if let Some(named) = Packing::of_path(&file.name).filter(|_| is_open) {
             let message = format!("the name says that it is compressed with {}", named.name());
             return Err(Error::corrupt(format!("{message}, and it is not"))
                 .remedy("rename it, or see what has become of it"));
         }
-        uncompressed(if packing.is_some() { &[] } else { &begin })?;
+        if is_open {
+            uncompressed(&begin)?;
+        }
         let (file, bytes, options) = (file.clone(), blob.bytes(), options.clone());
         let source = Source { file, bytes, packing, format, options };
         if source.is_coded(&begin)? {

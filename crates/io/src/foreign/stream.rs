@@ -179,6 +179,7 @@ pub(super) fn whole_lines(sample: &[u8]) -> usize {
 pub(super) fn pieces(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + Send {
     let mut rest: Vec<u8> = vec![];
     let mut ended = false;
+    let mut before = 0;
     std::iter::from_fn(move || {
         while !ended {
             match up_to(&mut input, BATCH_BYTES_TARGET as u64) {
@@ -195,10 +196,11 @@ pub(super) fn pieces(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + 
             if rest.len() > RECORD_BYTES_MAX + BATCH_BYTES_TARGET {
                 ended = true;
                 rest.clear();
-                return Some(Err(endless()));
+                return Some(Err(endless().at(format!("line {}", before + 1))));
             }
             if let Some(last) = memrchr(b'\n', &rest).filter(|_| !ended) {
                 let after = rest.split_off(last + 1);
+                before += memchr::memchr_iter(b'\n', &rest).count();
                 return Some(Ok(std::mem::replace(&mut rest, after).into()));
             }
         }
@@ -210,7 +212,10 @@ pub(super) fn pieces(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + 
 /// An error for a record that does not end.
 pub(super) fn endless() -> Error {
     let message = format!("a record is longer than {} MiB", RECORD_BYTES_MAX >> 20);
-    Error::corrupt(message).remedy("check the format and its options; plain files may have longer")
+    Error::resource(message).remedy(
+        "check the format and its options; only plain files that are read in splits (UTF-8, not \
+         compressed, no JSON arrays) may have longer ones",
+    )
 }
 
 /// The columns of a format that knows them; an error if others are wanted.

@@ -15,7 +15,7 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
 use arrow::datatypes::*;
-use chrono::{DateTime, Offset, TimeZone};
+use chrono::{DateTime, Offset, TimeZone, Timelike};
 use euphrates_flow::{Error, Result};
 
 use super::guess::{Guess, is_word_number};
@@ -250,7 +250,16 @@ impl DurationType for DurationNanosecondType {
 
 /// Dates and times of which none may be finer than the unit.
 fn timely<T: Parser>(texts: &StringArray, to: &DataType, unit: TimeUnit) -> Result<ArrayRef> {
-    parsed::<T>(texts, to, |text| if is_finer(text, unit) { None } else { T::parse(text) })
+    parsed::<T>(texts, to, |text| {
+        let is_exact = !is_finer(text, unit) && !has_leap_second(text);
+        if is_exact { T::parse(text) } else { None }
+    })
+}
+
+/// Whether a time of day has a 60th second: Arrow takes it for the first of the next minute.
+fn has_leap_second(text: &str) -> bool {
+    let mut parts = text.split(':').skip(2);
+    parts.next().is_some_and(|seconds| seconds.starts_with("60"))
 }
 
 fn timestamp<T: ArrowTimestampType>(
@@ -269,6 +278,10 @@ fn timestamp<T: ArrowTimestampType>(
             return parse_moment(text, T::UNIT, ahead);
         }
         let at = string_to_datetime(&offset, text).ok()?;
+        // A leap second, which would become the first of the next minute.
+        if at.nanosecond() >= 1_000_000_000 {
+            return None;
+        }
         match T::UNIT {
             TimeUnit::Second => Some(at.timestamp()),
             TimeUnit::Millisecond => Some(at.timestamp_millis()),
@@ -363,6 +376,10 @@ mod tests {
             ("2024-01-02T03:04:05+02:00", "timestamp", Err("timestamptz")),
             ("2024-01-02T03:04:05+02:00", "timestamptz", Ok("2024-01-02T01:04:05")),
             ("2024-01-02T03:04:05", "timestamptz", Ok("2024-01-02T03:04:05")),
+            ("2016-12-31 23:59:60", "timestamp", Err("string")),
+            ("2016-12-31T235960", "timestamp", Err("string")),
+            ("23:59:60", "Time64(ns)", Err("string")),
+            ("12:30:60", "Time32(s)", Err("string")),
             ("03:04:05.5", "Time32(s)", Err("string")),
             ("word", "Dictionary(Int32, Utf8)", Ok("word")),
         ];

@@ -11,7 +11,7 @@ use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{
     Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread,
 };
-use euphrates_io::foreign::{ReadOptions, Stream};
+use euphrates_io::foreign::{ReadOptions, Stream, is_uncompressed};
 use euphrates_io::pipe::{Pipe, Switch};
 use euphrates_io::regular;
 use schemars::JsonSchema;
@@ -86,6 +86,10 @@ pub struct Config {
     /// or what a mark at its beginning says.
     #[serde(default)]
     pub encoding: Option<String>,
+    /// Text and records: `none` says that they are not compressed, although their first bytes or
+    /// their name look like it.
+    #[serde(default)]
+    pub compression: Option<String>,
 }
 
 fn yes() -> bool {
@@ -154,6 +158,7 @@ impl CopyIn {
             skip_rows: config.skip_rows,
             null_values: config.null_values.clone(),
             encoding: config.encoding.clone(),
+            is_uncompressed: is_uncompressed(config.compression.as_deref())?,
             ..ReadOptions::default()
         };
         Stream::open(&config.format, input, columns, &options)

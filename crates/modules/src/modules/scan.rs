@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
-use euphrates_io::foreign::{Dataset, ReadOptions};
+use euphrates_io::foreign::{Dataset, ReadOptions, is_uncompressed};
 use euphrates_policy::memory::readers;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -89,6 +89,10 @@ pub struct Config {
     /// or what a mark at its beginning says.
     #[serde(default)]
     pub encoding: Option<String>,
+    /// Text and records: `none` says that they are not compressed, although their first bytes or
+    /// their name look like it.
+    #[serde(default)]
+    pub compression: Option<String>,
 }
 
 /// One path or several.
@@ -137,6 +141,7 @@ impl Scan {
             skip_rows: self.config.skip_rows,
             null_values: self.config.null_values.clone(),
             encoding: self.config.encoding.clone(),
+            is_uncompressed: is_uncompressed(self.config.compression.as_deref())?,
         };
         Ok(opened.insert(Arc::new(Dataset::open(&paths, &options)?)).clone())
     }

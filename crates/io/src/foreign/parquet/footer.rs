@@ -11,7 +11,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaD
 
 use super::repair::{with_dictionary_headers, without_strangers};
 use super::thrift::{DEPTH_MAX as THRIFT_DEPTH_MAX, I32, Input, LIST, struct_bytes};
-use super::{MAGIC, damaged};
+use super::{MAGIC, arrow_schema, damaged};
 use crate::blob::Blob;
 
 /// What is read of the end of a file at first: most footers are smaller.
@@ -41,6 +41,7 @@ pub fn read(blob: &Arc<Blob>) -> Result<ArrowReaderMetadata> {
         without_strangers(footer).ok_or_else(|| Error::corrupt("the footer is damaged"))?;
     let metadata = ParquetMetaDataReader::decode_metadata(&footer).map_err(damaged)?;
     check_metadata(&metadata, offset)?;
+    arrow_schema::check(&metadata)?;
     let metadata = with_dictionary_headers(blob, metadata, offset)?;
     let options = ArrowReaderOptions::new();
     ArrowReaderMetadata::try_new(Arc::new(metadata), options).map_err(damaged)

@@ -23,6 +23,7 @@ use crate::blob::Blob;
 use crate::location::FileRef;
 
 mod allowance;
+mod arrow_schema;
 mod chunk;
 mod column;
 mod dictionary;
