@@ -35,7 +35,7 @@ pub fn run(command: Run, log: Log, host: &dyn Host) -> Result<u8> {
 pub fn check(command: Check, host: &dyn Host) -> Result<u8> {
     let document = load(&command.flow, host)?;
     let options = Options { variables: variables(&command.params)?, ..Options::default() };
-    // Who names a Python file has it run, and with it whatever it says.
+    // Naming a Python file runs it, so its functions may run as well.
     let consent = match command.trust || is_python(&command.flow) {
         true => Consent::Given,
         false => Consent::Withheld,

@@ -207,7 +207,7 @@ impl Stages {
         Stages { names, stages, places, speeds }
     }
 
-    /// Who was slow when the flow ended, and not for long enough to be named while it ran.
+    /// Components that were slow when the flow ended, for too short to be named while it ran.
     fn late(&self, seen: &Watcher, named: &[Spell]) -> Vec<Spell> {
         let history = &seen.history;
         let late = self.places.iter().enumerate().filter_map(|(component, (stage, member))| {

@@ -1,4 +1,4 @@
-//! Who was not let in, and why, as lines for a log. A stranger causes them, so their number, their
+//! Refused callers, and why, as lines for a log. A stranger causes them, so their number, their
 //! length and their characters are bounded here, before anybody prints them.
 
 use std::collections::VecDeque;

@@ -66,7 +66,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// What a row of so many bytes comes to that is longer than the instance may put.
+    /// The error of a row of this length, which is longer than the instance may put.
     pub fn refuse_row(&self, bytes: usize) -> Error {
         let mib = |bytes: usize| format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64);
         let message = format!(

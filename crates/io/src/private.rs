@@ -1,4 +1,4 @@
-//! Who else may read what is written here: nobody, until it is published.
+//! Keeps what is written from other users until it is published.
 //!
 //! Homes, scratch folders and staged files hold rows of their user's. A folder that is made here is
 //! its user's alone (mode 0700), and so is a file (0600). What is published gets the mode that the

@@ -15,7 +15,7 @@ use euphrates_policy::memory::takes_turns;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Waits for the turn, if a batch is long for an instance that may hold so many bytes.
+/// Waits for the turn, if a batch is long for an instance that may hold `share_bytes`.
 pub fn turn(batch: &RecordBatch, share_bytes: usize) -> Option<MutexGuard<'static, ()>> {
     takes_turns(batch_bytes(batch), share_bytes)
         .then(|| TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))

@@ -64,7 +64,7 @@ pub fn row_bytes_max(budget: usize, holders: usize) -> usize {
 /// A batch of short rows may have as much.
 const ROW_BYTES_MIN: usize = 2 << 20;
 
-/// Whether an instance waits for its turn before it works on a batch of so many bytes, because the
+/// Whether an instance waits for its turn before it works on a batch of `batch_bytes`, because the
 /// copies made of it count beside its share. Other batches are no longer than twice the usual size.
 pub fn takes_turns(batch_bytes: usize, share_bytes: usize) -> bool {
     batch_bytes > (share_bytes / 4).max(LONG_BYTES_MIN)

@@ -163,7 +163,7 @@ fn the_token_is_no_cookie_and_no_cookie_is_a_token() {
     assert!(answer.status == 303 && !answer.header("set-cookie").unwrap().contains(&first));
     let answer = site.send(&format!("GET /?{code}"), &headers, "");
     assert_eq!((answer.status, answer.header("set-cookie")), (303, None));
-    // Many more sign in: who is still there is not forgotten, who has left is.
+    // Many more sign in: a session in use is not forgotten, one that has left is.
     for _ in 0..20 {
         site.sign_in();
         assert_eq!(cookie(&value(&first)), 200);

@@ -58,7 +58,7 @@ pub(super) struct WorkerState {
     programs: Arc<ProgramTable>,
     /// Masters that are there.
     masters: Mutex<usize>,
-    /// Who knew a secret and asked for what it does not allow.
+    /// Callers that knew a secret and asked for what it does not allow.
     refusals: Refusals,
     on_alone: Box<dyn Fn() + Send + Sync>,
 }

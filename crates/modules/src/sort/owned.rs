@@ -143,7 +143,7 @@ pub struct KeyKeeper {
 }
 
 impl KeyKeeper {
-    /// One whose shared beginnings have about so many bytes at most; there may always be one.
+    /// Its shared beginnings have about `bytes_max` bytes at most; there may always be one.
     pub fn new(bytes_max: usize) -> KeyKeeper {
         KeyKeeper { known: VecDeque::new(), bytes: 0, bytes_max }
     }
