@@ -3,9 +3,9 @@
 //! In a flow rows are taken apart and put together again, so runs do not last; and a row number
 //! that is the end of a run has as few as 16 bits, which a batch may outgrow.
 //!
-//! The items of lists and the fields of structs that are dictionaries become nullable as well: one
-//! of their values may be null without any row having it, and arrow's kernels, which look at the
-//! values, refuse to put such a list together again if its items may not be null.
+//! The items of lists and the fields of structs that are dictionaries or unions become nullable as
+//! well: a value of theirs may be null without any row having it, and arrow's kernels, which look
+//! at the values, refuse to put such a list together again if its items may not be null.
 
 use std::slice;
 use std::sync::Arc;
@@ -97,9 +97,8 @@ fn has_runs(data_type: &DataType) -> bool {
 
 /// Whether a column of the type comes in as another.
 fn changes(data_type: &DataType) -> bool {
-    let is_strict = |field: &FieldRef| {
-        matches!(field.data_type(), DataType::Dictionary(..)) && !field.is_nullable()
-    };
+    let is_strict =
+        |field: &FieldRef| has_values_apart(field.data_type()) && !field.is_nullable();
     let item_changes = |field: &FieldRef| is_strict(field) || changes(field.data_type());
     match data_type {
         DataType::RunEndEncoded(..) => true,
@@ -136,10 +135,15 @@ fn plain_field(field: &FieldRef) -> FieldRef {
 /// The same of a field within another.
 fn plain_item(field: &FieldRef) -> FieldRef {
     let field = plain_field(field);
-    match field.data_type() {
-        DataType::Dictionary(..) => Arc::new(Field::clone(&field).with_nullable(true)),
-        _ => field,
+    match has_values_apart(field.data_type()) {
+        true => Arc::new(Field::clone(&field).with_nullable(true)),
+        false => field,
     }
+}
+
+/// Whether a column of the type keeps its values apart from its rows, which name one each.
+fn has_values_apart(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Dictionary(..) | DataType::Union(..))
 }
 
 /// The same of a map's entries, which are never null, and nor are their keys.

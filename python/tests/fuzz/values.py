@@ -109,7 +109,9 @@ def union_type(luck: random.Random) -> pa.DataType:
 
 
 def decoded(kind: pa.DataType) -> pa.DataType:
-    """The type as it is in a flow: runs are decoded where they come in, as documented."""
+    """The type as it is in a flow, as documented: runs are decoded where they come in, and items
+    that are dictionaries or unions may be null.
+    """
     types = pa.types
     if types.is_run_end_encoded(kind):
         return kind.value_type
@@ -127,8 +129,10 @@ def decoded(kind: pa.DataType) -> pa.DataType:
 
 
 def _decoded_field(field: pa.Field) -> pa.Field:
-    encoded = pa.types.is_run_end_encoded(field.type)
-    return field.with_type(decoded(field.type)).with_nullable(field.nullable or encoded)
+    types, kind = pa.types, decoded(field.type)
+    apart = any(is_it(field.type) for is_it in (types.is_run_end_encoded, types.is_dictionary))
+    nullable = field.nullable or apart or types.is_union(kind) or types.is_dictionary(kind)
+    return field.with_type(kind).with_nullable(nullable)
 
 
 def array(luck: random.Random, kind: pa.DataType, rows: int, few: bool = False) -> pa.Array:
