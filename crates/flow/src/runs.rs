@@ -97,8 +97,7 @@ fn has_runs(data_type: &DataType) -> bool {
 
 /// Whether a column of the type comes in as another.
 fn changes(data_type: &DataType) -> bool {
-    let is_strict =
-        |field: &FieldRef| has_values_apart(field.data_type()) && !field.is_nullable();
+    let is_strict = |field: &FieldRef| has_values_apart(field.data_type()) && !field.is_nullable();
     let item_changes = |field: &FieldRef| is_strict(field) || changes(field.data_type());
     match data_type {
         DataType::RunEndEncoded(..) => true,
