@@ -64,7 +64,7 @@ def test_a_token_is_its_owners_alone_and_never_replaced(token: Path) -> None:
     assert len(token.read_text().strip()) == 64
     command = [*clusters.COMMAND, "token", str(token)]
     again = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    assert again.returncode != 0 and "no file yet" in again.stderr
+    assert again.returncode == 2 and "exists" in again.stderr
 
 
 def test_a_worker_with_another_token_is_told_and_so_is_the_program(
