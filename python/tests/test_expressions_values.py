@@ -154,7 +154,7 @@ def test_decimals_without_a_common_type_are_compared_exactly() -> None:
 
 
 def test_numbers_and_prefixes_of_long_texts_need_no_room() -> None:
-    text = "é" + "x" * 40_000_000
+    text = "é" + "x" * 20_000_000
     table = pa.table({"s": pa.array([text])})
     found = of(
         table,
@@ -168,12 +168,12 @@ def test_numbers_and_prefixes_of_long_texts_need_no_room() -> None:
         "starts_with(s, 'é')",
         memory="128MiB",
     )
-    assert found == [40_000_001, 40_000_002, 2, 233, "éx", "xx", "éxx", True]
+    assert found == [20_000_001, 20_000_002, 2, 233, "éx", "xx", "éxx", True]
 
 
 def test_a_prefix_without_its_end_needs_the_room_of_the_text() -> None:
-    table = pa.table({"s": pa.array(["x" * 40_000_000])})
-    for text in ("left(s, -1)", "substr(s, 2)", "substr(s, 2, 39000000)"):
+    table = pa.table({"s": pa.array(["x" * 20_000_000])})
+    for text in ("left(s, -1)", "substr(s, 2)", "substr(s, 2, 19000000)"):
         with pytest.raises(eu.ResourceError, match="would be made of one row"):
             of(table, text, memory="128MiB")
 
