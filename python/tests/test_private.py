@@ -1,4 +1,4 @@
-"""Who else may read what a flow writes, and what is told of keys: nobody, and nothing."""
+"""File modes of what a flow writes, and keys in addresses, which no error repeats."""
 
 import contextlib
 import json

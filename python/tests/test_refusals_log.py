@@ -1,4 +1,4 @@
-"""Who is refused by a server that stands open is a line of its standard error."""
+"""Studio, workers and keepers log each refused caller to standard error."""
 
 from __future__ import annotations
 

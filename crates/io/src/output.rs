@@ -138,7 +138,7 @@ impl Target for StagedFile {
             let message = format!("{length} bytes are on disk where {bytes} were written");
             return Err(Error::corrupt(message).at(self.staged.display()));
         }
-        // Those who may read the old file may read the new one.
+        // The new file is as readable as the old one.
         let old = fs::metadata(&self.target).map(|old| old.permissions());
         let mode = old.unwrap_or_else(|_| private::usual());
         fs::set_permissions(&self.staged, mode).map_err(failed)?;

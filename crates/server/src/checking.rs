@@ -58,7 +58,7 @@ impl Checks {
         let checking = std::thread::Builder::new().name("check".into()).spawn(move || {
             let answer = work();
             drop(check);
-            // Who has lost patience does not listen.
+            // The caller may have given up waiting.
             let _ = tell.send(answer);
         });
         checking.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;

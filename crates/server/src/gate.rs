@@ -19,7 +19,7 @@ use crate::refusal::{Refusal, Result};
 
 /// Links that have been given and not been used; the oldest are forgotten first.
 const CODES_MAX: usize = 8;
-/// Browsers that are signed in; who has asked for nothing for longest is forgotten first.
+/// Sessions of browsers; the least recently used is forgotten first.
 const SESSIONS_MAX: usize = 16;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
