@@ -22,13 +22,16 @@ import euphrates as eu
 flow = eu.Flow("memory")
 source, target, columns = sys.argv[1], sys.argv[2], int(sys.argv[3])
 modules = [eu.scan(source)]
-if columns:
+if columns < 0:
+    pass
+elif columns:
     made = ["cast(n + {0} as varchar)", "n * 3 + {0}", "n * 1.5e0 + {0}"]
     wanted = [made[at % 3].format(at) + f" as c{at}" for at in range(columns)]
     modules.append(eu.project(wanted))
 else:
     modules.append(eu.aggregate([], values={"rows": "count()"}))
-flow.chain(*modules, eu.save(target))
+codec = "zstd" if "zstd" in target else None
+flow.chain(*modules, eu.save(target, compression=codec))
 try:
     flow.go(memory="128MiB", cores=2, progress=False)
     print("done")
@@ -60,6 +63,43 @@ def test_many_columns_are_saved_within_the_budget(
     source.write_text("n\n" + "\n".join(map(str, range(rows))) + "\n")
     said, peak = run(source, tmp_path / f"out.{ending}", columns)
     assert said == "done"
+    assert peak <= PEAK_MIB, peak
+
+
+VALUE = "".join(f"{number:08d}" for number in range(2_000_000))
+
+
+def long_records(folder: Path, ending: str, megabytes: int, count: int) -> Path:
+    source = folder / f"long.{ending}"
+    with source.open("w") as out:
+        if ending == "csv":
+            out.write("n,s\n")
+        for number in range(count):
+            text = f"{number:08d}" + VALUE * (megabytes // 16) + VALUE[: megabytes % 16 * 10**6]
+            line = {"csv": "{0},{1}\n", "jsonl": '{{"n":{0},"s":"{1}"}}\n', "txt": "{1}\n"}
+            out.write(line[ending].format(number, text))
+    return source
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "txt"])
+@pytest.mark.parametrize("sink", ["parquet", "zstd.parquet", "arrow"])
+def test_long_texts_are_read_and_saved_within_the_budget(
+    ending: str, sink: str, tmp_path: Path
+) -> None:
+    source = long_records(tmp_path, ending, 15, 16)
+    said, peak = run(source, tmp_path / f"out.{sink}", -1)
+    assert said == "done"
+    assert peak <= PEAK_MIB, peak
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "txt"])
+@pytest.mark.parametrize("columns", [0, -1])
+def test_a_record_of_hundreds_of_megabytes_is_refused_before_it_is_held(
+    ending: str, columns: int, tmp_path: Path
+) -> None:
+    source = long_records(tmp_path, ending, 300, 2)
+    said, peak = run(source, tmp_path / "out.arrow", columns)
+    assert said.startswith("ResourceError") and "record is longer than" in said, said
     assert peak <= PEAK_MIB, peak
 
 

@@ -13,6 +13,7 @@ use euphrates_flow::{
     Cancel, DecisionRef, Document, Error, Kind, NoExchange, Perturbation, Registry, Result, Setup,
 };
 use euphrates_io::buffer::pool;
+use euphrates_io::foreign::limit_samples;
 use euphrates_io::private;
 use euphrates_policy::memory;
 use euphrates_policy::stall::StallWatch;
@@ -45,6 +46,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Binds the variables and checks the flow without starting it.
 pub fn prepare(document: &Document, registry: &Registry, options: &Options) -> Result<Checked> {
+    limit_samples(memory::sample_bytes_max(options.budget()));
     if let Some(cluster) = &options.cluster {
         return cluster::start::prepare(cluster, document, registry, options)
             .map(|bound| bound.flow);
@@ -79,6 +81,7 @@ pub fn start_unless(
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Running> {
     options.check()?;
+    limit_samples(memory::sample_bytes_max(options.budget()));
     options.scratch.iter().try_for_each(|folder| check_scratch(folder))?;
     let completed = completed(&options.home());
     let notebook = options.resume.then(|| Notebook::of(document, options)).transpose()?;

@@ -23,6 +23,7 @@ pub mod setup;
 pub mod size;
 pub mod spec;
 pub mod tap;
+pub mod turns;
 
 pub use batch::{
     BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes, batch_bytes, batch_rows, is_whole, split_batch,

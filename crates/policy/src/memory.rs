@@ -56,9 +56,24 @@ pub fn readers(budget: usize, bytes_held: u64, instances: usize) -> (usize, usiz
 /// The least an instance gets: below this nothing that spills makes progress worth the name.
 pub const SHARE_BYTES_MIN: usize = 4 << 20;
 
-/// The bytes a row may have where so many instances and queues may each hold one.
+/// The bytes a row may have where so many instances and queues may each hold one, and one of the
+/// instances makes copies of its own.
 pub fn row_bytes_max(budget: usize, holders: usize) -> usize {
-    (budget / holders.max(1)).max(ROW_BYTES_MIN)
+    (budget / holders.max(HOLDERS_MIN)).max(ROW_BYTES_MIN)
+}
+
+/// Two readers, two writers, the queue between them, and three copies.
+const HOLDERS_MIN: usize = 8;
+
+/// The bytes a record of a text may have whose rows may have so many: escapes and columns that are
+/// not wanted take room in the text alone.
+pub fn record_bytes_max(row_bytes_max: usize) -> usize {
+    row_bytes_max.saturating_mul(2)
+}
+
+/// The longest sample of a text, which is held twice, for a flow of this budget.
+pub fn sample_bytes_max(budget: usize) -> usize {
+    (budget / 4).max(ROW_BYTES_MIN)
 }
 
 /// A batch of short rows may have as much.

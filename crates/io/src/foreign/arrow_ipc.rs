@@ -22,6 +22,7 @@ use super::arrow_ipc_check::{
     check_batch, check_unpacked, decoded_schema, footer, message, next_message, prefix,
 };
 use super::arrow_ipc_swap::{Swap, declared_native};
+use super::limits::ReadLimits;
 use super::places::Places;
 use super::text::SPLIT_BYTES;
 use super::{
@@ -168,22 +169,18 @@ impl Opened for IpcFile {
         Some(self.bytes)
     }
 
-    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
-        self.read_within(split, schema, usize::MAX)
-    }
-
-    fn read_within(
+    fn read(
         self: Arc<Self>,
         split: usize,
         schema: &SchemaRef,
-        bytes_max: usize,
+        limits: &ReadLimits,
     ) -> Result<Batches> {
         let blob = self.file.open()?;
         if blob.bytes() != self.bytes {
             let message = "the file changed between being opened and being read";
             return Err(Error::corrupt(message).remedy("run again"));
         }
-        let mut decoder = Decoder::new(&self.own, schema)?.within(bytes_max);
+        let mut decoder = Decoder::new(&self.own, schema)?.within(limits.held_bytes_max);
         for block in &self.dictionaries {
             let (bytes, metadata) = read_block(&blob, block)?;
             decoder.decode(bytes, metadata)?;
@@ -257,18 +254,9 @@ impl Opened for IpcStream {
         None
     }
 
-    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
-        self.read_within(split, schema, usize::MAX)
-    }
-
-    fn read_within(
-        self: Arc<Self>,
-        _: usize,
-        schema: &SchemaRef,
-        bytes_max: usize,
-    ) -> Result<Batches> {
+    fn read(self: Arc<Self>, _: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<Batches> {
         let blob = self.file.open()?;
-        let mut decoder = Decoder::new(&self.own, schema)?.within(bytes_max);
+        let mut decoder = Decoder::new(&self.own, schema)?.within(limits.held_bytes_max);
         let schema = schema.clone();
         let mut offset = self.offset;
         let mut next = move || -> Result<Option<RecordBatch>> {

@@ -16,6 +16,7 @@ use euphrates_flow::{Error, Result, batch_rows};
 use super::agree::concrete;
 use super::csv_dialect::Dialect;
 use super::csv_rows::{CsvRows, infer};
+use super::limits::{ReadLimits, RecordLimit};
 use super::options::{type_named, usual_delimiter};
 use super::places::Places;
 use super::printed::{Form, printed};
@@ -114,8 +115,8 @@ impl Format for Csv {
         let projection = (0..schema.fields().len()).collect();
         let format = CsvRows::new(dialect, schema.fields().clone(), projection);
         let input = stream::behind(head, input);
-        let skipped = options.skip_rows.unwrap_or(0);
-        let batches = Rows::of_stream(format, input, skipped, schema.clone(), rows)?;
+        let (skipped, limit) = (options.skip_rows.unwrap_or(0), RecordLimit::of_pipe());
+        let batches = Rows::of_stream(format, input, skipped, schema.clone(), rows, limit)?;
         Ok(Stream { schema, batches: Box::new(batches) })
     }
 
@@ -184,7 +185,12 @@ impl Opened for File {
         Some(self.text.bytes())
     }
 
-    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
+    fn read(
+        self: Arc<Self>,
+        split: usize,
+        schema: &SchemaRef,
+        limits: &ReadLimits,
+    ) -> Result<Batches> {
         // The agreed types for the columns that are wanted; the others are not parsed.
         let mut fields = self.schema.fields().to_vec();
         let projection = Places::new(&self.schema).of_all(schema)?;
@@ -192,7 +198,7 @@ impl Opened for File {
             fields[*place] = wanted.clone();
         }
         let format = CsvRows::new(self.dialect.clone(), fields.into(), projection);
-        self.text.rows(split, format, schema, self.rows)
+        self.text.rows(split, format, schema, self.rows, limits)
     }
 }
 

@@ -11,6 +11,7 @@ use memchr::{memchr, memchr2};
 
 use super::csv_cell::{Cell, unescaped, unquoted};
 use super::csv_dialect::Dialect;
+use super::limits::USUAL_BYTES_MAX;
 
 /// Where a field lies in the text, and how it is written.
 #[derive(Clone, Copy, Debug)]
@@ -150,6 +151,7 @@ impl Records {
     /// Forgets all whole records; there is none that is not whole.
     pub fn clear(&mut self) {
         self.text.clear();
+        self.text.shrink_to(USUAL_BYTES_MAX);
         self.fields.clear();
         self.ends.clear();
         self.begin = 0;

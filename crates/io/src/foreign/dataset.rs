@@ -11,6 +11,7 @@ use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
 use super::agree::concrete;
+use super::limits::ReadLimits;
 use super::places::Places;
 use super::source::damage_or;
 use super::{Batches, FORMATS, Format, Opened, ReadOptions, endings, format_named, format_of};
@@ -124,12 +125,8 @@ impl Dataset {
     }
 
     /// Reads a split. May be called from several threads, for the same split as well.
-    pub fn read(&self, split: usize) -> Result<Batches> {
-        self.read_within(split, usize::MAX)
-    }
-
-    /// The same, and fails rather than hold more than these bytes beyond a few batches.
-    pub fn read_within(&self, split: usize, bytes_max: usize) -> Result<Batches> {
+    /// Fails rather than hold more than the limits say.
+    pub fn read(&self, split: usize, limits: &ReadLimits) -> Result<Batches> {
         let Split { file, index } = self.splits[split];
         let (file, opened) = &self.files[file];
         let (file, is_packed) = (file.clone(), self.may_be_packed);
@@ -138,7 +135,7 @@ impl Dataset {
             false => at(error, &file.name),
         };
         let (own, schema) = (self.own_schema(opened.schema()), self.schema.clone());
-        let batches = opened.clone().read_within(index, &own, bytes_max);
+        let batches = opened.clone().read(index, &own, limits);
         let batches = batches.map_err(&placed)?;
         let batches = batches.map(move |batch| conform(&batch?, &schema));
         Ok(Box::new(batches.map(move |batch| batch.map_err(&placed))))
@@ -165,7 +162,7 @@ impl Dataset {
     pub fn read_all(&self) -> Result<Vec<RecordBatch>> {
         let mut all = vec![];
         for split in 0..self.splits() {
-            for batch in self.read(split)? {
+            for batch in self.read(split, &ReadLimits::default())? {
                 all.push(batch?);
             }
         }

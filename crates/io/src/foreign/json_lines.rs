@@ -18,6 +18,7 @@ use super::json_documents::{Layout, Scanner, Unwrapped, is_array};
 use super::json_guess::{Found, Records, VALUE_COLUMN, infer, is_line, sample_end};
 use super::json_rows::JsonRows;
 use super::json_texts::TextRows;
+use super::limits::{ReadLimits, RecordLimit};
 use super::options::type_named;
 use super::printed::{Form, printed, write_decimal};
 use super::rows::Rows;
@@ -107,7 +108,8 @@ impl Format for JsonLines {
             false => STREAM_ROWS,
         };
         let input = stream::behind(head, input);
-        let batches = batches_of(&found, &schema, false, rows, input)?;
+        let limit = RecordLimit::of_pipe();
+        let batches = batches_of(&found, &schema, false, rows, input, limit)?;
         Ok(Stream { schema, batches })
     }
 
@@ -187,6 +189,7 @@ fn batches_of(
     is_chosen: bool,
     rows: usize,
     input: Input,
+    limit: RecordLimit,
 ) -> Result<Batches> {
     let input: Input = Box::new(Unwrapped::new(input));
     let of = schema.clone();
@@ -195,13 +198,13 @@ fn batches_of(
         || (found.bare().is_some() && schema.field_with_name(VALUE_COLUMN).is_ok());
     if are_texts {
         let format = TextRows::new(of.clone());
-        return Ok(Box::new(Rows::of_stream(format, input, 0, of, rows)?));
+        return Ok(Box::new(Rows::of_stream(format, input, 0, of, rows, limit)?));
     }
     let format = match found.records {
         Records::Values => JsonRows::values(of.clone(), &found.schema),
         _ => JsonRows::of_file(of.clone(), &found.schema, is_chosen).in_layout(found.layout),
     };
-    Ok(Box::new(Rows::of_stream(format, input, 0, of, rows)?))
+    Ok(Box::new(Rows::of_stream(format, input, 0, of, rows, limit)?))
 }
 
 /// About how long a record is.
@@ -240,17 +243,23 @@ impl Opened for File {
         Some(self.text.bytes())
     }
 
-    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
+    fn read(
+        self: Arc<Self>,
+        split: usize,
+        schema: &SchemaRef,
+        limits: &ReadLimits,
+    ) -> Result<Batches> {
         if self.text.text().is_none() || self.found.bare().is_some() {
             let found = Found { schema: self.schema.as_ref().clone(), ..self.found.clone() };
-            return match split {
-                0 => batches_of(&found, schema, self.is_chosen, self.rows, self.text.input()?),
+            if split > 0 {
                 // Of a text without fields, the first takes all.
-                _ => Ok(Box::new(std::iter::empty())),
-            };
+                return Ok(Box::new(std::iter::empty()));
+            }
+            let (input, limit) = (self.text.input()?, RecordLimit::of_file(limits));
+            return batches_of(&found, schema, self.is_chosen, self.rows, input, limit);
         }
         let format = JsonRows::of_file(schema.clone(), &self.schema, self.is_chosen);
-        self.text.rows(split, format, schema, self.rows)
+        self.text.rows(split, format, schema, self.rows, limits)
     }
 }
 

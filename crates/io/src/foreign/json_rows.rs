@@ -16,6 +16,7 @@ use memchr::{memchr, memchr2};
 
 use super::json_documents::{Layout, Scanner};
 use super::json_escapes::{PAIR_BYTES, Piece, first_piece};
+use super::limits::USUAL_BYTES_MAX;
 use super::places::Places;
 use super::rows::{RowDecoder, RowFormat, TEXT_BYTES_MAX};
 use super::typed;
@@ -94,17 +95,17 @@ impl RowFormat for JsonRows {
     type Decoder = JsonDecoder;
 
     fn decoder(&self, rows: usize, _: bool) -> Result<JsonDecoder> {
-        let builder = match self.are_values {
-            true => ReaderBuilder::new_with_field(self.texts.fields()[0].clone()),
-            false => ReaderBuilder::new(self.texts.clone()),
-        };
-        let builder = builder
-            .with_batch_size(rows)
-            .with_coerce_primitive(true)
-            .with_strict_mode(self.is_strict);
-        let (decoder, schema) = (builder.build_decoder()?, self.schema.clone());
-        let depth = JsonDepth::default();
-        Ok(JsonDecoder { decoder, schema, depth, held: vec![], ready: 0, taken: 0 })
+        let (texts, are_values, is_strict) = (self.texts.clone(), self.are_values, self.is_strict);
+        let build = Box::new(move || {
+            let builder = match are_values {
+                true => ReaderBuilder::new_with_field(texts.fields()[0].clone()),
+                false => ReaderBuilder::new(texts.clone()),
+            };
+            let builder = builder.with_batch_size(rows).with_coerce_primitive(true);
+            Ok(builder.with_strict_mode(is_strict).build_decoder()?)
+        });
+        let (decoder, schema, depth) = (build()?, self.schema.clone(), JsonDepth::default());
+        Ok(JsonDecoder { build, decoder, schema, depth, held: vec![], ready: 0, taken: 0 })
     }
 
     fn record_end(&self, bytes: &[u8]) -> usize {
@@ -117,6 +118,8 @@ impl RowFormat for JsonRows {
 
 /// A decoder.
 pub struct JsonDecoder {
+    /// Makes another decoder of the same kind.
+    build: Box<dyn Fn() -> Result<Decoder> + Send>,
     decoder: Decoder,
     /// Bytes of the batch being decoded.
     taken: usize,
@@ -220,8 +223,12 @@ impl RowDecoder for JsonDecoder {
     }
 
     fn flush(&mut self) -> Result<Option<RecordBatch>> {
-        self.taken = 0;
+        let taken = std::mem::take(&mut self.taken);
         let batch = self.decoder.flush().map_err(|error| malformed(&error))?;
+        if taken > USUAL_BYTES_MAX {
+            // A decoder keeps what its longest batch took.
+            self.decoder = (self.build)()?;
+        }
         let Some(batch) = batch else { return Ok(None) };
         // The first of what was decoded are those that are wanted.
         let columns = batch.columns().iter().zip(self.schema.fields()).map(|(column, field)| {

@@ -8,11 +8,13 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use euphrates_flow::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, Error, Result};
 use memchr::{memchr, memchr_iter};
 
+use super::limits::{ReadLimits, RecordLimit};
 use super::source::TextFile;
+use super::text::{Range, Text};
 use super::{
     Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
     stream,
@@ -52,7 +54,7 @@ impl Format for Lines {
         _: &ReadOptions,
     ) -> Result<Stream> {
         let schema = stream::fixed(schema(), columns)?;
-        let batches = batches(input, schema.clone());
+        let batches = batches(input, schema.clone(), RecordLimit::of_pipe());
         Ok(Stream { schema, batches })
     }
 
@@ -69,18 +71,26 @@ impl Format for Lines {
 }
 
 /// The lines of an input.
-fn batches(input: Input, schema: SchemaRef) -> Batches {
-    let batches = stream::pieces(input).flat_map(move |piece| -> Batches {
-        let schema = schema.clone();
-        match piece {
-            Ok(piece) => {
-                let parts = vec![piece].into_iter();
-                Box::new(LineBatches { schema, parts, part: Bytes::new(), carried: vec![] })
-            }
-            Err(error) => Box::new(std::iter::once(Err(error))),
-        }
+fn batches(input: Input, schema: SchemaRef, limit: RecordLimit) -> Batches {
+    let parts = Box::new(stream::parts(input));
+    let line_of = Box::new(|before: u64| format!("line {}", before + 1));
+    Box::new(LineBatches { schema, parts, part: Bytes::new(), lines: 0, line_of, limit })
+}
+
+/// The lines of a split.
+fn split_batches(
+    text: Arc<Text>,
+    mut range: Range,
+    schema: SchemaRef,
+    limit: RecordLimit,
+) -> Batches {
+    let offset = range.offset;
+    let parts = Box::new(std::iter::from_fn(move || range.next_part().transpose()));
+    let line_of = Box::new(move |before: u64| match text.line(offset) {
+        Ok(first) => format!("line {}", first + before),
+        Err(_) => format!("line {} behind byte {offset}", before + 1),
     });
-    Box::new(batches)
+    Box::new(LineBatches { schema, parts, part: Bytes::new(), lines: 0, line_of, limit })
 }
 
 fn schema() -> SchemaRef {
@@ -105,60 +115,78 @@ impl Opened for File {
         Some(self.text.bytes())
     }
 
-    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
-        let schema = schema.clone();
-        let Some(text) = self.text.text() else { return Ok(batches(self.text.input()?, schema)) };
-        let parts = text.range(split)?.parts.into_iter();
-        Ok(Box::new(LineBatches { schema, parts, part: Bytes::new(), carried: vec![] }))
+    fn read(
+        self: Arc<Self>,
+        split: usize,
+        schema: &SchemaRef,
+        limits: &ReadLimits,
+    ) -> Result<Batches> {
+        let (schema, limit) = (schema.clone(), RecordLimit::of_file(limits));
+        Ok(match self.text.text() {
+            Some(text) => split_batches(text.clone(), text.range(split)?, schema, limit),
+            None => batches(self.text.input()?, schema, limit),
+        })
     }
 }
 
-/// Cuts parts into batches of lines.
+/// Cuts parts of a text into batches of lines.
 struct LineBatches {
     schema: SchemaRef,
-    parts: std::vec::IntoIter<Bytes>,
+    parts: Box<dyn Iterator<Item = Result<Bytes>> + Send>,
     part: Bytes,
-    /// The beginning of a line that lies across two parts.
-    carried: Vec<u8>,
+    /// The lines of earlier batches.
+    lines: u64,
+    /// What to call the line behind so many.
+    line_of: Box<dyn Fn(u64) -> String + Send>,
+    limit: RecordLimit,
 }
 
 impl Iterator for LineBatches {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Result<RecordBatch>> {
-        let mut values: Vec<u8> = vec![];
-        let mut offsets: Vec<i32> = vec![0];
-        while values.len() < BATCH_BYTES_TARGET && offsets.len() <= BATCH_ROWS_MAX {
-            if self.part.is_empty() {
-                match self.parts.next() {
-                    Some(part) => self.part = part,
-                    None if self.carried.is_empty() => break,
-                    None => {
-                        values.append(&mut self.carried);
-                        offsets.push(values.len() as i32);
-                    }
-                }
-                continue;
+        let batch = self.next_batch();
+        match &batch {
+            Ok(batch) => self.lines += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64),
+            Err(_) => {
+                self.parts = Box::new(std::iter::empty());
+                self.part.clear();
             }
-            if !self.carried.is_empty() {
-                let end = memchr(b'\n', &self.part);
-                let rest = self.part.split_to(end.map_or(self.part.len(), |end| end + 1));
-                self.carried.extend_from_slice(&rest[..end.unwrap_or(rest.len())]);
-                if end.is_some() {
-                    values.append(&mut self.carried);
-                    offsets.push(values.len() as i32);
-                }
-                continue;
-            }
-            self.take_lines(&mut values, &mut offsets);
         }
-        (offsets.len() > 1).then(|| self.batch(values, offsets))
+        batch.transpose()
     }
 }
 
 impl LineBatches {
-    /// Moves lines from the part to the batch until one of them is at its end.
-    fn take_lines(&mut self, values: &mut Vec<u8>, offsets: &mut Vec<i32>) {
+    /// Lines until there are enough of them; a line may lie across parts.
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let (mut values, mut offsets) = (vec![], vec![0]);
+        let mut turn = None;
+        loop {
+            if self.part.is_empty() {
+                match self.parts.next().transpose()? {
+                    Some(part) => self.part = part,
+                    None => break,
+                }
+            }
+            if self.take_lines(&mut values, &mut offsets) {
+                return self.batch(values, offsets).map(Some);
+            }
+            self.limit.hold(values.len(), &mut turn);
+            if self.limit.is_passed(open_bytes(&values, &offsets)) {
+                let before = self.lines + offsets.len() as u64 - 1;
+                return Err(self.limit.error().at((self.line_of)(before)));
+            }
+        }
+        if open_bytes(&values, &offsets) > 0 {
+            offsets.push(values.len() as i32);
+        }
+        (offsets.len() > 1).then(|| self.batch(values, offsets)).transpose()
+    }
+
+    /// Moves lines from the part to the batch, and says whether it is full; what is left of the
+    /// part is in it then.
+    fn take_lines(&mut self, values: &mut Vec<u8>, offsets: &mut Vec<i32>) -> bool {
         values.reserve(self.part.len().min(BATCH_BYTES_TARGET));
         let mut begin = 0;
         for end in memchr_iter(b'\n', &self.part) {
@@ -166,16 +194,17 @@ impl LineBatches {
             offsets.push(values.len() as i32);
             begin = end + 1;
             if values.len() >= BATCH_BYTES_TARGET || offsets.len() > BATCH_ROWS_MAX {
-                drop(self.part.split_to(begin));
-                return;
+                self.part.advance(begin);
+                return true;
             }
         }
-        self.carried.extend_from_slice(&self.part[begin..]);
+        values.extend_from_slice(&self.part[begin..]);
         self.part.clear();
+        false
     }
 
     fn batch(&self, values: Vec<u8>, offsets: Vec<i32>) -> Result<RecordBatch> {
-        // A line is shorter than a gigabyte (`text`), and a batch ends with the line that fills
+        // A line is shorter than a gigabyte (`limits`), and a batch ends with the line that fills
         // it, so offsets fit.
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         let rows = offsets.len() - 1;
@@ -184,6 +213,11 @@ impl LineBatches {
         let options = arrow::record_batch::RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
+}
+
+/// The bytes of the line that has not ended.
+fn open_bytes(values: &[u8], offsets: &[i32]) -> usize {
+    values.len() - offsets.last().map_or(0, |last| *last as usize)
 }
 
 struct LinesWriter;

@@ -39,6 +39,7 @@ mod json_guess;
 mod json_lines;
 mod json_rows;
 mod json_texts;
+mod limits;
 mod lines;
 mod moments;
 mod packing;
@@ -52,6 +53,7 @@ mod text;
 mod typed;
 
 pub use dataset::Dataset;
+pub use limits::{ReadLimits, limit_samples};
 pub use options::{Compression, ReadOptions, WriteOptions, is_uncompressed, usual_delimiter};
 pub use stream::{Input, Sink, Stream};
 
@@ -143,20 +145,13 @@ pub trait Opened: Send + Sync {
     fn bytes(&self) -> Option<u64>;
 
     /// The batches of a split, with exactly this schema: columns of the file by name, with types
-    /// all files of the data set agree on.
-    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches>;
-
-    /// The same; a resource error if what has to be held at a time takes more than these bytes, of
-    /// a format that does not know beforehand.
-    fn read_within(
+    /// all files of the data set agree on. A resource error if it takes more than the limits allow.
+    fn read(
         self: Arc<Self>,
         split: usize,
         schema: &SchemaRef,
-        bytes_max: usize,
-    ) -> Result<Batches> {
-        let _ = bytes_max;
-        self.read(split, schema)
-    }
+        limits: &ReadLimits,
+    ) -> Result<Batches>;
 
     /// About what is held while a split is read with this schema, beyond a few batches.
     fn bytes_held(&self, schema: &Schema) -> u64 {

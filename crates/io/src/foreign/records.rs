@@ -10,6 +10,7 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
 use euphrates_flow::{Error, Result, batch_rows};
 
+use super::limits::ReadLimits;
 use super::source::TextFile;
 use super::{
     Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
@@ -123,7 +124,7 @@ impl Opened for Packed {
         Some(self.text.bytes())
     }
 
-    fn read(self: Arc<Self>, _: usize, schema: &SchemaRef) -> Result<Batches> {
+    fn read(self: Arc<Self>, _: usize, schema: &SchemaRef, _: &ReadLimits) -> Result<Batches> {
         Ok(batches(self.text.input()?, schema.clone()))
     }
 }
@@ -155,7 +156,7 @@ impl Opened for File {
         Some(self.bytes)
     }
 
-    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
+    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef, _: &ReadLimits) -> Result<Batches> {
         let blob = self.file.open()?;
         let begin = split as u64 * SPLIT_BYTES;
         let end = (begin + SPLIT_BYTES).min(self.bytes);

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Kind, Result, Row};
 
+use super::limits::{RecordLimit, USUAL_BYTES_MAX};
 use super::text::{Range, Text};
 use super::{Input, guarded, stream};
 
@@ -60,6 +61,19 @@ fn fault_in(format: &impl RowFormat, bytes: &[u8], is_first: bool) -> Option<(us
     None
 }
 
+/// Where the last record of these bytes begins, which is not whole.
+fn last_begin(format: &impl RowFormat, bytes: &[u8]) -> usize {
+    let mut at = 0;
+    loop {
+        let end = at + format.record_end(&bytes[at..]);
+        if end == bytes.len() {
+            break;
+        }
+        at = end;
+    }
+    at + bytes[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count()
+}
+
 fn decode_one(format: &impl RowFormat, record: &[u8], is_first: bool) -> Result<()> {
     guarded(|| {
         let mut decoder = format.decoder(1, is_first)?;
@@ -93,7 +107,7 @@ pub trait Feed<F: RowFormat>: Send {
     /// What has been fed so far was sound.
     fn begin_batch(&mut self);
     /// The error of what has been fed since, with its line.
-    fn explain(&self, format: &F, error: Error) -> Error;
+    fn explain(&mut self, format: &F, error: Error) -> Error;
 }
 
 /// Batches, decoded from a feed.
@@ -106,17 +120,18 @@ pub struct Rows<F: RowFormat, I: Feed<F>> {
 }
 
 impl<F: RowFormat> Rows<F, SplitFeed> {
-    /// The batches of a range, with this schema and so many rows at most.
+    /// The batches of a range, with this schema and a bound on their rows.
     pub fn of_split(
         format: F,
         text: Arc<Text>,
         range: Range,
         schema: SchemaRef,
         rows: usize,
+        limit: RecordLimit,
     ) -> Result<Self> {
-        let Range { parts, offset, is_first } = range;
+        let (at, is_first) = (range.offset, range.is_first);
         let decoder = Some(format.decoder(rows, is_first)?);
-        let feed = SplitFeed { text, parts, at: (0, 0), began: (0, 0), offset, is_first };
+        let feed = SplitFeed { text, range, part: Bytes::new(), at, began: at, is_first, limit };
         Ok(Rows { format, feed, schema, decoder })
     }
 }
@@ -130,9 +145,11 @@ impl<F: RowFormat> Rows<F, StreamFeed> {
         lines: usize,
         schema: SchemaRef,
         rows: usize,
+        limit: RecordLimit,
     ) -> Result<Self> {
         let decoder = Some(format.decoder(rows, true)?);
-        let feed = StreamFeed { input, taken: vec![], is_first: true, lines, is_broken: false };
+        let (taken, is_first, is_broken) = (vec![], true, false);
+        let feed = StreamFeed { input, taken, is_first, lines, is_broken, limit };
         Ok(Rows { format, feed, schema, decoder })
     }
 }
@@ -156,30 +173,75 @@ impl<F: RowFormat, I: Feed<F>> Iterator for Rows<F, I> {
     }
 }
 
-/// A split, in memory.
+/// A split. What has been decoded is not kept, but read again to say what is wrong with it.
 pub struct SplitFeed {
     text: Arc<Text>,
-    parts: Vec<Bytes>,
-    /// The part and the byte in it that are decoded next.
-    at: (usize, usize),
-    /// Where in the parts the batch being decoded began.
-    began: (usize, usize),
-    /// Where the first part begins in the file.
-    offset: u64,
+    range: Range,
+    /// What is decoded next.
+    part: Bytes,
+    /// Where that is in the file.
+    at: u64,
+    /// Where the batch being decoded began.
+    began: u64,
     /// It begins the file.
     is_first: bool,
+    limit: RecordLimit,
+}
+
+impl SplitFeed {
+    fn held(&self) -> usize {
+        (self.at - self.began) as usize
+    }
+
+    /// The error with the line of the file at an offset.
+    fn at_line(&self, error: Error, offset: u64) -> Error {
+        match self.text.line(offset) {
+            Ok(line) => error.at(format!("line {line}")),
+            Err(_) => error.at(format!("byte {offset}")),
+        }
+    }
+
+    /// The bytes of the batch being decoded, up to the end of the record at fault.
+    fn read_again(&mut self) -> Result<Bytes> {
+        let mut end = self.at + self.part.len() as u64;
+        while let Some(part) = self.range.next_part()? {
+            end += part.len() as u64;
+            if (end - self.began) as usize > USUAL_BYTES_MAX && self.limit.is_passed(self.held()) {
+                break;
+            }
+        }
+        self.text.bytes_between(self.began, end)
+    }
 }
 
 impl<F: RowFormat> Feed<F> for SplitFeed {
-    fn fill(&mut self, _: &F, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>> {
-        while let Some(part) = self.parts.get(self.at.0) {
-            if self.at.1 == part.len() {
-                self.at = (self.at.0 + 1, 0);
-                continue;
+    fn fill(&mut self, format: &F, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>> {
+        let mut turn = None;
+        loop {
+            if self.part.is_empty() {
+                let Some(part) = self.range.next_part()? else { break };
+                self.part = part;
             }
-            match decoder.decode(&part[self.at.1..])? {
+            match decoder.decode(&self.part)? {
                 0 => return decoder.flush()?.map(Some).ok_or_else(stuck),
-                taken => self.at.1 += taken,
+                taken => {
+                    self.part.advance(taken);
+                    self.at += taken as u64;
+                }
+            }
+            self.limit.hold(self.held(), &mut turn);
+            if self.limit.is_passed(self.held()) {
+                if !decoder.is_whole() {
+                    let bytes = self.text.bytes_between(self.began, self.at)?;
+                    let begin = self.began + last_begin(format, &bytes) as u64;
+                    return Err(self.at_line(self.limit.error(), begin));
+                }
+                // What follows the last record is blank.
+                if let Some(batch) = decoder.flush()? {
+                    return Ok(Some(batch));
+                }
+                self.is_first &= decoder.awaits_header();
+                self.began = self.at;
             }
         }
         decoder.decode(&[])?;
@@ -187,22 +249,15 @@ impl<F: RowFormat> Feed<F> for SplitFeed {
     }
 
     fn begin_batch(&mut self) {
+        self.is_first &= self.began == self.at;
         self.began = self.at;
     }
 
-    fn explain(&self, format: &F, error: Error) -> Error {
-        let (part, byte) = self.began;
-        let mut bytes = self.parts.get(part).map(|part| part[byte..].to_vec()).unwrap_or_default();
-        self.parts.iter().skip(part + 1).for_each(|part| bytes.extend_from_slice(part));
-        let before: usize = self.parts[..part].iter().map(Bytes::len).sum();
-        let begin = self.offset + (before + byte) as u64;
-        let is_first = self.is_first && before + byte == 0;
-        let (at, error) = fault_in(format, &bytes, is_first).unwrap_or((0, error));
-        let offset = begin + at as u64;
-        match self.text.line(offset) {
-            Ok(line) => error.at(format!("line {line}")),
-            Err(_) => error.at(format!("byte {offset}")),
-        }
+    fn explain(&mut self, format: &F, error: Error) -> Error {
+        let begin = self.began;
+        let Ok(bytes) = self.read_again() else { return error.at(format!("byte {begin}")) };
+        let (at, error) = fault_in(format, &bytes, self.is_first).unwrap_or((0, error));
+        self.at_line(error, begin + at as u64)
     }
 }
 
@@ -217,27 +272,20 @@ pub struct StreamFeed {
     lines: usize,
     /// The input could not be read on: what has been taken is not at fault, but cut short.
     is_broken: bool,
+    limit: RecordLimit,
 }
 
 impl StreamFeed {
     /// The error of the last record, which is too long, with its line.
     fn overlong(&self, format: &impl RowFormat) -> Error {
-        let mut at = 0;
-        loop {
-            let end = at + format.record_end(&self.taken[at..]);
-            if end == self.taken.len() {
-                break;
-            }
-            at = end;
-        }
-        let blanks = self.taken[at..].iter().take_while(|byte| byte.is_ascii_whitespace());
-        let before = lines(&self.taken[..at + blanks.count()]);
-        stream::endless().at(format!("line {}", self.lines + before + 1))
+        let before = lines(&self.taken[..last_begin(format, &self.taken)]);
+        self.limit.error().at(format!("line {}", self.lines + before + 1))
     }
 }
 
 impl<F: RowFormat> Feed<F> for StreamFeed {
     fn fill(&mut self, format: &F, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>> {
+        let mut turn = None;
         loop {
             let bytes = self.input.fill_buf().map_err(|error| {
                 self.is_broken = true;
@@ -257,8 +305,8 @@ impl<F: RowFormat> Feed<F> for StreamFeed {
             };
             self.taken.extend_from_slice(&bytes[..taken]);
             self.input.consume(taken);
-            // Whole records of a batch may stand before the one that is too long.
-            if self.taken.len() > stream::RECORD_BYTES_MAX + TEXT_BYTES_MAX {
+            self.limit.hold(self.taken.len(), &mut turn);
+            if self.limit.is_passed(self.taken.len()) {
                 if !decoder.is_whole() {
                     return Err(self.overlong(format));
                 }
@@ -277,9 +325,10 @@ impl<F: RowFormat> Feed<F> for StreamFeed {
         self.is_first &= self.taken.is_empty();
         self.lines += lines(&self.taken);
         self.taken.clear();
+        self.taken.shrink_to(USUAL_BYTES_MAX);
     }
 
-    fn explain(&self, format: &F, error: Error) -> Error {
+    fn explain(&mut self, format: &F, error: Error) -> Error {
         if self.is_broken {
             return error;
         }

@@ -13,6 +13,7 @@ use euphrates_flow::{Error, Kind, Result};
 
 use super::charset::{Charset, Decoded};
 use super::csv_quotes::Quoting;
+use super::limits::{ReadLimits, RecordLimit, longer_sample};
 use super::packing::{Packing, Unpacked};
 use super::rows::{RowFormat, Rows};
 use super::stream::{self, Input, READ_BYTES};
@@ -26,9 +27,6 @@ const REMOTE_BYTES: usize = 8 << 20;
 
 /// As many bytes as the longest sign of a compression or an encoding has.
 const SIGN_BYTES: usize = 8;
-
-/// The longest sample.
-const SAMPLE_BYTES_MAX: usize = 64 << 20;
 
 /// Makes plain UTF-8 of an input, without a mark and the lines to be skipped.
 pub fn plain(mut input: Input, format: &dyn Format, options: &ReadOptions) -> Result<Input> {
@@ -273,8 +271,7 @@ impl TextFile {
             let all = (head.len() as u64) < wanted;
             match end(&head, all) {
                 Some(end) => return Ok((head.slice(..end), all)),
-                None if wanted >= SAMPLE_BYTES_MAX as u64 => return Err(stream::endless()),
-                None => wanted *= 4,
+                None => wanted = longer_sample(wanted)?,
             }
         }
     }
@@ -296,16 +293,17 @@ impl TextFile {
         format: F,
         schema: &SchemaRef,
         rows: usize,
+        limits: &ReadLimits,
     ) -> Result<Batches> {
-        let schema = schema.clone();
+        let (schema, limit) = (schema.clone(), RecordLimit::of_file(limits));
         Ok(match &self.text {
             Some(text) => {
                 let range = text.range(split)?;
-                Box::new(Rows::of_split(format, text.clone(), range, schema, rows)?)
+                Box::new(Rows::of_split(format, text.clone(), range, schema, rows, limit)?)
             }
             None => {
                 let (input, before) = (self.source.input()?, self.source.lines_skipped());
-                Box::new(Rows::of_stream(format, input, before, schema, rows)?)
+                Box::new(Rows::of_stream(format, input, before, schema, rows, limit)?)
             }
         })
     }
@@ -328,10 +326,7 @@ pub fn sample(
         if let Some(end) = last_end(&bytes) {
             return Ok((bytes, end, false));
         }
-        if wanted >= SAMPLE_BYTES_MAX {
-            return Err(stream::endless());
-        }
-        wanted *= 4;
+        wanted = longer_sample(wanted as u64)? as usize;
     }
 }
 

@@ -22,10 +22,6 @@ pub type Input = Box<dyn BufRead + Send>;
 /// What is read at once.
 pub(super) const READ_BYTES: usize = 1 << 20;
 
-/// A record of a stream that is longer than this is refused: it has to be held whole, and what is
-/// decompressed may be a thousand times as large as its file.
-pub(super) const RECORD_BYTES_MAX: usize = 32 << 20;
-
 /// Batches that come one after the other, once.
 pub struct Stream {
     /// Their columns.
@@ -175,47 +171,18 @@ pub(super) fn whole_lines(sample: &[u8]) -> usize {
     }
 }
 
-/// The input in pieces of whole lines, of about a batch each.
-pub(super) fn pieces(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + Send {
-    let mut rest: Vec<u8> = vec![];
-    let mut ended = false;
-    let mut before = 0;
+/// The input in parts of about a batch each, until it ends or fails.
+pub(super) fn parts(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + Send {
+    let mut failed = false;
     std::iter::from_fn(move || {
-        while !ended {
-            match up_to(&mut input, BATCH_BYTES_TARGET as u64) {
-                Ok(more) => {
-                    ended = more.len() < BATCH_BYTES_TARGET;
-                    rest.extend_from_slice(&more);
-                }
-                Err(error) => {
-                    ended = true;
-                    rest.clear();
-                    return Some(Err(error));
-                }
-            }
-            if rest.len() > RECORD_BYTES_MAX + BATCH_BYTES_TARGET {
-                ended = true;
-                rest.clear();
-                return Some(Err(endless().at(format!("line {}", before + 1))));
-            }
-            if let Some(last) = memrchr(b'\n', &rest).filter(|_| !ended) {
-                let after = rest.split_off(last + 1);
-                before += memchr::memchr_iter(b'\n', &rest).count();
-                return Some(Ok(std::mem::replace(&mut rest, after).into()));
-            }
+        if failed {
+            return None;
         }
-        let last = std::mem::take(&mut rest);
-        (!last.is_empty()).then(|| Ok(last.into()))
+        let part = up_to(&mut input, BATCH_BYTES_TARGET as u64);
+        failed = part.is_err();
+        let part = part.map(|bytes| Some(Bytes::from(bytes)).filter(|bytes| !bytes.is_empty()));
+        part.transpose()
     })
-}
-
-/// An error for a record that does not end.
-pub(super) fn endless() -> Error {
-    let message = format!("a record is longer than {} MiB", RECORD_BYTES_MAX >> 20);
-    Error::resource(message).remedy(
-        "check the format and its options; only plain files that are read in splits (UTF-8, not \
-         compressed, no JSON arrays) may have longer ones",
-    )
 }
 
 /// The columns of a format that knows them; an error if others are wanted.

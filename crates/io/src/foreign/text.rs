@@ -3,11 +3,14 @@
 //! A split owns the records that begin in it: from the first record that begins at or behind its
 //! first byte to the first that begins at or behind the first byte of the next split.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use euphrates_flow::{Error, Result};
 use memchr::{memchr, memrchr};
 
 use super::csv_quotes::{Cuts, Quoting, State};
+use super::limits::longer_sample;
 use super::packing::Packing;
 use crate::blob::Blob;
 use crate::location::FileRef;
@@ -18,11 +21,9 @@ pub const SPLIT_BYTES: u64 = 16 << 20;
 /// The most bytes of a file that are looked at to infer its schema.
 pub const SAMPLE_BYTES: u64 = 256 << 10;
 
-/// What is read at a time behind a split, in search of the end of its last record.
+/// What is read at first behind a split, in search of the end of its last record; and at most.
 const BEYOND_BYTES: u64 = 64 << 10;
-
-/// A record longer than this is taken for a file that is not text.
-const RECORD_BYTES_MAX: u64 = 1 << 30;
+const BEYOND_BYTES_MAX: u64 = 1 << 20;
 
 /// A text file.
 pub struct Text {
@@ -35,15 +36,47 @@ pub struct Text {
     cuts: Option<Cuts>,
 }
 
-/// The records of a split.
-#[derive(Debug)]
+/// The records of a split, read part by part: a record may lie across parts.
 pub struct Range {
-    /// Their bytes; a record may lie across two parts.
-    pub parts: Vec<Bytes>,
-    /// Where they begin in the file.
+    text: Arc<Text>,
+    blob: Blob,
+    /// The bytes of the split, until they are given.
+    own: Bytes,
+    /// Where the records begin in the file.
     pub offset: u64,
     /// They are the first of the file.
     pub is_first: bool,
+    /// Where the next part begins in the file.
+    at: u64,
+    /// How the last record goes on behind the split: the state in which the next part is entered,
+    /// and the byte before it. `None` when the record has ended.
+    open: Option<(State, u8)>,
+    /// What is read at a time behind the split.
+    step: u64,
+}
+
+impl Range {
+    /// The next bytes of the records; none at their end.
+    pub fn next_part(&mut self) -> Result<Option<Bytes>> {
+        if !self.own.is_empty() {
+            self.at += self.own.len() as u64;
+            return Ok(Some(std::mem::take(&mut self.own)));
+        }
+        let Some((state, last)) = self.open.take() else { return Ok(None) };
+        let count = self.step.min(self.text.bytes - self.at);
+        let bytes = self.blob.read_at(self.at, count as usize)?;
+        let Some(&next) = bytes.last() else { return Ok(None) };
+        let part = match self.text.record_begin(state, last, &bytes) {
+            Ok(begin) => bytes.slice(..begin),
+            Err(state) => {
+                self.open = Some((state, next));
+                self.step = (self.step * 2).min(BEYOND_BYTES_MAX);
+                bytes
+            }
+        };
+        self.at += part.len() as u64;
+        Ok(Some(part).filter(|part| !part.is_empty()))
+    }
 }
 
 impl Text {
@@ -79,12 +112,12 @@ impl Text {
             if let Some(end) = self.last_record_end(&sample) {
                 return Ok(sample.slice(..end));
             }
-            bytes = longer(bytes)?;
+            bytes = longer_sample(bytes)?;
         }
     }
 
     /// The records of a split.
-    pub fn range(&self, split: usize) -> Result<Range> {
+    pub fn range(self: &Arc<Self>, split: usize) -> Result<Range> {
         let blob = self.reopen()?;
         let read = |split: usize| self.read_split(&blob, split);
         let (before, own) = match &self.cuts {
@@ -96,16 +129,26 @@ impl Text {
             None => (State::Out, State::Out),
         };
         let begin = self.begin + split as u64 * self.split_bytes;
-        let is_first = split == 0;
-        let Ok(first) = self.record_begin(enters, before, &own) else {
-            return Ok(Range { parts: vec![], offset: begin, is_first });
+        let (first, open) = match self.record_begin(enters, before, &own) {
+            Ok(first) => (first, Some((leaves, own.last().copied().unwrap_or(b'\n')))),
+            Err(_) => (own.len(), None),
         };
-        let end = begin + own.len() as u64;
-        let last = own.last().copied().unwrap_or(b'\n');
-        let beyond = self.read_beyond(&blob, leaves, last, end)?;
-        let offset = begin + first as u64;
-        let parts = [own.slice(first..), beyond].into_iter().filter(|part| !part.is_empty());
-        Ok(Range { parts: parts.collect(), offset, is_first })
+        let at = begin + first as u64;
+        Ok(Range {
+            text: self.clone(),
+            blob,
+            own: own.slice(first..),
+            offset: at,
+            is_first: split == 0,
+            at,
+            open,
+            step: BEYOND_BYTES,
+        })
+    }
+
+    /// Bytes of the file once more, to say what is wrong with them.
+    pub fn bytes_between(&self, begin: u64, end: u64) -> Result<Bytes> {
+        self.reopen()?.read_at(begin, (end - begin) as usize)
     }
 
     /// The number of the line (from 1) that begins at an offset; reads all that is before it.
@@ -139,19 +182,6 @@ impl Text {
             return Ok((bytes[0], bytes.slice(1..)));
         }
         Ok((b'\n', blob.read_at(begin, (end - begin) as usize)?))
-    }
-
-    /// The rest of the last record of a split that ends at `end` with the byte `last`.
-    fn read_beyond(&self, blob: &Blob, state: State, last: u8, end: u64) -> Result<Bytes> {
-        let mut bytes = BEYOND_BYTES;
-        loop {
-            let beyond = blob.read_at(end, bytes.min(self.bytes - end) as usize)?;
-            match self.record_begin(state, last, &beyond) {
-                Ok(begin) => return Ok(beyond.slice(..begin)),
-                Err(_) if end + beyond.len() as u64 == self.bytes => return Ok(beyond),
-                Err(_) => bytes = longer(bytes)?,
-            }
-        }
     }
 
     /// The index of the first record that begins in `bytes` (or right behind them), which are
@@ -202,19 +232,17 @@ pub fn line_bytes(sample: &[u8]) -> usize {
     sample.len() / memchr::memchr_iter(b'\n', sample).count().max(1)
 }
 
-fn longer(bytes: u64) -> Result<u64> {
-    match bytes < RECORD_BYTES_MAX {
-        true => Ok(bytes * 4),
-        false => Err(Error::corrupt("no line end within a gigabyte: this is no text file")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn text(folder: &tempfile::TempDir, content: &[u8], split_bytes: u64, quotes: bool) -> Text {
+    fn text(
+        folder: &tempfile::TempDir,
+        content: &[u8],
+        split_bytes: u64,
+        quotes: bool,
+    ) -> Arc<Text> {
         let path = folder.path().join("text");
         std::fs::write(&path, content).unwrap();
         let file = FileRef::local(path);
@@ -223,7 +251,7 @@ mod tests {
         if quotes {
             text.cuts = Some(Cuts::new(Quoting::usual(b','), text.splits()));
         }
-        text
+        Arc::new(text)
     }
 
     fn record_ends(content: &[u8], quotes: bool) -> Vec<usize> {
@@ -255,15 +283,16 @@ mod tests {
             let ends = record_ends(&content, quotes);
             let mut joined = vec![];
             for split in 0..text.splits() {
-                let range = text.range(split).unwrap();
-                if range.parts.is_empty() {
-                    continue;
-                }
+                let mut range = text.range(split).unwrap();
+                let Some(first) = range.next_part().unwrap() else { continue };
                 prop_assert_eq!(range.offset, joined.len() as u64);
                 prop_assert!(ends.contains(&joined.len()));
                 prop_assert!(range.offset >= split as u64 * split_bytes);
                 prop_assert!(range.offset < (split as u64 + 1) * split_bytes);
-                range.parts.iter().for_each(|part| joined.extend_from_slice(part));
+                joined.extend_from_slice(&first);
+                while let Some(part) = range.next_part().unwrap() {
+                    joined.extend_from_slice(&part);
+                }
             }
             prop_assert_eq!(joined, content);
         }

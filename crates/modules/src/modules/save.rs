@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
 use euphrates_flow::metrics::State;
 use euphrates_flow::spec::{self, IN, NONE};
 use euphrates_flow::{
@@ -20,6 +21,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::paths::stand;
+use crate::turns::turn;
 
 /// The module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -183,7 +185,7 @@ impl Placed for Save {
         let chunk_bytes = self.config.row_group_bytes.clamp(1, affordable);
         let encoder = file.writer.encoder()?;
         let cancel = setup.cancel.clone();
-        Ok(Box::new(Instance { file, encoder, chunk_bytes, cancel, rows: 0 }))
+        Ok(Box::new(Instance { file, encoder, chunk_bytes, cancel, rows: 0, made: None }))
     }
 
     fn settle(&self) -> Result<()> {
@@ -232,8 +234,10 @@ struct Instance {
     encoder: Box<dyn Encoder>,
     chunk_bytes: usize,
     cancel: Arc<Cancel>,
-    /// Rows in the encoder.
+    /// Rows in the encoder, or in the chunk it made.
     rows: usize,
+    /// A chunk of long rows.
+    made: Option<Chunk>,
 }
 
 impl Module for Instance {
@@ -247,9 +251,7 @@ impl Module for Instance {
                         self.flush(run, false, ports)?;
                         run = parcel.run;
                     }
-                    self.rows += parcel.batch.num_rows();
-                    self.encoder.push(&parcel.batch)?;
-                    if self.encoder.bytes() >= self.chunk_bytes {
+                    if self.push(parcel.batch)? {
                         self.flush(run, false, ports)?;
                     }
                 }
@@ -268,14 +270,28 @@ impl Module for Instance {
 }
 
 impl Instance {
+    /// Encodes a batch, and says whether there is enough for a chunk. What an encoder has of a long
+    /// row, it has several times until the chunk is made.
+    fn push(&mut self, batch: RecordBatch) -> Result<bool> {
+        let turn = turn(&batch, self.chunk_bytes);
+        self.rows += batch.num_rows();
+        self.encoder.push(&batch)?;
+        if turn.is_some() {
+            drop(batch);
+            self.made = Some(self.encoder.finish()?);
+        }
+        Ok(self.made.is_some() || self.encoder.bytes() >= self.chunk_bytes)
+    }
+
     /// Appends what is in the encoder at the turn of its run.
     fn flush(&mut self, run: Option<RunIndex>, last: bool, ports: &Ports) -> Result<()> {
         if self.rows == 0 && !last {
             return Ok(());
         }
-        let chunk = match self.rows {
-            0 => None,
-            _ => Some(self.encoder.finish()?),
+        let chunk = match (self.made.take(), self.rows) {
+            (None, 0) => None,
+            (None, _) => Some(self.encoder.finish()?),
+            (made, _) => made,
         };
         let turn = run.map(|run| Turn { run, last });
         let appender = &self.file.appender;

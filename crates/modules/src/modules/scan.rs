@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
-use euphrates_io::foreign::{Dataset, ReadOptions, is_uncompressed};
-use euphrates_policy::memory::readers;
+use euphrates_io::foreign::{Dataset, ReadLimits, ReadOptions, is_uncompressed};
+use euphrates_policy::memory::{readers, record_bytes_max};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -196,7 +196,9 @@ impl Placed for Scan {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let dataset = self.dataset()?;
         let here = setup.instances_here.max(1);
-        let (readers, bytes_max) = readers(setup.budget_bytes, dataset.bytes_held(), here);
+        let (readers, held_bytes_max) = readers(setup.budget_bytes, dataset.bytes_held(), here);
+        let record_bytes_max = record_bytes_max(setup.row_bytes_max);
+        let limits = ReadLimits { held_bytes_max, record_bytes_max };
         let nth = self.instances.fetch_add(1, Relaxed) % here;
         // Where all is divided in advance, everybody has a part that nobody else will take.
         let is_idle = nth >= readers && !setup.is_divided;
@@ -204,7 +206,7 @@ impl Placed for Scan {
             if is_idle {
                 return Ok(());
             }
-            let read = |split| dataset.read_within(split, bytes_max);
+            let read = |split| dataset.read(split, &limits);
             let parts = Parts { count: dataset.splits(), weigh: |parts| dataset.weight(parts) };
             parts::run(ports, parts, self.config.order, read)
         }))

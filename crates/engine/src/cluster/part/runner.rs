@@ -15,6 +15,7 @@ use euphrates_flow::{Cause, Error, Kind, NoExchange, Result, Setup};
 use euphrates_io::buffer::pool;
 use euphrates_io::commit::{keep_promises, resolve_run};
 use euphrates_io::disk::{DiskCounts, disk_counts};
+use euphrates_io::foreign::limit_samples;
 use euphrates_io::scratch;
 use euphrates_policy::memory;
 
@@ -135,6 +136,7 @@ impl Runner {
         let Plan { document, home, placement, .. } = &self.plan;
         let elsewhere = self.plan.elsewhere()?;
         let registry = &self.state.registry;
+        limit_samples(memory::sample_bytes_max(self.plan.memory_bytes));
         let mut flow = check_part(document, registry, machine::cores(), home, &elsewhere)?;
         flow.fit_queues(self.plan.memory_bytes);
         allocator::fit(self.plan.memory_bytes);

@@ -17,6 +17,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 
 use self::allowance::Allowance;
 use self::read::RowGroup;
+use super::limits::ReadLimits;
 use super::places::Places;
 use super::{Batches, Format, Opened, ReadOptions, WriteOptions, Writer, guarded, some_column};
 use crate::blob::Blob;
@@ -128,15 +129,11 @@ impl Opened for File {
         held.sum::<i64>() as u64
     }
 
-    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef) -> Result<Batches> {
-        self.read_within(split, schema, usize::MAX)
-    }
-
-    fn read_within(
+    fn read(
         self: Arc<Self>,
         split: usize,
         schema: &SchemaRef,
-        bytes_max: usize,
+        limits: &ReadLimits,
     ) -> Result<Batches> {
         let blob = self.file.open()?;
         if blob.bytes() != self.bytes {
@@ -144,7 +141,7 @@ impl Opened for File {
             return Err(Error::corrupt(message).remedy("run again"));
         }
         let metadata = self.metadata.metadata().clone();
-        let allowance = Arc::new(Allowance::new(bytes_max));
+        let allowance = Arc::new(Allowance::new(limits.held_bytes_max));
         let group = RowGroup::new(metadata, self.schema.clone(), split, Arc::new(blob), allowance);
         guarded(|| group.read(schema))
     }

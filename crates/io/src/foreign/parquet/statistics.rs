@@ -15,6 +15,9 @@ const FIXED_BYTES_MAX: usize = 256;
 /// Longer strings are cut: a bound does as well.
 const STRING_BYTES_MAX: usize = 64;
 
+/// What is kept of a string: enough to cut it behind a character, and all of one of a fixed size.
+const KEPT_BYTES: usize = FIXED_BYTES_MAX + 4;
+
 /// How the bits of a number are to be compared.
 #[derive(Clone, Copy, Debug)]
 enum Order {
@@ -29,7 +32,7 @@ pub struct Range {
     /// Numbers, as unsigned ones in the same order; none while the least is above the greatest.
     least: u64,
     greatest: u64,
-    /// Strings.
+    /// The first `KEPT_BYTES` of strings.
     strings: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -121,7 +124,8 @@ impl Range {
                 (greatest, greatest_head) = (value, value_head);
             }
         }
-        self.strings = Some((least.to_vec(), greatest.to_vec()));
+        let kept = |value: &[u8]| value[..value.len().min(KEPT_BYTES)].to_vec();
+        self.strings = Some((kept(least), kept(greatest)));
     }
 
     /// What the footer says of a chunk.
@@ -190,10 +194,10 @@ impl Range {
         };
         let is_text = descr.logical_type_ref() == Some(&LogicalType::String);
         let (lower, upper) = (lower_bound(&least, is_text), upper_bound(&greatest, is_text));
-        let (is_least, is_greatest) = (lower.is_none(), upper.is_none());
-        let value = |bytes: Vec<u8>| Some(ByteArray::from(bytes));
-        let (lower, upper) = (lower.unwrap_or(least), upper.unwrap_or(greatest));
-        ValueStatistics::new(value(lower), value(upper), None, Some(nulls as u64), false)
+        let (is_least, is_greatest) = (is_short(&least), is_short(&greatest));
+        let lower = lower.or_else(|| is_least.then_some(least)).map(ByteArray::from);
+        let upper = upper.or_else(|| is_greatest.then_some(greatest)).map(ByteArray::from);
+        ValueStatistics::new(lower, upper, None, Some(nulls as u64), false)
             .with_min_is_exact(is_least)
             .with_max_is_exact(is_greatest)
             .into()
@@ -224,9 +228,14 @@ fn head(value: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
+/// Whether a string is noted as it is.
+fn is_short(value: &[u8]) -> bool {
+    value.len() <= STRING_BYTES_MAX
+}
+
 /// A short string that is not above a long one; `None` if it need not be cut.
 fn lower_bound(value: &[u8], is_text: bool) -> Option<Vec<u8>> {
-    (value.len() > STRING_BYTES_MAX).then_some(())?;
+    (!is_short(value)).then_some(())?;
     match text(value, is_text) {
         Some(text) => {
             let end = (1..=STRING_BYTES_MAX).rfind(|end| text.is_char_boundary(*end))?;
@@ -238,7 +247,7 @@ fn lower_bound(value: &[u8], is_text: bool) -> Option<Vec<u8>> {
 
 /// A short string that is above a long one; `None` if there is none, or need be none.
 fn upper_bound(value: &[u8], is_text: bool) -> Option<Vec<u8>> {
-    (value.len() > STRING_BYTES_MAX).then_some(())?;
+    (!is_short(value)).then_some(())?;
     let Some(text) = text(value, is_text) else {
         let last = value[..STRING_BYTES_MAX].iter().rposition(|byte| *byte < u8::MAX)?;
         let mut bound = value[..STRING_BYTES_MAX].to_vec();
@@ -255,6 +264,12 @@ fn upper_bound(value: &[u8], is_text: bool) -> Option<Vec<u8>> {
     })
 }
 
+/// The whole characters of a text, which may be cut within the last one.
 fn text(value: &[u8], is_text: bool) -> Option<&str> {
-    is_text.then(|| str::from_utf8(value).ok()).flatten()
+    let whole = || match str::from_utf8(value) {
+        Ok(text) => Some(text),
+        Err(cut) if cut.error_len().is_none() => str::from_utf8(&value[..cut.valid_up_to()]).ok(),
+        Err(_) => None,
+    };
+    is_text.then(whole).flatten()
 }

@@ -1,0 +1,98 @@
+//! How long a record of a text may be, and what a reader may hold.
+//!
+//! A record is held whole, several times over (its text, its fields, the column), and what is
+//! decompressed may be a thousand times as large as its file. So its length is bounded before it is
+//! read to its end, by the memory of the flow where that is known.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use euphrates_flow::turns::{Turn, turn};
+use euphrates_flow::{Error, Result};
+
+use super::rows::TEXT_BYTES_MAX;
+use super::text::SAMPLE_BYTES;
+
+/// What is held of a text at a time where records are of a usual length: less than two batches.
+pub const USUAL_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
+
+/// The longest record where nobody says how much memory there is.
+const RECORD_BYTES_MAX: usize = 32 << 20;
+
+/// Offsets into a batch have 31 bits.
+const OFFSET_MAX: usize = 1 << 30;
+
+/// The longest sample, until somebody says how much memory there is.
+static SAMPLE_BYTES_MAX: AtomicUsize = AtomicUsize::new(64 << 20);
+
+/// What a reader of a split may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadLimits {
+    /// Bytes beyond a few batches, of formats that unpack pages or messages.
+    pub held_bytes_max: usize,
+    /// The longest record of a text. Longer ones than usual are decoded in turns.
+    pub record_bytes_max: usize,
+}
+
+impl Default for ReadLimits {
+    fn default() -> ReadLimits {
+        ReadLimits { held_bytes_max: usize::MAX, record_bytes_max: usize::MAX }
+    }
+}
+
+/// Watches what is held of a text.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordLimit {
+    bytes_max: usize,
+    in_turns: bool,
+}
+
+impl RecordLimit {
+    /// For a pipe. Its reader may wait for who writes to it, so it takes no turns.
+    pub fn of_pipe() -> RecordLimit {
+        RecordLimit { bytes_max: RECORD_BYTES_MAX, in_turns: false }
+    }
+
+    /// For a file.
+    pub fn of_file(limits: &ReadLimits) -> RecordLimit {
+        RecordLimit { bytes_max: limits.record_bytes_max.min(OFFSET_MAX), in_turns: true }
+    }
+
+    /// Called with the bytes of the batch in the making: takes the turn for a long one.
+    pub fn hold(&self, bytes: usize, held: &mut Option<Turn>) {
+        if self.in_turns && bytes > USUAL_BYTES_MAX && held.is_none() {
+            *held = Some(turn());
+        }
+    }
+
+    /// Whether the record is too long that is not whole after so many bytes of a batch. Whole ones
+    /// may stand before it.
+    pub fn is_passed(&self, bytes: usize) -> bool {
+        bytes > self.bytes_max.saturating_add(TEXT_BYTES_MAX)
+    }
+
+    /// The error of a record that is.
+    pub fn error(&self) -> Error {
+        let message = format!("a record is longer than {} MiB", self.bytes_max.div_ceil(1 << 20));
+        let remedy = match self.in_turns && self.bytes_max < OFFSET_MAX {
+            true => "give the flow more memory (`memory=`), or check the format and its options",
+            false => "check the format and its options; a file may have longer records than a pipe",
+        };
+        Error::resource(message).remedy(remedy)
+    }
+}
+
+/// Bounds samples, which are taken before a flow runs, for one that may hold so many bytes.
+pub fn limit_samples(bytes_max: usize) {
+    SAMPLE_BYTES_MAX.store(bytes_max.clamp(SAMPLE_BYTES as usize, 64 << 20), Relaxed);
+}
+
+/// How much to look at next if no record ends within a sample; fails if that is too much.
+pub fn longer_sample(bytes: u64) -> Result<u64> {
+    let bytes_max = SAMPLE_BYTES_MAX.load(Relaxed);
+    if bytes < bytes_max as u64 {
+        return Ok((bytes * 2).min(bytes_max as u64));
+    }
+    let message = format!("the first record is longer than {} MiB", bytes_max >> 20);
+    Err(Error::resource(message)
+        .remedy("give the flow more memory (`memory=`), or check the format and its options"))
+}
