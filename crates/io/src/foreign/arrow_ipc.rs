@@ -1,43 +1,39 @@
 //! Arrow IPC files (Feather 2) and streams. A file is read in splits of whole batches; a stream,
 //! which has no table of contents, in one.
 //!
-//! Written are files only. Dictionary columns are written as what they stand for: parts encoded
-//! apart from each other have no dictionary in common, and a file holds one per column.
+//! A large batch is read in slices (`arrow_ipc_slices`). Written are files only (`arrow_ipc_write`).
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
 use arrow::buffer::Buffer;
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use arrow::ipc::convert::IpcSchemaEncoder;
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::ipc::reader::FileDecoder;
-use arrow::ipc::writer::{IpcWriteOptions, StreamEncoder};
-use arrow::ipc::{Block, CompressionType, FooterBuilder, MessageHeader, MetadataVersion};
+use arrow::ipc::{Block, MessageHeader, MetadataVersion, RecordBatch as Header};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use bytes::Bytes;
 use euphrates_flow::{Error, Result, decoded, split_batch, without_runs};
 
 use super::arrow_ipc_check::{
-    check_batch, check_unpacked, decoded_schema, footer, message, next_message, prefix,
+    check_batch, check_unpacked, decoded_schema, footer, message, next_head, prefix,
 };
+use super::arrow_ipc_slices::Slices;
 use super::arrow_ipc_swap::{Swap, declared_native};
+use super::arrow_ipc_write::IpcWriter;
 use super::limits::ReadLimits;
 use super::places::Places;
 use super::text::SPLIT_BYTES;
 use super::{
-    Batches, Chunk, Compression, Encoder, Format, Input, Note, Opened, ReadOptions, Stream,
-    WriteOptions, Writer, arrow_ipc_stream, guarded,
+    Batches, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer, arrow_ipc_stream,
+    guarded,
 };
 use crate::blob::Blob;
 use crate::location::FileRef;
-use crate::unions::cut_lists_of_unions;
 
 /// The format.
 pub struct ArrowIpc;
 
 /// What a file begins and ends with, and how it begins on an 8-byte border.
-const MAGIC: &[u8; 6] = b"ARROW1";
+pub(super) const MAGIC: &[u8; 6] = b"ARROW1";
 pub(super) const HEAD: &[u8; 8] = b"ARROW1\0\0";
 
 /// Bytes behind the footer: its length and the magic.
@@ -86,22 +82,7 @@ impl Format for ArrowIpc {
     }
 
     fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
-        let compression = match options.compression.unwrap_or(Compression::None) {
-            Compression::None => None,
-            Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
-            Compression::Zstd => Some(CompressionType::ZSTD),
-            Compression::Snappy | Compression::Gzip | Compression::Bzip2 => {
-                let error = Error::usage("Arrow IPC is compressed with lz4 or zstd, or not at all");
-                return Err(error.remedy("use lz4 or zstd"));
-            }
-        };
-        let options = IpcWriteOptions::default().try_with_compression(compression)?;
-        let fields: Vec<FieldRef> = schema.fields().iter().map(plain_field).collect();
-        let writer = IpcWriter { schema: Arc::new(Schema::new(fields)), options };
-        writer.stream().map_err(|error| {
-            Error::usage(error.message()).remedy("cast the column, or leave it out")
-        })?;
-        Ok(Arc::new(writer))
+        Ok(Arc::new(IpcWriter::new(schema, options)?))
     }
 }
 
@@ -148,6 +129,24 @@ impl IpcFile {
     }
 }
 
+/// The batches of a message that begins at an offset: one, or slices of one that is large; none if
+/// it is a dictionary.
+fn batches_at(
+    blob: &Arc<Blob>,
+    (offset, metadata, body): (u64, usize, u64),
+    decoder: &mut Decoder,
+) -> Result<Batches> {
+    let head = blob.read_at(offset, metadata)?;
+    let body_at = offset + metadata as u64;
+    if let Some(header) = message(&head, metadata)?.header_as_record_batch() {
+        if let Some(slices) = decoder.slices(blob, (body_at, body), &header) {
+            return Ok(Box::new(slices));
+        }
+    }
+    let bytes = blob.read_at(offset, metadata + body as usize)?;
+    Ok(Box::new(decoder.decode(bytes, metadata)?.map(Ok).into_iter()))
+}
+
 /// The bytes of a block, and the length of its metadata.
 fn read_block(blob: &Blob, block: &Block) -> Result<(Bytes, usize)> {
     // Checked against the file by `footer`.
@@ -185,13 +184,13 @@ impl Opened for IpcFile {
             let (bytes, metadata) = read_block(&blob, block)?;
             decoder.decode(bytes, metadata)?;
         }
-        let schema = schema.clone();
+        let (schema, blob) = (schema.clone(), Arc::new(blob));
         let blocks = 0..self.splits[split].len();
-        let batches = blocks.map(move |index| {
+        let batches = blocks.flat_map(move |index| {
             let block = &self.splits[split][index];
-            let (bytes, metadata) = read_block(&blob, block)?;
-            let batch = decoder.decode(bytes, metadata)?;
-            batch.ok_or_else(|| Error::corrupt("a block without a batch"))
+            // Checked against the file by `footer`.
+            let (metadata, body) = (block.metaDataLength() as usize, block.bodyLength() as u64);
+            or_error(batches_at(&blob, (block.offset() as u64, metadata, body), &mut decoder))
         });
         Ok(Box::new(batches.flat_map(move |batch| cut(batch, &schema))))
     }
@@ -209,10 +208,10 @@ struct IpcStream {
 
 impl IpcStream {
     fn open(file: &FileRef, blob: &Blob) -> Result<IpcStream> {
-        let Some((bytes, metadata)) = next_message(blob, 0)? else { return Err(strange()) };
-        let own = schema_of(&bytes, metadata)?;
+        let Some((head, body)) = next_head(blob, 0)? else { return Err(strange()) };
+        let own = schema_of(&head, head.len())?;
         let schema = without_runs(&own.schema);
-        let offset = bytes.len() as u64;
+        let offset = head.len() as u64 + body;
         Ok(IpcStream { file: file.clone(), own, schema, offset })
     }
 }
@@ -257,29 +256,34 @@ impl Opened for IpcStream {
     fn read(self: Arc<Self>, _: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<Batches> {
         let blob = self.file.open()?;
         let mut decoder = Decoder::new(&self.own, schema)?.within(limits.held_bytes_max);
-        let schema = schema.clone();
-        let mut offset = self.offset;
-        let mut next = move || -> Result<Option<RecordBatch>> {
-            while let Some((bytes, metadata)) = next_message(&blob, offset)? {
-                offset += bytes.len() as u64;
-                if let Some(batch) = decoder.decode(bytes, metadata)? {
-                    return Ok(Some(batch));
-                }
-            }
-            Ok(None)
+        let (schema, blob) = (schema.clone(), Arc::new(blob));
+        let (mut offset, mut failed) = (self.offset, false);
+        let mut next = move || -> Result<Option<Batches>> {
+            let Some((head, body)) = next_head(&blob, offset)? else { return Ok(None) };
+            let place = (offset, head.len(), body);
+            offset += head.len() as u64 + body;
+            batches_at(&blob, place, &mut decoder).map(Some)
         };
-        let mut failed = false;
-        let batches = std::iter::from_fn(move || {
-            let batch = if failed { Ok(None) } else { next() };
-            failed = batch.is_err();
-            batch.transpose()
+        let messages = std::iter::from_fn(move || {
+            let batches = if failed { Ok(None) } else { next() };
+            failed = batches.is_err();
+            batches.transpose()
         });
+        let batches = messages.flat_map(or_error);
         Ok(Box::new(batches.flat_map(move |batch| cut(batch, &schema))))
     }
 }
 
+/// The batches, or the error in their place.
+fn or_error(batches: Result<Batches>) -> Batches {
+    batches.unwrap_or_else(|error| Box::new(std::iter::once(Err(error))))
+}
+
 /// Makes batches of messages.
 pub(super) struct Decoder {
+    schema: SchemaRef,
+    /// The wanted columns of the schema.
+    columns: Vec<usize>,
     decoder: FileDecoder,
     swap: Option<Swap>,
     bytes_max: usize,
@@ -294,15 +298,22 @@ impl Decoder {
         let mut decoder = FileDecoder::new(own.schema.clone(), MetadataVersion::V1);
         // The decoder looks for each of its columns among those that are wanted.
         if !columns.iter().copied().eq(0..own.schema.fields().len()) {
-            decoder = decoder.with_projection(columns);
+            decoder = decoder.with_projection(columns.clone());
         }
         let swap = own.is_swapped.then(|| Swap::new(&own.schema));
-        Ok(Decoder { decoder, swap, bytes_max: usize::MAX })
+        let (schema, bytes_max) = (own.schema.clone(), usize::MAX);
+        Ok(Decoder { schema, columns, decoder, swap, bytes_max })
     }
 
     /// The same, where a compressed batch that takes more than these bytes is an error.
     fn within(self, bytes_max: usize) -> Decoder {
         Decoder { bytes_max, ..self }
+    }
+
+    /// Slices of the batch of a header, if it is large and can be read so.
+    fn slices(&self, blob: &Arc<Blob>, body: (u64, u64), header: &Header) -> Option<Slices> {
+        let is_native = self.swap.is_none();
+        is_native.then(|| Slices::of(blob, body, header, &self.schema, &self.columns)).flatten()
     }
 
     /// The batch of a message, if it has one: it may be a dictionary.
@@ -355,133 +366,4 @@ pub(super) fn cut(
 
 fn damaged(error: arrow::error::ArrowError) -> Error {
     Error::corrupt(error)
-}
-
-struct IpcWriter {
-    /// Without dictionaries.
-    schema: SchemaRef,
-    options: IpcWriteOptions,
-}
-
-impl IpcWriter {
-    fn stream(&self) -> Result<StreamEncoder> {
-        Ok(StreamEncoder::try_new_with_options(&self.schema, self.options.clone())?)
-    }
-}
-
-/// Metadata and body of each batch of a chunk, in bytes.
-type Batch = (usize, usize);
-
-impl Writer for IpcWriter {
-    fn header(&self) -> Result<Vec<Buffer>> {
-        // A stream without batches is the schema and the mark of its end, which comes later.
-        let mut parts = vec![Buffer::from(HEAD)];
-        parts.extend(self.stream()?.finish()?);
-        parts.pop();
-        Ok(parts)
-    }
-
-    fn encoder(&self) -> Result<Box<dyn Encoder>> {
-        let mut stream = self.stream()?;
-        // The schema comes with the first batch; it is in the header already.
-        stream.encode(&RecordBatch::new_empty(self.schema.clone()))?;
-        let schema = self.schema.clone();
-        Ok(Box::new(IpcEncoder { schema, stream, parts: vec![], bytes: 0, batches: vec![] }))
-    }
-
-    fn footer(&self, chunks: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
-        let mut blocks = vec![];
-        for (mut offset, note) in chunks {
-            let batches = note.downcast::<Vec<Batch>>().expect("a note of this encoder");
-            for (metadata, body) in *batches {
-                blocks.push(Block::new(offset as i64, metadata as i32, body as i64));
-                offset += (metadata + body) as u64;
-            }
-        }
-        let mut builder = IpcSchemaEncoder::new().schema_to_fb(&self.schema);
-        builder.reset();
-        let batches = builder.create_vector(&blocks);
-        let dictionaries = builder.create_vector::<Block>(&[]);
-        let schema = IpcSchemaEncoder::new().schema_to_fb_offset(&mut builder, &self.schema);
-        let mut footer = FooterBuilder::new(&mut builder);
-        footer.add_version(MetadataVersion::V5);
-        footer.add_schema(schema);
-        footer.add_dictionaries(dictionaries);
-        footer.add_recordBatches(batches);
-        let root = footer.finish();
-        builder.finish(root, None);
-        let footer = builder.finished_data();
-        let mut bytes = END_OF_STREAM.to_vec();
-        bytes.extend_from_slice(footer);
-        bytes.extend_from_slice(&(footer.len() as i32).to_le_bytes());
-        bytes.extend_from_slice(MAGIC);
-        Ok(vec![Buffer::from_vec(bytes)])
-    }
-}
-
-struct IpcEncoder {
-    schema: SchemaRef,
-    stream: StreamEncoder,
-    parts: Vec<Buffer>,
-    bytes: usize,
-    batches: Vec<Batch>,
-}
-
-impl Encoder for IpcEncoder {
-    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        let columns = batch.columns().iter().zip(self.schema.fields());
-        let columns = columns.map(|(column, field)| plain(column, field.data_type()));
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let batch = RecordBatch::try_new_with_options(
-            self.schema.clone(),
-            columns.collect::<Result<_>>()?,
-            &options,
-        )?;
-        let parts = self.stream.encode(&batch)?;
-        let bytes: usize = parts.iter().map(Buffer::len).sum();
-        // The first part is the marker and the length of the metadata behind it.
-        let metadata = u32::from_le_bytes(parts[0][4..8].try_into().expect("four bytes"));
-        let metadata = metadata as usize + 8;
-        self.batches.push((metadata, bytes - metadata));
-        self.bytes += bytes;
-        self.parts.extend(parts);
-        Ok(())
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn finish(&mut self) -> Result<Chunk> {
-        self.bytes = 0;
-        let note = Box::new(std::mem::take(&mut self.batches));
-        Ok(Chunk { parts: std::mem::take(&mut self.parts), note })
-    }
-}
-
-/// A field without dictionaries.
-fn plain_field(field: &FieldRef) -> FieldRef {
-    Arc::new(Field::clone(field).with_data_type(plain_type(field.data_type())))
-}
-
-fn plain_type(data_type: &DataType) -> DataType {
-    use DataType::*;
-    match data_type {
-        Dictionary(_, values) => plain_type(values),
-        List(field) => List(plain_field(field)),
-        LargeList(field) => LargeList(plain_field(field)),
-        ListView(field) => ListView(plain_field(field)),
-        LargeListView(field) => LargeListView(plain_field(field)),
-        FixedSizeList(field, size) => FixedSizeList(plain_field(field), *size),
-        Struct(fields) => Struct(fields.iter().map(plain_field).collect()),
-        Map(field, sorted) => Map(plain_field(field), *sorted),
-        other => other.clone(),
-    }
-}
-
-fn plain(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
-    match column.data_type() == data_type {
-        true => Ok(cut_lists_of_unions(column)),
-        false => Ok(cast(column, data_type)?),
-    }
 }

@@ -68,8 +68,9 @@ pub fn message(bytes: &[u8], metadata: usize) -> Result<Message<'_>> {
     root_as_message(&metadata[prefix(metadata)..]).map_err(|error| unsound("message", error))
 }
 
-/// The message at an offset, and the length of its metadata with prefix; `None` at the end.
-pub fn next_message(blob: &Blob, offset: u64) -> Result<Option<(Bytes, usize)>> {
+/// Metadata of the message at an offset, with its prefix, and the length of its body; `None` at
+/// the end.
+pub fn next_head(blob: &Blob, offset: u64) -> Result<Option<(Bytes, u64)>> {
     if offset == blob.bytes() {
         return Ok(None);
     }
@@ -85,11 +86,12 @@ pub fn next_message(blob: &Blob, offset: u64) -> Result<Option<(Bytes, usize)>> 
         return Ok(None);
     }
     let metadata = prefix + length as usize;
-    let body = message(&blob.read_at(offset, metadata)?, metadata)?.bodyLength();
+    let head = blob.read_at(offset, metadata)?;
+    let body = message(&head, metadata)?.bodyLength();
     let body = u64::try_from(body).map_err(|_| Error::corrupt("a length is negative"))?;
-    let whole = (metadata as u64).checked_add(body).filter(|whole| *whole <= blob.bytes());
-    let whole = whole.ok_or_else(|| Error::corrupt("a batch is longer than its file"))?;
-    Ok(Some((blob.read_at(offset, whole as usize)?, metadata)))
+    let end = (offset + metadata as u64).checked_add(body).filter(|end| *end <= blob.bytes());
+    end.ok_or_else(|| Error::corrupt("a batch is longer than its file"))?;
+    Ok(Some((head, body)))
 }
 
 /// The schema of a file or a message, or of another format that has one in it.

@@ -25,7 +25,7 @@ use super::source::TextFile;
 use super::text::line_bytes;
 use super::{
     Batches, Chunk, Encoder, Format, Input, Opened, ReadOptions, Stream, WriteOptions, Writer,
-    agree, some_column, stream, typed, usual_delimiter_of,
+    agree, some_column, source, stream, typed, usual_delimiter_of,
 };
 use crate::blob::Blob;
 use crate::location::FileRef;
@@ -67,7 +67,9 @@ impl Format for Csv {
         let text = TextFile::open(file, &blob, &Csv, options, Some(dialect.quoting()))?;
         // Where a record ends, quotes alone do not say: it is read from front to back.
         let text = if dialect.is_simple() { text } else { text.whole() };
-        let sample = text.sample(&blob)?;
+        let end =
+            |bytes: &[u8], all| if all { Some(bytes.len()) } else { dialect.sample_end(bytes) };
+        let (sample, _) = text.head(&blob, end)?;
         let schema = infer(&dialect, &sample)?;
         let schema = with_types(schema, options)?;
         // A row cannot be shorter than its delimiters.
@@ -90,11 +92,14 @@ impl Format for Csv {
         options: &ReadOptions,
     ) -> Result<Stream> {
         let dialect = Dialect::to_read(options, None)?;
-        let mut head = vec![];
+        let (mut head, mut end) = (vec![], 0);
         match (&columns, dialect.header) {
             (Some(_), false) => {}
             (Some(_), true) => stream::line(&mut input, &mut head)?,
-            (None, _) => stream::sample(&mut input, &mut head)?,
+            (None, _) => {
+                let last_end = |bytes: &[u8]| dialect.sample_end(bytes);
+                (head, end, _) = source::sample(&mut input, last_end)?;
+            }
         }
         let schema = match columns {
             Some(columns) if head.is_empty() || !dialect.header => columns,
@@ -107,7 +112,7 @@ impl Format for Csv {
             }
             None if head.is_empty() => return Err(stream::nothing()),
             None => {
-                let inferred = infer(&dialect, &head[..stream::whole_lines(&head)])?;
+                let inferred = infer(&dialect, &head[..end])?;
                 Arc::new(concrete(&with_types(inferred, options)?))
             }
         };

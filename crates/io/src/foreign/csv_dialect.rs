@@ -6,6 +6,7 @@ use std::sync::Arc;
 use euphrates_flow::{Error, Result};
 
 use super::csv_quotes::Quoting;
+use super::text::sample_end;
 use super::{ReadOptions, WriteOptions};
 
 /// A dialect of CSV.
@@ -62,6 +63,11 @@ impl Dialect {
     /// Where records end, if no byte before can change that but a quote.
     pub fn quoting(&self) -> Quoting {
         Quoting { delimiter: self.delimiter, quote: self.quote }
+    }
+
+    /// Where a sample ends that has a record beside the header; `None` if it has none.
+    pub fn sample_end(&self, bytes: &[u8]) -> Option<usize> {
+        sample_end(self.quoting(), bytes, 1 + usize::from(self.header))
     }
 
     /// Whether the state at any place depends on quotes alone, so that a file can be cut.

@@ -16,7 +16,7 @@ use super::text::SAMPLE_BYTES;
 pub const USUAL_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
 
 /// The longest record where nobody says how much memory there is.
-const RECORD_BYTES_MAX: usize = 32 << 20;
+pub const RECORD_BYTES_MAX: usize = 32 << 20;
 
 /// Offsets into a batch have 31 bits.
 const OFFSET_MAX: usize = 1 << 30;

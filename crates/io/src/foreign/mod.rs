@@ -23,8 +23,10 @@ pub mod stream;
 mod agree;
 mod arrow_ipc;
 mod arrow_ipc_check;
+mod arrow_ipc_slices;
 mod arrow_ipc_stream;
 mod arrow_ipc_swap;
+mod arrow_ipc_write;
 mod charset;
 mod csv;
 mod csv_cell;
@@ -185,6 +187,11 @@ pub trait Encoder: Send {
 
     /// About how many bytes have been encoded since the last `finish`.
     fn bytes(&self) -> usize;
+
+    /// About how many bytes it holds, which may be far more where it looks for equal values.
+    fn held_bytes(&self) -> usize {
+        self.bytes()
+    }
 
     /// The chunk of what was pushed; the encoder is empty afterwards.
     fn finish(&mut self) -> Result<Chunk>;

@@ -17,7 +17,7 @@ use super::limits::{ReadLimits, RecordLimit, longer_sample};
 use super::packing::{Packing, Unpacked};
 use super::rows::{RowFormat, Rows};
 use super::stream::{self, Input, READ_BYTES};
-use super::text::{SAMPLE_BYTES, Text, last_record_end, uncompressed};
+use super::text::{SAMPLE_BYTES, Text, uncompressed};
 use super::{Batches, Format, ReadOptions};
 use crate::blob::Blob;
 use crate::location::FileRef;
@@ -185,7 +185,6 @@ pub struct TextFile {
     source: Source,
     /// If it is read in splits.
     text: Option<Arc<Text>>,
-    quoting: Option<Quoting>,
 }
 
 impl TextFile {
@@ -211,7 +210,7 @@ impl TextFile {
         let (file, bytes, options) = (file.clone(), blob.bytes(), options.clone());
         let source = Source { file, bytes, packing, format, options };
         if source.is_coded(&begin)? {
-            return Ok(TextFile { source, text: None, quoting });
+            return Ok(TextFile { source, text: None });
         }
         let is_marked = begin.starts_with(UTF8_MARK) && has_mark(format, &source.options);
         let mark = if is_marked { UTF8_MARK.len() as u64 } else { 0 };
@@ -220,7 +219,7 @@ impl TextFile {
             lines => behind_lines(blob, mark, lines)?,
         };
         let text = Some(Arc::new(Text::new(&source.file, blob, begin, quoting)));
-        Ok(TextFile { source, text, quoting })
+        Ok(TextFile { source, text })
     }
 
     /// The same file, read from front to back.
@@ -239,18 +238,6 @@ impl TextFile {
     /// Bytes of the file, as it is stored.
     pub fn bytes(&self) -> u64 {
         self.source.bytes
-    }
-
-    /// The first records, whole unless the text ends within one.
-    pub fn sample(&self, blob: &Blob) -> Result<Bytes> {
-        match &self.text {
-            Some(text) => text.sample(blob),
-            None => {
-                let last_end = |bytes: &[u8]| last_record_end(self.quoting, bytes);
-                let (bytes, end, _) = sample(&mut self.source.input()?, last_end)?;
-                Ok(Bytes::from(bytes).slice(..end))
-            }
-        }
     }
 
     /// The beginning of the text up to where `end` finds that of a sample, given whether it is all

@@ -7,9 +7,8 @@ use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use euphrates_flow::depth::check_schema;
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
-use memchr::memrchr;
 
-use super::text::SAMPLE_BYTES;
+use super::limits::RECORD_BYTES_MAX;
 use super::{
     Batches, Encoder, Note, ReadOptions, WriteOptions, Writer, format_named, packed, source,
     usual_delimiter,
@@ -137,18 +136,12 @@ pub(super) fn up_to(input: &mut Input, count: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// More of the beginning, as much as a sample needs.
-pub(super) fn sample(input: &mut Input, head: &mut Vec<u8>) -> Result<()> {
-    head.append(&mut up_to(input, SAMPLE_BYTES - head.len() as u64)?);
-    Ok(())
-}
-
 /// More of the beginning, up to the end of the first line.
 pub(super) fn line(input: &mut Input, head: &mut Vec<u8>) -> Result<()> {
     if head.contains(&b'\n') {
         return Ok(());
     }
-    let read = input.take(SAMPLE_BYTES).read_until(b'\n', head);
+    let read = input.take(RECORD_BYTES_MAX as u64).read_until(b'\n', head);
     read.map(drop).map_err(|error| failed("read", &error))
 }
 
@@ -161,14 +154,6 @@ pub(super) fn behind(head: Vec<u8>, input: Input) -> Input {
 pub(super) fn nothing() -> Error {
     Error::usage("there is nothing in the input to tell the columns from")
         .remedy("see why nothing was written, or name the `columns`")
-}
-
-/// How much of the beginning of an input is whole lines; all, if it has ended before its time.
-pub(super) fn whole_lines(sample: &[u8]) -> usize {
-    match memrchr(b'\n', sample) {
-        Some(last) if sample.len() as u64 == SAMPLE_BYTES => last + 1,
-        _ => sample.len(),
-    }
 }
 
 /// The input in parts of about a batch each, until it ends or fails.

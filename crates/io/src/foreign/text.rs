@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use euphrates_flow::{Error, Result};
-use memchr::{memchr, memrchr};
+use memchr::memchr;
 
 use super::csv_quotes::{Cuts, Quoting, State};
-use super::limits::longer_sample;
 use super::packing::Packing;
 use crate::blob::Blob;
 use crate::location::FileRef;
@@ -100,22 +99,6 @@ impl Text {
         blob.read_at(self.begin.min(self.bytes), bytes.min(all) as usize)
     }
 
-    /// The first records of the file, whole unless it ends within one.
-    pub fn sample(&self, blob: &Blob) -> Result<Bytes> {
-        let mut bytes = SAMPLE_BYTES;
-        let all = self.bytes.saturating_sub(self.begin);
-        loop {
-            let sample = self.head(blob, bytes)?;
-            if sample.len() as u64 == all {
-                return Ok(sample);
-            }
-            if let Some(end) = self.last_record_end(&sample) {
-                return Ok(sample.slice(..end));
-            }
-            bytes = longer_sample(bytes)?;
-        }
-    }
-
     /// The records of a split.
     pub fn range(self: &Arc<Self>, split: usize) -> Result<Range> {
         let blob = self.reopen()?;
@@ -195,20 +178,17 @@ impl Text {
             None => memchr(b'\n', bytes).map(|at| at + 1).ok_or(state),
         }
     }
-
-    fn last_record_end(&self, bytes: &[u8]) -> Option<usize> {
-        last_record_end(self.cuts.as_ref().map(Cuts::quoting), bytes)
-    }
 }
 
-/// The index behind the last whole record of a text.
-pub fn last_record_end(quoting: Option<Quoting>, bytes: &[u8]) -> Option<usize> {
-    let Some(quoting) = quoting else { return memrchr(b'\n', bytes).map(|at| at + 1) };
-    let mut end = 0;
+/// Where a sample ends that has so many whole records at least: behind the last of them; `None` if
+/// there are fewer.
+pub fn sample_end(quoting: Quoting, bytes: &[u8], records: usize) -> Option<usize> {
+    let (mut end, mut count) = (0, 0);
     while let Ok(more) = quoting.record_end(State::Out, b'\n', &bytes[end..]) {
         end += more;
+        count += 1;
     }
-    (end > 0).then_some(end)
+    (count >= records).then_some(end)
 }
 
 /// The text without the mark that some programs put before UTF-8.

@@ -183,9 +183,18 @@ impl Placed for Save {
         let file = self.file().expect("prepared before an instance is made");
         let affordable = chunk_bytes_max(setup.budget_bytes, setup.instances);
         let chunk_bytes = self.config.row_group_bytes.clamp(1, affordable);
+        let held_bytes_max = 2 * affordable;
         let encoder = file.writer.encoder()?;
         let cancel = setup.cancel.clone();
-        Ok(Box::new(Instance { file, encoder, chunk_bytes, cancel, rows: 0, made: None }))
+        Ok(Box::new(Instance {
+            file,
+            encoder,
+            chunk_bytes,
+            held_bytes_max,
+            cancel,
+            rows: 0,
+            made: None,
+        }))
     }
 
     fn settle(&self) -> Result<()> {
@@ -233,6 +242,8 @@ struct Instance {
     file: Arc<File>,
     encoder: Box<dyn Encoder>,
     chunk_bytes: usize,
+    /// An encoder that holds as much is emptied.
+    held_bytes_max: usize,
     cancel: Arc<Cancel>,
     /// Rows in the encoder, or in the chunk it made.
     rows: usize,
@@ -280,7 +291,11 @@ impl Instance {
             drop(batch);
             self.made = Some(self.encoder.finish()?);
         }
-        Ok(self.made.is_some() || self.encoder.bytes() >= self.chunk_bytes)
+        let bytes = self.encoder.bytes();
+        // Of very many columns, each holds something before it has a value.
+        let holds_much = || self.encoder.held_bytes() >= self.held_bytes_max;
+        let is_full = bytes >= self.chunk_bytes || (bytes >= self.chunk_bytes / 4 && holds_much());
+        Ok(self.made.is_some() || is_full)
     }
 
     /// Appends what is in the encoder at the turn of its run.

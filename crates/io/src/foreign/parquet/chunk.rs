@@ -1,4 +1,4 @@
-//! A column chunk in the making, for the common flat columns of uncompressed files.
+//! A column chunk in the making, for the common flat columns.
 //!
 //! The crate looks at every value several times, through objects where they are bytes; encoding
 //! took longer than sorting. Here a value is looked up once in a dictionary that fits a cache, and
@@ -7,7 +7,7 @@
 use arrow::array::{ArrayRef, NullBufferBuilder};
 use arrow::buffer::Buffer;
 use arrow::datatypes::DataType;
-use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
+use euphrates_flow::{BATCH_BYTES_TARGET, Result};
 use parquet::basic::{Compression, Encoding, PageType};
 use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::schema::types::ColumnDescPtr;
@@ -15,6 +15,7 @@ use parquet::schema::types::ColumnDescPtr;
 use super::dictionary::{Dictionary, SAMPLE_VALUES, is_hopeless, pays};
 use super::hybrid::{bit_width, encode};
 use super::levels::levels;
+use super::page_codec::PageCodec;
 use super::plain::plain;
 use super::statistics::Range;
 use super::thrift::PageHeader;
@@ -31,11 +32,14 @@ const PAGE_ROWS_MAX: usize = 64 << 10;
 pub struct ColumnChunk {
     descr: ColumnDescPtr,
     layout: Layout,
+    compression: Compression,
     coding: Coding,
     page: Page,
-    /// Complete data pages.
+    /// Complete data pages with their headers, as they are stored.
     parts: Vec<Buffer>,
     bytes: usize,
+    /// The same before compression.
+    unpacked_bytes: usize,
     coded_pages: i32,
     plain_pages: i32,
     rows: usize,
@@ -75,7 +79,12 @@ impl Page {
 
 impl ColumnChunk {
     /// An empty chunk of a column of this type.
-    pub fn new(descr: ColumnDescPtr, kind: &DataType, layout: Layout) -> ColumnChunk {
+    pub fn new(
+        descr: ColumnDescPtr,
+        kind: &DataType,
+        layout: Layout,
+        compression: Compression,
+    ) -> ColumnChunk {
         let coding = match Dictionary::new(layout) {
             Some(dictionary) => Coding::Sampled(dictionary),
             None => Coding::Plain(None),
@@ -83,10 +92,12 @@ impl ColumnChunk {
         ColumnChunk {
             descr,
             layout,
+            compression,
             coding,
             page: Page::new(),
             parts: vec![],
             bytes: 0,
+            unpacked_bytes: 0,
             coded_pages: 0,
             plain_pages: 0,
             rows: 0,
@@ -111,33 +122,50 @@ impl ColumnChunk {
         self.bytes + more
     }
 
+    /// About the bytes held for it: what will not be written as well, and what is kept of values to
+    /// find them again.
+    pub fn held_bytes(&self) -> usize {
+        let (Coding::Sampled(dictionary) | Coding::Coded(dictionary)) = &self.coding else {
+            return self.bytes();
+        };
+        let codes = self.page.codes.capacity() * size_of::<u32>();
+        self.bytes + self.page.plain_bytes + codes + dictionary.held_bytes()
+    }
+
     /// Adds the rows of an array.
-    pub fn push(&mut self, array: &ArrayRef) -> Result<()> {
+    pub fn push(&mut self, array: &ArrayRef, codec: &mut PageCodec) -> Result<()> {
         let mut rest = Piece::of(array, self.layout)?;
         self.rows += rest.rows;
         self.nulls += rest.rows - rest.values.len();
         self.string_bytes += rest.values.string_bytes();
         while rest.rows > 0 {
             let (first, others) = rest.cut(PAGE_ROWS_MAX - self.page.rows, PAGE_BYTES);
-            self.add(first)?;
+            self.add(first, codec)?;
             rest = others;
         }
         Ok(())
     }
 
     /// Moves the pages to `parts`; `offset` is where they will begin.
-    pub fn finish(mut self, offset: i64, parts: &mut Vec<Buffer>) -> Result<ColumnChunkMetaData> {
-        self.decide()?;
-        self.end_page()?;
+    pub fn finish(
+        mut self,
+        offset: i64,
+        parts: &mut Vec<Buffer>,
+        codec: &mut PageCodec,
+    ) -> Result<ColumnChunkMetaData> {
+        self.decide(codec)?;
+        self.end_page(codec)?;
         let mut encodings = vec![Encoding::RLE];
         let mut data_offset = offset;
         if let Coding::Coded(dictionary) | Coding::Plain(Some(dictionary)) = self.coding {
             dictionary.note(&mut self.range);
             let values = dictionary.len();
-            let page = dictionary.into_page();
-            let header = PageHeader::dictionary(values, page.len(), crc32fast::hash(&page));
-            data_offset += (header.len() + page.len()) as i64;
-            parts.extend([Buffer::from_vec(header), page]);
+            let page = codec.pack(vec![dictionary.into_page()])?;
+            let header = PageHeader::dictionary(values, &page);
+            data_offset += (header.len() + page.bytes) as i64;
+            self.unpacked_bytes += header.len() + page.unpacked_bytes;
+            parts.push(Buffer::from_vec(header));
+            parts.extend(page.parts);
             encodings.extend([Encoding::PLAIN, Encoding::RLE_DICTIONARY]);
         }
         parts.append(&mut self.parts);
@@ -161,10 +189,10 @@ impl ColumnChunk {
         let metadata = ColumnChunkMetaData::builder(self.descr.clone())
             .set_encodings(encodings)
             .set_page_encoding_stats(pages.collect())
-            .set_compression(Compression::UNCOMPRESSED)
+            .set_compression(self.compression)
             .set_num_values(self.rows as i64)
             .set_total_compressed_size(bytes)
-            .set_total_uncompressed_size(bytes)
+            .set_total_uncompressed_size(self.unpacked_bytes as i64)
             .set_dictionary_page_offset(has_dictionary.then_some(offset))
             .set_data_page_offset(data_offset)
             .set_unencoded_byte_array_data_bytes(is_string.then_some(self.string_bytes as i64))
@@ -173,26 +201,26 @@ impl ColumnChunk {
     }
 
     /// Adds rows that fit the page.
-    fn add(&mut self, piece: Piece) -> Result<()> {
+    fn add(&mut self, piece: Piece, codec: &mut PageCodec) -> Result<()> {
         let (Coding::Sampled(dictionary) | Coding::Coded(dictionary)) = &mut self.coding else {
             self.append(piece);
-            return self.end_page_if_full();
+            return self.end_page_if_full(codec);
         };
         let known = dictionary.intern(&piece.values, &mut self.page.codes);
         if known == piece.values.len() {
             self.append(piece);
-            return self.end_page_if_full();
+            return self.end_page_if_full(codec);
         }
         // The dictionary is full.
         let (first, rest) = piece.before(known);
         self.append(first);
-        self.decide()?;
-        self.end_page()?;
+        self.decide(codec)?;
+        self.end_page(codec)?;
         self.coding = match std::mem::replace(&mut self.coding, Coding::Plain(None)) {
             Coding::Coded(dictionary) => Coding::Plain(Some(dictionary)),
             plain => plain,
         };
-        self.add(rest)
+        self.add(rest, codec)
     }
 
     fn append(&mut self, piece: Piece) {
@@ -208,7 +236,7 @@ impl ColumnChunk {
         }
     }
 
-    fn end_page_if_full(&mut self) -> Result<()> {
+    fn end_page_if_full(&mut self, codec: &mut PageCodec) -> Result<()> {
         let is_full = self.page.rows >= PAGE_ROWS_MAX || self.page.plain_bytes >= PAGE_BYTES;
         let values = self.page.codes.len();
         let is_seen = match &self.coding {
@@ -216,17 +244,17 @@ impl ColumnChunk {
             _ => false,
         };
         if is_full || is_seen || values >= SAMPLE_VALUES {
-            self.decide()?;
+            self.decide(codec)?;
         }
         match self.coding {
             Coding::Coded(_) if self.page.rows < PAGE_ROWS_MAX => Ok(()),
-            _ if is_full => self.end_page(),
+            _ if is_full => self.end_page(codec),
             _ => Ok(()),
         }
     }
 
     /// Ends the sample: there is a dictionary from here on, or there never was one.
-    fn decide(&mut self) -> Result<()> {
+    fn decide(&mut self, codec: &mut PageCodec) -> Result<()> {
         let dictionary = match std::mem::replace(&mut self.coding, Coding::Plain(None)) {
             Coding::Sampled(dictionary) => dictionary,
             decided => {
@@ -241,10 +269,10 @@ impl ColumnChunk {
             return Ok(());
         }
         let sampled = std::mem::replace(&mut self.page, Page::new());
-        sampled.pieces.into_iter().try_for_each(|piece| self.add(piece))
+        sampled.pieces.into_iter().try_for_each(|piece| self.add(piece, codec))
     }
 
-    fn end_page(&mut self) -> Result<()> {
+    fn end_page(&mut self, codec: &mut PageCodec) -> Result<()> {
         let mut page = std::mem::replace(&mut self.page, Page::new());
         if page.rows == 0 {
             return Ok(());
@@ -271,19 +299,13 @@ impl ColumnChunk {
                 (plain(values)?, Encoding::PLAIN)
             }
         };
-        let mut crc = crc32fast::Hasher::new();
-        crc.update(&head);
-        values.iter().for_each(|part| crc.update(part));
-        let bytes = head.len() + values.iter().map(Buffer::len).sum::<usize>();
-        if i32::try_from(bytes).is_err() {
-            let error = Error::failed("a value is longer than Parquet can hold, 2 GiB");
-            return Err(error.remedy("cut it, or save as arrow"));
-        }
-        let mut header = PageHeader::data(page.rows, encoding, bytes, crc.finalize());
-        self.bytes += header.len() + bytes;
-        header.append(&mut head);
+        let head = (!head.is_empty()).then(|| Buffer::from_vec(head));
+        let packed = codec.pack(head.into_iter().chain(values).collect())?;
+        let header = PageHeader::data(page.rows, encoding, &packed);
+        self.bytes += header.len() + packed.bytes;
+        self.unpacked_bytes += header.len() + packed.unpacked_bytes;
         self.parts.push(Buffer::from_vec(header));
-        self.parts.extend(values);
+        self.parts.extend(packed.parts);
         Ok(())
     }
 }

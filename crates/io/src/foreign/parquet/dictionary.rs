@@ -82,6 +82,15 @@ impl Dictionary {
         }
     }
 
+    /// The bytes it takes in memory.
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Dictionary::Four(known) => known.held_bytes(),
+            Dictionary::Eight(known) => known.held_bytes(),
+            Dictionary::Bytes(known) => known.held_bytes(),
+        }
+    }
+
     /// Widens a range to all values.
     pub fn note(&self, range: &mut Range) {
         match self {

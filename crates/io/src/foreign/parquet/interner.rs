@@ -25,6 +25,10 @@ impl Table {
         Table { slots: vec![FREE; 1 << SLOTS_MIN_BITS], bits: SLOTS_MIN_BITS, used: 0 }
     }
 
+    fn held_bytes(&self) -> usize {
+        self.slots.len() * size_of::<u32>()
+    }
+
     /// The code of this hash for which `is` holds, or the slot where it would be.
     #[inline(always)]
     fn find(&self, hash: u64, is: impl Fn(usize) -> bool) -> Result<u32, usize> {
@@ -94,6 +98,11 @@ impl<T: Copy + Eq + Into<u64>> Numbers<T> {
         &self.values
     }
 
+    /// The bytes it takes in memory.
+    pub fn held_bytes(&self) -> usize {
+        self.values.capacity() * size_of::<T>() + self.table.held_bytes()
+    }
+
     /// The distinct values.
     pub fn into_values(self) -> Vec<T> {
         self.values
@@ -156,6 +165,12 @@ impl Strings {
     /// The bytes of the page.
     pub fn bytes(&self) -> usize {
         self.page.len()
+    }
+
+    /// The bytes it takes in memory.
+    pub fn held_bytes(&self) -> usize {
+        let entries = self.entries.capacity() * size_of::<Entry>();
+        self.page.capacity() + entries + self.table.held_bytes()
     }
 
     /// The strings, by code.

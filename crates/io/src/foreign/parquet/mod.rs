@@ -32,6 +32,7 @@ mod footer;
 mod hybrid;
 mod interner;
 mod levels;
+mod page_codec;
 mod plain;
 mod read;
 mod repair;

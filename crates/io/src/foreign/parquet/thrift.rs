@@ -3,6 +3,8 @@
 
 use parquet::basic::Encoding;
 
+use super::page_codec::Packed;
+
 /// Structures nested deeper than this are an attack.
 pub const DEPTH_MAX: usize = 64;
 
@@ -102,23 +104,25 @@ impl PageHeader {
     }
 
     /// A header of a data page of version 1.
-    pub fn data(values: usize, encoding: Encoding, bytes: usize, crc: u32) -> Vec<u8> {
+    pub fn data(values: usize, encoding: Encoding, page: &Packed) -> Vec<u8> {
         let levels = Encoding::RLE as i32;
         let inner = [values as i32, encoding as i32, levels, levels];
-        PageHeader::bytes_of(DATA_PAGE, bytes, crc, 1, &inner)
+        PageHeader::bytes_of(DATA_PAGE, page, 1, &inner)
     }
 
     /// A header of a dictionary.
-    pub fn dictionary(values: usize, bytes: usize, crc: u32) -> Vec<u8> {
+    pub fn dictionary(values: usize, page: &Packed) -> Vec<u8> {
         let inner = [values as i32, Encoding::PLAIN as i32];
-        PageHeader::bytes_of(DICTIONARY_PAGE, bytes, crc, 3, &inner)
+        PageHeader::bytes_of(DICTIONARY_PAGE, page, 3, &inner)
     }
 
     /// Numbers in the structure that is `step` fields behind the checksum.
-    fn bytes_of(kind: i32, bytes: usize, crc: u32, step: u8, inner: &[i32]) -> Vec<u8> {
-        let bytes = bytes as i32;
+    fn bytes_of(kind: i32, page: &Packed, step: u8, inner: &[i32]) -> Vec<u8> {
+        let mut crc = crc32fast::Hasher::new();
+        page.parts.iter().for_each(|part| crc.update(part));
+        let (unpacked_bytes, bytes) = (page.unpacked_bytes as i32, page.bytes as i32);
         let mut out = Vec::with_capacity(40);
-        for value in [kind, bytes, bytes, crc as i32] {
+        for value in [kind, unpacked_bytes, bytes, crc.finalize() as i32] {
             put_next(&mut out, I32);
             put_i32(&mut out, value);
         }
@@ -331,14 +335,20 @@ impl<'a> Input<'a> {
 mod tests {
     use super::*;
 
+    fn page(bytes: usize, unpacked_bytes: usize) -> Packed {
+        Packed { parts: vec![vec![7u8; bytes].into()], bytes, unpacked_bytes }
+    }
+
     #[test]
     fn a_header_survives_and_takes_a_checksum() {
-        for (values, bytes, crc) in [(1, 0, 0), (11_650, 1 << 20, u32::MAX), (7, 90, 0x8000_0000)] {
-            let header = PageHeader::data(values, Encoding::PLAIN, bytes, crc);
+        for (values, bytes, unpacked) in [(1, 0, 0), (11_650, 90, 1 << 20), (7, 1 << 20, 1 << 20)] {
+            let page = page(bytes, unpacked);
+            let header = PageHeader::data(values, Encoding::PLAIN, &page);
+            let crc = crc32fast::hash(&page.parts[0]);
             let parsed = PageHeader::parse(&header).unwrap();
             let expected = PageHeader {
                 kind: DATA_PAGE,
-                unpacked_bytes: bytes as i32,
+                unpacked_bytes: unpacked as i32,
                 bytes: bytes as i32,
                 crc: Some(crc),
                 values: values as i32,
@@ -350,7 +360,7 @@ mod tests {
             assert_eq!(with_crc(&header, 1), None, "it has one");
             // Without the checksum, as the crate writes it: field 5 follows field 3.
             let mut bare = vec![];
-            for value in [DATA_PAGE, bytes as i32, bytes as i32] {
+            for value in [DATA_PAGE, unpacked as i32, bytes as i32] {
                 put_next(&mut bare, I32);
                 put_i32(&mut bare, value);
             }
@@ -363,16 +373,19 @@ mod tests {
 
     #[test]
     fn a_header_of_a_dictionary_survives() {
-        let header = PageHeader::dictionary(300, 1200, 5);
+        let header = PageHeader::dictionary(300, &page(1000, 1200));
         let parsed = PageHeader::parse(&header).unwrap();
-        assert_eq!((parsed.kind, parsed.values, parsed.bytes), (DICTIONARY_PAGE, 300, 1200));
-        assert_eq!((parsed.crc, parsed.encoding), (Some(5), Encoding::PLAIN as i32));
+        assert_eq!(
+            (parsed.kind, parsed.values, parsed.unpacked_bytes),
+            (DICTIONARY_PAGE, 300, 1200)
+        );
+        assert_eq!((parsed.bytes, parsed.encoding), (1000, Encoding::PLAIN as i32));
         assert_eq!(struct_bytes(&header), Some(header.len()));
     }
 
     #[test]
     fn damage_is_noticed_and_costs_nothing() {
-        let header = PageHeader::data(5, Encoding::PLAIN, 500, 77);
+        let header = PageHeader::data(5, Encoding::PLAIN, &page(500, 500));
         for end in 0..header.len() {
             assert_eq!(PageHeader::parse(&header[..end]), None);
         }

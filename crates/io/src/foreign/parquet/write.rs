@@ -10,7 +10,7 @@ use bytes::Bytes;
 use euphrates_flow::{Error, Result};
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
-use parquet::basic::{Compression as Codec, ZstdLevel};
+use parquet::basic::Compression as Codec;
 use parquet::column::page_store::{PageKey, PageStore, PageStoreArgs, PageStoreFactory};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
@@ -22,10 +22,11 @@ use parquet::schema::types::SchemaDescPtr;
 
 use super::MAGIC;
 use super::chunk::ColumnChunk;
+use super::page_codec::{PageCodec, codec_of};
 use super::stored::{stored_column, stored_schema};
 use super::thrift::{DICTIONARY_PAGE, PageHeader, with_crc};
 use super::values::Layout;
-use crate::foreign::{Chunk, Compression, Encoder, Note, WriteOptions, Writer};
+use crate::foreign::{Chunk, Encoder, Note, WriteOptions, Writer};
 
 /// Readers number row groups with 16 bits.
 const ROW_GROUPS_MAX: usize = i16::MAX as usize;
@@ -37,23 +38,13 @@ pub struct ParquetWriter {
     schema: SchemaRef,
     descr: SchemaDescPtr,
     properties: Arc<WriterProperties>,
-    is_compressed: bool,
+    codec: Codec,
 }
 
 impl ParquetWriter {
     /// A usage error if Parquet has no such types.
     pub fn new(schema: &SchemaRef, options: &WriteOptions) -> Result<ParquetWriter> {
-        let compression = options.compression.unwrap_or(Compression::None);
-        let codec = match compression {
-            Compression::None => Codec::UNCOMPRESSED,
-            Compression::Lz4 => Codec::LZ4_RAW,
-            Compression::Zstd => Codec::ZSTD(ZstdLevel::default()),
-            Compression::Snappy => Codec::SNAPPY,
-            Compression::Gzip | Compression::Bzip2 => {
-                let error = Error::usage("Parquet is written with snappy, lz4 or zstd");
-                return Err(error.remedy("use one of them, or none"));
-            }
-        };
+        let codec = codec_of(options.compression)?;
         let unfit = |error| {
             Error::usage(format!("Parquet cannot hold this: {error}"))
                 .remedy("cast the column, or leave it out")
@@ -71,7 +62,7 @@ impl ParquetWriter {
             schema,
             descr: Arc::new(descr),
             properties: Arc::new(properties),
-            is_compressed: compression != Compression::None,
+            codec,
         };
         writer.columns().map_err(|error| unfit(ParquetError::General(error.message().into())))?;
         Ok(writer)
@@ -84,10 +75,7 @@ impl ParquetWriter {
             leaves.clone().map(|leaf| self.descr.get_column_root_idx(leaf)).collect();
         let kind = |leaf: usize| self.schema.field(roots[leaf]).data_type();
         let descrs: Vec<_> = leaves.map(|leaf| self.descr.column(leaf)).collect();
-        let layouts = descrs
-            .iter()
-            .enumerate()
-            .map(|(leaf, descr)| Layout::of(kind(leaf), descr).filter(|_| !self.is_compressed));
+        let layouts = descrs.iter().enumerate().map(|(leaf, descr)| Layout::of(kind(leaf), descr));
         let layouts: Vec<Option<Layout>> = layouts.collect();
         let is_other = |leaf: &usize| layouts[*leaf].is_none();
         let mut others: Vec<usize> = (0..roots.len()).filter(is_other).map(|l| roots[l]).collect();
@@ -97,7 +85,7 @@ impl ParquetWriter {
             layouts.into_iter().zip(descrs).enumerate().map(
                 |(leaf, (layout, descr))| match layout {
                     Some(layout) => {
-                        let chunk = ColumnChunk::new(descr, kind(leaf), layout);
+                        let chunk = ColumnChunk::new(descr, kind(leaf), layout, self.codec);
                         Ok(Column::Flat(Box::new(chunk)))
                     }
                     None => others.next().ok_or_else(|| Error::failed("a leaf has no writer")),
@@ -132,7 +120,8 @@ impl Writer for ParquetWriter {
     }
 
     fn encoder(&self) -> Result<Box<dyn Encoder>> {
-        Ok(Box::new(RowGroupEncoder { writer: self.clone(), columns: vec![], rows: 0 }))
+        let codec = PageCodec::new(self.codec)?;
+        Ok(Box::new(RowGroupEncoder { writer: self.clone(), codec, columns: vec![], rows: 0 }))
     }
 
     fn footer(&self, chunks: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
@@ -198,6 +187,7 @@ impl EncodedGroup {
 
 struct RowGroupEncoder {
     writer: ParquetWriter,
+    codec: PageCodec,
     /// None while there are no rows.
     columns: Vec<Column>,
     rows: usize,
@@ -221,7 +211,7 @@ impl Encoder for RowGroupEncoder {
         for (field, array) in self.writer.schema.fields().iter().zip(batch.columns()) {
             let array = &stored_column(array, field)?;
             if let Column::Flat(column) = &mut self.columns[leaf] {
-                column.push(array)?;
+                column.push(array, &mut self.codec)?;
                 leaf += 1;
                 continue;
             }
@@ -243,6 +233,14 @@ impl Encoder for RowGroupEncoder {
         bytes.sum()
     }
 
+    fn held_bytes(&self) -> usize {
+        let held = self.columns.iter().map(|column| match column {
+            Column::Flat(column) => column.held_bytes(),
+            Column::Other { writer, .. } => writer.get_estimated_total_bytes(),
+        });
+        held.sum()
+    }
+
     fn finish(&mut self) -> Result<Chunk> {
         if self.rows == 0 {
             return Ok(Chunk { parts: vec![], note: Box::new(None::<EncodedGroup>) });
@@ -252,7 +250,7 @@ impl Encoder for RowGroupEncoder {
         let (mut parts, mut encoded, mut offset) = (vec![], vec![], 0);
         for column in columns {
             let metadata = match column {
-                Column::Flat(column) => column.finish(offset, &mut parts)?,
+                Column::Flat(column) => column.finish(offset, &mut parts, &mut self.codec)?,
                 Column::Other { writer, pages } => {
                     let closed = writer.close().map_err(failed)?;
                     checksummed(closed.close().metadata.clone(), &pages, offset, &mut parts)?
