@@ -105,7 +105,10 @@ import euphrates as eu
 
 flow = eu.Flow("memory")
 flow.chain(eu.scan(sys.argv[1]), eu.save(sys.argv[2]))
-flow.go(memory="128MiB", cores=2, progress=False)
+try:
+    flow.go(memory="128MiB", cores=2, progress=False)
+except eu.ResourceError as error:
+    print(error, file=sys.stderr)
 with open("/proc/self/status") as status:
     print(next(int(line.split()[1]) // 1024 for line in status if line.startswith("VmHWM")))
 """
@@ -117,4 +120,28 @@ def test_a_batch_larger_than_the_budget_is_read_within_it(ending: str, tmp_path:
     write(pa.table({"n": np.arange(40_000_000), "m": np.arange(40_000_000) * 2}), source)
     command = [sys.executable, "-c", PROGRAM, str(source), str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= 128 * 1.1 + 64
+
+
+def test_rows_of_very_different_lengths_are_read_within_the_budget(tmp_path: Path) -> None:
+    source, target = tmp_path / "one.arrow", tmp_path / "out.arrow"
+    lengths = [10_000_000 if row % 3000 == 1000 else 10 for row in range(60_000)]
+    write(pa.table({"bytes": pa.array([b"x" * length for length in lengths])}), source)
+    command = [sys.executable, "-c", PROGRAM, str(source), str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not done.stderr
+    assert int(done.stdout) <= 128 * 1.1 + 64
+    with pa.memory_map(str(target)) as file, pa.ipc.open_file(file) as out:
+        found = [len(value) for value in out.read_all()["bytes"].to_pylist()]
+    assert sorted(found) == sorted(lengths)
+
+
+def test_a_row_of_hundreds_of_megabytes_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    source, target = tmp_path / "one.arrow", tmp_path / "out.arrow"
+    values = pa.array(np.arange(30_000_000))
+    rows = pa.ListArray.from_arrays(pa.array([0, 10, 30_000_000], pa.int32()), values)
+    write(pa.table({"list": rows}), source)
+    command = [sys.executable, "-c", PROGRAM, str(source), str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "a row has more than 228.9 MiB" in done.stderr and "memory" in done.stderr
     assert int(done.stdout) <= 128 * 1.1 + 64

@@ -179,7 +179,7 @@ impl Opened for IpcFile {
             let message = "the file changed between being opened and being read";
             return Err(Error::corrupt(message).remedy("run again"));
         }
-        let mut decoder = Decoder::new(&self.own, schema)?.within(limits.held_bytes_max);
+        let mut decoder = Decoder::new(&self.own, schema)?.within(limits);
         for block in &self.dictionaries {
             let (bytes, metadata) = read_block(&blob, block)?;
             decoder.decode(bytes, metadata)?;
@@ -255,7 +255,7 @@ impl Opened for IpcStream {
 
     fn read(self: Arc<Self>, _: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<Batches> {
         let blob = self.file.open()?;
-        let mut decoder = Decoder::new(&self.own, schema)?.within(limits.held_bytes_max);
+        let mut decoder = Decoder::new(&self.own, schema)?.within(limits);
         let (schema, blob) = (schema.clone(), Arc::new(blob));
         let (mut offset, mut failed) = (self.offset, false);
         let mut next = move || -> Result<Option<Batches>> {
@@ -287,6 +287,7 @@ pub(super) struct Decoder {
     decoder: FileDecoder,
     swap: Option<Swap>,
     bytes_max: usize,
+    row_bytes_max: usize,
 }
 
 impl Decoder {
@@ -301,19 +302,24 @@ impl Decoder {
             decoder = decoder.with_projection(columns.clone());
         }
         let swap = own.is_swapped.then(|| Swap::new(&own.schema));
-        let (schema, bytes_max) = (own.schema.clone(), usize::MAX);
-        Ok(Decoder { schema, columns, decoder, swap, bytes_max })
+        let (schema, bytes_max, row_bytes_max) = (own.schema.clone(), usize::MAX, usize::MAX);
+        Ok(Decoder { schema, columns, decoder, swap, bytes_max, row_bytes_max })
     }
 
     /// The same, where a compressed batch that takes more than these bytes is an error.
-    fn within(self, bytes_max: usize) -> Decoder {
-        Decoder { bytes_max, ..self }
+    fn within(self, limits: &ReadLimits) -> Decoder {
+        let (bytes_max, row_bytes_max) = (limits.held_bytes_max, limits.record_bytes_max);
+        Decoder { bytes_max, row_bytes_max, ..self }
     }
 
     /// Slices of the batch of a header, if it is large and can be read so.
     fn slices(&self, blob: &Arc<Blob>, body: (u64, u64), header: &Header) -> Option<Slices> {
         let is_native = self.swap.is_none();
-        is_native.then(|| Slices::of(blob, body, header, &self.schema, &self.columns)).flatten()
+        is_native
+            .then(|| {
+                Slices::of(blob, body, header, &self.schema, &self.columns, self.row_bytes_max)
+            })
+            .flatten()
     }
 
     /// The batch of a message, if it has one: it may be a dictionary.

@@ -12,7 +12,7 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::RecordBatch as Header;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Kind, Result};
 
 use super::guarded;
 use crate::blob::Blob;
@@ -34,6 +34,8 @@ pub struct Slices {
     step: usize,
     /// The first row that has not been read.
     at: usize,
+    /// The bytes of a slice that are read of one buffer, at most.
+    bytes_max: usize,
 }
 
 /// Where the values of a column are.
@@ -45,6 +47,12 @@ struct Column {
     children: Vec<Column>,
 }
 
+/// Where buffers are read from, and how much of one at a time.
+struct Source<'a> {
+    blob: &'a Blob,
+    bytes_max: usize,
+}
+
 /// A buffer in the file.
 #[derive(Clone, Copy)]
 struct Extent {
@@ -54,13 +62,15 @@ struct Extent {
 
 impl Slices {
     /// The slices of the batch with this header, whose body begins at an offset of the file; of
-    /// these columns of a schema. `None` if it is better read as a whole.
+    /// these columns of a schema. `None` if it is better read as a whole. A row of which a buffer
+    /// has more than `bytes_max` is a resource error, before it is read.
     pub fn of(
         blob: &Arc<Blob>,
         (begin, bytes): (u64, u64),
         header: &Header,
         own: &SchemaRef,
         wanted: &[usize],
+        bytes_max: usize,
     ) -> Option<Slices> {
         if bytes <= WHOLE_BYTES_MAX || header.compression().is_some() {
             return None;
@@ -86,11 +96,12 @@ impl Slices {
         let step_bytes = if blob.is_remote() { REMOTE_STEP_BYTES } else { STEP_BYTES };
         let held = columns.iter().map(Column::bytes).sum::<u64>().max(1);
         let step = (rows as u128 * u128::from(step_bytes) / u128::from(held)).max(1) as usize;
-        Some(Slices { blob: blob.clone(), schema, columns, rows, step, at: 0 })
+        Some(Slices { blob: blob.clone(), schema, columns, rows, step, at: 0, bytes_max })
     }
 
     fn slice(&self, begin: usize, end: usize) -> Result<RecordBatch> {
-        let columns = self.columns.iter().map(|column| column.read(&self.blob, begin, end));
+        let source = Source { blob: &self.blob, bytes_max: self.bytes_max };
+        let columns = self.columns.iter().map(|column| column.read(&source, begin, end));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(end - begin));
         RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
@@ -105,10 +116,18 @@ impl Iterator for Slices {
         if self.at >= self.rows {
             return None;
         }
-        let (begin, end) = (self.at, self.rows.min(self.at.saturating_add(self.step)));
-        let slice = guarded(|| self.slice(begin, end));
-        self.at = if slice.is_ok() { end } else { self.rows };
-        Some(slice)
+        let begin = self.at;
+        loop {
+            let end = self.rows.min(begin.saturating_add(self.step));
+            let slice = guarded(|| self.slice(begin, end));
+            // Rows of different lengths: some have more than their share.
+            if self.step > 1 && slice.as_ref().is_err_and(|error| error.kind() == Kind::Resource) {
+                self.step = (end - begin).div_ceil(2);
+                continue;
+            }
+            self.at = if slice.is_ok() { end } else { self.rows };
+            return Some(slice);
+        }
     }
 }
 
@@ -145,14 +164,14 @@ impl Column {
     }
 
     /// The values of some rows.
-    fn read(&self, blob: &Blob, begin: usize, end: usize) -> Result<ArrayRef> {
+    fn read(&self, source: &Source, begin: usize, end: usize) -> Result<ArrayRef> {
         use DataType::*;
         if begin > end || end > self.rows {
             return Err(short());
         }
         // Bits are read by whole bytes.
         let from = begin / 8 * 8;
-        let bits = |buffer: &Extent| buffer.read(blob, from / 8, end.div_ceil(8));
+        let bits = |buffer: &Extent| buffer.read(source, from / 8, end.div_ceil(8));
         let validity = self.buffers.first().filter(|buffer| buffer.bytes > 0 && end > from);
         let builder = ArrayData::builder(self.data_type.clone())
             .len(end - from)
@@ -163,38 +182,38 @@ impl Column {
             (Null, _) => builder,
             (Boolean, [values]) => builder.add_buffer(bits(values)?),
             (Utf8 | Binary, [offsets, data]) => {
-                let (offsets, first, last) = offsets.offsets::<4>(blob, from, end)?;
-                builder.add_buffer(offsets).add_buffer(data.read(blob, first, last)?)
+                let (offsets, first, last) = offsets.offsets::<4>(source, from, end)?;
+                builder.add_buffer(offsets).add_buffer(data.read(source, first, last)?)
             }
             (LargeUtf8 | LargeBinary, [offsets, data]) => {
-                let (offsets, first, last) = offsets.offsets::<8>(blob, from, end)?;
-                builder.add_buffer(offsets).add_buffer(data.read(blob, first, last)?)
+                let (offsets, first, last) = offsets.offsets::<8>(source, from, end)?;
+                builder.add_buffer(offsets).add_buffer(data.read(source, first, last)?)
             }
             (LargeList(_), [offsets]) => {
-                let (offsets, first, last) = offsets.offsets::<8>(blob, from, end)?;
-                builder.add_buffer(offsets).add_child_data(self.child(blob, first, last)?)
+                let (offsets, first, last) = offsets.offsets::<8>(source, from, end)?;
+                builder.add_buffer(offsets).add_child_data(self.child(source, first, last)?)
             }
             (List(_) | Map(..), [offsets]) => {
-                let (offsets, first, last) = offsets.offsets::<4>(blob, from, end)?;
-                builder.add_buffer(offsets).add_child_data(self.child(blob, first, last)?)
+                let (offsets, first, last) = offsets.offsets::<4>(source, from, end)?;
+                builder.add_buffer(offsets).add_child_data(self.child(source, first, last)?)
             }
             (FixedSizeList(_, size), []) => {
                 let size = usize::try_from(*size).map_err(|_| short())?;
-                let child = self.child(blob, from * size, end * size)?;
+                let child = self.child(source, from * size, end * size)?;
                 builder.add_child_data(child)
             }
             (Struct(_), []) => {
-                let children = self.children.iter().map(|child| child.read(blob, from, end));
+                let children = self.children.iter().map(|child| child.read(source, from, end));
                 let children = children.map(|child| Ok(child?.to_data()));
                 builder.child_data(children.collect::<Result<_>>()?)
             }
             (FixedSizeBinary(width), [values]) => {
                 let width = usize::try_from(*width).map_err(|_| short())?;
-                builder.add_buffer(values.read(blob, from * width, end * width)?)
+                builder.add_buffer(values.read(source, from * width, end * width)?)
             }
             (other, [values]) => {
                 let width = other.primitive_width().ok_or_else(short)?;
-                builder.add_buffer(values.read(blob, from * width, end * width)?)
+                builder.add_buffer(values.read(source, from * width, end * width)?)
             }
             _ => return Err(short()),
         };
@@ -203,26 +222,29 @@ impl Column {
     }
 
     /// Values of the only child.
-    fn child(&self, blob: &Blob, begin: usize, end: usize) -> Result<ArrayData> {
+    fn child(&self, source: &Source, begin: usize, end: usize) -> Result<ArrayData> {
         let child = self.children.first().ok_or_else(short)?;
-        Ok(child.read(blob, begin, end)?.to_data())
+        Ok(child.read(source, begin, end)?.to_data())
     }
 }
 
 impl Extent {
     /// The bytes from one index to another.
-    fn read(&self, blob: &Blob, from: usize, to: usize) -> Result<Buffer> {
+    fn read(&self, source: &Source, from: usize, to: usize) -> Result<Buffer> {
         if from > to || to as u64 > self.bytes {
             return Err(short());
         }
-        Ok(Buffer::from(blob.read_at(self.offset + from as u64, to - from)?))
+        if to - from > source.bytes_max {
+            return Err(long(to - from, source.bytes_max));
+        }
+        Ok(Buffer::from(source.blob.read_at(self.offset + from as u64, to - from)?))
     }
 
     /// The offsets of some rows from the first of them on, and where their values begin and end.
     /// An offset has `W` bytes.
     fn offsets<const W: usize>(
         &self,
-        blob: &Blob,
+        source: &Source,
         from: usize,
         end: usize,
     ) -> Result<(Buffer, usize, usize)> {
@@ -230,7 +252,7 @@ impl Extent {
         if from == end {
             return Ok((Buffer::from_vec(vec![0u8; W]), 0, 0));
         }
-        let raw = self.read(blob, from * W, (end + 1) * W)?;
+        let raw = self.read(source, from * W, (end + 1) * W)?;
         let value = |bytes: &[u8]| match W {
             4 => bytes.first_chunk().map(|bytes| i64::from(i32::from_le_bytes(*bytes))),
             _ => bytes.first_chunk().map(|bytes| i64::from_le_bytes(*bytes)),
@@ -246,6 +268,16 @@ impl Extent {
         let place = |offset: i64| usize::try_from(offset).map_err(|_| strange());
         Ok((Buffer::from_vec(moved), place(first)?, place(last)?))
     }
+}
+
+fn long(bytes: usize, bytes_max: usize) -> Error {
+    let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
+    let message = format!(
+        "a row has more than {:.1} MiB in a column, and reading may take {:.1} MiB",
+        mib(bytes),
+        mib(bytes_max)
+    );
+    Error::resource(message).remedy("give the flow more memory (`memory=`)")
 }
 
 fn short() -> Error {
