@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -18,8 +19,12 @@ def peak(process: int) -> int:
 
 def children(process: int) -> list[int]:
     """The processes that a process has started."""
-    tasks = Path(f"/proc/{process}/task").iterdir()
-    return [int(one) for task in tasks for one in (task / "children").read_text().split()]
+    found: list[int] = []
+    for task in Path(f"/proc/{process}/task").iterdir():
+        # A thread may end meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def main(document: str, budget: str, place: str) -> None:
