@@ -7,7 +7,6 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use bytes::Bytes;
 use euphrates_flow::Result;
 use memchr::{memchr, memchr2};
 
@@ -116,14 +115,17 @@ impl Cuts {
         self.quoting
     }
 
-    /// Reads a split with `read` (the byte before it, and its bytes) and notes what it does.
-    pub fn note(&self, split: usize, read: &Reader) -> Result<(u8, Bytes)> {
+    /// Notes what a split does, unless that is known: reads it with `read`.
+    pub fn note(&self, split: usize, read: &Reader) -> Result<()> {
         let mut noted = lock(&self.transitions[split]);
-        let (before, bytes) = read(split)?;
         if noted.is_none() {
-            *noted = Some(STATES.map(|state| self.quoting.advance(state, before, &bytes)));
+            let mut after = STATES;
+            read(split, &mut |before, piece| {
+                after = after.map(|state| self.quoting.advance(state, before, piece));
+            })?;
+            *noted = Some(after);
         }
-        Ok((before, bytes))
+        Ok(())
     }
 
     /// The state before the first byte of a split; or behind the file, for the number of splits.
@@ -146,8 +148,8 @@ impl Cuts {
     }
 }
 
-/// Reads a split: the byte before it, and its bytes.
-pub type Reader<'a> = dyn Fn(usize) -> Result<(u8, Bytes)> + 'a;
+/// Reads a split and shows its pieces in order, each with the byte before it.
+pub type Reader<'a> = dyn Fn(usize, &mut dyn FnMut(u8, &[u8])) -> Result<()> + 'a;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -185,14 +187,19 @@ mod tests {
             text in proptest::collection::vec(prop_oneof![Just(b'"'), Just(b','), Just(b'\n'),
                 Just(b'a')], 0..60),
             step in 1usize..7,
+            piece_bytes in 1usize..4,
             ask_last_first: bool,
         ) {
             let splits = text.len().div_ceil(step);
             let cuts = Cuts::new(COMMA, splits);
-            let read = |split: usize| {
+            let read = |split: usize, see: &mut dyn FnMut(u8, &[u8])| {
                 let begin = split * step;
-                let before = if begin == 0 { b'\n' } else { text[begin - 1] };
-                Ok((before, Bytes::copy_from_slice(&text[begin..text.len().min(begin + step)])))
+                let mut before = if begin == 0 { b'\n' } else { text[begin - 1] };
+                for piece in text[begin..text.len().min(begin + step)].chunks(piece_bytes) {
+                    see(before, piece);
+                    before = piece[piece.len() - 1];
+                }
+                Ok(())
             };
             let order: Vec<usize> =
                 if ask_last_first { (0..=splits).rev().collect() } else { (0..=splits).collect() };

@@ -18,6 +18,9 @@ pub const USUAL_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
 /// The longest record where nobody says how much memory there is.
 pub const RECORD_BYTES_MAX: usize = 32 << 20;
 
+/// With a budget of 512 MiB records may be longer.
+const SHORT_BYTES: usize = 64 << 20;
+
 /// Offsets into a batch have 31 bits.
 const OFFSET_MAX: usize = 1 << 30;
 
@@ -55,6 +58,11 @@ impl RecordLimit {
     /// For a file.
     pub fn of_file(limits: &ReadLimits) -> RecordLimit {
         RecordLimit { bytes_max: limits.record_bytes_max.min(OFFSET_MAX), in_turns: true }
+    }
+
+    /// Whether there is so little memory that a split of a file is a good part of it.
+    pub fn is_short(&self) -> bool {
+        self.bytes_max < SHORT_BYTES
     }
 
     /// Called with the bytes of the batch in the making: takes the turn for a long one.

@@ -123,7 +123,9 @@ impl Opened for File {
     ) -> Result<Batches> {
         let (schema, limit) = (schema.clone(), RecordLimit::of_file(limits));
         Ok(match self.text.text() {
-            Some(text) => split_batches(text.clone(), text.range(split)?, schema, limit),
+            Some(text) => {
+                split_batches(text.clone(), text.range(split, limit.is_short())?, schema, limit)
+            }
             None => batches(self.text.input()?, schema, limit),
         })
     }

@@ -285,7 +285,7 @@ impl TextFile {
         let (schema, limit) = (schema.clone(), RecordLimit::of_file(limits));
         Ok(match &self.text {
             Some(text) => {
-                let range = text.range(split)?;
+                let range = text.range(split, limit.is_short())?;
                 Box::new(Rows::of_split(format, text.clone(), range, schema, rows, limit)?)
             }
             None => {

@@ -3,6 +3,7 @@
 //! A split owns the records that begin in it: from the first record that begins at or behind its
 //! first byte to the first that begins at or behind the first byte of the next split.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -24,6 +25,9 @@ pub const SAMPLE_BYTES: u64 = 256 << 10;
 const BEYOND_BYTES: u64 = 64 << 10;
 const BEYOND_BYTES_MAX: u64 = 1 << 20;
 
+/// What is held of a split at a time where memory is short.
+const PIECE_BYTES: u64 = if cfg!(test) { 3 } else { 1 << 20 };
+
 /// A text file.
 pub struct Text {
     file: FileRef,
@@ -39,17 +43,22 @@ pub struct Text {
 pub struct Range {
     text: Arc<Text>,
     blob: Blob,
-    /// The bytes of the split, until they are given.
-    own: Bytes,
     /// Where the records begin in the file.
     pub offset: u64,
     /// They are the first of the file.
     pub is_first: bool,
-    /// Where the next part begins in the file.
+    /// What is given next, if it has been read.
+    part: Bytes,
+    /// Where the part behind it begins, and where the split ends.
     at: u64,
-    /// How the last record goes on behind the split: the state in which the next part is entered,
-    /// and the byte before it. `None` when the record has ended.
-    open: Option<(State, u8)>,
+    end: u64,
+    /// What is read of the split at a time.
+    piece_bytes: u64,
+    /// The last byte that has been read.
+    last: u8,
+    /// The state behind the split, from there on behind what has been read; `None` when the last
+    /// record has ended.
+    state: Option<State>,
     /// What is read at a time behind the split.
     step: u64,
 }
@@ -57,24 +66,61 @@ pub struct Range {
 impl Range {
     /// The next bytes of the records; none at their end.
     pub fn next_part(&mut self) -> Result<Option<Bytes>> {
-        if !self.own.is_empty() {
-            self.at += self.own.len() as u64;
-            return Ok(Some(std::mem::take(&mut self.own)));
+        if !self.part.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.part)));
         }
-        let Some((state, last)) = self.open.take() else { return Ok(None) };
+        if self.at < self.end {
+            return self.next_piece().map(Some);
+        }
+        let Some(state) = self.state.take() else { return Ok(None) };
         let count = self.step.min(self.text.bytes - self.at);
         let bytes = self.blob.read_at(self.at, count as usize)?;
-        let Some(&next) = bytes.last() else { return Ok(None) };
-        let part = match self.text.record_begin(state, last, &bytes) {
+        let Some(&last) = bytes.last() else { return Ok(None) };
+        let part = match self.text.record_begin(state, self.last, &bytes) {
             Ok(begin) => bytes.slice(..begin),
             Err(state) => {
-                self.open = Some((state, next));
+                (self.state, self.last) = (Some(state), last);
                 self.step = (self.step * 2).min(BEYOND_BYTES_MAX);
                 bytes
             }
         };
         self.at += part.len() as u64;
         Ok(Some(part).filter(|part| !part.is_empty()))
+    }
+
+    /// The next piece of the split itself.
+    fn next_piece(&mut self) -> Result<Bytes> {
+        let count = self.piece_bytes.min(self.end - self.at);
+        let piece = self.blob.read_at(self.at, count as usize)?;
+        self.at += count;
+        self.last = piece.last().copied().unwrap_or(self.last);
+        Ok(piece)
+    }
+
+    /// Goes to the first record that begins in the split, which is entered in a state, or to its
+    /// end. The `whole` split may have been read already.
+    fn find_first(&mut self, mut state: State, mut whole: Bytes) -> Result<()> {
+        while self.at < self.end {
+            let before = self.last;
+            let piece = match std::mem::take(&mut whole) {
+                none if none.is_empty() => self.next_piece()?,
+                whole => {
+                    (self.at, self.last) = (self.end, whole[whole.len() - 1]);
+                    whole
+                }
+            };
+            match self.text.record_begin(state, before, &piece) {
+                Ok(begin) => {
+                    self.offset += begin as u64;
+                    self.part = piece.slice(begin..);
+                    return Ok(());
+                }
+                Err(after) => state = after,
+            }
+            self.offset += piece.len() as u64;
+        }
+        self.state = None;
+        Ok(())
     }
 }
 
@@ -99,34 +145,72 @@ impl Text {
         blob.read_at(self.begin.min(self.bytes), bytes.min(all) as usize)
     }
 
-    /// The records of a split.
-    pub fn range(self: &Arc<Self>, split: usize) -> Result<Range> {
+    /// The records of a split. In pieces, it is held piece by piece, and read twice where quotes
+    /// matter: once to know what they do to the splits behind it.
+    pub fn range(self: &Arc<Self>, split: usize, in_pieces: bool) -> Result<Range> {
         let blob = self.reopen()?;
-        let read = |split: usize| self.read_split(&blob, split);
-        let (before, own) = match &self.cuts {
-            Some(cuts) => cuts.note(split, &read)?,
-            None => read(split)?,
-        };
+        let in_pieces = in_pieces && !blob.is_remote();
+        let piece_bytes = if in_pieces { PIECE_BYTES } else { self.split_bytes };
+        let whole = RefCell::default();
         let (enters, leaves) = match &self.cuts {
-            Some(cuts) => (cuts.state_before(split, &read)?, cuts.state_before(split + 1, &read)?),
+            Some(cuts) => {
+                let read = |other: usize, see: &mut dyn FnMut(u8, &[u8])| {
+                    let last = self.show(&blob, other, piece_bytes, see)?;
+                    if other == split && !in_pieces {
+                        whole.replace(last);
+                    }
+                    Ok(())
+                };
+                cuts.note(split, &read)?;
+                (cuts.state_before(split, &read)?, cuts.state_before(split + 1, &read)?)
+            }
             None => (State::Out, State::Out),
         };
-        let begin = self.begin + split as u64 * self.split_bytes;
-        let (first, open) = match self.record_begin(enters, before, &own) {
-            Ok(first) => (first, Some((leaves, own.last().copied().unwrap_or(b'\n')))),
-            Err(_) => (own.len(), None),
-        };
-        let at = begin + first as u64;
-        Ok(Range {
+        let (begin, end) = self.bounds(split);
+        let mut range = Range {
             text: self.clone(),
             blob,
-            own: own.slice(first..),
-            offset: at,
+            offset: begin,
             is_first: split == 0,
-            at,
-            open,
+            part: Bytes::new(),
+            at: begin,
+            end,
+            piece_bytes,
+            last: b'\n',
+            state: Some(leaves),
             step: BEYOND_BYTES,
-        })
+        };
+        if split > 0 {
+            range.last = range.blob.read_at(begin - 1, 1)?[0];
+        }
+        range.find_first(enters, whole.into_inner())?;
+        Ok(range)
+    }
+
+    /// Where a split begins and ends in the file.
+    fn bounds(&self, split: usize) -> (u64, u64) {
+        let begin = self.begin + split as u64 * self.split_bytes;
+        (begin, (begin + self.split_bytes).min(self.bytes))
+    }
+
+    /// Shows a split piece by piece, each with the byte before it; gives the last piece.
+    fn show(
+        &self,
+        blob: &Blob,
+        split: usize,
+        piece_bytes: u64,
+        see: &mut dyn FnMut(u8, &[u8]),
+    ) -> Result<Bytes> {
+        let (mut at, end) = self.bounds(split);
+        let mut before = if split > 0 { blob.read_at(at - 1, 1)?[0] } else { b'\n' };
+        let mut piece = Bytes::new();
+        while at < end {
+            piece = blob.read_at(at, piece_bytes.min(end - at) as usize)?;
+            see(before, &piece);
+            at += piece.len() as u64;
+            before = piece.last().copied().unwrap_or(before);
+        }
+        Ok(piece)
     }
 
     /// Bytes of the file once more, to say what is wrong with them.
@@ -154,17 +238,6 @@ impl Text {
         }
         let message = "the file changed between being opened and being read";
         Err(Error::corrupt(message).at(blob.name()).remedy("run again"))
-    }
-
-    /// The byte before a split (a line end before the file), and the split.
-    fn read_split(&self, blob: &Blob, split: usize) -> Result<(u8, Bytes)> {
-        let begin = self.begin + split as u64 * self.split_bytes;
-        let end = (begin + self.split_bytes).min(self.bytes);
-        if split > 0 {
-            let bytes = blob.read_at(begin - 1, (end - begin + 1) as usize)?;
-            return Ok((bytes[0], bytes.slice(1..)));
-        }
-        Ok((b'\n', blob.read_at(begin, (end - begin) as usize)?))
     }
 
     /// The index of the first record that begins in `bytes` (or right behind them), which are
@@ -257,13 +330,14 @@ mod tests {
                 Just(b'a')], 0..80),
             split_bytes in 1u64..20,
             quotes: bool,
+            in_pieces: bool,
         ) {
             let folder = tempfile::tempdir().unwrap();
             let text = text(&folder, &content, split_bytes, quotes);
             let ends = record_ends(&content, quotes);
             let mut joined = vec![];
             for split in 0..text.splits() {
-                let mut range = text.range(split).unwrap();
+                let mut range = text.range(split, in_pieces).unwrap();
                 let Some(first) = range.next_part().unwrap() else { continue };
                 prop_assert_eq!(range.offset, joined.len() as u64);
                 prop_assert!(ends.contains(&joined.len()));
