@@ -61,7 +61,7 @@ pub fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed>
         ("nvl", args) if args.len() == 2 => return first_known(name, args),
         ("nullif", args) if args.len() == 2 => {
             let [value, other] = exactly(args)?;
-            return null_if(value, other);
+            return null_if(value, other, schema);
         }
         ("nvl2", args) if args.len() == 3 => {
             let [tested, value, other] = exactly(args)?;

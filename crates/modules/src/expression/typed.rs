@@ -23,6 +23,7 @@ use super::common::{common, compared, plain, reckoned};
 use super::copies;
 use super::decimals;
 use super::exact;
+use super::guards;
 use super::known;
 use super::literals::{exact_decimal, fit};
 use super::room;
@@ -270,7 +271,8 @@ pub fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>>
     let made = create_physical_expr(expr, schema, &ExecutionProps::new(), &context);
     let checked = made.and_then(|made| {
         made.transform_up(|node| {
-            if let Some(lazy) = known::lazy(node.as_ref()) {
+            let lazy = known::lazy(node.as_ref()).or_else(|| guards::lazy(node.as_ref()));
+            if let Some(lazy) = lazy {
                 return Ok(Transformed::yes(lazy));
             }
             let Some(binary) = node.downcast_ref::<PhysicalBinary>() else {
