@@ -32,6 +32,7 @@ mod growth;
 mod guards;
 mod known;
 mod literals;
+mod moments;
 mod once;
 mod patterns;
 mod room;

@@ -251,8 +251,7 @@ fn folded(expr: &Expr) -> Option<Expr> {
     if counted.is_err() || children == 0 || children != literals || changes {
         return None;
     }
-    let computed = || physical(expr, &DFSchema::empty()).ok()?.evaluate(&one_row()?).ok();
-    let value = room::constant(computed)?;
+    let value = room::constant(|| computed(expr).ok())?;
     let value = match value {
         ColumnarValue::Scalar(value) => value,
         ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).ok()?,
@@ -260,9 +259,12 @@ fn folded(expr: &Expr) -> Option<Expr> {
     Some(Expr::Literal(value, None))
 }
 
-fn one_row() -> Option<RecordBatch> {
+/// What an expression without columns comes to.
+pub fn computed(expr: &Expr) -> Result<ColumnarValue> {
     let options = RecordBatchOptions::new().with_row_count(Some(1));
-    RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).ok()
+    let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)?;
+    let value = physical(expr, &DFSchema::empty())?.evaluate(&row);
+    value.map_err(|error| told(&error, Kind::Usage))
 }
 
 /// What computes an expression. Arithmetic that overflows is an error, not a wrong answer.
