@@ -355,3 +355,24 @@ def test_maps_that_repeat_a_key_are_not_written_as_json(
         with pytest.raises(eu.FlowError, match=r"(?s)`c`: a map has a key twice.*row 3 of its"):
             flow.go()
     assert not (tmp_path / "4.jsonl").exists()
+
+
+@pytest.mark.parametrize("rows", [[None], [None, None], [None, 1], [1, None]], ids=str)
+def test_nulls_alone_come_back_from_csv_without_a_header(
+    rows: list[int | None], tmp_path: Path
+) -> None:
+    """Each is an empty line, which alone shows one column."""
+    path = tmp_path / "nulls.csv"
+    saved = eu.Flow("save")
+    table = pa.table({"a": pa.array(rows, pa.int64())})
+    saved.chain(eu.from_arrow(table, order=True), eu.save(path, header=False))
+    saved.go()
+    for options in ({}, {"types": {"column_1": "int64"}}):
+        flow = eu.Flow("scan")
+        flow.chain(eu.scan(path, header=False, order=True, **options), eu.collect())
+        assert pa.table(flow.go().collected())["column_1"].to_pylist() == rows
+    (tmp_path / "more.csv").write_text("\n7\n")
+    flow = eu.Flow("both")
+    flow.chain(eu.scan(str(tmp_path / "*.csv"), header=False), eu.collect())
+    found = pa.table(flow.go().collected())["column_1"]
+    assert sorted(map(str, found.to_pylist())) == sorted(map(str, [*rows, None, 7]))
