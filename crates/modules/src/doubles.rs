@@ -75,7 +75,7 @@ fn quotient(of: i128, divisor: u64) -> f64 {
     let shift = magnitude.leading_zeros().min(127);
     let (shifted, divisor) = (magnitude << shift, u128::from(divisor));
     // Of 64 bits or more, of which the last says that there is a rest: it decides a tie.
-    let digits = shifted / divisor | u128::from(shifted % divisor != 0);
+    let digits = (shifted / divisor) | u128::from(shifted % divisor != 0);
     let quotient = digits as f64 / 2f64.powi(shift as i32);
     if of < 0 { -quotient } else { quotient }
 }

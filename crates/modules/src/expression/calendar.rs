@@ -128,10 +128,11 @@ fn not_after(truncated: &ArrayRef, of: &ArrayRef) -> Result<(), DataFusionError>
         return Ok(());
     }
     let (truncated, of) = (cast(truncated, &DataType::Int64)?, cast(of, &DataType::Int64)?);
-    let pairs = truncated.as_primitive::<Int64Type>().iter().zip(of.as_primitive::<Int64Type>());
+    let mut pairs =
+        truncated.as_primitive::<Int64Type>().iter().zip(of.as_primitive::<Int64Type>());
     let wraps =
         |(truncated, of)| matches!((truncated, of), (Some(1..), Some(of)) if of < i64::MIN / 2);
-    match { pairs }.any(wraps) {
+    match pairs.any(wraps) {
         false => Ok(()),
         true => Err(DataFusionError::Execution(
             "overflow: what comes out is out of the range of its type".into(),
