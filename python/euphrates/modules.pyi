@@ -695,8 +695,8 @@ def union() -> ModuleCall:
 
     As many inputs as are attached, with the same columns in the same order. Types may differ in
     how values are laid out (text in a dictionary or not, large lists, the names of items), but
-    not in what they are. Rows are taken from whichever input has some; duplicates are kept, and
-    no order is.
+    not in what they are; decimals are widened to one that has the digits of all. Rows are taken
+    from whichever input has some; duplicates are kept, and no order is.
     """
 
 def write(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import fractions
 import random
 import subprocess
 import sys
@@ -306,3 +307,41 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     ]
     subprocess.run([EUPHRATES, *words], cwd=tmp_path, check=True, capture_output=True)
     assert sorted((tmp_path / "out.csv").read_text().split()) == ["a,4,2", "b,2,1", "k,t,n"]
+
+
+def test_a_column_of_nulls_has_no_sum_and_no_extremes() -> None:
+    table = pa.table({"k": [1, 1, 2], "x": pa.nulls(3)})
+    values = {**ALL, "twice": "sum(x) + 1"}
+    expected = {"rows": 3, "n": 0, "kinds": 0, "total": None, "low": None, "high": None}
+    assert aggregated(table, [], values).to_pylist() == [{**expected, "mean": None, "twice": None}]
+    groups = aggregated(table, ["k"], ALL)
+    assert groups.schema.field("total").type == pa.int64()
+    assert groups.schema.field("low").type == pa.null()
+    found = {row["k"]: row for row in groups.to_pylist()}
+    assert found == {
+        1: {"k": 1, **expected, "rows": 2, "mean": None},
+        2: {"k": 2, **expected, "rows": 1, "mean": None},
+    }
+
+
+def test_nulls_without_a_type_go_to_scratch_and_between_processes() -> None:
+    rows, report = 300_000, []
+    table = many(rows, 250_000).append_column("x", pa.nulls(rows))
+    values = {"low": "min(x)", "total": "sum(x)", "kinds": "count(distinct p)", "high": "max(p)"}
+    go = {"memory": "32MB", "report": report, "cluster": "processes:2"}
+    groups = aggregated(table, ["k"], values, **go)
+    assert "went through scratch" in str(report[0])
+    assert groups["low"].null_count == groups["total"].null_count == groups.num_rows
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64(), pa.decimal128(19, 3)], ids=str)
+def test_a_mean_of_large_numbers_is_rounded_once(kind: pa.DataType) -> None:
+    luck, most = random.Random(3), 2**63 - 1
+    for count in (1, 3, 7, 10):
+        least = 0 if kind == pa.uint64() else -most
+        numbers = [luck.randint(least, most) for _ in range(count)]
+        scale = 10**3 if pa.types.is_decimal(kind) else 1
+        column = [decimal.Decimal(n) / scale for n in numbers] if scale > 1 else numbers
+        table = pa.table({"x": pa.array(column, kind)})
+        mean = aggregated(table, [], {"mean": "avg(x)"})["mean"][0].as_py()
+        assert mean == float(fractions.Fraction(sum(numbers), count * scale))

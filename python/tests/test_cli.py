@@ -124,6 +124,9 @@ def test_all_that_read_tables_can_be_told_how(run, tmp_path: Path) -> None:
     run("aggregate", "towns", "grouped.jsonl", *by, *how)
     groups = [json.loads(line) for line in (tmp_path / "grouped.jsonl").open()]
     assert {"zip": "01067", "a,b": 2, "n=": 1} in groups and len(groups) == 2
+    (tmp_path / "magic.csv").write_bytes(b"BZh91\nb\na\n")
+    run("sort", "magic.csv", "plain.csv", "--by", "BZh91", "--compression", "none")
+    assert (tmp_path / "plain.csv").read_text() == "BZh91\na\nb\n"
 
 
 @pytest.mark.parametrize(

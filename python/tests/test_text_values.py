@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
@@ -326,3 +327,52 @@ def test_maps_whose_keys_are_written_as_text_are_saved_as_json(tmp_path: Path) -
     for kind in kinds:
         key = 0 if kind == pa.date32() else b"a" if kind == pa.binary() else "a"
         written(pa.array([[(key, 1)]], pa.map_(kind, pa.int64())), tmp_path, "jsonl")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.date32(), pa.binary()],
+    ids=str,
+)
+@pytest.mark.parametrize("within", [False, True])
+def test_maps_that_repeat_a_key_are_not_written_as_json(
+    keys: pa.DataType, within: bool, tmp_path: Path
+) -> None:
+    """A reader would take one of the values, and none says which."""
+    days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
+    a, b = days if keys == pa.date32() else (b"a", b"b") if keys == pa.binary() else ("a", "b")
+    maps = [[(a, 1), (b, 2)], None, [], [(a, 1), (b, 2), (a, 3)]]
+    kind = pa.map_(keys, pa.int64())
+    column = pa.array([{"m": [one]} for one in maps] if within else maps,
+                      pa.struct({"m": pa.list_(kind)}) if within else kind)  # fmt: skip
+    for rows, is_wrong in [(3, False), (4, True)]:
+        table = pa.table({"n": range(rows), "c": column.slice(0, rows)})
+        flow = eu.Flow("save")
+        flow.chain(eu.from_arrow(table, order=True), eu.save(tmp_path / f"{rows}.jsonl"))
+        if not is_wrong:
+            flow.go()
+            continue
+        with pytest.raises(eu.FlowError, match=r"(?s)`c`: a map has a key twice.*row 3 of its"):
+            flow.go()
+    assert not (tmp_path / "4.jsonl").exists()
+
+
+@pytest.mark.parametrize("rows", [[None], [None, None], [None, 1], [1, None]], ids=str)
+def test_nulls_alone_come_back_from_csv_without_a_header(
+    rows: list[int | None], tmp_path: Path
+) -> None:
+    """Each is an empty line, which alone shows one column."""
+    path = tmp_path / "nulls.csv"
+    saved = eu.Flow("save")
+    table = pa.table({"a": pa.array(rows, pa.int64())})
+    saved.chain(eu.from_arrow(table, order=True), eu.save(path, header=False))
+    saved.go()
+    for options in ({}, {"types": {"column_1": "int64"}}):
+        flow = eu.Flow("scan")
+        flow.chain(eu.scan(path, header=False, order=True, **options), eu.collect())
+        assert pa.table(flow.go().collected())["column_1"].to_pylist() == rows
+    (tmp_path / "more.csv").write_text("\n7\n")
+    flow = eu.Flow("both")
+    flow.chain(eu.scan(str(tmp_path / "*.csv"), header=False), eu.collect())
+    found = pa.table(flow.go().collected())["column_1"]
+    assert sorted(map(str, found.to_pylist())) == sorted(map(str, [*rows, None, 7]))

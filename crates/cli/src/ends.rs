@@ -64,6 +64,9 @@ pub struct Fields {
     /// Text: its encoding, like latin-1 or utf-16 [default: UTF-8, or as its mark says]
     #[arg(long, value_name = "NAME")]
     pub encoding: Option<String>,
+    /// Text, records: none, if they only look compressed [default: as they begin, or are called]
+    #[arg(long, value_name = "NAME")]
+    pub compression: Option<String>,
 }
 
 impl Ends {
@@ -156,7 +159,8 @@ impl Fields {
         let nulls = Some(&self.null_values).filter(|nulls| !nulls.is_empty());
         let nulls = nulls.map(|nulls| ("null_values".into(), json!(nulls)));
         let encoding = self.encoding.clone().map(|name| ("encoding".into(), name.into()));
-        let all = [delimiter, header, quote, escape, comment, skip_rows, nulls, encoding];
+        let packed = self.compression.clone().map(|name| ("compression".into(), name.into()));
+        let all = [delimiter, header, quote, escape, comment, skip_rows, nulls, encoding, packed];
         all.into_iter().flatten().collect()
     }
 }
@@ -194,13 +198,13 @@ mod tests {
     fn how_text_is_read_is_said_in_words_of_the_modules() {
         let words = "euphrates copy-in c --format csv --types zip=string --types a=b=int64 \
                      --delimiter \\t --no-header --quote ' --escape \\ --comment # --skip-rows 2 \
-                     --null-value NA --null-value - --encoding latin-1";
+                     --null-value NA --null-value - --encoding latin-1 --compression none";
         let arguments = Arguments::try_parse_from(words.split_whitespace()).unwrap();
         let Command::CopyIn(command) = arguments.command else { panic!() };
         let expected = json!({
             "types": {"zip": "string", "a=b": "int64"}, "delimiter": "\t", "header": false,
             "quote": "'", "escape": "\\", "comment": "#", "skip_rows": 2,
-            "null_values": ["NA", "-"], "encoding": "latin-1",
+            "null_values": ["NA", "-"], "encoding": "latin-1", "compression": "none",
         });
         assert_eq!(Value::Object(command.text.config()), expected);
         for wrong in ["--types zip", "--delimiter ab"] {

@@ -2,8 +2,9 @@
 //!
 //! Text is text, with offsets of 32 or 64 bits, as views, or in a dictionary; a list's item and a
 //! map's entries may have any name. Inputs of a union, and files that are read as one table, agree
-//! if their columns are alike. Numbers of different widths, and times of different units, are not:
-//! what becomes of them is for a `project` to say.
+//! if their columns are alike. So are decimals, in one that has the digits of all. Other numbers of
+//! different widths, and times of different units, are not: what becomes of them is for a `project`
+//! to say.
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ pub fn alike(one: &DataType, other: &DataType) -> Option<DataType> {
         {
             Timestamp(*unit, Some(zone.clone()))
         }
+        (one, other) if one.is_decimal() && other.is_decimal() => decimal(one, other)?,
         (FixedSizeList(item, count), FixedSizeList(other, same)) if count == same => {
             FixedSizeList(field(item, other)?, *count)
         }
@@ -58,6 +60,32 @@ pub fn alike(one: &DataType, other: &DataType) -> Option<DataType> {
             let item = field(item, same)?;
             if is_large || is_large_too { LargeList(item) } else { List(item) }
         }
+    })
+}
+
+/// The narrowest decimal that has the digits of both before and behind the point, and no fewer bits
+/// than either; `None` if those are more than 76.
+fn decimal(one: &DataType, other: &DataType) -> Option<DataType> {
+    use DataType::*;
+    let size = |of: &DataType| match *of {
+        Decimal32(digits, scale) => Some((0, digits, scale)),
+        Decimal64(digits, scale) => Some((1, digits, scale)),
+        Decimal128(digits, scale) => Some((2, digits, scale)),
+        Decimal256(digits, scale) => Some((3, digits, scale)),
+        _ => None,
+    };
+    let (width, digits, scale) = size(one)?;
+    let (other_width, other_digits, other_scale) = size(other)?;
+    let whole = |digits: u8, scale: i8| i16::from(digits) - i16::from(scale);
+    let whole = whole(digits, scale).max(whole(other_digits, other_scale));
+    let scale = scale.max(other_scale);
+    let digits = u8::try_from(whole + i16::from(scale)).ok()?.max(1);
+    let least: usize = width.max(other_width);
+    Some(match (least..4).find(|width| digits <= [9, 18, 38, 76][*width])? {
+        0 => Decimal32(digits, scale),
+        1 => Decimal64(digits, scale),
+        2 => Decimal128(digits, scale),
+        _ => Decimal256(digits, scale),
     })
 }
 
@@ -219,6 +247,33 @@ mod tests {
         let deep = list("x", list("y", DataType::Utf8));
         let other = list("item", list("item", DataType::LargeUtf8));
         assert_eq!(alike(&deep, &other), Some(list("x", list("y", DataType::LargeUtf8))));
+    }
+
+    #[test]
+    fn decimals_are_alike_in_one_that_has_all_digits() {
+        use DataType::*;
+        for (one, other, both) in [
+            (Decimal32(9, 2), Decimal128(20, 2), Some(Decimal128(20, 2))),
+            (Decimal64(18, 6), Decimal32(9, 0), Some(Decimal64(18, 6))),
+            (Decimal64(18, 0), Decimal32(9, 9), Some(Decimal128(27, 9))),
+            (Decimal128(38, 0), Decimal64(18, 18), Some(Decimal256(56, 18))),
+            (Decimal128(10, -3), Decimal128(10, 2), Some(Decimal128(15, 2))),
+            (Decimal256(76, 0), Decimal32(2, 1), None),
+            (Decimal128(10, 2), Int64, None),
+        ] {
+            assert_eq!(alike(&one, &other), both, "{one} {other}");
+            assert_eq!(alike(&other, &one), both, "{other} {one}");
+        }
+        let one: ArrayRef = Arc::new(
+            Decimal32Array::from(vec![Some(-999_999_999), None]).with_data_type(Decimal32(9, 2)),
+        );
+        let most = 10i128.pow(38) - 1;
+        let other: ArrayRef =
+            Arc::new(Decimal128Array::from(vec![most]).with_data_type(Decimal128(38, 1)));
+        let both = arrow::compute::cast(&joined(one, other), &Utf8).unwrap();
+        let expected = ["-9999999.99", "", "9999999999999999999999999999999999999.90"];
+        let found: Vec<&str> = both.as_string::<i32>().iter().map(|x| x.unwrap_or("")).collect();
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -59,13 +59,25 @@ pub fn nearest<V: ArrowNativeType + Display>(digits: V, scale: i8) -> f64 {
     }
 }
 
-/// The mean of so many decimals: rounded once where sum and divisor are exact, else twice.
+/// The mean of so many decimals: rounded once where the divisor has 64 bits, else twice.
 pub fn mean(sum: i128, scale: i8, count: i64) -> f64 {
-    let divisor = count as f64 * 10f64.powi(scale.into());
-    let is_exact = (0..=EXACT_SCALE_MAX).contains(&scale)
-        && divisor <= EXACT_MAX as f64
-        && sum.unsigned_abs() <= EXACT_MAX.into();
-    if is_exact { sum as f64 / divisor } else { nearest(sum, scale) / count as f64 }
+    let divisor = u32::try_from(scale).ok().and_then(|scale| 10u64.checked_pow(scale));
+    let count_bits = u64::try_from(count).ok();
+    match divisor.zip(count_bits).and_then(|(power, count)| power.checked_mul(count)) {
+        Some(divisor @ 1..) => quotient(sum, divisor),
+        _ => nearest(sum, scale) / count as f64,
+    }
+}
+
+/// The nearest number.
+fn quotient(of: i128, divisor: u64) -> f64 {
+    let magnitude = of.unsigned_abs();
+    let shift = magnitude.leading_zeros().min(127);
+    let (shifted, divisor) = (magnitude << shift, u128::from(divisor));
+    // Of 64 bits or more, of which the last says that there is a rest: it decides a tie.
+    let digits = (shifted / divisor) | u128::from(shifted % divisor != 0);
+    let quotient = digits as f64 / 2f64.powi(shift as i32);
+    if of < 0 { -quotient } else { quotient }
 }
 
 /// Reading text rounds once, whatever its length.
@@ -101,6 +113,27 @@ mod tests {
                     assert_eq!(floats.as_primitive::<Float32Type>().value(row), float, "{text}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn means_are_rounded_once() {
+        let large = 9_007_199_254_740_993;
+        for (sum, scale, count, expected) in [
+            (large, 0, 1, 9_007_199_254_740_992.0),
+            (3 * large, 0, 3, 9_007_199_254_740_992.0),
+            // Rounded as a sum first, it would be a tie.
+            (3 * large + 1, 0, 3, 9_007_199_254_740_994.0),
+            (-3 * large - 1, 0, 3, -9_007_199_254_740_994.0),
+            (i128::from(u64::MAX) * 7, 0, 7, 18_446_744_073_709_551_615.0),
+            (1, 0, 3, 1.0 / 3.0),
+            (0, 2, 3, 0.0),
+            (25, 1, 1, 2.5),
+            (i128::from(i64::MIN), 0, i64::MAX, -1.0),
+            (10i128.pow(37), 37, 2, 0.5),
+            (1, -2, 8, 12.5),
+        ] {
+            assert_eq!(mean(sum, scale, count), expected, "{sum}e-{scale} / {count}");
         }
     }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow::array::Array;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use euphrates_flow::error::unknown;
@@ -15,6 +15,7 @@ use euphrates_flow::{Error, Result, batch_rows};
 
 use super::agree::concrete;
 use super::csv_dialect::Dialect;
+use super::csv_fields::Records;
 use super::csv_rows::{CsvRows, infer};
 use super::limits::{ReadLimits, RecordLimit};
 use super::options::{type_named, usual_delimiter};
@@ -70,7 +71,7 @@ impl Format for Csv {
         let end =
             |bytes: &[u8], all| if all { Some(bytes.len()) } else { dialect.sample_end(bytes) };
         let (sample, _) = text.head(&blob, end)?;
-        let schema = infer(&dialect, &sample)?;
+        let schema = inferred(&dialect, &sample)?;
         let schema = with_types(schema, options)?;
         // A row cannot be shorter than its delimiters.
         let rows = batch_rows(line_bytes(&sample).max(schema.fields().len()));
@@ -112,8 +113,8 @@ impl Format for Csv {
             }
             None if head.is_empty() => return Err(stream::nothing()),
             None => {
-                let inferred = infer(&dialect, &head[..end])?;
-                Arc::new(concrete(&with_types(inferred, options)?))
+                let found = inferred(&dialect, &head[..end])?;
+                Arc::new(concrete(&with_types(found, options)?))
             }
         };
         let rows = batch_rows(line_bytes(&head).max(schema.fields().len()));
@@ -137,6 +138,21 @@ impl Format for Csv {
         formatters(&printed(&RecordBatch::new_empty(schema.clone()), Form::Csv)?)?;
         Ok(Arc::new(CsvWriter { schema: schema.clone(), dialect }))
     }
+}
+
+/// The columns that a sample shows. Without a header, lines that are all empty are nulls of the one
+/// column there is: so they are written.
+fn inferred(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
+    let schema = infer(dialect, sample)?;
+    if dialect.header || !schema.fields().is_empty() {
+        return Ok(schema);
+    }
+    let mut lines = Records::new(dialect, true);
+    lines.take(sample, |lines| lines.len() == 1);
+    Ok(match lines.len() {
+        0 => schema,
+        _ => Schema::new(vec![Field::new("column_1", DataType::Null, true)]),
+    })
 }
 
 fn same_names(one: &Schema, other: &Schema) -> bool {

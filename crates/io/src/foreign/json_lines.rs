@@ -1,10 +1,10 @@
 //! JSON: one object a line, an array of objects, or objects over several lines. A field that is
 //! absent is null.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
-use arrow::compute::cast;
 use arrow::datatypes::*;
 use arrow::error::ArrowError;
 use arrow::json::writer::{LineDelimited, NullableEncoder};
@@ -278,15 +278,16 @@ struct JsonEncoder {
 impl Encoder for JsonEncoder {
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = &printed(batch, Form::Json)?;
-        let strange = batch.columns().iter().position(has_no_number);
-        if let Some(column) = strange {
+        for (is_wrong, said, remedy) in WRONG {
+            let is_within = |column: &ArrayRef| some_within(column, is_wrong);
+            let Some(column) = batch.columns().iter().position(is_within) else { continue };
             let values = batch.column(column);
-            let row = (0..values.len()).find(|row| has_no_number(&values.slice(*row, 1)));
+            let row = (0..values.len()).find(|row| is_within(&values.slice(*row, 1)));
             let row = row.unwrap_or(0);
-            let error = Error::failed("JSON has no NaN and no infinity")
+            let error = Error::failed(said)
                 .in_row(|| Row::of(batch, row, format!("row {row} of its batch")))
                 .at(format!("column `{}`", batch.schema_ref().field(column).name()));
-            return Err(error.remedy("filter them out, or save as csv or parquet"));
+            return Err(error.remedy(remedy));
         }
         let builder = WriterBuilder::new().with_explicit_nulls(true);
         let builder = builder.with_encoder_factory(Arc::new(Decimals));
@@ -351,6 +352,49 @@ where
     }
 }
 
+type Test = fn(&ArrayRef) -> bool;
+
+/// What values of some types cannot be, what is said of it, and what can be done.
+const WRONG: [(Test, &str, &str); 2] = [
+    (
+        has_no_number,
+        "JSON has no NaN and no infinity",
+        "filter them out, or save as csv or parquet",
+    ),
+    (
+        repeats_key,
+        "a map has a key twice, and an object of JSON cannot",
+        "leave one of them out, or save as parquet",
+    ),
+];
+
+/// Whether this is so of a printed column, or of one within it.
+fn some_within(column: &ArrayRef, is_so: Test) -> bool {
+    let within = |values: &ArrayRef, first: usize, end: usize| {
+        some_within(&values.slice(first, end - first), is_so)
+    };
+    is_so(column)
+        || match column.data_type() {
+            DataType::List(_) => {
+                let (list, rows) = (column.as_list::<i32>(), column.len());
+                within(list.values(), list.offsets()[0] as usize, list.offsets()[rows] as usize)
+            }
+            DataType::LargeList(_) => {
+                let (list, rows) = (column.as_list::<i64>(), column.len());
+                within(list.values(), list.offsets()[0] as usize, list.offsets()[rows] as usize)
+            }
+            DataType::FixedSizeList(..) => some_within(column.as_fixed_size_list().values(), is_so),
+            DataType::Map(..) => {
+                let (map, rows) = (column.as_map(), column.len());
+                within(map.values(), map.offsets()[0] as usize, map.offsets()[rows] as usize)
+            }
+            DataType::Struct(_) => {
+                column.as_struct().columns().iter().any(|column| some_within(column, is_so))
+            }
+            _ => false,
+        }
+}
+
 /// Whether one of the floats is NaN or infinite.
 fn has_no_number(column: &ArrayRef) -> bool {
     match column.data_type() {
@@ -363,36 +407,24 @@ fn has_no_number(column: &ArrayRef) -> bool {
         DataType::Float64 => {
             column.as_primitive::<Float64Type>().iter().flatten().any(|value| !value.is_finite())
         }
-        DataType::List(_) => {
-            let list = column.as_list::<i32>();
-            let offsets = list.offsets();
-            let (first, end) = (offsets[0] as usize, offsets[list.len()] as usize);
-            has_no_number(&list.values().slice(first, end - first))
-        }
-        DataType::LargeList(_) => {
-            let list = column.as_list::<i64>();
-            let offsets = list.offsets();
-            let (first, end) = (offsets[0] as usize, offsets[list.len()] as usize);
-            has_no_number(&list.values().slice(first, end - first))
-        }
-        DataType::FixedSizeList(..) => has_no_number(column.as_fixed_size_list().values()),
-        DataType::ListView(_) => {
-            column.as_list_view::<i32>().iter().flatten().any(|list| has_no_number(&list))
-        }
-        DataType::LargeListView(_) => {
-            column.as_list_view::<i64>().iter().flatten().any(|list| has_no_number(&list))
-        }
-        DataType::Map(..) => {
-            let map = column.as_map();
-            let offsets = map.offsets();
-            let (first, end) = (offsets[0] as usize, offsets[map.len()] as usize);
-            has_no_number(&map.values().slice(first, end - first))
-        }
-        // Not all that a dictionary holds need be written.
-        DataType::Dictionary(_, values) if values.is_floating() || values.is_nested() => {
-            cast(column, values).is_ok_and(|plain| has_no_number(&plain))
-        }
-        DataType::Struct(_) => column.as_struct().columns().iter().any(has_no_number),
         _ => false,
     }
+}
+
+/// Whether one of the maps has a key, as it is printed, more than once.
+fn repeats_key(column: &ArrayRef) -> bool {
+    let Some(map) = column.as_map_opt() else { return false };
+    let keys: Vec<&str> = match map.keys().data_type() {
+        DataType::LargeUtf8 => map.keys().as_string::<i64>().iter().flatten().collect(),
+        DataType::Utf8View => map.keys().as_string_view().iter().flatten().collect(),
+        DataType::Utf8 => map.keys().as_string::<i32>().iter().flatten().collect(),
+        // Nothing else is printed.
+        _ => return false,
+    };
+    let mut seen = HashSet::new();
+    (0..map.len()).filter(|row| map.is_valid(*row)).any(|row| {
+        let (first, end) = (map.offsets()[row] as usize, map.offsets()[row + 1] as usize);
+        seen.clear();
+        !keys[first..end].iter().all(|key| seen.insert(*key))
+    })
 }

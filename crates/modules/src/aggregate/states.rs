@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, NullArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use euphrates_flow::{Error, Result};
@@ -53,14 +53,17 @@ impl Kind {
     /// Fails if there is no such thing; `text` is how it was written.
     pub fn new(function: Function, of: DataType, text: &str) -> Result<Kind> {
         use DataType::*;
-        let is_number = of.is_integer() || of.is_floating();
+        // Of a column without a type nothing is known, and nothing comes out.
+        let is_number = of.is_integer() || of.is_floating() || of == Null;
         let is_decimal = matches!(of, Decimal32(..) | Decimal64(..) | Decimal128(..));
         let fits = match function {
             Function::Count => true,
             Function::CountDistinct => crate::hashing::can_hash(&of),
             Function::Sum | Function::Avg => is_number || is_decimal,
             Function::Min | Function::Max => {
-                is_bytes(&of) || of == Boolean || (of.is_primitive() && !matches!(of, Interval(_)))
+                is_bytes(&of)
+                    || matches!(of, Boolean | Null)
+                    || (of.is_primitive() && !matches!(of, Interval(_)))
             }
         };
         if fits {
@@ -70,7 +73,7 @@ impl Kind {
         let error = Error::usage(format!("`{text}`: there is no {name} of {of}"));
         Err(match of {
             Decimal256(..) => error.remedy("cast it to decimal(38, ...) or double"),
-            _ if is_bytes(&of) || matches!(of, Boolean | Null) => {
+            _ if is_bytes(&of) || of == Boolean => {
                 error.remedy(format!("cast it to a number: `{name}(cast(... as bigint))`"))
             }
             _ => error.remedy("cast it to a simple type, or take a part of it"),
@@ -93,7 +96,7 @@ impl Kind {
             Function::Count | Function::CountDistinct => DataType::Int64,
             Function::Avg => DataType::Float64,
             Function::Min | Function::Max => self.of.clone(),
-            Function::Sum if self.of.is_signed_integer() => DataType::Int64,
+            Function::Sum if self.of.is_signed_integer() || self.of.is_null() => DataType::Int64,
             Function::Sum if self.of.is_integer() => DataType::UInt64,
             Function::Sum => self.sum_type(),
         }
@@ -110,7 +113,7 @@ impl Kind {
             DataType::Decimal32(_, scale)
             | DataType::Decimal64(_, scale)
             | DataType::Decimal128(_, scale) => DataType::Decimal128(38, *scale),
-            of if of.is_integer() => DataType::Decimal128(38, 0),
+            of if of.is_integer() || of.is_null() => DataType::Decimal128(38, 0),
             _ => DataType::Float64,
         }
     }
@@ -130,6 +133,7 @@ impl Kind {
             Function::Min | Function::Max => {
                 let is_max = self.function == Function::Max;
                 match &self.of {
+                    DataType::Null => Box::new(Nothing::default()),
                     DataType::Boolean => Box::new(Recast {
                         state: extreme_of(&DataType::UInt8, is_max),
                         inner: DataType::UInt8,
@@ -329,6 +333,38 @@ impl State for Avg {
 
     fn bytes(&self) -> usize {
         self.sum.bytes() + self.counts.bytes()
+    }
+}
+
+/// Of values that are all null.
+#[derive(Default)]
+struct Nothing {
+    groups: usize,
+}
+
+impl State for Nothing {
+    fn grow(&mut self, groups: usize) {
+        self.groups = groups;
+    }
+
+    fn add(&mut self, _: Option<&ArrayRef>, _: &[u32]) -> Result<()> {
+        Ok(())
+    }
+
+    fn merge(&mut self, _: &[ArrayRef], _: &[u32]) -> Result<()> {
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.finish()?])
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef> {
+        Ok(Arc::new(NullArray::new(std::mem::take(&mut self.groups))))
+    }
+
+    fn bytes(&self) -> usize {
+        0
     }
 }
 

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
-use arrow::compute::{cast, kernels::numeric::add};
-use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, TimeUnit};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, TimeUnit};
+use arrow::error::ArrowError;
 use datafusion_common::{DataFusionError, ScalarValue};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
 
@@ -39,23 +40,28 @@ impl Calendar {
         near: &dyn Fn(ArrayRef) -> Result<ArrayRef, DataFusionError>,
     ) -> Result<ArrayRef, DataFusionError> {
         let Some(day) = units_a_day(array.data_type()) else { return near(array.clone()) };
-        let numbers = cast(array, &whole(array.data_type()))?;
-        let numbers = cast(&numbers, &DataType::Int64)?;
+        // Counted from 1970, in any year.
+        if part == "epoch" {
+            return near(array.clone());
+        }
+        let numbers = cast(&cast(array, &whole(array.data_type()))?, &DataType::Int64)?;
         let numbers = numbers.as_primitive::<Int64Type>();
-        let cycle = CYCLE_DAYS * day;
-        let cycles: Int64Array =
-            numbers.unary(|x| (x.saturating_sub(NEAR_DAYS * day)).div_euclid(cycle));
+        let cycle = i128::from(CYCLE_DAYS * day);
+        let cycles: Int64Array = numbers.unary(|x| {
+            let since = i128::from(x) - i128::from(NEAR_DAYS * day);
+            since.div_euclid(cycle) as i64
+        });
         if cycles.iter().flatten().all(|cycles| cycles == 0) {
             return near(array.clone());
         }
-        let moved = |by: i64| -> Int64Array { cycles.unary(|cycles| cycles * by) };
-        let here: Int64Array = arrow::compute::binary(numbers, &moved(cycle), |x, by| x - by)?;
+        let here: Int64Array = arrow::compute::binary(numbers, &cycles, |x, cycles| {
+            (i128::from(x) - i128::from(cycles) * cycle) as i64
+        })?;
         let here = cast(&cast(&here, &whole(array.data_type()))?, array.data_type())?;
         let near = near(here)?;
         match (self.plain.name(), part) {
-            ("date_trunc", _) => back(&near, &moved(cycle)),
-            (_, "year" | "years" | "isoyear") => back(&near, &moved(CYCLE_YEARS)),
-            (_, "epoch") => back(&near, &moved(CYCLE_DAYS * DAY_SECONDS)),
+            ("date_trunc", _) => back(&near, &cycles, cycle),
+            (_, "year" | "isoyear") => back(&near, &cycles, i128::from(CYCLE_YEARS)),
             _ => Ok(near),
         }
     }
@@ -98,29 +104,40 @@ fn whole(data_type: &DataType) -> DataType {
     }
 }
 
-/// The values moved by as much, in their type.
-fn back(array: &ArrayRef, by: &Int64Array) -> Result<ArrayRef, DataFusionError> {
-    let moved = match array.data_type() {
-        DataType::Float64 => {
-            let by = by.unary::<_, Float64Type>(|by| by as f64);
-            return Ok(add(array, &by)?);
-        }
-        DataType::Int32 => {
-            let years = array.as_primitive::<Int32Type>();
-            Int64Array::from_iter(years.iter().zip(by).map(|(x, by)| Some(i64::from(x?) + by?)))
-        }
-        _ => {
-            let numbers = cast(array, &DataType::Int64)?;
-            let numbers = numbers.as_primitive::<Int64Type>();
-            arrow::compute::try_binary(numbers, by, |x, by| {
-                x.checked_add(by).ok_or_else(|| {
-                    arrow::error::ArrowError::ArithmeticOverflow("overflow: out of range".into())
-                })
-            })?
-        }
-    };
-    let strict = arrow::compute::CastOptions { safe: false, ..Default::default() };
-    Ok(arrow::compute::cast_with_options(&moved, array.data_type(), &strict)?)
+/// The values moved by so many cycles, in their type.
+fn back(array: &ArrayRef, cycles: &Int64Array, by: i128) -> Result<ArrayRef, DataFusionError> {
+    let is_year = *array.data_type() == DataType::Int32;
+    let reach = if is_year { i128::from(i32::MAX) } else { i128::from(i64::MAX) };
+    let numbers = cast(array, &DataType::Int64)?;
+    let moved: Int64Array =
+        arrow::compute::try_binary(numbers.as_primitive::<Int64Type>(), cycles, |x, cycles| {
+            let moved = i128::from(x) + i128::from(cycles) * by;
+            match (-reach - 1..=reach).contains(&moved) {
+                true => Ok(moved as i64),
+                false => Err(ArrowError::ArithmeticOverflow(
+                    "overflow: what comes out is out of the range of its type".into(),
+                )),
+            }
+        })?;
+    Ok(cast(&moved, array.data_type())?)
+}
+
+/// Fails where what is not after a value has wrapped round and is.
+fn not_after(truncated: &ArrayRef, of: &ArrayRef) -> Result<(), DataFusionError> {
+    if !matches!(of.data_type(), DataType::Timestamp(..)) {
+        return Ok(());
+    }
+    let (truncated, of) = (cast(truncated, &DataType::Int64)?, cast(of, &DataType::Int64)?);
+    let mut pairs =
+        truncated.as_primitive::<Int64Type>().iter().zip(of.as_primitive::<Int64Type>());
+    let wraps =
+        |(truncated, of)| matches!((truncated, of), (Some(1..), Some(of)) if of < i64::MIN / 2);
+    match pairs.any(wraps) {
+        false => Ok(()),
+        true => Err(DataFusionError::Execution(
+            "overflow: what comes out is out of the range of its type".into(),
+        )),
+    }
 }
 
 impl ScalarUDFImpl for Calendar {
@@ -144,6 +161,9 @@ impl ScalarUDFImpl for Calendar {
             let near = ScalarFunctionArgs { args: near, number_rows: rows, ..args.clone() };
             self.plain.invoke_with_args(near)?.into_array(rows)
         })?;
+        if self.plain.name() == "date_trunc" {
+            not_after(&found, &array)?;
+        }
         Ok(match of {
             ColumnarValue::Array(_) => ColumnarValue::Array(found),
             ColumnarValue::Scalar(_) => {

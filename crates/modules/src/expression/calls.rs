@@ -18,6 +18,7 @@ use super::choices::{by_null, chosen_from, first_known, null_if};
 use super::common::plain;
 use super::fields;
 use super::growth::metered;
+use super::moments;
 use super::rounding;
 use super::typed::{Typed, told};
 use super::types::in_words;
@@ -61,13 +62,19 @@ pub fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed>
         ("nvl", args) if args.len() == 2 => return first_known(name, args),
         ("nullif", args) if args.len() == 2 => {
             let [value, other] = exactly(args)?;
-            return null_if(value, other);
+            return null_if(value, other, schema);
         }
         ("nvl2", args) if args.len() == 3 => {
             let [tested, value, other] = exactly(args)?;
             return by_null(tested, value, other);
         }
-        ("date_trunc", args) => args.into_iter().map(with_seconds).collect(),
+        (name @ ("date_part" | "date_trunc"), mut args) if args.len() == 2 => {
+            args[0] = moments::unit(name, &args[0])?;
+            match name {
+                "date_trunc" => args.into_iter().map(with_seconds).collect(),
+                _ => args,
+            }
+        }
         (name, args) => chosen_from(name, args)?,
     };
     let texts: Vec<&str> = args.iter().map(|arg| arg.text.as_str()).collect();
@@ -86,6 +93,9 @@ pub fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed>
     let returns = function.return_field_from_args(returns);
     let returns = returns.map_err(|error| told(&error, Kind::Usage).at(format!("`{text}`")))?;
     let data_type = returns.data_type().clone();
+    if let ("date_part" | "date_trunc", [unit, of]) = (function.name(), args.as_slice()) {
+        moments::check(&function, unit, of).map_err(|error| error.at(format!("`{text}`")))?;
+    }
     let args = args.into_iter().map(|arg| arg.expr).collect();
     let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, args));
     let (expr, changed) = simplified(call, schema)?;

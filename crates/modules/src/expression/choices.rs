@@ -1,7 +1,7 @@
 //! One value among several: `IN`, `BETWEEN`, `CASE`, and the functions that choose an argument.
 
 use arrow::datatypes::DataType;
-use datafusion_common::ScalarValue;
+use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::expr::InList;
 use datafusion_expr::type_coercion::other::{
     get_coerce_type_for_case_when, get_coerce_type_for_list,
@@ -14,6 +14,7 @@ use super::common::unified;
 use super::copies;
 use super::exact;
 use super::known;
+use super::once::once;
 use super::translate::{Translator, joined, negate};
 use super::typed::{Typed, comparable, join};
 
@@ -25,10 +26,14 @@ impl Translator<'_> {
         negated: bool,
         depth: usize,
     ) -> Result<Typed> {
-        let of = self.expr(of, depth)?;
-        let low = join(of.clone(), Operator::GtEq, self.expr(low, depth)?)?;
-        let high = join(of, Operator::LtEq, self.expr(high, depth)?)?;
-        Ok(negate(join(low, Operator::And, high)?, negated))
+        let [of, low, high] =
+            [self.expr(of, depth)?, self.expr(low, depth)?, self.expr(high, depth)?];
+        let text = format!("{} BETWEEN {} AND {}", of.text, low.text, high.text);
+        let between = once(of, &self.schema, |of| {
+            let low = join(of.clone(), Operator::GtEq, low)?;
+            join(low, Operator::And, join(of, Operator::LtEq, high)?)
+        })?;
+        Ok(Typed { text, ..negate(between, negated) })
     }
 
     /// `of IN (…)`: equal to any of the items, each compared as it would be alone.
@@ -41,23 +46,8 @@ impl Translator<'_> {
     ) -> Result<Typed> {
         let of = self.expr(of, depth)?;
         let text = format!("{} IN (…)", of.text);
-        let mut lists: Vec<(Typed, Vec<Typed>)> = vec![];
-        let mut tests = vec![];
-        for item in list {
-            let (left, item) = comparable(of.clone(), self.expr(item, depth)?)?;
-            // DataFusion takes an item for a constant if it is one over no rows, as a CASE may be.
-            if item.value().is_none() || left.value().is_some() {
-                tests.push(join(left, Operator::Eq, item)?);
-                continue;
-            }
-            match lists.iter_mut().find(|(_, items)| items[0].data_type == item.data_type) {
-                Some((_, items)) => items.push(item),
-                None => lists.push((left, vec![item])),
-            }
-        }
-        let lists = lists.into_iter().map(|(of, items)| among(of, items));
-        let lists = lists.collect::<Result<Vec<_>>>()?;
-        let any = joined(lists.into_iter().chain(tests).collect(), Operator::Or)?;
+        let items = list.iter().map(|item| self.expr(item, depth)).collect::<Result<Vec<_>>>()?;
+        let any = once(of, &self.schema, |of| any_of(of, items))?;
         Ok(Typed { text, ..negate(any, negated) })
     }
 
@@ -79,12 +69,39 @@ impl Translator<'_> {
         if let Some(otherwise) = otherwise {
             results.push(self.expr(otherwise, depth)?);
         }
-        let (operand, whens) = match operand {
-            Some(operand) => cases(operand, whens)?,
-            None => (None, whens.into_iter().map(condition).collect::<Result<_>>()?),
-        };
-        chosen(operand, whens, results, "CASE … END")
+        let text = "CASE … END";
+        match operand {
+            Some(operand) => once(operand, &self.schema, |operand| {
+                let (operand, whens) = cases(operand, whens)?;
+                chosen(operand, whens, results, text)
+            }),
+            None => {
+                let whens = whens.into_iter().map(condition).collect::<Result<_>>()?;
+                chosen(None, whens, results, text)
+            }
+        }
     }
+}
+
+/// Equal to any of these items.
+fn any_of(of: Typed, list: Vec<Typed>) -> Result<Typed> {
+    let mut lists: Vec<(Typed, Vec<Typed>)> = vec![];
+    let mut tests = vec![];
+    for item in list {
+        let (left, item) = comparable(of.clone(), item)?;
+        // DataFusion takes an item for a constant if it is one over no rows, as a CASE may be.
+        if item.value().is_none() || left.value().is_some() {
+            tests.push(join(left, Operator::Eq, item)?);
+            continue;
+        }
+        match lists.iter_mut().find(|(_, items)| items[0].data_type == item.data_type) {
+            Some((_, items)) => items.push(item),
+            None => lists.push((left, vec![item])),
+        }
+    }
+    let lists = lists.into_iter().map(|(of, items)| among(of, items));
+    let lists = lists.collect::<Result<Vec<_>>>()?;
+    joined(lists.into_iter().chain(tests).collect(), Operator::Or)
 }
 
 /// Equal to any of these literals, which have one type.
@@ -176,13 +193,11 @@ pub fn by_null(tested: Typed, value: Typed, other: Typed) -> Result<Typed> {
 }
 
 /// `nullif(value, other)`: null where they are equal, which is asked as `=` does.
-pub fn null_if(value: Typed, other: Typed) -> Result<Typed> {
+pub fn null_if(value: Typed, other: Typed, schema: &DFSchema) -> Result<Typed> {
     let text = format!("nullif({}, {})", value.text, other.text);
-    let is_named = matches!(value.expr, Expr::Column(_) | Expr::Literal(..));
-    if !is_named && !matches!(value.data_type, DataType::RunEndEncoded(..) | DataType::Null) {
-        return known::unless_equal(value, other, text);
-    }
-    let equal = join(value.clone(), Operator::Eq, other)?;
-    let null = Typed::literal(ScalarValue::Null, "null");
-    chosen(None, vec![equal], vec![null, value], &text)
+    once(value, schema, |value| {
+        let equal = join(value.clone(), Operator::Eq, other)?;
+        let null = Typed::literal(ScalarValue::Null, "null");
+        chosen(None, vec![equal], vec![null, value], &text)
+    })
 }

@@ -4,22 +4,36 @@
 //! `n <> 0 AND 10 / n > 2` for an `n` of 0. Computing both sides is faster, and says the same
 //! unless it fails; so this is asked only then.
 
-use datafusion_common::ScalarValue;
-use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_expr::{BinaryExpr, Case, Expr, Operator};
+use std::fmt;
+use std::sync::Arc;
 
-/// A larger one is not made: each right side stands in it twice.
-const NODES_MAX: usize = 10_000;
+use arrow::array::{AsArray, BooleanArray};
+use arrow::compute::{and_kleene, or_kleene};
+use arrow::datatypes::{DataType, Schema};
+use arrow::record_batch::RecordBatch;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{DataFusionError, exec_err};
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::{
+    BinaryExpr, ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+
+use super::once;
+
+type Computed<T> = std::result::Result<T, DataFusionError>;
 
 /// The same expression with such an `AND` and `OR`, if there is any in it.
 pub fn with_guards(expr: &Expr) -> Option<Expr> {
-    if nodes(expr) > NODES_MAX {
-        return None;
-    }
     let guard = |node: Expr| match node {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_guard(op) => {
-            Ok(Transformed::yes(guard(left, op, right)))
+            Ok(Transformed::yes(guard(*left, op, *right)))
         }
+        Expr::ScalarFunction(call) => Ok(match once::with_body(&call, with_guards) {
+            Some(guarded) => Transformed::yes(Expr::ScalarFunction(guarded)),
+            None => Transformed::no(Expr::ScalarFunction(call)),
+        }),
         other => Ok(Transformed::no(other)),
     };
     let guarded = expr.clone().transform_up(guard).ok()?;
@@ -30,30 +44,108 @@ fn is_guard(op: Operator) -> bool {
     matches!(op, Operator::And | Operator::Or)
 }
 
-fn guard(left: Box<Expr>, op: Operator, right: Box<Expr>) -> Expr {
-    let literal = |value: Option<bool>| Box::new(Expr::Literal(ScalarValue::Boolean(value), None));
-    let decides = || literal(Some(op == Operator::Or));
-    let unknown = BinaryExpr::new(right.clone(), op, literal(None));
-    Expr::Case(Case {
-        expr: Some(left),
-        when_then_expr: vec![(decides(), decides()), (literal(Some(op == Operator::And)), right)],
-        else_expr: Some(Box::new(Expr::BinaryExpr(unknown))),
-    })
+fn guard(left: Expr, op: Operator, right: Expr) -> Expr {
+    let guard = Guard { or: op == Operator::Or, any: Signature::any(2, Volatility::Immutable) };
+    let guard = Arc::new(ScalarUDF::new_from_impl(guard));
+    Expr::ScalarFunction(ScalarFunction::new_udf(guard, vec![left, right]))
 }
 
-/// The nodes of what would be made of it.
-fn nodes(expr: &Expr) -> usize {
-    let mut sum: usize = 1;
-    match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_guard(*op) => {
-            sum = sum.saturating_add(nodes(left)).saturating_add(nodes(right).saturating_mul(2));
+/// What computes such an `AND` or `OR`, in place of the function of this node.
+pub fn lazy(node: &dyn PhysicalExpr) -> Option<Arc<dyn PhysicalExpr>> {
+    let call = ScalarFunctionExpr::try_downcast_func::<Guard>(node)?;
+    let or = call.fun().inner().downcast_ref::<Guard>()?.or;
+    let [left, right] = call.args() else { return None };
+    Some(Arc::new(GuardExpr { or, sides: [left.clone(), right.clone()] }))
+}
+
+/// `AND` or `OR`, before `lazy` makes it compute anything.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Guard {
+    or: bool,
+    any: Signature,
+}
+
+impl ScalarUDFImpl for Guard {
+    fn name(&self) -> &str {
+        if self.or { "or" } else { "and" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.any
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Computed<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn short_circuits(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Computed<ColumnarValue> {
+        exec_err!("AND and OR take expressions, and no values")
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct GuardExpr {
+    or: bool,
+    sides: [Arc<dyn PhysicalExpr>; 2],
+}
+
+impl fmt::Display for GuardExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_sql(f)
+    }
+}
+
+impl PhysicalExpr for GuardExpr {
+    fn data_type(&self, _: &Schema) -> Computed<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn nullable(&self, schema: &Schema) -> Computed<bool> {
+        Ok(self.sides[0].nullable(schema)? || self.sides[1].nullable(schema)?)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Computed<ColumnarValue> {
+        let rows = batch.num_rows();
+        let [left, right] = &self.sides;
+        let left = left.evaluate(batch)?.into_array(rows)?;
+        let known = left.as_boolean();
+        // A null does not decide.
+        let open = |side: Option<bool>| Some(side != Some(self.or));
+        let open: BooleanArray = known.iter().map(open).collect();
+        if !open.has_true() {
+            return Ok(ColumnarValue::Array(left));
         }
-        other => {
-            let _ = other.apply_children(|child| {
-                sum = sum.saturating_add(nodes(child));
-                Ok(TreeNodeRecursion::Continue)
-            });
+        let right = right.evaluate_selection(batch, &open)?.into_array(rows)?;
+        let joined = match self.or {
+            true => or_kleene(known, right.as_boolean())?,
+            false => and_kleene(known, right.as_boolean())?,
+        };
+        Ok(ColumnarValue::Array(Arc::new(joined)))
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        self.sides.iter().collect()
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        sides: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Computed<Arc<dyn PhysicalExpr>> {
+        match sides.try_into() {
+            Ok(sides) => Ok(Arc::new(GuardExpr { or: self.or, sides })),
+            Err(_) => exec_err!("AND and OR have two sides"),
         }
     }
-    sum
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "(")?;
+        self.sides[0].fmt_sql(f)?;
+        write!(f, ") {} (", if self.or { "OR" } else { "AND" })?;
+        self.sides[1].fmt_sql(f)?;
+        write!(f, ")")
+    }
 }

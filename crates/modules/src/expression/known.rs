@@ -1,27 +1,25 @@
-//! `coalesce` and `nullif` of computed values, each of which is computed once.
+//! `coalesce`, which computes each argument once.
 //!
-//! As a CASE both would name a value twice, once in a condition and once in a result, and nested
-//! calls would double at each level.
+//! As a CASE it would name one twice, in a condition and as a result, and nested calls would double
+//! at each level.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::compute::interleave;
 use arrow::compute::kernels::zip::zip;
-use arrow::compute::{interleave, nullif};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::record_batch::RecordBatch;
-use datafusion_common::{Column, DFSchema, DataFusionError, exec_err};
+use datafusion_common::{DataFusionError, exec_err};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
-    ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
-use euphrates_flow::{Kind, Result};
 
-use super::typed::{Typed, join, physical, told};
+use super::typed::Typed;
 
 type Computed<T> = std::result::Result<T, DataFusionError>;
 
@@ -156,77 +154,4 @@ fn filled(array: &ArrayRef, missing: &BooleanArray, others: &ColumnarValue) -> C
         (ColumnarValue::Array(others), _) => zip(missing, others, array)?,
         (ColumnarValue::Scalar(other), _) => zip(missing, &other.to_scalar()?, array)?,
     })
-}
-
-/// `value`, or null where it is equal to `other`.
-pub fn unless_equal(value: Typed, other: Typed, text: String) -> Result<Typed> {
-    let data_type = value.data_type.clone();
-    let mut fields = vec![Field::new("value", value.data_type.clone(), true)];
-    let mut args = vec![value.expr];
-    let column = |name: &str, data_type: DataType, text: String| Typed {
-        expr: Expr::Column(Column::new_unqualified(name)),
-        data_type,
-        text,
-    };
-    let tested = column("value", data_type.clone(), value.text);
-    // A literal is compared in the type of what it meets.
-    let other = match other.value() {
-        Some(_) => other,
-        None => {
-            fields.push(Field::new("other", other.data_type.clone(), true));
-            args.push(other.expr);
-            column("other", other.data_type, other.text)
-        }
-    };
-    let schema = Arc::new(Schema::new(fields));
-    let named = DFSchema::try_from(schema.clone()).map_err(|error| told(&error, Kind::Usage))?;
-    let test = physical(&join(tested, Operator::Eq, other)?.expr, &named)?;
-    let any = Signature::any(args.len(), Volatility::Immutable);
-    let function = Arc::new(ScalarUDF::new_from_impl(UnlessTrue { test, schema, any }));
-    let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, args));
-    Ok(Typed::new(call, data_type, text))
-}
-
-/// The first argument, or null where a test of all arguments is true.
-#[derive(Debug)]
-struct UnlessTrue {
-    test: Arc<dyn PhysicalExpr>,
-    schema: SchemaRef,
-    any: Signature,
-}
-
-impl PartialEq for UnlessTrue {
-    fn eq(&self, other: &UnlessTrue) -> bool {
-        self.test.eq(&other.test) && self.schema == other.schema
-    }
-}
-
-impl Eq for UnlessTrue {}
-
-impl Hash for UnlessTrue {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.test.hash(state);
-    }
-}
-
-impl ScalarUDFImpl for UnlessTrue {
-    fn name(&self) -> &str {
-        "nullif"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.any
-    }
-
-    fn return_type(&self, arg_types: &[DataType]) -> Computed<DataType> {
-        Ok(arg_types[0].clone())
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Computed<ColumnarValue> {
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let value = arrays[0].clone();
-        let batch = RecordBatch::try_new(self.schema.clone(), arrays)?;
-        let equal = self.test.evaluate(&batch)?.into_array(batch.num_rows())?;
-        Ok(ColumnarValue::Array(nullif(&value, equal.as_boolean())?))
-    }
 }

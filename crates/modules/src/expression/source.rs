@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use euphrates_flow::{Error, Result};
 use sqlparser::ast::{self, SelectItem};
-use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+use super::dialect::Sql;
 
 /// A longer text is refused.
 const TEXT_BYTES_MAX: usize = 256 << 10;
@@ -29,7 +30,7 @@ pub fn parse_items(text: &str) -> Result<Vec<SelectItem>> {
 }
 
 fn parse<T>(text: &str, grammar: impl FnOnce(&mut Parser) -> Result<T, ParserError>) -> Result<T> {
-    let dialect = GenericDialect {};
+    let dialect = Sql::of_words(WORDS_MAX);
     let tokens = tokens(text, &dialect)?;
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
     let parsed = grammar(&mut parser).map_err(|error| explain(text, &error))?;
@@ -43,7 +44,7 @@ fn parse<T>(text: &str, grammar: impl FnOnce(&mut Parser) -> Result<T, ParserErr
     }
 }
 
-fn tokens(text: &str, dialect: &GenericDialect) -> Result<Vec<TokenWithSpan>> {
+fn tokens(text: &str, dialect: &Sql) -> Result<Vec<TokenWithSpan>> {
     let too_long = || Err(Error::usage("the expression is too long").remedy("use several modules"));
     if text.len() > TEXT_BYTES_MAX {
         return too_long();
@@ -63,7 +64,7 @@ fn tokens(text: &str, dialect: &GenericDialect) -> Result<Vec<TokenWithSpan>> {
 
 /// Where the outermost calls of some functions stand in a text; `None` if it is no expression.
 pub fn parts(text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<Range<usize>>> {
-    let tokens = tokens(text, &GenericDialect {}).ok()?;
+    let tokens = tokens(text, &Sql::of_words(WORDS_MAX)).ok()?;
     let tokens: Vec<&TokenWithSpan> =
         tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
     let is_call = |at: usize| {

@@ -25,7 +25,7 @@ const SHOWN_COLUMNS: usize = 40;
 pub struct Translator<'a> {
     text: &'a str,
     columns: &'a Schema,
-    schema: DFSchemaRef,
+    pub(super) schema: DFSchemaRef,
 }
 
 /// A column by its position.

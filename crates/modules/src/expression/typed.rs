@@ -23,6 +23,7 @@ use super::common::{common, compared, plain, reckoned};
 use super::copies;
 use super::decimals;
 use super::exact;
+use super::guards;
 use super::known;
 use super::literals::{exact_decimal, fit};
 use super::room;
@@ -250,8 +251,7 @@ fn folded(expr: &Expr) -> Option<Expr> {
     if counted.is_err() || children == 0 || children != literals || changes {
         return None;
     }
-    let computed = || physical(expr, &DFSchema::empty()).ok()?.evaluate(&one_row()?).ok();
-    let value = room::constant(computed)?;
+    let value = room::constant(|| computed(expr).ok())?;
     let value = match value {
         ColumnarValue::Scalar(value) => value,
         ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).ok()?,
@@ -259,9 +259,12 @@ fn folded(expr: &Expr) -> Option<Expr> {
     Some(Expr::Literal(value, None))
 }
 
-fn one_row() -> Option<RecordBatch> {
+/// What an expression without columns comes to.
+pub fn computed(expr: &Expr) -> Result<ColumnarValue> {
     let options = RecordBatchOptions::new().with_row_count(Some(1));
-    RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).ok()
+    let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)?;
+    let value = physical(expr, &DFSchema::empty())?.evaluate(&row);
+    value.map_err(|error| told(&error, Kind::Usage))
 }
 
 /// What computes an expression. Arithmetic that overflows is an error, not a wrong answer.
@@ -270,7 +273,8 @@ pub fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>>
     let made = create_physical_expr(expr, schema, &ExecutionProps::new(), &context);
     let checked = made.and_then(|made| {
         made.transform_up(|node| {
-            if let Some(lazy) = known::lazy(node.as_ref()) {
+            let lazy = known::lazy(node.as_ref()).or_else(|| guards::lazy(node.as_ref()));
+            if let Some(lazy) = lazy {
                 return Ok(Transformed::yes(lazy));
             }
             let Some(binary) = node.downcast_ref::<PhysicalBinary>() else {
