@@ -3,16 +3,20 @@
 Five flows, ten perturbations of each: one instance slower from the start, from some second on, or
 for a while; again and again; two of them; standing still; near the end. And twelve more that are
 each of their own kind: more stages, stages of unequal cost, instances of several stages, an end of
-slowness, a sort, an aggregate. Each is run once with late binding, whose report estimates what a
-static division would have taken and since when somebody was slow, and three times with a static
-division (`queues="static"`) under the same perturbation. Compared are the estimate with the seconds
-that the static runs took (the median), and the start of the episode with the second at which the
+slowness, a sort, an aggregate. Each is run with late binding, whose report estimates what a static
+division would have taken and since when somebody was slow, and three times with a static division
+(`queues="static"`) under the same perturbation. Compared are the estimate with the seconds that the
+static runs took (the median), and the start of the episode with the second at which the
 perturbation began.
 
 Flows that sleep use no processor, so several are run at once. Those that compute are run one after
 the other, and differ from run to run by what a processor does in a second: a run that has a tenth
 of its work left when its instance becomes ten times as slow ends a third later if it was a tenth
-slower before. How far the static runs of a cell differ among themselves is told beside.
+slower before. So these are run three times with late binding, too, in turn with the static ones,
+and the median of the estimates counts; how many single estimates are as near is told beside, and
+how far the static runs of the worst cell differ among themselves. If these differ by more than what
+is asked of an estimate, whatever the estimate is, the cell is measured again, once; what was found
+the first time stays in the results.
 """
 
 from __future__ import annotations
@@ -28,8 +32,8 @@ import euphrates as eu
 TITLE = "What the report says of static division and of slow episodes, against real runs"
 PANELS = 2
 BATCH_SECONDS, ROWS = 0.02, 65_536
-STATIC_RUNS = 3
-"""So many static runs of each cell; the median counts."""
+RUNS = 3
+"""So many static runs of each cell, and so many others of flows that compute; medians count."""
 AT_ONCE = 6
 """Runs of flows that sleep, each in a process of its own, at the same time."""
 WITHIN, MOSTLY, WORST, START_WITHIN = 0.10, 0.9, 0.15, 0.5
@@ -197,12 +201,15 @@ def run(flow: str, which: str, is_static: bool) -> dict[str, Any]:
     return {"seconds": report.seconds, "estimate": told[0], "slow": told[1]}
 
 
-def cell_of(flow: str, which: str, ours: dict[str, Any], static: list[Any]) -> dict[str, Any]:
+def cell_of(flow: str, which: str, ours: list[Any], static: list[Any]) -> dict[str, Any]:
+    """`ours` are told by the one whose estimate is the median."""
+    ours.sort(key=lambda one: one["estimate"] or float("inf"))
     seconds = [one["seconds"] for one in static]
     cell = {
         "flow": flow,
         "perturbation": which,
-        **ours,
+        **ours[len(ours) // 2],
+        "estimates": [one["estimate"] for one in ours],
         "static": statistics.median(seconds),
         "static_runs": seconds,
     }
@@ -213,15 +220,25 @@ def cell_of(flow: str, which: str, ours: dict[str, Any], static: list[Any]) -> d
 def measured(cells: list[tuple[str, str]], at_once: int) -> list[dict[str, Any]]:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(at_once, mp_context=context) as pool:
-        wanted = [
-            [pool.submit(run, *cell, bool(number)) for number in range(1 + STATIC_RUNS)]
-            for cell in cells
-        ]
-        made = zip(cells, wanted, strict=True)
-        return [
-            cell_of(*cell, runs[0].result(), [one.result() for one in runs[1:]])
-            for cell, runs in made
-        ]
+        wanted = []
+        for flow, which in cells:
+            runs: tuple[list[Any], list[Any]] = [], []
+            for number in range(RUNS):
+                if number == 0 or flow in COMPUTE:
+                    runs[0].append(pool.submit(run, flow, which, False))
+                runs[1].append(pool.submit(run, flow, which, True))
+            wanted.append(runs)
+        results = ([[one.result() for one in kind] for kind in runs] for runs in wanted)
+        return [cell_of(*cell, *runs) for cell, runs in zip(cells, results, strict=True)]
+
+
+def settled(cell: tuple[str, str]) -> dict[str, Any]:
+    """One of a flow that computes; measured again, once, if its static runs are that far apart."""
+    [first] = measured([cell], 1)
+    if spread(first) <= WITHIN:
+        return first
+    [again] = measured([cell], 1)
+    return {**again, "first_time": first}
 
 
 def measure(quick: bool) -> dict[str, Any]:
@@ -230,16 +247,20 @@ def measure(quick: bool) -> dict[str, Any]:
     cells += [(flow, "its own") for flow in list(OTHERS)[: 2 if quick else None]]
     cells.sort(key=lambda cell: cell[0] in COMPUTE)
     asleep = sum(cell[0] not in COMPUTE for cell in cells)
-    made = measured(cells[:asleep], AT_ONCE) + measured(cells[asleep:], 1)
+    made = measured(cells[:asleep], AT_ONCE) + [settled(cell) for cell in cells[asleep:]]
     return {
         "cells": [cell for cell in made if cell["flow"] in FLOWS],
         "others": [cell for cell in made if cell["flow"] in OTHERS],
     }
 
 
+def missed(estimate: float | None, cell: dict[str, Any]) -> float:
+    """By what part of the static run an estimate is wrong."""
+    return abs(estimate / cell["static"] - 1) if estimate else 1.0
+
+
 def error(cell: dict[str, Any]) -> float:
-    """What the estimate misses, as a part of the static run."""
-    return abs(cell["estimate"] / cell["static"] - 1) if cell["estimate"] else 1.0
+    return missed(cell["estimate"], cell)
 
 
 def spread(cell: dict[str, Any]) -> float:
@@ -250,13 +271,13 @@ def spread(cell: dict[str, Any]) -> float:
 
 def starts(cell: dict[str, Any]) -> list[float]:
     """By how many seconds the nearest episode of each slowed instance is dated wrong."""
-    missed = []
+    wrong = []
     for one in all_slowings(cell["flow"], cell["perturbation"]):
         begin = one.get("after", 0)
         told = [slow[1] for slow in cell["slow"] if slow[0] == one["instance"]]
         if told and begin < cell["seconds"]:
-            missed.append(min(abs(start - begin) for start in told))
-    return missed
+            wrong.append(min(abs(start - begin) for start in told))
+    return wrong
 
 
 def estimates(cells: list[dict[str, Any]], what: str) -> tuple[str, bool]:
@@ -266,7 +287,11 @@ def estimates(cells: list[dict[str, Any]], what: str) -> tuple[str, bool]:
     where = (
         worst["flow"] if worst["flow"] in OTHERS else f"{worst['flow']}, {worst['perturbation']}"
     )
-    text = f"{said}; the worst misses {error(worst):.0%} ({where}: its static runs differ by"
+    singles = [missed(one, cell) <= WITHIN for cell in cells for one in cell["estimates"]]
+    single = f"{sum(singles)} of {len(singles)} of single runs"
+    text = (
+        f"{said}, {single}; the worst misses {error(worst):.0%} ({where}: its static runs differ by"
+    )
     is_near = near >= MOSTLY * len(cells) and error(worst) <= WORST
     return f"{text} ±{spread(worst):.0%})", is_near
 
@@ -275,7 +300,7 @@ def claims(results: dict[str, Any]) -> Any:
     cells, others = results["cells"], results["others"]
     yield estimates(cells, "")
     yield estimates(others, "of other kinds ")
-    all_starts = [missed for cell in [*cells, *others] for missed in starts(cell)]
+    all_starts = [wrong for cell in [*cells, *others] for wrong in starts(cell)]
     late = max(all_starts)
     text = f"the starts of {len(all_starts)} episodes are told within {late:.2f} s"
     yield f"{text} (median {statistics.median(all_starts):.2f})", late <= START_WITHIN
@@ -296,8 +321,8 @@ def draw(axes: Any, results: dict[str, Any]) -> None:
         left.errorbar(
             static, estimate, xerr=apart, label=kind, color=colour, fmt="o", ms=4, elinewidth=0.8
         )
-        missed = [one for cell in cells for one in starts(cell)]
-        right.scatter([number] * len(missed), missed, color=colour, s=18)
+        wrong = [one for cell in cells for one in starts(cell)]
+        right.scatter([number] * len(wrong), wrong, color=colour, s=18)
     far = 1.05 * max(cell["static"] for cells in kinds.values() for cell in cells)
     left.plot([0, far], [0, far], color="#57606a", linewidth=1)
     for part in (1 - WITHIN, 1 + WITHIN):
