@@ -7,8 +7,9 @@ use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::Counters;
 use euphrates_policy::episodes;
 use euphrates_policy::health::Spell;
-use euphrates_policy::ideal::{Bound, Stage, Step, ideal, phases};
-use euphrates_policy::static_division::{self, Speed};
+use euphrates_policy::ideal::{Bound, Feed, Stage, Step, ideal, phases};
+use euphrates_policy::speed::Speed;
+use euphrates_policy::static_division;
 use serde::Serialize;
 
 use crate::report::seconds;
@@ -182,15 +183,15 @@ struct Stages {
 impl Stages {
     fn of(flow: &Checked, seen: &Watcher) -> Stages {
         let mut names: Vec<String> = flow.nodes.iter().map(|node| node.id.clone()).collect();
-        let stage = |_| Stage { members: vec![], flows: true, dealers: vec![] };
-        let mut stages: Vec<Stage> = (0..names.len()).map(stage).collect();
+        let empty = |flows| Stage { flows, ..Stage::default() };
+        let mut stages: Vec<Stage> = names.iter().map(|_| empty(true)).collect();
         let mut places = vec![];
         for (at, (component, steps)) in seen.components.iter().zip(&seen.history.steps).enumerate()
         {
             let stage = match component {
                 Component::Instance(node, _) => *node,
                 Component::Disk { .. } => {
-                    stages.push(Stage { members: vec![], flows: false, dealers: vec![] });
+                    stages.push(empty(false));
                     names.push(seen.name(at));
                     stages.len() - 1
                 }
@@ -200,6 +201,7 @@ impl Stages {
         }
         for node in 0..flow.nodes.len() {
             stages[node].dealers = dealers(flow, node, &stages);
+            stages[node].feed = feed(flow, node);
         }
         let walls = &seen.history.walls_ns;
         let phases = phases(walls.len(), &stages);
@@ -229,20 +231,30 @@ impl Stages {
     }
 }
 
-/// What each dealer of the module has to give where work is divided statically. Producers deal
-/// their batches in turn to consumers of their own, so what they have is what a static division
-/// gives them; partitions, and pairs of instances, are independent.
+/// What each dealer of the module has to give where work is divided statically. The parts of a
+/// source belong to its instances in turn. Producers deal their batches in turn to consumers of
+/// their own, so what they have is what a static division gives them; partitions, and pairs of
+/// instances, are independent.
 fn dealers(flow: &Checked, node: usize, before: &[Stage]) -> Vec<f64> {
     let count = flow.nodes[node].count;
     let edge = flow.edges.iter().find(|edge| edge.to.0 == node);
     match edge.map(|edge| (edge.kind, edge.from.0)) {
         _ if count == 1 => vec![],
-        // Splits of a source are claimed one by one, however the queues divide.
-        None => vec![],
+        None => Stage::equal_dealers(count),
         Some((QueueKind::Distributed | QueueKind::Pairwise, from)) => before[from].static_parts(),
         Some((QueueKind::Broadcast, _)) => Stage::equal_dealers(1),
         Some((QueueKind::Keyed, _)) => Stage::equal_dealers(count),
     }
+}
+
+/// Where the module's work comes from: through a queue from one module, which waits when that is
+/// full. Of several inputs nobody knows which one it waits for, and partitions stay where they are.
+fn feed(flow: &Checked, node: usize) -> Option<Feed> {
+    let mut edges = flow.edges.iter().filter(|edge| edge.to.0 == node);
+    let (edge, None) = (edges.next()?, edges.next()) else { return None };
+    let bytes_max = edge.bytes_max as f64 / flow.nodes[edge.from.0].count.max(1) as f64;
+    let is_bounded = matches!(edge.kind, QueueKind::Distributed | QueueKind::Pairwise);
+    is_bounded.then_some(Feed { from: edge.from.0, bytes_max })
 }
 
 fn slow(flow: &Checked, seen: &Watcher, stages: &Stages, spell: &Spell) -> Slow {

@@ -10,7 +10,7 @@ use core::ops::Range;
 
 use crate::health::{COMPUTES, COMPUTES_MIN, MIX, SLOW};
 use crate::ideal::{Stage, Step};
-use crate::static_division::Speed;
+use crate::speed::Speed;
 
 /// The intervals of the episode of which `seen` is what was told while the flow ran; `None` if the
 /// history has no such episode. `factor` is how many times as long the component took, `None` if it
@@ -130,7 +130,7 @@ mod tests {
         let members: Vec<Vec<Step>> =
             members.iter().map(|member| member.iter().map(step).collect()).collect();
         let intervals = members[0].len();
-        let stage = Stage { members, flows: true, dealers: Stage::equal_dealers(1) };
+        let stage = Stage { members, flows: true, dealers: Stage::equal_dealers(1), feed: None };
         Speed::of_stage(&vec![LOOK; intervals], &stage, core::slice::from_ref(&(0..intervals)))
     }
 

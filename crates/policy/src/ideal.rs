@@ -51,6 +51,17 @@ pub struct Stage {
     /// members, these are the members `m` with `m % dealers` its number; else it is one member, the
     /// dealer's number modulo the members.
     pub dealers: Vec<f64>,
+    /// Where its work comes from; `None` if it brings its own, or that is not known.
+    pub feed: Option<Feed>,
+}
+
+/// How a stage gets its work: through queues, from one stage alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Feed {
+    /// The position of that stage, which comes before.
+    pub from: usize,
+    /// Bytes of each of its members that wait for somebody to take them, at most.
+    pub bytes_max: f64,
 }
 
 impl Stage {
@@ -230,6 +241,7 @@ mod tests {
             members: works.iter().map(member).collect(),
             flows: true,
             dealers: Stage::equal_dealers(1),
+            feed: None,
         }
     }
 
@@ -290,6 +302,7 @@ mod tests {
             members: vec![[intake, output].concat()],
             flows: true,
             dealers: Stage::equal_dealers(1),
+            feed: None,
         };
         // Half of the intake was waiting; nothing of the output was.
         close(ideal(&[SECOND; 8], core::slice::from_ref(&sort), &idle(8)).seconds, 6.0);

@@ -6,7 +6,8 @@ use std::ops::Range;
 use euphrates_policy::episodes;
 use euphrates_policy::health::{Facts, Health, LOOK_NS, Spell};
 use euphrates_policy::ideal::{Processors, Stage, Step};
-use euphrates_policy::static_division::{Speed, added_seconds};
+use euphrates_policy::speed::Speed;
+use euphrates_policy::static_division::added_seconds;
 
 const MS: u64 = 1_000_000;
 const BATCH_BYTES: u64 = 1 << 19;
@@ -150,6 +151,7 @@ impl World {
                         members: history,
                         flows: true,
                         dealers: Stage::equal_dealers(self.dealers),
+                        feed: None,
                     },
                     processors: Processors { used_ns: used, available },
                     spells: health.finish(end_ns),
