@@ -5,7 +5,9 @@
 //!
 //! The items of lists and the fields of structs that are dictionaries or unions become nullable as
 //! well: a value of theirs may be null without any row having it, and arrow's kernels, which look
-//! at the values, refuse to put such a list together again if its items may not be null.
+//! at the values, refuse to put such a list together again if its items may not be null. Codes of
+//! such dictionaries have 32 bits: where lists of several batches are put together, their
+//! dictionaries are put one behind the other, which codes of 8 or 16 bits may not number.
 
 use std::slice;
 use std::sync::Arc;
@@ -54,21 +56,25 @@ fn values(column: &ArrayRef) -> Result<ArrayRef> {
     let plain = plain_type(column.data_type());
     Ok(match has_runs(column.data_type()) {
         true => cast(column, &plain)?,
-        false => make_array(retyped(column.to_data(), &plain)),
+        false => make_array(retyped(column.to_data(), &plain)?),
     })
 }
 
-/// A column's data under a type that differs in what may be null.
-fn retyped(data: ArrayData, to: &DataType) -> ArrayData {
+/// A column's data under a type that differs in what may be null and in the widths of codes.
+fn retyped(data: ArrayData, to: &DataType) -> Result<ArrayData> {
     if data.data_type() == to {
-        return data;
+        return Ok(data);
+    }
+    if matches!(to, DataType::Dictionary(..)) {
+        return Ok(cast(&make_array(data), to)?.to_data());
     }
     let children = data.child_data().iter().zip(items(to));
     let children = children.map(|(child, field)| retyped(child.clone(), field.data_type()));
-    let children = children.collect();
+    let children = children.collect::<Result<Vec<_>>>()?;
     let data = data.into_builder().data_type(to.clone()).child_data(children);
-    // SAFETY: valid data stays valid where more may be null.
-    unsafe { data.build_unchecked() }
+    // SAFETY: valid data stays valid where more may be null, and where children of as many values
+    // have other codes for them.
+    Ok(unsafe { data.build_unchecked() })
 }
 
 /// As many rows as make a batch, if all of them have the longest of the values.
@@ -98,11 +104,16 @@ fn has_runs(data_type: &DataType) -> bool {
 /// Whether a column of the type comes in as another.
 fn changes(data_type: &DataType) -> bool {
     let is_strict = |field: &FieldRef| has_values_apart(field.data_type()) && !field.is_nullable();
-    let item_changes = |field: &FieldRef| is_strict(field) || changes(field.data_type());
+    let item_changes = |field: &FieldRef| {
+        is_strict(field) || has_short_codes(field.data_type()) || changes(field.data_type())
+    };
     match data_type {
         DataType::RunEndEncoded(..) => true,
         DataType::Map(entries, _) => match items(entries.data_type()) {
-            [key, value] => changes(key.data_type()) || item_changes(value),
+            [key, value] => {
+                let key = key.data_type();
+                has_short_codes(key) || changes(key) || item_changes(value)
+            }
             _ => false,
         },
         other => items(other).iter().any(item_changes),
@@ -133,7 +144,7 @@ fn plain_field(field: &FieldRef) -> FieldRef {
 
 /// The same of a field within another.
 fn plain_item(field: &FieldRef) -> FieldRef {
-    let field = plain_field(field);
+    let field = with_long_codes(plain_field(field));
     match has_values_apart(field.data_type()) {
         true => Arc::new(Field::clone(&field).with_nullable(true)),
         false => field,
@@ -145,10 +156,29 @@ fn has_values_apart(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Dictionary(..) | DataType::Union(..))
 }
 
+/// Whether it is a dictionary whose codes have fewer than 32 bits.
+fn has_short_codes(data_type: &DataType) -> bool {
+    use DataType::{Dictionary, Int8, Int16, UInt8, UInt16};
+    match data_type {
+        Dictionary(codes, _) => matches!(**codes, Int8 | Int16 | UInt8 | UInt16),
+        _ => false,
+    }
+}
+
+fn with_long_codes(field: FieldRef) -> FieldRef {
+    match field.data_type() {
+        DataType::Dictionary(_, values) if has_short_codes(field.data_type()) => {
+            let wide = DataType::Dictionary(Box::new(DataType::Int32), values.clone());
+            Arc::new(Field::clone(&field).with_data_type(wide))
+        }
+        _ => field,
+    }
+}
+
 /// The same of a map's entries, which are never null, and nor are their keys.
 fn plain_entries(entries: &FieldRef) -> FieldRef {
     let fields = match items(entries.data_type()) {
-        [key, value] => vec![plain_field(key), plain_item(value)],
+        [key, value] => vec![with_long_codes(plain_field(key)), plain_item(value)],
         others => others.to_vec(),
     };
     let plain = DataType::Struct(fields.into());
@@ -174,10 +204,10 @@ fn plain_type(data_type: &DataType) -> DataType {
 mod tests {
     use super::*;
     use arrow::array::{
-        DictionaryArray, Int32Array, ListArray, RunArray, StringArray, StructArray,
+        DictionaryArray, Int8Array, Int32Array, ListArray, RunArray, StringArray, StructArray,
     };
     use arrow::buffer::{Buffer, OffsetBuffer};
-    use arrow::compute::interleave;
+    use arrow::compute::{concat_batches, interleave};
 
     fn runs() -> ArrayRef {
         let ends = Int32Array::from(vec![2, 5, 6]);
@@ -189,6 +219,23 @@ mod tests {
         let batch = RecordBatch::try_from_iter(columns).unwrap();
         let schema = without_runs(&batch.schema());
         decoded(batch, &schema).collect::<Result<_>>().unwrap()
+    }
+
+    #[test]
+    fn lists_of_short_codes_are_put_together_however_many_values_they_have() {
+        let list = |first: i32| -> ArrayRef {
+            let texts = StringArray::from_iter_values((0..100).map(|at| (first + at).to_string()));
+            let codes = Int8Array::from_iter_values(0..100);
+            let coded: ArrayRef = Arc::new(DictionaryArray::new(codes, Arc::new(texts)));
+            let item = Arc::new(Field::new_list_field(coded.data_type().clone(), true));
+            Arc::new(ListArray::new(item, OffsetBuffer::from_lengths([60, 40]), coded, None))
+        };
+        let found: Vec<_> =
+            [0, 100, 200].iter().flat_map(|first| plain(vec![("l", list(*first))])).collect();
+        let whole = concat_batches(found[0].schema_ref(), &found).unwrap();
+        let lists = whole.column(0).as_list::<i32>();
+        let texts = cast(&lists.value(5), &DataType::Utf8).unwrap();
+        assert_eq!(texts.as_string::<i32>().value(39), "299");
     }
 
     #[test]

@@ -214,3 +214,21 @@ fn a_batch_of_another_schema_is_refused() {
         SegmentWriter::create(&disk, &path, &schema, SegmentOptions::default()).unwrap();
     assert_eq!(writer.append(&with_dictionary(1, 1)).unwrap_err().kind(), Kind::Failed);
 }
+
+#[test]
+fn a_value_that_looks_like_the_beginning_of_a_message_is_written() {
+    // Eight bytes of ones begin every message, and are the number -1.
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![-1]));
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(100_000)]));
+    let orders = [[("n", numbers.clone()), ("s", texts.clone())], [("s", texts), ("n", numbers)]];
+    let folder = tempfile::tempdir().unwrap();
+    let disk = disk(folder.path(), Mode::Auto);
+    for (name, columns) in ["first", "last"].into_iter().zip(orders) {
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        written(&disk, name, std::slice::from_ref(&batch), SegmentOptions::default());
+        let segment = Arc::new(Segment::open(&disk, &folder.path().join(name)).unwrap());
+        let read: Vec<_> =
+            segment.read_with(0..1, ReadOptions::default()).map(Result::unwrap).collect();
+        assert_eq!(read, [batch]);
+    }
+}

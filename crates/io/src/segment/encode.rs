@@ -93,7 +93,7 @@ impl BlockEncoder {
         if !self.schema.fields().iter().any(|field| has_dictionary(field)) {
             self.encoder = Some(encoder);
         }
-        encoded(aligned(parts), batch.num_rows())
+        encoded(aligned(parts)?, batch.num_rows())
     }
 
     /// An encoder that has said its schema already, so that it gives blocks and nothing else.
@@ -109,27 +109,30 @@ impl BlockEncoder {
     }
 }
 
-/// The message's parts with its metadata padded, so that the whole is a multiple of
+/// The parts with the metadata of their last message padded, so that the whole is a multiple of
 /// [`BLOCK_ALIGN_BYTES`]: then blocks can be written and read past the page cache by themselves.
-/// Small blocks are left alone. The last message is the one that is padded.
-fn aligned(parts: Vec<Buffer>) -> Vec<Buffer> {
+/// Small blocks are left alone.
+fn aligned(parts: Vec<Buffer>) -> Result<Vec<Buffer>> {
     let bytes: usize = parts.iter().map(Buffer::len).sum();
-    if bytes < ALIGNED_BYTES_MIN {
-        return parts;
+    let padding = bytes.next_multiple_of(BLOCK_ALIGN_BYTES) - bytes;
+    if bytes < ALIGNED_BYTES_MIN || padding == 0 {
+        return Ok(parts);
     }
-    pad_message(parts, bytes.next_multiple_of(BLOCK_ALIGN_BYTES) - bytes)
+    let last = messages(&parts)?.last().map(|last| last.part).unwrap_or_default();
+    Ok(pad_message(parts, last, padding))
 }
 
-/// The parts with `padding` more bytes behind the metadata of their last message.
-pub(super) fn pad_message(mut parts: Vec<Buffer>, padding: usize) -> Vec<Buffer> {
-    const PREFIX: usize = 8;
+/// The parts with `padding` more bytes behind the metadata of the message that begins with this
+/// part: a prefix of eight bytes, and behind it the metadata.
+pub(super) fn pad_message(mut parts: Vec<Buffer>, prefix: usize, padding: usize) -> Vec<Buffer> {
     static ZEROS: LazyLock<Buffer> = LazyLock::new(|| Buffer::from(&[0; BLOCK_ALIGN_BYTES][..]));
-    let is_prefix = |part: &Buffer| part.len() == PREFIX && part[..4] == EOS[..4];
-    let Some(at) = parts.iter().rposition(is_prefix).filter(|_| padding > 0) else { return parts };
-    let metadata = u32::from_le_bytes(parts[at][4..].try_into().expect("four bytes"));
+    if padding == 0 {
+        return parts;
+    }
+    let metadata = u32::from_le_bytes(parts[prefix][4..].try_into().expect("four bytes"));
     let longer = (metadata + padding as u32).to_le_bytes();
-    parts[at] = Buffer::from([&EOS[..4], &longer].concat());
-    parts.insert(at + 2, ZEROS.slice_with_length(0, padding));
+    parts[prefix] = Buffer::from([&EOS[..4], &longer].concat());
+    parts.insert(prefix + 2, ZEROS.slice_with_length(0, padding));
     parts
 }
 
@@ -193,17 +196,11 @@ fn encoded(parts: Vec<Buffer>, rows: usize) -> Result<EncodedBlock> {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     parts.iter().for_each(|part| digest.update(part));
     let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
-    let mut dictionaries = vec![];
-    let mut at = 0;
-    let (batch_at, meta_bytes) = loop {
-        let (meta_bytes, body_bytes) = message_at(&parts, at)?;
-        let end = at + u64::from(meta_bytes) + body_bytes;
-        if end >= bytes {
-            break (at, meta_bytes);
-        }
-        dictionaries.push((at, meta_bytes, body_bytes));
-        at = end;
-    };
+    let mut messages = messages(&parts)?;
+    let batch = messages.pop().ok_or_else(headless)?;
+    let dictionaries =
+        messages.iter().map(|one| (one.at, one.meta_bytes, one.body_bytes)).collect();
+    let (batch_at, meta_bytes) = (batch.at, batch.meta_bytes);
     let batch_at = u32::try_from(batch_at)
         .map_err(|_| Error::failed("dictionaries of more than 4 GiB in one batch"))?;
     let crc = digest.finalize() as u32;
@@ -211,23 +208,38 @@ fn encoded(parts: Vec<Buffer>, rows: usize) -> Result<EncodedBlock> {
     Ok(EncodedBlock { parts, block, dictionaries })
 }
 
-/// Metadata (with prefix) and body length of the message that begins `at` bytes into the parts.
-/// Messages begin at the beginning of a part: prefix, then metadata.
-fn message_at(parts: &[Buffer], at: u64) -> Result<(u32, u64)> {
-    let mut skipped = 0;
-    for (index, part) in parts.iter().enumerate() {
-        if skipped < at {
-            skipped += part.len() as u64;
-            continue;
+/// A message among the parts of a block.
+struct Message {
+    /// The part it begins with: prefix, then metadata.
+    part: usize,
+    /// How many bytes stand before it.
+    at: u64,
+    /// The bytes of its metadata, with the prefix.
+    meta_bytes: u32,
+    body_bytes: u64,
+}
+
+/// The messages of a block: where each ends, its metadata says. What it looks like does not: a
+/// value may have the bytes of a prefix.
+fn messages(parts: &[Buffer]) -> Result<Vec<Message>> {
+    let (mut found, mut at, mut end) = (vec![], 0, 0);
+    for (part, bytes) in parts.iter().enumerate() {
+        if at == end && !bytes.is_empty() {
+            let length = bytes.get(4..8).and_then(|length| length.try_into().ok());
+            let meta_bytes = u32::from_le_bytes(length.ok_or_else(headless)?) + 8;
+            let metadata = parts.get(part + 1).ok_or_else(headless)?;
+            let message = ipc::root_as_message(metadata).map_err(|_| headless())?;
+            let body_bytes = message.bodyLength() as u64;
+            found.push(Message { part, at, meta_bytes, body_bytes });
+            end = at + u64::from(meta_bytes) + body_bytes;
         }
-        let length = part.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
-        let message = parts.get(index + 1).map(|metadata| ipc::root_as_message(metadata));
-        if let (true, Some(length), Some(Ok(message))) = (skipped == at, length, message) {
-            return Ok((length + 8, message.bodyLength() as u64));
-        }
-        break;
+        at += bytes.len() as u64;
     }
-    Err(Error::failed("the batch cannot be encoded: its messages have no beginning"))
+    if at == end { Ok(found) } else { Err(headless()) }
+}
+
+fn headless() -> Error {
+    Error::failed("the batch cannot be encoded: its messages have no beginning")
 }
 
 /// What stands behind the last block: the end of the stream, and the footer with the place of

@@ -115,7 +115,7 @@ impl SharedSegment {
         let (prefix, metadata) = self.schema_message.split_at(8);
         let bytes = HEAD.len() + self.schema_message.len();
         let padding = bytes.next_multiple_of(BLOCK_ALIGN_BYTES) - bytes;
-        let message = pad_message(vec![prefix.into(), metadata.into()], padding);
+        let message = pad_message(vec![prefix.into(), metadata.into()], 0, padding);
         let parts = message.iter().map(Buffer::as_slice);
         Buffer::from_vec([&HEAD[..]].into_iter().chain(parts).collect::<Vec<_>>().concat())
     }
