@@ -62,8 +62,8 @@ pub fn row_bytes_max(budget: usize, holders: usize) -> usize {
     (budget / holders.max(HOLDERS_MIN)).max(ROW_BYTES_MIN)
 }
 
-/// Two readers, two writers, the queue between them, and three copies.
-const HOLDERS_MIN: usize = 8;
+/// Two readers, two writers, the queue between them, and a copy.
+const HOLDERS_MIN: usize = 6;
 
 /// The bytes a record of a text may have whose rows may have so many: escapes and columns that are
 /// not wanted take room in the text alone.

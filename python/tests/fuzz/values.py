@@ -118,7 +118,8 @@ def decoded(kind: pa.DataType) -> pa.DataType:
     if types.is_struct(kind):
         return pa.struct([_decoded_field(field) for field in kind])
     if types.is_map(kind):
-        return pa.map_(kind.key_field, _decoded_field(kind.item_field))
+        key = kind.key_field.with_type(_with_long_codes(kind.key_field.type))
+        return pa.map_(key, _decoded_field(kind.item_field))
     if types.is_fixed_size_list(kind):
         return pa.list_(_decoded_field(kind.value_field), kind.list_size)
     if types.is_list_view(kind):
@@ -129,10 +130,16 @@ def decoded(kind: pa.DataType) -> pa.DataType:
 
 
 def _decoded_field(field: pa.Field) -> pa.Field:
-    types, kind = pa.types, decoded(field.type)
+    types, kind = pa.types, _with_long_codes(decoded(field.type))
     apart = any(is_it(field.type) for is_it in (types.is_run_end_encoded, types.is_dictionary))
     nullable = field.nullable or apart or types.is_union(kind) or types.is_dictionary(kind)
     return field.with_type(kind).with_nullable(nullable)
+
+
+def _with_long_codes(kind: pa.DataType) -> pa.DataType:
+    """Codes within lists, structs and maps have 32 bits from where they come in."""
+    short = pa.types.is_dictionary(kind) and kind.index_type.bit_width < 32
+    return pa.dictionary(pa.int32(), kind.value_type, kind.ordered) if short else kind
 
 
 def array(luck: random.Random, kind: pa.DataType, rows: int, few: bool = False) -> pa.Array:

@@ -15,7 +15,7 @@ use euphrates_flow::{Error, Result};
 
 use super::arrow_ipc::{END_OF_STREAM, HEAD, MAGIC};
 use super::{Chunk, Compression, Encoder, Note, WriteOptions, Writer};
-use crate::unions::cut_lists_of_unions;
+use crate::nested::cut_nested;
 
 /// Makes files of one schema.
 pub struct IpcWriter {
@@ -162,7 +162,7 @@ fn plain_type(data_type: &DataType) -> DataType {
 
 fn plain(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     match column.data_type() == data_type {
-        true => Ok(cut_lists_of_unions(column)),
+        true => Ok(cut_nested(column)),
         false => Ok(cast(column, data_type)?),
     }
 }

@@ -12,7 +12,7 @@ use arrow::ipc::{self, CompressionType, FooterBuilder, MetadataVersion};
 use euphrates_flow::{Error, Result};
 
 use super::toc::{Block, EOS};
-use crate::unions::{cut_lists_of_unions, has_union};
+use crate::nested::{cut_nested, is_cut};
 
 /// How blocks are made smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ fn same_types(one: &SchemaRef, other: &SchemaRef) -> bool {
 }
 
 /// The batch with its string views gathered, where they use less than half of what they hold on
-/// to: an IPC message would carry all of it; and with its lists of unions cut.
+/// to: an IPC message would carry all of it; and with lists of unions and list views cut.
 fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
     let compact = |column: &ArrayRef| -> Option<ArrayRef> {
         match column.data_type() {
@@ -161,7 +161,7 @@ fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
                 let wasteful = held > 2 * views.total_buffer_bytes_used();
                 wasteful.then(|| Arc::new(views.gc()) as ArrayRef)
             }
-            other if has_union(other) => Some(cut_lists_of_unions(column)),
+            other if is_cut(other) => Some(cut_nested(column)),
             _ => None,
         }
     };
