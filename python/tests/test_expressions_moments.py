@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import zoneinfo
 
 import pyarrow as pa
 import pytest
@@ -129,3 +130,19 @@ def test_what_has_no_place_in_its_type_fails_and_says_where(
     """A moment before the first wrapped round, and became one after the last."""
     with pytest.raises(eu.FlowError, match=r"(?s)out of.*range.*row 0 of a batch"):
         of(at(value, kind), text)
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Shanghai", "Europe/Berlin"])
+def test_local_times_of_long_ago_have_the_offset_of_their_time(zone: str) -> None:
+    moments = [
+        dt.datetime(year, month, 4, 12, 34, 56, tzinfo=dt.UTC)
+        for year in (2, 1000, 1716, 1799, 1801, 1950, 2024)
+        for month in (1, 7)
+    ]
+    table = pa.table({"t": pa.array(moments, pa.timestamp("us", zone))})
+    there = [moment.astimezone(zoneinfo.ZoneInfo(zone)) for moment in moments]
+    for unit in ("year", "month", "day", "hour", "minute"):
+        expected = [getattr(moment, unit) for moment in there]
+        assert of(table, f"date_part('{unit}', t)") == expected, unit
+    days = [moment.replace(hour=0, minute=0, second=0) for moment in there]
+    assert of(table, "date_trunc('day', t)") == days

@@ -138,10 +138,10 @@ fn batches_at(
 ) -> Result<Batches> {
     let head = blob.read_at(offset, metadata)?;
     let body_at = offset + metadata as u64;
-    if let Some(header) = message(&head, metadata)?.header_as_record_batch() {
-        if let Some(slices) = decoder.slices(blob, (body_at, body), &header) {
-            return Ok(Box::new(slices));
-        }
+    if let Some(header) = message(&head, metadata)?.header_as_record_batch()
+        && let Some(slices) = decoder.slices(blob, (body_at, body), &header)
+    {
+        return Ok(Box::new(slices));
     }
     let bytes = blob.read_at(offset, metadata + body as usize)?;
     Ok(Box::new(decoder.decode(bytes, metadata)?.map(Ok).into_iter()))

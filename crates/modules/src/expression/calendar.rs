@@ -5,14 +5,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array};
 use arrow::compute::cast;
+use arrow::compute::kernels::zip::zip;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
 use datafusion_common::{DataFusionError, ScalarValue};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
 
 use super::around::described_by_plain;
+use super::zones;
 
 /// Days of 400 years.
 const CYCLE_DAYS: i64 = 146_097;
@@ -58,12 +60,36 @@ impl Calendar {
             (i128::from(x) - i128::from(cycles) * cycle) as i64
         })?;
         let here = cast(&cast(&here, &whole(array.data_type()))?, array.data_type())?;
-        let near = near(here)?;
-        match (self.plain.name(), part) {
-            ("date_trunc", _) => back(&near, &cycles, cycle),
-            (_, "year" | "isoyear") => back(&near, &cycles, i128::from(CYCLE_YEARS)),
-            _ => Ok(near),
+        let found = near(here)?;
+        let found = match (self.plain.name(), part) {
+            ("date_trunc", _) => back(&found, &cycles, cycle),
+            (_, "year" | "isoyear") => back(&found, &cycles, i128::from(CYCLE_YEARS)),
+            _ => Ok(found),
+        }?;
+        match array.data_type() {
+            DataType::Timestamp(_, Some(_)) => self.in_zone(part, array, (&cycles, found), near),
+            _ => Ok(found),
         }
+    }
+
+    /// Of moments far from today in a zone, whose offset 400 years away is another: what is `found`
+    /// of their local times, without the zone, as far as the calendar reaches.
+    fn in_zone(
+        &self,
+        part: &str,
+        array: &ArrayRef,
+        (cycles, found): (&Int64Array, ArrayRef),
+        near: &dyn Fn(ArrayRef) -> Result<ArrayRef, DataFusionError>,
+    ) -> Result<ArrayRef, DataFusionError> {
+        let local = zones::local(array)?;
+        let mut far = self.near(part, &local, near)?;
+        if far.data_type() != found.data_type() {
+            far = zones::in_zone(&far, found.data_type())?;
+        }
+        let is_far: BooleanArray = (0..array.len())
+            .map(|row| Some(local.is_valid(row) && cycles.is_valid(row) && cycles.value(row) != 0))
+            .collect();
+        Ok(zip(&is_far, &far, &found)?)
     }
 }
 

@@ -66,7 +66,8 @@ impl ScalarUDFImpl for Placed {
     }
 }
 
-fn in_zone(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+/// Local times as the moments of this type, each in its zone.
+pub fn in_zone(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     let direct = cast(array, to);
     let (Ok(nulls), DataType::Timestamp(unit, Some(zone))) = (&direct, to) else { return direct };
     // The cast makes null what it cannot place.
@@ -91,6 +92,31 @@ fn each<T: ArrowTimestampType>(array: &ArrayRef, zone: &Arc<str>) -> Result<Arra
             .ok_or_else(|| ArrowError::CastError(format!("there is no such time in {zone}")))
     });
     Ok(Arc::new(placed?.with_timezone(zone.clone())))
+}
+
+/// The local times of moments in a zone, without it; null where the calendar does not reach.
+pub fn local(moments: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    match moments.data_type() {
+        DataType::Timestamp(unit, Some(zone)) => {
+            let tz: Tz = zone.parse()?;
+            Ok(match unit {
+                TimeUnit::Second => local_of::<TimestampSecondType>(moments, tz),
+                TimeUnit::Millisecond => local_of::<TimestampMillisecondType>(moments, tz),
+                TimeUnit::Microsecond => local_of::<TimestampMicrosecondType>(moments, tz),
+                TimeUnit::Nanosecond => local_of::<TimestampNanosecondType>(moments, tz),
+            })
+        }
+        _ => Ok(moments.clone()),
+    }
+}
+
+fn local_of<T: ArrowTimestampType>(moments: &ArrayRef, tz: Tz) -> ArrayRef {
+    let moments = moments.as_primitive::<T>();
+    let local = moments.unary_opt::<_, T>(|moment| {
+        let there = as_datetime_with_timezone::<T>(moment, tz)?.naive_local();
+        T::from_naive_datetime(there, None)
+    });
+    Arc::new(local)
 }
 
 /// The instant of a local time, both in this unit.
