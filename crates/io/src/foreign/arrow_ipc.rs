@@ -1,7 +1,8 @@
 //! Arrow IPC files (Feather 2) and streams. A file is read in splits of whole batches; a stream,
 //! which has no table of contents, in one.
 //!
-//! A large batch is read in slices (`arrow_ipc_slices`). Written are files only (`arrow_ipc_write`).
+//! A large batch is read in slices (`arrow_ipc_slices`). Written are files only
+//! (`arrow_ipc_write`).
 
 use std::sync::Arc;
 
