@@ -194,9 +194,13 @@ impl Range {
         };
         let is_text = descr.logical_type_ref() == Some(&LogicalType::String);
         let (lower, upper) = (lower_bound(&least, is_text), upper_bound(&greatest, is_text));
-        let (is_least, is_greatest) = (is_short(&least), is_short(&greatest));
-        let lower = lower.or_else(|| is_least.then_some(least)).map(ByteArray::from);
-        let upper = upper.or_else(|| is_greatest.then_some(greatest)).map(ByteArray::from);
+        // Where there is no short bound, it is the value itself, unless that was cut.
+        let is_whole = |value: &Vec<u8>| value.len() < KEPT_BYTES;
+        let (least, greatest) = (Some(least).filter(is_whole), Some(greatest).filter(is_whole));
+        let is_least = lower.is_none() && least.is_some();
+        let is_greatest = upper.is_none() && greatest.is_some();
+        let (lower, upper) = (lower.or(least), upper.or(greatest));
+        let (lower, upper) = (lower.map(ByteArray::from), upper.map(ByteArray::from));
         ValueStatistics::new(lower, upper, None, Some(nulls as u64), false)
             .with_min_is_exact(is_least)
             .with_max_is_exact(is_greatest)
@@ -228,14 +232,9 @@ fn head(value: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
-/// Whether a string is noted as it is.
-fn is_short(value: &[u8]) -> bool {
-    value.len() <= STRING_BYTES_MAX
-}
-
 /// A short string that is not above a long one; `None` if it need not be cut.
 fn lower_bound(value: &[u8], is_text: bool) -> Option<Vec<u8>> {
-    (!is_short(value)).then_some(())?;
+    (value.len() > STRING_BYTES_MAX).then_some(())?;
     match text(value, is_text) {
         Some(text) => {
             let end = (1..=STRING_BYTES_MAX).rfind(|end| text.is_char_boundary(*end))?;
@@ -247,7 +246,7 @@ fn lower_bound(value: &[u8], is_text: bool) -> Option<Vec<u8>> {
 
 /// A short string that is above a long one; `None` if there is none, or need be none.
 fn upper_bound(value: &[u8], is_text: bool) -> Option<Vec<u8>> {
-    (!is_short(value)).then_some(())?;
+    (value.len() > STRING_BYTES_MAX).then_some(())?;
     let Some(text) = text(value, is_text) else {
         let last = value[..STRING_BYTES_MAX].iter().rposition(|byte| *byte < u8::MAX)?;
         let mut bound = value[..STRING_BYTES_MAX].to_vec();
