@@ -147,7 +147,7 @@ impl<'a> Pipeline<'a> {
         let mut had = Had { share: 1.0, part: 1.0 };
         if !fits(had) {
             had.share = largest(|share| fits(Had { share, ..had }));
-            // Who computes without being seen to has to wait all the same.
+            // An instance whose computing was not counted waits for a processor all the same.
             if !fits(had) {
                 had.part = largest(|part| fits(Had { part, ..had }));
             }

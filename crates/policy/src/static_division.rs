@@ -7,7 +7,7 @@
 //! the run; what both have in common (starting, ending, filling queues) cancels out. In a static
 //! division the dealer of a stage (its producer, or the plan of a source) gives each member of its
 //! group the same share of what it has itself, and its queues are bounded, so the members of a
-//! group advance at the pace of the slowest, and who has to give to them waits with them.
+//! group advance at the pace of the slowest, and the stage before them waits with them.
 //! Processors are shared by all: where more is asked of them than there is, what members compute
 //! takes longer for all by the same factor, and what they wait does not. Members that one dealer
 //! serves begin to compute at the same time, when the slowest takes a batch, so they share

@@ -17,7 +17,7 @@ use euphrates_flow::{BATCH_BYTES_TARGET, Error, Kind, Result};
 use super::guarded;
 use crate::blob::Blob;
 
-/// A batch of so many bytes is read at once.
+/// A batch of at most this size is read at once.
 const WHOLE_BYTES_MAX: u64 = 8 << 20;
 
 /// What is read at a time of a longer one, on this machine and from elsewhere.

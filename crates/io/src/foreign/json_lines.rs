@@ -354,7 +354,7 @@ where
 
 type Test = fn(&ArrayRef) -> bool;
 
-/// What values of some types cannot be, what is said of it, and what can be done.
+/// Values that JSON cannot hold: the test, the message and the remedy.
 const WRONG: [(Test, &str, &str); 2] = [
     (
         has_no_number,

@@ -15,7 +15,7 @@ use super::text::SAMPLE_BYTES;
 /// What is held of a text at a time where records are of a usual length: less than two batches.
 pub const USUAL_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
 
-/// The longest record where nobody says how much memory there is.
+/// The longest record of an input without a memory budget.
 pub const RECORD_BYTES_MAX: usize = 32 << 20;
 
 /// With a budget of 512 MiB records may be longer.
@@ -24,7 +24,7 @@ const SHORT_BYTES: usize = 64 << 20;
 /// Offsets into a batch have 31 bits.
 const OFFSET_MAX: usize = 1 << 30;
 
-/// The longest sample, until somebody says how much memory there is.
+/// The longest sample; that of the flow that started last.
 static SAMPLE_BYTES_MAX: AtomicUsize = AtomicUsize::new(64 << 20);
 
 /// What a reader of a split may hold.
@@ -50,7 +50,8 @@ pub struct RecordLimit {
 }
 
 impl RecordLimit {
-    /// For a pipe. Its reader may wait for who writes to it, so it takes no turns.
+    /// For a pipe. Its reader may wait for another instance that writes to it, so it takes no
+    /// turns.
     pub fn of_pipe() -> RecordLimit {
         RecordLimit { bytes_max: RECORD_BYTES_MAX, in_turns: false }
     }
@@ -72,8 +73,8 @@ impl RecordLimit {
         }
     }
 
-    /// Whether the record is too long that is not whole after so many bytes of a batch. Whole ones
-    /// may stand before it.
+    /// Whether a record is too long that has not ended within these bytes of a batch, in which
+    /// whole records may stand before it.
     pub fn is_passed(&self, bytes: usize) -> bool {
         bytes > self.bytes_max.saturating_add(TEXT_BYTES_MAX)
     }
@@ -89,7 +90,8 @@ impl RecordLimit {
     }
 }
 
-/// Bounds samples, which are taken before a flow runs, for one that may hold so many bytes.
+/// Sets the longest sample of this process. Samples are taken before a flow runs and knows its
+/// limits.
 pub fn limit_samples(bytes_max: usize) {
     SAMPLE_BYTES_MAX.store(bytes_max.clamp(SAMPLE_BYTES as usize, 64 << 20), Relaxed);
 }
