@@ -204,11 +204,10 @@ impl SplitFeed {
     /// The bytes of the batch being decoded, up to the end of the record at fault.
     fn read_again(&mut self) -> Result<Bytes> {
         let mut end = self.at + self.part.len() as u64;
-        while let Some(part) = self.range.next_part()? {
+        // Behind the record at fault may stand one of any length.
+        while !self.limit.is_passed((end - self.began) as usize) {
+            let Some(part) = self.range.next_part()? else { break };
             end += part.len() as u64;
-            if (end - self.began) as usize > USUAL_BYTES_MAX && self.limit.is_passed(self.held()) {
-                break;
-            }
         }
         self.text.bytes_between(self.began, end)
     }
