@@ -109,8 +109,8 @@ def union_type(luck: random.Random) -> pa.DataType:
 
 
 def decoded(kind: pa.DataType) -> pa.DataType:
-    """The type as it is in a flow, as documented: runs are decoded where they come in, and items
-    that are dictionaries or unions may be null.
+    """The type as it is in a flow, as documented: runs are decoded where they come in, list views
+    become lists, codes have 32 bits, and items that are dictionaries or unions may be null.
     """
     types = pa.types
     if types.is_run_end_encoded(kind):
@@ -118,28 +118,23 @@ def decoded(kind: pa.DataType) -> pa.DataType:
     if types.is_struct(kind):
         return pa.struct([_decoded_field(field) for field in kind])
     if types.is_map(kind):
-        key = kind.key_field.with_type(_with_long_codes(kind.key_field.type))
+        key = kind.key_field.with_type(decoded(kind.key_field.type))
         return pa.map_(key, _decoded_field(kind.item_field))
     if types.is_fixed_size_list(kind):
         return pa.list_(_decoded_field(kind.value_field), kind.list_size)
-    if types.is_list_view(kind):
-        return pa.list_view(_decoded_field(kind.value_field))
-    if types.is_large_list(kind):
+    if types.is_dictionary(kind) and kind.index_type.bit_width < 32:
+        return pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
+    if types.is_large_list(kind) or types.is_large_list_view(kind):
         return pa.large_list(_decoded_field(kind.value_field))
-    return pa.list_(_decoded_field(kind.value_field)) if types.is_list(kind) else kind
+    is_list = types.is_list(kind) or types.is_list_view(kind)
+    return pa.list_(_decoded_field(kind.value_field)) if is_list else kind
 
 
 def _decoded_field(field: pa.Field) -> pa.Field:
-    types, kind = pa.types, _with_long_codes(decoded(field.type))
+    types, kind = pa.types, decoded(field.type)
     apart = any(is_it(field.type) for is_it in (types.is_run_end_encoded, types.is_dictionary))
     nullable = field.nullable or apart or types.is_union(kind) or types.is_dictionary(kind)
     return field.with_type(kind).with_nullable(nullable)
-
-
-def _with_long_codes(kind: pa.DataType) -> pa.DataType:
-    """Codes within lists, structs and maps have 32 bits from where they come in."""
-    short = pa.types.is_dictionary(kind) and kind.index_type.bit_width < 32
-    return pa.dictionary(pa.int32(), kind.value_type, kind.ordered) if short else kind
 
 
 def array(luck: random.Random, kind: pa.DataType, rows: int, few: bool = False) -> pa.Array:
