@@ -4,13 +4,14 @@
 //! beyond 64 bits is a float, as it is for JSON itself.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use euphrates_flow::depth::check_json;
 use euphrates_flow::{Error, Result};
 use memchr::{memchr, memchr_iter, memrchr};
-use serde_json::Value;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::guess::{Guess, SAMPLE_RECORDS};
 use super::json_documents::{Layout, Scanner, Unwrapper, is_array, is_blank};
@@ -20,6 +21,12 @@ enum Shape {
     Leaf(Guess),
     List(Box<Shape>),
     Object(Object),
+}
+
+impl Default for Shape {
+    fn default() -> Shape {
+        Shape::Leaf(Guess::Nothing)
+    }
 }
 
 /// Fields in the order they were first seen.
@@ -115,7 +122,7 @@ pub fn infer(sample: &[u8], all: bool) -> Result<Found> {
 }
 
 fn of_lines(sample: &[u8]) -> Result<Schema> {
-    let mut all = Object::default();
+    let mut all = Shape::default();
     let lines = sample.split(|byte| *byte == b'\n').enumerate();
     let records = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
     for (index, line) in records.take(SAMPLE_RECORDS) {
@@ -134,30 +141,35 @@ fn of_documents(sample: &[u8], all: bool) -> Result<Found> {
     }
     check_json(&text, "the record")?;
     let array = is_array(sample);
-    let (mut fields, mut values) = (Object::default(), Ok(Shape::Leaf(Guess::Nothing)));
+    let (mut fields, mut values) = (Shape::default(), Ok(Shape::default()));
     let (mut objects, mut others) = (0, 0);
-    let mut documents = serde_json::Deserializer::from_slice(&text).into_iter::<Value>();
+    let mut at = 0;
     while objects + others < SAMPLE_RECORDS {
-        let begin = documents.byte_offset();
-        let blanks = text[begin..].iter().take_while(|byte| is_blank(**byte)).count();
-        let line = || memchr_iter(b'\n', &text[..begin + blanks]).count() + 1;
-        match documents.next() {
-            None => break,
+        let Some(blanks) = text[at..].iter().position(|byte| !is_blank(*byte)) else { break };
+        let begin = at + blanks;
+        at = match Scanner::default().end(&text[begin..]) {
+            Some(length) => begin + length,
+            None if all => text.len(),
             // The sample is cut within a record.
-            Some(Err(error)) if error.is_eof() && !all => break,
-            Some(Err(error)) => {
-                return Err(wrong(not_json(&error)).at(format!("line {}", error.line())));
-            }
-            Some(Ok(Value::Object(record))) => {
-                objects += 1;
-                let mut seen = record.into_iter();
-                let seen = seen.try_for_each(|(name, value)| fields.see(name, value));
-                seen.map_err(|error| wrong(error).at(format!("line {}", line())))?;
-            }
-            Some(Ok(value)) => {
-                others += 1;
-                values = values.and_then(|mut shape: Shape| shape.see(value).map(|()| shape));
-            }
+            None => break,
+        };
+        let line = |within: usize| memchr_iter(b'\n', &text[..begin]).count() + within;
+        let not_read = |error: serde_json::Error| {
+            wrong(not_json(&error)).at(format!("line {}", line(error.line())))
+        };
+        let document = &text[begin..at];
+        if text[begin] == b'{' {
+            objects += 1;
+            let seen = fields.see(document).map_err(not_read)?;
+            seen.map_err(|fault| wrong(fault).at(format!("line {}", line(1))))?;
+        } else {
+            others += 1;
+            let seen = match &mut values {
+                Ok(shape) => shape.see(document),
+                Err(_) => Shape::default().see(document),
+            };
+            let seen: Result<(), String> = seen.map_err(not_read)?;
+            values = values.and_then(|shape| seen.map(|()| shape));
         }
     }
     let (schema, records) = match (objects, others, values) {
@@ -187,62 +199,33 @@ fn not_json(error: &serde_json::Error) -> String {
     format!("Not valid JSON: {}", message.split(" at line ").next().unwrap_or_default())
 }
 
-fn record(all: &mut Object, line: &[u8]) -> Result<()> {
+fn record(all: &mut Shape, line: &[u8]) -> Result<()> {
     check_json(line, "the record")?;
-    match serde_json::from_slice(line) {
-        Ok(Value::Object(record)) => {
-            record.into_iter().try_for_each(|(name, value)| all.see(name, value)).map_err(wrong)
-        }
-        Ok(_) => Err(wrong("this is no JSON object".into())),
+    let is_object = line.iter().find(|byte| !is_blank(**byte)) == Some(&b'{');
+    let mut unused = Shape::default();
+    let seen = if is_object { all } else { &mut unused }.see(line);
+    match seen {
+        Ok(_) if !is_object => Err(wrong("this is no JSON object".into())),
+        Ok(seen) => seen.map_err(wrong),
         Err(error) => Err(wrong(not_json(&error))),
     }
 }
 
-impl Object {
-    fn see(&mut self, name: String, value: Value) -> Result<(), String> {
-        let at = match self.names.get(&name) {
-            Some(&at) => at,
-            None => {
-                self.names.insert(name.clone(), self.fields.len());
-                self.fields.push((name, Shape::Leaf(Guess::Nothing)));
-                self.fields.len() - 1
-            }
-        };
-        let (name, shape) = &mut self.fields[at];
-        shape.see(value).map_err(|what| format!("field `{name}`: {what}"))
+impl Shape {
+    /// Widens the shape to that of a document, value by value as it is parsed: a record of millions
+    /// of numbers costs no more than its text. The inner error is a value that fits no shape.
+    fn see(&mut self, document: &[u8]) -> Result<Result<(), String>, serde_json::Error> {
+        let mut fault = None;
+        let mut parser = serde_json::Deserializer::from_slice(document);
+        Widening { shape: self, fault: &mut fault }.deserialize(&mut parser)?;
+        parser.end()?;
+        Ok(fault.map_or(Ok(()), Err))
     }
 
     fn into_fields(self) -> Fields {
-        let field = |(name, shape): (String, Shape)| Field::new(name, shape.into_type(), true);
-        self.fields.into_iter().map(field).collect()
-    }
-}
-
-impl Shape {
-    fn see(&mut self, value: Value) -> Result<(), String> {
-        if let Shape::Leaf(Guess::Nothing) = self {
-            match value {
-                Value::Array(_) => *self = Shape::List(Box::new(Shape::Leaf(Guess::Nothing))),
-                Value::Object(_) => *self = Shape::Object(Object::default()),
-                _ => {}
-            }
-        }
-        match (self, value) {
-            (_, Value::Null) => Ok(()),
-            (Shape::List(shape), Value::Array(values)) => {
-                values.into_iter().try_for_each(|value| shape.see(value))
-            }
-            (Shape::Object(object), Value::Object(fields)) => {
-                fields.into_iter().try_for_each(|(name, value)| object.see(name, value))
-            }
-            (Shape::List(_), other) => Err(format!("an array elsewhere, here {}", kind(&other))),
-            (Shape::Object(_), other) => Err(format!("an object elsewhere, here {}", kind(&other))),
-            (Shape::Leaf(_), Value::Array(_)) => Err("here an array, elsewhere none".into()),
-            (Shape::Leaf(_), Value::Object(_)) => Err("here an object, elsewhere none".into()),
-            (Shape::Leaf(guess), value) => {
-                *guess = guess.and(leaf(&value));
-                Ok(())
-            }
+        match self {
+            Shape::Object(object) => object.into_fields(),
+            _ => Fields::empty(),
         }
     }
 
@@ -257,23 +240,124 @@ impl Shape {
     }
 }
 
-fn leaf(value: &Value) -> Guess {
-    match value {
-        Value::Bool(_) => Guess::Bool,
-        Value::Number(number) if number.is_i64() => {
-            Guess::Whole { negative: number.as_i64() < Some(0), large: false }
+impl Object {
+    fn field(&mut self, name: String) -> &mut (String, Shape) {
+        let next = self.fields.len();
+        let at = *self.names.entry(name.clone()).or_insert(next);
+        if at == next {
+            self.fields.push((name, Shape::default()));
         }
-        Value::Number(number) if number.is_u64() => Guess::Whole { negative: false, large: true },
-        Value::Number(_) => Guess::Float,
-        _ => Guess::Text,
+        &mut self.fields[at]
+    }
+
+    fn into_fields(self) -> Fields {
+        let field = |(name, shape): (String, Shape)| Field::new(name, shape.into_type(), true);
+        self.fields.into_iter().map(field).collect()
     }
 }
 
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-        _ => "a single value",
+/// A shape that a value is read into. The first value that does not fit is noted, and the rest of
+/// the document is still parsed: that it is no JSON is told first.
+struct Widening<'a> {
+    shape: &'a mut Shape,
+    fault: &'a mut Option<String>,
+}
+
+impl Widening<'_> {
+    fn leaf(self, seen: Guess) {
+        match self.shape {
+            Shape::Leaf(guess) => *guess = guess.and(seen),
+            Shape::List(_) => self.fail("an array elsewhere, here a single value"),
+            Shape::Object(_) => self.fail("an object elsewhere, here a single value"),
+        }
+    }
+
+    fn fail(self, fault: &str) {
+        self.fault.get_or_insert_with(|| fault.into());
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Widening<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<(), D::Error> {
+        parser.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Widening<'_> {
+    type Value = ();
+
+    fn expecting(&self, what: &mut fmt::Formatter<'_>) -> fmt::Result {
+        what.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        self.leaf(Guess::Bool);
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        self.leaf(Guess::Whole { negative: value < 0, large: false });
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        self.leaf(Guess::Whole { negative: false, large: i64::try_from(value).is_err() });
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        self.leaf(Guess::Float);
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        self.leaf(Guess::Text);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        if let Shape::Leaf(Guess::Nothing) = self.shape {
+            *self.shape = Shape::List(Box::default());
+        }
+        match self.shape {
+            Shape::List(shape) => {
+                while items.next_element_seed(Widening { shape, fault: self.fault })?.is_some() {}
+                return Ok(());
+            }
+            Shape::Object(_) => self.fail("an object elsewhere, here an array"),
+            Shape::Leaf(_) => self.fail("here an array, elsewhere none"),
+        }
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        if let Shape::Leaf(Guess::Nothing) = self.shape {
+            *self.shape = Shape::Object(Object::default());
+        }
+        match self.shape {
+            Shape::Object(object) => {
+                while let Some(name) = fields.next_key::<String>()? {
+                    let (name, shape) = object.field(name);
+                    let mut fault = None;
+                    fields.next_value_seed(Widening { shape, fault: &mut fault })?;
+                    if let Some(what) = fault {
+                        self.fault.get_or_insert_with(|| format!("field `{name}`: {what}"));
+                    }
+                }
+                return Ok(());
+            }
+            Shape::List(_) => self.fail("an array elsewhere, here an object"),
+            Shape::Leaf(_) => self.fail("here an object, elsewhere none"),
+        }
+        while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(())
     }
 }
 
@@ -319,6 +403,8 @@ mod tests {
             ("{\"a\":1}\n{\"a\":", "line 2: Not valid JSON"),
             ("{\"a\":1}\n\n{\"a\":[1]}", "line 3: field `a`: here an array"),
             ("{\"a\":1}\n7", "line 2: this is no JSON object"),
+            ("{\"a\":{\"b\":[1]}}\n{\"a\":{\"b\":{}}}", "line 2: field `a`: field `b`: an array"),
+            ("{\"a\":[1]}\n{\"a\":1,\"b\":}", "line 2: Not valid JSON"),
             ("{\n\"a\":1,\n\"b\"}", "line 3: Not valid JSON"),
             ("[{\"a\":1},\n{\"a\":[1]}]", "line 2: field `a`: here an array"),
         ] {
