@@ -40,6 +40,7 @@ IDIOMS = {
     r"(^|[.!?:|] +|[-*] +)Who ": "name the subject: a worker, a user, a process",
     r"\b[Aa]s it travels\b": "encoded, or in flight",
     r"\b[Ww]hat is told\b": "name what is sent, or received",
+    r"\b[Hh](e|is|im)\b": "a process is `it`",
 }
 IDIOMS_IN = (".md",)
 # Pages whose sentences come from the code.
