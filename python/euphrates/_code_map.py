@@ -11,8 +11,6 @@ from pathlib import Path
 
 CODE_MAP = Path("docs/code-map.md")
 CRATES = Path("crates")
-ORDER = ("policy", "sim", "flow", "io", "wire", "engine", "modules", "server", "cli", "py")
-"""Crates from the bottom of the graph to its top; crates not named here follow by name."""
 
 _HEAD = """\
 # Code map
@@ -24,12 +22,20 @@ out. `ARCHITECTURE.md`, at the top of the source tree, says how the parts work t
 
 
 def code_map(root: Path = Path()) -> str:
-    """The page: a table of files for every crate."""
-    crates = sorted(
-        (path.parent for path in (root / CRATES).glob("*/Cargo.toml")),
-        key=lambda crate: (ORDER.index(crate.name) if crate.name in ORDER else len(ORDER), crate),
-    )
-    return _HEAD + "".join(_section(crate) for crate in crates)
+    """The page: a table of files for every crate, a crate after all those that it uses."""
+    manifests = sorted((root / CRATES).glob("*/Cargo.toml"))
+    used = {path.parent.name: _used(path.read_text("utf-8")) for path in manifests}
+
+    def height(crate: str) -> int:
+        return 1 + max(map(height, used[crate]), default=0)
+
+    names = sorted(used, key=lambda name: (height(name), name))
+    return _HEAD + "".join(_section(root / CRATES / name) for name in names)
+
+
+def _used(manifest: str) -> list[str]:
+    section = re.search(r"(?ms)^\[dependencies\]\n(.*?)(?=^\[|\Z)", manifest)
+    return re.findall(r"(?m)^euphrates-([\w-]+)", section[1] if section else "")
 
 
 def _section(crate: Path) -> str:
