@@ -1,5 +1,5 @@
 """Writes what is derived from the modules' own descriptions: the stub for type checkers, the
-reference page, the map of the code, and what the studio knows of modules, documents and their code.
+reference page, and what the studio knows of modules, documents and their code.
 `python -m euphrates._derive` in the project's folder; `--check` only looks.
 """
 
