@@ -67,7 +67,7 @@ figures: build $(VENV)/.bench  ## Measure what the two mechanisms gain, plot it,
 docs: build $(VENV)/.docs  ## Build the manual into site/
 	$(PY) -m mkdocs build --strict
 
-derive: build  ## Write the derived files anew: stubs, reference pages
+derive: build  ## Write the derived files: stubs, reference pages, code map
 	$(PY) -m euphrates._derive
 
 studio: build studio/dist/index.html  ## Check, test and build the flow editor (needs Node)

@@ -12,6 +12,7 @@ import textwrap
 from pathlib import Path
 from typing import Any, Literal
 
+from ._code_map import CODE_MAP, code_map
 from ._flow_files import document_of_file
 from .flow import Flow
 from .modules import SPECS, doc_of, options_of, parameter_name, required_of
@@ -201,6 +202,7 @@ def derived() -> dict[Path, str]:
     return {
         STUB: stub(),
         PAGE: page(),
+        CODE_MAP: code_map(),
         STUDIO_MODULES: studio_modules(),
         STUDIO_DOCUMENT: studio_document(),
         **studio_codes(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 from pathlib import Path
@@ -33,6 +34,21 @@ BANNED = {
     r"\bunimplemented!|\btodo!": "finish it",
     r"/home/\w|/work/\w": "no path of a machine",
 }
+# Turns of phrase, and what to write instead; in files of these kinds.
+IDIOMS = {
+    r"\bso many\b": "say how many, or what is counted",
+    r"(^|[.!?:|] +|[-*] +)Who ": "name the subject: a worker, a user, a process",
+    r"\b[Aa]s it travels\b": "encoded, or in flight",
+    r"\b[Ww]hat is told\b": "name what is sent, or received",
+    r"\b[Hh](e|is|im)\b": "a process is `it`",
+}
+IDIOMS_IN = (".md",)
+# Pages whose sentences come from the code.
+DERIVED_PAGES = {"docs/modules.md", "docs/code-map.md"}
+# Subjects of commits after this one are `scope: imperative`.
+FIRST_WITHOUT_SCOPE = "dfef9180b21a20b76585dcb7b2c032bd6912a625"
+SUBJECT = r"[a-z0-9/_., -]+: [a-z].*"
+SUBJECT_MAX = 72
 
 
 def tracked(*suffixes: str) -> list[Path]:
@@ -51,7 +67,7 @@ def name_of(path: Path) -> str:
 
 
 def is_derived(path: Path) -> bool:
-    return path.suffix == ".pyi"
+    return path.suffix == ".pyi" or name_of(path) in DERIVED_PAGES
 
 
 @pytest.mark.parametrize("crate", sorted(path.name for path in (ROOT / "crates").iterdir()))
@@ -130,6 +146,33 @@ def test_banned_words(banned: str) -> None:
     assert not found, f"{BANNED[banned]}: {found}"
 
 
+@pytest.mark.parametrize("idiom", sorted(IDIOMS))
+def test_plain_words(idiom: str) -> None:
+    found = [
+        f"{name_of(path)}:{number}"
+        for path in tracked(*IDIOMS_IN)
+        if path != Path(__file__) and not is_derived(path)
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(idiom, line)
+    ]
+    assert not found, f"{IDIOMS[idiom]}: {found}"
+
+
+def test_subjects_of_commits_name_a_scope() -> None:
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+
+    if git("merge-base", "--is-ancestor", FIRST_WITHOUT_SCOPE, "HEAD").returncode != 0:
+        pytest.skip("a history without the commit from which subjects are checked")
+    log = git("log", "--format=%s", "--no-merges", f"{FIRST_WITHOUT_SCOPE}..HEAD")
+    wrong = [
+        subject
+        for subject in log.stdout.splitlines()
+        if len(subject) > SUBJECT_MAX or not re.fullmatch(SUBJECT, subject)
+    ]
+    assert not wrong, f"`scope: imperative`, at most {SUBJECT_MAX} characters: {wrong}"
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     broken = []
     for path in tracked(".md"):
@@ -144,3 +187,31 @@ def test_architecture_names_only_files_that_exist() -> None:
     named = re.findall(r"`((?:crates|python|bench|docs|examples|requirements)/[\w./-]+)`", text)
     missing = [name for name in named if not (ROOT / name).exists()]
     assert named and not missing, missing
+
+
+def test_architecture_draws_the_arrows() -> None:
+    """The table has every arrow; the picture leaves out those that follow from others."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([\w, ]+|—) \|$", text, re.MULTILINE)
+    assert {name: set(re.findall(r"\w+", used)) for name, used in rows} == ARROWS
+
+    def below(crate: str) -> set[str]:
+        return ARROWS[crate].union(*map(below, ARROWS[crate]))
+
+    drawn = set(re.findall(r"^    (\w+) --> (\w+)$", text, re.MULTILINE))
+    assert drawn == {
+        (crate, used)
+        for crate, all_used in ARROWS.items()
+        for used in all_used
+        if not any(used in below(other) for other in all_used)
+    }
+
+
+def test_the_code_map_is_fresh() -> None:
+    source = ROOT / "python/euphrates/_code_map.py"
+    spec = importlib.util.spec_from_file_location("code_map", source)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = ROOT / module.CODE_MAP
+    assert page.read_text() == module.code_map(ROOT), f"run `python {name_of(source)}`"
