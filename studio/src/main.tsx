@@ -1,20 +1,27 @@
-// Starts the studio in its page: with the server that has sent it, or alone.
+// Entry point of the page: connects to the server if there is one, and renders the app.
 
 import { createRoot } from "react-dom/client";
-import { App } from "./app/App";
-import { HTTP } from "./app/backend/http";
-import { keepChecked } from "./app/checking";
-import { keepDraft } from "./app/draft";
-import { hearOthers, keepDrafts, lastPath, lookAgain, openPath, rememberPath } from "./app/files";
-import { Rescue } from "./app/Rescue";
-import { followAddress, useRoute } from "./app/route";
-import { followRun, followSelection, hear, rewatch } from "./app/running";
-import { meet, useServer } from "./app/server";
+import { HTTP } from "./app/backend/httpBackend";
+import { keepDraft } from "./app/files/browserDraft";
+import {
+  hearOthers,
+  keepDrafts,
+  lastPath,
+  lookAgain,
+  openPath,
+  rememberPath,
+} from "./app/files/openFile";
+import { followRun, followSelection, hear, rewatch } from "./app/run/runControl";
+import { App } from "./app/shell/App";
+import { Rescue } from "./app/shell/ErrorBoundary";
+import { keepChecked } from "./app/state/engineCheck";
+import { followAddress, useRoute } from "./app/state/routeStore";
+import { meet, useServer } from "./app/state/serverStore";
 import "@xyflow/react/dist/base.css";
-import "./app/styles.css";
-import "./app/canvas.css";
-import "./app/live.css";
-import "./app/running.css";
+import "./app/shell/styles.css";
+import "./app/canvas/canvas.css";
+import "./app/canvas/live.css";
+import "./app/run/run.css";
 
 followAddress();
 keepDraft(window.localStorage);

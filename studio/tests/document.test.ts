@@ -1,7 +1,9 @@
-// Opening, writing, editing and undoing.
+// Opens, writes, edits, checks and undoes flow documents.
 
 import { expect, test } from "vitest";
+import { bytesOf, sizeText } from "../src/document/byteSize";
 import { check, whyNot } from "../src/document/check";
+import { copy, paste } from "../src/document/clipboard";
 import {
   bind,
   removeVariable,
@@ -9,7 +11,7 @@ import {
   setVariable,
   unbind,
   usesOf,
-} from "../src/document/config";
+} from "../src/document/configEdits";
 import {
   attach,
   place,
@@ -23,18 +25,16 @@ import { type Flow, moduleOf, newFlow, newQueue, QUEUE_KINDS } from "../src/docu
 import { did, historyOf, redo, STEPS_MAX, settled, undo } from "../src/document/history";
 import { isList, isObject, type Json, printJson, readJson, sameJson } from "../src/document/json";
 import { positionsOf, withPositions } from "../src/document/layout";
-import { open, openValue } from "../src/document/open";
-import { copy, paste } from "../src/document/paste";
+import { open, openValue } from "../src/document/openDocument";
 import { didYouMean, Refusal, told } from "../src/document/problem";
-import { writePython } from "../src/document/python/write";
-import { bytesOf, sizeText } from "../src/document/size";
+import { writePython } from "../src/document/python/writePython";
 import { BUILT_IN, type Schema } from "../src/document/specs";
-import { toJson, write } from "../src/document/write";
+import { toJson, write } from "../src/document/writeDocument";
 import schema from "../src/generated/document.json";
-import { edited } from "./edits";
-import { forSeeds, type Random } from "./random";
+import { edited } from "./randomEdits";
+import { forSeeds, type Random } from "./randomFlow";
 
-/** A line of modules, each attached to the next. */
+/** A chain of modules. */
 function chain(...modules: string[]): Flow {
   const flow = modules.reduce((flow, module) => place(flow, module).flow, newFlow("chain"));
   const ids = flow.modules.map(({ id }) => id);
@@ -53,14 +53,14 @@ function reason(edit: () => unknown): string {
   throw new Error("it was not refused");
 }
 
-/** Each leaf of a value, with the way to it. */
+/** The leaves of a value with their paths. */
 function leaves(value: Json, path = ""): string[] {
   if (isObject(value)) return [...value].flatMap(([key, inner]) => leaves(inner, `${path}.${key}`));
   if (isList(value)) return value.flatMap((item) => leaves(item, `${path}[]`));
   return value === null ? [] : [`${path}=${printJson(value)}`];
 }
 
-test("numbers, keys and texts are written as they were read", () => {
+test("numbers, keys and strings round-trip exactly", () => {
   const text = printJson(
     readJson('{"10": 1.0, "2": -0, "big": 18446744073709551615, "e": 1E5, "t": "\\u00e9\\n"}')
       .value ?? null,
@@ -77,14 +77,14 @@ test.each([
   ['{"a": "x\ny"}', "a text does not end", "{}"],
   ["", "expected a value", ""],
   [`${"[".repeat(500)}`, "too deep", ""],
-])("what comes before an error is kept: %j", (text, problem, kept) => {
+])("JSON before an error is kept: %j", (text, problem, kept) => {
   const { value, problems, isWhole } = readJson(text);
   expect(isWhole).toBe(false);
   expect(problems[0]?.message).toContain(problem);
   if (kept !== "") expect(printJson(value ?? null).replace(/\s/g, "")).toBe(kept);
 });
 
-test("a broken, newer, strange flow opens, and nothing of it is lost", () => {
+test("a broken document of a newer version opens without losing anything", () => {
   const text = `{"euphrates": 9, "name": 5, "shape": "round",
     "variables": {"a": 7, "b": {"default": 1, "unit": "s"}},
     "modules": [{"id": "x", "module": "scan", "count": -3, "colour": "red"}, 12,
@@ -110,7 +110,7 @@ test("a broken, newer, strange flow opens, and nothing of it is lost", () => {
   expect(leaves(toJson(moved))).toContain('.modules[].colour="red"');
 });
 
-test("whatever JSON is opened, it is written back", () => {
+test("any JSON object round-trips through open and write", () => {
   forSeeds(1000, (random) => {
     const before = spoilt(toJson(random.flow()), random);
     if (!isObject(before)) return;
@@ -122,7 +122,7 @@ test("whatever JSON is opened, it is written back", () => {
   });
 });
 
-/** The value with parts of it replaced by others. */
+/** The value with random parts replaced. */
 function spoilt(value: Json, random: Random): Json {
   if (random.chance(0.05)) return random.json();
   if (isList(value)) return value.map((item) => spoilt(item, random));
@@ -131,7 +131,7 @@ function spoilt(value: Json, random: Random): Json {
   return new Map(random.chance(0.1) ? [...members, [random.text(), random.json()]] : members);
 }
 
-test("the fields that are read are those of the Rust document", () => {
+test("document fields equal those of the Rust schema", () => {
   const everything =
     open(`{"euphrates": 1, "name": "x", "variables": {"v": {"default": 1, "doc": "d"}},
     "modules": [{"id": "a", "module": "m", "config": {}, "count": 1, "per_worker": 1,
@@ -154,13 +154,13 @@ test("the fields that are read are those of the Rust document", () => {
   expect(first("queues")).toEqual(Object.keys(properties.queues.items.properties));
 });
 
-test("the kinds of queues are those of the Rust document", () => {
+test("queue kinds equal those of the Rust schema", () => {
   const [kinds] = schema.properties.queues.items.properties.queue.anyOf;
   const words = kinds !== undefined && "oneOf" in kinds ? kinds.oneOf : undefined;
   expect(words?.map((kind) => kind.const)).toEqual([...QUEUE_KINDS]);
 });
 
-test("schemas of modules say only what forms and checks understand", () => {
+test("module schemas use only supported keywords", () => {
   const known = new Set(
     (
       "type const oneOf anyOf items properties required additionalProperties default " +
@@ -177,7 +177,7 @@ test("schemas of modules say only what forms and checks understand", () => {
   for (const spec of BUILT_IN.values()) walk(spec.config);
 });
 
-test("a thousand sequences of edits, undone and redone, are the identity", () => {
+test("undo and redo of a thousand random edit sequences are the identity", () => {
   let edits = 0;
   forSeeds(1000, (random) => {
     let history = historyOf(random.chance(0.5) ? newFlow() : random.flow());
@@ -204,7 +204,7 @@ test("a thousand sequences of edits, undone and redone, are the identity", () =>
   expect(edits).toBeGreaterThan(10_000);
 });
 
-test("what is edited is written, opened and coded like any flow", () => {
+test("edited flows round-trip and can be written as code", () => {
   forSeeds(200, (random) => {
     let flow = newFlow();
     for (let step = 0; step < 40; step += 1) flow = edited(flow, random).flow;
@@ -213,7 +213,7 @@ test("what is edited is written, opened and coded like any flow", () => {
   });
 });
 
-test("letters typed in a row are one step, until it is settled", () => {
+test("typed letters merge into one undo step until it is closed", () => {
   let history = historyOf(newFlow("a"));
   for (const name of ["ab", "abc"])
     history = did(history, { ...history.now, name }, "name", "name");
@@ -224,7 +224,7 @@ test("letters typed in a row are one step, until it is settled", () => {
   expect(history.past.length).toBe(STEPS_MAX);
 });
 
-test("a queue that cannot be is refused, with the reason", () => {
+test("an impossible queue is refused with the reason", () => {
   const flow = place(chain("scan", "filter", "collect"), "join").flow;
   const why = (from: string, to: string, port?: string) => {
     const ends = [
@@ -248,7 +248,7 @@ test("a queue that cannot be is refused, with the reason", () => {
   expect(why("join_1", "filter_1", "side")).toContain("no port named `side` (known: in)");
 });
 
-test("a queue is refused exactly if the check finds fault with it", () => {
+test("a queue is refused exactly if the check reports it", () => {
   let refused = 0;
   forSeeds(300, (random) => {
     let flow = newFlow();
@@ -268,7 +268,7 @@ test("a queue is refused exactly if the check finds fault with it", () => {
   expect(refused).toBeGreaterThan(50);
 });
 
-test("many ports are taken one after another", () => {
+test("queues take the ports of a `many` side in order", () => {
   let flow = chain("scan", "tee");
   for (const _ of [1, 2, 3]) {
     const { flow: placed, id } = place(flow, "collect");
@@ -277,7 +277,7 @@ test("many ports are taken one after another", () => {
   expect(check(flow, BUILT_IN).map(({ message }) => message)).toEqual(["missing field `path`"]);
 });
 
-test("a flow is checked all at once, and every problem has its place", () => {
+test("the check reports all problems with their places", () => {
   const flow = open(`{"euphrates": 1, "name": "x", "modules": [
     {"id": "a", "module": "scna"},
     {"id": "b", "module": "limit", "config": {"rows": "ten", "of": 1}, "count": 3},
@@ -303,7 +303,7 @@ test("a flow is checked all at once, and every problem has its place", () => {
   `);
 });
 
-test("a module is spliced into a queue, whose kind stays with its consumer", () => {
+test("splicing keeps the queue's kind at its consumer", () => {
   let flow = chain("scan", "count");
   flow = { ...flow, queues: [{ ...newQueue("scan_1", "count_1"), queue: "broadcast", output: 0 }] };
   const { flow: placed, id } = place(flow, "filter");
@@ -318,7 +318,7 @@ test("a module is spliced into a queue, whose kind stays with its consumer", () 
   );
 });
 
-test("renaming a module takes its queues and its place along", () => {
+test("renaming a module updates its queues and position", () => {
   const flow = withPositions(chain("scan", "count"), new Map([["scan_1", { x: 5, y: 6 }]]));
   const renamed = rename(flow, "scan_1", "source");
   expect(renamed.queues[0]?.from).toBe("source");
@@ -327,7 +327,7 @@ test("renaming a module takes its queues and its place along", () => {
   expect(positionsOf(removeModules(renamed, new Set(["source"]))).size).toBe(0);
 });
 
-test("an option is bound to a variable, which can be renamed and taken away", () => {
+test("an option can be bound to a variable, which can be renamed and removed", () => {
   const { flow } = place(newFlow(), "scan", { config: new Map([["path", "a.csv"]]) });
   const bound = bind(flow, "scan_1", "path", "from");
   expect(bound.variables.get("from")?.default).toBe("a.csv");
@@ -339,7 +339,7 @@ test("an option is bound to a variable, which can be renamed and taken away", ()
   expect(reason(() => removeVariable(empty, "source"))).toContain("has no default to leave there");
 });
 
-test("a variable's default must do for the options that are bound to it", () => {
+test("a variable's default is checked against the options that use it", () => {
   const { flow } = place(newFlow(), "limit", { config: new Map([["rows", 5]]) });
   const bound = setVariable(bind(flow, "limit_1", "rows", "most"), "most", { default: "many" });
   expect(check(bound, BUILT_IN).map(({ message }) => message)).toContain(
@@ -347,7 +347,7 @@ test("a variable's default must do for the options that are bound to it", () => 
   );
 });
 
-test("count and per_worker take each other's place", () => {
+test("count and per_worker replace each other", () => {
   const flow = setInstances(chain("scan"), "scan_1", { count: 4 });
   expect(setInstances(flow, "scan_1", { per_worker: 2 }).modules[0]).toMatchObject({
     count: undefined,
@@ -356,7 +356,7 @@ test("count and per_worker take each other's place", () => {
   expect(setInstances(flow, "scan_1", { workers: ["gpu"] }).modules[0]?.count).toBe(4);
 });
 
-test("parts of a flow are copied as text and pasted beside", () => {
+test("modules are copied as text and pasted with new ids", () => {
   const flow = bind(chain("scan", "filter", "count"), "filter_1", "where", "condition");
   const text = copy(flow, new Set(["scan_1", "filter_1"]));
   const { flow: pasted, ids } = paste(flow, BUILT_IN, text, { x: 20, y: 20 });
@@ -367,7 +367,7 @@ test("parts of a flow are copied as text and pasted beside", () => {
   expect(reason(() => paste(flow, BUILT_IN, "hello world", { x: 0, y: 0 }))).toContain("no flow");
 });
 
-test("ten thousand modules open, are checked, and are written as code", () => {
+test("ten thousand modules open, are checked and written as code", () => {
   const modules = Array.from({ length: 10_000 }, (_, i) => `{"id": "m${i}", "module": "count"}`);
   const queues = modules.slice(1).map((_, i) => `{"from": "m${i}", "to": "m${i + 1}"}`);
   const text = `{"euphrates": 1, "name": "x", "modules": [${modules}], "queues": [${queues}]}`;
@@ -377,7 +377,7 @@ test("ten thousand modules open, are checked, and are written as code", () => {
   expect(writePython(flow, BUILT_IN).split("\n").length).toBeGreaterThan(20_000);
 });
 
-test("sizes are read as they are written", () => {
+test("sizes parse and print exactly", () => {
   const sizes = ["1000", "64MB", "1.5GiB", "8 mib", "1e9x", "", "0", "-1", "1i"];
   expect(sizes.map(bytesOf)).toEqual([
     1000,
@@ -398,7 +398,7 @@ test("sizes are read as they are written", () => {
   ]);
 });
 
-test("a near name is suggested and a far one is not", () => {
+test("only similar names are suggested", () => {
   const names = ["filter", "sort", "sample"];
   expect(didYouMean("filtr", names)).toBe("filter");
   expect(didYouMean("SROT", names)).toBe("sort");

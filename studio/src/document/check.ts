@@ -1,26 +1,25 @@
-// What is wrong with a flow, as far as it can be told without the data: ports, cycles, options,
-// counts, in the words of crates/flow/src/check.rs. Everything at once, each with its module or
-// queue, where Rust stops at the first.
+// Checks a flow without its data: ports, cycles, options, counts, with the messages of
+// crates/flow/src/check.rs. Reports all problems at once, where Rust stops at the first.
 
+import { argumentsOf, isTold, ownOf } from "./customModules";
 import { type Flow, type Module, moduleOf, type Queue, variableName, variablesIn } from "./flow";
 import type { JsonObject } from "./json";
-import { argumentsOf, isTold, ownOf } from "./own";
 import { attachedTo, type Direction, type Ends, endOf, endsAt, endsOf, sideOf } from "./ports";
 import { type Problem, unknown } from "./problem";
 import { whyNotValue } from "./schema";
 import { noSuchModule, optionsOf, requiredOf, type Spec, type Specs } from "./specs";
 
-/** A problem, and what it is about. */
+/** A problem with the part of the flow that it concerns. */
 export interface Found extends Problem {
-  /** The module's id. */
+  /** A module's id. */
   readonly module?: string;
-  /** The option of the module. */
+  /** A name among the module's options. */
   readonly option?: string;
-  /** The queue's position. */
+  /** A queue's position. */
   readonly queue?: number;
 }
 
-/** Everything that is wrong. */
+/** All problems of a flow. */
 export function check(flow: Flow, specs: Specs): Found[] {
   if (flow.modules.length === 0) {
     return [{ message: "the flow has no modules", remedy: "place one" }];
@@ -44,7 +43,7 @@ export function check(flow: Flow, specs: Specs): Found[] {
   ];
 }
 
-/** Why a queue cannot be attached to a flow that has no cycle, or nothing. */
+/** Why a queue cannot be attached to an acyclic flow; undefined if it can. */
 export function whyNot(flow: Flow, specs: Specs, queue: Queue): Problem | undefined {
   const attached = { ...flow, queues: [...flow.queues, queue] };
   const number = flow.queues.length;
@@ -62,7 +61,7 @@ export function whyNot(flow: Flow, specs: Specs, queue: Queue): Problem | undefi
   return path && cycle(path);
 }
 
-/** The modules on a way from one to another along the queues. */
+/** The modules on a path from one module to another; undefined if there is none. */
 function pathBetween(flow: Flow, from: string, to: string): string[] | undefined {
   const ends = endsOf(flow, "outputs");
   const cameFrom = new Map<string, string | undefined>([[from, undefined]]);
@@ -95,7 +94,7 @@ function missingEnds(flow: Flow): Found[] {
   );
 }
 
-/** Modules that have, as often as it is asked, neither producers nor consumers are on no cycle. */
+/** Queues on cycles: what is left after repeatedly removing sources, then sinks. */
 function cycles(flow: Flow): Found[] {
   const left = withoutEnds(
     flow,
@@ -108,7 +107,7 @@ function cycles(flow: Flow): Found[] {
   );
 }
 
-/** The modules that are left when those that nobody feeds (or that feed nobody) are taken away. */
+/** Removes modules without producers (side 0) or without consumers (side 1) until none is left. */
 function withoutEnds(flow: Flow, ids: ReadonlySet<string>, side: 0 | 1): ReadonlySet<string> {
   const left = new Set(ids);
   const feeds = new Map([...ids].map((id) => [id, 0]));
@@ -133,7 +132,7 @@ function withoutEnds(flow: Flow, ids: ReadonlySet<string>, side: 0 | 1): Readonl
   return left;
 }
 
-/** What is given to a module, or to what it runs of the user's. */
+/** Checks the options of a module, or the arguments of a custom module. */
 function options(flow: Flow, module: string, spec: Spec, given: JsonObject): Found[] {
   const known = optionsOf(spec);
   const missing = requiredOf(spec)
@@ -144,7 +143,7 @@ function options(flow: Flow, module: string, spec: Spec, given: JsonObject): Fou
     const place = { module, option };
     if (schema === undefined)
       return [{ ...unknown("option", option, [...known.keys()]), ...place }];
-    // What a variable is, if nobody says: the program would begin with it.
+    // A variable's default is checked in its place.
     const variable = flow.variables.get(variableName(value) ?? "");
     const message = whyNotValue(variable?.default ?? value, schema);
     return message === undefined ? [] : [{ message, ...place }];
@@ -152,7 +151,7 @@ function options(flow: Flow, module: string, spec: Spec, given: JsonObject): Fou
   return [...missing, ...wrong];
 }
 
-/** Every variable must be declared. */
+/** Reports variables that are used but not declared. */
 function variables(flow: Flow, { id, config }: Module): Found[] {
   return [...config].flatMap(([option, value]) =>
     [...new Set(variablesIn(value))]
@@ -163,7 +162,7 @@ function variables(flow: Flow, { id, config }: Module): Found[] {
   );
 }
 
-/** More instances of one module than any cluster has processors. */
+/** Instances of one module, above the processors of any cluster. */
 const INSTANCES_MAX = 65536;
 
 function instances({ id, module, count, per_worker }: Module, spec: Spec): Found[] {
@@ -178,14 +177,14 @@ function instances({ id, module, count, per_worker }: Module, spec: Spec): Found
     return [{ message: `${given} instances are too many`, remedy, module: id }];
   }
   const isParallel = spec.parallel && spec.order !== "ordered";
-  // With ports, the configuration decides this as well.
+  // For configured ports, the configuration also decides whether it is parallel.
   const isDecided = spec.inputs !== "configured";
   if (given === undefined || given === 1 || isParallel || !isDecided) return [];
   const message = `\`${module}\` cannot have ${given} instances`;
   return [{ message, remedy: "leave out count", module: id }];
 }
 
-/** Every port must be attached, and once only. */
+/** Reports ports that are attached twice or not at all. */
 function ports(flow: Flow, specs: Specs, direction: Direction): Found[] {
   const ends = endsOf(flow, direction);
   return flow.modules.flatMap((module) => [

@@ -1,6 +1,7 @@
-// Edits of modules and queues: each gives a new flow, or throws a `Refusal` with the reason.
+// Edits of modules and queues. Each returns a new flow, or throws an `EditError`.
 
 import { whyNot } from "./check";
+import { isOwn, ownConfig, specFor } from "./customModules";
 import {
   type Flow,
   idsOf,
@@ -15,11 +16,10 @@ import {
 } from "./flow";
 import type { Json, JsonObject } from "./json";
 import { type Position, withIds, withPositions } from "./layout";
-import { isOwn, ownConfig, specFor } from "./own";
 import { Refusal, unknown } from "./problem";
 import { noSuchModule, type Specs } from "./specs";
 
-/** Places a module at the end, under the id that `place` gives it. */
+/** Appends a module under the next free id. */
 export function place(
   flow: Flow,
   module: string,
@@ -30,7 +30,7 @@ export function place(
   return { flow: position ? withPositions(placed, new Map([[id, position]])) : placed, id };
 }
 
-/** Places what the palette has under a name: a module, or one of the user's own. */
+/** Places a module of the palette: a built-in or a custom one. */
 export function placeNamed(
   flow: Flow,
   specs: Specs,
@@ -42,7 +42,7 @@ export function placeNamed(
   return place(flow, spec.own.module, { config: ownConfig(spec), position });
 }
 
-/** Removes modules, and the queues at them. */
+/** Removes modules and the queues attached to them. */
 export function removeModules(flow: Flow, ids: ReadonlySet<string>): Flow {
   const removed: Flow = {
     ...flow,
@@ -52,7 +52,7 @@ export function removeModules(flow: Flow, ids: ReadonlySet<string>): Flow {
   return withIds(removed, (id) => (ids.has(id) ? undefined : id));
 }
 
-/** Gives a module another id, in its queues and in the drawing, too. */
+/** Renames a module, also in its queues and in the layout. */
 export function rename(flow: Flow, id: string, to: string): Flow {
   if (id === to) return flow;
   if (to === "") throw new Refusal({ message: "a module needs a name" });
@@ -68,7 +68,7 @@ export function rename(flow: Flow, id: string, to: string): Flow {
   return withIds(renamed, now);
 }
 
-/** Changes one module. */
+/** Replaces one module by its change. */
 export function changeModule(flow: Flow, id: string, change: (module: Module) => Module): Flow {
   const known = moduleOf(flow, id);
   if (known === undefined) throw new Refusal(unknown("module", id, [...idsOf(flow)]));
@@ -76,7 +76,7 @@ export function changeModule(flow: Flow, id: string, change: (module: Module) =>
   return { ...flow, modules };
 }
 
-/** How many instances, and where; `count` and `per_worker` take each other's place. */
+/** Number and workers of instances; setting `count` clears `per_worker` and vice versa. */
 export interface Instances {
   readonly count?: number | undefined;
   readonly per_worker?: number | undefined;
@@ -97,14 +97,14 @@ export function setInstances(flow: Flow, id: string, instances: Instances): Flow
   });
 }
 
-/** Attaches a module to another. */
+/** Adds a queue between two ports, if both are free and it closes no cycle. */
 export function attach(flow: Flow, specs: Specs, queue: Queue): Flow {
   const problem = whyNot(flow, specs, queue);
   if (problem !== undefined) throw new Refusal(problem);
   return { ...flow, queues: [...flow.queues, queue] };
 }
 
-/** A queue between two ports, of which the first need not be named. */
+/** A queue between two ports; a module's only port is left unnamed, as documents do. */
 export function queueBetween(
   flow: Flow,
   specs: Specs,
@@ -124,12 +124,12 @@ export function queueBetween(
   };
 }
 
-/** Takes queues away. */
+/** Removes queues by position. */
 export function detach(flow: Flow, queues: ReadonlySet<number>): Flow {
   return { ...flow, queues: flow.queues.filter((_, number) => !queues.has(number)) };
 }
 
-/** Changes what a queue says. */
+/** Changes fields of a queue. */
 export function changeQueue(
   flow: Flow,
   number: number,
@@ -144,8 +144,8 @@ export function changeQueue(
 }
 
 /**
- * Puts a module that is placed into a queue. What the queue says (who gets a batch, how much waits)
- * is about its consumer, and stays with it.
+ * Splices a placed module into a queue. The queue's kind and size concern its consumer, so the
+ * second part keeps them.
  */
 export function splice(flow: Flow, specs: Specs, number: number, id: string): Flow {
   const queue = queueOf(flow, number);
@@ -172,12 +172,12 @@ function queueOf(flow: Flow, number: number): Queue {
   return queue;
 }
 
-/** Calls the flow something else. */
+/** Renames the flow. */
 export function setName(flow: Flow, name: string): Flow {
   return { ...flow, name, unknown: without(flow.unknown, ["name"]) };
 }
 
-/** What was not understood, but for fields that are given anew. */
+/** The unknown fields without those of the given names, which an edit replaces. */
 export function without(unknown: JsonObject, names: readonly string[]): JsonObject {
   if (!names.some((name) => unknown.has(name))) return unknown;
   return new Map<string, Json>([...unknown].filter(([name]) => !names.includes(name)));

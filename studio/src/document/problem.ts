@@ -1,14 +1,14 @@
-// What is wrong, where, and what to do about it: the words of crates/flow/src/error.rs.
+// Problems: message, place and remedy, with the texts of crates/flow/src/error.rs.
 
-/** A problem of a flow. */
+/** A problem of a flow, for people. */
 export interface Problem {
   readonly message: string;
-  /** Where: `module sort_1`, `queue from scan_1`; outermost first. */
+  /** Its place, outermost first: `module sort_1`, `queue from scan_1`. */
   readonly place?: string | undefined;
   readonly remedy?: string | undefined;
 }
 
-/** An edit that cannot be made, with the reason. */
+/** Thrown by edits that cannot be made. */
 export class Refusal extends Error implements Problem {
   readonly place?: string | undefined;
   readonly remedy?: string | undefined;
@@ -21,13 +21,13 @@ export class Refusal extends Error implements Problem {
   }
 }
 
-/** The problem, in a place that encloses its own. */
+/** Prepends an enclosing place. */
 export function at(place: string, problem: Problem): Problem {
   const { message, remedy } = problem;
   return { message, remedy, place: problem.place ? `${place}: ${problem.place}` : place };
 }
 
-/** A name that does not exist, with the nearest one that does. */
+/** The problem of an unknown name, suggesting the nearest known one. */
 export function unknown(what: string, word: string, known: readonly string[]): Problem {
   const near = didYouMean(word, known);
   if (near !== undefined) return unknownWith(what, word, `did you mean \`${near}\`?`);
@@ -39,10 +39,10 @@ function unknownWith(what: string, word: string, remedy: string): Problem {
   return { message: `no ${what} named \`${word}\``, remedy };
 }
 
-/** The candidate nearest to what was written, if it is near enough to be worth suggesting. */
+/** The nearest candidate within a third of the word's length plus one edit, if any. */
 export function didYouMean(word: string, candidates: readonly string[]): string | undefined {
   const { length } = [...word];
-  // A letter at least is right.
+  // At least one letter must match.
   const worst = Math.min(Math.max(Math.floor(length / 3), 1) + 1, length - 1);
   const near = candidates
     .map((candidate) => ({ candidate, distance: edits(word, candidate) }))
@@ -51,7 +51,7 @@ export function didYouMean(word: string, candidates: readonly string[]): string 
   return near[0]?.candidate;
 }
 
-/** Levenshtein distance, case folded. */
+/** Levenshtein distance, ignoring case. */
 function edits(a: string, b: string): number {
   const wanted = [...b.toLowerCase()];
   let row = [...Array(wanted.length + 1).keys()];
@@ -66,7 +66,7 @@ function edits(a: string, b: string): number {
   return row[wanted.length] ?? 0;
 }
 
-/** The problem on one line, for lists and messages. */
+/** Formats a problem on one line. */
 export function told({ place, message, remedy }: Problem): string {
   return `${place ? `${place}: ` : ""}${message}${remedy ? ` (${remedy})` : ""}`;
 }

@@ -1,12 +1,11 @@
-// Whether a value is what an option's schema asks for, said in words. The last word has the
-// server; this one is at hand while somebody types.
+// Validates a value against an option's schema while it is typed. The engine has the last word.
 
 import { variableName } from "./flow";
 import { isList, isObject, type Json, printOnOneLine } from "./json";
 import { Numeral, numeralText } from "./numeral";
 import type { Schema } from "./specs";
 
-/** Why a value will not do for an option, or nothing. A variable does for any. */
+/** Why a value is invalid for a schema; undefined if valid. Variables are always valid. */
 export function whyNotValue(value: Json, schema: Schema): string | undefined {
   if (variableName(value) !== undefined || fits(value, schema)) return undefined;
   const text = clipped(printOnOneLine(value));
@@ -15,7 +14,7 @@ export function whyNotValue(value: Json, schema: Schema): string | undefined {
   return isLess ? `${text} is less than ${minimum}` : `${text} is not ${wanted(schema)}`;
 }
 
-/** What an option takes, in words. */
+/** The values that a schema takes, as text. */
 export function wanted(schema: Schema): string {
   const kinds = alternatives(schema).flatMap((one) => {
     if (one.const !== undefined) return [`\`${one.const}\``];
@@ -26,7 +25,7 @@ export function wanted(schema: Schema): string {
   return `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
 }
 
-/** The choices of a schema: itself, if it has none. */
+/** The alternatives of a schema; the schema itself if it has none. */
 export function alternatives(schema: Schema): readonly Schema[] {
   return schema.oneOf ?? schema.anyOf ?? [schema];
 }

@@ -1,15 +1,15 @@
-// A flow and its last run, to be looked at: the page's own parts, without what edits.
+// The notebook view of a flow and its last run, made of the page's read-only parts.
 
 import { useEffect, useState } from "react";
-import { Log } from "../app/Log";
-import { useLive } from "../app/live";
-import { secondsText } from "../app/numbers";
-import { ReportPage } from "../app/ReportPage";
-import { State } from "../app/State";
-import { useStudio } from "../app/studio";
-import { Instances, Modules } from "../app/Tables";
-import { Drawing } from "./Drawing";
-import type { Wish } from "./feed";
+import { Instances, Modules } from "../app/run/ProgressTables";
+import { Log } from "../app/run/RunLog";
+import { ReportPage } from "../app/run/RunReport";
+import { State } from "../app/run/RunStateIcon";
+import { useLive } from "../app/state/liveStore";
+import { useStudio } from "../app/state/studioStore";
+import { secondsText } from "../app/ui/format";
+import { Drawing } from "./NotebookCanvas";
+import type { Wish } from "./widgetModel";
 
 type Ask = (wish: Wish) => void;
 
@@ -72,7 +72,7 @@ const TITLES: Readonly<Record<Page, string>> = {
   error: "Error",
 };
 
-/** What the run does, in numbers; at its end, what it was. */
+/** Tabs about the run: progress, and at its end the report or the error. */
 function Pages() {
   const id = useLive(({ run }) => run?.id);
   const hasReport = useLive(({ run }) => run?.report !== undefined);

@@ -1,7 +1,7 @@
-// Whether the notebook is dark. Each kind of notebook says so in its own way; what all have in
-// common is what lies behind the view.
+// Follows the notebook's colour theme. Each kind of notebook announces it in its own way, so it is
+// read from the background behind the view.
 
-/** Follows the notebook's colours; gives what ends that. */
+/** Sets the host's theme from its background; returns the function that stops it. */
 export function followTheme(host: HTMLElement): () => void {
   const look = () => {
     host.dataset.theme = isDark(host) ? "dark" : "light";
@@ -10,13 +10,13 @@ export function followTheme(host: HTMLElement): () => void {
   for (const element of [document.documentElement, document.body]) {
     watcher.observe(element, { attributes: true });
   }
-  // A theme may be a sheet that comes later than the word for it.
+  // A theme's style sheet may load after its attribute is set.
   watcher.observe(document.head, { childList: true, subtree: true });
   document.head.addEventListener("load", look, true);
   const system = matchMedia("(prefers-color-scheme: dark)");
   system.addEventListener("change", look);
   look();
-  // What is drawn into is part of the page only after this.
+  // The host is attached to the page only after this call.
   const frame = requestAnimationFrame(look);
   return () => {
     cancelAnimationFrame(frame);
@@ -26,7 +26,7 @@ export function followTheme(host: HTMLElement): () => void {
   };
 }
 
-/** Whether the first colour behind an element is dark; without one, what the system has. */
+/** Whether the first opaque background behind an element is dark; else the system's theme. */
 function isDark(element: Element): boolean {
   for (let at: Element | null = element; at !== null; at = above(at)) {
     const brightness = brightnessOf(getComputedStyle(at).backgroundColor);
@@ -40,7 +40,7 @@ function above(element: Element): Element | null {
   return element.parentElement ?? (root instanceof ShadowRoot ? root.host : null);
 }
 
-/** From black to white; nothing, if it can be seen through. However the colour is written. */
+/** Brightness from 0 (black) to 1; undefined if transparent. Takes any CSS colour syntax. */
 function brightnessOf(color: string): number | undefined {
   const pixel = new OffscreenCanvas(1, 1).getContext("2d");
   if (pixel === null) return undefined;

@@ -1,28 +1,28 @@
-// What a tree stands for. Literals are computed, what `euphrates` offers is done to the flow that
-// is being built, and everything else is unknown: nothing is executed or imported.
+// Evaluates syntax trees: computes literals and applies calls of `euphrates` to the flow being
+// built. Everything else is an unknown value; nothing is executed or imported.
 
 import { floatOf, Numeral, numeralText, wholeOf } from "../numeral";
 import type { Specs } from "../specs";
-import { joined, ofFlow, portOfSubscript } from "./building";
-import { ofPackage } from "./package";
-import type { Tree } from "./syntax";
-import { CodeError, type Place } from "./tokens";
+import { joined, ofFlow, portOfSubscript } from "./flowApi";
+import { ofPackage } from "./packageApi";
+import type { Tree } from "./parser";
+import { CodeError, type Place } from "./tokenizer";
 import { definedHere, Given, notKnown, plainJson, type Value } from "./values";
 
-/** What the names of a program stand for. */
+/** The values of a program's names. */
 export type Scope = Map<string, Value>;
 
-/** Words with which flows are built: where they stand in what is not read, that matters. */
+/** Names that build flows: skipped code that contains one cannot be ignored. */
 const BUILDING = new Set(["Flow", "place", "attach", "chain", "variable", "layout"]);
 
-/** Functions of Python's that change nothing of what they are given. */
+/** Built-in functions that do not change their arguments. */
 const HARMLESS = new Set(["print", "repr", "str", "len", "list", "dict", "display", "vars", "dir"]);
 
 export function builds(names: readonly string[]): boolean {
   return names.some((name) => BUILDING.has(name));
 }
 
-/** What is known only when the program runs. */
+/** A value that is known only when the program runs. */
 export function unknownValue(why: string): Value {
   return { kind: "unknown", why };
 }
@@ -118,7 +118,7 @@ function call(tree: Extract<Tree, { kind: "call" }>, scope: Scope, specs: Specs)
   return unknownValue("a function is called, and nothing is run");
 }
 
-/** A function that is not run must not be one that would have changed a flow. */
+/** Rejects a skipped call that could have changed a flow. */
 function refuseIfItMayBuild(callee: Value, given: Given): void {
   if (callee.kind === "defined" && callee.builds) throw definedHere(callee.name, given.place);
   const changed = [...given.positional, ...given.named.values()].find(
@@ -165,7 +165,7 @@ function compute(sign: string, numbers: readonly Number_[]): Number_ | undefined
   return result === undefined ? undefined : floatOf(result);
 }
 
-/** More than any number of a document has. */
+/** Limit of exponents and shifts; a document's numbers have at most 64 bits. */
 const BITS_MAX = 64n;
 
 function whole(sign: string, [a = 0n, b]: readonly bigint[]): Number_ | undefined {

@@ -1,10 +1,10 @@
-// What a program's expressions stand for, as far as it can be told without running anything.
+// The values of a program's expressions, as far as they are known without running it.
 
 import type { Module, Port, Queue, Variable } from "../flow";
 import { NOTHING, variableReference } from "../flow";
 import { type Json, type JsonObject, sameJson } from "../json";
 import { didYouMean } from "../problem";
-import { CodeError, type Place } from "./tokens";
+import { CodeError, type Place } from "./tokenizer";
 
 export type Value =
   | { readonly kind: "plain"; readonly json: Exclude<Json, readonly Json[] | JsonObject> }
@@ -16,22 +16,22 @@ export type Value =
   | { readonly kind: "placed"; readonly flow: Builder; readonly id: string; readonly port?: Port }
   | { readonly kind: "function"; readonly name: string; readonly call: (given: Given) => Value }
   | { readonly kind: "package" }
-  /** Something that can be imported: a module of Python's, or what is in one. */
+  /** An imported Python module or a member of one. */
   | { readonly kind: "imported"; readonly module: string; readonly name?: string }
-  /** What is known only when the program runs. */
+  /** Known only when the program runs. */
   | { readonly kind: "unknown"; readonly why: string }
-  /** What this program defines itself, and whether its body builds flows. */
+  /** A function or class of the program, and whether its body builds flows. */
   | { readonly kind: "defined"; readonly name: string; readonly builds: boolean };
 
 export const NONE: Value = { kind: "plain", json: null };
 
-/** A configuration, and the variables it needs. */
+/** A module's configuration and the variables in it. */
 export interface Gathered {
   readonly json: JsonObject;
   readonly variables: readonly Extract<Value, { kind: "variable" }>[];
 }
 
-/** A flow that is being built. */
+/** Collects the parts of a flow while the program is read. */
 export class Builder {
   readonly variables = new Map<string, Variable>();
   readonly modules: Module[] = [];
@@ -60,11 +60,11 @@ export class Given {
     readonly place: Place,
     readonly positional: readonly Value[],
     readonly named: ReadonlyMap<string, Value>,
-    /** Where each argument stands: by position, or by name. */
+    /** Source positions of arguments, by index or name. */
     readonly places: ReadonlyMap<number | string, Place>,
   ) {}
 
-  /** The arguments by name: `first` may be given by position, `rest` by name only. */
+  /** Binds arguments to parameters: `first` by position or name, `rest` by name only. */
   bind(call: string, first: readonly string[], rest: readonly string[] = []): Bound {
     const surplus = this.positional.length - first.length;
     if (surplus > 0) {
@@ -89,7 +89,7 @@ export class Given {
 
 export interface Bound {
   readonly values: ReadonlyMap<string, Value>;
-  /** Where an argument stands. */
+  /** The source position of an argument. */
   readonly place: (name: string) => Place;
 }
 
@@ -103,7 +103,7 @@ function listed(options: readonly string[]): string {
   return `options: ${options.join(", ") || "none"}`;
 }
 
-/** A value as a configuration holds it, and the variables in it. */
+/** The JSON of a value; variables in it are appended to `variables`. */
 export function jsonOf(
   value: Value,
   place: Place,
@@ -126,7 +126,7 @@ export function jsonOf(
   }
 }
 
-/** The refusal of a value that is no text, number, list or dict. */
+/** The error for a value that is no text, number, list or dict. */
 export function notKnown(value: Value, place: Place): CodeError {
   const remedy = "write it out as text, number, list or dict, or make it a variable: eu.var(…)";
   switch (value.kind) {
@@ -149,13 +149,13 @@ export function notKnown(value: Value, place: Place): CodeError {
   }
 }
 
-/** The refusal of what the program defines itself: only running it would say what it is. */
+/** The error for a definition of the program itself, which is not executed. */
 export function definedHere(name: string, place: Place): CodeError {
   const remedy = `put it into a file that can be imported, and write "package.module:${name}"`;
   return new CodeError(`\`${name}\` is defined in this program, which is not run`, place, remedy);
 }
 
-/** A value that must be JSON without variables. */
+/** The JSON of a value; throws if it contains variables. */
 export function plainJson(value: Value, place: Place): Json {
   const variables: Extract<Value, { kind: "variable" }>[] = [];
   const json = jsonOf(value, place, variables);
@@ -169,7 +169,7 @@ export function textOf(value: Value, what: string, place: Place): string {
   throw new CodeError(`${what} is not a text`, place, json === undefined ? undefined : "write one");
 }
 
-/** A whole number of things. */
+/** A non-negative whole number. */
 export function countOf(value: Value, what: string, place: Place): number {
   const json = plainJson(value, place);
   if (typeof json === "number" && Number.isInteger(json) && json >= 0) return json;

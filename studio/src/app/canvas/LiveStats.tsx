@@ -1,0 +1,112 @@
+// Live statistics on a module's card: time shares, throughput of the last minute, badges.
+// Each subscribes to its own entry of the live store, so a change re-renders one card.
+
+import { type ModuleLive, TRACE_SECONDS, useLive } from "../state/liveStore";
+import { isInView, type Part, useView } from "../state/viewStore";
+
+/** Statistics of the module whose card covers `place`; empty outside of the viewport. */
+export function LiveStrip({ id, place }: { readonly id: string; readonly place: Part }) {
+  const isFar = useView(({ isFar }) => isFar);
+  const isSeen = useView((view) => isInView(view, place));
+  return (
+    <div className="live">{isSeen && (isFar ? <FromFar id={id} /> : <FromNear id={id} />)}</div>
+  );
+}
+
+/** The bar alone, in steps of 10 %: when zoomed out, hundreds of cards rarely re-render. */
+function FromFar({ id }: { readonly id: string }) {
+  const busy = useLive(({ modules }) => tenths(modules.get(id)?.busy));
+  const blocked = useLive(({ modules }) => tenths(modules.get(id)?.blocked));
+  return <TimeBar busy={busy} starved={100 - busy - blocked} blocked={blocked} />;
+}
+
+function tenths(percent = 0): number {
+  return Math.round(percent / 10) * 10;
+}
+
+function FromNear({ id }: { readonly id: string }) {
+  const live = useLive(({ modules }) => modules.get(id));
+  if (live === undefined) return null;
+  const { busy, starved, blocked, rate, trace } = live;
+  return (
+    <>
+      <div className="live-row">
+        <TimeBar busy={busy} starved={starved} blocked={blocked} />
+        <span className="live-word">{most(live)}</span>
+      </div>
+      <div className="live-row">
+        <Sparkline trace={trace} />
+        <span className="live-word">{rate.split(" · ")[1] ?? "—"}</span>
+      </div>
+    </>
+  );
+}
+
+/** The state that takes most of the module's time, as text. */
+function most({ state, busy, starved, blocked }: ModuleLive): string {
+  if (state === "ended") return "ended";
+  const worst = Math.max(busy, starved, blocked);
+  if (worst === busy) return `busy ${busy} %`;
+  return worst === starved ? `starved ${starved} %` : `blocked ${blocked} %`;
+}
+
+interface TimeBarProps {
+  readonly busy: number;
+  readonly starved: number;
+  readonly blocked: number;
+}
+
+/** Time shares in percent: busy, starved (waits for input), blocked (waits for room). */
+export function TimeBar({ busy, starved, blocked }: TimeBarProps) {
+  const label = `busy ${busy} %, starved ${starved} %, blocked ${blocked} %`;
+  return (
+    <svg className="time-bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img">
+      <title>{label}</title>
+      <rect className="starved" width={100} height={8} />
+      <rect className="busy" width={busy} height={8} />
+      <rect className="blocked" x={100 - blocked} width={blocked} height={8} />
+      <rect className="blocked-mark" x={100 - blocked} y={5} width={blocked} height={3} />
+    </svg>
+  );
+}
+
+/** Throughput of the last minute, the present at the right. */
+export function Sparkline({ trace }: { readonly trace: readonly number[] }) {
+  const top = Math.max(...trace, 1);
+  const first = TRACE_SECONDS - trace.length;
+  const points = trace.map((value, i) => `${first + i},${(15 - (value / top) * 14).toFixed(1)}`);
+  const at = `0 0 ${TRACE_SECONDS - 1} 16`;
+  return (
+    <svg className="sparkline" viewBox={at} preserveAspectRatio="none" aria-hidden="true">
+      <polyline points={points.join(" ")} />
+    </svg>
+  );
+}
+
+/** Badges for what the engine reports of a module: bottleneck, slow instances, failure. */
+export function LiveBadges({ id }: { readonly id: string }) {
+  const bottleneck = useLive(({ modules }) => modules.get(id)?.bottleneck);
+  const slow = useLive(({ modules }) => modules.get(id)?.slow);
+  const failed = useLive(({ run }) => {
+    return run?.failure?.module === id ? run.failure.message : undefined;
+  });
+  return (
+    <div className="flags">
+      {bottleneck !== undefined && (
+        <span className="badge bottleneck" title={bottleneck}>
+          bottleneck
+        </span>
+      )}
+      {slow !== undefined && (
+        <span className="badge slow" title={`slow: ${slow}`}>
+          slow
+        </span>
+      )}
+      {failed !== undefined && (
+        <span className="badge wrong" title={failed}>
+          failed
+        </span>
+      )}
+    </div>
+  );
+}

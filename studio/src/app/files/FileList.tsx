@@ -1,0 +1,51 @@
+// The list of flows beneath the server's root: documents and scripts.
+
+import { useEffect } from "react";
+import { actionOf, pickFile } from "../shell/actions";
+import { listFiles, useServer } from "../state/serverStore";
+import { bytesText } from "../ui/format";
+import { openPath, useOpened } from "./openFile";
+
+export function Files() {
+  const files = useServer(({ files }) => files);
+  const root = useServer(({ session }) => session?.root);
+  const opened = useOpened(({ path }) => path);
+  // The server announces changes of listed files, but not new ones: refreshed on focus.
+  useEffect(() => {
+    const look = () => void listFiles();
+    look();
+    window.addEventListener("focus", look);
+    return () => window.removeEventListener("focus", look);
+  }, []);
+  return (
+    <div className="palette-list">
+      <p className="quiet path" title={root}>
+        {root}
+      </p>
+      {files.map(({ path, kind, bytes }) => (
+        <button
+          type="button"
+          className="entry"
+          key={path}
+          aria-current={path === opened}
+          title={`${path}, ${bytesText(bytes)}`}
+          onClick={() => void openPath(path)}
+        >
+          <span className="entry-name">{path}</span>
+          <span className="entry-summary">
+            {kind === "script" ? "Python" : "flow"}, {bytesText(bytes)}
+          </span>
+        </button>
+      ))}
+      {files.length === 0 && <p className="quiet">No flow is saved here yet.</p>}
+      <div className="row wrap">
+        <button type="button" onClick={actionOf("new").run}>
+          New…
+        </button>
+        <button type="button" onClick={pickFile} title="Open a file of this computer">
+          From elsewhere…
+        </button>
+      </div>
+    </div>
+  );
+}

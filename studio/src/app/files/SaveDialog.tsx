@@ -1,0 +1,58 @@
+// Dialog that asks for the path to save under.
+
+import { useState } from "react";
+import { told } from "../../document/problem";
+import { useStudio } from "../state/studioStore";
+import { showDialog } from "../state/viewStore";
+import { Answers, Modal } from "../ui/Modal";
+import { isScript, saveTo, slug, useOpened } from "./openFile";
+
+export function SaveDialog() {
+  const { name } = useStudio(({ history }) => history.now);
+  const isWhole = useStudio(({ isWhole }) => isWhole);
+  const opened = useOpened(({ path }) => path);
+  const [path, setPath] = useState(opened ?? `${slug(name)}${isWhole ? "" : ".rescued"}.json`);
+  const [fault, setFault] = useState<string>();
+  const leave = () => showDialog(undefined);
+  const save = async () => {
+    if (await saveTo(path.trim(), null)) return leave();
+    // The dialog stays open with the typed path.
+    const { refused } = useStudio.getState();
+    setFault(refused && told(refused));
+  };
+  const isOurs = path.endsWith(".json") || isScript(path);
+  return (
+    <Modal title="Save the flow" onClose={leave}>
+      <form
+        className="fields"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void save();
+        }}
+      >
+        <div className="field">
+          <label htmlFor="path">Path, beneath the root</label>
+          <input
+            id="path"
+            value={path}
+            aria-invalid={fault !== undefined}
+            onChange={({ target }) => {
+              setPath(target.value);
+              setFault(undefined);
+            }}
+          />
+          {fault !== undefined && (
+            <p className="wrong-text" role="alert">
+              {fault}
+            </p>
+          )}
+          <p className="quiet">
+            {isOurs ? "" : "End it in .json for a document, in .py for Python. "}
+            What is there already is not replaced without asking.
+          </p>
+        </div>
+        <Answers yes="Save" disabled={!isOurs} onLeave={leave} />
+      </form>
+    </Modal>
+  );
+}

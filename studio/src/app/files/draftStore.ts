@@ -1,0 +1,72 @@
+// Drafts of files: their format, and where they are stored: on the server, or in the browser while
+// the server is away.
+
+import type { Flow } from "../../document/flow";
+import { isObject, readJson } from "../../document/json";
+import { openValue } from "../../document/openDocument";
+import { write } from "../../document/writeDocument";
+import { isReadOnly, useServer } from "../state/serverStore";
+import { refuse } from "../state/studioStore";
+
+/** Unsaved edits of a file. */
+export interface Draft {
+  readonly flow: Flow;
+  /** The version of the file that was edited: saving over another one must ask. */
+  readonly base: string | null;
+}
+
+/** Serializes a draft. */
+export function draftText({ flow, base }: Draft): string {
+  return `{"base": ${JSON.stringify(base)}, "document": ${write(flow)}}\n`;
+}
+
+/** Parses a draft; undefined if the text is none. */
+export function readDraft(text: string): Draft | undefined {
+  const { value, isWhole } = readJson(text);
+  const document = isObject(value) ? value.get("document") : undefined;
+  if (!isWhole || !isObject(value) || !isObject(document)) return undefined;
+  const base = value.get("base");
+  return { flow: openValue(document).flow, base: typeof base === "string" ? base : null };
+}
+
+/** The localStorage key of a draft; includes the root, since paths are relative to it. */
+function keyOf(path: string): string {
+  return `euphrates.draft ${useServer.getState().session?.root}/${path}`;
+}
+
+/** Stores a draft in the browser until the server is back; undefined deletes it. */
+export function keepHere(path: string, draft: Draft | undefined): void {
+  if (draft === undefined) window.localStorage.removeItem(keyOf(path));
+  else store(window.localStorage, keyOf(path), draftText(draft));
+}
+
+/** Sets a storage item; shows a refusal if the quota is exceeded. */
+export function store(storage: Storage, key: string, text: string): void {
+  try {
+    storage.setItem(key, text);
+  } catch {
+    refuse({ message: "the flow is too large for the browser to keep", remedy: "save it" });
+  }
+}
+
+/** A stored draft. */
+export interface Kept {
+  readonly text: string;
+  /** Version of the draft on the server; null if there is none. */
+  readonly version: string | null;
+}
+
+/** Loads a file's draft from the browser, where it is newer, or from the server. */
+export async function keptOf(path: string): Promise<Kept | undefined> {
+  const { backend } = useServer.getState();
+  const isBeside = !isReadOnly(useServer.getState());
+  const beside = isBeside ? await backend?.readDraft(path) : undefined;
+  const here = window.localStorage.getItem(keyOf(path));
+  return here === null ? beside : { text: here, version: beside?.version ?? null };
+}
+
+/** Deletes a file's draft in the browser and on the server. */
+export async function dropKept(path: string): Promise<void> {
+  keepHere(path, undefined);
+  await useServer.getState().backend?.dropDraft(path);
+}

@@ -1,0 +1,82 @@
+// The header of the run that is shown: state, duration, bottleneck, slow components, buttons.
+
+import type { Flow } from "../../document/flow";
+import { write } from "../../document/writeDocument";
+import type { Run } from "../backend/api";
+import { actionOf } from "../shell/actions";
+import { useLive } from "../state/liveStore";
+import { go } from "../state/routeStore";
+import { isReadOnly, useServer } from "../state/serverStore";
+import { edit, useStudio } from "../state/studioStore";
+import { showDialog } from "../state/viewStore";
+import { secondsText, timeText } from "../ui/format";
+import { apart } from "../ui/isolateBidi";
+import { State } from "./RunStateIcon";
+import { Told } from "./RunStatus";
+
+export function RunHead() {
+  const run = useLive(({ run }) => run);
+  const seconds = useLive(({ progress }) => progress?.seconds);
+  const mayAct = useServer((server) => server.link === "up" && !isReadOnly(server));
+  if (run === undefined) return null;
+  const { name, state, cluster, variables } = run;
+  const given = Object.entries(variables).map(([name, value]) => apart(`${name}=${String(value)}`));
+  const isRunning = state === "running";
+  return (
+    <div className="run-head">
+      <div className="run-told">
+        <strong className="run-name">
+          <State state={state} /> <bdi>{name}</bdi>
+        </strong>
+        <span className="quiet">
+          {[timeText(run.started), state, cluster, ...given]
+            .filter((part) => part !== "")
+            .join(" · ")}
+        </span>
+        <span className="number">{secondsText((isRunning ? seconds : run.seconds) ?? 0)}</span>
+        <Told />
+        <Other run={run} />
+      </div>
+      <div className="row">
+        {" "}
+        {isRunning && mayAct && (
+          <>
+            <button type="button" onClick={() => showDialog("perturb")}>
+              Slow something…
+            </button>
+            <button type="button" onClick={actionOf("stop").run}>
+              Stop
+            </button>
+          </>
+        )}
+        {!isRunning && mayAct && (
+          <button type="button" onClick={actionOf("run").run}>
+            Run again
+          </button>
+        )}
+        <button type="button" title="Leave the run" onClick={() => go({})}>
+          Leave
+        </button>
+      </div>
+    </div>
+  );
+}
+
+/** Says when the canvas shows another flow than the run's, and offers to load that. */
+function Other({ run }: { readonly run: Run }) {
+  const drawn = useStudio(({ history }) => history.now);
+  if (saidBy(drawn) === saidBy(run.flow)) return null;
+  return (
+    <span className="quiet other">
+      What ran is not what is drawn.
+      <button type="button" className="small" onClick={() => edit("draw what ran", () => run.flow)}>
+        Draw what ran
+      </button>
+    </span>
+  );
+}
+
+/** The document's text without positions, for comparison. */
+function saidBy(flow: Flow): string {
+  return write({ ...flow, layout: undefined });
+}
