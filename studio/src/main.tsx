@@ -3,14 +3,8 @@
 import { createRoot } from "react-dom/client";
 import { HTTP } from "./app/backend/httpBackend";
 import { keepDraft } from "./app/files/browserDraft";
-import {
-  hearOthers,
-  keepDrafts,
-  lastPath,
-  lookAgain,
-  openPath,
-  rememberPath,
-} from "./app/files/openFile";
+import { keepDrafts } from "./app/files/draftAutosave";
+import { hearOthers, lastPath, lookAgain, openPath, rememberPath } from "./app/files/openFile";
 import { followRun, followSelection, hear, rewatch } from "./app/run/runControl";
 import { App } from "./app/shell/App";
 import { Rescue } from "./app/shell/ErrorBoundary";
@@ -19,6 +13,7 @@ import { followAddress, useRoute } from "./app/state/routeStore";
 import { meet, useServer } from "./app/state/serverStore";
 import "@xyflow/react/dist/base.css";
 import "./app/shell/styles.css";
+import "./app/code/code.css";
 import "./app/canvas/canvas.css";
 import "./app/canvas/live.css";
 import "./app/run/run.css";

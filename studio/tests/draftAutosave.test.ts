@@ -2,10 +2,10 @@
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Backend, FileText, Listener, Run, Session } from "../src/app/backend/api";
+import { keepDrafts } from "../src/app/files/draftAutosave";
 import { draftText } from "../src/app/files/draftStore";
 import {
   beginUnnamed,
-  keepDrafts,
   noticeChange,
   openPath,
   saveOpened,

@@ -6,28 +6,25 @@ import {
   Controls,
   type Edge,
   MiniMap,
-  type Node,
   type NodeChange,
   ReactFlow,
   ReactFlowProvider,
   useReactFlow,
   useStoreApi,
 } from "@xyflow/react";
-import { type DragEvent, useCallback, useEffect } from "react";
+import { useCallback, useEffect } from "react";
 import { whyNot } from "../../document/check";
-import { attach, queueBetween, splice } from "../../document/edits";
+import { attach, queueBetween } from "../../document/edits";
 import type { Flow, Queue } from "../../document/flow";
 import type { Problem } from "../../document/problem";
-import { add, addInto } from "../shell/actions";
 import { CARD } from "../state/autoLayout";
-import { connect, edit, move, refuse, settle, useStudio } from "../state/studioStore";
+import { connect, edit, move, refuse, useStudio } from "../state/studioStore";
 import { decoded } from "./canvasId";
+import { dropCard, useDrop } from "./dropModule";
 import type { CardNode } from "./ModuleNode";
 import { useDrawn } from "./useFlowGraph";
 import { FIT, Paper, useSight, useWhole } from "./Viewport";
 
-/** MIME type of a module that is dragged from the palette; the data is its name. */
-export const MODULE_TYPE = "application/x-euphrates-module";
 /** Up to this size all nodes are rendered, so that Tab reaches them; above, only visible ones. */
 const ALL_MODULES_MAX = 500;
 /** Smallest flow that shows the minimap. */
@@ -124,51 +121,6 @@ function useInView(): void {
     const frame = requestAnimationFrame(() => void fitView(FIT));
     return () => cancelAnimationFrame(frame);
   }, [sought, fitView, getViewport, canvas]);
-}
-
-/** Handles modules dropped from the palette: onto a queue, or onto the background. */
-function useDrop() {
-  const { screenToFlowPosition } = useReactFlow();
-  const onDragOver = (event: DragEvent) => {
-    if (!event.dataTransfer.types.includes(MODULE_TYPE)) return;
-    event.preventDefault();
-    event.dataTransfer.dropEffect = "copy";
-  };
-  const onDrop = (event: DragEvent) => {
-    const module = event.dataTransfer.getData(MODULE_TYPE);
-    if (module === "") return;
-    event.preventDefault();
-    const { x, y } = screenToFlowPosition({ x: event.clientX, y: event.clientY });
-    const position = { x: x - CARD.width / 2, y: y - CARD.height / 2 };
-    const queue = queueUnder(event);
-    if (queue === undefined) add(module, position);
-    else addInto(module, queue, position);
-  };
-  return { onDrop, onDragOver };
-}
-
-/** Ends a drag; an unattached module dropped on a queue is spliced into it. */
-function dropCard(event: { clientX: number; clientY: number } | TouchEvent, card: Node): void {
-  settle();
-  const queue = "clientX" in event ? queueUnder(event) : undefined;
-  const { history, specs } = useStudio.getState();
-  const id = decoded(card.id);
-  const isFree = history.now.queues.every(({ from, to }) => from !== id && to !== id);
-  if (queue === undefined || !isFree) return;
-  edit(`put ${id} in a queue`, (flow) => splice(flow, specs, queue, id));
-}
-
-function queueUnder({
-  clientX,
-  clientY,
-}: {
-  clientX: number;
-  clientY: number;
-}): number | undefined {
-  const under = document.elementsFromPoint(clientX, clientY);
-  const line = under.map((element) => element.closest(".react-flow__edge")).find(Boolean);
-  const id = line?.getAttribute("data-id");
-  return id ? Number(id) : undefined;
 }
 
 /** The ends of an edge, with encoded ids. */

@@ -3,6 +3,7 @@
 
 import { type ModuleLive, TRACE_SECONDS, useLive } from "../state/liveStore";
 import { isInView, type Part, useView } from "../state/viewStore";
+import { TimeBar } from "../ui/TimeBar";
 
 /** Statistics of the module whose card covers `place`; empty outside of the viewport. */
 export function LiveStrip({ id, place }: { readonly id: string; readonly place: Part }) {
@@ -48,26 +49,6 @@ function most({ state, busy, starved, blocked }: ModuleLive): string {
   const worst = Math.max(busy, starved, blocked);
   if (worst === busy) return `busy ${busy} %`;
   return worst === starved ? `starved ${starved} %` : `blocked ${blocked} %`;
-}
-
-interface TimeBarProps {
-  readonly busy: number;
-  readonly starved: number;
-  readonly blocked: number;
-}
-
-/** Time shares in percent: busy, starved (waits for input), blocked (waits for room). */
-export function TimeBar({ busy, starved, blocked }: TimeBarProps) {
-  const label = `busy ${busy} %, starved ${starved} %, blocked ${blocked} %`;
-  return (
-    <svg className="time-bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img">
-      <title>{label}</title>
-      <rect className="starved" width={100} height={8} />
-      <rect className="busy" width={busy} height={8} />
-      <rect className="blocked" x={100 - blocked} width={blocked} height={8} />
-      <rect className="blocked-mark" x={100 - blocked} y={5} width={blocked} height={3} />
-    </svg>
-  );
 }
 
 /** Throughput of the last minute, the present at the right. */

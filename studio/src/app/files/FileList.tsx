@@ -1,9 +1,10 @@
 // The list of flows beneath the server's root: documents and scripts.
 
 import { useEffect } from "react";
-import { actionOf, pickFile } from "../shell/actions";
+import { actionOf } from "../shell/actions";
 import { listFiles, useServer } from "../state/serverStore";
 import { bytesText } from "../ui/format";
+import { pickFile } from "./fileCommands";
 import { openPath, useOpened } from "./openFile";
 
 export function Files() {

@@ -6,7 +6,7 @@ import type { Flow, Variable } from "../../document/flow";
 import { edit, seek } from "../state/studioStore";
 import { NameField } from "../ui/NameField";
 import { useDraft } from "../ui/useDraftInput";
-import { ValueField } from "./OptionField";
+import { ValueField } from "./ValueControl";
 
 export function Variables({ flow }: { readonly flow: Flow }) {
   return (

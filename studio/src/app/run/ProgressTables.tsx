@@ -2,10 +2,10 @@
 
 import { Fragment } from "react";
 import type { InstanceProgress, ModuleProgress } from "../backend/api";
-import { TimeBar } from "../canvas/LiveStats";
 import { useLive } from "../state/liveStore";
 import { seek, useStudio } from "../state/studioStore";
 import { bytesText, countText, factorText, percentText } from "../ui/format";
+import { TimeBar } from "../ui/TimeBar";
 
 /** Rows of the module table; larger flows show the selected modules. */
 const MODULES_MAX = 30;

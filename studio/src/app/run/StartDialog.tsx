@@ -4,7 +4,7 @@ import { useId, useState } from "react";
 import { bytesOf } from "../../document/byteSize";
 import { whyNotVariable } from "../../document/configEdits";
 import type { Flow } from "../../document/flow";
-import { ValueField } from "../inspector/OptionField";
+import { ValueField } from "../inspector/ValueControl";
 import { actionOf } from "../shell/actions";
 import { missingFor, useSettings } from "../state/runSettings";
 import { useServer } from "../state/serverStore";

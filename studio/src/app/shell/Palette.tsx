@@ -3,10 +3,10 @@
 import { useState } from "react";
 import { isOwn } from "../../document/customModules";
 import type { Spec } from "../../document/specs";
-import { MODULE_TYPE } from "../canvas/Canvas";
+import { MODULE_TYPE } from "../canvas/dropModule";
+import { add } from "../canvas/editCommands";
 import { useStudio } from "../state/studioStore";
 import { Words } from "../ui/InlineMarkdown";
-import { add } from "./actions";
 
 export function Palette() {
   const specs = useStudio(({ specs }) => specs);
