@@ -3,10 +3,10 @@
 import { expect, test } from "vitest";
 import { check } from "../src/document/check";
 import { bind, setOption, unbind, valueAt } from "../src/document/configEdits";
-import { isOwn, ownOf } from "../src/document/customModules";
+import { customSpecOf, isCustom } from "../src/document/customModules";
 import { attach, placeNamed, queueBetween } from "../src/document/edits";
 import { type Flow, moduleOf, newFlow } from "../src/document/flow";
-import { sideOf } from "../src/document/ports";
+import { portSide } from "../src/document/ports";
 import { readPython } from "../src/document/python/readPython";
 import { writePython } from "../src/document/python/writePython";
 import { BUILT_IN, type Spec, specsOf } from "../src/document/specs";
@@ -36,7 +36,7 @@ const CLEAN: Spec = {
   },
 };
 const SPECS = specsOf([...BUILT_IN.values(), CLEAN]);
-const OWN = isOwn(CLEAN) ? CLEAN : undefined;
+const OWN = isCustom(CLEAN) ? CLEAN : undefined;
 
 function placed(): { flow: Flow; id: string } {
   return placeNamed(newFlow(), SPECS, CLEAN.name, { x: 0, y: 0 });
@@ -56,9 +56,9 @@ test("a custom module is placed as the module that runs it, with its own ports",
     "python",
     "flows/clean.py:Clean",
   ]);
-  expect(ownOf(SPECS, module)).toBe(CLEAN);
-  expect(ownOf(BUILT_IN, module)).toBeUndefined();
-  expect(sideOf(SPECS, module, "outputs", new Map()).names).toEqual(["clean", "dirty"]);
+  expect(customSpecOf(SPECS, module)).toBe(CLEAN);
+  expect(customSpecOf(BUILT_IN, module)).toBeUndefined();
+  expect(portSide(SPECS, module, "outputs", new Map()).names).toEqual(["clean", "dirty"]);
   const sink = placeNamed(flow, SPECS, "collect", { x: 0, y: 0 });
   const ends = [
     { id, port: "dirty" },

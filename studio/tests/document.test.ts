@@ -1,9 +1,9 @@
 // Opens, writes, edits, checks and undoes flow documents.
 
 import { expect, test } from "vitest";
-import { bytesOf, sizeText } from "../src/document/byteSize";
-import { check, whyNot } from "../src/document/check";
-import { copy, paste } from "../src/document/clipboard";
+import { parseBytes, printBytes } from "../src/document/byteSize";
+import { attachProblem, check } from "../src/document/check";
+import { copyModules, pasteText } from "../src/document/clipboard";
 import {
   bind,
   removeVariable,
@@ -22,16 +22,16 @@ import {
   splice,
 } from "../src/document/edits";
 import { type Flow, moduleOf, newFlow, newQueue, QUEUE_KINDS } from "../src/document/flow";
-import { did, historyOf, redo, STEPS_MAX, settled, undo } from "../src/document/history";
+import { closeStep, newHistory, pushStep, redo, STEPS_MAX, undo } from "../src/document/history";
 import { isList, isObject, type Json, printJson, readJson, sameJson } from "../src/document/json";
 import { positionsOf, withPositions } from "../src/document/layout";
-import { open, openValue } from "../src/document/openDocument";
-import { didYouMean, Refusal, told } from "../src/document/problem";
+import { openDocument, openJson } from "../src/document/openDocument";
+import { didYouMean, EditError, problemText } from "../src/document/problem";
 import { writePython } from "../src/document/python/writePython";
 import { BUILT_IN, type Schema } from "../src/document/specs";
-import { toJson, write } from "../src/document/writeDocument";
+import { documentJson, writeDocument } from "../src/document/writeDocument";
 import schema from "../src/generated/document.json";
-import { edited } from "./randomEdits";
+import { randomEdit } from "./randomEdits";
 import { forSeeds, type Random } from "./randomFlow";
 
 /** A chain of modules. */
@@ -47,7 +47,7 @@ function reason(edit: () => unknown): string {
   try {
     edit();
   } catch (error) {
-    if (error instanceof Refusal) return told(error);
+    if (error instanceof EditError) return problemText(error);
     throw error;
   }
   throw new Error("it was not refused");
@@ -91,9 +91,9 @@ test("a broken document of a newer version opens without losing anything", () =>
       {"id": "x", "module": "sort"}, {"id": "y", "module": "of_tomorrow", "workers": [1]}],
     "queues": [{"from": "x", "to": "gone", "queue": "fast"}, {"from": 1}],
     "layout": {"positions": {"x": [1, 2]}, "zoom": 2}}`;
-  const { flow, problems } = open(text);
+  const { flow, problems } = openDocument(text);
   expect(flow.modules.map(({ id }) => id)).toEqual(["x", "y"]);
-  expect(problems.map(told).join("\n")).toMatchInlineSnapshot(`
+  expect(problems.map(problemText).join("\n")).toMatchInlineSnapshot(`
     "\`name\` is not a text
     the flow is of version 9 (this program reads up to 1: upgrade it)
     variable a: is no object
@@ -105,20 +105,20 @@ test("a broken document of a newer version opens without losing anything", () =>
     queue 2: is no queue: it needs \`from\` and \`to\`"
   `);
   const before = readJson(text).value ?? null;
-  expect(leaves(toJson(flow)).sort()).toEqual(leaves(before).sort());
+  expect(leaves(documentJson(flow)).sort()).toEqual(leaves(before).sort());
   const moved = rename(flow, "x", "z");
-  expect(leaves(toJson(moved))).toContain('.modules[].colour="red"');
+  expect(leaves(documentJson(moved))).toContain('.modules[].colour="red"');
 });
 
 test("any JSON object round-trips through open and write", () => {
   forSeeds(1000, (random) => {
-    const before = spoilt(toJson(random.flow()), random);
+    const before = spoilt(documentJson(random.flow()), random);
     if (!isObject(before)) return;
-    const { flow } = openValue(before);
-    const after = toJson(flow);
+    const { flow } = openJson(before);
+    const after = documentJson(flow);
     const written = new Set(leaves(after));
     expect(leaves(before).filter((leaf) => !written.has(leaf))).toEqual([]);
-    expect(printJson(toJson(openValue(after).flow))).toBe(printJson(after));
+    expect(printJson(documentJson(openJson(after).flow))).toBe(printJson(after));
   });
 });
 
@@ -133,13 +133,13 @@ function spoilt(value: Json, random: Random): Json {
 
 test("document fields equal those of the Rust schema", () => {
   const everything =
-    open(`{"euphrates": 1, "name": "x", "variables": {"v": {"default": 1, "doc": "d"}},
+    openDocument(`{"euphrates": 1, "name": "x", "variables": {"v": {"default": 1, "doc": "d"}},
     "modules": [{"id": "a", "module": "m", "config": {}, "count": 1, "per_worker": 1,
       "workers": ["w"]}],
     "queues": [{"from": "a", "output": 0, "to": "a", "input": 0, "queue": "keyed", "bytes_max": 1}],
     "layout": {}}`);
   expect(everything.problems).toEqual([]);
-  const written = toJson(everything.flow);
+  const written = documentJson(everything.flow);
   const { properties } = schema;
   expect([...written.keys()]).toEqual(Object.keys(properties));
   const first = (key: string): Json => {
@@ -180,24 +180,24 @@ test("module schemas use only supported keywords", () => {
 test("undo and redo of a thousand random edit sequences are the identity", () => {
   let edits = 0;
   forSeeds(1000, (random) => {
-    let history = historyOf(random.chance(0.5) ? newFlow() : random.flow());
-    const texts = [write(history.now)];
+    let history = newHistory(random.chance(0.5) ? newFlow() : random.flow());
+    const texts = [writeDocument(history.now)];
     for (let step = 0; step < 25; step += 1) {
-      const { flow, what } = edited(history.now, random);
-      if (flow !== history.now) texts.push(write(flow));
-      history = did(history, flow, what);
+      const { flow, what } = randomEdit(history.now, random);
+      if (flow !== history.now) texts.push(writeDocument(flow));
+      history = pushStep(history, flow, what);
     }
     edits += texts.length - 1;
     const last = texts.length - 1;
     for (let i = last; i > 0; i -= 1) {
-      expect(write(history.now)).toBe(texts[i]);
+      expect(writeDocument(history.now)).toBe(texts[i]);
       history = undo(history);
     }
-    expect(write(history.now)).toBe(texts[0]);
+    expect(writeDocument(history.now)).toBe(texts[0]);
     expect(undo(history)).toBe(history);
     for (let i = 1; i <= last; i += 1) {
       history = redo(history);
-      expect(write(history.now)).toBe(texts[i]);
+      expect(writeDocument(history.now)).toBe(texts[i]);
     }
     expect(redo(history)).toBe(history);
   });
@@ -207,20 +207,21 @@ test("undo and redo of a thousand random edit sequences are the identity", () =>
 test("edited flows round-trip and can be written as code", () => {
   forSeeds(200, (random) => {
     let flow = newFlow();
-    for (let step = 0; step < 40; step += 1) flow = edited(flow, random).flow;
-    expect(write(open(write(flow)).flow)).toBe(write(flow));
+    for (let step = 0; step < 40; step += 1) flow = randomEdit(flow, random).flow;
+    expect(writeDocument(openDocument(writeDocument(flow)).flow)).toBe(writeDocument(flow));
     expect(writePython(flow, BUILT_IN)).toContain("import euphrates as eu");
   });
 });
 
 test("typed letters merge into one undo step until it is closed", () => {
-  let history = historyOf(newFlow("a"));
+  let history = newHistory(newFlow("a"));
   for (const name of ["ab", "abc"])
-    history = did(history, { ...history.now, name }, "name", "name");
-  history = did(settled(history), { ...history.now, name: "abcd" }, "name", "name");
+    history = pushStep(history, { ...history.now, name }, "name", "name");
+  history = pushStep(closeStep(history), { ...history.now, name: "abcd" }, "name", "name");
   expect(undo(history).now.name).toBe("abc");
   expect(undo(undo(history)).now.name).toBe("a");
-  for (let i = 0; i < 2 * STEPS_MAX; i += 1) history = did(history, newFlow(String(i)), "name");
+  for (let i = 0; i < 2 * STEPS_MAX; i += 1)
+    history = pushStep(history, newFlow(String(i)), "name");
   expect(history.past.length).toBe(STEPS_MAX);
 });
 
@@ -231,8 +232,8 @@ test("an impossible queue is refused with the reason", () => {
       { id: from, port: undefined },
       { id: to, port },
     ] as const;
-    const problem = whyNot(flow, BUILT_IN, queueBetween(flow, BUILT_IN, ...ends));
-    return problem && told(problem);
+    const problem = attachProblem(flow, BUILT_IN, queueBetween(flow, BUILT_IN, ...ends));
+    return problem && problemText(problem);
   };
   expect(why("collect_1", "filter_1")).toBe("module collect_1: `collect` has no outputs");
   expect(why("join_1", "scan_1")).toBe("module scan_1: `scan` has no inputs");
@@ -252,7 +253,7 @@ test("a queue is refused exactly if the check reports it", () => {
   let refused = 0;
   forSeeds(300, (random) => {
     let flow = newFlow();
-    for (let step = 0; step < 30; step += 1) flow = edited(flow, random).flow;
+    for (let step = 0; step < 30; step += 1) flow = randomEdit(flow, random).flow;
     if (flow.modules.length === 0) return;
     const end = () => ({
       id: random.pick(flow.modules).id,
@@ -261,7 +262,7 @@ test("a queue is refused exactly if the check reports it", () => {
     const queue = queueBetween(flow, BUILT_IN, end(), end());
     const attached = { ...flow, queues: [...flow.queues, queue] };
     const found = check(attached, BUILT_IN).find((found) => found.queue === flow.queues.length);
-    const reason = whyNot(flow, BUILT_IN, queue);
+    const reason = attachProblem(flow, BUILT_IN, queue);
     expect(reason === undefined).toBe(found === undefined);
     if (reason !== undefined) refused += 1;
   });
@@ -278,7 +279,7 @@ test("queues take the ports of a `many` side in order", () => {
 });
 
 test("the check reports all problems with their places", () => {
-  const flow = open(`{"euphrates": 1, "name": "x", "modules": [
+  const flow = openDocument(`{"euphrates": 1, "name": "x", "modules": [
     {"id": "a", "module": "scna"},
     {"id": "b", "module": "limit", "config": {"rows": "ten", "of": 1}, "count": 3},
     {"id": "c", "module": "union"},
@@ -286,7 +287,7 @@ test("the check reports all problems with their places", () => {
     "queues": [{"from": "b", "to": "d"}, {"from": "d", "to": "b"},
     {"from": "a", "to": "e"}]}`).flow;
   expect(
-    check(flow, BUILT_IN).map((found) => `${found.module ?? found.queue} ${told(found)}`),
+    check(flow, BUILT_IN).map((found) => `${found.module ?? found.queue} ${problemText(found)}`),
   ).toMatchInlineSnapshot(`
     [
       "2 queue: no module named \`e\` (known: a, b, c, d)",
@@ -358,20 +359,24 @@ test("count and per_worker replace each other", () => {
 
 test("modules are copied as text and pasted with new ids", () => {
   const flow = bind(chain("scan", "filter", "count"), "filter_1", "where", "condition");
-  const text = copy(flow, new Set(["scan_1", "filter_1"]));
-  const { flow: pasted, ids } = paste(flow, BUILT_IN, text, { x: 20, y: 20 });
+  const text = copyModules(flow, new Set(["scan_1", "filter_1"]));
+  const { flow: pasted, ids } = pasteText(flow, BUILT_IN, text, { x: 20, y: 20 });
   expect([...ids]).toEqual(["scan_2", "filter_2"]);
   expect(pasted.queues.at(-1)).toMatchObject({ from: "scan_2", to: "filter_2" });
-  const python = paste(newFlow(), BUILT_IN, writePython(flow, BUILT_IN), { x: 0, y: 0 }).flow;
-  expect(sameJson(toJson(python).get("modules"), toJson(flow).get("modules"))).toBe(true);
-  expect(reason(() => paste(flow, BUILT_IN, "hello world", { x: 0, y: 0 }))).toContain("no flow");
+  const python = pasteText(newFlow(), BUILT_IN, writePython(flow, BUILT_IN), { x: 0, y: 0 }).flow;
+  expect(sameJson(documentJson(python).get("modules"), documentJson(flow).get("modules"))).toBe(
+    true,
+  );
+  expect(reason(() => pasteText(flow, BUILT_IN, "hello world", { x: 0, y: 0 }))).toContain(
+    "no flow",
+  );
 });
 
 test("ten thousand modules open, are checked and written as code", () => {
   const modules = Array.from({ length: 10_000 }, (_, i) => `{"id": "m${i}", "module": "count"}`);
   const queues = modules.slice(1).map((_, i) => `{"from": "m${i}", "to": "m${i + 1}"}`);
   const text = `{"euphrates": 1, "name": "x", "modules": [${modules}], "queues": [${queues}]}`;
-  const { flow, problems } = open(text);
+  const { flow, problems } = openDocument(text);
   expect(problems).toEqual([]);
   expect(check(flow, BUILT_IN).length).toBe(2);
   expect(writePython(flow, BUILT_IN).split("\n").length).toBeGreaterThan(20_000);
@@ -379,7 +384,7 @@ test("ten thousand modules open, are checked and written as code", () => {
 
 test("sizes parse and print exactly", () => {
   const sizes = ["1000", "64MB", "1.5GiB", "8 mib", "1e9x", "", "0", "-1", "1i"];
-  expect(sizes.map(bytesOf)).toEqual([
+  expect(sizes.map(parseBytes)).toEqual([
     1000,
     64_000_000,
     1_610_612_736,
@@ -388,9 +393,9 @@ test("sizes parse and print exactly", () => {
   ]);
   forSeeds(200, (random) => {
     const bytes = 1 + random.below(2 ** random.below(45));
-    expect(bytesOf(sizeText(bytes))).toBe(bytes);
+    expect(parseBytes(printBytes(bytes))).toBe(bytes);
   });
-  expect([8 << 20, 1_500_000, 1001, 2_000_000_000].map(sizeText)).toEqual([
+  expect([8 << 20, 1_500_000, 1001, 2_000_000_000].map(printBytes)).toEqual([
     "8MiB",
     "1500KB",
     "1001",

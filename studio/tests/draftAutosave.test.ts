@@ -1,32 +1,32 @@
 // Drafts of files with a stub server: saving, restoring, conflicts with other writers.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Backend, FileText, Listener, Run, Session } from "../src/app/backend/api";
-import { keepDrafts } from "../src/app/files/draftAutosave";
-import { draftText } from "../src/app/files/draftStore";
+import type { Backend, BackendListener, FileText, Run, Session } from "../src/app/backend/api";
+import { startDraftAutosave } from "../src/app/files/draftAutosave";
+import { serializeDraft } from "../src/app/files/draftStore";
 import {
-  beginUnnamed,
-  noticeChange,
+  handleFileChange,
+  loadUnsavedFlow,
   openPath,
-  saveOpened,
+  resolveConflict,
   saveTo,
-  settleConflict,
-  useOpened,
+  saveToOpenFile,
+  useOpenFile,
 } from "../src/app/files/openFile";
-import { followRun } from "../src/app/run/runControl";
-import { go } from "../src/app/state/routeStore";
-import { meet, useServer } from "../src/app/state/serverStore";
-import { back, edit, flowNow, isDirty, useStudio } from "../src/app/state/studioStore";
+import { followRoute } from "../src/app/run/runControl";
+import { navigate } from "../src/app/state/routeStore";
+import { connectServer, useServer } from "../src/app/state/serverStore";
+import { currentFlow, edit, isDirty, undoEdit, useStudio } from "../src/app/state/studioStore";
 import { place } from "../src/document/edits";
 import { newFlow } from "../src/document/flow";
 import { writePython } from "../src/document/python/writePython";
 import { BUILT_IN } from "../src/document/specs";
-import { write } from "../src/document/writeDocument";
-import { no, withBackend, withWindow } from "./stubs";
+import { writeDocument } from "../src/document/writeDocument";
+import { errorResponse, stubBackend, stubWindow } from "./stubs";
 
 const DRAWN = place(newFlow(), "scan").flow;
 
-let tell: (event: string) => void;
+let dispatch: (event: string) => void;
 let stop = () => {};
 let files: Map<string, FileText>;
 let drafts: Map<string, FileText>;
@@ -36,14 +36,14 @@ let numbers: number;
 /** Stores a text if `seen` is the stored version; else fails with 409. */
 function put(store: Map<string, FileText>, path: string, text: string, seen: string | null) {
   const there = store.get(path);
-  if ((there?.version ?? null) !== seen) throw no("it has changed", 409, there);
+  if ((there?.version ?? null) !== seen) throw errorResponse("it has changed", 409, there);
   numbers += 1;
   store.set(path, { text, version: `v${numbers}` });
   return `v${numbers}`;
 }
 
 const SERVER: Partial<Backend> = {
-  read: async (path) => files.get(path) ?? Promise.reject(no("it is not there", 404)),
+  read: async (path) => files.get(path) ?? Promise.reject(errorResponse("it is not there", 404)),
   save: async (path, text, version) => {
     saves.push(version);
     return put(files, path, text, version);
@@ -61,17 +61,17 @@ const LISTS: Partial<Backend> = {
 };
 
 beforeEach(() => {
-  tell = withWindow();
-  withBackend(SERVER);
+  dispatch = stubWindow();
+  stubBackend(SERVER);
   [files, drafts, saves, numbers] = [new Map(), new Map(), [], 0];
-  put(files, "a.json", write(newFlow()), null);
-  beginUnnamed(newFlow());
-  stop = keepDrafts();
+  put(files, "a.json", writeDocument(newFlow()), null);
+  loadUnsavedFlow(newFlow());
+  stop = startDraftAutosave();
 });
 
 afterEach(() => {
   stop();
-  go({});
+  navigate({});
 });
 
 function draw(module = "scan"): void {
@@ -80,9 +80,9 @@ function draw(module = "scan"): void {
 
 /** Leaves the page and opens a file in a new one. */
 async function leaveAndOpen(path: string): Promise<void> {
-  tell("pagehide");
+  dispatch("pagehide");
   await settled();
-  beginUnnamed(newFlow());
+  loadUnsavedFlow(newFlow());
   await openPath(path);
 }
 
@@ -98,7 +98,7 @@ function notices(): string {
 }
 
 function isDrawn(): boolean {
-  return flowNow().modules.length === 1 && isDirty(useStudio.getState());
+  return currentFlow().modules.length === 1 && isDirty(useStudio.getState());
 }
 
 test("unsaved edits are restored on top of their file version", async () => {
@@ -107,7 +107,7 @@ test("unsaved edits are restored on top of their file version", async () => {
   await leaveAndOpen("a.json");
   expect(isDrawn()).toBe(true);
   expect(notices()).not.toContain("changed");
-  expect(await saveOpened()).toBe("saved");
+  expect(await saveToOpenFile()).toBe("saved");
   expect(files.get("a.json")?.text).toContain("scan_1");
   await settled();
   expect(drafts.size).toBe(0);
@@ -116,23 +116,23 @@ test("unsaved edits are restored on top of their file version", async () => {
 test("saving a draft over a changed file asks first", async () => {
   await openPath("a.json");
   draw();
-  tell("pagehide");
+  dispatch("pagehide");
   await settled();
-  beginUnnamed(newFlow());
-  const theirs = write({ ...newFlow(), name: "theirs" });
+  loadUnsavedFlow(newFlow());
+  const theirs = writeDocument({ ...newFlow(), name: "theirs" });
   put(files, "a.json", theirs, "v1");
   await openPath("a.json");
   expect(isDrawn()).toBe(true);
   expect(notices()).toContain("saving will ask which is to stay");
-  await saveOpened();
+  await saveToOpenFile();
   expect(files.get("a.json")?.text).toBe(theirs);
-  expect(useOpened.getState().conflict?.theirs.text).toBe(theirs);
-  await settleConflict("theirs");
-  expect(flowNow().name).toBe("theirs");
+  expect(useOpenFile.getState().conflict?.theirs.text).toBe(theirs);
+  await resolveConflict("theirs");
+  expect(currentFlow().name).toBe("theirs");
   await settled();
   expect(drafts.size).toBe(0);
   draw();
-  tell("pagehide");
+  dispatch("pagehide");
   await settled();
   expect(drafts.get("a.json")?.text).toContain("scan_1");
   expect(notices()).not.toContain("Another window");
@@ -141,39 +141,39 @@ test("saving a draft over a changed file asks first", async () => {
 test("saving under another path deletes the draft of the old path", async () => {
   await openPath("a.json");
   draw();
-  tell("pagehide");
+  dispatch("pagehide");
   await settled();
   expect(drafts.size).toBe(1);
   expect(await saveTo("b.json", null)).toBe(true);
   await settled();
   expect(drafts.size).toBe(0);
-  beginUnnamed(newFlow());
+  loadUnsavedFlow(newFlow());
   await openPath("a.json");
   expect(isDirty(useStudio.getState())).toBe(false);
 });
 
 test("loading the other version from a save conflict asks before dropping edits", async () => {
-  put(files, "b.json", write(DRAWN), null);
+  put(files, "b.json", writeDocument(DRAWN), null);
   draw("filter");
   await saveTo("b.json", null);
   const asked: string[] = [];
   Object.assign(window, { confirm: (text: string) => asked.push(text) === 0 });
-  await settleConflict("theirs");
+  await resolveConflict("theirs");
   expect(asked.length).toBe(1);
-  expect(flowNow().modules[0]?.module).toBe("filter");
+  expect(currentFlow().modules[0]?.module).toBe("filter");
 });
 
 test("a redundant or unreadable draft is ignored and replaced", async () => {
-  const odd = [draftText({ flow: newFlow(), base: "v1" }), "torn"];
+  const odd = [serializeDraft({ flow: newFlow(), base: "v1" }), "torn"];
   for (const text of odd) {
     drafts.clear();
     put(drafts, "a.json", text, null);
-    beginUnnamed(newFlow());
+    loadUnsavedFlow(newFlow());
     await openPath("a.json");
     expect(isDirty(useStudio.getState())).toBe(false);
     expect(notices().includes("cannot be read")).toBe(text === "torn");
     draw();
-    tell("pagehide");
+    dispatch("pagehide");
     await settled();
     expect(drafts.get("a.json")?.text).toContain("scan_1");
     expect(notices()).not.toContain("Another window");
@@ -184,24 +184,24 @@ test("edits without the server are kept in the browser until it is back", async 
   await openPath("a.json");
   useServer.setState({ link: "lost" });
   draw();
-  tell("pagehide");
+  dispatch("pagehide");
   await settled();
   expect(drafts.size).toBe(0);
   useServer.setState({ link: "up" });
   await settled();
   expect(drafts.get("a.json")?.text).toContain("scan_1");
-  back();
+  undoEdit();
   useServer.setState({ link: "lost" });
   draw("filter");
   // The tab closes before the server is back.
-  tell("pagehide");
+  dispatch("pagehide");
   stop();
   useServer.setState({ link: "up" });
-  beginUnnamed(newFlow());
-  stop = keepDrafts();
+  loadUnsavedFlow(newFlow());
+  stop = startDraftAutosave();
   await openPath("a.json");
-  expect(flowNow().modules[0]?.module).toBe("filter");
-  tell("pagehide");
+  expect(currentFlow().modules[0]?.module).toBe("filter");
+  dispatch("pagehide");
   await settled();
   expect(drafts.get("a.json")?.text).toContain("filter_1");
   expect(notices()).not.toContain("Another window");
@@ -209,19 +209,19 @@ test("edits without the server are kept in the browser until it is back", async 
 
 test("draft saves are chained on a slow server", async () => {
   await openPath("a.json");
-  let kept = 0;
+  let saveCount = 0;
   const saveDraft: Backend["saveDraft"] = async (path, text, version) => {
     await new Promise((done) => setTimeout(done, 20));
     const saved = put(drafts, path, text, version);
-    kept += 1;
+    saveCount += 1;
     return saved;
   };
-  withBackend({ ...SERVER, saveDraft });
+  stubBackend({ ...SERVER, saveDraft });
   for (const module of ["scan", "filter", "collect"]) {
     draw(module);
-    tell("pagehide");
+    dispatch("pagehide");
   }
-  await expect.poll(() => kept).toBe(3);
+  await expect.poll(() => saveCount).toBe(3);
   expect(drafts.get("a.json")?.text).toContain("collect_1");
   expect(notices()).toBe("");
 });
@@ -231,36 +231,36 @@ test("a flow saved as a script restores its draft and follows changes", async ()
   expect(await saveTo("flow.py", null)).toBe(true);
   draw("filter");
   await leaveAndOpen("flow.py");
-  expect(flowNow().modules.map(({ module }) => module)).toEqual(["scan", "filter"]);
-  expect(useOpened.getState().path).toBeUndefined();
+  expect(currentFlow().modules.map(({ module }) => module)).toEqual(["scan", "filter"]);
+  expect(useOpenFile.getState().path).toBeUndefined();
   await settled();
   expect(drafts.size).toBe(0);
-  beginUnnamed(DRAWN);
+  loadUnsavedFlow(DRAWN);
   expect(await saveTo("other.py", null)).toBe(true);
   const theirs = writePython(place(DRAWN, "collect").flow, BUILT_IN);
   put(files, "other.py", theirs, files.get("other.py")?.version ?? null);
-  await noticeChange("other.py");
-  expect(flowNow().modules.map(({ module }) => module)).toEqual(["scan", "collect"]);
-  expect(useOpened.getState().path).toBeUndefined();
+  await handleFileChange("other.py");
+  expect(currentFlow().modules.map(({ module }) => module)).toEqual(["scan", "collect"]);
+  expect(useOpenFile.getState().path).toBeUndefined();
 });
 
 test("a late response to an earlier open request is ignored", async () => {
-  put(files, "b.json", write(DRAWN), null);
+  put(files, "b.json", writeDocument(DRAWN), null);
   let answer = () => {};
-  const late = new Promise<void>((done) => {
+  const release = new Promise<void>((done) => {
     answer = done;
   });
   const read: Backend["read"] = async (path) => {
-    if (path === "a.json") await late;
-    return files.get(path) ?? Promise.reject(no("it is not there", 404));
+    if (path === "a.json") await release;
+    return files.get(path) ?? Promise.reject(errorResponse("it is not there", 404));
   };
-  withBackend({ ...SERVER, read });
+  stubBackend({ ...SERVER, read });
   const first = openPath("a.json");
   await openPath("b.json");
   answer();
   await first;
-  expect(useOpened.getState().path).toBe("b.json");
-  expect(flowNow().modules.length).toBe(1);
+  expect(useOpenFile.getState().path).toBe("b.json");
+  expect(currentFlow().modules.length).toBe(1);
 });
 
 test("a change during opening is loaded", async () => {
@@ -271,48 +271,48 @@ test("a change during opening is loaded", async () => {
   const read: Backend["read"] = async (path) => {
     const file = files.get(path);
     await late;
-    return file ?? Promise.reject(no("it is not there", 404));
+    return file ?? Promise.reject(errorResponse("it is not there", 404));
   };
-  withBackend({ ...SERVER, read });
+  stubBackend({ ...SERVER, read });
   const opening = openPath("a.json");
-  put(files, "a.json", write(DRAWN), files.get("a.json")?.version ?? null);
-  await noticeChange("a.json");
-  expect(useOpened.getState().path).toBeUndefined();
+  put(files, "a.json", writeDocument(DRAWN), files.get("a.json")?.version ?? null);
+  await handleFileChange("a.json");
+  expect(useOpenFile.getState().path).toBeUndefined();
   goOn();
   await opening;
-  expect(flowNow()).toEqual(DRAWN);
+  expect(currentFlow()).toEqual(DRAWN);
 });
 
 test("connecting and reconnecting call the connect handler", async () => {
-  let onLink: Listener["onLink"] = () => {};
-  const looked: string[] = [];
+  let onLink: BackendListener["onLink"] = () => {};
+  const connects: string[] = [];
   const listen: Backend["listen"] = (listener) => {
     onLink = listener.onLink;
     return () => {};
   };
   const session: Backend["session"] = async () => ({}) as Session;
   const backend = { ...SERVER, session, listen, ...LISTS } as unknown as Backend;
-  const look = () => void looked.push("again");
-  expect(await meet(backend, () => {}, look)).toBe(true);
-  expect(looked.length).toBe(0);
+  const onConnect = () => void connects.push("again");
+  expect(await connectServer(backend, () => {}, onConnect)).toBe(true);
+  expect(connects.length).toBe(0);
   onLink(true);
-  expect(looked.length).toBe(1);
+  expect(connects.length).toBe(1);
   onLink(false);
   onLink(true);
-  await expect.poll(() => looked.length).toBe(2);
+  await expect.poll(() => connects.length).toBe(2);
 });
 
 test("watching a run does not load its flow into an open empty file", async () => {
   const run = async () => ({ id: "1", state: "running", flow: DRAWN, log: [] }) as unknown as Run;
-  withBackend({ ...SERVER, run });
+  stubBackend({ ...SERVER, run });
   await openPath("a.json");
-  const unfollow = followRun();
-  go({ run: "1" });
+  const unfollow = followRoute();
+  navigate({ run: "1" });
   await settled();
-  expect(flowNow().modules.length).toBe(0);
-  beginUnnamed(newFlow());
-  go({ run: "1" });
+  expect(currentFlow().modules.length).toBe(0);
+  loadUnsavedFlow(newFlow());
+  navigate({ run: "1" });
   await settled();
-  expect(flowNow().modules.length).toBe(1);
+  expect(currentFlow().modules.length).toBe(1);
   unfollow();
 });

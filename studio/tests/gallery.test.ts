@@ -3,11 +3,11 @@
 import { expect, test } from "vitest";
 import { TEMPLATES } from "../src/app/files/templates";
 import { check } from "../src/document/check";
-import { open } from "../src/document/openDocument";
+import { openDocument } from "../src/document/openDocument";
 import { readPython } from "../src/document/python/readPython";
 import { writePython } from "../src/document/python/writePython";
 import { BUILT_IN } from "../src/document/specs";
-import { write } from "../src/document/writeDocument";
+import { writeDocument } from "../src/document/writeDocument";
 
 const files = import.meta.glob<string>("../gallery/*.json", {
   query: "?raw",
@@ -24,11 +24,11 @@ test("every gallery file is offered once", () => {
 test.each(TEMPLATES)(
   "$title opens, passes the check and round-trips through Python",
   ({ text }) => {
-    const { flow, problems, isWhole } = open(text);
+    const { flow, problems, isWhole } = openDocument(text);
     expect(problems).toEqual([]);
     expect(isWhole).toBe(true);
     expect(check(flow, BUILT_IN)).toEqual([]);
-    expect(`${write(flow)}\n`).toBe(text);
+    expect(`${writeDocument(flow)}\n`).toBe(text);
     const read = readPython(writePython(flow, BUILT_IN), BUILT_IN);
     expect(read.problems).toEqual([]);
     for (const variable of flow.variables.values()) {

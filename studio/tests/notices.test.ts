@@ -2,27 +2,27 @@
 
 import { beforeEach, expect, test } from "vitest";
 import type { Run } from "../src/app/backend/api";
-import { draftText } from "../src/app/files/draftStore";
+import { serializeDraft } from "../src/app/files/draftStore";
 import {
-  beginUnnamed,
-  noticeChange,
+  handleFileChange,
+  loadUnsavedFlow,
   openPath,
-  saveOpened,
   saveTo,
+  saveToOpenFile,
 } from "../src/app/files/openFile";
-import { perturb, rewatch } from "../src/app/run/runControl";
-import { show } from "../src/app/state/liveStore";
-import { go } from "../src/app/state/routeStore";
-import { listRuns, useServer } from "../src/app/state/serverStore";
-import { begin, edit, useStudio } from "../src/app/state/studioStore";
+import { perturb, reloadRun } from "../src/app/run/runControl";
+import { showRun } from "../src/app/state/liveStore";
+import { navigate } from "../src/app/state/routeStore";
+import { refreshRuns, useServer } from "../src/app/state/serverStore";
+import { edit, loadFlow, useStudio } from "../src/app/state/studioStore";
 import { place } from "../src/document/edits";
 import { newFlow } from "../src/document/flow";
-import { write } from "../src/document/writeDocument";
-import { no, withBackend, withWindow } from "./stubs";
+import { writeDocument } from "../src/document/writeDocument";
+import { errorResponse, stubBackend, stubWindow } from "./stubs";
 
-const FILE = { text: write(newFlow()), version: "1" };
+const FILE = { text: writeDocument(newFlow()), version: "1" };
 const DRAWN = { flow: place(newFlow(), "scan").flow, base: FILE.version };
-const DRAFT = { text: draftText(DRAWN), version: "2" };
+const DRAFT = { text: serializeDraft(DRAWN), version: "2" };
 const RUN = { id: "1", state: "running", flow: newFlow() } as Run;
 
 const FILES = {
@@ -34,44 +34,44 @@ const FILES = {
 };
 
 beforeEach(() => {
-  withWindow();
-  withBackend(FILES);
-  begin(newFlow());
-  beginUnnamed(newFlow());
-  show(undefined);
+  stubWindow();
+  stubBackend(FILES);
+  loadFlow(newFlow());
+  loadUnsavedFlow(newFlow());
+  showRun(undefined);
 });
 
 /** Restores the whole backend, keeping the notices. */
 function withFiles(): void {
   const { notices } = useServer.getState();
-  withBackend(FILES);
+  stubBackend(FILES);
   useServer.setState({ notices });
 }
 
-const gone = async () => Promise.reject(no("it is not there", 404));
+const gone = async () => Promise.reject(errorResponse("it is not there", 404));
 
 function notices(): readonly string[] {
   return useServer.getState().notices.map(({ text }) => text);
 }
 
 function refused(): string | undefined {
-  return useStudio.getState().refused?.message;
+  return useStudio.getState().refusal?.message;
 }
 
 test("the notice of a deleted file stays until it is saved", async () => {
   await openPath("a.json");
-  withBackend({ ...FILES, read: gone });
-  await noticeChange("a.json");
+  stubBackend({ ...FILES, read: gone });
+  await handleFileChange("a.json");
   expect(notices()).toEqual(["a.json is not there any more. Saving puts it there again."]);
-  expect(await saveOpened()).toBe("saved");
+  expect(await saveToOpenFile()).toBe("saved");
   expect(notices()).toEqual([]);
 });
 
 test.each([
   ["another file is opened", () => openPath("b.json")],
-  ["another flow is loaded", async () => beginUnnamed(newFlow())],
+  ["another flow is loaded", async () => loadUnsavedFlow(newFlow())],
 ])("the notice of a restored draft stays until %s", async (_, leave) => {
-  withBackend({ ...FILES, readDraft: async () => DRAFT });
+  stubBackend({ ...FILES, readDraft: async () => DRAFT });
   await openPath("a.json");
   expect(notices()[0]).toContain("here again");
   withFiles();
@@ -80,7 +80,7 @@ test.each([
 });
 
 test("a refused save is shown until a save succeeds", async () => {
-  withBackend({ ...FILES, save: async () => Promise.reject(no("the path leads out")) });
+  stubBackend({ ...FILES, save: async () => Promise.reject(errorResponse("the path leads out")) });
   expect(await saveTo("../a.json", null)).toBe(false);
   expect(refused()).toBe("the path leads out");
   withFiles();
@@ -90,26 +90,26 @@ test("a refused save is shown until a save succeeds", async () => {
 
 test("a refused perturbation stays shown until one succeeds", async () => {
   edit("place", (flow) => place(flow, "scan").flow);
-  show(RUN);
-  go({ run: "1" });
-  withBackend({ ...FILES, perturb: async () => Promise.reject(no("the rate is none")) });
+  showRun(RUN);
+  navigate({ run: "1" });
+  stubBackend({ ...FILES, perturb: async () => Promise.reject(errorResponse("the rate is none")) });
   await perturb({ disk: "d1", rate: "fast" });
   expect(refused()).toBe("the rate is none");
-  await listRuns();
-  rewatch();
-  await noticeChange("a.json");
+  await refreshRuns();
+  reloadRun();
+  await handleFileChange("a.json");
   await new Promise((done) => setTimeout(done));
   expect(refused()).toBe("the rate is none");
-  withBackend({ ...FILES, perturb: async () => {} });
+  stubBackend({ ...FILES, perturb: async () => {} });
   await perturb({ disk: "d1", rate: "5MB/s" });
   expect(refused()).toBeUndefined();
 });
 
 test("a refusal during another request stays visible", async () => {
-  withBackend({
+  stubBackend({
     ...FILES,
     save: async () => {
-      useStudio.setState({ refused: { message: "that cannot be" } });
+      useStudio.setState({ refusal: { message: "that cannot be" } });
       return "3";
     },
   });
@@ -118,10 +118,10 @@ test("a refusal during another request stays visible", async () => {
 });
 
 test("a save succeeds although listing files and deleting the draft fail", async () => {
-  const dropDraft = async () => Promise.reject(no("the disk is gone"));
-  withBackend({ ...FILES, readDraft: async () => DRAFT, dropDraft });
+  const dropDraft = async () => Promise.reject(errorResponse("the disk is gone"));
+  stubBackend({ ...FILES, readDraft: async () => DRAFT, dropDraft });
   await openPath("a.json");
-  withBackend({ ...FILES, dropDraft, files: () => new Promise(() => {}) });
+  stubBackend({ ...FILES, dropDraft, files: () => new Promise(() => {}) });
   expect(await saveTo("a.json", null)).toBe(true);
   await expect.poll(refused).toBe("the disk is gone");
 });

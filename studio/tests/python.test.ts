@@ -4,11 +4,11 @@ import { expect, test } from "vitest";
 import { writeRust } from "../src/document/code/writeRust";
 import type { Flow } from "../src/document/flow";
 import { isList, isObject, type Json } from "../src/document/json";
-import { open } from "../src/document/openDocument";
+import { openDocument } from "../src/document/openDocument";
 import { readPython } from "../src/document/python/readPython";
 import { writePython } from "../src/document/python/writePython";
 import { BUILT_IN } from "../src/document/specs";
-import { toJson, write } from "../src/document/writeDocument";
+import { documentJson, writeDocument } from "../src/document/writeDocument";
 import { forSeeds } from "./randomFlow";
 
 const documents = import.meta.glob<string>("./flows/*.json", {
@@ -30,8 +30,8 @@ function canonical(value: Json): unknown {
 
 function reread(flow: Flow): Flow {
   const code = writePython(flow, BUILT_IN);
-  const { flow: read, problems, passedOver } = readPython(code, BUILT_IN);
-  expect(passedOver).toEqual([]);
+  const { flow: read, problems, ignoredLines } = readPython(code, BUILT_IN);
+  expect(ignoredLines).toEqual([]);
   if (read === undefined) throw new Error(`${JSON.stringify(problems)}\n${code}`);
   return read;
 }
@@ -52,11 +52,11 @@ function refusal(code: string): string {
 }
 
 test.each(Object.keys(documents))("%s has the same code as from Rust", (path) => {
-  const { flow, problems } = open(documents[path] ?? "");
+  const { flow, problems } = openDocument(documents[path] ?? "");
   expect(problems).toEqual([]);
   expect(writePython(flow, BUILT_IN)).toBe(codes[path.replace(".json", ".python")]);
   expect(writeRust(flow)).toBe(codes[path.replace(".json", ".rust")]);
-  expect(canonical(toJson(reread(flow)))).toEqual(canonical(toJson(flow)));
+  expect(canonical(documentJson(reread(flow)))).toEqual(canonical(documentJson(flow)));
 });
 
 const written = import.meta.glob<string>("./written/*.{py,json}", {
@@ -68,15 +68,15 @@ const programs = Object.keys(written).filter((path) => path.endsWith(".py"));
 
 test.each(programs)("%s is read as the document that Python builds", (path) => {
   const flow = read(written[path] ?? "");
-  const made = open(written[path.replace(".py", ".json")] ?? "").flow;
-  expect(canonical(toJson(flow))).toEqual(canonical(toJson(made)));
+  const made = openDocument(written[path.replace(".py", ".json")] ?? "").flow;
+  expect(canonical(documentJson(flow))).toEqual(canonical(documentJson(made)));
 });
 
 test("a thousand hostile flows round-trip through Python", () => {
   forSeeds(1000, (random) => {
     const flow = random.flow();
-    expect(canonical(toJson(reread(flow)))).toEqual(canonical(toJson(flow)));
-    expect(write(open(write(flow)).flow)).toBe(write(flow));
+    expect(canonical(documentJson(reread(flow)))).toEqual(canonical(documentJson(flow)));
+    expect(writeDocument(openDocument(writeDocument(flow)).flow)).toBe(writeDocument(flow));
   });
 });
 
@@ -128,8 +128,8 @@ flow.chain(eu.scan("a"), eu.sort("price"))
     { by: ["price"] },
   ]);
   const modules = [{ id: "sort_1", module: "sort", config: { by: "price" } }];
-  const alone = open(JSON.stringify({ euphrates: 1, name: "x", modules, queues: [] })).flow;
-  expect(canonical(toJson(reread(alone)))).toEqual(canonical(toJson(alone)));
+  const alone = openDocument(JSON.stringify({ euphrates: 1, name: "x", modules, queues: [] })).flow;
+  expect(canonical(documentJson(reread(alone)))).toEqual(canonical(documentJson(alone)));
 });
 
 test("ignored lines are reported", () => {
@@ -142,7 +142,7 @@ report = flow.go()
 if __name__ == "__main__":
     print(report)
 `;
-  expect(readPython(code, BUILT_IN).passedOver).toEqual([1, 2, 4, 6]);
+  expect(readPython(code, BUILT_IN).ignoredLines).toEqual([1, 2, 4, 6]);
 });
 
 test.each([
@@ -183,7 +183,7 @@ const examples = import.meta.glob<string>("../../examples/*.py", {
 
 test.each(["01_copy", "03_filter_and_project"])("the example %s is read", (name) => {
   const flow = read(examples[`../../examples/${name}.py`] ?? "");
-  expect(write(reread(flow))).toBe(write(flow));
+  expect(writeDocument(reread(flow))).toBe(writeDocument(flow));
 });
 
 test("reading mutated code terminates with valid positions", () => {

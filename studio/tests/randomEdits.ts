@@ -1,6 +1,6 @@
 // Random edits of every kind, for property tests of history and edits.
 
-import { copy, paste } from "../src/document/clipboard";
+import { copyModules, pasteText } from "../src/document/clipboard";
 import {
   bind,
   removeVariable,
@@ -23,7 +23,7 @@ import {
 } from "../src/document/edits";
 import { type Flow, QUEUE_KINDS } from "../src/document/flow";
 import { withPositions } from "../src/document/layout";
-import { Refusal } from "../src/document/problem";
+import { EditError } from "../src/document/problem";
 import { BUILT_IN, optionsOf } from "../src/document/specs";
 import type { Random } from "./randomFlow";
 
@@ -62,12 +62,12 @@ const EDITS: Readonly<Record<string, Edit>> = {
   removeVariable: (flow, random) => removeVariable(flow, variable(flow, random)),
   duplicate(flow, random) {
     const ids = new Set([some(flow, random), some(flow, random)]);
-    return paste(flow, BUILT_IN, copy(flow, ids), { x: 20, y: 20 }).flow;
+    return pasteText(flow, BUILT_IN, copyModules(flow, ids), { x: 20, y: 20 }).flow;
   },
 };
 
 /** Applies a random edit; returns the flow unchanged if it is refused. */
-export function edited(
+export function randomEdit(
   flow: Flow,
   random: Random,
 ): { flow: Flow; what: string; isRefused: boolean } {
@@ -75,7 +75,7 @@ export function edited(
   try {
     return { flow: EDITS[what]?.(flow, random) ?? flow, what, isRefused: false };
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
+    if (!(error instanceof EditError)) throw error;
     return { flow, what, isRefused: true };
   }
 }

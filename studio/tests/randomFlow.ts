@@ -2,10 +2,10 @@
 // case: `STUDIO_SEED=… npm test` starts with that case.
 
 import {
+  EMPTY_OBJECT,
   type Flow,
   type Module,
   NO_STRAYS,
-  NOTHING,
   newFlow,
   type Port,
   QUEUE_KINDS,
@@ -14,7 +14,7 @@ import {
 } from "../src/document/flow";
 import type { Json } from "../src/document/json";
 import { floatOf, wholeOf } from "../src/document/numeral";
-import { sorted } from "../src/document/openDocument";
+import { sortByName } from "../src/document/openDocument";
 import { BUILT_IN, optionsOf } from "../src/document/specs";
 
 const HOSTILE = [
@@ -118,7 +118,7 @@ export class Random {
     const variables = this.some(3, () => [this.text(), this.variable()] as const);
     return {
       ...newFlow(this.text()),
-      variables: sorted(new Map(variables)),
+      variables: sortByName(new Map(variables)),
       modules,
       queues: this.some(4, () => this.queue(end(), end())),
       layout: this.maybe(() => this.json()) ?? undefined,
@@ -139,7 +139,7 @@ export class Random {
       count: this.maybe(() => this.below(9)),
       per_worker: this.maybe(() => this.below(9)),
       workers: this.chance(0.3) ? this.some(3, () => this.text()) : [],
-      unknown: NOTHING,
+      unknown: EMPTY_OBJECT,
     };
   }
 
@@ -149,7 +149,11 @@ export class Random {
 
   private variable(): Variable {
     const value = this.maybe(() => this.json());
-    return { default: value ?? undefined, doc: this.maybe(() => this.text()), unknown: NOTHING };
+    return {
+      default: value ?? undefined,
+      doc: this.maybe(() => this.text()),
+      unknown: EMPTY_OBJECT,
+    };
   }
 
   private queue(from: string, to: string): Queue {
@@ -161,7 +165,7 @@ export class Random {
       input: this.maybe(port),
       queue: this.maybe(() => this.pick(QUEUE_KINDS)),
       bytes_max: this.maybe(() => 1 + this.below(2 ** 40)),
-      unknown: NOTHING,
+      unknown: EMPTY_OBJECT,
     };
   }
 }

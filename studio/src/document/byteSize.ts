@@ -4,17 +4,17 @@
 const UNITS = ["", "k", "m", "g", "t"];
 
 /** Parses a size; undefined if it is invalid or 0. */
-export function bytesOf(size: string | number): number | undefined {
-  const bytes = typeof size === "number" ? Math.trunc(size) : bytesOfText(size);
+export function parseBytes(size: string | number): number | undefined {
+  const bytes = typeof size === "number" ? Math.trunc(size) : parseBytesText(size);
   return bytes > 0 && Number.isSafeInteger(bytes) ? bytes : undefined;
 }
 
 /** Parses a rate, `5MB/s` or `5MB`, to bytes per second; undefined if it is invalid. */
-export function rateOf(rate: string): number | undefined {
-  return bytesOf(rate.trim().replace(/\/s$/, ""));
+export function parseRate(rate: string): number | undefined {
+  return parseBytes(rate.trim().replace(/\/s$/, ""));
 }
 
-function bytesOfText(size: string): number {
+function parseBytesText(size: string): number {
   const found = /^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*$/.exec(size.toLowerCase());
   const [, number = "", unit = "", binary = ""] = found ?? [];
   if (found === null || (unit === "" && binary !== "")) return 0;
@@ -22,7 +22,7 @@ function bytesOfText(size: string): number {
 }
 
 /** The shortest exact text of a size: `8MiB`, `1500KB`, `1001`. */
-export function sizeText(bytes: number): string {
+export function printBytes(bytes: number): string {
   const ways = UNITS.slice(1).flatMap((unit, i) => {
     const binary = { unit: `${unit.toUpperCase()}iB`, each: 1024 ** (i + 1) };
     return [binary, { unit: `${unit.toUpperCase()}B`, each: 1000 ** (i + 1) }];

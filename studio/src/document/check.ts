@@ -1,16 +1,16 @@
 // Checks a flow without its data: ports, cycles, options, counts, with the messages of
 // crates/flow/src/check.rs. Reports all problems at once, where Rust stops at the first.
 
-import { argumentsOf, isTold, ownOf } from "./customModules";
+import { argumentsOf, customSpecOf, hasNamedArguments } from "./customModules";
 import { type Flow, type Module, moduleOf, type Queue, variableName, variablesIn } from "./flow";
 import type { JsonObject } from "./json";
-import { attachedTo, type Direction, type Ends, endOf, endsAt, endsOf, sideOf } from "./ports";
-import { type Problem, unknown } from "./problem";
-import { whyNotValue } from "./schema";
-import { noSuchModule, optionsOf, requiredOf, type Spec, type Specs } from "./specs";
+import { attachmentsOf, type Direction, type Ends, endOf, endsAt, endsOf, portSide } from "./ports";
+import { type Problem, unknownName } from "./problem";
+import { valueProblem } from "./schema";
+import { optionsOf, requiredOf, type Spec, type Specs, unknownModule } from "./specs";
 
 /** A problem with the part of the flow that it concerns. */
-export interface Found extends Problem {
+export interface FlowProblem extends Problem {
   /** A module's id. */
   readonly module?: string;
   /** A name among the module's options. */
@@ -20,22 +20,25 @@ export interface Found extends Problem {
 }
 
 /** All problems of a flow. */
-export function check(flow: Flow, specs: Specs): Found[] {
+export function check(flow: Flow, specs: Specs): FlowProblem[] {
   if (flow.modules.length === 0) {
     return [{ message: "the flow has no modules", remedy: "place one" }];
   }
   return [
-    ...missingEnds(flow),
+    ...missingModules(flow),
     ...ports(flow, specs, "outputs"),
     ...ports(flow, specs, "inputs"),
     ...cycles(flow),
     ...flow.modules.flatMap((module) => {
       const spec = specs.get(module.module);
-      if (spec === undefined) return [{ ...noSuchModule(specs, module.module), module: module.id }];
-      const own = ownOf(specs, module);
+      if (spec === undefined)
+        return [{ ...unknownModule(specs, module.module), module: module.id }];
+      const own = customSpecOf(specs, module);
       return [
         ...options(flow, module.id, spec, module.config),
-        ...(own && isTold(own) ? options(flow, module.id, own, argumentsOf(own, module)) : []),
+        ...(own && hasNamedArguments(own)
+          ? options(flow, module.id, own, argumentsOf(own, module))
+          : []),
         ...variables(flow, module),
         ...instances(module, spec),
       ];
@@ -44,17 +47,17 @@ export function check(flow: Flow, specs: Specs): Found[] {
 }
 
 /** Why a queue cannot be attached to an acyclic flow; undefined if it can. */
-export function whyNot(flow: Flow, specs: Specs, queue: Queue): Problem | undefined {
+export function attachProblem(flow: Flow, specs: Specs, queue: Queue): Problem | undefined {
   const attached = { ...flow, queues: [...flow.queues, queue] };
   const number = flow.queues.length;
-  const ofQueue = (found: Found) => found.queue === number;
-  const missing = missingEnds(attached).find(ofQueue);
+  const isOfQueue = (found: FlowProblem) => found.queue === number;
+  const missing = missingModules(attached).find(isOfQueue);
   if (missing !== undefined) return missing;
   for (const direction of ["outputs", "inputs"] as const) {
     const module = moduleOf(flow, endOf(queue, direction));
     if (module === undefined) continue;
     const ends = endsAt(attached, direction, module.id);
-    const found = twice(attached, specs, module, direction, ends).find(ofQueue);
+    const found = attachedTwice(attached, specs, module, direction, ends).find(isOfQueue);
     if (found !== undefined) return found;
   }
   const path = pathBetween(flow, queue.to, queue.from);
@@ -85,22 +88,18 @@ function cycle(ids: Iterable<string>): Problem {
   return { message, remedy: "remove one of the queues between them" };
 }
 
-function missingEnds(flow: Flow): Found[] {
+function missingModules(flow: Flow): FlowProblem[] {
   const ids = new Set(flow.modules.map(({ id }) => id));
   return flow.queues.flatMap(({ from, to }, queue) =>
     [...new Set([from, to])]
       .filter((id) => !ids.has(id))
-      .map((id) => ({ ...unknown("module", id, [...ids]), place: "queue", queue })),
+      .map((id) => ({ ...unknownName("module", id, [...ids]), place: "queue", queue })),
   );
 }
 
 /** Queues on cycles: what is left after repeatedly removing sources, then sinks. */
-function cycles(flow: Flow): Found[] {
-  const left = withoutEnds(
-    flow,
-    withoutEnds(flow, new Set(flow.modules.map(({ id }) => id)), 0),
-    1,
-  );
+function cycles(flow: Flow): FlowProblem[] {
+  const left = peelEnds(flow, peelEnds(flow, new Set(flow.modules.map(({ id }) => id)), 0), 1);
   if (left.size === 0) return [];
   return flow.queues.flatMap(({ from, to }, queue) =>
     left.has(from) && left.has(to) ? [{ ...cycle(left), queue }] : [],
@@ -108,7 +107,7 @@ function cycles(flow: Flow): Found[] {
 }
 
 /** Removes modules without producers (side 0) or without consumers (side 1) until none is left. */
-function withoutEnds(flow: Flow, ids: ReadonlySet<string>, side: 0 | 1): ReadonlySet<string> {
+function peelEnds(flow: Flow, ids: ReadonlySet<string>, side: 0 | 1): ReadonlySet<string> {
   const left = new Set(ids);
   const feeds = new Map([...ids].map((id) => [id, 0]));
   const fed = new Map<string, string[]>();
@@ -133,31 +132,31 @@ function withoutEnds(flow: Flow, ids: ReadonlySet<string>, side: 0 | 1): Readonl
 }
 
 /** Checks the options of a module, or the arguments of a custom module. */
-function options(flow: Flow, module: string, spec: Spec, given: JsonObject): Found[] {
+function options(flow: Flow, module: string, spec: Spec, given: JsonObject): FlowProblem[] {
   const known = optionsOf(spec);
   const missing = requiredOf(spec)
     .filter((name) => !given.has(name))
     .map((option) => ({ message: `missing field \`${option}\``, module, option }));
-  const wrong = [...given].flatMap(([option, value]): Found[] => {
+  const wrong = [...given].flatMap(([option, value]): FlowProblem[] => {
     const schema = known.get(option);
     const place = { module, option };
     if (schema === undefined)
-      return [{ ...unknown("option", option, [...known.keys()]), ...place }];
+      return [{ ...unknownName("option", option, [...known.keys()]), ...place }];
     // A variable's default is checked in its place.
     const variable = flow.variables.get(variableName(value) ?? "");
-    const message = whyNotValue(variable?.default ?? value, schema);
+    const message = valueProblem(variable?.default ?? value, schema);
     return message === undefined ? [] : [{ message, ...place }];
   });
   return [...missing, ...wrong];
 }
 
 /** Reports variables that are used but not declared. */
-function variables(flow: Flow, { id, config }: Module): Found[] {
+function variables(flow: Flow, { id, config }: Module): FlowProblem[] {
   return [...config].flatMap(([option, value]) =>
     [...new Set(variablesIn(value))]
       .filter((name) => !flow.variables.has(name))
       .map((name) => {
-        return { ...unknown("variable", name, [...flow.variables.keys()]), module: id, option };
+        return { ...unknownName("variable", name, [...flow.variables.keys()]), module: id, option };
       }),
   );
 }
@@ -165,7 +164,7 @@ function variables(flow: Flow, { id, config }: Module): Found[] {
 /** Instances of one module, above the processors of any cluster. */
 const INSTANCES_MAX = 65536;
 
-function instances({ id, module, count, per_worker }: Module, spec: Spec): Found[] {
+function instances({ id, module, count, per_worker }: Module, spec: Spec): FlowProblem[] {
   if (count !== undefined && per_worker !== undefined) {
     const message = "both `count` and `per_worker` are given";
     return [{ message, remedy: "give one", module: id }];
@@ -185,24 +184,24 @@ function instances({ id, module, count, per_worker }: Module, spec: Spec): Found
 }
 
 /** Reports ports that are attached twice or not at all. */
-function ports(flow: Flow, specs: Specs, direction: Direction): Found[] {
+function ports(flow: Flow, specs: Specs, direction: Direction): FlowProblem[] {
   const ends = endsOf(flow, direction);
   return flow.modules.flatMap((module) => [
-    ...twice(flow, specs, module, direction, ends),
-    ...free(specs, module, direction, ends),
+    ...attachedTwice(flow, specs, module, direction, ends),
+    ...unattached(specs, module, direction, ends),
   ]);
 }
 
-function twice(
+function attachedTwice(
   flow: Flow,
   specs: Specs,
   module: Module,
   direction: Direction,
   ends: Ends,
-): Found[] {
+): FlowProblem[] {
   const taken = new Map<string, string>();
   const place = `module ${module.id}`;
-  return attachedTo(specs, module, direction, ends).flatMap(({ queue, port }): Found[] => {
+  return attachmentsOf(specs, module, direction, ends).flatMap(({ queue, port }): FlowProblem[] => {
     if (typeof port !== "string") return [{ ...port, place, queue }];
     const to = flow.queues[queue]?.to ?? "";
     const other = taken.get(port);
@@ -217,10 +216,10 @@ function twice(
   });
 }
 
-function free(specs: Specs, module: Module, direction: Direction, ends: Ends): Found[] {
-  const { names, isOpen } = sideOf(specs, module, direction, ends);
+function unattached(specs: Specs, module: Module, direction: Direction, ends: Ends): FlowProblem[] {
+  const { names, isOpen } = portSide(specs, module, direction, ends);
   const isOutput = direction === "outputs";
-  const attached = attachedTo(specs, module, direction, ends).map(({ port }) => port);
+  const attached = attachmentsOf(specs, module, direction, ends).map(({ port }) => port);
   if (isOpen) {
     if (attached.length > 0 || names.length > 0) return [];
     const message = `no ${isOutput ? "output" : "input"} is attached`;

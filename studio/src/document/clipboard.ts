@@ -3,14 +3,14 @@
 
 import { type Flow, idsOf, newFlow, nextId, variablesIn } from "./flow";
 import { type Position, positionsOf, withPositions } from "./layout";
-import { open, sorted } from "./openDocument";
-import { Refusal } from "./problem";
+import { openDocument, sortByName } from "./openDocument";
+import { EditError } from "./problem";
 import { readPython } from "./python/readPython";
 import type { Specs } from "./specs";
-import { write } from "./writeDocument";
+import { writeDocument } from "./writeDocument";
 
 /** The text of modules with the queues between them and the variables they use. */
-export function copy(flow: Flow, ids: ReadonlySet<string>): string {
+export function copyModules(flow: Flow, ids: ReadonlySet<string>): string {
   const modules = flow.modules.filter(({ id }) => ids.has(id));
   const used = new Set(modules.flatMap(({ config }) => [...config.values()].flatMap(variablesIn)));
   const positions = [...positionsOf(flow)].filter(([id]) => ids.has(id));
@@ -20,14 +20,14 @@ export function copy(flow: Flow, ids: ReadonlySet<string>): string {
     modules,
     queues: flow.queues.filter(({ from, to }) => ids.has(from) && ids.has(to)),
   };
-  return write(positions.length > 0 ? withPositions(part, new Map(positions)) : part);
+  return writeDocument(positions.length > 0 ? withPositions(part, new Map(positions)) : part);
 }
 
 /**
  * Adds the modules of a text, a document or Python, moved by `offset`. Taken ids get another
  * number; existing variables keep their definition.
  */
-export function paste(
+export function pasteText(
   flow: Flow,
   specs: Specs,
   text: string,
@@ -47,7 +47,7 @@ export function paste(
     .map(([id, { x, y }]) => [now(id), { x: x + offset.x, y: y + offset.y }] as const);
   const pasted: Flow = {
     ...flow,
-    variables: sorted(new Map([...part.variables, ...flow.variables])),
+    variables: sortByName(new Map([...part.variables, ...flow.variables])),
     modules: [...flow.modules, ...part.modules.map((one) => ({ ...one, id: now(one.id) }))],
     queues: [
       ...flow.queues,
@@ -62,12 +62,12 @@ export function paste(
 
 function flowOf(text: string, specs: Specs): Flow {
   if (text.trimStart().startsWith("{")) {
-    const { flow, isWhole, problems } = open(text);
+    const { flow, isWhole, problems } = openDocument(text);
     if (isWhole && flow.modules.length > 0) return flow;
-    throw new Refusal(problems[0] ?? { message: "the text has no modules" });
+    throw new EditError(problems[0] ?? { message: "the text has no modules" });
   }
   const { flow, problems } = readPython(text, specs);
   if (flow !== undefined && flow.modules.length > 0) return flow;
   const message = problems[0]?.message ?? "it has no modules";
-  throw new Refusal({ message: `the text is no flow: ${message}` });
+  throw new EditError({ message: `the text is no flow: ${message}` });
 }

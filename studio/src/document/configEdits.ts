@@ -1,40 +1,40 @@
 // Edits of module options and of the variables that they refer to.
 
-import { argumentsOf, type OwnSpec, withArgument } from "./customModules";
+import { argumentsOf, type CustomSpec, withArgument } from "./customModules";
 import { changeModule, without } from "./edits";
 import {
+  EMPTY_OBJECT,
   type Flow,
   type Module,
   moduleOf,
-  NOTHING,
   type Variable,
   variableName,
   variableReference,
   variablesIn,
 } from "./flow";
 import { isList, isObject, type Json, type JsonObject } from "./json";
-import { sorted } from "./openDocument";
-import { Refusal, unknown } from "./problem";
-import { whyNotValue } from "./schema";
+import { sortByName } from "./openDocument";
+import { EditError, unknownName } from "./problem";
+import { valueProblem } from "./schema";
 import { optionsOf, type Specs } from "./specs";
 
 /** A place for a value: a module's option, or an argument of a custom module. */
-export type Slot = string | { readonly spec: OwnSpec; readonly argument: string };
+export type ValueSlot = string | { readonly spec: CustomSpec; readonly argument: string };
 
-export function valueAt(module: Module, slot: Slot): Json | undefined {
+export function valueAt(module: Module, slot: ValueSlot): Json | undefined {
   if (typeof slot === "string") return module.config.get(slot);
   return argumentsOf(slot.spec, module).get(slot.argument);
 }
 
 /** Sets an option, or removes it if the value is undefined. */
-export function setOption(flow: Flow, id: string, slot: Slot, value: Json | undefined): Flow {
+export function setOption(flow: Flow, id: string, slot: ValueSlot, value: Json | undefined): Flow {
   return changeModule(flow, id, (module) => {
     const config = withValue(module, slot, value);
     return { ...module, config, unknown: without(module.unknown, ["config"]) };
   });
 }
 
-function withValue(module: Module, slot: Slot, value: Json | undefined): JsonObject {
+function withValue(module: Module, slot: ValueSlot, value: Json | undefined): JsonObject {
   if (typeof slot !== "string") return withArgument(slot.spec, module, slot.argument, value);
   const config = new Map(module.config);
   if (value === undefined) config.delete(slot);
@@ -43,8 +43,8 @@ function withValue(module: Module, slot: Slot, value: Json | undefined): JsonObj
 }
 
 /** Binds an option to a variable; a new variable gets the option's value as default. */
-export function bind(flow: Flow, id: string, slot: Slot, name: string): Flow {
-  if (name === "") throw new Refusal({ message: "a variable needs a name" });
+export function bind(flow: Flow, id: string, slot: ValueSlot, name: string): Flow {
+  if (name === "") throw new EditError({ message: "a variable needs a name" });
   const module = moduleOf(flow, id);
   const value = module && valueAt(module, slot);
   const isNew = !flow.variables.has(name);
@@ -54,7 +54,7 @@ export function bind(flow: Flow, id: string, slot: Slot, name: string): Flow {
 }
 
 /** Replaces a variable in an option by its default. */
-export function unbind(flow: Flow, id: string, slot: Slot): Flow {
+export function unbind(flow: Flow, id: string, slot: ValueSlot): Flow {
   const module = moduleOf(flow, id);
   const name = variableName(module && valueAt(module, slot));
   if (name === undefined) return flow;
@@ -67,24 +67,27 @@ export function setVariable(
   name: string,
   change: Partial<Pick<Variable, "default" | "doc">>,
 ): Flow {
-  if (name === "") throw new Refusal({ message: "a variable needs a name" });
-  const known = flow.variables.get(name) ?? { unknown: NOTHING };
+  if (name === "") throw new EditError({ message: "a variable needs a name" });
+  const known = flow.variables.get(name) ?? { unknown: EMPTY_OBJECT };
   const changed = { ...known, ...change, unknown: without(known.unknown, Object.keys(change)) };
-  return { ...flow, variables: sorted(new Map([...flow.variables, [name, changed]])) };
+  return { ...flow, variables: sortByName(new Map([...flow.variables, [name, changed]])) };
 }
 
 /** Renames a variable and all its uses. */
 export function renameVariable(flow: Flow, name: string, to: string): Flow {
   const variable = variableOf(flow, name);
   if (name === to) return flow;
-  if (to === "") throw new Refusal({ message: "a variable needs a name" });
+  if (to === "") throw new EditError({ message: "a variable needs a name" });
   if (flow.variables.has(to)) {
-    throw new Refusal({ message: `there is a variable \`${to}\``, remedy: "choose another name" });
+    throw new EditError({
+      message: `there is a variable \`${to}\``,
+      remedy: "choose another name",
+    });
   }
   const variables = new Map(flow.variables);
   variables.delete(name);
   variables.set(to, variable);
-  const renamed = { ...flow, variables: sorted(variables) };
+  const renamed = { ...flow, variables: sortByName(variables) };
   return replaceVariable(renamed, name, variableReference(to));
 }
 
@@ -93,7 +96,7 @@ export function removeVariable(flow: Flow, name: string): Flow {
   const variable = variableOf(flow, name);
   const [use] = usesOf(flow, name);
   if (use !== undefined && variable.default === undefined) {
-    throw new Refusal({
+    throw new EditError({
       message: `\`${use.module}\` uses variable \`${name}\`, which has no default to leave there`,
       remedy: "give it a default, or give the option a value of its own",
     });
@@ -104,7 +107,7 @@ export function removeVariable(flow: Flow, name: string): Flow {
 }
 
 /** Why a value is invalid for some use of a variable; undefined if it is valid for all. */
-export function whyNotVariable(
+export function variableProblem(
   flow: Flow,
   specs: Specs,
   name: string,
@@ -113,7 +116,7 @@ export function whyNotVariable(
   for (const { id, module, config } of flow.modules) {
     const options = optionsOf(specs.get(module));
     for (const [option, held] of config) {
-      const why = variableName(held) === name && whyNotValue(value, options.get(option) ?? {});
+      const why = variableName(held) === name && valueProblem(value, options.get(option) ?? {});
       if (why) return `${why}, as \`${option}\` of \`${id}\` has to be`;
     }
   }
@@ -121,13 +124,13 @@ export function whyNotVariable(
 }
 
 /** A use of a variable by an option. */
-export interface Use {
+export interface VariableUse {
   readonly module: string;
   readonly option: string;
 }
 
 /** All uses of a variable. */
-export function usesOf(flow: Flow, name: string): Use[] {
+export function usesOf(flow: Flow, name: string): VariableUse[] {
   return flow.modules.flatMap(({ id, config }) =>
     [...config]
       .filter(([, value]) => variablesIn(value).includes(name))
@@ -138,7 +141,7 @@ export function usesOf(flow: Flow, name: string): Use[] {
 function variableOf(flow: Flow, name: string): Variable {
   const variable = flow.variables.get(name);
   if (variable === undefined)
-    throw new Refusal(unknown("variable", name, [...flow.variables.keys()]));
+    throw new EditError(unknownName("variable", name, [...flow.variables.keys()]));
   return variable;
 }
 

@@ -3,21 +3,21 @@
 
 import type { Module } from "./flow";
 import { isList, isObject, type Json, type JsonObject } from "./json";
-import { type Own, optionsOf, type Spec, type Specs } from "./specs";
+import { type CustomSource, optionsOf, type Spec, type Specs } from "./specs";
 
 /** The spec of a custom module. */
-export type OwnSpec = Spec & { readonly own: Own };
+export type CustomSpec = Spec & { readonly own: CustomSource };
 
-export function isOwn(spec: Spec): spec is OwnSpec {
+export function isCustom(spec: Spec): spec is CustomSpec {
   return spec.own !== undefined;
 }
 
 /** The spec of the custom module that a module runs, if known. */
-export function ownOf(specs: Specs, { module, config }: Module): OwnSpec | undefined {
+export function customSpecOf(specs: Specs, { module, config }: Module): CustomSpec | undefined {
   for (const option of ["module", "function"]) {
     const name = config.get(option);
     const spec = typeof name === "string" ? specs.get(name) : undefined;
-    if (spec !== undefined && isOwn(spec)) {
+    if (spec !== undefined && isCustom(spec)) {
       if (spec.own.module === module && spec.own.option === option) return spec;
     }
   }
@@ -26,16 +26,16 @@ export function ownOf(specs: Specs, { module, config }: Module): OwnSpec | undef
 
 /** The most specific spec of a module: the custom one before the built-in one. */
 export function specFor(specs: Specs, module: Module): Spec | undefined {
-  return ownOf(specs, module) ?? specs.get(module.module);
+  return customSpecOf(specs, module) ?? specs.get(module.module);
 }
 
 /** The configuration of a newly placed custom module. */
-export function ownConfig({ name, own }: OwnSpec): JsonObject {
+export function customConfig({ name, own }: CustomSpec): JsonObject {
   return new Map([[own.option, name]]);
 }
 
 /** The arguments by name, including those that a program gave by position. */
-export function argumentsOf(spec: OwnSpec, { config }: Module): JsonObject {
+export function argumentsOf(spec: CustomSpec, { config }: Module): JsonObject {
   const named = config.get(spec.own.arguments);
   const positional = config.get("args");
   const names = [...optionsOf(spec).keys()];
@@ -48,7 +48,7 @@ export function argumentsOf(spec: OwnSpec, { config }: Module): JsonObject {
 
 /** Sets or removes an argument; positional arguments become named ones. */
 export function withArgument(
-  spec: OwnSpec,
+  spec: CustomSpec,
   module: Module,
   name: string,
   value: Json | undefined,
@@ -64,12 +64,13 @@ export function withArgument(
 }
 
 /** Whether all its parameters are named, so that a form can list them. */
-export function isTold(spec: OwnSpec): boolean {
+export function hasNamedArguments(spec: CustomSpec): boolean {
   return spec.config.additionalProperties === false;
 }
 
 /** The options shown as plain fields: without those that the argument fields replace. */
-export function plainOptions(spec: OwnSpec | undefined, names: Iterable<string>): string[] {
-  const stood = spec !== undefined && isTold(spec) ? ["args", spec.own.arguments] : [];
-  return [...names].filter((name) => !stood.includes(name));
+export function plainOptions(spec: CustomSpec | undefined, names: Iterable<string>): string[] {
+  const replaced =
+    spec !== undefined && hasNamedArguments(spec) ? ["args", spec.own.arguments] : [];
+  return [...names].filter((name) => !replaced.includes(name));
 }

@@ -1,13 +1,13 @@
 // Edits of modules and queues. Each returns a new flow, or throws an `EditError`.
 
-import { whyNot } from "./check";
-import { isOwn, ownConfig, specFor } from "./customModules";
+import { attachProblem } from "./check";
+import { customConfig, isCustom, specFor } from "./customModules";
 import {
+  EMPTY_OBJECT,
   type Flow,
   idsOf,
   type Module,
   moduleOf,
-  NOTHING,
   newModule,
   newQueue,
   nextId,
@@ -15,15 +15,15 @@ import {
   type Queue,
 } from "./flow";
 import type { Json, JsonObject } from "./json";
-import { type Position, withIds, withPositions } from "./layout";
-import { Refusal, unknown } from "./problem";
-import { noSuchModule, type Specs } from "./specs";
+import { type Position, renamePositions, withPositions } from "./layout";
+import { EditError, unknownName } from "./problem";
+import { type Specs, unknownModule } from "./specs";
 
 /** Appends a module under the next free id. */
 export function place(
   flow: Flow,
   module: string,
-  { config = NOTHING, position }: { config?: JsonObject; position?: Position } = {},
+  { config = EMPTY_OBJECT, position }: { config?: JsonObject; position?: Position } = {},
 ): { flow: Flow; id: string } {
   const id = nextId(idsOf(flow), module);
   const placed = { ...flow, modules: [...flow.modules, newModule(id, module, config)] };
@@ -38,8 +38,8 @@ export function placeNamed(
   position: Position,
 ): { flow: Flow; id: string } {
   const spec = specs.get(name);
-  if (spec === undefined || !isOwn(spec)) return place(flow, name, { position });
-  return place(flow, spec.own.module, { config: ownConfig(spec), position });
+  if (spec === undefined || !isCustom(spec)) return place(flow, name, { position });
+  return place(flow, spec.own.module, { config: customConfig(spec), position });
 }
 
 /** Removes modules and the queues attached to them. */
@@ -49,29 +49,33 @@ export function removeModules(flow: Flow, ids: ReadonlySet<string>): Flow {
     modules: flow.modules.filter(({ id }) => !ids.has(id)),
     queues: flow.queues.filter(({ from, to }) => !ids.has(from) && !ids.has(to)),
   };
-  return withIds(removed, (id) => (ids.has(id) ? undefined : id));
+  return renamePositions(removed, (id) => (ids.has(id) ? undefined : id));
 }
 
 /** Renames a module, also in its queues and in the layout. */
 export function rename(flow: Flow, id: string, to: string): Flow {
   if (id === to) return flow;
-  if (to === "") throw new Refusal({ message: "a module needs a name" });
+  if (to === "") throw new EditError({ message: "a module needs a name" });
   if (moduleOf(flow, to) !== undefined) {
-    throw new Refusal({ message: `two modules have the id \`${to}\``, remedy: "choose another" });
+    throw new EditError({ message: `two modules have the id \`${to}\``, remedy: "choose another" });
   }
-  const now = (one: string) => (one === id ? to : one);
+  const renamedId = (one: string) => (one === id ? to : one);
   const renamed = {
     ...flow,
-    modules: flow.modules.map((module) => ({ ...module, id: now(module.id) })),
-    queues: flow.queues.map((queue) => ({ ...queue, from: now(queue.from), to: now(queue.to) })),
+    modules: flow.modules.map((module) => ({ ...module, id: renamedId(module.id) })),
+    queues: flow.queues.map((queue) => ({
+      ...queue,
+      from: renamedId(queue.from),
+      to: renamedId(queue.to),
+    })),
   };
-  return withIds(renamed, now);
+  return renamePositions(renamed, renamedId);
 }
 
 /** Replaces one module by its change. */
 export function changeModule(flow: Flow, id: string, change: (module: Module) => Module): Flow {
   const known = moduleOf(flow, id);
-  if (known === undefined) throw new Refusal(unknown("module", id, [...idsOf(flow)]));
+  if (known === undefined) throw new EditError(unknownName("module", id, [...idsOf(flow)]));
   const modules = flow.modules.map((module) => (module === known ? change(module) : module));
   return { ...flow, modules };
 }
@@ -99,8 +103,8 @@ export function setInstances(flow: Flow, id: string, instances: Instances): Flow
 
 /** Adds a queue between two ports, if both are free and it closes no cycle. */
 export function attach(flow: Flow, specs: Specs, queue: Queue): Flow {
-  const problem = whyNot(flow, specs, queue);
-  if (problem !== undefined) throw new Refusal(problem);
+  const problem = attachProblem(flow, specs, queue);
+  if (problem !== undefined) throw new EditError(problem);
   return { ...flow, queues: [...flow.queues, queue] };
 }
 
@@ -111,7 +115,7 @@ export function queueBetween(
   from: { id: string; port: Port | undefined },
   to: { id: string; port: Port | undefined },
 ): Queue {
-  const said = (id: string, port: Port | undefined, direction: "inputs" | "outputs") => {
+  const portName = (id: string, port: Port | undefined, direction: "inputs" | "outputs") => {
     const module = moduleOf(flow, id);
     const names = module && specFor(specs, module)?.[direction];
     const only = typeof names === "object" && names.length === 1 ? names[0] : undefined;
@@ -119,8 +123,8 @@ export function queueBetween(
   };
   return {
     ...newQueue(from.id, to.id),
-    output: said(from.id, from.port, "outputs"),
-    input: said(to.id, to.port, "inputs"),
+    output: portName(from.id, from.port, "outputs"),
+    input: portName(to.id, to.port, "inputs"),
   };
 }
 
@@ -150,25 +154,25 @@ export function changeQueue(
 export function splice(flow: Flow, specs: Specs, number: number, id: string): Flow {
   const queue = queueOf(flow, number);
   const module = moduleOf(flow, id);
-  if (module === undefined) throw new Refusal(unknown("module", id, [...idsOf(flow)]));
+  if (module === undefined) throw new EditError(unknownName("module", id, [...idsOf(flow)]));
   const spec = specFor(specs, module);
-  if (spec === undefined) throw new Refusal(noSuchModule(specs, module.module));
+  if (spec === undefined) throw new EditError(unknownModule(specs, module.module));
   for (const direction of ["inputs", "outputs"] as const) {
     if (spec[direction].length === 0) {
-      throw new Refusal({ message: `\`${spec.name}\` has no ${direction}` });
+      throw new EditError({ message: `\`${spec.name}\` has no ${direction}` });
     }
   }
   const before: Queue = { ...newQueue(queue.from, id), output: queue.output };
   const after: Queue = { ...queue, from: id, output: undefined };
   const detached = detach(flow, new Set([number]));
-  const problem = whyNot(detached, specs, before) ?? whyNot(detached, specs, after);
-  if (problem !== undefined) throw new Refusal(problem);
+  const problem = attachProblem(detached, specs, before) ?? attachProblem(detached, specs, after);
+  if (problem !== undefined) throw new EditError(problem);
   return { ...flow, queues: flow.queues.toSpliced(number, 1, before, after) };
 }
 
 function queueOf(flow: Flow, number: number): Queue {
   const queue = flow.queues[number];
-  if (queue === undefined) throw new Refusal({ message: "the queue is not there any more" });
+  if (queue === undefined) throw new EditError({ message: "the queue is not there any more" });
   return queue;
 }
 

@@ -67,8 +67,8 @@ export interface Strays {
 }
 export type Stray = readonly [position: number, value: Json];
 
-export const NOTHING: JsonObject = new Map();
-export const NO_STRAYS: Strays = { modules: [], queues: [], variables: NOTHING };
+export const EMPTY_OBJECT: JsonObject = new Map();
+export const NO_STRAYS: Strays = { modules: [], queues: [], variables: EMPTY_OBJECT };
 
 /** An empty flow. */
 export function newFlow(name = "flow"): Flow {
@@ -78,19 +78,19 @@ export function newFlow(name = "flow"): Flow {
     variables: new Map(),
     modules: [],
     queues: [],
-    unknown: NOTHING,
+    unknown: EMPTY_OBJECT,
     strays: NO_STRAYS,
   };
 }
 
 /** A module with default settings. */
-export function newModule(id: string, module: string, config: JsonObject = NOTHING): Module {
-  return { id, module, config, workers: [], unknown: NOTHING };
+export function newModule(id: string, module: string, config: JsonObject = EMPTY_OBJECT): Module {
+  return { id, module, config, workers: [], unknown: EMPTY_OBJECT };
 }
 
 /** A queue from one module's first output to another's first input. */
 export function newQueue(from: string, to: string): Queue {
-  return { from, to, unknown: NOTHING };
+  return { from, to, unknown: EMPTY_OBJECT };
 }
 
 export function moduleOf(flow: Flow, id: string): Module | undefined {

@@ -13,7 +13,7 @@ export interface History {
 export interface Step {
   readonly flow: Flow;
   /** The edit's label: `place filter_1`. */
-  readonly what: string;
+  readonly label: string;
   /** Consecutive steps with the same key merge: typed letters, moves of one drag. */
   readonly key?: string | undefined;
 }
@@ -21,21 +21,21 @@ export interface Step {
 /** Undo steps kept. */
 export const STEPS_MAX = 1000;
 
-export function historyOf(flow: Flow): History {
+export function newHistory(flow: Flow): History {
   return { now: flow, past: [], future: [] };
 }
 
 /** Appends an edit, merged with the last one if their keys are equal. */
-export function did(history: History, flow: Flow, what: string, key?: string): History {
+export function pushStep(history: History, flow: Flow, label: string, key?: string): History {
   if (flow === history.now) return history;
   const last = history.past.at(-1);
   const isSame = key !== undefined && last?.key === key;
-  const past = isSame ? history.past : [...history.past, { flow: history.now, what, key }];
+  const past = isSame ? history.past : [...history.past, { flow: history.now, label, key }];
   return { now: flow, past: past.slice(-STEPS_MAX), future: [] };
 }
 
 /** Clears the last step's key, so that the next edit starts a new step. */
-export function settled(history: History): History {
+export function closeStep(history: History): History {
   const last = history.past.at(-1);
   if (last?.key === undefined) return history;
   return { ...history, past: [...history.past.slice(0, -1), { ...last, key: undefined }] };
@@ -45,7 +45,7 @@ export function settled(history: History): History {
 export function undo(history: History): History {
   const last = history.past.at(-1);
   if (last === undefined) return history;
-  const future = [...history.future, { flow: history.now, what: last.what }];
+  const future = [...history.future, { flow: history.now, label: last.label }];
   return { now: last.flow, past: history.past.slice(0, -1), future };
 }
 
@@ -53,6 +53,6 @@ export function undo(history: History): History {
 export function redo(history: History): History {
   const next = history.future.at(-1);
   if (next === undefined) return history;
-  const past = [...history.past, { flow: history.now, what: next.what }];
+  const past = [...history.past, { flow: history.now, label: next.label }];
   return { now: next.flow, past, future: history.future.slice(0, -1) };
 }

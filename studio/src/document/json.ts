@@ -9,7 +9,7 @@ export type Json = null | boolean | number | Numeral | string | readonly Json[] 
 export type JsonObject = ReadonlyMap<string, Json>;
 
 /** The result of reading a text as far as possible. */
-export interface Read {
+export interface JsonRead {
   readonly value: Json | undefined;
   /** False if part of the text could not be read and is missing from the value. */
   readonly isWhole: boolean;
@@ -30,8 +30,8 @@ export function isList(value: Json | undefined): value is readonly Json[] {
 }
 
 /** Reads a text; after an error, keeps what came before it. */
-export function readJson(text: string): Read {
-  const reader = new Reader(text);
+export function readJson(text: string): JsonRead {
+  const reader = new JsonReader(text);
   const value = reader.document();
   return { value, isWhole: !reader.failed, problems: reader.problems };
 }
@@ -72,7 +72,7 @@ export function sameJson(a: Json | undefined, b: Json | undefined): boolean {
   return a !== undefined && b !== undefined && printOnOneLine(a) === printOnOneLine(b);
 }
 
-class Reader {
+class JsonReader {
   readonly problems: Problem[] = [];
   failed = false;
   private at = 0;

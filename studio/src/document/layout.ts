@@ -29,7 +29,7 @@ export function withPositions(flow: Flow, moved: ReadonlyMap<string, Position>):
 }
 
 /** Renames the ids of positions; those without a new id are removed. */
-export function withIds(flow: Flow, idOf: (id: string) => string | undefined): Flow {
+export function renamePositions(flow: Flow, idOf: (id: string) => string | undefined): Flow {
   const entries = entriesOf(flow);
   if (entries.size === 0) return flow;
   const positions = new Map<string, Json>();

@@ -3,11 +3,11 @@
 
 import type { Flow, Queue } from "./flow";
 import { sameJson } from "./json";
-import { withIds } from "./layout";
-import { module as moduleJson, queue as queueJson } from "./writeDocument";
+import { renamePositions } from "./layout";
+import { moduleJson, queueJson } from "./writeDocument";
 
 /** The parsed flow with the current one's layout and unknown fields. */
-export function merged(drawn: Flow, read: Flow): Flow {
+export function mergeCode(drawn: Flow, read: Flow): Flow {
   const known = new Map(drawn.modules.map((module) => [module.id, module]));
   const flow: Flow = {
     ...read,
@@ -30,7 +30,7 @@ export function merged(drawn: Flow, read: Flow): Flow {
     strays: drawn.strays,
   };
   const ids = new Set(flow.modules.map(({ id }) => id));
-  return withIds(flow, (id) => (ids.has(id) ? id : undefined));
+  return renamePositions(flow, (id) => (ids.has(id) ? id : undefined));
 }
 
 function queuesOf(drawn: Flow, read: Flow): Flow["queues"] {
@@ -50,6 +50,6 @@ function endsOf({ from, to, output, input }: Queue): string {
 }
 
 /** The flow without its layout, as code shows it. */
-export function undrawn(flow: Flow): Flow {
+export function withoutLayout(flow: Flow): Flow {
   return { ...flow, layout: undefined };
 }

@@ -3,9 +3,9 @@
 
 import {
   DOCUMENT_VERSION,
+  EMPTY_OBJECT,
   type Flow,
   type Module,
-  NOTHING,
   newFlow,
   type Port,
   QUEUE_KINDS,
@@ -14,9 +14,9 @@ import {
   type Variable,
 } from "./flow";
 import { isList, isObject, type Json, type JsonObject, readJson } from "./json";
-import { at, type Problem } from "./problem";
+import { type Problem, withPlace } from "./problem";
 
-export interface Opened {
+export interface OpenedDocument {
   readonly flow: Flow;
   readonly problems: readonly Problem[];
   /** False if part of the text could not be read: saving must not replace the file then. */
@@ -24,17 +24,17 @@ export interface Opened {
 }
 
 /** Opens a document's text. */
-export function open(text: string): Opened {
+export function openDocument(text: string): OpenedDocument {
   const { value, problems, isWhole } = readJson(text);
-  const opened = openValue(value);
+  const opened = openJson(value);
   return { ...opened, problems: [...problems, ...opened.problems], isWhole };
 }
 
 /** Opens a document's JSON. */
-export function openValue(value: Json | undefined): { flow: Flow; problems: readonly Problem[] } {
+export function openJson(value: Json | undefined): { flow: Flow; problems: readonly Problem[] } {
   if (!isObject(value)) {
     const problem = { message: "the JSON is not a flow", remedy: "open another file" };
-    const unknown = value === undefined ? NOTHING : new Map([["not a flow", value]]);
+    const unknown = value === undefined ? EMPTY_OBJECT : new Map([["not a flow", value]]);
     return { flow: { ...newFlow(), unknown }, problems: [problem] };
   }
   const problems: Problem[] = [];
@@ -42,23 +42,23 @@ export function openValue(value: Json | undefined): { flow: Flow; problems: read
   const version = fields.take("euphrates", "a version", whole);
   const name = fields.take("name", "a text", text);
   if (!value.has("euphrates")) problems.push({ message: "the flow has no `euphrates` version" });
-  if (version !== undefined && version > DOCUMENT_VERSION) problems.push(newer(version));
+  if (version !== undefined && version > DOCUMENT_VERSION) problems.push(newerVersion(version));
   if (!value.has("name")) problems.push({ message: "the flow has no name" });
   const variables = new Map<string, Variable>();
   const strayVariables = new Map<string, Json>();
   for (const [name, given] of fields.take("variables", "an object", object) ?? []) {
-    if (isObject(given)) variables.set(name, variable(name, given, problems));
+    if (isObject(given)) variables.set(name, readVariable(name, given, problems));
     else strayVariables.set(name, given);
     if (!isObject(given)) problems.push({ place: `variable ${name}`, message: "is no object" });
   }
-  const [modules, strayModules] = distinct(fields.take("modules", "a list", list), problems);
+  const [modules, strayModules] = distinctModules(fields.take("modules", "a list", list), problems);
   const [queues, strayQueues] = entries(fields.take("queues", "a list", list), (item, number) =>
-    queue(item, `queue ${number + 1}`, problems),
+    readQueue(item, `queue ${number + 1}`, problems),
   );
   const flow: Flow = {
     version: version ?? DOCUMENT_VERSION,
     name: name ?? "flow",
-    variables: sorted(variables),
+    variables: sortByName(variables),
     modules,
     queues,
     layout: fields.take("layout", "a value", (layout) => layout),
@@ -68,13 +68,13 @@ export function openValue(value: Json | undefined): { flow: Flow; problems: read
   return { flow, problems };
 }
 
-function newer(version: number): Problem {
+function newerVersion(version: number): Problem {
   const message = `the flow is of version ${version}`;
   const remedy = `this program reads up to ${DOCUMENT_VERSION}: upgrade it`;
   return { message, remedy };
 }
 
-function variable(name: string, given: JsonObject, problems: Problem[]): Variable {
+function readVariable(name: string, given: JsonObject, problems: Problem[]): Variable {
   const fields = new Fields(given, problems, `variable ${name}`);
   return {
     default: fields.take("default", "a value", (value) => value),
@@ -84,10 +84,10 @@ function variable(name: string, given: JsonObject, problems: Problem[]): Variabl
 }
 
 /** Reads modules; of several with the same id, only the first. */
-function distinct(given: readonly Json[] | undefined, problems: Problem[]) {
+function distinctModules(given: readonly Json[] | undefined, problems: Problem[]) {
   const ids = new Set<string>();
   return entries(given, (item, number) => {
-    const found = placed(item, `module ${number + 1}`, problems);
+    const found = readModule(item, `module ${number + 1}`, problems);
     if (found === undefined || !ids.has(found.id)) {
       if (found !== undefined) ids.add(found.id);
       return found;
@@ -98,7 +98,7 @@ function distinct(given: readonly Json[] | undefined, problems: Problem[]) {
   });
 }
 
-function placed(item: Json, place: string, problems: Problem[]): Module | undefined {
+function readModule(item: Json, place: string, problems: Problem[]): Module | undefined {
   const id = isObject(item) ? item.get("id") : undefined;
   const named = typeof id === "string" ? `module ${id}` : place;
   if (!isObject(item) || typeof id !== "string" || typeof item.get("module") !== "string") {
@@ -109,7 +109,7 @@ function placed(item: Json, place: string, problems: Problem[]): Module | undefi
   return {
     id: fields.take("id", "a text", text) ?? "",
     module: fields.take("module", "a text", text) ?? "",
-    config: fields.take("config", "an object", object) ?? NOTHING,
+    config: fields.take("config", "an object", object) ?? EMPTY_OBJECT,
     count: fields.take("count", "a whole number", whole),
     per_worker: fields.take("per_worker", "a whole number", whole),
     workers: fields.take("workers", "a list of texts", texts) ?? [],
@@ -117,7 +117,7 @@ function placed(item: Json, place: string, problems: Problem[]): Module | undefi
   };
 }
 
-function queue(item: Json, place: string, problems: Problem[]): Queue | undefined {
+function readQueue(item: Json, place: string, problems: Problem[]): Queue | undefined {
   const ends = isObject(item) ? [item.get("from"), item.get("to")] : [];
   if (!isObject(item) || ends.some((end) => typeof end !== "string")) {
     problems.push({ place, message: "is no queue: it needs `from` and `to`" });
@@ -177,11 +177,11 @@ class Fields {
 
   /** The fields not taken. */
   rest(): JsonObject {
-    return this.left.size > 0 ? this.left : NOTHING;
+    return this.left.size > 0 ? this.left : EMPTY_OBJECT;
   }
 
   private report(problem: Problem): void {
-    this.problems.push(this.place === undefined ? problem : at(this.place, problem));
+    this.problems.push(this.place === undefined ? problem : withPlace(this.place, problem));
   }
 }
 
@@ -216,7 +216,7 @@ function texts(value: Json): readonly string[] | undefined {
 }
 
 /** Sorts by name, in Rust's order: by code points. */
-export function sorted<T>(map: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
+export function sortByName<T>(map: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
   return new Map([...map].sort(([a], [b]) => byCodePoints(a, b)));
 }
 

@@ -3,20 +3,20 @@
 
 import { specFor } from "./customModules";
 import type { Flow, Module, Port, Queue } from "./flow";
-import { type Problem, unknown } from "./problem";
+import { type Problem, unknownName } from "./problem";
 import type { PortNames, Specs } from "./specs";
 
 export type Direction = "inputs" | "outputs";
 
 /** The ports on one side of a module. */
-export interface Side {
+export interface PortSide {
   readonly names: readonly string[];
   /** Whether there may be more ports than named: `many` or `configured` ones. */
   readonly isOpen: boolean;
 }
 
 /** The end of a queue at a module. */
-export interface Attached {
+export interface Attachment {
   /** The queue's position in the flow. */
   readonly queue: number;
   /** The port's name, or why there is no such port. */
@@ -57,29 +57,29 @@ export function endsAt(flow: Flow, direction: Direction, id: string): Ends {
 }
 
 /** The ports on one side of a module. */
-export function sideOf(specs: Specs, module: Module, direction: Direction, ends: Ends): Side {
+export function portSide(specs: Specs, module: Module, direction: Direction, ends: Ends): PortSide {
   const names: PortNames = specFor(specs, module)?.[direction] ?? "configured";
   const attached = ends.get(module.id) ?? [];
   if (names === "many") return { names: attached.map((_, i) => String(i)), isOpen: true };
   if (names !== "configured") return { names, isOpen: false };
   // Only the engine knows configured ports; those that the flow names are assumed to exist.
-  const said = attached.map(({ port }) => String(port ?? 0));
-  return { names: [...new Set(["0", ...said])], isOpen: true };
+  const named = attached.map(({ port }) => String(port ?? 0));
+  return { names: [...new Set(["0", ...named])], isOpen: true };
 }
 
 /** The port of each queue on one side of a module. */
-export function attachedTo(
+export function attachmentsOf(
   specs: Specs,
   module: Module,
   direction: Direction,
   ends: Ends,
-): Attached[] {
+): Attachment[] {
   const isMany = specFor(specs, module)?.[direction] === "many";
-  const { names, isOpen } = sideOf(specs, module, direction, ends);
+  const { names, isOpen } = portSide(specs, module, direction, ends);
   let next = 0;
   const named = (port: Port | undefined): string | Problem => {
     if (typeof port === "number") return names[port] ?? outOfRange(port, names.length);
-    if (port !== undefined) return names.includes(port) ? port : unknown("port", port, names);
+    if (port !== undefined) return names.includes(port) ? port : unknownName("port", port, names);
     const first = names[isMany ? next++ : 0];
     return first ?? { message: `\`${module.module}\` has no ${direction}` };
   };

@@ -9,7 +9,7 @@ export interface Problem {
 }
 
 /** Thrown by edits that cannot be made. */
-export class Refusal extends Error implements Problem {
+export class EditError extends Error implements Problem {
   readonly place?: string | undefined;
   readonly remedy?: string | undefined;
 
@@ -22,20 +22,20 @@ export class Refusal extends Error implements Problem {
 }
 
 /** Prepends an enclosing place. */
-export function at(place: string, problem: Problem): Problem {
+export function withPlace(place: string, problem: Problem): Problem {
   const { message, remedy } = problem;
   return { message, remedy, place: problem.place ? `${place}: ${problem.place}` : place };
 }
 
 /** The problem of an unknown name, suggesting the nearest known one. */
-export function unknown(what: string, word: string, known: readonly string[]): Problem {
+export function unknownName(what: string, word: string, known: readonly string[]): Problem {
   const near = didYouMean(word, known);
-  if (near !== undefined) return unknownWith(what, word, `did you mean \`${near}\`?`);
+  if (near !== undefined) return unknownNameWith(what, word, `did you mean \`${near}\`?`);
   const listed = known.length > 0 ? `known: ${known.join(", ")}` : `there is no ${what} yet`;
-  return unknownWith(what, word, listed);
+  return unknownNameWith(what, word, listed);
 }
 
-function unknownWith(what: string, word: string, remedy: string): Problem {
+function unknownNameWith(what: string, word: string, remedy: string): Problem {
   return { message: `no ${what} named \`${word}\``, remedy };
 }
 
@@ -45,14 +45,14 @@ export function didYouMean(word: string, candidates: readonly string[]): string 
   // At least one letter must match.
   const worst = Math.min(Math.max(Math.floor(length / 3), 1) + 1, length - 1);
   const near = candidates
-    .map((candidate) => ({ candidate, distance: edits(word, candidate) }))
+    .map((candidate) => ({ candidate, distance: editDistance(word, candidate) }))
     .filter(({ distance }) => distance <= worst)
     .sort((a, b) => a.distance - b.distance || (a.candidate < b.candidate ? -1 : 1));
   return near[0]?.candidate;
 }
 
 /** Levenshtein distance, ignoring case. */
-function edits(a: string, b: string): number {
+function editDistance(a: string, b: string): number {
   const wanted = [...b.toLowerCase()];
   let row = [...Array(wanted.length + 1).keys()];
   for (const x of a.toLowerCase()) {
@@ -67,6 +67,6 @@ function edits(a: string, b: string): number {
 }
 
 /** Formats a problem on one line. */
-export function told({ place, message, remedy }: Problem): string {
+export function problemText({ place, message, remedy }: Problem): string {
   return `${place ? `${place}: ` : ""}${message}${remedy ? ` (${remedy})` : ""}`;
 }

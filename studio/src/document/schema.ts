@@ -6,16 +6,16 @@ import { Numeral, numeralText } from "./numeral";
 import type { Schema } from "./specs";
 
 /** Why a value is invalid for a schema; undefined if valid. Variables are always valid. */
-export function whyNotValue(value: Json, schema: Schema): string | undefined {
+export function valueProblem(value: Json, schema: Schema): string | undefined {
   if (variableName(value) !== undefined || fits(value, schema)) return undefined;
   const text = clipped(printOnOneLine(value));
   const { minimum } = schema;
   const isLess = isNumber(value) && isWhole(value) && !isInRange(value, schema);
-  return isLess ? `${text} is less than ${minimum}` : `${text} is not ${wanted(schema)}`;
+  return isLess ? `${text} is less than ${minimum}` : `${text} is not ${expectedText(schema)}`;
 }
 
 /** The values that a schema takes, as text. */
-export function wanted(schema: Schema): string {
+export function expectedText(schema: Schema): string {
   const kinds = alternatives(schema).flatMap((one) => {
     if (one.const !== undefined) return [`\`${one.const}\``];
     return typesOf(one).map((type) => WORDS[type] ?? type);
@@ -74,7 +74,7 @@ function isOfType(value: Json, type: string, schema: Schema): boolean {
 }
 
 function isBoth(value: Json, schema: Schema | boolean): boolean {
-  return typeof schema === "boolean" ? schema : whyNotValue(value, schema) === undefined;
+  return typeof schema === "boolean" ? schema : valueProblem(value, schema) === undefined;
 }
 
 function isOfLength(text: string, { minLength = 0, maxLength = Infinity }: Schema): boolean {

@@ -2,7 +2,7 @@
 // follow from them.
 
 import builtIn from "../generated/modules.json";
-import { type Problem, unknown } from "./problem";
+import { type Problem, unknownName } from "./problem";
 
 /** How a module treats the order of its input. */
 export type Order = "any" | "keeps" | "ordered";
@@ -25,11 +25,11 @@ export interface Spec {
   readonly wants_memory: boolean;
   readonly config: Schema;
   /** Set for custom modules: their source, and the module that runs them. */
-  readonly own?: Own;
+  readonly own?: CustomSource;
 }
 
 /** A user's class or function, named by an option of the module that runs it. */
-export interface Own {
+export interface CustomSource {
   readonly title: string;
   readonly file: string;
   readonly module: string;
@@ -80,15 +80,15 @@ export function requiredOf(spec: Spec): readonly string[] {
 }
 
 /** Whether an option takes a list; a Python call may give a single item for it. */
-export function lists(option: Schema): boolean {
+export function takesList(option: Schema): boolean {
   return [option.type ?? []].flat().includes("array") && typeof option.items === "object";
 }
 
 /** The names that a document's `module` can have: without custom modules. */
-export function namesOf(specs: Specs): string[] {
+export function builtInNames(specs: Specs): string[] {
   return [...specs.values()].filter(({ own }) => own === undefined).map(({ name }) => name);
 }
 
-export function noSuchModule(specs: Specs, name: string): Problem {
-  return unknown("module", name, namesOf(specs));
+export function unknownModule(specs: Specs, name: string): Problem {
+  return unknownName("module", name, builtInNames(specs));
 }

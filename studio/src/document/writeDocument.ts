@@ -5,40 +5,40 @@ import type { Flow, Module, Queue, Stray, Variable } from "./flow";
 import { type Json, type JsonObject, printJson } from "./json";
 
 /** The document's text. */
-export function write(flow: Flow): string {
-  return printJson(toJson(flow));
+export function writeDocument(flow: Flow): string {
+  return printJson(documentJson(flow));
 }
 
 /** The document as JSON. */
-export function toJson(flow: Flow): JsonObject {
+export function documentJson(flow: Flow): JsonObject {
   const { strays } = flow;
   const variables = new Map<string, Json>([
-    ...[...flow.variables].map(([name, one]) => [name, variable(one)] as const),
+    ...[...flow.variables].map(([name, one]) => [name, variableJson(one)] as const),
     ...strays.variables,
   ]);
   return fields(flow.unknown, {
     euphrates: flow.version,
     name: flow.name,
     variables: variables.size > 0 ? variables : undefined,
-    modules: withStrays(flow.modules.map(module), strays.modules),
-    queues: withStrays(flow.queues.map(queue), strays.queues),
+    modules: withStrays(flow.modules.map(moduleJson), strays.modules),
+    queues: withStrays(flow.queues.map(queueJson), strays.queues),
     layout: flow.layout,
   });
 }
 
-function variable({ default: value, doc, unknown }: Variable): Json {
+function variableJson({ default: value, doc, unknown }: Variable): Json {
   return fields(unknown, { default: value, doc });
 }
 
 /** A module as JSON. */
-export function module({ unknown, workers, ...known }: Module): Json {
+export function moduleJson({ unknown, workers, ...known }: Module): Json {
   const { id, module, config, count, per_worker } = known;
-  const somewhere = workers.length > 0 ? workers : undefined;
-  return fields(unknown, { id, module, config, count, per_worker, workers: somewhere });
+  const workersJson = workers.length > 0 ? workers : undefined;
+  return fields(unknown, { id, module, config, count, per_worker, workers: workersJson });
 }
 
 /** A queue as JSON. */
-export function queue({ from, output, to, input, queue, bytes_max, unknown }: Queue): Json {
+export function queueJson({ from, output, to, input, queue, bytes_max, unknown }: Queue): Json {
   return fields(unknown, { from, output, to, input, queue, bytes_max });
 }
 

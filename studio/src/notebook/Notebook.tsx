@@ -1,24 +1,24 @@
 // The notebook view of a flow and its last run, made of the page's read-only parts.
 
 import { useEffect, useState } from "react";
-import { Instances, Modules } from "../app/run/ProgressTables";
-import { Log } from "../app/run/RunLog";
-import { ReportPage } from "../app/run/RunReport";
-import { State } from "../app/run/RunStateIcon";
+import { InstanceProgressTable, ModuleProgressTable } from "../app/run/ProgressTables";
+import { RunLog } from "../app/run/RunLog";
+import { RunReport } from "../app/run/RunReport";
+import { RunStateIcon } from "../app/run/RunStateIcon";
 import { useLive } from "../app/state/liveStore";
 import { useStudio } from "../app/state/studioStore";
-import { secondsText } from "../app/ui/format";
-import { Drawing } from "./NotebookCanvas";
-import type { Wish } from "./widgetModel";
+import { formatSeconds } from "../app/ui/format";
+import { NotebookCanvas } from "./NotebookCanvas";
+import type { Command } from "./widgetModel";
 
-type Ask = (wish: Wish) => void;
+type Ask = (wish: Command) => void;
 
 export function Notebook({ ask }: { readonly ask: Ask }) {
   const hasRun = useLive(({ run }) => run !== undefined);
   return (
     <section className="notebook" aria-label="Flow">
       <Head ask={ask} />
-      <Drawing />
+      <NotebookCanvas />
       {hasRun && <Pages />}
     </section>
   );
@@ -51,11 +51,11 @@ function Head({ ask }: { readonly ask: Ask }) {
       </button>
       <div className="run-told">
         <strong className="run-name">
-          {run !== undefined && <State state={run.state} />} {name}
+          {run !== undefined && <RunStateIcon state={run.state} />} {name}
         </strong>
         {run !== undefined && (
           <span className="quiet">
-            {run.state} · <span className="number">{secondsText(seconds ?? 0)}</span>
+            {run.state} · <span className="number">{formatSeconds(seconds ?? 0)}</span>
           </span>
         )}
       </div>
@@ -102,10 +102,10 @@ function Pages() {
         ))}
       </div>
       <div className="dock-page">
-        {chosen === "modules" && <Modules />}
-        {chosen === "instances" && <Instances />}
-        {chosen === "report" && <ReportPage />}
-        {chosen === "error" && <Log />}
+        {chosen === "modules" && <ModuleProgressTable />}
+        {chosen === "instances" && <InstanceProgressTable />}
+        {chosen === "report" && <RunReport />}
+        {chosen === "error" && <RunLog />}
       </div>
     </>
   );

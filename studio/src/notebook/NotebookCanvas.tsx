@@ -2,41 +2,46 @@
 
 import { Controls, ReactFlow, ReactFlowProvider, useReactFlow, useStore } from "@xyflow/react";
 import { useEffect } from "react";
-import { useDrawn } from "../app/canvas/useFlowGraph";
-import { FIT, Paper, useSight, useWhole } from "../app/canvas/Viewport";
-import { Told } from "../app/run/RunStatus";
-import { CARD } from "../app/state/autoLayout";
+import { useFlowGraph } from "../app/canvas/useFlowGraph";
+import {
+  CanvasBackground,
+  FIT_OPTIONS,
+  useFitOnLoad,
+  useTrackViewport,
+} from "../app/canvas/Viewport";
+import { RunStatus } from "../app/run/RunStatus";
+import { CARD_SIZE } from "../app/state/autoLayout";
 import { useStudio } from "../app/state/studioStore";
 
 /** Space above and below the flow for status, badges and queue labels, in pixels. */
-const ROOM = 128;
+const MARGIN = 128;
 const HEIGHT_MAX = 460;
 
-export function Drawing() {
-  const places = useStudio(({ places }) => places);
+export function NotebookCanvas() {
+  const places = useStudio(({ positions }) => positions);
   const tops = [...places.values()].map(({ y }) => y);
-  const span = tops.length === 0 ? 0 : Math.max(...tops) - Math.min(...tops) + CARD.height;
+  const span = tops.length === 0 ? 0 : Math.max(...tops) - Math.min(...tops) + CARD_SIZE.height;
   return (
-    <div className="notebook-drawing" style={{ height: Math.min(span + ROOM, HEIGHT_MAX) }}>
+    <div className="notebook-drawing" style={{ height: Math.min(span + MARGIN, HEIGHT_MAX) }}>
       <ReactFlowProvider>
-        <Cards />
+        <ReadOnlyFlow />
       </ReactFlowProvider>
       <div className="notebook-told" role="status">
-        <Told />
+        <RunStatus />
       </div>
     </div>
   );
 }
 
-function Cards() {
-  const drawn = useDrawn();
-  useWhole();
-  useSight();
-  useWidth();
+function ReadOnlyFlow() {
+  const graph = useFlowGraph();
+  useFitOnLoad();
+  useTrackViewport();
+  useFitOnResize();
   return (
     <ReactFlow
       className="canvas"
-      {...drawn}
+      {...graph}
       nodesDraggable={false}
       nodesConnectable={false}
       deleteKeyCode={null}
@@ -45,21 +50,21 @@ function Cards() {
       preventScrolling={false}
       minZoom={0.1}
       fitView
-      fitViewOptions={FIT}
+      fitViewOptions={FIT_OPTIONS}
     >
-      <Paper />
+      <CanvasBackground />
       <Controls showInteractive={false} orientation="horizontal" />
     </ReactFlow>
   );
 }
 
 /** Fits the view when the notebook's width changes or the view becomes visible. */
-function useWidth(): void {
+function useFitOnResize(): void {
   const { fitView } = useReactFlow();
   const width = useStore(({ width }) => width);
   // biome-ignore lint/correctness/useExhaustiveDependencies: it says when, not what
   useEffect(() => {
-    const frame = requestAnimationFrame(() => void fitView(FIT));
+    const frame = requestAnimationFrame(() => void fitView(FIT_OPTIONS));
     return () => cancelAnimationFrame(frame);
   }, [width, fitView]);
 }

@@ -10,10 +10,10 @@ import styles from "../app/shell/styles.css?inline";
 import { Notebook } from "./Notebook";
 import notebook from "./notebook.css?inline";
 import { followTheme } from "./theme";
-import { feed, type Model } from "./widgetModel";
+import { followModel, type WidgetModel } from "./widgetModel";
 
 interface Place {
-  readonly model: Model;
+  readonly model: WidgetModel;
   readonly el: HTMLElement;
 }
 
@@ -26,7 +26,7 @@ export function render({ model, el }: Place): () => void {
   const page = document.createElement("div");
   shadow.append(style, page);
   el.append(host);
-  const ends = [followTheme(host), feed(model)];
+  const ends = [followTheme(host), followModel(model)];
   const root = createRoot(page);
   root.render(<Notebook ask={(wish) => model.send({ wish })} />);
   return () => {

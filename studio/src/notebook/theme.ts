@@ -3,26 +3,26 @@
 
 /** Sets the host's theme from its background; returns the function that stops it. */
 export function followTheme(host: HTMLElement): () => void {
-  const look = () => {
+  const update = () => {
     host.dataset.theme = isDark(host) ? "dark" : "light";
   };
-  const watcher = new MutationObserver(look);
+  const observer = new MutationObserver(update);
   for (const element of [document.documentElement, document.body]) {
-    watcher.observe(element, { attributes: true });
+    observer.observe(element, { attributes: true });
   }
   // A theme's style sheet may load after its attribute is set.
-  watcher.observe(document.head, { childList: true, subtree: true });
-  document.head.addEventListener("load", look, true);
+  observer.observe(document.head, { childList: true, subtree: true });
+  document.head.addEventListener("load", update, true);
   const system = matchMedia("(prefers-color-scheme: dark)");
-  system.addEventListener("change", look);
-  look();
+  system.addEventListener("change", update);
+  update();
   // The host is attached to the page only after this call.
-  const frame = requestAnimationFrame(look);
+  const frame = requestAnimationFrame(update);
   return () => {
     cancelAnimationFrame(frame);
-    watcher.disconnect();
-    document.head.removeEventListener("load", look, true);
-    system.removeEventListener("change", look);
+    observer.disconnect();
+    document.head.removeEventListener("load", update, true);
+    system.removeEventListener("change", update);
   };
 }
 

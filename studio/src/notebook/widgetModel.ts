@@ -1,15 +1,15 @@
 // Synchronizes the widget's state, set by Python, with the stores that the views read.
 
 import type { Failure, Report, Run } from "../app/backend/api";
-import { show, take, useLive } from "../app/state/liveStore";
-import { flowNow, knowModules, openText } from "../app/state/studioStore";
+import { applyProgress, showRun, useLive } from "../app/state/liveStore";
+import { currentFlow, loadDocument, setSpecs } from "../app/state/studioStore";
 import { BUILT_IN, type Spec, specsOf } from "../document/specs";
 
 /** Commands that the view sends to Python. */
-export type Wish = "run" | "stop";
+export type Command = "run" | "stop";
 
 /** The widget's state, shared by all of its views and changed by Python only. */
-export interface Model {
+export interface WidgetModel {
   readonly get: (name: string) => unknown;
   readonly on: (event: string, act: () => void) => void;
   readonly off: (event: string, act: () => void) => void;
@@ -17,53 +17,53 @@ export interface Model {
 }
 
 /** A run as Python sends it. */
-type Told = Omit<Run, "flow" | "log" | "failure" | "report"> & {
+type SentRun = Omit<Run, "flow" | "log" | "failure" | "report"> & {
   readonly failure?: Failure;
   readonly report?: Report & Pick<Run, "history">;
 };
 
 /** Follows the model; returns the function that stops it. */
-export function feed(model: Model): () => void {
-  const draw = () => {
+export function followModel(model: WidgetModel): () => void {
+  const onDocument = () => {
     const own: readonly Spec[] = JSON.parse(textOf(model, "modules"));
-    knowModules(specsOf([...BUILT_IN.values(), ...own]));
-    openText(textOf(model, "document"));
+    setSpecs(specsOf([...BUILT_IN.values(), ...own]));
+    loadDocument(textOf(model, "document"));
   };
-  const follow = () => showRun(textOf(model, "status"), textOf(model, "progress"));
-  const hear = () => {
+  const onStatus = () => applyStatus(textOf(model, "status"), textOf(model, "progress"));
+  const onProgress = () => {
     const progress = textOf(model, "progress");
-    if (progress !== "") take(JSON.parse(progress));
+    if (progress !== "") applyProgress(JSON.parse(progress));
     // Acknowledges the message: Python sends less often to views that do not.
     model.send({ seen: true });
   };
-  const heard = {
-    "change:modules": draw,
-    "change:document": draw,
-    "change:status": follow,
-    "change:progress": hear,
+  const handlers = {
+    "change:modules": onDocument,
+    "change:document": onDocument,
+    "change:status": onStatus,
+    "change:progress": onProgress,
   };
-  for (const [event, act] of Object.entries(heard)) model.on(event, act);
-  draw();
-  follow();
+  for (const [event, act] of Object.entries(handlers)) model.on(event, act);
+  onDocument();
+  onStatus();
   return () => {
-    for (const [event, act] of Object.entries(heard)) model.off(event, act);
+    for (const [event, act] of Object.entries(handlers)) model.off(event, act);
   };
 }
 
-function textOf(model: Model, name: string): string {
+function textOf(model: WidgetModel, name: string): string {
   const text = model.get(name);
   return typeof text === "string" ? text : "";
 }
 
-function showRun(status: string, progress: string): void {
+function applyStatus(status: string, progress: string): void {
   if (status === "") {
-    show(undefined);
+    showRun(undefined);
     return;
   }
-  const told: Told = JSON.parse(status);
-  const run: Run = { ...told, flow: flowNow(), log: [], history: told.report?.history };
+  const sent: SentRun = JSON.parse(status);
+  const run: Run = { ...sent, flow: currentFlow(), log: [], history: sent.report?.history };
   // A new view restores the history; an open one has it already.
   if (useLive.getState().run?.id === run.id) useLive.setState({ run });
-  else show(run);
-  if (progress !== "") take(JSON.parse(progress));
+  else showRun(run);
+  if (progress !== "") applyProgress(JSON.parse(progress));
 }

@@ -1,14 +1,23 @@
 // Editing in Chromium: undo, selection, re-rendering and accessibility.
 
 import { expect, test } from "vitest";
-import { card, code, entry, inBrowser, middleOf, page, seriousFaults, watchDrawing } from "./page";
+import {
+  accessibilityViolations,
+  card,
+  code,
+  entry,
+  inBrowser,
+  middleOf,
+  page,
+  watchRendering,
+} from "./page";
 import { STEPS_MAX } from "./scriptedRun";
-import { StudioServer } from "./scriptedServer";
+import { ScriptedServer } from "./scriptedServer";
 
-let server: StudioServer;
+let server: ScriptedServer;
 
 inBrowser(() => {
-  server = new StudioServer();
+  server = new ScriptedServer();
   return server;
 });
 
@@ -96,7 +105,7 @@ test("watching a run re-renders only changed nodes and edges", async () => {
   // A large flow is published over several frames.
   await expect.poll(() => page.locator(".live").count()).toBe(200);
   await expect.poll(() => page.locator(".queue[data-level]").count()).toBe(199);
-  const drawn = await watchDrawing({ attributes: true });
+  const drawn = await watchRendering({ attributes: true });
   server.step();
   await expect.poll(() => page.locator(".run-head").textContent()).toContain("1.50 s");
   const seen = await drawn();
@@ -116,31 +125,31 @@ test.each(["light", "dark"])(
   "the %s theme has no serious accessibility violations",
   async (theme) => {
     await page.getByLabel("Colours").selectOption(theme);
-    expect(await seriousFaults()).toEqual([]);
+    expect(await accessibilityViolations()).toEqual([]);
     await page.getByRole("button", { name: "New…" }).click();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await accessibilityViolations()).toEqual([]);
     await page.getByRole("button", { name: /^A slow consumer/ }).click();
     await card("work").click();
     await expect.poll(() => page.getByLabel("Columns for columns").count()).toBe(1);
-    expect(await seriousFaults()).toEqual([]);
+    expect(await accessibilityViolations()).toEqual([]);
     await page.getByRole("button", { name: "Run with…" }).click();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await accessibilityViolations()).toEqual([]);
     await page.getByRole("dialog").getByRole("button", { name: "Run" }).click();
     await page.locator(".run-head").waitFor();
     for (let step = 0; step < 6; step += 1) server.step();
     await page.locator(".live").first().waitFor();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await accessibilityViolations()).toEqual([]);
     for (const tab of ["Instances and workers", "Rows", "Log"]) {
       await page.getByRole("tab", { name: tab }).click();
-      expect(await seriousFaults()).toEqual([]);
+      expect(await accessibilityViolations()).toEqual([]);
     }
     await page.getByRole("button", { name: "Slow something…" }).click();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await accessibilityViolations()).toEqual([]);
     await page.getByText("Not now").click();
     await page.getByRole("tab", { name: "Runs" }).click();
     for (let step = 0; step < STEPS_MAX; step += 1) server.step();
     await page.locator(".report").waitFor();
-    expect(await seriousFaults()).toEqual([]);
+    expect(await accessibilityViolations()).toEqual([]);
     expect((await middleOf(page.locator(".report"))).y).toBeGreaterThan(0);
   },
 );

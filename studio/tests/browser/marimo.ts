@@ -6,7 +6,7 @@ import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import type { Served } from "./page";
+import type { PageServer } from "./page";
 
 const PYTHON = import.meta.env.STUDIO_PYTHON ?? "../.venv/bin/python";
 
@@ -15,7 +15,7 @@ export function hasMarimo(): boolean {
   return spawnSync(PYTHON, ["-c", "import marimo, anywidget"]).status === 0;
 }
 
-export class Marimo implements Served {
+export class Marimo implements PageServer {
   private readonly folder = mkdtempSync(join(tmpdir(), "notebook-"));
   private server: ChildProcess | undefined;
 

@@ -3,7 +3,7 @@
 import type { Locator } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { hasMarimo, Marimo } from "./marimo";
-import { forgive, inBrowser, page, seriousFaults } from "./page";
+import { accessibilityViolations, forgive, inBrowser, page } from "./page";
 
 const SLOW = `
 slow = eu.perturb(instance="work.3", share=0.875)
@@ -45,23 +45,23 @@ describe.skipIf(!canBeTried)("in a notebook", () => {
     const slow = view("slow consumer");
     await slow.locator(".card").nth(3).waitFor();
     await press(slow, "Run");
-    const told = slow.locator(".run-told");
-    await expect.poll(() => told.textContent()).toContain("running");
+    const status = slow.locator(".run-told");
+    await expect.poll(() => status.textContent()).toContain("running");
     await expect.poll(() => slow.locator(".queue[data-level]").count()).toBe(3);
     await expect.poll(() => slow.locator(".queue-label").first().textContent()).toContain("rows/s");
-    const named = slow.getByRole("status");
-    await expect.poll(() => named.locator(".slow").count()).toBe(1);
-    expect(await named.textContent()).toContain("work.3");
+    const slowStatus = slow.getByRole("status");
+    await expect.poll(() => slowStatus.locator(".slow").count()).toBe(1);
+    expect(await slowStatus.textContent()).toContain("work.3");
     await slow.getByRole("tab", { name: "Instances" }).click();
     await expect.poll(() => slow.locator("tr[data-slow=true]").textContent()).toContain("work.3");
     // The other views are not affected.
     expect(await view("short").locator(".tabs").count()).toBe(0);
     await press(slow, "Stop");
-    await expect.poll(() => told.textContent()).toContain("stopped");
+    await expect.poll(() => status.textContent()).toContain("stopped");
     await press(slow, "Run");
-    await expect.poll(() => told.textContent()).toContain("running");
+    await expect.poll(() => status.textContent()).toContain("running");
     await press(slow, "Stop");
-    await expect.poll(() => told.textContent()).toContain("stopped");
+    await expect.poll(() => status.textContent()).toContain("stopped");
     forgiveMarimo();
   });
 
@@ -98,7 +98,7 @@ describe.skipIf(!canBeTried)("in a notebook", () => {
     const outside = () =>
       page.evaluate(() => getComputedStyle(document.body).getPropertyValue("--page"));
     expect(await outside()).toBe("");
-    expect(await seriousFaults(short)).toEqual([]);
+    expect(await accessibilityViolations(short)).toEqual([]);
     forgiveMarimo();
   });
 });

@@ -24,13 +24,13 @@ const closers: (() => Promise<void>)[] = [];
 const complaints: string[] = [];
 
 /** A server of the page; `open` returns its URL, or the link that starts a session. */
-export interface Served {
+export interface PageServer {
   readonly open: () => Promise<string>;
   readonly close: () => Promise<void>;
 }
 
 /** Serves the built page without a backend. */
-function alone(): Served {
+function alone(): PageServer {
   let server: PreviewServer | undefined;
   return {
     open: async () => {
@@ -42,10 +42,10 @@ function alone(): Served {
 }
 
 /** Gives each test its own page, and with `served` its own server. */
-export function inBrowser(served?: () => Served): void {
+export function inBrowser(served?: () => PageServer): void {
   const shared = served === undefined ? alone() : undefined;
   let browser: Browser;
-  let server: Served | undefined;
+  let server: PageServer | undefined;
 
   beforeAll(async () => {
     if (shared !== undefined) address = await shared.open();
@@ -147,7 +147,9 @@ export async function drag(from: Locator, to: Locator, letsGo = true): Promise<v
  * Records re-rendered nodes and edges from now on, as `card m1` or `line …`; returns the function
  * that lists them. Attributes are off by default: focus and selection change them as well.
  */
-export async function watchDrawing({ attributes = false } = {}): Promise<() => Promise<string[]>> {
+export async function watchRendering({
+  attributes = false,
+} = {}): Promise<() => Promise<string[]>> {
   await page.evaluate((attributes) => {
     const seen = new Set<string>();
     Object.assign(window, { seen });
@@ -169,7 +171,7 @@ export async function watchDrawing({ attributes = false } = {}): Promise<() => P
 }
 
 /** Serious accessibility violations that axe finds, within a part of the page or all of it. */
-export async function seriousFaults(within = page.locator("html")): Promise<string[]> {
+export async function accessibilityViolations(within = page.locator("html")): Promise<string[]> {
   await page.evaluate(readFileSync("node_modules/axe-core/axe.min.js", "utf8"));
   const { violations } = await within.evaluate((part) => {
     type Axe = { run: (part: Node) => Promise<AxeResults> };

@@ -2,6 +2,7 @@
 
 import { expect, test } from "vitest";
 import {
+  accessibilityViolations,
   button,
   card,
   code,
@@ -13,16 +14,15 @@ import {
   newTab,
   page,
   queues,
-  seriousFaults,
   tabAt,
   writeCode,
 } from "./page";
-import { Euphrates } from "./realServer";
+import { RealServer } from "./realServer";
 
-let studio: Euphrates;
+let studio: RealServer;
 
 inBrowser(() => {
-  studio = new Euphrates();
+  studio = new RealServer();
   studio.write("in.csv", TABLE);
   studio.write("numbers.json", JSON.stringify(NUMBERS));
   return studio;
@@ -157,7 +157,7 @@ test("a refused connection shows the engine's reason", async () => {
   await drag(handle("scan_1", "source"), handle("count_1", "target"));
   const refused = (await page.locator(".refused").textContent()) ?? "";
   await writeCode(`${LINE}count_1 = flow.place(eu.count())\nflow.attach(scan_1, count_1)`);
-  const said = await page.evaluate(
+  const problems = await page.evaluate(
     async (text) => {
       const headers = { "Content-Type": "application/json", "X-Euphrates": "1" };
       const body = `{"document":${text},"variables":{}}`;
@@ -167,8 +167,8 @@ test("a refused connection shows the engine's reason", async () => {
     await json(),
   );
   expect(
-    said.some(({ message }) => refused.includes(message)),
-    JSON.stringify(said),
+    problems.some(({ message }) => refused.includes(message)),
+    JSON.stringify(problems),
   ).toBe(true);
 });
 
@@ -333,7 +333,7 @@ test("a run has no serious accessibility violations in either theme", async () =
     await page.getByLabel("Colours").selectOption(theme);
     for (const tab of ["Problems", "Instances and workers", "Rows", "Log"]) {
       await page.locator(".dock").getByRole("tab", { name: tab }).click();
-      expect(await seriousFaults()).toEqual([]);
+      expect(await accessibilityViolations()).toEqual([]);
     }
   }
   await button("■ Stop").click();

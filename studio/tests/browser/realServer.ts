@@ -6,11 +6,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import type { Served } from "./page";
+import type { PageServer } from "./page";
 
 const PYTHON = import.meta.env.STUDIO_PYTHON ?? "../.venv/bin/python";
 
-export class Euphrates implements Served {
+export class RealServer implements PageServer {
   private readonly folder = mkdtempSync(join(tmpdir(), "studio-"));
   private readonly home = mkdtempSync(join(tmpdir(), "studio-home-"));
   private server: ChildProcess | undefined;

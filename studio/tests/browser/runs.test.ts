@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { button, card, code, forgive, newTab, page } from "./page";
 import { COPY, edit, server, startRun, steps, withScriptedServer } from "./scriptedFixture";
-import { Run, STEPS_MAX } from "./scriptedRun";
+import { ScriptedRun, STEPS_MAX } from "./scriptedRun";
 
 withScriptedServer();
 
@@ -54,7 +54,7 @@ test("the report shows the cost of static division; two runs are compared", asyn
 test("the compare button stays visible in a long list of runs", async () => {
   const document = JSON.parse(COPY);
   for (let id = 1; id <= 40; id += 1) {
-    server.runs.push(new Run(String(id), { document, variables: {} }));
+    server.runs.push(new ScriptedRun(String(id), { document, variables: {} }));
   }
   await page.reload();
   await page.getByRole("tab", { name: "Runs" }).click();

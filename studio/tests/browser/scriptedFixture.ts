@@ -2,10 +2,10 @@
 
 import { expect } from "vitest";
 import { card, inBrowser, page } from "./page";
-import { StudioServer } from "./scriptedServer";
+import { ScriptedServer } from "./scriptedServer";
 
 /** The server of the current test. */
-export let server: StudioServer;
+export let server: ScriptedServer;
 
 export const COPY = `{
   "euphrates": 1,
@@ -22,7 +22,7 @@ export const COPY = `{
 /** Gives each test a server with `copy.json`, which it opens first, and `other.json`. */
 export function withScriptedServer(): void {
   inBrowser(() => {
-    server = new StudioServer();
+    server = new ScriptedServer();
     server.files.set("copy.json", COPY);
     server.files.set("other.json", COPY.replace('"copy"', '"other"'));
     return server;

@@ -17,13 +17,13 @@ export interface Document {
   }[];
 }
 
-interface Order {
+interface RunRequest {
   readonly document: Document;
   readonly variables: object;
   readonly cluster?: string;
 }
 
-interface Perturbed {
+interface Perturbation {
   readonly instance?: string;
   readonly module?: string;
   readonly share?: number;
@@ -37,11 +37,11 @@ export const STEPS_MAX = 40;
 const RATE = 49e6;
 const ROW_BYTES = 80;
 
-export class Run {
+export class ScriptedRun {
   state: "running" | "done" | "failed" | "stopped" = "running";
   error: object | undefined;
   report: object | undefined;
-  private perturbed: readonly (Perturbed & { readonly number: number })[] = [];
+  private perturbed: readonly (Perturbation & { readonly number: number })[] = [];
   private perturbations = 0;
   steps = 0;
   private readonly log: string[] = ["plan: 2 workers"];
@@ -49,7 +49,7 @@ export class Run {
 
   constructor(
     readonly id: string,
-    private readonly order: Order,
+    private readonly order: RunRequest,
   ) {
     this.positions = new Map(order.document.modules.map(({ id }, position) => [id, position]));
   }
@@ -80,7 +80,7 @@ export class Run {
     }
   }
 
-  perturb(list: readonly Perturbed[]): void {
+  perturb(list: readonly Perturbation[]): void {
     const numbered = list.map((one) => ({ ...one, number: this.perturbations++ }));
     this.perturbed = [...this.perturbed, ...numbered];
   }
@@ -123,16 +123,18 @@ export class Run {
 
   progress(): object {
     const { modules, queues } = this.order.document;
-    const told = modules.map((module) => this.moduleTold(module));
-    const found = new Map(told.map((module) => [module.id, module]));
+    const progressOfModules = modules.map((module) => this.moduleTold(module));
+    const found = new Map(progressOfModules.map((module) => [module.id, module]));
     const rateOf = (id: string) => found.get(id)?.bytes_per_second ?? 0;
     const isSteady = (id: string) => found.get(id)?.count === 1;
-    const slow = told.flatMap(({ instances }) => instances.filter((one) => "slow" in one));
+    const slow = progressOfModules.flatMap(({ instances }) =>
+      instances.filter((one) => "slow" in one),
+    );
     const worst = slow[0];
     return {
       run: this.id,
       seconds: this.steps / STEPS,
-      modules: told,
+      modules: progressOfModules,
       queues: queues.map(({ from, to, output = "out", input = "in" }, i) => ({
         from: [from, String(output)],
         to: [to, String(input)],

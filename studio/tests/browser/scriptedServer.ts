@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import builtIn from "../../src/generated/modules.json";
 import { POLICY } from "./contentSecurityPolicy";
-import { type Document, Run } from "./scriptedRun";
+import { type Document, ScriptedRun } from "./scriptedRun";
 
 const TYPES: Readonly<Record<string, string>> = {
   html: "text/html",
@@ -21,10 +21,10 @@ interface Answer {
   readonly json: unknown;
 }
 
-export class StudioServer {
+export class ScriptedServer {
   readonly files = new Map<string, string>();
   readonly drafts = new Map<string, string>();
-  readonly runs: Run[] = [];
+  readonly runs: ScriptedRun[] = [];
   /** Requests that change something, in order. */
   readonly asked: string[] = [];
   readOnly = false;
@@ -70,7 +70,7 @@ export class StudioServer {
     return this.streams.size;
   }
 
-  private ended(run: Run): void {
+  private ended(run: ScriptedRun): void {
     const { id, state, error } = run;
     this.tell("ended", { run: id, state, ...(error ? { error } : {}) });
     if (run.report !== undefined) this.tell("report", { run: id, report: run.report });
@@ -171,7 +171,7 @@ export class StudioServer {
   }
 
   private start(body: { document: Document; variables: object; cluster?: string }): Answer {
-    const run = new Run(String(this.runs.length + 1), body);
+    const run = new ScriptedRun(String(this.runs.length + 1), body);
     this.runs.push(run);
     this.tell("runs", {});
     return { json: { id: run.id } };
@@ -279,7 +279,7 @@ function checked({ modules, queues }: Document): object {
       : [],
   );
   const isSort = (id: string) => modules.some((one) => one.id === id && one.module === "sort");
-  const told = queues.map(({ from, to, output, input }) => ({
+  const checkedQueues = queues.map(({ from, to, output, input }) => ({
     from,
     output: String(output ?? "out"),
     to,
@@ -288,5 +288,5 @@ function checked({ modules, queues }: Document): object {
     why: isSort(to) ? "the consumer takes whole partitions" : "the consumer needs no order",
     schema: columnsFrom(modules.find(({ id }) => id === from)),
   }));
-  return { problems, queues: told, modules: modules.map(({ id }) => ({ id, count: 2 })) };
+  return { problems, queues: checkedQueues, modules: modules.map(({ id }) => ({ id, count: 2 })) };
 }

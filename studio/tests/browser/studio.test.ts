@@ -9,7 +9,7 @@ import {
   middleOf,
   page,
   queues,
-  watchDrawing,
+  watchRendering,
   writeCode,
 } from "./page";
 
@@ -202,10 +202,10 @@ test("a broken flow opens in part, reports that, and keeps the rest", async () =
   });
   await page.reload();
   await expect.poll(() => page.locator(".react-flow__node").count()).toBe(2);
-  const told = await page.locator("main .problems").textContent();
-  expect(told).toContain("the flow is of version 9");
-  expect(told).toContain("two modules have the id `a`");
-  expect(told).toContain("no variable named `y`");
+  const problems = await page.locator("main .problems").textContent();
+  expect(problems).toContain("the flow is of version 9");
+  expect(problems).toContain("two modules have the id `a`");
+  expect(problems).toContain("no variable named `y`");
   await page.getByRole("tab", { name: "JSON" }).click();
   const json = await page.getByLabel("The flow in JSON").inputValue();
   expect(json).toContain('"colour": "red"');
@@ -252,7 +252,7 @@ test("an edit among two hundred modules re-renders one node", async () => {
   await writeCode(['flow = eu.Flow("large")', ...placed, ...attached].join("\n"));
   await card("m0").focus();
   await page.keyboard.press("Enter");
-  const drawn = await watchDrawing();
+  const drawn = await watchRendering();
   await page.getByLabel("where needed").fill("b > 2");
   await expect.poll(code).toContain('eu.filter("b > 2")');
   const cards = (await drawn()).filter((one) => one.startsWith("card"));

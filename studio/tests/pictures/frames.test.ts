@@ -3,7 +3,7 @@
 
 import { test } from "vitest";
 import { inBrowser, page } from "../browser/page";
-import { StudioServer } from "../browser/scriptedServer";
+import { ScriptedServer } from "../browser/scriptedServer";
 
 /** Number of modules, and the zoom: figures are drawn only when near. */
 const CASES = [
@@ -16,13 +16,13 @@ const CASES = [
 ] as const;
 const SECONDS = 6;
 /** Interval of the server's progress events. */
-const TOLD_MS = 250;
+const PROGRESS_MS = 250;
 const LONG_MS = 50;
 
-let server: StudioServer;
+let server: ScriptedServer;
 
 inBrowser(() => {
-  server = new StudioServer();
+  server = new ScriptedServer();
   return server;
 });
 
@@ -54,20 +54,20 @@ test.each(CASES)("frames with %i modules, seen from %s", async (size, from) => {
   // Baseline: the frame rate while nothing changes.
   const still = await frames();
   const before = await spent();
-  let told = 1;
+  let events = 1;
   const timer = setInterval(() => {
     // Stops before the run ends by itself.
-    if (told < 38) server.step();
-    told += 1;
-  }, TOLD_MS);
+    if (events < 38) server.step();
+    events += 1;
+  }, PROGRESS_MS);
   const live = await frames();
   clearInterval(timer);
   const after = await spent();
   const parts = ["Script", "RecalcStyle", "Layout", "Task"].map((name) => {
-    return `${name} ${(((after(name) - before(name)) / told) * 1000).toFixed(0)} ms`;
+    return `${name} ${(((after(name) - before(name)) / events) * 1000).toFixed(0)} ms`;
   });
   console.log(
-    `${size} modules from ${from}: ${words(live)}; when nothing changes, ${words(still)}`,
+    `${size} modules from ${from}: ${framesText(live)}; when nothing changes, ${framesText(still)}`,
   );
   console.log(`  each time a run is told of: ${parts.join(", ")}`);
 });
@@ -78,7 +78,7 @@ interface Frames {
   readonly long: number;
 }
 
-function words({ rate, long }: Frames): string {
+function framesText({ rate, long }: Frames): string {
   return `${rate.toFixed(1)} frames/s, ${long} above ${LONG_MS} ms`;
 }
 

@@ -3,13 +3,13 @@
 import { readFileSync } from "node:fs";
 import { test } from "vitest";
 import { card, inBrowser, page } from "../browser/page";
-import { StudioServer } from "../browser/scriptedServer";
+import { ScriptedServer } from "../browser/scriptedServer";
 
 const FOLDER = process.env.STUDIO_PICTURES ?? "pictures";
-let server: StudioServer;
+let server: ScriptedServer;
 
 inBrowser(() => {
-  server = new StudioServer();
+  server = new ScriptedServer();
   const text = (name: string) => readFileSync(`gallery/${name}.json`, "utf8");
   server.files.set("copy.json", text("slow_consumer"));
   server.files.set("nightly/clean.json", text("clean"));
@@ -30,8 +30,8 @@ async function run(): Promise<void> {
 async function steps(count: number): Promise<void> {
   for (let step = 0; step < count; step += 1) {
     server.step();
-    const said = `${((step + 1) / 4).toFixed(2)} s`;
-    await page.locator(".run-head", { hasText: said }).waitFor();
+    const duration = `${((step + 1) / 4).toFixed(2)} s`;
+    await page.locator(".run-head", { hasText: duration }).waitFor();
   }
 }
 

@@ -3,13 +3,13 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { button, card, code, inBrowser, page } from "../browser/page";
-import { Euphrates } from "../browser/realServer";
+import { RealServer } from "../browser/realServer";
 
 const FOLDER = "pictures/tour";
 /** Rows of the run, which decide its duration. */
 const ROWS = process.env.STUDIO_TOUR_ROWS ?? "1600000000";
 
-inBrowser(() => new Euphrates());
+inBrowser(() => new RealServer());
 
 /** A screenshot with its time and caption. */
 interface Shot {

@@ -34,7 +34,7 @@ export interface FileText {
 }
 
 /** The engine's check of a flow. */
-export interface Checked {
+export interface CheckResult {
   readonly problems: readonly CheckProblem[];
   readonly queues: readonly CheckedQueue[];
   readonly modules: readonly { readonly id: string; readonly count: number }[];
@@ -87,7 +87,7 @@ export interface Run extends RunEntry {
   readonly report?: Report | undefined;
   readonly failure?: Failure | undefined;
   /** Rows collected by sinks, by module. */
-  readonly collected?: Readonly<Record<string, Sample>> | undefined;
+  readonly collected?: Readonly<Record<string, RowSample>> | undefined;
 }
 
 export interface Failure {
@@ -107,7 +107,7 @@ export interface FaultyRow {
 }
 
 /** A request to start a run. */
-export interface Order {
+export interface RunRequest {
   readonly flow: Flow;
   readonly variables: ReadonlyMap<string, Json>;
   readonly cluster: string;
@@ -127,11 +127,11 @@ export interface Progress {
   readonly slow: readonly { readonly name: string; readonly factor: number | null }[];
   readonly bottleneck: Bottleneck | null;
   /** Active perturbations. */
-  readonly perturbed?: readonly Perturbed[];
+  readonly perturbed?: readonly ActivePerturbation[];
 }
 
 /** A perturbation with the number that ends it; `after` counts from the run's begin. */
-export type Perturbed = Perturbation & { readonly number: number };
+export type ActivePerturbation = Perturbation & { readonly number: number };
 
 export interface Bottleneck {
   readonly name: string;
@@ -140,13 +140,13 @@ export interface Bottleneck {
 }
 
 /** Shares of time spent working, waiting for input, and waiting for room in a queue. */
-export interface Times {
+export interface TimeShares {
   readonly busy: number;
   readonly starved: number;
   readonly blocked: number;
 }
 
-export interface ModuleProgress extends Times {
+export interface ModuleProgress extends TimeShares {
   readonly id: string;
   readonly count: number;
   readonly state: string;
@@ -159,7 +159,7 @@ export interface ModuleProgress extends Times {
   readonly instances: readonly InstanceProgress[];
 }
 
-export interface InstanceProgress extends Times {
+export interface InstanceProgress extends TimeShares {
   readonly name: string;
   readonly worker: string;
   readonly bytes_per_second: number;
@@ -167,11 +167,11 @@ export interface InstanceProgress extends Times {
   readonly slow?: number | null;
 }
 
-export type End = readonly [id: string, port: string];
+export type PortRef = readonly [id: string, port: string];
 
 export interface QueueProgress {
-  readonly from: End;
-  readonly to: End;
+  readonly from: PortRef;
+  readonly to: PortRef;
   readonly rows_per_second: number;
   readonly bytes_per_second: number;
   readonly waiting_bytes: number;
@@ -199,10 +199,10 @@ export interface Report {
   readonly fraction_of_ideal: number | null;
   readonly ideal_bound: string | null;
   readonly divided_seconds: number | null;
-  readonly slow: readonly Slow[];
+  readonly slow: readonly SlowPeriod[];
 }
 
-export interface ModuleReport extends Times {
+export interface ModuleReport extends TimeShares {
   readonly id: string;
   readonly module: string;
   readonly count: number;
@@ -212,7 +212,7 @@ export interface ModuleReport extends Times {
   readonly bytes_out: number;
 }
 
-export interface Slow {
+export interface SlowPeriod {
   readonly name: string;
   readonly from_seconds: number;
   readonly to_seconds: number;
@@ -223,7 +223,7 @@ export interface Slow {
 }
 
 /** Rows sampled from a queue, as text. */
-export interface Sample {
+export interface RowSample {
   readonly schema: readonly Column[];
   readonly rows: readonly (readonly (string | null)[])[];
   readonly nulls?: readonly number[];
@@ -241,7 +241,7 @@ export type ServerEvent =
   | { readonly type: "report"; readonly run: string; readonly report: Report }
   | { readonly type: "file"; readonly path: string };
 
-export interface Listener {
+export interface BackendListener {
   readonly onEvent: (event: ServerEvent) => void;
   /** Called when the stream opens or breaks; events in between are lost. */
   readonly onLink: (isUp: boolean) => void;
@@ -277,15 +277,15 @@ export interface Backend {
   readonly dropDraft: (path: string) => Promise<void>;
   /** A script's flow; null if it only defines modules, undefined if it may not be run. */
   readonly script: (path: string, run: boolean) => Promise<Flow | null | undefined>;
-  readonly check: (flow: Flow, variables: ReadonlyMap<string, Json>) => Promise<Checked>;
+  readonly check: (flow: Flow, variables: ReadonlyMap<string, Json>) => Promise<CheckResult>;
   readonly runs: () => Promise<readonly RunEntry[]>;
-  readonly start: (order: Order) => Promise<string>;
+  readonly start: (order: RunRequest) => Promise<string>;
   readonly run: (id: string) => Promise<Run>;
   readonly stop: (id: string) => Promise<void>;
   readonly perturb: (id: string, perturbations: readonly Perturbation[]) => Promise<void>;
   /** Ends one perturbation, or all of them. */
   readonly unperturb: (id: string, number: number | undefined) => Promise<void>;
-  readonly rows: (id: string, queue: number) => Promise<Sample>;
+  readonly rows: (id: string, queue: number) => Promise<RowSample>;
   /** Subscribes to all events; returns the function that ends it. */
-  readonly listen: (listener: Listener) => () => void;
+  readonly listen: (listener: BackendListener) => () => void;
 }

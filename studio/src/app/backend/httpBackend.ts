@@ -8,25 +8,25 @@ import {
   printOnOneLine,
   readJson,
 } from "../../document/json";
-import { openValue } from "../../document/openDocument";
-import { write } from "../../document/writeDocument";
+import { openJson } from "../../document/openDocument";
+import { writeDocument } from "../../document/writeDocument";
 import {
   type Backend,
   BackendError,
-  type Checked,
+  type BackendListener,
+  type CheckResult,
   type Failure,
   type FileText,
-  type Listener,
-  type Order,
   type Run,
   type RunEntry,
+  type RunRequest,
   type ServerEvent,
 } from "./api";
 
 /** Reconnect delay: doubled after each attempt, from `first` to `most`. */
 const RETRY_MS = { first: 1_000, most: 15_000 };
 
-export const HTTP: Backend = {
+export const httpBackend: Backend = {
   session: () => get("session"),
   modules: () => get("modules"),
   files: async () => (await get<{ files: [] }>("files")).files,
@@ -46,12 +46,16 @@ export const HTTP: Backend = {
     const answer = member(await send<JsonObject>("POST", "script", { path, run }, readMembers));
     if (answer("needs_trust") === true) return undefined;
     const document = answer("document");
-    return document === null ? null : openValue(document).flow;
+    return document === null ? null : openJson(document).flow;
   },
   check: (flow, variables) =>
-    send<Checked>("POST", "check", `{"document":${write(flow)},"variables":${object(variables)}}`),
+    send<CheckResult>(
+      "POST",
+      "check",
+      `{"document":${writeDocument(flow)},"variables":${variablesJson(variables)}}`,
+    ),
   runs: () => get<readonly RunEntry[]>("runs"),
-  start: async (order) => (await send<{ id: string }>("POST", "runs", ordered(order))).id,
+  start: async (order) => (await send<{ id: string }>("POST", "runs", runRequestBody(order))).id,
   run: readRun,
   stop: (id) => send("POST", `runs/${encodeURIComponent(id)}/stop`, {}),
   perturb: (id, perturbations) =>
@@ -114,9 +118,10 @@ function errorOf(status: number, answer: string): BackendError {
   try {
     const { error, version, text } = JSON.parse(answer);
     const { message, remedy, at } = error ?? {};
-    const told = typeof message === "string" ? { message, remedy, place: placeOf(at) } : problem;
+    const reported =
+      typeof message === "string" ? { message, remedy, place: placeOf(at) } : problem;
     const theirs = status === 409 && typeof text === "string" ? { text, version } : undefined;
-    return new BackendError(status, told, theirs);
+    return new BackendError(status, reported, theirs);
   } catch {
     return new BackendError(status, problem);
   }
@@ -126,13 +131,21 @@ function placeOf(at: unknown): string | undefined {
   return typeof at === "string" && at !== "" ? at : undefined;
 }
 
-function object(values: ReadonlyMap<string, Json>): string {
+function variablesJson(values: ReadonlyMap<string, Json>): string {
   return printOnOneLine(new Map(values));
 }
 
-function ordered({ flow, variables, cluster, threads, memory, perturbations }: Order): string {
+function runRequestBody({
+  flow,
+  variables,
+  cluster,
+  threads,
+  memory,
+  perturbations,
+}: RunRequest): string {
+  const document = writeDocument(flow);
   const rest = JSON.stringify({ cluster, threads, memory, perturbations });
-  return `{"document":${write(flow)},"variables":${object(variables)},${rest.slice(1)}`;
+  return `{"document":${document},"variables":${variablesJson(variables)},${rest.slice(1)}`;
 }
 
 function readMembers(text: string): JsonObject {
@@ -157,7 +170,7 @@ async function readRun(id: string): Promise<Run> {
     },
   );
   if (plain === undefined) throw new BackendError(0, { message: "the answer is no run" });
-  const { flow } = openValue(members.get("document"));
+  const { flow } = openJson(members.get("document"));
   const error = plain.error as Failure | string | null | undefined;
   const failure = typeof error === "string" ? { kind: "failed", message: error } : error;
   return { ...plain, flow, failure: failure ?? undefined, log: (plain.log ?? []).map(String) };
@@ -167,7 +180,7 @@ async function readRun(id: string): Promise<Run> {
  * One event stream for all topics, reopened whenever it breaks. A browser has six connections for
  * all its tabs, so a hidden tab closes its stream.
  */
-function listen({ onEvent, onLink }: Listener): () => void {
+function listen({ onEvent, onLink }: BackendListener): () => void {
   let source: EventSource | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let wait = RETRY_MS.first;

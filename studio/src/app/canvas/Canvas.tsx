@@ -13,80 +13,82 @@ import {
   useStoreApi,
 } from "@xyflow/react";
 import { useCallback, useEffect } from "react";
-import { whyNot } from "../../document/check";
+import { attachProblem } from "../../document/check";
 import { attach, queueBetween } from "../../document/edits";
 import type { Flow, Queue } from "../../document/flow";
 import type { Problem } from "../../document/problem";
-import { CARD } from "../state/autoLayout";
-import { connect, edit, move, refuse, useStudio } from "../state/studioStore";
-import { decoded } from "./canvasId";
-import { dropCard, useDrop } from "./dropModule";
-import type { CardNode } from "./ModuleNode";
-import { useDrawn } from "./useFlowGraph";
-import { FIT, Paper, useSight, useWhole } from "./Viewport";
+import { CARD_SIZE } from "../state/autoLayout";
+import { edit, moveModules, setConnecting, setRefusal, useStudio } from "../state/studioStore";
+import { decodeId } from "./canvasId";
+import { endNodeDrag, useModuleDrop } from "./dropModule";
+import type { FlowNode } from "./ModuleNode";
+import { useFlowGraph } from "./useFlowGraph";
+import { CanvasBackground, FIT_OPTIONS, useFitOnLoad, useTrackViewport } from "./Viewport";
 
 /** Up to this size all nodes are rendered, so that Tab reaches them; above, only visible ones. */
-const ALL_MODULES_MAX = 500;
+const RENDER_ALL_MODULES_MAX = 500;
 /** Smallest flow that shows the minimap. */
-const MAP_MODULES_MIN = 12;
-const MAP_SIZE = { width: 150, height: 100 };
+const MINIMAP_MODULES_MIN = 12;
+const MINIMAP_SIZE = { width: 150, height: 100 };
 
 export function Canvas() {
   return (
     <ReactFlowProvider>
-      <Drawing />
+      <FlowCanvas />
     </ReactFlowProvider>
   );
 }
 
-function Drawing() {
+function FlowCanvas() {
   const flow = useStudio(({ history }) => history.now);
-  const { onNodesChange, ...drawn } = useDrawn();
-  const { onDrop, onDragOver } = useDrop();
-  useInView();
-  useWhole();
-  useSight();
+  const { onNodesChange, ...graph } = useFlowGraph();
+  const { onDrop, onDragOver } = useModuleDrop();
+  useReveal();
+  useFitOnLoad();
+  useTrackViewport();
   const onChange = useCallback(
-    (changes: NodeChange<CardNode>[]) => {
+    (changes: NodeChange<FlowNode>[]) => {
       onNodesChange(changes);
-      moveCards(changes);
+      moveNodes(changes);
     },
     [onNodesChange],
   );
   return (
     <ReactFlow
       className="canvas"
-      {...drawn}
+      {...graph}
       onNodesChange={onChange}
-      onNodeDragStop={dropCard}
+      onNodeDragStop={endNodeDrag}
       onConnect={attachPorts}
       onConnectStart={(_, { nodeId, handleId, handleType }) =>
-        connect({
-          id: decoded(nodeId ?? ""),
-          port: portOf(handleId),
+        setConnecting({
+          id: decodeId(nodeId ?? ""),
+          port: decodePort(handleId),
           direction: handleType === "source" ? "outputs" : "inputs",
         })
       }
       onConnectEnd={(_, { fromHandle, toHandle, isValid }) => {
-        connect(undefined);
+        setConnecting(undefined);
         if (isValid !== false || !fromHandle || !toHandle) return;
         const [from, to] =
           fromHandle.type === "source" ? [fromHandle, toHandle] : [toHandle, fromHandle];
         const [sourceHandle, targetHandle] = [from.id ?? null, to.id ?? null];
-        refuse(reasonOf({ source: from.nodeId, sourceHandle, target: to.nodeId, targetHandle }));
+        setRefusal(
+          connectionProblem({ source: from.nodeId, sourceHandle, target: to.nodeId, targetHandle }),
+        );
       }}
-      isValidConnection={(ends) => reasonOf(ends) === undefined}
+      isValidConnection={(ends) => connectionProblem(ends) === undefined}
       onDrop={onDrop}
       onDragOver={onDragOver}
       deleteKeyCode={null}
       multiSelectionKeyCode={["Shift", "Control", "Meta"]}
       selectionKeyCode="Shift"
-      onlyRenderVisibleElements={flow.modules.length > ALL_MODULES_MAX}
+      onlyRenderVisibleElements={flow.modules.length > RENDER_ALL_MODULES_MAX}
       minZoom={0.1}
       fitView
-      fitViewOptions={FIT}
+      fitViewOptions={FIT_OPTIONS}
     >
-      <Paper />
+      <CanvasBackground />
       {flow.modules.length === 0 && (
         <p className="hint">
           Drag a module here, or double-click one.
@@ -95,62 +97,62 @@ function Drawing() {
         </p>
       )}
       <Controls showInteractive={false} />
-      {flow.modules.length >= MAP_MODULES_MIN && (
-        <MiniMap pannable zoomable style={MAP_SIZE} ariaLabel="The whole flow, small" />
+      {flow.modules.length >= MINIMAP_MODULES_MIN && (
+        <MiniMap pannable zoomable style={MINIMAP_SIZE} ariaLabel="The whole flow, small" />
       )}
     </ReactFlow>
   );
 }
 
 /** Fits the view when a revealed module lies outside of it. */
-function useInView(): void {
+function useReveal(): void {
   const { fitView, getViewport } = useReactFlow();
   const canvas = useStoreApi();
-  const sought = useStudio(({ sought }) => sought);
+  const revealed = useStudio(({ revealed }) => revealed);
   useEffect(() => {
     const { width, height } = canvas.getState();
     const { x, y, zoom } = getViewport();
-    const isSeen = (id: string) => {
-      const place = useStudio.getState().places.get(id) ?? { x: 0, y: 0 };
-      const [left, top] = [place.x * zoom + x, place.y * zoom + y];
-      const [right, bottom] = [left + CARD.width * zoom, top + CARD.height * zoom];
+    const isVisible = (id: string) => {
+      const position = useStudio.getState().positions.get(id) ?? { x: 0, y: 0 };
+      const [left, top] = [position.x * zoom + x, position.y * zoom + y];
+      const [right, bottom] = [left + CARD_SIZE.width * zoom, top + CARD_SIZE.height * zoom];
       return left >= 0 && top >= 0 && right <= width && bottom <= height;
     };
-    if ([...sought].every(isSeen)) return;
+    if ([...revealed].every(isVisible)) return;
     // The canvas has the new nodes one frame later.
-    const frame = requestAnimationFrame(() => void fitView(FIT));
+    const frame = requestAnimationFrame(() => void fitView(FIT_OPTIONS));
     return () => cancelAnimationFrame(frame);
-  }, [sought, fitView, getViewport, canvas]);
+  }, [revealed, fitView, getViewport, canvas]);
 }
 
 /** The ends of an edge, with encoded ids. */
-type Ends = Pick<Edge, "source" | "sourceHandle" | "target" | "targetHandle">;
+type EdgeEnds = Pick<Edge, "source" | "sourceHandle" | "target" | "targetHandle">;
 
-function queueOf(flow: Flow, { source, sourceHandle, target, targetHandle }: Ends): Queue {
-  const from = { id: decoded(source), port: portOf(sourceHandle) };
-  const to = { id: decoded(target), port: portOf(targetHandle) };
+function toQueue(flow: Flow, { source, sourceHandle, target, targetHandle }: EdgeEnds): Queue {
+  const from = { id: decodeId(source), port: decodePort(sourceHandle) };
+  const to = { id: decodeId(target), port: decodePort(targetHandle) };
   return queueBetween(flow, useStudio.getState().specs, from, to);
 }
 
-function portOf(handle: string | null | undefined): string | undefined {
-  return handle === null || handle === undefined ? undefined : decoded(handle);
+function decodePort(handle: string | null | undefined): string | undefined {
+  return handle === null || handle === undefined ? undefined : decodeId(handle);
 }
 
-function reasonOf(ends: Ends): Problem | undefined {
+function connectionProblem(ends: EdgeEnds): Problem | undefined {
   const { history, specs } = useStudio.getState();
-  return whyNot(history.now, specs, queueOf(history.now, ends));
+  return attachProblem(history.now, specs, toQueue(history.now, ends));
 }
 
 function attachPorts(ends: Connection): void {
   const { specs } = useStudio.getState();
-  edit("attach", (flow) => attach(flow, specs, queueOf(flow, ends)));
+  edit("attach", (flow) => attach(flow, specs, toQueue(flow, ends)));
 }
 
-function moveCards(changes: readonly NodeChange<CardNode>[]): void {
+function moveNodes(changes: readonly NodeChange<FlowNode>[]): void {
   const moved = changes.flatMap((change) =>
     change.type === "position" && change.dragging !== true && change.position
-      ? [[decoded(change.id), change.position] as const]
+      ? [[decodeId(change.id), change.position] as const]
       : [],
   );
-  if (moved.length > 0) move(new Map(moved));
+  if (moved.length > 0) moveModules(new Map(moved));
 }

@@ -1,31 +1,33 @@
 // Live statistics on a module's card: time shares, throughput of the last minute, badges.
 // Each subscribes to its own entry of the live store, so a change re-renders one card.
 
-import { type ModuleLive, TRACE_SECONDS, useLive } from "../state/liveStore";
-import { isInView, type Part, useView } from "../state/viewStore";
+import { type LiveModule, TRACE_SECONDS, useLive } from "../state/liveStore";
+import { isInView, type Rect, useView } from "../state/viewStore";
 import { TimeBar } from "../ui/TimeBar";
 
-/** Statistics of the module whose card covers `place`; empty outside of the viewport. */
-export function LiveStrip({ id, place }: { readonly id: string; readonly place: Part }) {
-  const isFar = useView(({ isFar }) => isFar);
-  const isSeen = useView((view) => isInView(view, place));
+/** Statistics of the module whose card covers `rect`; empty outside of the viewport. */
+export function LiveStats({ id, rect }: { readonly id: string; readonly rect: Rect }) {
+  const isZoomedOut = useView(({ isZoomedOut }) => isZoomedOut);
+  const isVisible = useView((view) => isInView(view, rect));
   return (
-    <div className="live">{isSeen && (isFar ? <FromFar id={id} /> : <FromNear id={id} />)}</div>
+    <div className="live">
+      {isVisible && (isZoomedOut ? <CompactStats id={id} /> : <DetailedStats id={id} />)}
+    </div>
   );
 }
 
 /** The bar alone, in steps of 10 %: when zoomed out, hundreds of cards rarely re-render. */
-function FromFar({ id }: { readonly id: string }) {
-  const busy = useLive(({ modules }) => tenths(modules.get(id)?.busy));
-  const blocked = useLive(({ modules }) => tenths(modules.get(id)?.blocked));
+function CompactStats({ id }: { readonly id: string }) {
+  const busy = useLive(({ modules }) => roundToTens(modules.get(id)?.busy));
+  const blocked = useLive(({ modules }) => roundToTens(modules.get(id)?.blocked));
   return <TimeBar busy={busy} starved={100 - busy - blocked} blocked={blocked} />;
 }
 
-function tenths(percent = 0): number {
+function roundToTens(percent = 0): number {
   return Math.round(percent / 10) * 10;
 }
 
-function FromNear({ id }: { readonly id: string }) {
+function DetailedStats({ id }: { readonly id: string }) {
   const live = useLive(({ modules }) => modules.get(id));
   if (live === undefined) return null;
   const { busy, starved, blocked, rate, trace } = live;
@@ -33,7 +35,7 @@ function FromNear({ id }: { readonly id: string }) {
     <>
       <div className="live-row">
         <TimeBar busy={busy} starved={starved} blocked={blocked} />
-        <span className="live-word">{most(live)}</span>
+        <span className="live-word">{dominantState(live)}</span>
       </div>
       <div className="live-row">
         <Sparkline trace={trace} />
@@ -44,7 +46,7 @@ function FromNear({ id }: { readonly id: string }) {
 }
 
 /** The state that takes most of the module's time, as text. */
-function most({ state, busy, starved, blocked }: ModuleLive): string {
+function dominantState({ state, busy, starved, blocked }: LiveModule): string {
   if (state === "ended") return "ended";
   const worst = Math.max(busy, starved, blocked);
   if (worst === busy) return `busy ${busy} %`;

@@ -2,19 +2,19 @@
 
 import { Handle, type Node, type NodeProps, Position } from "@xyflow/react";
 import { memo } from "react";
-import { whyNot } from "../../document/check";
+import { attachProblem } from "../../document/check";
 import { queueBetween } from "../../document/edits";
 import { type Module, variableName } from "../../document/flow";
 import { isList, isObject, type Json, printOnOneLine } from "../../document/json";
-import { told } from "../../document/problem";
-import { CARD } from "../state/autoLayout";
+import { problemText } from "../../document/problem";
+import { CARD_SIZE } from "../state/autoLayout";
 import { useLive } from "../state/liveStore";
 import { useStudio } from "../state/studioStore";
-import type { Part } from "../state/viewStore";
-import { encoded } from "./canvasId";
-import { LiveBadges, LiveStrip } from "./LiveStats";
+import type { Rect } from "../state/viewStore";
+import { encodeId } from "./canvasId";
+import { LiveBadges, LiveStats } from "./LiveStats";
 
-export interface CardData extends Record<string, unknown> {
+export interface ModuleNodeData extends Record<string, unknown> {
   readonly module: Module;
   /** The name of the module, or of the custom module that it runs. */
   readonly title: string;
@@ -24,9 +24,9 @@ export interface CardData extends Record<string, unknown> {
   readonly problem: string | undefined;
 }
 
-export type CardNode = Node<CardData, "module">;
+export type FlowNode = Node<ModuleNodeData, "module">;
 
-type Props = NodeProps<CardNode>;
+type Props = NodeProps<FlowNode>;
 
 /** Options shown on a card. */
 const OPTIONS_MAX = 2;
@@ -61,10 +61,10 @@ function Card({ data, selected, positionAbsoluteX: left, positionAbsoluteY: top 
       </div>
       <LiveBadges id={module.id} />
       <div className="card-id">{module.id}</div>
-      {isLive && <LiveStrip id={module.id} place={placeOf(left, top)} />}
+      {isLive && <LiveStats id={module.id} rect={cardRect(left, top)} />}
       {options.map(([name, value]) => (
         <div className="card-option" key={name}>
-          {name}: {shown(value)}
+          {name}: {formatValue(value)}
         </div>
       ))}
       <Ports id={module.id} direction="inputs" names={inputs} />
@@ -73,10 +73,10 @@ function Card({ data, selected, positionAbsoluteX: left, positionAbsoluteY: top 
   );
 }
 
-export const ModuleCard = memo(Card);
+export const ModuleNode = memo(Card);
 
-function placeOf(left: number, top: number): Part {
-  return { left, top, right: left + CARD.width, bottom: top + CARD.height };
+function cardRect(left: number, top: number): Rect {
+  return { left, top, right: left + CARD_SIZE.width, bottom: top + CARD_SIZE.height };
 }
 
 interface PortsProps {
@@ -90,7 +90,7 @@ function Ports({ id, direction, names }: PortsProps) {
   return names.map((name, i) => (
     <PortHandle key={name} id={id} direction={direction} name={name}>
       <Handle
-        id={encoded(name)}
+        id={encodeId(name)}
         type={isInput ? "target" : "source"}
         position={isInput ? Position.Left : Position.Right}
         style={{ top: `${((i + 1) * 100) / (names.length + 1)}%` }}
@@ -120,8 +120,8 @@ function PortHandle({ id, direction, name, children }: PortHandleProps) {
     if (connecting === undefined || connecting.direction === direction) return undefined;
     const here = { id, port: name };
     const [from, to] = direction === "inputs" ? [connecting, here] : [here, connecting];
-    const problem = whyNot(history.now, specs, queueBetween(history.now, specs, from, to));
-    return problem && told(problem);
+    const problem = attachProblem(history.now, specs, queueBetween(history.now, specs, from, to));
+    return problem && problemText(problem);
   });
   return (
     <span className="port" data-impossible={reason !== undefined} title={reason ?? name}>
@@ -131,10 +131,10 @@ function PortHandle({ id, direction, name, children }: PortHandleProps) {
 }
 
 /** A short text for an option's value. */
-export function shown(value: Json): string {
+export function formatValue(value: Json): string {
   const name = variableName(value);
   if (name !== undefined) return `$${name}`;
   if (typeof value === "string") return value;
-  if (isList(value)) return value.map(shown).join(", ");
+  if (isList(value)) return value.map(formatValue).join(", ");
   return isObject(value) ? printOnOneLine(value) : printOnOneLine(value);
 }

@@ -4,24 +4,24 @@
 import { BaseEdge, type Edge, type EdgeProps, getBezierPath } from "@xyflow/react";
 import { memo } from "react";
 import { useLive } from "../state/liveStore";
-import { isInView, type Part, useView } from "../state/viewStore";
+import { isInView, type Rect, useView } from "../state/viewStore";
 
-export interface LineData extends Record<string, unknown> {
+export interface QueueEdgeData extends Record<string, unknown> {
   /** The key of the output port that feeds it (`portKey`). */
   readonly feed: string;
   /** The queue kind, if it is not the default. */
   readonly kind: string | undefined;
 }
 
-export type LineEdge = Edge<LineData, "queue">;
+export type FlowEdge = Edge<QueueEdgeData, "queue">;
 
-function Line(props: EdgeProps<LineEdge>) {
+function Line(props: EdgeProps<FlowEdge>) {
   const { id, data, markerEnd, interactionWidth = 24 } = props;
   const [path, x, y] = getBezierPath(props);
   const feed = data?.feed ?? "";
-  const isSeen = useView((view) => isInView(view, spanOf(props)));
-  const level = useLive(({ queues }) => (isSeen ? queues.get(feed)?.level : undefined));
-  const isFar = useView(({ isFar }) => isFar);
+  const isVisible = useView((view) => isInView(view, boundsOf(props)));
+  const level = useLive(({ queues }) => (isVisible ? queues.get(feed)?.level : undefined));
+  const isZoomedOut = useView(({ isZoomedOut }) => isZoomedOut);
   return (
     <g className="queue" data-level={level}>
       <BaseEdge
@@ -35,32 +35,24 @@ function Line(props: EdgeProps<LineEdge>) {
           {data.kind}
         </text>
       )}
-      {level !== undefined && !isFar && <Figures feed={feed} x={x} y={y} />}
+      {level !== undefined && !isZoomedOut && <Labels feed={feed} x={x} y={y} />}
     </g>
   );
 }
 
-export const QueueLine = memo(Line);
+export const QueueEdge = memo(Line);
 
 /** The bounding box of an edge with its labels. */
-function spanOf({ sourceX, sourceY, targetX, targetY }: EdgeProps<LineEdge>): Part {
+function boundsOf({ sourceX, sourceY, targetX, targetY }: EdgeProps<FlowEdge>): Rect {
   const [left, right] = [Math.min(sourceX, targetX), Math.max(sourceX, targetX)];
   const [top, bottom] = [Math.min(sourceY, targetY), Math.max(sourceY, targetY)];
-  return { left, top: top - FIGURES_HEIGHT, right, bottom: bottom + FIGURES_HEIGHT };
+  return { left, top: top - LABELS_HEIGHT, right, bottom: bottom + LABELS_HEIGHT };
 }
 
-const FIGURES_HEIGHT = 30;
+const LABELS_HEIGHT = 30;
 
 /** The rates and the fill level of a queue. */
-function Figures({
-  feed,
-  x,
-  y,
-}: {
-  readonly feed: string;
-  readonly x: number;
-  readonly y: number;
-}) {
+function Labels({ feed, x, y }: { readonly feed: string; readonly x: number; readonly y: number }) {
   const live = useLive(({ queues }) => queues.get(feed));
   const [rows, bytes] = live?.rate.split(" · ") ?? [];
   return (
@@ -72,7 +64,7 @@ function Figures({
         {bytes}
       </text>
       <text className="queue-label" x={x} y={y + 16}>
-        {(live?.level ?? 0) > 0 ? `${live?.filled} full` : ""}
+        {(live?.level ?? 0) > 0 ? `${live?.fillText} full` : ""}
       </text>
     </>
   );

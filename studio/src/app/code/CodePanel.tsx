@@ -4,13 +4,13 @@
 import { useLayoutEffect, useRef, useState } from "react";
 import { writeRust } from "../../document/code/writeRust";
 import type { Flow } from "../../document/flow";
-import { merged, undrawn } from "../../document/mergeCode";
-import { open } from "../../document/openDocument";
+import { mergeCode, withoutLayout } from "../../document/mergeCode";
+import { openDocument } from "../../document/openDocument";
 import { readPython } from "../../document/python/readPython";
 import { writePython } from "../../document/python/writePython";
 import type { Specs } from "../../document/specs";
-import { write } from "../../document/writeDocument";
-import { settle, takeCode, useStudio } from "../state/studioStore";
+import { writeDocument } from "../../document/writeDocument";
+import { applyCode, endStep, useStudio } from "../state/studioStore";
 
 /** A problem of a text; without a line, of the whole text. */
 interface TextProblem {
@@ -21,11 +21,11 @@ interface TextProblem {
 }
 
 /** A format in which a flow is written and read. */
-interface Form {
+interface CodeFormat {
   readonly title: string;
   readonly write: (flow: Flow, specs: Specs) => string;
   /** Whether it holds the whole document, including what this version does not understand. */
-  readonly saysAll?: boolean;
+  readonly isComplete?: boolean;
   /** Without it, the text is read-only. */
   readonly read?: (text: string, specs: Specs) => TextRead;
 }
@@ -34,32 +34,32 @@ interface TextRead {
   readonly flow?: Flow;
   readonly problems: readonly TextProblem[];
   /** Numbers of lines that do not contribute to the flow. */
-  readonly passedOver?: readonly number[];
+  readonly ignoredLines?: readonly number[];
 }
 
-const FORMS: readonly Form[] = [
+const FORMATS: readonly CodeFormat[] = [
   {
     title: "Python",
-    write: (flow, specs) => writePython(undrawn(flow), specs),
+    write: (flow, specs) => writePython(withoutLayout(flow), specs),
     read: readPython,
   },
-  { title: "Rust", write: (flow) => writeRust(undrawn(flow)) },
-  { title: "JSON", write, read: readDocument, saysAll: true },
+  { title: "Rust", write: (flow) => writeRust(withoutLayout(flow)) },
+  { title: "JSON", write: writeDocument, read: readDocument, isComplete: true },
 ];
 
 function readDocument(text: string): TextRead {
-  const { flow, isWhole, problems } = open(text);
+  const { flow, isWhole, problems } = openDocument(text);
   if (isWhole) return { flow, problems: [] };
   return { problems: problems.map(({ place, message }) => ({ message: `${place}: ${message}` })) };
 }
 
-export function Code() {
+export function CodePanel() {
   const [title, setTitle] = useState("Python");
-  const form = FORMS.find((form) => form.title === title) ?? FORMS[0];
+  const form = FORMATS.find((form) => form.title === title) ?? FORMATS[0];
   return (
     <section className="code" aria-label="Code">
       <div className="tabs" role="tablist">
-        {FORMS.map((form) => (
+        {FORMATS.map((form) => (
           <button
             type="button"
             role="tab"
@@ -76,11 +76,11 @@ export function Code() {
   );
 }
 
-function Editor({ form }: { readonly form: Form }) {
+function Editor({ form }: { readonly form: CodeFormat }) {
   const flow = useStudio(({ history }) => history.now);
   const specs = useStudio(({ specs }) => specs);
   const [text, setText] = useState(() => form.write(flow, specs));
-  const [{ problems, passedOver = [] }, setRead] = useState<TextRead>({ problems: [] });
+  const [{ problems, ignoredLines = [] }, setRead] = useState<TextRead>({ problems: [] });
   // The flow that the text was parsed into: while it is current, the text is not regenerated.
   const own = useRef<Flow | undefined>(flow);
   // In a layout effect: the next keystroke must edit the current flow's text.
@@ -95,8 +95,8 @@ function Editor({ form }: { readonly form: Form }) {
     const read = form.read?.(typed, specs) ?? { problems: [] };
     setRead(read);
     if (read.flow === undefined) return;
-    const { flow: said } = read;
-    takeCode((flow) => (form.saysAll ? said : merged(flow, said)));
+    const { flow: parsed } = read;
+    applyCode((flow) => (form.isComplete ? parsed : mergeCode(flow, parsed)));
     own.current = useStudio.getState().history.now;
   };
   const restore = () => {
@@ -107,7 +107,7 @@ function Editor({ form }: { readonly form: Form }) {
     <>
       <div className="editor">
         <pre className="gutter" aria-hidden="true">
-          {numbersOf(text, problems)}
+          {gutterText(text, problems)}
         </pre>
         <textarea
           aria-label={`The flow in ${form.title}`}
@@ -119,14 +119,14 @@ function Editor({ form }: { readonly form: Form }) {
           rows={Math.max(text.split("\n").length + 1, 8)}
           onChange={(event) => type(event.target.value)}
           onBlur={() => {
-            settle();
+            endStep();
             if (problems.length === 0) restore();
           }}
         />
       </div>
-      {passedOver.length > 0 && (
+      {ignoredLines.length > 0 && (
         <p className="passed-over quiet">
-          Not part of the flow, and not kept: line {passedOver.join(", ")}.
+          Not part of the flow, and not kept: line {ignoredLines.join(", ")}.
         </p>
       )}
       {problems.length > 0 && (
@@ -147,7 +147,7 @@ function Editor({ form }: { readonly form: Form }) {
   );
 }
 
-function numbersOf(text: string, problems: readonly TextProblem[]): string {
+function gutterText(text: string, problems: readonly TextProblem[]): string {
   const wrong = new Set(problems.map(({ line }) => line));
   const lines = text.split("\n").map((_, i) => `${wrong.has(i + 1) ? "▸" : " "}${i + 1}`);
   return lines.join("\n");

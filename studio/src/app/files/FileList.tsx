@@ -2,21 +2,21 @@
 
 import { useEffect } from "react";
 import { actionOf } from "../shell/actions";
-import { listFiles, useServer } from "../state/serverStore";
-import { bytesText } from "../ui/format";
+import { refreshFiles, useServer } from "../state/serverStore";
+import { formatBytes } from "../ui/format";
 import { pickFile } from "./fileCommands";
-import { openPath, useOpened } from "./openFile";
+import { openPath, useOpenFile } from "./openFile";
 
-export function Files() {
+export function FileList() {
   const files = useServer(({ files }) => files);
   const root = useServer(({ session }) => session?.root);
-  const opened = useOpened(({ path }) => path);
+  const opened = useOpenFile(({ path }) => path);
   // The server announces changes of listed files, but not new ones: refreshed on focus.
   useEffect(() => {
-    const look = () => void listFiles();
-    look();
-    window.addEventListener("focus", look);
-    return () => window.removeEventListener("focus", look);
+    const refresh = () => void refreshFiles();
+    refresh();
+    window.addEventListener("focus", refresh);
+    return () => window.removeEventListener("focus", refresh);
   }, []);
   return (
     <div className="palette-list">
@@ -29,12 +29,12 @@ export function Files() {
           className="entry"
           key={path}
           aria-current={path === opened}
-          title={`${path}, ${bytesText(bytes)}`}
+          title={`${path}, ${formatBytes(bytes)}`}
           onClick={() => void openPath(path)}
         >
           <span className="entry-name">{path}</span>
           <span className="entry-summary">
-            {kind === "script" ? "Python" : "flow"}, {bytesText(bytes)}
+            {kind === "script" ? "Python" : "flow"}, {formatBytes(bytes)}
           </span>
         </button>
       ))}

@@ -1,21 +1,21 @@
 // Dialog of flows to begin with. Each is a document of the gallery; opening one does not run it.
 
 import { newFlow } from "../../document/flow";
-import { open } from "../../document/openDocument";
+import { openDocument } from "../../document/openDocument";
 import { showDialog } from "../state/viewStore";
 import { Modal } from "../ui/Modal";
-import { beginUnnamed, mayLeave } from "./openFile";
+import { confirmLeave, loadUnsavedFlow } from "./openFile";
 import { TEMPLATES } from "./templates";
 
-export function Gallery() {
-  const leave = () => showDialog(undefined);
+export function GalleryDialog() {
+  const close = () => showDialog(undefined);
   const start = (text?: string) => {
-    if (!mayLeave()) return;
-    beginUnnamed(text === undefined ? newFlow() : open(text).flow);
-    leave();
+    if (!confirmLeave()) return;
+    loadUnsavedFlow(text === undefined ? newFlow() : openDocument(text).flow);
+    close();
   };
   return (
-    <Modal title="Begin with" onClose={leave}>
+    <Modal title="Begin with" onClose={close}>
       <div className="gallery">
         <button type="button" className="template" onClick={() => start()}>
           <strong>An empty flow</strong>
@@ -28,7 +28,7 @@ export function Gallery() {
           </button>
         ))}
       </div>
-      <button type="button" onClick={leave}>
+      <button type="button" onClick={close}>
         Not now
       </button>
     </Modal>

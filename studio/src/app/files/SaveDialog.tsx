@@ -1,28 +1,28 @@
 // Dialog that asks for the path to save under.
 
 import { useState } from "react";
-import { told } from "../../document/problem";
+import { problemText } from "../../document/problem";
 import { useStudio } from "../state/studioStore";
 import { showDialog } from "../state/viewStore";
-import { Answers, Modal } from "../ui/Modal";
-import { isScript, saveTo, slug, useOpened } from "./openFile";
+import { DialogButtons, Modal } from "../ui/Modal";
+import { isScript, saveTo, slug, useOpenFile } from "./openFile";
 
 export function SaveDialog() {
   const { name } = useStudio(({ history }) => history.now);
   const isWhole = useStudio(({ isWhole }) => isWhole);
-  const opened = useOpened(({ path }) => path);
+  const opened = useOpenFile(({ path }) => path);
   const [path, setPath] = useState(opened ?? `${slug(name)}${isWhole ? "" : ".rescued"}.json`);
   const [fault, setFault] = useState<string>();
-  const leave = () => showDialog(undefined);
+  const close = () => showDialog(undefined);
   const save = async () => {
-    if (await saveTo(path.trim(), null)) return leave();
+    if (await saveTo(path.trim(), null)) return close();
     // The dialog stays open with the typed path.
-    const { refused } = useStudio.getState();
-    setFault(refused && told(refused));
+    const { refusal } = useStudio.getState();
+    setFault(refusal && problemText(refusal));
   };
-  const isOurs = path.endsWith(".json") || isScript(path);
+  const isSupported = path.endsWith(".json") || isScript(path);
   return (
-    <Modal title="Save the flow" onClose={leave}>
+    <Modal title="Save the flow" onClose={close}>
       <form
         className="fields"
         onSubmit={(event) => {
@@ -47,11 +47,11 @@ export function SaveDialog() {
             </p>
           )}
           <p className="quiet">
-            {isOurs ? "" : "End it in .json for a document, in .py for Python. "}
+            {isSupported ? "" : "End it in .json for a document, in .py for Python. "}
             What is there already is not replaced without asking.
           </p>
         </div>
-        <Answers yes="Save" disabled={!isOurs} onLeave={leave} />
+        <DialogButtons submitLabel="Save" disabled={!isSupported} onCancel={close} />
       </form>
     </Modal>
   );

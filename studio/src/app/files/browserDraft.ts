@@ -2,62 +2,62 @@
 // nothing.
 
 import { newFlow } from "../../document/flow";
-import { open } from "../../document/openDocument";
-import { write } from "../../document/writeDocument";
+import { openDocument } from "../../document/openDocument";
+import { writeDocument } from "../../document/writeDocument";
 import { isReadOnly, useServer } from "../state/serverStore";
-import { begin, edit, isDirty, openText, useStudio } from "../state/studioStore";
-import { store } from "./draftStore";
-import { useOpened } from "./openFile";
+import { edit, isDirty, loadDocument, loadFlow, useStudio } from "../state/studioStore";
+import { setStorageItem } from "./draftStore";
+import { useOpenFile } from "./openFile";
 
-const KEY = "euphrates.draft";
+const STORAGE_KEY = "euphrates.draft";
 /** Debounce, long enough not to interrupt typing. */
-const PAUSE_MS = 400;
+const DEBOUNCE_MS = 400;
 
 /** Restores the stored draft and keeps one from now on; returns the function that stops it. */
-export function keepDraft(storage: Storage): () => void {
-  const draft = storage.getItem(KEY);
-  if (draft !== null) takeUp(draft);
+export function startBrowserDraft(storage: Storage): () => void {
+  const draft = storage.getItem(STORAGE_KEY);
+  if (draft !== null) restoreDraft(draft);
   let timer: ReturnType<typeof setTimeout> | undefined;
   // A tab without edits must not overwrite another tab's draft.
-  let isBehind = false;
-  const keep = () => {
-    isBehind = false;
+  let isPending = false;
+  const save = () => {
+    isPending = false;
     // Files have their draft on the server, unless the session is read-only.
-    const hasFile = useOpened.getState().path !== undefined;
+    const hasFile = useOpenFile.getState().path !== undefined;
     if (hasFile && !isReadOnly(useServer.getState())) return;
-    if (hasFile && !isDirty(useStudio.getState())) return storage.removeItem(KEY);
-    store(storage, KEY, write(useStudio.getState().history.now));
+    if (hasFile && !isDirty(useStudio.getState())) return storage.removeItem(STORAGE_KEY);
+    setStorageItem(storage, STORAGE_KEY, writeDocument(useStudio.getState().history.now));
   };
-  const stopKeeping = useStudio.subscribe((now, before) => {
+  const stopSaving = useStudio.subscribe((now, before) => {
     if (now.history.now === before.history.now) return;
-    isBehind = true;
+    isPending = true;
     clearTimeout(timer);
-    timer = setTimeout(keep, PAUSE_MS);
+    timer = setTimeout(save, DEBOUNCE_MS);
   });
   // The draft was saved, or left after asking.
-  const stopDropping = useOpened.subscribe(({ path }, before) => {
-    if (path !== undefined && path !== before.path) storage.removeItem(KEY);
+  const stopDeleting = useOpenFile.subscribe(({ path }, before) => {
+    if (path !== undefined && path !== before.path) storage.removeItem(STORAGE_KEY);
   });
-  const leave = () => {
+  const flush = () => {
     clearTimeout(timer);
-    if (isBehind) keep();
+    if (isPending) save();
   };
-  window.addEventListener("pagehide", leave);
+  window.addEventListener("pagehide", flush);
   return () => {
-    stopKeeping();
-    stopDropping();
+    stopSaving();
+    stopDeleting();
     clearTimeout(timer);
-    window.removeEventListener("pagehide", leave);
+    window.removeEventListener("pagehide", flush);
   };
 }
 
 /** Restores a draft as an undo step, so that the flow counts as unsaved. */
-function takeUp(text: string): void {
-  const { flow, problems, isWhole } = open(text);
-  if (!isWhole) openText(text);
-  else if (write(flow) !== write(newFlow())) {
-    begin(newFlow());
+function restoreDraft(text: string): void {
+  const { flow, problems, isWhole } = openDocument(text);
+  if (!isWhole) loadDocument(text);
+  else if (writeDocument(flow) !== writeDocument(newFlow())) {
+    loadFlow(newFlow());
     edit("take up the draft", () => flow);
-    useStudio.setState({ strange: problems });
+    useStudio.setState({ openProblems: problems });
   }
 }

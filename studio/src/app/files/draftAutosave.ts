@@ -2,73 +2,73 @@
 // server is away.
 
 import { BackendError } from "../backend/api";
-import { backendNow, isReadOnly, notify, useServer } from "../state/serverStore";
-import { flowNow, isDirty, useStudio } from "../state/studioStore";
-import { draftText, keepHere } from "./draftStore";
-import { useOpened } from "./openFile";
+import { addNotice, isReadOnly, requireBackend, useServer } from "../state/serverStore";
+import { currentFlow, isDirty, useStudio } from "../state/studioStore";
+import { serializeDraft, storeInBrowser } from "./draftStore";
+import { useOpenFile } from "./openFile";
 
 /** Debounce of draft saves, long enough not to interrupt typing. */
-const PAUSE_MS = 400;
+const DEBOUNCE_MS = 400;
 
 /** Saves unsaved edits as the file's draft; returns the function that stops it. */
-export function keepDrafts(): () => void {
+export function startDraftAutosave(): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const stopKeeping = useStudio.subscribe((now, before) => {
+  const stopSaving = useStudio.subscribe((now, before) => {
     if (now.history.now === before.history.now) return;
     clearTimeout(timer);
-    timer = setTimeout(keepDraft, PAUSE_MS);
+    timer = setTimeout(saveDraft, DEBOUNCE_MS);
   });
   // Catches up on edits made without the server.
-  const stopLooking = useServer.subscribe(({ link }, before) => {
-    if (link === "up" && before.link !== "up") keepDraft();
+  const stopCatchingUp = useServer.subscribe(({ link }, before) => {
+    if (link === "up" && before.link !== "up") saveDraft();
   });
-  const leave = () => {
+  const flush = () => {
     clearTimeout(timer);
-    keepDraft();
+    saveDraft();
   };
-  window.addEventListener("pagehide", leave);
+  window.addEventListener("pagehide", flush);
   return () => {
-    stopKeeping();
-    stopLooking();
+    stopSaving();
+    stopCatchingUp();
     clearTimeout(timer);
-    window.removeEventListener("pagehide", leave);
+    window.removeEventListener("pagehide", flush);
   };
 }
 
 /** The save in flight; saves are chained, since each must name the version before it. */
-let keeping: Promise<void> = Promise.resolve();
+let pendingSave: Promise<void> = Promise.resolve();
 
-function keepDraft(): void {
-  const { path, version } = useOpened.getState();
+function saveDraft(): void {
+  const { path, version } = useOpenFile.getState();
   const server = useServer.getState();
   if (path === undefined || isReadOnly(server)) return;
-  const isDrawn = isDirty(useStudio.getState());
-  const draft = isDrawn ? { flow: flowNow(), base: version } : undefined;
-  if (server.link !== "up") keepHere(path, draft);
-  else keeping = keeping.then(keepBeside, keepBeside);
+  const isUnsaved = isDirty(useStudio.getState());
+  const draft = isUnsaved ? { flow: currentFlow(), base: version } : undefined;
+  if (server.link !== "up") storeInBrowser(path, draft);
+  else pendingSave = pendingSave.then(saveDraftToServer, saveDraftToServer);
 }
 
-async function keepBeside(): Promise<void> {
-  const { path, version: base, draft } = useOpened.getState();
+async function saveDraftToServer(): Promise<void> {
+  const { path, version: base, draft } = useOpenFile.getState();
   if (path === undefined) return;
-  const isKept = isDirty(useStudio.getState());
+  const isUnsaved = isDirty(useStudio.getState());
   try {
-    if (isKept) {
-      const text = draftText({ flow: flowNow(), base });
-      const version = await backendNow().saveDraft(path, text, draft);
-      if (useOpened.getState().path === path) useOpened.setState({ draft: version });
+    if (isUnsaved) {
+      const text = serializeDraft({ flow: currentFlow(), base });
+      const version = await requireBackend().saveDraft(path, text, draft);
+      if (useOpenFile.getState().path === path) useOpenFile.setState({ draft: version });
     } else if (draft !== null) {
-      useOpened.setState({ draft: null });
-      await backendNow().dropDraft(path);
+      useOpenFile.setState({ draft: null });
+      await requireBackend().dropDraft(path);
     }
-    keepHere(path, undefined);
+    storeInBrowser(path, undefined);
   } catch (error) {
     if (!(error instanceof BackendError)) throw error;
     const { status, theirs } = error;
-    if (status === 409 && theirs === undefined) useOpened.setState({ draft: null });
+    if (status === 409 && theirs === undefined) useOpenFile.setState({ draft: null });
     if (theirs === undefined) return;
-    const act = () => useOpened.setState({ draft: theirs.version });
+    const act = () => useOpenFile.setState({ draft: theirs.version });
     const text = "Another window keeps a draft of this file, too. This one is not kept.";
-    notify({ text, answers: [{ label: "Keep this one", act }] });
+    addNotice({ text, actions: [{ label: "Keep this one", act }] });
   }
 }

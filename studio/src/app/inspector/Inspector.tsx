@@ -3,18 +3,18 @@
 import { setName } from "../../document/edits";
 import { type Flow, moduleOf } from "../../document/flow";
 import { edit, useStudio } from "../state/studioStore";
-import { ofThese } from "../ui/format";
-import { useDraft } from "../ui/useDraftInput";
+import { pluralize } from "../ui/format";
+import { useDraftInput } from "../ui/useDraftInput";
 import { ModuleForm } from "./ModuleForm";
 import { QueueForm } from "./QueueForm";
-import { Variables } from "./VariableList";
+import { VariableList } from "./VariableList";
 
 export function Inspector() {
-  const { history, modules, queues } = useStudio();
+  const { history, selectedModules, selectedQueues } = useStudio();
   const flow = history.now;
-  const [id] = modules;
-  const [number] = queues;
-  const module = modules.size === 1 && id !== undefined ? moduleOf(flow, id) : undefined;
+  const [id] = selectedModules;
+  const [number] = selectedQueues;
+  const module = selectedModules.size === 1 && id !== undefined ? moduleOf(flow, id) : undefined;
   const queue = number === undefined ? undefined : flow.queues[number];
   return (
     <aside className="inspector" aria-label="What is selected">
@@ -22,13 +22,15 @@ export function Inspector() {
       {module === undefined && queue !== undefined && (
         <QueueForm key={number} queue={queue} number={number ?? 0} />
       )}
-      {module === undefined && queue === undefined && <FlowForm flow={flow} count={modules.size} />}
+      {module === undefined && queue === undefined && (
+        <FlowForm flow={flow} count={selectedModules.size} />
+      )}
     </aside>
   );
 }
 
 function FlowForm({ flow, count }: { readonly flow: Flow; readonly count: number }) {
-  const draft = useDraft(flow.name, (name) =>
+  const draft = useDraftInput(flow.name, (name) =>
     edit("name the flow", (flow) => setName(flow, name), "name"),
   );
   return (
@@ -38,10 +40,10 @@ function FlowForm({ flow, count }: { readonly flow: Flow; readonly count: number
         <label htmlFor="name">The flow</label>
         <input id="name" {...draft} />
         <p className="quiet">
-          {ofThese(flow.modules.length, "module")}, {ofThese(flow.queues.length, "queue")}
+          {pluralize(flow.modules.length, "module")}, {pluralize(flow.queues.length, "queue")}
         </p>
       </div>
-      <Variables flow={flow} />
+      <VariableList flow={flow} />
     </>
   );
 }

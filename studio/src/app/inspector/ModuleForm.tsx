@@ -1,21 +1,27 @@
 // The form of a module: name, options or arguments, instances, workers, and where to attach it.
 
 import { useState } from "react";
-import { whyNot } from "../../document/check";
-import { isTold, type OwnSpec, ownOf, plainOptions, specFor } from "../../document/customModules";
+import { attachProblem } from "../../document/check";
+import {
+  type CustomSpec,
+  customSpecOf,
+  hasNamedArguments,
+  plainOptions,
+  specFor,
+} from "../../document/customModules";
 import { attach, queueBetween, rename, setInstances } from "../../document/edits";
 import type { Flow, Module } from "../../document/flow";
 import { optionsOf, requiredOf, type Spec } from "../../document/specs";
-import { edit, seek, settle, useStudio } from "../state/studioStore";
-import { Words } from "../ui/InlineMarkdown";
+import { edit, endStep, revealModules, useStudio } from "../state/studioStore";
+import { InlineMarkdown } from "../ui/InlineMarkdown";
 import { NameField } from "../ui/NameField";
-import { useDraft } from "../ui/useDraftInput";
-import { Option } from "./OptionField";
+import { useDraftInput } from "../ui/useDraftInput";
+import { OptionField } from "./OptionField";
 
 export function ModuleForm({ module }: { readonly module: Module }) {
   const { specs, history } = useStudio();
   const spec = specs.get(module.module);
-  const own = ownOf(specs, module);
+  const own = customSpecOf(specs, module);
   const shown = own ?? spec;
   const options = optionsOf(spec);
   const required = spec === undefined ? [] : requiredOf(spec);
@@ -24,14 +30,14 @@ export function ModuleForm({ module }: { readonly module: Module }) {
     <>
       <h2>{own?.own.title ?? module.module}</h2>
       <p>
-        <Words
+        <InlineMarkdown
           text={shown?.summary ?? "This version does not know the module; it is kept as it is."}
         />
       </p>
-      <Name module={module} />
-      {own !== undefined && isTold(own) && <Arguments module={module} own={own} />}
+      <ModuleName module={module} />
+      {own !== undefined && hasNamedArguments(own) && <ArgumentFields module={module} own={own} />}
       {plainOptions(own, options.keys()).map((name) => (
-        <Option
+        <OptionField
           key={name}
           module={module}
           name={name}
@@ -40,13 +46,13 @@ export function ModuleForm({ module }: { readonly module: Module }) {
         />
       ))}
       {others.map(([name]) => (
-        <Option key={name} module={module} name={name} schema={{}} isRequired={false} />
+        <OptionField key={name} module={module} name={name} schema={{}} isRequired={false} />
       ))}
-      <Instances module={module} isParallel={isParallel(shown)} />
-      <Attach flow={history.now} module={module} />
+      <InstancesField module={module} isParallel={isParallel(shown)} />
+      <AttachSelect flow={history.now} module={module} />
       {shown !== undefined && shown.detail !== "" && (
         <p className="quiet detail">
-          <Words text={shown.detail} />
+          <InlineMarkdown text={shown.detail} />
         </p>
       )}
     </>
@@ -54,10 +60,10 @@ export function ModuleForm({ module }: { readonly module: Module }) {
 }
 
 /** The arguments of a custom module, a field each. */
-function Arguments({ module, own }: { readonly module: Module; readonly own: OwnSpec }) {
+function ArgumentFields({ module, own }: { readonly module: Module; readonly own: CustomSpec }) {
   const required = requiredOf(own);
   return [...optionsOf(own)].map(([name, schema]) => (
-    <Option
+    <OptionField
       key={`${name} of ${own.name}`}
       module={module}
       name={name}
@@ -72,7 +78,7 @@ function isParallel(spec: Spec | undefined): boolean {
   return spec === undefined || (spec.parallel && spec.order !== "ordered");
 }
 
-function Name({ module }: { readonly module: Module }) {
+function ModuleName({ module }: { readonly module: Module }) {
   return (
     <div className="field">
       <label htmlFor="name">Name</label>
@@ -81,7 +87,7 @@ function Name({ module }: { readonly module: Module }) {
         name={module.id}
         onName={(name) => {
           const isRenamed = edit("rename", (flow) => rename(flow, module.id, name));
-          if (isRenamed) seek(new Set([name]));
+          if (isRenamed) revealModules(new Set([name]));
           return isRenamed;
         }}
       />
@@ -94,7 +100,7 @@ interface InstancesProps {
   readonly isParallel: boolean;
 }
 
-function Instances({ module, isParallel }: InstancesProps) {
+function InstancesField({ module, isParallel }: InstancesProps) {
   const { id, count, per_worker, workers } = module;
   const kind = per_worker !== undefined ? "per_worker" : "count";
   const set = (kind: "count" | "per_worker", text: string) => {
@@ -103,8 +109,8 @@ function Instances({ module, isParallel }: InstancesProps) {
     edit("set instances", (flow) => setInstances(flow, id, { [kind]: number }), `instances ${id}`);
     return true;
   };
-  const draft = useDraft(String(count ?? per_worker ?? ""), (text) => set(kind, text));
-  const places = useDraft(workers.join(", "), (text) => {
+  const draft = useDraftInput(String(count ?? per_worker ?? ""), (text) => set(kind, text));
+  const places = useDraftInput(workers.join(", "), (text) => {
     const names = text
       .split(",")
       .map((name) => name.trim())
@@ -132,7 +138,7 @@ function Instances({ module, isParallel }: InstancesProps) {
                 target.value === "count" ? "count" : "per_worker",
                 String(count ?? per_worker ?? 1),
               );
-              settle();
+              endStep();
             }}
           >
             <option value="count">in all</option>
@@ -156,7 +162,7 @@ function isCount(text: string): boolean {
 }
 
 /** Attaches by keyboard: lists all modules, with the reason for those that cannot be attached. */
-function Attach({ flow, module }: { readonly flow: Flow; readonly module: Module }) {
+function AttachSelect({ flow, module }: { readonly flow: Flow; readonly module: Module }) {
   const specs = useStudio(({ specs }) => specs);
   // Computed only while the list is open.
   const [isOpen, setOpen] = useState(false);
@@ -172,7 +178,7 @@ function Attach({ flow, module }: { readonly flow: Flow; readonly module: Module
         { id, port },
       ] as const;
       const queue = queueBetween(flow, specs, ...ends);
-      const problem = whyNot(flow, specs, queue);
+      const problem = attachProblem(flow, specs, queue);
       return { queue, problem, label: port === undefined ? id : `${id}, ${port}` };
     });
   });

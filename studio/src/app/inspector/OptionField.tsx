@@ -2,15 +2,15 @@
 // Values that no control can hold are edited as JSON.
 
 import { useId, useState } from "react";
-import { bind, type Slot, setOption, unbind, valueAt } from "../../document/configEdits";
-import type { OwnSpec } from "../../document/customModules";
+import { bind, setOption, unbind, type ValueSlot, valueAt } from "../../document/configEdits";
+import type { CustomSpec } from "../../document/customModules";
 import { type Module, variableName } from "../../document/flow";
 import { isList, type Json } from "../../document/json";
-import { whyNotValue } from "../../document/schema";
+import { valueProblem } from "../../document/schema";
 import type { Schema } from "../../document/specs";
-import { edit, settle, useStudio } from "../state/studioStore";
-import { Words } from "../ui/InlineMarkdown";
-import { Control } from "./ValueControl";
+import { edit, endStep, useStudio } from "../state/studioStore";
+import { InlineMarkdown } from "../ui/InlineMarkdown";
+import { ValueControl } from "./ValueControl";
 
 interface OptionProps {
   readonly module: Module;
@@ -18,20 +18,20 @@ interface OptionProps {
   readonly schema: Schema;
   readonly isRequired: boolean;
   /** The custom module whose argument it is; undefined for an option of the module itself. */
-  readonly own?: OwnSpec;
+  readonly own?: CustomSpec;
 }
 
-export function Option({ module, name, schema, isRequired, own }: OptionProps) {
+export function OptionField({ module, name, schema, isRequired, own }: OptionProps) {
   const id = useId();
-  const slot: Slot = own === undefined ? name : { spec: own, argument: name };
+  const slot: ValueSlot = own === undefined ? name : { spec: own, argument: name };
   const value = valueAt(module, slot);
   const variable = variableName(value);
   const [isBinding, setBinding] = useState(false);
-  const refused = value === undefined ? undefined : whyNotValue(value, schema);
+  const refused = value === undefined ? undefined : valueProblem(value, schema);
   const found = useStudio(({ problems }) => {
     return problems.find((one) => one.module === module.id && one.option === name)?.message;
   });
-  const wrong = refused ?? (isTold(found) ? found : undefined);
+  const wrong = refused ?? (isShownBelow(found) ? found : undefined);
   const set = (value: Json | undefined) => {
     const key = `option ${module.id} ${name}`;
     edit(`set ${name}`, (flow) => setOption(flow, module.id, slot, value), key);
@@ -57,26 +57,31 @@ export function Option({ module, name, schema, isRequired, own }: OptionProps) {
         </button>
       </div>
       {isBinding && variable === undefined && (
-        <Binding module={module.id} name={name} slot={slot} onDone={() => setBinding(false)} />
+        <VariableBinding
+          module={module.id}
+          name={name}
+          slot={slot}
+          onDone={() => setBinding(false)}
+        />
       )}
       {variable === undefined && (
-        <Control id={id} value={value} schema={schema} isRequired={isRequired} set={set} />
+        <ValueControl id={id} value={value} schema={schema} isRequired={isRequired} set={set} />
       )}
-      {variable === undefined && NAMES_COLUMNS.has(name) && (
-        <ColumnNames module={module.id} option={name} value={value} set={set} />
+      {variable === undefined && COLUMN_OPTIONS.has(name) && (
+        <ColumnPicker module={module.id} option={name} value={value} set={set} />
       )}
       {wrong !== undefined && <p className="wrong-text">{wrong}</p>}
       <p className="quiet">
-        <Words text={schema.description ?? ""} />
+        <InlineMarkdown text={schema.description ?? ""} />
       </p>
     </div>
   );
 }
 
 /** Options that name input columns, directly or in expressions. */
-const NAMES_COLUMNS: ReadonlySet<string> = new Set(["by", "columns", "on", "where"]);
+const COLUMN_OPTIONS: ReadonlySet<string> = new Set(["by", "columns", "on", "where"]);
 
-interface ColumnNamesProps {
+interface ColumnPickerProps {
   readonly module: string;
   readonly option: string;
   readonly value: Json | undefined;
@@ -84,15 +89,15 @@ interface ColumnNamesProps {
 }
 
 /** Buttons that insert the names of input columns. */
-function ColumnNames({ module, option, value, set }: ColumnNamesProps) {
-  const queues = useStudio(({ checked }) => checked.queues);
+function ColumnPicker({ module, option, value, set }: ColumnPickerProps) {
+  const queues = useStudio(({ engineCheck }) => engineCheck.queues);
   const incoming = queues.filter(({ to }) => to === module || to.startsWith(`${module}_`));
   const names = [...new Set(incoming.flatMap(({ schema }) => schema.map(({ name }) => name)))];
   if (names.length === 0) return null;
   const take = (name: string) => {
-    if (option !== "where") set([...(isList(value) ? value : isGiven(value)), name]);
+    if (option !== "where") set([...(isList(value) ? value : toList(value)), name]);
     else set(typeof value === "string" && value !== "" ? `${value} ${name}` : name);
-    settle();
+    endStep();
   };
   return (
     <fieldset className="columns" aria-label={`Columns for ${option}`}>
@@ -105,24 +110,24 @@ function ColumnNames({ module, option, value, set }: ColumnNamesProps) {
   );
 }
 
-function isGiven(value: Json | undefined): readonly Json[] {
+function toList(value: Json | undefined): readonly Json[] {
   return value === undefined || value === null ? [] : [value];
 }
 
 /** Whether a problem is shown below the field; a missing value is marked at its label. */
-function isTold(message: string | undefined): boolean {
+function isShownBelow(message: string | undefined): boolean {
   return message !== undefined && !message.startsWith("missing field");
 }
 
 interface BindingProps {
   readonly module: string;
   readonly name: string;
-  readonly slot: Slot;
+  readonly slot: ValueSlot;
   readonly onDone: () => void;
 }
 
 /** Asks for the name of an existing or new variable to bind to. */
-function Binding({ module, name, slot, onDone }: BindingProps) {
+function VariableBinding({ module, name, slot, onDone }: BindingProps) {
   const variables = useStudio(({ history }) => history.now.variables);
   const [variable, setVariable] = useState(name);
   const known = useId();

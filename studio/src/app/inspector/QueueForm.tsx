@@ -1,15 +1,15 @@
 // The form of a queue: kind, size, the engine's check of it, and a module to splice in.
 
-import { bytesOf, sizeText } from "../../document/byteSize";
+import { parseBytes, printBytes } from "../../document/byteSize";
 import { changeQueue, detach } from "../../document/edits";
 import { QUEUE_KINDS, type Queue, type QueueKind } from "../../document/flow";
-import { told } from "../../document/problem";
+import { problemText } from "../../document/problem";
 import type { CheckedQueue, Column } from "../backend/api";
-import { addInto } from "../canvas/editCommands";
+import { addModuleToQueue } from "../canvas/editCommands";
 import { actionOf } from "../shell/actions";
-import { endKey, feedOf } from "../state/queueKeys";
+import { portKey, queueKeyAt } from "../state/queueKeys";
 import { edit, useStudio } from "../state/studioStore";
-import { type Said, useSaid } from "./ValueControl";
+import { type Parsed, useParsedInput } from "./ValueControl";
 
 interface QueueFormProps {
   readonly queue: Queue;
@@ -19,11 +19,15 @@ interface QueueFormProps {
 export function QueueForm({ queue, number }: QueueFormProps) {
   const problem = useStudio(({ problems }) => problems.find((found) => found.queue === number));
   const { from, to, output, input, queue: kind, bytes_max } = queue;
-  const said = useSaidOf(number);
-  const bound = useSaid(bytes_max === undefined ? "" : sizeText(bytes_max), sizeSaid, (value) => {
-    const change = { bytes_max: typeof value === "number" ? value : undefined };
-    edit("bound the queue", (flow) => changeQueue(flow, number, change), `bytes ${number}`);
-  });
+  const checked = useCheckedQueue(number);
+  const bound = useParsedInput(
+    bytes_max === undefined ? "" : printBytes(bytes_max),
+    parseSize,
+    (value) => {
+      const change = { bytes_max: typeof value === "number" ? value : undefined };
+      edit("bound the queue", (flow) => changeQueue(flow, number, change), `bytes ${number}`);
+    },
+  );
   return (
     <>
       <h2>Queue</h2>
@@ -47,10 +51,10 @@ export function QueueForm({ queue, number }: QueueFormProps) {
             </option>
           ))}
         </select>
-        <p className="quiet">{WHO[kind ?? "any"]}</p>
-        {said !== undefined && (
+        <p className="quiet">{KIND_HELP[kind ?? "any"]}</p>
+        {checked !== undefined && (
           <p className="why">
-            It is <strong>{said.kind}</strong>: {said.why}
+            It is <strong>{checked.kind}</strong>: {checked.why}
           </p>
         )}
       </div>
@@ -59,9 +63,9 @@ export function QueueForm({ queue, number }: QueueFormProps) {
         <input id="bytes" {...bound} placeholder="8MiB" />
         <p className="quiet">As 64MB or 1.5GiB; a single batch may be larger.</p>
       </div>
-      <Between number={number} />
-      {said !== undefined && <Columns columns={said.schema} />}
-      {problem !== undefined && <p className="wrong-text">{told(problem)}</p>}
+      <SpliceSelect number={number} />
+      {checked !== undefined && <SchemaTable columns={checked.schema} />}
+      {problem !== undefined && <p className="wrong-text">{problemText(problem)}</p>}
       <button
         type="button"
         onClick={() => edit("detach", (flow) => detach(flow, new Set([number])))}
@@ -74,15 +78,15 @@ export function QueueForm({ queue, number }: QueueFormProps) {
 }
 
 /** The engine's check of a queue. */
-function useSaidOf(number: number): CheckedQueue | undefined {
-  const feed = useStudio(({ history, specs }) => feedOf(history.now, specs, number));
-  return useStudio(({ checked }) => {
-    return checked.queues.find(({ from, output }) => endKey([from, output]) === feed);
+function useCheckedQueue(number: number): CheckedQueue | undefined {
+  const feed = useStudio(({ history, specs }) => queueKeyAt(history.now, specs, number));
+  return useStudio(({ engineCheck }) => {
+    return engineCheck.queues.find(({ from, output }) => portKey([from, output]) === feed);
   });
 }
 
 /** The schema of a queue. */
-function Columns({ columns }: { readonly columns: readonly Column[] }) {
+function SchemaTable({ columns }: { readonly columns: readonly Column[] }) {
   return (
     <table className="table">
       <caption>Its columns</caption>
@@ -100,15 +104,15 @@ function Columns({ columns }: { readonly columns: readonly Column[] }) {
   );
 }
 
-function sizeSaid(typed: string): Said {
+function parseSize(typed: string): Parsed {
   if (typed.trim() === "") return { value: undefined };
-  const value = bytesOf(typed);
+  const value = parseBytes(typed);
   return value === undefined ? undefined : { value };
 }
 
 /** Splices a module into the queue, as dropping one on it does. */
-function Between({ number }: { readonly number: number }) {
-  const { specs, history, places } = useStudio();
+function SpliceSelect({ number }: { readonly number: number }) {
+  const { specs, history, positions } = useStudio();
   const queue = history.now.queues[number];
   const passing = [...specs.values()].filter(
     ({ inputs, outputs }) => inputs.length > 0 && outputs.length > 0,
@@ -120,8 +124,8 @@ function Between({ number }: { readonly number: number }) {
         id="between"
         value=""
         onChange={({ target }) => {
-          const place = places.get(queue?.from ?? "") ?? { x: 0, y: 0 };
-          if (target.value !== "") addInto(target.value, number, place);
+          const place = positions.get(queue?.from ?? "") ?? { x: 0, y: 0 };
+          if (target.value !== "") addModuleToQueue(target.value, number, place);
         }}
       >
         <option value="">—</option>
@@ -133,7 +137,7 @@ function Between({ number }: { readonly number: number }) {
   );
 }
 
-const WHO: Readonly<Record<QueueKind | "any", string>> = {
+const KIND_HELP: Readonly<Record<QueueKind | "any", string>> = {
   any: "Distributed, unless the producer keeps partitions: then whole partitions.",
   distributed: "Any consumer that has time: a slow one takes fewer.",
   pairwise: "Instance i of the producer feeds instance i of the consumer.",

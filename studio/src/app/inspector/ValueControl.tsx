@@ -4,8 +4,8 @@ import { isList, type Json, printOnOneLine, readJson } from "../../document/json
 import { Numeral, numberOf, numeralText } from "../../document/numeral";
 import { alternatives, typesOf } from "../../document/schema";
 import type { Schema } from "../../document/specs";
-import { settle } from "../state/studioStore";
-import { useDraft } from "../ui/useDraftInput";
+import { endStep } from "../state/studioStore";
+import { useDraftInput } from "../ui/useDraftInput";
 
 interface ControlProps {
   readonly id: string;
@@ -15,35 +15,35 @@ interface ControlProps {
   readonly set: (value: Json | undefined) => void;
 }
 
-export function Control(props: ControlProps) {
+export function ValueControl(props: ControlProps) {
   const { value, schema } = props;
   const all = alternatives(schema);
   const types = new Set(all.flatMap(typesOf));
   const takes = (...kinds: string[]) => [...types].every((type) => kinds.includes(type));
-  if (all.every((one) => one.const !== undefined)) return <Choice {...props} choices={all} />;
+  if (all.every((one) => one.const !== undefined)) return <ChoiceField {...props} choices={all} />;
   if (types.size > 0) {
-    if (takes("boolean", "null")) return <Choice {...props} choices={TRUTHS} />;
+    if (takes("boolean", "null")) return <ChoiceField {...props} choices={BOOLEANS} />;
     if (takes("integer", "number", "null")) return <NumberField {...props} />;
     if (takes("string", "null") && isText(value)) return <TextField {...props} />;
-    const isTexts = isLine(value) || (isList(value) && value.every(isLine));
-    const isLines = takes("string", "array", "null") && isTexts && itemsAreTexts(all);
+    const isTexts = isSingleLine(value) || (isList(value) && value.every(isSingleLine));
+    const isLines = takes("string", "array", "null") && isTexts && areItemsTexts(all);
     if (isLines && (types.has("array") || isText(value))) return <LinesField {...props} />;
   }
   return <JsonField {...props} />;
 }
 
-const TRUTHS = [{ value: true }, { value: false }] as const;
+const BOOLEANS = [{ value: true }, { value: false }] as const;
 
 function isText(value: Json | undefined): boolean {
   return value === undefined || value === null || typeof value === "string";
 }
 
 /** Whether a value fits into one line of a multi-line field. */
-function isLine(value: Json | undefined): boolean {
+function isSingleLine(value: Json | undefined): boolean {
   return isText(value) && value !== "" && !/[\r\n]/.test(String(value));
 }
 
-function itemsAreTexts(all: readonly Schema[]): boolean {
+function areItemsTexts(all: readonly Schema[]): boolean {
   return all.every(({ items }) => {
     if (typeof items !== "object") return items !== true;
     return alternatives(items).some((one) => typesOf(one).includes("string"));
@@ -51,12 +51,13 @@ function itemsAreTexts(all: readonly Schema[]): boolean {
 }
 
 interface ChoiceProps extends ControlProps {
-  readonly choices: readonly (Schema | (typeof TRUTHS)[number])[];
+  readonly choices: readonly (Schema | (typeof BOOLEANS)[number])[];
 }
 
-function Choice({ id, value, schema, choices, set }: ChoiceProps) {
+function ChoiceField({ id, value, schema, choices, set }: ChoiceProps) {
   const values = choices.map((one) => ("value" in one ? one.value : (one.const ?? "")));
-  const usual = schema.default === undefined || schema.default === null ? "" : schema.default;
+  const defaultValue =
+    schema.default === undefined || schema.default === null ? "" : schema.default;
   const isStrange = value !== undefined && values.every((one) => one !== value);
   return (
     <select
@@ -65,10 +66,10 @@ function Choice({ id, value, schema, choices, set }: ChoiceProps) {
       onChange={(event) => {
         const found = values.find((one) => printOnOneLine(one) === event.target.value);
         set(found);
-        settle();
+        endStep();
       }}
     >
-      <option value="">{usual === "" ? "—" : `as usual: ${String(usual)}`}</option>
+      <option value="">{defaultValue === "" ? "—" : `as usual: ${String(defaultValue)}`}</option>
       {isStrange && <option value={printOnOneLine(value)}>{printOnOneLine(value)}</option>}
       {values.map((one, i) => (
         <option key={String(one)} value={printOnOneLine(one)} title={descriptionOf(choices[i])}>
@@ -79,18 +80,20 @@ function Choice({ id, value, schema, choices, set }: ChoiceProps) {
   );
 }
 
-function descriptionOf(choice: Schema | (typeof TRUTHS)[number] | undefined): string | undefined {
+function descriptionOf(choice: Schema | (typeof BOOLEANS)[number] | undefined): string | undefined {
   return choice !== undefined && "description" in choice ? choice.description : undefined;
 }
 
-function placeholder({ default: usual }: Schema): string {
-  return usual === undefined || usual === null ? "" : `as usual: ${String(usual)}`;
+function placeholder({ default: defaultValue }: Schema): string {
+  return defaultValue === undefined || defaultValue === null
+    ? ""
+    : `as usual: ${String(defaultValue)}`;
 }
 
 /** A parsed text: a value, or none for an empty text; undefined if it is invalid. */
-export type Said = { readonly value: Json | undefined } | undefined;
+export type Parsed = { readonly value: Json | undefined } | undefined;
 
-function numberSaid(typed: string): Said {
+function parseNumber(typed: string): Parsed {
   const plain = typed.trim().replaceAll("_", "");
   if (plain === "") return { value: undefined };
   const isLiteral = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/.test(plain);
@@ -98,18 +101,22 @@ function numberSaid(typed: string): Said {
   return value === undefined ? undefined : { value };
 }
 
-function jsonSaid(typed: string): Said {
+function parseJson(typed: string): Parsed {
   if (typed.trim() === "") return { value: undefined };
   const { value, isWhole } = readJson(typed);
   return isWhole ? { value } : undefined;
 }
 
 /** Props of an input that sets its value whenever its text parses. */
-export function useSaid(text: string, read: (typed: string) => Said, set: ControlProps["set"]) {
-  const draft = useDraft(text, (typed) => {
-    const said = read(typed);
-    if (said !== undefined) set(said.value);
-    return said !== undefined;
+export function useParsedInput(
+  text: string,
+  read: (typed: string) => Parsed,
+  set: ControlProps["set"],
+) {
+  const draft = useDraftInput(text, (typed) => {
+    const parsed = read(typed);
+    if (parsed !== undefined) set(parsed.value);
+    return parsed !== undefined;
   });
   return { ...draft, "aria-invalid": read(draft.value) === undefined };
 }
@@ -118,13 +125,13 @@ function NumberField({ id, value, schema, set }: ControlProps) {
   const isNumber = typeof value === "number" || value instanceof Numeral;
   const text = value === undefined ? "" : isNumber ? numeralText(value) : printOnOneLine(value);
   const isFraction = alternatives(schema).flatMap(typesOf).includes("number");
-  const draft = useSaid(text, numberSaid, set);
+  const draft = useParsedInput(text, parseNumber, set);
   const mode = isFraction ? "decimal" : "numeric";
   return <input {...draft} id={id} inputMode={mode} placeholder={placeholder(schema)} />;
 }
 
 function TextField({ id, value, schema, set }: ControlProps) {
-  const draft = useDraft(typeof value === "string" ? value : "", (typed) => {
+  const draft = useDraftInput(typeof value === "string" ? value : "", (typed) => {
     set(typed === "" ? undefined : typed);
     return true;
   });
@@ -135,7 +142,7 @@ function TextField({ id, value, schema, set }: ControlProps) {
 function LinesField({ id, value, schema, set }: ControlProps) {
   const takesOne = alternatives(schema).some((one) => typesOf(one).includes("string"));
   const given = isList(value) ? value : typeof value === "string" ? [value] : [];
-  const draft = useDraft(given.join("\n"), (typed) => {
+  const draft = useDraftInput(given.join("\n"), (typed) => {
     const lines = typed.split("\n").filter((line) => line !== "");
     const [only, ...more] = lines;
     const isOne = takesOne && !isList(value) && more.length === 0;
@@ -147,7 +154,7 @@ function LinesField({ id, value, schema, set }: ControlProps) {
 }
 
 function JsonField({ id, value, set }: ControlProps) {
-  const draft = useSaid(value === undefined ? "" : printOnOneLine(value), jsonSaid, set);
+  const draft = useParsedInput(value === undefined ? "" : printOnOneLine(value), parseJson, set);
   return <textarea {...draft} id={id} rows={2} spellCheck={false} placeholder="JSON" />;
 }
 
@@ -155,7 +162,7 @@ function JsonField({ id, value, set }: ControlProps) {
 export function ValueField({ id, value, set }: Omit<ControlProps, "schema">) {
   const isPlain = typeof value === "string" && value !== "" && !readJson(value).isWhole;
   const text = value === undefined ? "" : isPlain ? value : printOnOneLine(value);
-  const read = (typed: string): Said => jsonSaid(typed) ?? { value: typed };
-  const draft = useSaid(text, read, set);
+  const read = (typed: string): Parsed => parseJson(typed) ?? { value: typed };
+  const draft = useParsedInput(text, read, set);
   return <textarea {...draft} id={id} rows={1} spellCheck={false} placeholder="text or JSON" />;
 }

@@ -3,12 +3,12 @@
 import { useId } from "react";
 import { removeVariable, renameVariable, setVariable, usesOf } from "../../document/configEdits";
 import type { Flow, Variable } from "../../document/flow";
-import { edit, seek } from "../state/studioStore";
+import { edit, revealModules } from "../state/studioStore";
 import { NameField } from "../ui/NameField";
-import { useDraft } from "../ui/useDraftInput";
+import { useDraftInput } from "../ui/useDraftInput";
 import { ValueField } from "./ValueControl";
 
-export function Variables({ flow }: { readonly flow: Flow }) {
+export function VariableList({ flow }: { readonly flow: Flow }) {
   return (
     <section>
       <h2>Variables</h2>
@@ -18,14 +18,14 @@ export function Variables({ flow }: { readonly flow: Flow }) {
       {flow.variables.size === 0 && (
         <p className="quiet">None. The $ beside an option makes one of it.</p>
       )}
-      <button type="button" onClick={() => edit("declare a variable", declared)}>
+      <button type="button" onClick={() => edit("declare a variable", declareVariable)}>
         Add a variable
       </button>
     </section>
   );
 }
 
-function declared(flow: Flow): Flow {
+function declareVariable(flow: Flow): Flow {
   let number = 1;
   while (flow.variables.has(`variable_${number}`)) number += 1;
   return setVariable(flow, `variable_${number}`, {});
@@ -42,7 +42,7 @@ function Entry({ flow, name, variable }: EntryProps) {
   const uses = usesOf(flow, name);
   const set = (change: Partial<Variable>, what: string) =>
     edit(`set ${name}`, (flow) => setVariable(flow, name, change), `variable ${name} ${what}`);
-  const doc = useDraft(variable.doc ?? "", (text) =>
+  const doc = useDraftInput(variable.doc ?? "", (text) =>
     set({ doc: text === "" ? undefined : text }, "doc"),
   );
   return (
@@ -77,7 +77,7 @@ function Entry({ flow, name, variable }: EntryProps) {
           type="button"
           className="link"
           key={`${module} ${option}`}
-          onClick={() => seek(new Set([module]))}
+          onClick={() => revealModules(new Set([module]))}
         >
           {module}.{option}
         </button>

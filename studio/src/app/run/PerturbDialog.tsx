@@ -4,62 +4,62 @@ import { useId, useState } from "react";
 import type { Progress } from "../backend/api";
 import { useLive } from "../state/liveStore";
 import { showDialog } from "../state/viewStore";
-import { Answers, Modal } from "../ui/Modal";
-import { Checked } from "../ui/ValidatedInput";
+import { DialogButtons, Modal } from "../ui/Modal";
+import { ValidatedInput } from "../ui/ValidatedInput";
 import {
-  isHeld,
-  KINDS,
-  type Kind,
-  knownOf,
-  lastsFault,
-  nameOf,
-  perturbationOf,
-  rateFault,
-  type Said,
-  slowedText,
+  durationError,
+  isRateLimited,
+  type PerturbationForm,
+  perturbationName,
+  perturbationText,
+  rateError,
+  TARGET_KINDS,
+  type TargetKind,
+  targetNames,
+  toPerturbation,
 } from "./perturbation";
-import { perturb, unperturb } from "./runControl";
+import { endPerturbation, perturb } from "./runControl";
 
 /** Slowdown factors to choose from. */
 const FACTORS = [2, 4, 10] as const;
 
 export function PerturbDialog() {
   const progress = useLive(({ progress }) => progress);
-  const [kind, setKind] = useState<Kind>("instance");
-  const known = knownOf(kind, progress);
+  const [kind, setKind] = useState<TargetKind>("instance");
+  const targets = targetNames(kind, progress);
   const [typed, setTyped] = useState<string>();
   const [factor, setFactor] = useState<number>(4);
   const [rate, setRate] = useState("5MB/s");
   const [lasts, setLasts] = useState("");
   const names = useId();
-  const name = typed ?? known[0] ?? "";
-  const said: Said = { kind, name, factor, rate, lasts };
-  const isWrong = rateFault(said) !== undefined || lastsFault(said) !== undefined;
-  const leave = () => showDialog(undefined);
+  const name = typed ?? targets[0] ?? "";
+  const form: PerturbationForm = { kind, name, factor, rate, lasts };
+  const isWrong = rateError(form) !== undefined || durationError(form) !== undefined;
+  const close = () => showDialog(undefined);
   return (
-    <Modal title="Slow something" onClose={leave}>
-      <Slowed progress={progress} />
-      <form method="dialog" className="fields" onSubmit={() => void perturb(perturbationOf(said))}>
+    <Modal title="Slow something" onClose={close}>
+      <ActivePerturbations progress={progress} />
+      <form method="dialog" className="fields" onSubmit={() => void perturb(toPerturbation(form))}>
         <div className="row">
           <label>
             What
             <select
               value={kind}
               onChange={({ target }) => {
-                setKind(KINDS.find((one) => one === target.value) ?? "instance");
+                setKind(TARGET_KINDS.find((one) => one === target.value) ?? "instance");
                 setTyped(undefined);
               }}
             >
-              {KINDS.map((one) => (
+              {TARGET_KINDS.map((one) => (
                 <option key={one}>{one}</option>
               ))}
             </select>
           </label>
           <div className="field">
             <label htmlFor={names}>Which</label>
-            {known.length > 0 ? (
+            {targets.length > 0 ? (
               <select id={names} value={name} onChange={({ target }) => setTyped(target.value)}>
-                {known.map((one) => (
+                {targets.map((one) => (
                   <option key={one}>{one}</option>
                 ))}
               </select>
@@ -69,8 +69,13 @@ export function PerturbDialog() {
           </div>
         </div>
         <div className="row">
-          {isHeld(kind) ? (
-            <Checked label="At most" value={rate} fault={rateFault(said)} onValue={setRate} />
+          {isRateLimited(kind) ? (
+            <ValidatedInput
+              label="At most"
+              value={rate}
+              error={rateError(form)}
+              onValue={setRate}
+            />
           ) : (
             <label>
               How slow
@@ -83,44 +88,44 @@ export function PerturbDialog() {
               </select>
             </label>
           )}
-          <Checked
+          <ValidatedInput
             label="Seconds"
             placeholder="to the end"
             value={lasts}
-            fault={lastsFault(said)}
+            error={durationError(form)}
             onValue={setLasts}
           />
         </div>
-        <Answers yes="Slow it" disabled={name === "" || isWrong} onLeave={leave}>
+        <DialogButtons submitLabel="Slow it" disabled={name === "" || isWrong} onCancel={close}>
           <button
             type="button"
             onClick={() => {
-              void unperturb();
-              leave();
+              void endPerturbation();
+              close();
             }}
           >
             End all of it
           </button>
-        </Answers>
+        </DialogButtons>
       </form>
     </Modal>
   );
 }
 
 /** The active perturbations, each with a button that ends it. */
-function Slowed({ progress }: { readonly progress: Progress | undefined }) {
+function ActivePerturbations({ progress }: { readonly progress: Progress | undefined }) {
   const { perturbed = [], seconds = 0 } = progress ?? {};
   if (perturbed.length === 0) return null;
   return (
     <ul className="slowed" aria-label="What is slowed now">
       {perturbed.map((one) => (
         <li key={one.number}>
-          <span>{slowedText(one, seconds)}</span>
+          <span>{perturbationText(one, seconds)}</span>
           <button
             type="button"
             className="small"
-            aria-label={`End ${nameOf(one)}`}
-            onClick={() => void unperturb(one.number)}
+            aria-label={`End ${perturbationName(one)}`}
+            onClick={() => void endPerturbation(one.number)}
           >
             End
           </button>

@@ -3,16 +3,16 @@
 import { Fragment } from "react";
 import type { InstanceProgress, ModuleProgress } from "../backend/api";
 import { useLive } from "../state/liveStore";
-import { seek, useStudio } from "../state/studioStore";
-import { bytesText, countText, factorText, percentText } from "../ui/format";
+import { revealModules, useStudio } from "../state/studioStore";
+import { formatBytes, formatCount, formatFactor, formatPercent } from "../ui/format";
 import { TimeBar } from "../ui/TimeBar";
 
 /** Rows of the module table; larger flows show the selected modules. */
 const MODULES_MAX = 30;
 
-export function Modules() {
-  const progress = useLive(({ glance: progress }) => progress);
-  const selected = useStudio(({ modules }) => modules);
+export function ModuleProgressTable() {
+  const progress = useLive(({ tableProgress: progress }) => progress);
+  const selected = useStudio(({ selectedModules }) => selectedModules);
   if (progress === undefined) return <p className="quiet">Nothing was heard of it yet.</p>;
   const { modules } = progress;
   const isLarge = modules.length > MODULES_MAX;
@@ -60,25 +60,25 @@ function ModuleRow({ module }: { readonly module: ModuleProgress }) {
   return (
     <tr>
       <th scope="row">
-        <button type="button" className="link" onClick={() => seek(new Set([id]))}>
+        <button type="button" className="link" onClick={() => revealModules(new Set([id]))}>
           {id}
         </button>
       </th>
       <td className="number">{count}</td>
       <td>{state}</td>
       <td>
-        <Times {...module} />
+        <TimeShares {...module} />
       </td>
-      <td className="number">{countText(rows_in)}</td>
-      <td className="number">{countText(rows_out)}</td>
-      <td className="number">{countText(rows_per_second)}</td>
-      <td className="number">{bytesText(bytes_per_second)}</td>
+      <td className="number">{formatCount(rows_in)}</td>
+      <td className="number">{formatCount(rows_out)}</td>
+      <td className="number">{formatCount(rows_per_second)}</td>
+      <td className="number">{formatBytes(bytes_per_second)}</td>
     </tr>
   );
 }
 
 /** Time shares as a bar and as text. */
-export function Times({
+export function TimeShares({
   busy,
   starved,
   blocked,
@@ -92,7 +92,7 @@ export function Times({
     <span className="times">
       <TimeBar busy={b ?? 0} starved={s ?? 0} blocked={f ?? 0} />
       <span className="number">
-        {percentText(busy)}, {percentText(starved)}, {percentText(blocked)}
+        {formatPercent(busy)}, {formatPercent(starved)}, {formatPercent(blocked)}
       </span>
     </span>
   );
@@ -102,9 +102,9 @@ export function Times({
 const INSTANCES_MAX = 500;
 
 /** Instances grouped by worker; of the selected modules only, if any are. */
-export function Instances() {
-  const progress = useLive(({ glance: progress }) => progress);
-  const selected = useStudio(({ modules }) => modules);
+export function InstanceProgressTable() {
+  const progress = useLive(({ tableProgress: progress }) => progress);
+  const selected = useStudio(({ selectedModules }) => selectedModules);
   if (progress === undefined) return <p className="quiet">Nothing was heard of it yet.</p>;
   const wanted = progress.modules.filter(({ id }) => selected.size === 0 || selected.has(id));
   const instances = wanted.flatMap(({ instances }) => instances);
@@ -158,13 +158,13 @@ function InstanceRow({ instance }: { readonly instance: InstanceProgress }) {
     <tr data-slow={isSlow}>
       <th scope="row">{name}</th>
       <td>
-        <Times {...instance} />
+        <TimeShares {...instance} />
       </td>
-      <td className="number">{bytesText(bytes_per_second)}</td>
+      <td className="number">{formatBytes(bytes_per_second)}</td>
       <td>
         {isSlow && (
           <>
-            <span className="badge slow">slow</span> {factorText(slow)}
+            <span className="badge slow">slow</span> {formatFactor(slow)}
           </>
         )}
       </td>

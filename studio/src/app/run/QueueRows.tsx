@@ -1,18 +1,18 @@
 // Sampled rows of the selected queue, or rows collected by a module. All cells are shown as text.
 
 import { useCallback, useEffect, useState } from "react";
-import { BackendError, type Sample } from "../backend/api";
+import { BackendError, type RowSample } from "../backend/api";
 import { useLive } from "../state/liveStore";
 import { useRoute } from "../state/routeStore";
-import { backendNow } from "../state/serverStore";
+import { requireBackend } from "../state/serverStore";
 import { useStudio } from "../state/studioStore";
-import { ofThese } from "../ui/format";
-import { numberInRun } from "./runControl";
+import { pluralize } from "../ui/format";
+import { selectedQueueInRun } from "./runControl";
 
-export function Rows() {
-  const number = useNumber();
+export function QueueRows() {
+  const number = useQueuePosition();
   const collected = useCollected();
-  if (number !== undefined) return <OfQueue number={number} />;
+  if (number !== undefined) return <SampledRows number={number} />;
   if (collected === undefined) {
     return <p className="quiet">Select a queue to see rows that go through it.</p>;
   }
@@ -20,9 +20,9 @@ export function Rows() {
   return (
     <>
       <p className="quiet">
-        The last {ofThese(sample.rows.length, "row")} that {module} has kept.
+        The last {pluralize(sample.rows.length, "row")} that {module} has kept.
       </p>
-      <Table sample={sample} />
+      <RowTable sample={sample} />
     </>
   );
 }
@@ -30,14 +30,14 @@ export function Rows() {
 /** Poll interval until there are rows: the engine samples from the first request on. */
 const RETRY_MS = 1_000;
 
-function OfQueue({ number }: { readonly number: number }) {
+function SampledRows({ number }: { readonly number: number }) {
   const run = useLive(({ run }) => run?.id);
   const isRunning = useLive(({ run }) => run?.state === "running");
-  const [sample, setSample] = useState<Sample | string>();
-  const look = useCallback(async () => {
+  const [sample, setSample] = useState<RowSample | string>();
+  const fetchRows = useCallback(async () => {
     if (run === undefined) return;
     try {
-      setSample(await backendNow().rows(run, number));
+      setSample(await requireBackend().rows(run, number));
     } catch (error) {
       if (!(error instanceof BackendError)) throw error;
       setSample(error.message);
@@ -45,30 +45,30 @@ function OfQueue({ number }: { readonly number: number }) {
   }, [run, number]);
   useEffect(() => {
     setSample(undefined);
-    void look();
-  }, [look]);
+    void fetchRows();
+  }, [fetchRows]);
   const isEmpty = typeof sample === "object" && sample.rows.length === 0;
   useEffect(() => {
     if (!isEmpty || !isRunning) return;
-    const timer = setInterval(() => void look(), RETRY_MS);
+    const timer = setInterval(() => void fetchRows(), RETRY_MS);
     return () => clearInterval(timer);
-  }, [isEmpty, isRunning, look]);
+  }, [isEmpty, isRunning, fetchRows]);
   if (typeof sample === "string") return <p className="wrong-text">{sample}</p>;
   if (sample === undefined) return <p className="quiet">Looking…</p>;
   return (
     <>
       <p className="row quiet">
-        {isEmpty ? "No rows were kept yet." : `The latest ${ofThese(sample.rows.length, "row")}.`}
-        <button type="button" className="small" onClick={() => void look()}>
+        {isEmpty ? "No rows were kept yet." : `The latest ${pluralize(sample.rows.length, "row")}.`}
+        <button type="button" className="small" onClick={() => void fetchRows()}>
           Look again
         </button>
       </p>
-      <Table sample={sample} />
+      <RowTable sample={sample} />
     </>
   );
 }
 
-function Table({ sample }: { readonly sample: Sample }) {
+function RowTable({ sample }: { readonly sample: RowSample }) {
   const { schema, rows, nulls = [] } = sample;
   // Column names need not be unique.
   const columns = schema.map((column, at) => ({ ...column, key: `${at} ${column.name}` }));
@@ -103,16 +103,16 @@ function Table({ sample }: { readonly sample: Sample }) {
 }
 
 /** The position, in the run's flow, of the selected queue or else the route's. */
-function useNumber(): number | undefined {
+function useQueuePosition(): number | undefined {
   const linked = useRoute(({ queue }) => queue);
-  const selected = useStudio(numberInRun);
+  const selected = useStudio(selectedQueueInRun);
   return selected ?? linked;
 }
 
 /** The rows collected by the selected module, or else by the first that has some. */
-function useCollected(): readonly [string, Sample] | undefined {
+function useCollected(): readonly [string, RowSample] | undefined {
   const collected = useLive(({ run }) => run?.collected);
-  const selected = useStudio(({ modules }) => modules);
+  const selected = useStudio(({ selectedModules }) => selectedModules);
   const found = Object.entries(collected ?? {});
   return found.find(([id]) => selected.has(id)) ?? found[0];
 }

@@ -3,19 +3,19 @@
 import { useEffect, useState } from "react";
 import type { Module } from "../../document/flow";
 import { isObject, type Json, printOnOneLine } from "../../document/json";
-import { module as moduleJson } from "../../document/writeDocument";
+import { moduleJson } from "../../document/writeDocument";
 import type { Run } from "../backend/api";
-import { go, hashOf, useRoute } from "../state/routeStore";
-import { ask } from "../state/serverStore";
-import { bytesText, countText, percentText, secondsText, timeText } from "../ui/format";
+import { formatRoute, navigate, useRoute } from "../state/routeStore";
+import { userRequest } from "../state/serverStore";
+import { formatBytes, formatCount, formatPercent, formatSeconds, formatTime } from "../ui/format";
 
-export function Compare() {
+export function RunComparison() {
   const { run, other } = useRoute();
   const [runs, setRuns] = useState<readonly [Run, Run]>();
   useEffect(() => {
     setRuns(undefined);
     if (run === undefined || other === undefined) return;
-    void ask(async (backend) => {
+    void userRequest(async (backend) => {
       setRuns(await Promise.all([backend.run(run), backend.run(other)]));
     });
   }, [run, other]);
@@ -24,24 +24,24 @@ export function Compare() {
     <section className="compare" aria-label="Two runs">
       <div className="row">
         <h2>Two runs</h2>
-        <button type="button" onClick={() => go(run === undefined ? {} : { run })}>
+        <button type="button" onClick={() => navigate(run === undefined ? {} : { run })}>
           Leave
         </button>
       </div>
-      {runs === undefined ? <p className="quiet">Looking…</p> : <Beside runs={runs} />}
+      {runs === undefined ? <p className="quiet">Looking…</p> : <ComparisonTable runs={runs} />}
     </section>
   );
 }
 
-function Beside({ runs }: { readonly runs: readonly [Run, Run] }) {
+function ComparisonTable({ runs }: { readonly runs: readonly [Run, Run] }) {
   const [first, second] = runs;
   const facts: readonly (readonly [string, (run: Run) => string])[] = [
     ["state", ({ state }) => state],
-    ["seconds", ({ seconds }) => secondsText(seconds)],
+    ["seconds", ({ seconds }) => formatSeconds(seconds)],
     ["cluster", ({ cluster }) => (cluster === "" ? "this process" : cluster)],
     ["variables", ({ variables }) => variablesText(variables)],
-    ["ideal", ({ report }) => maybeSeconds(report?.ideal_seconds)],
-    ["static division", ({ report }) => maybeSeconds(report?.divided_seconds)],
+    ["ideal", ({ report }) => optionalSeconds(report?.ideal_seconds)],
+    ["static division", ({ report }) => optionalSeconds(report?.divided_seconds)],
     ["bottleneck", ({ report }) => report?.bottleneck ?? "—"],
     ["slow", ({ report }) => report?.slow.map(({ name }) => name).join(", ") || "—"],
   ];
@@ -55,8 +55,8 @@ function Beside({ runs }: { readonly runs: readonly [Run, Run] }) {
             <th />
             {runs.map(({ id, name, started }) => (
               <th key={id}>
-                <a href={hashOf({ run: id })}>
-                  <bdi>{name}</bdi>, {timeText(started)}
+                <a href={formatRoute({ run: id })}>
+                  <bdi>{name}</bdi>, {formatTime(started)}
                 </a>
               </th>
             ))}
@@ -88,8 +88,8 @@ function Beside({ runs }: { readonly runs: readonly [Run, Run] }) {
   );
 }
 
-function maybeSeconds(seconds: number | null | undefined): string {
-  return seconds === null || seconds === undefined ? "—" : secondsText(seconds);
+function optionalSeconds(seconds: number | null | undefined): string {
+  return seconds === null || seconds === undefined ? "—" : formatSeconds(seconds);
 }
 
 function variablesText(variables: Run["variables"]): string {
@@ -102,8 +102,8 @@ function moduleText({ report, progress }: Run, id: string): string {
   const module = found ?? progress?.modules.find((module) => module.id === id);
   if (module === undefined) return "—";
   const { count, busy, rows_out, bytes_out } = module;
-  const out = `${countText(rows_out)} rows, ${bytesText(bytes_out)} out`;
-  return `×${count}, busy ${percentText(busy)}, ${out}`;
+  const out = `${formatCount(rows_out)} rows, ${formatBytes(bytes_out)} out`;
+  return `×${count}, busy ${formatPercent(busy)}, ${out}`;
 }
 
 /** The differences of one module between the two runs' flows, a line each. */
@@ -112,21 +112,21 @@ function differences(id: string, first: Run, second: Run): string[] {
   if (a === undefined || b === undefined) {
     return [`${id}: only in the ${a === undefined ? "second" : "first"}`];
   }
-  const [before, after] = [saidOf(a), saidOf(b)];
+  const [before, after] = [moduleFields(a), moduleFields(b)];
   const names = new Set([...before.keys(), ...after.keys()]);
   return [...names].flatMap((name) => {
-    const [old, now] = [before.get(name), after.get(name)].map(said);
+    const [old, now] = [before.get(name), after.get(name)].map(valueText);
     return old === now ? [] : [`${id}.${name}: ${old} → ${now}`];
   });
 }
 
-function saidOf(module: Module): Map<string, Json> {
+function moduleFields(module: Module): Map<string, Json> {
   const json = moduleJson(module);
   const members = new Map(isObject(json) ? json : []);
   members.delete("config");
   return new Map([...members, ...module.config]);
 }
 
-function said(value: Json | undefined): string {
+function valueText(value: Json | undefined): string {
   return value === undefined ? "nothing" : printOnOneLine(value);
 }

@@ -1,41 +1,43 @@
 // The header of the run that is shown: state, duration, bottleneck, slow components, buttons.
 
 import type { Flow } from "../../document/flow";
-import { write } from "../../document/writeDocument";
+import { writeDocument } from "../../document/writeDocument";
 import type { Run } from "../backend/api";
 import { actionOf } from "../shell/actions";
 import { useLive } from "../state/liveStore";
-import { go } from "../state/routeStore";
+import { navigate } from "../state/routeStore";
 import { isReadOnly, useServer } from "../state/serverStore";
 import { edit, useStudio } from "../state/studioStore";
 import { showDialog } from "../state/viewStore";
-import { secondsText, timeText } from "../ui/format";
-import { apart } from "../ui/isolateBidi";
-import { State } from "./RunStateIcon";
-import { Told } from "./RunStatus";
+import { formatSeconds, formatTime } from "../ui/format";
+import { isolateBidi } from "../ui/isolateBidi";
+import { RunStateIcon } from "./RunStateIcon";
+import { RunStatus } from "./RunStatus";
 
-export function RunHead() {
+export function RunHeader() {
   const run = useLive(({ run }) => run);
   const seconds = useLive(({ progress }) => progress?.seconds);
   const mayAct = useServer((server) => server.link === "up" && !isReadOnly(server));
   if (run === undefined) return null;
   const { name, state, cluster, variables } = run;
-  const given = Object.entries(variables).map(([name, value]) => apart(`${name}=${String(value)}`));
+  const given = Object.entries(variables).map(([name, value]) =>
+    isolateBidi(`${name}=${String(value)}`),
+  );
   const isRunning = state === "running";
   return (
     <div className="run-head">
       <div className="run-told">
         <strong className="run-name">
-          <State state={state} /> <bdi>{name}</bdi>
+          <RunStateIcon state={state} /> <bdi>{name}</bdi>
         </strong>
         <span className="quiet">
-          {[timeText(run.started), state, cluster, ...given]
+          {[formatTime(run.started), state, cluster, ...given]
             .filter((part) => part !== "")
             .join(" · ")}
         </span>
-        <span className="number">{secondsText((isRunning ? seconds : run.seconds) ?? 0)}</span>
-        <Told />
-        <Other run={run} />
+        <span className="number">{formatSeconds((isRunning ? seconds : run.seconds) ?? 0)}</span>
+        <RunStatus />
+        <FlowDiffers run={run} />
       </div>
       <div className="row">
         {" "}
@@ -54,7 +56,7 @@ export function RunHead() {
             Run again
           </button>
         )}
-        <button type="button" title="Leave the run" onClick={() => go({})}>
+        <button type="button" title="Leave the run" onClick={() => navigate({})}>
           Leave
         </button>
       </div>
@@ -63,9 +65,9 @@ export function RunHead() {
 }
 
 /** Says when the canvas shows another flow than the run's, and offers to load that. */
-function Other({ run }: { readonly run: Run }) {
+function FlowDiffers({ run }: { readonly run: Run }) {
   const drawn = useStudio(({ history }) => history.now);
-  if (saidBy(drawn) === saidBy(run.flow)) return null;
+  if (textWithoutLayout(drawn) === textWithoutLayout(run.flow)) return null;
   return (
     <span className="quiet other">
       What ran is not what is drawn.
@@ -77,6 +79,6 @@ function Other({ run }: { readonly run: Run }) {
 }
 
 /** The document's text without positions, for comparison. */
-function saidBy(flow: Flow): string {
-  return write({ ...flow, layout: undefined });
+function textWithoutLayout(flow: Flow): string {
+  return writeDocument({ ...flow, layout: undefined });
 }

@@ -2,12 +2,12 @@
 
 import { useState } from "react";
 import type { RunEntry } from "../backend/api";
-import { hashOf, useRoute } from "../state/routeStore";
+import { formatRoute, useRoute } from "../state/routeStore";
 import { useServer } from "../state/serverStore";
-import { secondsText, timeText } from "../ui/format";
-import { State } from "./RunStateIcon";
+import { formatSeconds, formatTime } from "../ui/format";
+import { RunStateIcon } from "./RunStateIcon";
 
-export function Runs() {
+export function RunList() {
   const runs = useServer(({ runs }) => runs);
   const shown = useRoute(({ run }) => run);
   const [picked, setPicked] = useState<readonly string[]>([]);
@@ -21,7 +21,7 @@ export function Runs() {
     <div className="palette-list">
       <div className="runs-picked">
         {first !== undefined && second !== undefined && (
-          <a className="button" href={hashOf({ run: first, other: second })}>
+          <a className="button" href={formatRoute({ run: first, other: second })}>
             Compare the two
           </a>
         )}
@@ -29,9 +29,9 @@ export function Runs() {
       </div>
       {latest.map((run) => (
         <div className="run-entry" key={run.id} aria-current={run.id === shown}>
-          <a href={hashOf({ run: run.id })} title={`run ${run.id}`}>
+          <a href={formatRoute({ run: run.id })} title={`run ${run.id}`}>
             <span className="entry-name">
-              <State state={run.state} /> <bdi>{run.name}</bdi>
+              <RunStateIcon state={run.state} /> <bdi>{run.name}</bdi>
             </span>
             <span className="entry-summary">{summary(run)}</span>
           </a>
@@ -51,6 +51,6 @@ export function Runs() {
 
 function summary({ state, started, seconds, cluster, variables }: RunEntry): string {
   const given = Object.entries(variables).map(([name, value]) => `${name}=${String(value)}`);
-  const length = state === "running" ? "" : secondsText(seconds);
-  return [timeText(started), length, cluster, ...given].filter((part) => part !== "").join(" · ");
+  const length = state === "running" ? "" : formatSeconds(seconds);
+  return [formatTime(started), length, cluster, ...given].filter((part) => part !== "").join(" · ");
 }

@@ -2,14 +2,14 @@
 
 import type { Failure, FaultyRow } from "../backend/api";
 import { useLive } from "../state/liveStore";
-import { seek } from "../state/studioStore";
+import { revealModules } from "../state/studioStore";
 
-export function Log() {
+export function RunLog() {
   const run = useLive(({ run }) => run);
   if (run === undefined) return null;
   return (
     <>
-      {run.failure !== undefined && <Failed failure={run.failure} />}
+      {run.failure !== undefined && <FailureDetails failure={run.failure} />}
       {run.log.length === 0 && run.failure === undefined && (
         <p className="quiet">It has written nothing.</p>
       )}
@@ -18,7 +18,7 @@ export function Log() {
   );
 }
 
-function Faulty({ row }: { readonly row: FaultyRow }) {
+function FaultyRowTable({ row }: { readonly row: FaultyRow }) {
   return (
     <>
       <h3>The row</h3>
@@ -38,21 +38,21 @@ function Faulty({ row }: { readonly row: FaultyRow }) {
   );
 }
 
-function Failed({ failure }: { readonly failure: Failure }) {
+function FailureDetails({ failure }: { readonly failure: Failure }) {
   const { kind, message, module, traceback, row, remedy } = failure;
   return (
     <div className="failure" role="alert">
       <p>
         <span className="badge wrong">{kind}</span>{" "}
         {module !== undefined && (
-          <button type="button" className="small" onClick={() => seek(new Set([module]))}>
+          <button type="button" className="small" onClick={() => revealModules(new Set([module]))}>
             {module}
           </button>
         )}{" "}
         {message}
         {remedy !== undefined && <span className="quiet"> {remedy}</span>}
       </p>
-      {row !== undefined && <Faulty row={row} />}
+      {row !== undefined && <FaultyRowTable row={row} />}
       {traceback !== undefined && traceback !== null && (
         <>
           <h3>Traceback</h3>

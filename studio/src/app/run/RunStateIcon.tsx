@@ -2,7 +2,7 @@
 
 import type { RunEntry } from "../backend/api";
 
-const MARKS: Readonly<Record<RunEntry["state"], string>> = {
+const ICONS: Readonly<Record<RunEntry["state"], string>> = {
   running: "▶",
   done: "✓",
   failed: "✕",
@@ -10,10 +10,10 @@ const MARKS: Readonly<Record<RunEntry["state"], string>> = {
 };
 
 /** An icon with the state as its accessible name. */
-export function State({ state }: { readonly state: RunEntry["state"] }) {
+export function RunStateIcon({ state }: { readonly state: RunEntry["state"] }) {
   return (
     <span className="run-state" data-state={state} role="img" aria-label={state} title={state}>
-      {MARKS[state]}
+      {ICONS[state]}
     </span>
   );
 }

@@ -1,10 +1,10 @@
 // The bottleneck and the slow components of the run that is shown.
 
 import { useLive } from "../state/liveStore";
-import { factorText } from "../ui/format";
+import { formatFactor } from "../ui/format";
 
 /** Badges with the engine's own explanations. */
-export function Told() {
+export function RunStatus() {
   const bottleneck = useLive(({ progress, run }) => {
     return run?.state === "running" ? progress?.bottleneck : undefined;
   });
@@ -21,7 +21,7 @@ export function Told() {
       )}
       {slow?.map(({ name, factor }) => (
         <span className="told" key={name}>
-          <span className="badge slow">slow</span> <bdi>{name}</bdi> {factorText(factor)}
+          <span className="badge slow">slow</span> <bdi>{name}</bdi> {formatFactor(factor)}
         </span>
       ))}
     </>

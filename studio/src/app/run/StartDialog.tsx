@@ -1,60 +1,60 @@
 // Dialog with the settings of a run: variables, cluster, threads, memory.
 
 import { useId, useState } from "react";
-import { bytesOf } from "../../document/byteSize";
-import { whyNotVariable } from "../../document/configEdits";
+import { parseBytes } from "../../document/byteSize";
+import { variableProblem } from "../../document/configEdits";
 import type { Flow } from "../../document/flow";
 import { ValueField } from "../inspector/ValueControl";
 import { actionOf } from "../shell/actions";
-import { missingFor, useSettings } from "../state/runSettings";
+import { missingVariables, useRunSettings } from "../state/runSettings";
 import { useServer } from "../state/serverStore";
 import { useStudio } from "../state/studioStore";
 import { showDialog } from "../state/viewStore";
-import { bytesText } from "../ui/format";
-import { apart } from "../ui/isolateBidi";
-import { Answers, Modal } from "../ui/Modal";
-import { Checked } from "../ui/ValidatedInput";
-import { start } from "./runControl";
+import { formatBytes } from "../ui/format";
+import { isolateBidi } from "../ui/isolateBidi";
+import { DialogButtons, Modal } from "../ui/Modal";
+import { ValidatedInput } from "../ui/ValidatedInput";
+import { startRun } from "./runControl";
 
 export function StartDialog() {
   const flow = useStudio(({ history }) => history.now);
   const specs = useStudio(({ specs }) => specs);
   const session = useServer(({ session }) => session);
-  const { cluster, threads: threadsLast, memory: memoryLast } = useSettings();
+  const { cluster, threads: threadsLast, memory: memoryLast } = useRunSettings();
   const [threads, setThreads] = useState(String(threadsLast ?? ""));
   const [memory, setMemory] = useState(memoryLast ?? "");
-  const faults = { threads: threadsFault(threads), memory: memoryFault(memory) };
-  const values = useSettings(({ variables }) => variables);
-  const variables = [...flow.variables].map(([name, { default: usual }]) => {
-    const value = values.get(name) ?? usual;
-    const fault = value === undefined ? undefined : whyNotVariable(flow, specs, name, value);
+  const faults = { threads: threadsError(threads), memory: memoryError(memory) };
+  const values = useRunSettings(({ variables }) => variables);
+  const variables = [...flow.variables].map(([name, { default: defaultValue }]) => {
+    const value = values.get(name) ?? defaultValue;
+    const fault = value === undefined ? undefined : variableProblem(flow, specs, name, value);
     return { name, fault };
   });
   const all = [faults.threads, faults.memory, ...variables.map(({ fault }) => fault)];
   const isWrong = all.some((fault) => fault !== undefined);
-  const leave = () => showDialog(undefined);
+  const close = () => showDialog(undefined);
   return (
-    <Modal title={`Run ${apart(flow.name)}`} onClose={leave}>
+    <Modal title={`Run ${isolateBidi(flow.name)}`} onClose={close}>
       <form
         className="fields"
         method="dialog"
         onSubmit={() => {
-          useSettings.setState({
-            threads: isNothing(threads) ? undefined : Number(threads),
-            memory: isNothing(memory) ? undefined : memory.trim(),
+          useRunSettings.setState({
+            threads: isBlank(threads) ? undefined : Number(threads),
+            memory: isBlank(memory) ? undefined : memory.trim(),
           });
-          void start();
+          void startRun();
         }}
       >
         {variables.map(({ name, fault }) => (
-          <Value key={name} flow={flow} name={name} fault={fault} />
+          <VariableField key={name} flow={flow} name={name} fault={fault} />
         ))}
         <div className="field">
           <label htmlFor="cluster">On</label>
           <select
             id="cluster"
             value={cluster}
-            onChange={({ target }) => useSettings.setState({ cluster: target.value })}
+            onChange={({ target }) => useRunSettings.setState({ cluster: target.value })}
           >
             {(session?.clusters ?? [""]).map((one) => (
               <option key={one} value={one}>
@@ -63,38 +63,38 @@ export function StartDialog() {
             ))}
           </select>
         </div>
-        <Checked
+        <ValidatedInput
           label="Threads"
           placeholder={`all of ${session?.machine.processors ?? "this machine"}`}
           value={threads}
-          fault={faults.threads}
+          error={faults.threads}
           onValue={setThreads}
         />
-        <Checked
+        <ValidatedInput
           label="Memory"
-          placeholder={session ? `part of ${bytesText(session.machine.memory)}` : "1GiB"}
+          placeholder={session ? `part of ${formatBytes(session.machine.memory)}` : "1GiB"}
           value={memory}
-          fault={faults.memory}
+          error={faults.memory}
           onValue={setMemory}
         />
-        <Answers yes={actionOf("run").label} disabled={isWrong} onLeave={leave} />
+        <DialogButtons submitLabel={actionOf("run").label} disabled={isWrong} onCancel={close} />
       </form>
     </Modal>
   );
 }
 
-function isNothing(text: string): boolean {
+function isBlank(text: string): boolean {
   return text.trim() === "";
 }
 
-function threadsFault(text: string): string | undefined {
+function threadsError(text: string): string | undefined {
   const isCount = /^\s*0*[1-9]\d*\s*$/.test(text);
-  return isNothing(text) || isCount ? undefined : "A whole number above 0, or nothing.";
+  return isBlank(text) || isCount ? undefined : "A whole number above 0, or nothing.";
 }
 
-function memoryFault(text: string): string | undefined {
-  const isSize = bytesOf(text) !== undefined;
-  return isNothing(text) || isSize ? undefined : "A size like 512MiB or 4GB, or nothing.";
+function memoryError(text: string): string | undefined {
+  const isSize = parseBytes(text) !== undefined;
+  return isBlank(text) || isSize ? undefined : "A size like 512MiB or 4GB, or nothing.";
 }
 
 interface ValueProps {
@@ -104,11 +104,11 @@ interface ValueProps {
   readonly fault: string | undefined;
 }
 
-function Value({ flow, name, fault }: ValueProps) {
+function VariableField({ flow, name, fault }: ValueProps) {
   const id = useId();
-  const given = useSettings(({ variables }) => variables.get(name));
-  const { default: usual, doc } = flow.variables.get(name) ?? {};
-  const isMissing = missingFor(flow).includes(name);
+  const given = useRunSettings(({ variables }) => variables.get(name));
+  const { default: defaultValue, doc } = flow.variables.get(name) ?? {};
+  const isMissing = missingVariables(flow).includes(name);
   return (
     <div className="field">
       <label htmlFor={id}>
@@ -117,9 +117,9 @@ function Value({ flow, name, fault }: ValueProps) {
       </label>
       <ValueField
         id={id}
-        value={given ?? usual}
+        value={given ?? defaultValue}
         set={(value) =>
-          useSettings.setState(({ variables }) => {
+          useRunSettings.setState(({ variables }) => {
             const now = new Map(variables);
             if (value === undefined) now.delete(name);
             else now.set(name, value);

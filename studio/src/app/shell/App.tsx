@@ -2,24 +2,24 @@
 
 import { useEffect } from "react";
 import { Canvas } from "../canvas/Canvas";
-import { Code } from "../code/CodePanel";
-import { Gallery } from "../files/GalleryDialog";
+import { CodePanel } from "../code/CodePanel";
+import { GalleryDialog } from "../files/GalleryDialog";
 import { SaveDialog } from "../files/SaveDialog";
 import { Inspector } from "../inspector/Inspector";
 import { PerturbDialog } from "../run/PerturbDialog";
-import { Compare } from "../run/RunComparison";
+import { RunComparison } from "../run/RunComparison";
 import { StartDialog } from "../run/StartDialog";
 import { useRoute } from "../state/routeStore";
 import { useView } from "../state/viewStore";
 import { Dock } from "./Dock";
-import { Help } from "./HelpDialog";
+import { HelpDialog } from "./HelpDialog";
 import { Notices } from "./Notices";
 import { SideBar } from "./SideBar";
-import { listen } from "./shortcuts";
+import { installShortcuts } from "./shortcuts";
 import { Toolbar } from "./Toolbar";
 
 export function App() {
-  useEffect(listen, []);
+  useEffect(installShortcuts, []);
   const isComparing = useRoute(({ other }) => other !== undefined);
   return (
     <div className="studio">
@@ -27,14 +27,14 @@ export function App() {
       <Notices />
       <SideBar />
       <main>
-        {isComparing ? <Compare /> : <Canvas />}
+        {isComparing ? <RunComparison /> : <Canvas />}
         <Dock />
       </main>
       <div className="side">
         <Inspector />
-        <Code />
+        <CodePanel />
       </div>
-      <Help />
+      <HelpDialog />
       <Dialogs />
     </div>
   );
@@ -44,7 +44,7 @@ function Dialogs() {
   const dialog = useView(({ dialog }) => dialog);
   switch (dialog) {
     case "gallery":
-      return <Gallery />;
+      return <GalleryDialog />;
     case "save":
       return <SaveDialog />;
     case "run":

@@ -1,17 +1,17 @@
 // The dock below the canvas: problems of the flow, and tabs about the run that is shown.
 
 import { useEffect } from "react";
-import { told } from "../../document/problem";
-import { Instances, Modules } from "../run/ProgressTables";
-import { Rows } from "../run/QueueRows";
-import { RunHead } from "../run/RunHeader";
-import { Log } from "../run/RunLog";
-import { ReportPage } from "../run/RunReport";
+import { problemText } from "../../document/problem";
+import { InstanceProgressTable, ModuleProgressTable } from "../run/ProgressTables";
+import { QueueRows } from "../run/QueueRows";
+import { RunHeader } from "../run/RunHeader";
+import { RunLog } from "../run/RunLog";
+import { RunReport } from "../run/RunReport";
 import { useLive } from "../state/liveStore";
 import { useRoute } from "../state/routeStore";
-import { refuse, useStudio } from "../state/studioStore";
-import { showTab, type Tab, useView } from "../state/viewStore";
-import { Problems } from "./ProblemList";
+import { setRefusal, useStudio } from "../state/studioStore";
+import { type DockTab, showTab, useView } from "../state/viewStore";
+import { ProblemList } from "./ProblemList";
 
 export function Dock() {
   const hasRun = useLive(({ run }) => run !== undefined);
@@ -31,8 +31,8 @@ export function Dock() {
   const tab = hasRun ? chosen : "problems";
   return (
     <section className="dock" aria-label="Problems and runs" data-run={hasRun}>
-      <Refused />
-      {hasRun && <RunHead />}
+      <RefusalAlert />
+      {hasRun && <RunHeader />}
       {hasRun && <Tabs chosen={tab} hasReport={hasReport} />}
       <div className="dock-page">
         <Page tab={tab} />
@@ -41,7 +41,7 @@ export function Dock() {
   );
 }
 
-const TITLES: readonly (readonly [Tab, string])[] = [
+const TITLES: readonly (readonly [DockTab, string])[] = [
   ["problems", "Problems"],
   ["modules", "Modules"],
   ["instances", "Instances and workers"],
@@ -50,7 +50,7 @@ const TITLES: readonly (readonly [Tab, string])[] = [
   ["report", "Report"],
 ];
 
-function Tabs({ chosen, hasReport }: { readonly chosen: Tab; readonly hasReport: boolean }) {
+function Tabs({ chosen, hasReport }: { readonly chosen: DockTab; readonly hasReport: boolean }) {
   const wrong = useStudio(({ problems }) => problems.length);
   return (
     <div className="tabs" role="tablist">
@@ -70,31 +70,31 @@ function Tabs({ chosen, hasReport }: { readonly chosen: Tab; readonly hasReport:
   );
 }
 
-function Page({ tab }: { readonly tab: Tab }) {
+function Page({ tab }: { readonly tab: DockTab }) {
   switch (tab) {
     case "problems":
-      return <Problems />;
+      return <ProblemList />;
     case "modules":
-      return <Modules />;
+      return <ModuleProgressTable />;
     case "instances":
-      return <Instances />;
+      return <InstanceProgressTable />;
     case "rows":
-      return <Rows />;
+      return <QueueRows />;
     case "log":
-      return <Log />;
+      return <RunLog />;
     case "report":
-      return <ReportPage />;
+      return <RunReport />;
   }
 }
 
 /** Why the last action was refused; visible on every tab. */
-function Refused() {
-  const refused = useStudio(({ refused }) => refused);
+function RefusalAlert() {
+  const refused = useStudio(({ refusal }) => refusal);
   if (refused === undefined) return null;
   return (
     <p className="refused" role="alert">
-      {told(refused)}
-      <button type="button" className="small" onClick={() => refuse(undefined)}>
+      {problemText(refused)}
+      <button type="button" className="small" onClick={() => setRefusal(undefined)}>
         Close
       </button>
     </p>

@@ -2,7 +2,7 @@
 
 import { Component, type ReactNode } from "react";
 import { newFlow } from "../../document/flow";
-import { beginUnnamed } from "../files/openFile";
+import { loadUnsavedFlow } from "../files/openFile";
 import { actionOf } from "./actions";
 
 interface Props {
@@ -13,7 +13,7 @@ interface State {
   readonly failure: string | undefined;
 }
 
-export class Rescue extends Component<Props, State> {
+export class ErrorBoundary extends Component<Props, State> {
   override state: State = { failure: undefined };
 
   static getDerivedStateFromError(error: unknown): State {
@@ -23,9 +23,9 @@ export class Rescue extends Component<Props, State> {
   override render(): ReactNode {
     const { failure } = this.state;
     if (failure === undefined) return this.props.children;
-    const leave = () => {
+    const startEmpty = () => {
       // Leaves the file and its draft as they are.
-      beginUnnamed(newFlow());
+      loadUnsavedFlow(newFlow());
       this.setState({ failure: undefined });
     };
     return (
@@ -39,7 +39,7 @@ export class Rescue extends Component<Props, State> {
           <button type="button" onClick={() => this.setState({ failure: undefined })}>
             Try again
           </button>
-          <button type="button" onClick={leave}>
+          <button type="button" onClick={startEmpty}>
             Begin with an empty flow
           </button>
         </div>

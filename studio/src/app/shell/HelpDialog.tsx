@@ -2,7 +2,7 @@
 
 import { ACTIONS } from "./actions";
 
-export function Help() {
+export function HelpDialog() {
   return (
     <dialog id="help" aria-label="Keys">
       <h2>Keys</h2>

@@ -1,12 +1,12 @@
 // Notices above the page: lost connection, changed files, save conflicts, scripts to confirm.
 
-import { runScript, settleConflict, useOpened } from "../files/openFile";
-import { dismiss, useServer } from "../state/serverStore";
+import { resolveConflict, runScript, useOpenFile } from "../files/openFile";
+import { dismissNotice, useServer } from "../state/serverStore";
 import { showDialog } from "../state/viewStore";
-import { apart } from "../ui/isolateBidi";
+import { isolateBidi } from "../ui/isolateBidi";
 import { Modal } from "../ui/Modal";
 
-const LINKS = {
+const LINK_MESSAGES = {
   lost: "The server does not answer. What is drawn is kept; the page looks for it.",
   locked: "The server does not know this browser. Open the link that `euphrates studio` prints.",
 } as const;
@@ -15,43 +15,45 @@ export function Notices() {
   const { link, notices } = useServer();
   return (
     <div className="notices" aria-live="polite">
-      {(link === "lost" || link === "locked") && <p className="notice refused">{LINKS[link]}</p>}
+      {(link === "lost" || link === "locked") && (
+        <p className="notice refused">{LINK_MESSAGES[link]}</p>
+      )}
       {notices.map((notice) => (
         <p className="notice" key={notice.text}>
           {notice.text}
           <span className="row">
-            {notice.answers?.map(({ label, act }) => (
+            {notice.actions?.map(({ label, act }) => (
               <button
                 type="button"
                 key={label}
                 onClick={() => {
-                  dismiss(notice);
+                  dismissNotice(notice);
                   act();
                 }}
               >
                 {label}
               </button>
             ))}
-            <button type="button" className="small" onClick={() => dismiss(notice)}>
+            <button type="button" className="small" onClick={() => dismissNotice(notice)}>
               Close
             </button>
           </span>
         </p>
       ))}
-      <Conflict />
-      <Untold />
+      <ConflictDialog />
+      <RunScriptDialog />
     </div>
   );
 }
 
 /** Asks which version to keep when the file on disk is not the one that was opened. */
-function Conflict() {
-  const conflict = useOpened(({ conflict }) => conflict);
+function ConflictDialog() {
+  const conflict = useOpenFile(({ conflict }) => conflict);
   if (conflict === undefined) return null;
   const { path } = conflict;
-  const answer = (what: "mine" | "theirs" | "neither") => () => void settleConflict(what);
+  const answer = (what: "mine" | "theirs" | "neither") => () => void resolveConflict(what);
   return (
-    <Modal title={`${apart(path)} is not what you have seen`} onClose={answer("neither")}>
+    <Modal title={`${isolateBidi(path)} is not what you have seen`} onClose={answer("neither")}>
       <p>Another has changed it, or made it, in the meantime. Which one is to stay?</p>
       <div className="row wrap">
         <button type="button" onClick={answer("mine")}>
@@ -63,7 +65,7 @@ function Conflict() {
         <button
           type="button"
           onClick={() => {
-            void settleConflict("neither");
+            void resolveConflict("neither");
             showDialog("save");
           }}
         >
@@ -78,12 +80,12 @@ function Conflict() {
 }
 
 /** Asks before running a script whose flow cannot be read without running it. */
-function Untold() {
-  const path = useOpened(({ untold }) => untold);
+function RunScriptDialog() {
+  const path = useOpenFile(({ scriptToRun }) => scriptToRun);
   if (path === undefined) return null;
-  const leave = () => useOpened.setState({ untold: undefined });
+  const close = () => useOpenFile.setState({ scriptToRun: undefined });
   return (
-    <Modal title={`Run ${apart(path)} to see its flow?`} onClose={leave}>
+    <Modal title={`Run ${isolateBidi(path)} to see its flow?`} onClose={close}>
       <p>
         Reading it does not tell its flow. Running it does all that is written in it, with your
         rights: run it only if you trust it.
@@ -92,7 +94,7 @@ function Untold() {
         <button type="button" onClick={() => void runScript(path)}>
           Run it
         </button>
-        <button type="button" onClick={leave}>
+        <button type="button" onClick={close}>
           Leave it
         </button>
       </div>

@@ -1,12 +1,12 @@
 // The module palette: searchable; modules are placed by drag, double click or Enter.
 
 import { useState } from "react";
-import { isOwn } from "../../document/customModules";
+import { isCustom } from "../../document/customModules";
 import type { Spec } from "../../document/specs";
-import { MODULE_TYPE } from "../canvas/dropModule";
-import { add } from "../canvas/editCommands";
+import { MODULE_MIME_TYPE } from "../canvas/dropModule";
+import { addModule } from "../canvas/editCommands";
 import { useStudio } from "../state/studioStore";
-import { Words } from "../ui/InlineMarkdown";
+import { InlineMarkdown } from "../ui/InlineMarkdown";
 
 export function Palette() {
   const specs = useStudio(({ specs }) => specs);
@@ -15,7 +15,7 @@ export function Palette() {
     title,
     found: [...specs.values()].filter((spec) => has(spec) && matches(spec, wanted)),
   })).filter(({ found }) => found.length > 0);
-  const first = bestOf(
+  const first = bestMatch(
     groups.flatMap(({ found }) => found),
     wanted,
   );
@@ -29,7 +29,7 @@ export function Palette() {
         value={wanted}
         onChange={(event) => setWanted(event.target.value)}
         onKeyDown={(event) => {
-          if (event.key === "Enter" && first !== undefined) add(first.name);
+          if (event.key === "Enter" && first !== undefined) addModule(first.name);
           if (event.key === "Escape") setWanted("");
         }}
       />
@@ -55,21 +55,21 @@ function Entry({ spec, isFirst }: { readonly spec: Spec; readonly isFirst: boole
       className="entry"
       draggable
       data-first={isFirst}
-      title={`${placeOf(spec)}${spec.summary}\nDrag it, double-click, or press Enter.`}
+      title={`${sourceOf(spec)}${spec.summary}\nDrag it, double-click, or press Enter.`}
       onDragStart={(event) => {
-        event.dataTransfer.setData(MODULE_TYPE, spec.name);
+        event.dataTransfer.setData(MODULE_MIME_TYPE, spec.name);
         event.dataTransfer.effectAllowed = "copy";
       }}
-      onDoubleClick={() => add(spec.name)}
+      onDoubleClick={() => addModule(spec.name)}
       onKeyDown={(event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
         event.preventDefault();
-        add(spec.name);
+        addModule(spec.name);
       }}
     >
       <span className="entry-name">{titleOf(spec)}</span>
       <span className="entry-summary">
-        <Words text={spec.summary} />
+        <InlineMarkdown text={spec.summary} />
       </span>
     </button>
   );
@@ -77,17 +77,17 @@ function Entry({ spec, isFirst }: { readonly spec: Spec; readonly isFirst: boole
 
 /** Groups derived from ownership and ports, so that a new module needs no entry here. */
 const GROUPS: readonly { readonly title: string; readonly has: (spec: Spec) => boolean }[] = [
-  { title: "Yours", has: isOwn },
-  { title: "Sources", has: (spec) => !isOwn(spec) && spec.inputs.length === 0 },
-  { title: "Work", has: (spec) => !isOwn(spec) && spec.inputs.length > 0 && !isEnd(spec) },
-  { title: "Ends", has: (spec) => !isOwn(spec) && spec.inputs.length > 0 && isEnd(spec) },
+  { title: "Yours", has: isCustom },
+  { title: "Sources", has: (spec) => !isCustom(spec) && spec.inputs.length === 0 },
+  { title: "Work", has: (spec) => !isCustom(spec) && spec.inputs.length > 0 && !isSink(spec) },
+  { title: "Ends", has: (spec) => !isCustom(spec) && spec.inputs.length > 0 && isSink(spec) },
 ];
 
-function isEnd({ outputs }: Spec): boolean {
+function isSink({ outputs }: Spec): boolean {
   return outputs.length === 0;
 }
 
-function placeOf({ own }: Spec): string {
+function sourceOf({ own }: Spec): string {
   return own === undefined ? "" : `${own.file}\n`;
 }
 
@@ -97,7 +97,7 @@ function titleOf(spec: Spec): string {
 }
 
 /** The match that Enter places: names before descriptions, exact before prefix before inner. */
-function bestOf(found: readonly Spec[], wanted: string): Spec | undefined {
+function bestMatch(found: readonly Spec[], wanted: string): Spec | undefined {
   const word = wanted.trim().toLowerCase();
   const called = (spec: Spec) => titleOf(spec).toLowerCase();
   return (

@@ -1,12 +1,12 @@
 // The left side bar: the module palette and, with a server, the file and run lists.
 
-import { Files } from "../files/FileList";
-import { Runs } from "../run/RunList";
+import { FileList } from "../files/FileList";
+import { RunList } from "../run/RunList";
 import { useServer } from "../state/serverStore";
-import { type Side, showSide, useView } from "../state/viewStore";
+import { type SidePanel, showSide, useView } from "../state/viewStore";
 import { Palette } from "./Palette";
 
-const TITLES: readonly (readonly [Side, string])[] = [
+const TITLES: readonly (readonly [SidePanel, string])[] = [
   ["modules", "Modules"],
   ["files", "Files"],
   ["runs", "Runs"],
@@ -34,12 +34,12 @@ export function SideBar() {
       {side === "modules" && <Palette />}
       {side === "files" && (
         <nav className="palette" aria-label="Files">
-          <Files />
+          <FileList />
         </nav>
       )}
       {side === "runs" && (
         <nav className="palette" aria-label="Runs">
-          <Runs />
+          <RunList />
         </nav>
       )}
     </div>

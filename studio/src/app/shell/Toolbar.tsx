@@ -1,7 +1,7 @@
 // The toolbar: the flow's name, a button for each action, run controls and the theme.
 
 import { useEffect, useState } from "react";
-import { useOpened } from "../files/openFile";
+import { useOpenFile } from "../files/openFile";
 import { useLive } from "../state/liveStore";
 import { isReadOnly, useServer } from "../state/serverStore";
 import { isDirty, useStudio } from "../state/studioStore";
@@ -17,10 +17,10 @@ const BUTTONS = [
 export function Toolbar() {
   const { history } = useStudio();
   const dirty = useStudio(isDirty);
-  const path = useOpened(({ path }) => path);
+  const path = useOpenFile(({ path }) => path);
   const done: Record<string, string | undefined> = {
-    undo: history.past.at(-1)?.what,
-    redo: history.future.at(-1)?.what,
+    undo: history.past.at(-1)?.label,
+    redo: history.future.at(-1)?.label,
   };
   return (
     <header className="toolbar">
@@ -53,7 +53,7 @@ export function Toolbar() {
         <RunButtons />
       </div>
       <div className="group">
-        <Theme />
+        <ThemeSelect />
         <button type="button" onClick={actionOf("help").run} title="Keys (?)">
           Keys
         </button>
@@ -106,7 +106,7 @@ function RunButtons() {
 
 const THEMES = ["system", "light", "dark"] as const;
 
-function Theme() {
+function ThemeSelect() {
   const [theme, setTheme] = useState(() => localStorage.getItem("euphrates.theme") ?? "system");
   useEffect(() => {
     localStorage.setItem("euphrates.theme", theme);

@@ -1,11 +1,19 @@
 // The actions of the page: buttons, shortcuts and the help dialog are built from this list.
 
-import { copyText, pasteText, remove } from "../canvas/editCommands";
-import { openFile, save, saveElsewhere } from "../files/fileCommands";
-import { start, stop } from "../run/runControl";
-import { missingFor } from "../state/runSettings";
+import { copySelection, deleteSelection, pasteClipboard } from "../canvas/editCommands";
+import { openFile, save, saveAs } from "../files/fileCommands";
+import { startRun, stopRun } from "../run/runControl";
+import { missingVariables } from "../state/runSettings";
 import { useServer } from "../state/serverStore";
-import { arrange, back, flowNow, forward, refuse, select, settle } from "../state/studioStore";
+import {
+  autoLayoutFlow,
+  currentFlow,
+  endStep,
+  redoEdit,
+  setRefusal,
+  setSelection,
+  undoEdit,
+} from "../state/studioStore";
 import { showDialog } from "../state/viewStore";
 
 export interface Action {
@@ -24,7 +32,7 @@ export const ACTIONS: readonly Action[] = [
   ),
   action("open", "Open…", "Open a flow: its document or its Python", ["Ctrl+O"], openFile),
   action("save", "Save", "Save the flow", ["Ctrl+S"], () => void save()),
-  action("saveAs", "Save as…", "Save the flow elsewhere", ["Ctrl+Shift+S"], saveElsewhere),
+  action("saveAs", "Save as…", "Save the flow elsewhere", ["Ctrl+Shift+S"], saveAs),
   action("run", "Run", "Run the flow", ["Ctrl+Enter"], runFlow),
   action(
     "choose",
@@ -33,25 +41,37 @@ export const ACTIONS: readonly Action[] = [
     ["Ctrl+Shift+Enter"],
     () => showDialog("run"),
   ),
-  action("stop", "Stop", "Stop the run that is shown", ["Ctrl+."], () => void stop()),
+  action("stop", "Stop", "Stop the run that is shown", ["Ctrl+."], () => void stopRun()),
   action("undo", "Undo", "Take the last step back", ["Ctrl+Z"], () => {
-    settle();
-    back();
+    endStep();
+    undoEdit();
   }),
-  action("redo", "Redo", "Do it again", ["Ctrl+Y", "Ctrl+Shift+Z"], forward),
-  action("copy", "Copy", "Copy the selected modules as text", ["Ctrl+C"], () => void copyText()),
+  action("redo", "Redo", "Do it again", ["Ctrl+Y", "Ctrl+Shift+Z"], redoEdit),
+  action(
+    "copy",
+    "Copy",
+    "Copy the selected modules as text",
+    ["Ctrl+C"],
+    () => void copySelection(),
+  ),
   action(
     "paste",
     "Paste",
     "Paste modules, a document or Python",
     ["Ctrl+V"],
-    () => void pasteText(),
+    () => void pasteClipboard(),
   ),
-  action("delete", "Delete", "Remove what is selected", ["Delete", "Backspace"], remove),
+  action("delete", "Delete", "Remove what is selected", ["Delete", "Backspace"], deleteSelection),
   action("all", "Select all", "Select all modules", ["Ctrl+A"], () => {
-    select(new Set(flowNow().modules.map(({ id }) => id)));
+    setSelection(new Set(currentFlow().modules.map(({ id }) => id)));
   }),
-  action("arrange", "Lay out", "Draw all modules from left to right", ["Ctrl+Shift+L"], arrange),
+  action(
+    "arrange",
+    "Lay out",
+    "Draw all modules from left to right",
+    ["Ctrl+Shift+L"],
+    autoLayoutFlow,
+  ),
   action("search", "Find a module", "Search the palette", ["/"], () => focus("palette-search")),
   action("rename", "Rename", "Rename the selected module, or the flow", ["F2"], () =>
     focus("name"),
@@ -90,7 +110,7 @@ function showHelp(): void {
 function runFlow(): void {
   if (useServer.getState().link !== "up") {
     const remedy = "open the page with `euphrates studio`";
-    refuse({ message: "there is no server to run it", remedy });
-  } else if (missingFor(flowNow()).length > 0) showDialog("run");
-  else void start();
+    setRefusal({ message: "there is no server to run it", remedy });
+  } else if (missingVariables(currentFlow()).length > 0) showDialog("run");
+  else void startRun();
 }

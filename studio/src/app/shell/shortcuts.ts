@@ -1,12 +1,12 @@
 // Keyboard shortcuts and clipboard events of the page.
 
-import { copy } from "../../document/clipboard";
-import { pasteFlow } from "../canvas/editCommands";
-import { flowNow, useStudio } from "../state/studioStore";
+import { copyModules } from "../../document/clipboard";
+import { pasteModules } from "../canvas/editCommands";
+import { currentFlow, useStudio } from "../state/studioStore";
 import { ACTIONS } from "./actions";
 
 /** Installs the shortcuts and clipboard handlers; returns the function that removes them. */
-export function listen(): () => void {
+export function installShortcuts(): () => void {
   const stop = new AbortController();
   const options = { signal: stop.signal };
   window.addEventListener("keydown", onKey, options);
@@ -16,16 +16,16 @@ export function listen(): () => void {
 }
 
 function onCopy(event: ClipboardEvent): void {
-  const { modules } = useStudio.getState();
-  if (isTyping(event.target) || modules.size === 0) return;
+  const { selectedModules } = useStudio.getState();
+  if (isTyping(event.target) || selectedModules.size === 0) return;
   event.preventDefault();
-  event.clipboardData?.setData("text/plain", copy(flowNow(), modules));
+  event.clipboardData?.setData("text/plain", copyModules(currentFlow(), selectedModules));
 }
 
 function onPaste(event: ClipboardEvent): void {
   if (isTyping(event.target)) return;
   event.preventDefault();
-  pasteFlow(event.clipboardData?.getData("text/plain") ?? "");
+  pasteModules(event.clipboardData?.getData("text/plain") ?? "");
 }
 
 /** Runs the action of a shortcut; in text fields, only those of `isGlobal`. */

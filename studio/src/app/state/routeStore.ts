@@ -13,13 +13,13 @@ export interface Route {
   readonly other?: string;
 }
 
-export const useRoute = create<Route>(() => routeOf(""));
+export const useRoute = create<Route>(() => parseRoute(""));
 
 /** Parses `#/run/3/queue/1`, `#/run/3/module/sort_1`, `#/compare/3/4`, `#/file/a/copy.json`. */
-export function routeOf(hash: string): Route {
-  const [kind, first, what, second, ...more] = hash.replace(/^#\/?/, "").split("/").map(plain);
+export function parseRoute(hash: string): Route {
+  const [kind, first, what, second, ...more] = hash.replace(/^#\/?/, "").split("/").map(decodePart);
   if (first === undefined || first === "") return {};
-  if (kind === "file") return { file: [first, what, second, ...more].filter(isGiven).join("/") };
+  if (kind === "file") return { file: [first, what, second, ...more].filter(isNonEmpty).join("/") };
   const ids = kind === "compare" && what ? [first, what] : [first];
   if (!ids.every(isId)) return {};
   if (kind === "compare" && what) return { run: first, other: what };
@@ -31,31 +31,33 @@ export function routeOf(hash: string): Route {
 }
 
 /** Inverse of `parseRoute`. */
-export function hashOf({ file, run, queue, module, other }: Route): string {
-  if (run !== undefined && other !== undefined) return `#/compare/${safe(run)}/${safe(other)}`;
-  if (run !== undefined && queue !== undefined) return `#/run/${safe(run)}/queue/${queue}`;
-  if (run !== undefined && module !== undefined) return `#/run/${safe(run)}/module/${safe(module)}`;
-  if (run !== undefined) return `#/run/${safe(run)}`;
-  if (file !== undefined) return `#/file/${file.split("/").map(safe).join("/")}`;
+export function formatRoute({ file, run, queue, module, other }: Route): string {
+  if (run !== undefined && other !== undefined)
+    return `#/compare/${encodePart(run)}/${encodePart(other)}`;
+  if (run !== undefined && queue !== undefined) return `#/run/${encodePart(run)}/queue/${queue}`;
+  if (run !== undefined && module !== undefined)
+    return `#/run/${encodePart(run)}/module/${encodePart(module)}`;
+  if (run !== undefined) return `#/run/${encodePart(run)}`;
+  if (file !== undefined) return `#/file/${file.split("/").map(encodePart).join("/")}`;
   return "#/";
 }
 
 /** Navigates to a route, with a new entry in the browser's history. */
-export function go(route: Route): void {
-  if (hashOf(route) === hashOf(useRoute.getState())) return;
-  window.history.pushState(null, "", hashOf(route));
+export function navigate(route: Route): void {
+  if (formatRoute(route) === formatRoute(useRoute.getState())) return;
+  window.history.pushState(null, "", formatRoute(route));
   useRoute.setState(route, true);
 }
 
 /** Sets the route without a new entry in the browser's history. */
-export function note(route: Route): void {
-  window.history.replaceState(null, "", hashOf(route));
+export function replaceRoute(route: Route): void {
+  window.history.replaceState(null, "", formatRoute(route));
   useRoute.setState(route, true);
 }
 
 /** Follows the URL; returns the function that stops it. */
-export function followAddress(): () => void {
-  const follow = () => useRoute.setState(routeOf(window.location.hash), true);
+export function syncRouteWithUrl(): () => void {
+  const follow = () => useRoute.setState(parseRoute(window.location.hash), true);
   follow();
   window.addEventListener("hashchange", follow);
   window.addEventListener("popstate", follow);
@@ -70,11 +72,11 @@ function isId(text: string): boolean {
   return /^[\w-]+$/.test(text);
 }
 
-function safe(part: string): string {
+function encodePart(part: string): string {
   return encodeURIComponent(part);
 }
 
-function plain(part: string): string {
+function decodePart(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
@@ -82,6 +84,6 @@ function plain(part: string): string {
   }
 }
 
-function isGiven(part: string | undefined): boolean {
+function isNonEmpty(part: string | undefined): boolean {
   return part !== undefined && part !== "";
 }

@@ -6,14 +6,14 @@ import type { Flow } from "../../document/flow";
 import type { Json } from "../../document/json";
 
 /** Settings for the next run. */
-export interface Settings {
+export interface RunSettings {
   readonly variables: ReadonlyMap<string, Json>;
   readonly cluster: string;
   readonly threads: number | undefined;
   readonly memory: string | undefined;
 }
 
-export const useSettings = create<Settings>(() => ({
+export const useRunSettings = create<RunSettings>(() => ({
   variables: new Map(),
   cluster: "",
   threads: undefined,
@@ -21,15 +21,15 @@ export const useSettings = create<Settings>(() => ({
 }));
 
 /** The given values of the variables that the flow declares. */
-export function variablesFor(flow: Flow): ReadonlyMap<string, Json> {
-  const { variables } = useSettings.getState();
+export function givenVariables(flow: Flow): ReadonlyMap<string, Json> {
+  const { variables } = useRunSettings.getState();
   return new Map([...variables].filter(([name]) => flow.variables.has(name)));
 }
 
 /** The names of variables without value and default. */
-export function missingFor(flow: Flow): string[] {
-  const given = variablesFor(flow);
-  return [...flow.variables].flatMap(([name, { default: usual }]) =>
-    usual === undefined && !given.has(name) ? [name] : [],
+export function missingVariables(flow: Flow): string[] {
+  const given = givenVariables(flow);
+  return [...flow.variables].flatMap(([name, { default: defaultValue }]) =>
+    defaultValue === undefined && !given.has(name) ? [name] : [],
   );
 }

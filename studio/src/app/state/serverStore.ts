@@ -12,15 +12,15 @@ import {
   type ServerEvent,
   type Session,
 } from "../backend/api";
-import { knowModules, refuse, useStudio } from "./studioStore";
+import { setRefusal, setSpecs, useStudio } from "./studioStore";
 
 /** A message about the open file, shown until answered, closed or obsolete. */
 export interface Notice {
   readonly text: string;
-  readonly answers?: readonly { readonly label: string; readonly act: () => void }[];
+  readonly actions?: readonly { readonly label: string; readonly act: () => void }[];
 }
 
-export interface Server {
+export interface ServerState {
   /** Undefined if the page has no server. */
   readonly backend: Backend | undefined;
   readonly session: Session | undefined;
@@ -31,7 +31,7 @@ export interface Server {
   readonly notices: readonly Notice[];
 }
 
-export const useServer = create<Server>(() => ({
+export const useServer = create<ServerState>(() => ({
   backend: undefined,
   session: undefined,
   link: "none",
@@ -40,13 +40,17 @@ export const useServer = create<Server>(() => ({
   notices: [],
 }));
 
-export type Hear = (event: ServerEvent) => void;
+export type EventHandler = (event: ServerEvent) => void;
 
 /**
- * Connects to the server and returns whether there is one. `hear` gets its events; `found` is
- * called on every (re)connect, because data fetched before may be stale.
+ * Connects to the server and returns whether there is one. `onEvent` gets its events; `onConnect`
+ * is called on every (re)connect, because data fetched before may be stale.
  */
-export async function meet(backend: Backend, hear: Hear, found: () => void): Promise<boolean> {
+export async function connectServer(
+  backend: Backend,
+  onEvent: EventHandler,
+  onConnect: () => void,
+): Promise<boolean> {
   try {
     useServer.setState({ session: await backend.session(), backend, link: "up" });
   } catch (error) {
@@ -55,21 +59,21 @@ export async function meet(backend: Backend, hear: Hear, found: () => void): Pro
     }
     return false;
   }
-  await Promise.all([relist(), remodule()]);
+  await Promise.all([refreshLists(), refreshSpecs()]);
   let hasBegun = false;
   backend.listen({
     onEvent: (event) => {
-      if (event.type === "runs") void listRuns();
-      if (event.type === "file") void listFiles();
-      hear(event);
+      if (event.type === "runs") void refreshRuns();
+      if (event.type === "file") void refreshFiles();
+      onEvent(event);
     },
     onLink: (is) => {
-      if (!is) void lose(backend);
-      else if (hasBegun) void again(backend, found);
+      if (!is) void handleDisconnect(backend);
+      else if (hasBegun) void handleReconnect(backend, onConnect);
       else {
         // Covers changes between the first lists and the stream's begin.
-        void relist();
-        found();
+        void refreshLists();
+        onConnect();
       }
       hasBegun = true;
     },
@@ -81,7 +85,7 @@ export async function meet(backend: Backend, hear: Hear, found: () => void): Pro
  * The stream broke: tells a missing server from one that rejects the session. The first may turn
  * into the second, since a restarted server has a new secret.
  */
-async function lose(backend: Backend): Promise<void> {
+async function handleDisconnect(backend: Backend): Promise<void> {
   const { link } = useServer.getState();
   if (link === "up") useServer.setState({ link: "lost" });
   try {
@@ -93,18 +97,18 @@ async function lose(backend: Backend): Promise<void> {
   }
 }
 
-async function again(backend: Backend, found: () => void): Promise<void> {
+async function handleReconnect(backend: Backend, onConnect: () => void): Promise<void> {
   try {
     useServer.setState({ session: await backend.session(), link: "up" });
-    await Promise.all([relist(), remodule()]);
-    found();
+    await Promise.all([refreshLists(), refreshSpecs()]);
+    onConnect();
   } catch (error) {
-    tell(error);
+    showError(error);
   }
 }
 
 /** The backend; throws a `BackendError` if there is none. */
-export function backendNow(): Backend {
+export function requireBackend(): Backend {
   const { backend } = useServer.getState();
   if (backend === undefined) {
     const remedy = "open it with `euphrates studio`";
@@ -113,74 +117,74 @@ export function backendNow(): Backend {
   return backend;
 }
 
-export function isReadOnly({ session }: Server): boolean {
+export function isReadOnly({ session }: ServerState): boolean {
   return session?.read_only ?? false;
 }
 
 /** Runs a request of the user: shows its error, or clears the previous one on success. */
-export async function ask(what: (backend: Backend) => Promise<void>): Promise<boolean> {
-  const { refused } = useStudio.getState();
-  const isDone = await look(what);
+export async function userRequest(what: (backend: Backend) => Promise<void>): Promise<boolean> {
+  const { refusal } = useStudio.getState();
+  const isDone = await pageRequest(what);
   // Keeps a refusal that came up in the meantime.
-  const isOld = refused !== undefined && useStudio.getState().refused === refused;
-  if (isDone && isOld) refuse(undefined);
+  const isPrevious = refusal !== undefined && useStudio.getState().refusal === refusal;
+  if (isDone && isPrevious) setRefusal(undefined);
   return isDone;
 }
 
 /** Runs a request of the page itself: shows its error, but never clears one. */
-export async function look(what: (backend: Backend) => Promise<void>): Promise<boolean> {
+export async function pageRequest(what: (backend: Backend) => Promise<void>): Promise<boolean> {
   try {
-    await what(backendNow());
+    await what(requireBackend());
     return true;
   } catch (error) {
-    tell(error);
+    showError(error);
     return false;
   }
 }
 
-function tell(error: unknown): void {
+function showError(error: unknown): void {
   if (!(error instanceof BackendError)) throw error;
   const { message, place, remedy }: Problem = error;
-  refuse({ message, place, remedy });
+  setRefusal({ message, place, remedy });
 }
 
-export async function relist(): Promise<void> {
-  await Promise.all([listFiles(), listRuns()]);
+export async function refreshLists(): Promise<void> {
+  await Promise.all([refreshFiles(), refreshRuns()]);
 }
 
-export async function listFiles(): Promise<void> {
-  await quietly(async (backend) => useServer.setState({ files: await backend.files() }));
+export async function refreshFiles(): Promise<void> {
+  await silentRequest(async (backend) => useServer.setState({ files: await backend.files() }));
 }
 
-export async function listRuns(): Promise<void> {
-  await quietly(async (backend) => useServer.setState({ runs: await backend.runs() }));
+export async function refreshRuns(): Promise<void> {
+  await silentRequest(async (backend) => useServer.setState({ runs: await backend.runs() }));
 }
 
 /** Fetches the modules: running a script may have defined new ones. */
-export async function remodule(): Promise<void> {
-  await quietly(async (backend) => knowModules(specsOf(await backend.modules())));
+export async function refreshSpecs(): Promise<void> {
+  await silentRequest(async (backend) => setSpecs(specsOf(await backend.modules())));
 }
 
 /** Runs a request without showing its error: it is repeated on reconnect. */
-async function quietly(what: (backend: Backend) => Promise<void>): Promise<void> {
+async function silentRequest(what: (backend: Backend) => Promise<void>): Promise<void> {
   try {
-    await what(backendNow());
+    await what(requireBackend());
   } catch (error) {
     if (!(error instanceof BackendError)) throw error;
   }
 }
 
-export function notify(notice: Notice): void {
+export function addNotice(notice: Notice): void {
   useServer.setState(({ notices }) => ({
     notices: [...notices.filter(({ text }) => text !== notice.text), notice],
   }));
 }
 
 /** Removes all notices: the file was saved, or another one opened. */
-export function dismissAll(): void {
+export function clearNotices(): void {
   useServer.setState({ notices: [] });
 }
 
-export function dismiss(notice: Notice): void {
+export function dismissNotice(notice: Notice): void {
   useServer.setState(({ notices }) => ({ notices: notices.filter((one) => one !== notice) }));
 }

@@ -2,85 +2,85 @@
 // Every change of the flow goes through `edit`, so that all of it can be undone.
 
 import { create } from "zustand";
-import { check, type Found } from "../../document/check";
+import { check, type FlowProblem } from "../../document/check";
 import { type Flow, newFlow, type Port } from "../../document/flow";
-import { did, type History, historyOf, redo, settled, undo } from "../../document/history";
+import { closeStep, type History, newHistory, pushStep, redo, undo } from "../../document/history";
 import { type Position, withPositions } from "../../document/layout";
-import { open } from "../../document/openDocument";
-import { type Problem, Refusal } from "../../document/problem";
+import { openDocument } from "../../document/openDocument";
+import { EditError, type Problem } from "../../document/problem";
 import { BUILT_IN, type Specs } from "../../document/specs";
 import type { CheckedQueue } from "../backend/api";
-import { arranged, located, renamed } from "./autoLayout";
+import { autoLayout, carryPositions, resolvePositions } from "./autoLayout";
 
 /** The fixed end of a connection that is being drawn. */
-export interface Connecting {
+export interface PendingConnection {
   readonly id: string;
   readonly port: Port | undefined;
   readonly direction: "inputs" | "outputs";
 }
 
-export interface Studio {
+export interface StudioState {
   readonly specs: Specs;
   readonly history: History;
   /** The flow as it was last opened or saved. */
   readonly saved: Flow;
   /** False if the file could be read in part only: saving must not replace it then. */
   readonly isWhole: boolean;
-  readonly places: ReadonlyMap<string, Position>;
+  readonly positions: ReadonlyMap<string, Position>;
   /** Problems found while the file was opened. */
-  readonly strange: readonly Problem[];
+  readonly openProblems: readonly Problem[];
   /** All problems: found in the page at once, and reported by the engine. */
-  readonly problems: readonly Found[];
+  readonly problems: readonly FlowProblem[];
   /** The engine's last check of the flow. */
-  readonly checked: EngineCheck;
-  readonly modules: ReadonlySet<string>;
-  readonly queues: ReadonlySet<number>;
+  readonly engineCheck: EngineCheck;
+  readonly selectedModules: ReadonlySet<string>;
+  readonly selectedQueues: ReadonlySet<number>;
   /** Counts loaded flows; the canvas fits the view when it changes. */
-  readonly begun: number;
+  readonly loadCount: number;
   /** Modules selected outside the canvas, which it scrolls into view. */
-  readonly sought: ReadonlySet<string>;
-  readonly connecting: Connecting | undefined;
+  readonly revealed: ReadonlySet<string>;
+  readonly connecting: PendingConnection | undefined;
   /** Why the last edit or request was refused. */
-  readonly refused: Problem | undefined;
+  readonly refusal: Problem | undefined;
 }
 
 /** The engine's check of a flow: problems, and the kind and schema of each queue. */
 export interface EngineCheck {
-  readonly problems: readonly Found[];
+  readonly problems: readonly FlowProblem[];
   readonly queues: readonly CheckedQueue[];
 }
 
-const NOTHING_SAID: EngineCheck = { problems: [], queues: [] };
-const NOBODY: ReadonlySet<string> = new Set();
-const NO_QUEUE: ReadonlySet<number> = new Set();
+const NOT_CHECKED: EngineCheck = { problems: [], queues: [] };
+const NO_MODULES: ReadonlySet<string> = new Set();
+const NO_QUEUES: ReadonlySet<number> = new Set();
 
-export const useStudio = create<Studio>(() => started(newFlow()));
+export const useStudio = create<StudioState>(() => initialState(newFlow()));
 
-function started(flow: Flow): Studio {
+function initialState(flow: Flow): StudioState {
   return {
     specs: BUILT_IN,
-    history: historyOf(flow),
+    history: newHistory(flow),
     saved: flow,
     isWhole: true,
-    places: located(flow, new Map()),
-    strange: [],
+    positions: resolvePositions(flow, new Map()),
+    openProblems: [],
     problems: check(flow, BUILT_IN),
-    checked: NOTHING_SAID,
-    modules: NOBODY,
-    queues: NO_QUEUE,
-    begun: 0,
-    sought: NOBODY,
+    engineCheck: NOT_CHECKED,
+    selectedModules: NO_MODULES,
+    selectedQueues: NO_QUEUES,
+    loadCount: 0,
+    revealed: NO_MODULES,
     connecting: undefined,
-    refused: undefined,
+    refusal: undefined,
   };
 }
 
-export function flowNow(): Flow {
+export function currentFlow(): Flow {
   return useStudio.getState().history.now;
 }
 
 /** Whether the flow differs from the saved one; positions do not count. */
-export function isDirty({ history, saved }: Studio): boolean {
+export function isDirty({ history, saved }: StudioState): boolean {
   const { now } = history;
   if (now === saved) return false;
   return (Object.keys(now) as (keyof Flow)[]).some((key) => {
@@ -89,34 +89,38 @@ export function isDirty({ history, saved }: Studio): boolean {
 }
 
 /** Loads another flow with an empty history. */
-export function begin(flow: Flow): void {
-  const { specs, begun } = useStudio.getState();
+export function loadFlow(flow: Flow): void {
+  const { specs, loadCount } = useStudio.getState();
   const problems = check(flow, specs);
-  useStudio.setState({ ...started(flow), specs, problems, begun: begun + 1 });
+  useStudio.setState({ ...initialState(flow), specs, problems, loadCount: loadCount + 1 });
 }
 
 /** Loads a document's text, as far as it can be read. */
-export function openText(text: string): void {
-  const { flow, problems, isWhole } = open(text);
-  begin(flow);
-  useStudio.setState({ strange: problems, isWhole });
+export function loadDocument(text: string): void {
+  const { flow, problems, isWhole } = openDocument(text);
+  loadFlow(flow);
+  useStudio.setState({ openProblems: problems, isWhole });
 }
 
 /** Replaces the known modules and checks the flow again. */
-export function knowModules(specs: Specs): void {
-  const { history, checked } = useStudio.getState();
-  useStudio.setState({ specs, problems: allProblems(history.now, specs, checked) });
+export function setSpecs(specs: Specs): void {
+  const { history, engineCheck } = useStudio.getState();
+  useStudio.setState({ specs, problems: mergeProblems(history.now, specs, engineCheck) });
 }
 
 /** Stores the engine's check, unless the flow has changed since. */
-export function learn(flow: Flow, checked: EngineCheck): void {
+export function setEngineCheck(flow: Flow, engineCheck: EngineCheck): void {
   const { history, specs } = useStudio.getState();
   if (history.now !== flow) return;
-  useStudio.setState({ checked, problems: allProblems(flow, specs, checked) });
+  useStudio.setState({ engineCheck, problems: mergeProblems(flow, specs, engineCheck) });
 }
 
 /** Merges the page's problems with the engine's, without duplicates. */
-function allProblems(flow: Flow, specs: Specs, { problems }: EngineCheck): readonly Found[] {
+function mergeProblems(
+  flow: Flow,
+  specs: Specs,
+  { problems }: EngineCheck,
+): readonly FlowProblem[] {
   const own = check(flow, specs);
   const ids = new Set(flow.modules.map(({ id }) => id));
   const others = problems.filter(({ module, queue, option, message }) => {
@@ -139,85 +143,95 @@ function allProblems(flow: Flow, specs: Specs, { problems }: EngineCheck): reado
 export function edit(what: string, change: (flow: Flow) => Flow, key?: string): boolean {
   const { history } = useStudio.getState();
   try {
-    went(did(history, change(history.now), what, key));
+    applyHistory(pushStep(history, change(history.now), what, key));
     return true;
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    refuse(error);
+    if (!(error instanceof EditError)) throw error;
+    setRefusal(error);
     return false;
   }
 }
 
 /** Shows why an action was refused, or clears that. */
-export function refuse(problem: Problem | undefined): void {
-  useStudio.setState({ refused: problem });
+export function setRefusal(problem: Problem | undefined): void {
+  useStudio.setState({ refusal: problem });
 }
 
 /** Ends the current undo step, so that the next change starts a new one. */
-export function settle(): void {
+export function endStep(): void {
   const { history } = useStudio.getState();
-  useStudio.setState({ history: settled(history) });
+  useStudio.setState({ history: closeStep(history) });
 }
 
-export function back(): void {
-  went(undo(useStudio.getState().history));
+export function undoEdit(): void {
+  applyHistory(undo(useStudio.getState().history));
 }
 
-export function forward(): void {
-  went(redo(useStudio.getState().history));
+export function redoEdit(): void {
+  applyHistory(redo(useStudio.getState().history));
 }
 
-function went(history: History): void {
-  const { specs, places, modules, queues, checked, history: before } = useStudio.getState();
+function applyHistory(history: History): void {
+  const {
+    specs,
+    positions,
+    selectedModules,
+    selectedQueues,
+    engineCheck,
+    history: before,
+  } = useStudio.getState();
   if (history.now === before.now) return;
   const flow = history.now;
   const ids = new Set(flow.modules.map(({ id }) => id));
   useStudio.setState({
     history,
-    places: located(flow, renamed(places, before.now, flow)),
-    problems: allProblems(flow, specs, checked),
-    modules: new Set([...modules].filter((id) => ids.has(id))),
-    queues: flow.queues === before.now.queues ? queues : NO_QUEUE,
-    refused: undefined,
+    positions: resolvePositions(flow, carryPositions(positions, before.now, flow)),
+    problems: mergeProblems(flow, specs, engineCheck),
+    selectedModules: new Set([...selectedModules].filter((id) => ids.has(id))),
+    selectedQueues: flow.queues === before.now.queues ? selectedQueues : NO_QUEUES,
+    refusal: undefined,
   });
 }
 
 /** Moves modules. Writes all positions into the flow, so that unmoved modules stay in place. */
-export function move(moved: ReadonlyMap<string, Position>): void {
-  const { places } = useStudio.getState();
+export function moveModules(moved: ReadonlyMap<string, Position>): void {
+  const { positions } = useStudio.getState();
   const isSame = [...moved].every(([id, { x, y }]) => {
-    const place = places.get(id);
-    return place !== undefined && place.x === Math.round(x) && place.y === Math.round(y);
+    const old = positions.get(id);
+    return old !== undefined && old.x === Math.round(x) && old.y === Math.round(y);
   });
   if (isSame) return;
   const key = `move ${[...moved.keys()].join(" ")}`;
-  edit("move", (flow) => withPositions(flow, new Map([...places, ...moved])), key);
+  edit("move", (flow) => withPositions(flow, new Map([...positions, ...moved])), key);
 }
 
 /** Moves all modules to their automatic layout. */
-export function arrange(): void {
-  edit("lay out", (flow) => withPositions(flow, arranged(flow)));
+export function autoLayoutFlow(): void {
+  edit("lay out", (flow) => withPositions(flow, autoLayout(flow)));
 }
 
-export function select(modules: ReadonlySet<string>, queues: ReadonlySet<number> = NO_QUEUE): void {
-  useStudio.setState({ modules, queues });
+export function setSelection(
+  selectedModules: ReadonlySet<string>,
+  selectedQueues: ReadonlySet<number> = NO_QUEUES,
+): void {
+  useStudio.setState({ selectedModules, selectedQueues });
 }
 
 /** Selects modules and scrolls the canvas to them. */
-export function seek(modules: ReadonlySet<string>): void {
-  useStudio.setState({ modules, queues: NO_QUEUE, sought: modules });
+export function revealModules(selectedModules: ReadonlySet<string>): void {
+  useStudio.setState({ selectedModules, selectedQueues: NO_QUEUES, revealed: selectedModules });
 }
 
 /** Replaces the flow by edited code; successive keystrokes are one undo step. */
-export function takeCode(take: (flow: Flow) => Flow): void {
+export function applyCode(take: (flow: Flow) => Flow): void {
   edit("edit the code", take, "code");
 }
 
-export function connect(connecting: Connecting | undefined): void {
+export function setConnecting(connecting: PendingConnection | undefined): void {
   useStudio.setState({ connecting });
 }
 
 /** Marks a flow as saved: by default the current one. */
-export function markSaved(flow = flowNow()): void {
+export function markSaved(flow = currentFlow()): void {
   useStudio.setState({ saved: flow, isWhole: true });
 }

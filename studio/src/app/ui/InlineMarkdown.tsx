@@ -1,7 +1,7 @@
 // Renders text with code between backticks, the only Markdown that module descriptions use. Nothing
 // becomes HTML.
 
-export function Words({ text }: { readonly text: string }) {
+export function InlineMarkdown({ text }: { readonly text: string }) {
   let at = 0;
   return text.split("`").map((part, i) => {
     const key = at;

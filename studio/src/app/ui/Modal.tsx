@@ -21,24 +21,29 @@ export function Modal({ title, onClose, children }: Props) {
   );
 }
 
-interface AnswerProps {
+interface DialogButtonsProps {
   /** The label of the submit button. */
-  readonly yes: string;
+  readonly submitLabel: string;
   readonly disabled?: boolean;
-  readonly onLeave: () => void;
+  readonly onCancel: () => void;
   /** More buttons, between submit and cancel. */
   readonly children?: ReactNode;
 }
 
 /** The row of buttons at a dialog's end. */
-export function Answers({ yes, disabled = false, onLeave, children }: AnswerProps) {
+export function DialogButtons({
+  submitLabel,
+  disabled = false,
+  onCancel,
+  children,
+}: DialogButtonsProps) {
   return (
     <div className="row">
       <button type="submit" className="primary" disabled={disabled}>
-        {yes}
+        {submitLabel}
       </button>
       {children}
-      <button type="button" onClick={onLeave}>
+      <button type="button" onClick={onCancel}>
         Not now
       </button>
     </div>

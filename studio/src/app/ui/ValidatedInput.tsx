@@ -7,11 +7,11 @@ interface Props {
   readonly placeholder?: string;
   readonly value: string;
   /** Why the value is invalid. */
-  readonly fault: string | undefined;
+  readonly error: string | undefined;
   readonly onValue: (value: string) => void;
 }
 
-export function Checked({ label, placeholder, value, fault, onValue }: Props) {
+export function ValidatedInput({ label, placeholder, value, error, onValue }: Props) {
   const id = useId();
   const why = useId();
   return (
@@ -21,13 +21,13 @@ export function Checked({ label, placeholder, value, fault, onValue }: Props) {
         id={id}
         placeholder={placeholder}
         value={value}
-        aria-invalid={fault !== undefined}
-        aria-describedby={fault === undefined ? undefined : why}
+        aria-invalid={error !== undefined}
+        aria-describedby={error === undefined ? undefined : why}
         onChange={({ target }) => onValue(target.value)}
       />
-      {fault !== undefined && (
+      {error !== undefined && (
         <p id={why} className="wrong-text">
-          {fault}
+          {error}
         </p>
       )}
     </div>

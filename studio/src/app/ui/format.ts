@@ -1,21 +1,21 @@
 // Formats numbers for people: three significant digits and a unit.
 
 /** `98.1 MB`, in powers of 1000, as in reports. */
-export function bytesText(bytes: number): string {
-  return `${scaled(bytes, BYTES)}`;
+export function formatBytes(bytes: number): string {
+  return `${formatScaled(bytes, BYTES)}`;
 }
 
 /** `1.20 M`, without a unit. */
-export function countText(count: number): string {
-  return scaled(count, COUNTS).trimEnd();
+export function formatCount(count: number): string {
+  return formatScaled(count, COUNTS).trimEnd();
 }
 
 /** `1 module`, `2 modules`. */
-export function ofThese(count: number, what: string): string {
+export function pluralize(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? "" : "s"}`;
 }
 
-export function secondsText(seconds: number): string {
+export function formatSeconds(seconds: number): string {
   if (seconds < 100) return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
   const whole = Math.round(seconds);
   const [hours, minutes] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60)];
@@ -26,12 +26,12 @@ export function secondsText(seconds: number): string {
 }
 
 /** `25 %` for 0.25. */
-export function percentText(part: number): string {
+export function formatPercent(part: number): string {
   return `${Math.round(part * 100)} %`;
 }
 
 /** The time of day of seconds since 1970, in the browser's locale. */
-export function timeText(seconds: number): string {
+export function formatTime(seconds: number): string {
   return new Date(seconds * 1000).toLocaleTimeString([], {
     hour: "2-digit",
     minute: "2-digit",
@@ -40,14 +40,14 @@ export function timeText(seconds: number): string {
 }
 
 /** `4.0×`, or that it stands still if there is no factor. */
-export function factorText(factor: number | null | undefined): string {
+export function formatFactor(factor: number | null | undefined): string {
   return factor === null || factor === undefined ? "stands still" : `${factor.toFixed(1)}×`;
 }
 
 const BYTES = ["B", "kB", "MB", "GB", "TB", "PB"] as const;
 const COUNTS = ["", "k", "M", "G", "T", "P"] as const;
 
-function scaled(value: number, units: readonly string[]): string {
+function formatScaled(value: number, units: readonly string[]): string {
   let [rest, unit] = [Number.isFinite(value) ? value : 0, 0];
   while (Math.abs(rest) >= 999.5 && unit < units.length - 1) {
     rest /= 1000;

@@ -2,33 +2,33 @@
 // flow changes whenever the text is valid.
 
 import { useLayoutEffect, useRef, useState } from "react";
-import { settle } from "../state/studioStore";
+import { endStep } from "../state/studioStore";
 
-export interface Draft {
+export interface DraftInput {
   readonly value: string;
   readonly onChange: (event: { target: { value: string } }) => void;
   readonly onBlur: () => void;
 }
 
 /** `commit` gets every typed text and returns whether it was valid; `text` is the flow's value. */
-export function useDraft(text: string, commit: (text: string) => boolean): Draft {
+export function useDraftInput(text: string, commit: (text: string) => boolean): DraftInput {
   const [typed, setTyped] = useState(text);
-  const isOwn = useRef(false);
+  const wasCommitted = useRef(false);
   // In a layout effect: the next keystroke must edit the flow's current value.
   useLayoutEffect(() => {
-    if (!isOwn.current) setTyped(text);
-    isOwn.current = false;
+    if (!wasCommitted.current) setTyped(text);
+    wasCommitted.current = false;
   }, [text]);
   return {
     value: typed,
     onChange: ({ target: { value } }) => {
       setTyped(value);
-      isOwn.current = commit(value);
+      wasCommitted.current = commit(value);
     },
     onBlur: () => {
-      isOwn.current = false;
+      wasCommitted.current = false;
       setTyped(text);
-      settle();
+      endStep();
     },
   };
 }

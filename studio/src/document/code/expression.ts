@@ -13,7 +13,7 @@ export interface Group {
 }
 
 /** Width of generated code. */
-const COLUMNS = 96;
+const COLUMNS_MAX = 96;
 
 export function group(open: string, close: string, ...members: Group["members"]): Group {
   return { open, close, members };
@@ -34,7 +34,7 @@ export function layOut(
   const margin = " ".repeat(indent);
   const line = `${margin}${before}${onOneLine(expression)}${after}`;
   if (typeof expression === "string" || expression.members.length === 0) return line;
-  if ([...line].length <= COLUMNS) return line;
+  if ([...line].length <= COLUMNS_MAX) return line;
   const { open, members, close } = expression;
   const lines = members.map(([name, member]) => layOut(member, indent + 4, name, ","));
   const first = `${margin}${before}${open.trimEnd()}`;

@@ -1,25 +1,25 @@
 // The methods of a flow (`flow.place`, `flow.attach`, …), interpreted as
 // `python/euphrates/flow.py` executes them.
 
-import { bytesOf } from "../byteSize";
-import { NOTHING, nextId, type Port, QUEUE_KINDS, type Queue } from "../flow";
+import { parseBytes } from "../byteSize";
+import { EMPTY_OBJECT, nextId, type Port, QUEUE_KINDS, type Queue } from "../flow";
 import { isList, type Json } from "../json";
 import { Numeral } from "../numeral";
 import { variable } from "./packageApi";
 import { CodeError, type Place } from "./tokenizer";
 import {
-  type Builder,
+  type CallArguments,
   countOf,
-  type Given,
+  type FlowBuilder,
   NONE,
-  notKnown,
+  notLiteral,
   plainJson,
   textOf,
   type Value,
 } from "./values";
 
 /** The value of an attribute of a flow. */
-export function ofFlow(flow: Builder, name: string, place: Place): Value {
+export function flowAttribute(flow: FlowBuilder, name: string, place: Place): Value {
   const method = METHODS[name];
   if (method !== undefined) {
     return { kind: "function", name: `flow.${name}`, call: (given) => method(flow, given) };
@@ -34,7 +34,7 @@ const RUNNING = new Set(
   "go start check explain spelled_out code draw save to_json name layout".split(" "),
 );
 
-const METHODS: Readonly<Record<string, (flow: Builder, given: Given) => Value>> = {
+const METHODS: Readonly<Record<string, (flow: FlowBuilder, given: CallArguments) => Value>> = {
   place(flow, given) {
     const options = ["count", "per_worker", "workers", "id"];
     const { values, place } = given.bind("flow.place()", ["module"], options);
@@ -51,7 +51,7 @@ const METHODS: Readonly<Record<string, (flow: Builder, given: Given) => Value>> 
       placedOrPlace(flow, module, given.places.get(i) ?? given.place),
     );
     ends.slice(1).forEach((end, i) => {
-      flow.queues.push({ from: ends[i]?.id ?? "", to: end.id, unknown: NOTHING });
+      flow.queues.push({ from: ends[i]?.id ?? "", to: end.id, unknown: EMPTY_OBJECT });
     });
     const last = ends.at(-1);
     if (last === undefined) throw new CodeError("a chain has no modules", given.place, "give one");
@@ -67,7 +67,7 @@ const METHODS: Readonly<Record<string, (flow: Builder, given: Given) => Value>> 
 type PlacedValue = Extract<Value, { kind: "placed" }>;
 
 function placed(
-  flow: Builder,
+  flow: FlowBuilder,
   values: ReadonlyMap<string, Value>,
   placeOf: (name: string) => Place,
 ): PlacedValue {
@@ -91,7 +91,7 @@ function placed(
     count,
     per_worker,
     workers,
-    unknown: NOTHING,
+    unknown: EMPTY_OBJECT,
   });
   return { kind: "placed", flow, id };
 }
@@ -103,7 +103,7 @@ function moduleOf(value: Value, place: Place): Extract<Value, { kind: "module" }
       'write `eu.map("package.module:function")` or `eu.python("package.module:Class")`';
     throw new CodeError("what this is is known only when the program runs", place, remedy);
   }
-  if (value.kind === "unknown" || value.kind === "defined") throw notKnown(value, place);
+  if (value.kind === "unknown" || value.kind === "defined") throw notLiteral(value, place);
   throw new CodeError("this is not a module", place, "place eu.scan(…) and the like");
 }
 
@@ -118,7 +118,7 @@ function workersOf(value: Value, what: string, place: Place): readonly string[] 
 }
 
 function attached(
-  flow: Builder,
+  flow: FlowBuilder,
   values: ReadonlyMap<string, Value>,
   placeOf: (name: string) => Place,
 ): PlacedValue {
@@ -134,11 +134,19 @@ function attached(
   const bytes = json("bytes_max");
   const bytes_max = bytes === null ? undefined : sizeOf(bytes, placeOf("bytes_max"));
   const [output, input] = [port("output"), port("input")];
-  flow.queues.push({ from, output, to, input, queue, bytes_max, unknown: NOTHING } satisfies Queue);
+  flow.queues.push({
+    from,
+    output,
+    to,
+    input,
+    queue,
+    bytes_max,
+    unknown: EMPTY_OBJECT,
+  } satisfies Queue);
   return { kind: "placed", flow, id: to };
 }
 
-function endOf(flow: Builder, value: Value, place: Place): string {
+function endOf(flow: FlowBuilder, value: Value, place: Place): string {
   if (value.kind === "plain" && typeof value.json === "string") return value.json;
   if (value.kind === "placed" && value.flow === flow) return value.id;
   if (value.kind === "placed") {
@@ -148,7 +156,7 @@ function endOf(flow: Builder, value: Value, place: Place): string {
       "place it in this one",
     );
   }
-  if (value.kind === "unknown") throw notKnown(value, place);
+  if (value.kind === "unknown") throw notLiteral(value, place);
   throw new CodeError("this is not placed", place, "flow.place(…) it first, or use flow.chain(…)");
 }
 
@@ -165,15 +173,15 @@ export function portOfSubscript(value: Value, place: Place): Port | undefined {
 }
 
 /** `a >> b` between modules or ports; places the right one if it is not placed. */
-export function joined(left: PlacedValue, right: Value, place: Place): PlacedValue {
+export function connect(left: PlacedValue, right: Value, place: Place): PlacedValue {
   const { flow } = left;
   const end = placedOrPlace(flow, right, place);
   const { port: input } = end;
-  flow.queues.push({ from: left.id, output: left.port, to: end.id, input, unknown: NOTHING });
+  flow.queues.push({ from: left.id, output: left.port, to: end.id, input, unknown: EMPTY_OBJECT });
   return { kind: "placed", flow, id: end.id };
 }
 
-function placedOrPlace(flow: Builder, value: Value, place: Place): PlacedValue {
+function placedOrPlace(flow: FlowBuilder, value: Value, place: Place): PlacedValue {
   if (value.kind !== "placed") return placed(flow, new Map([["module", value]]), () => place);
   endOf(flow, value, place);
   return value;
@@ -183,7 +191,7 @@ function placedOrPlace(flow: Builder, value: Value, place: Place): PlacedValue {
 function sizeOf(json: Json, place: Place): number {
   const isSize = typeof json === "string" || typeof json === "number";
   const size = json instanceof Numeral ? Number(json.text) : isSize ? json : 0;
-  const bytes = bytesOf(size);
+  const bytes = parseBytes(size);
   if (bytes !== undefined) return bytes;
   const remedy = 'write "512MB", "1GiB" or a number of bytes above 0';
   throw new CodeError("this is no size", place, remedy);

@@ -9,7 +9,7 @@ export const KEYWORDS: ReadonlySet<string> = new Set(
 );
 
 /** Names that generated code uses. */
-export const OWN_NAMES: ReadonlySet<string> = new Set(["eu", "flow", "print"]);
+export const RESERVED_NAMES: ReadonlySet<string> = new Set(["eu", "flow", "print"]);
 
 /** The Python spelling of a name: keywords get an underscore. */
 export function pythonName(name: string): string {

@@ -4,21 +4,21 @@
 import type { Json } from "../json";
 import { didYouMean } from "../problem";
 import {
-  lists,
-  namesOf,
+  builtInNames,
   optionsOf,
   requiredOf,
   type Schema,
   type Spec,
   type Specs,
+  takesList,
 } from "../specs";
 import { pythonName } from "./keywords";
 import { CodeError, type Place } from "./tokenizer";
 import {
-  Builder,
-  type Gathered,
-  type Given,
+  type CallArguments,
+  FlowBuilder,
   jsonOf,
+  type ModuleConfig,
   NONE,
   plainJson,
   textOf,
@@ -28,8 +28,8 @@ import {
 type Variables = Extract<Value, { kind: "variable" }>[];
 
 /** The value of an attribute of the package. */
-export function ofPackage(name: string, specs: Specs, place: Place): Value {
-  const own = OWN[name];
+export function packageAttribute(name: string, specs: Specs, place: Place): Value {
+  const own = PACKAGE_FUNCTIONS[name];
   if (own !== undefined) return { kind: "function", name: `eu.${name}`, call: own };
   const spec = [...specs.values()].find((spec) => pythonName(spec.name) === name);
   if (spec !== undefined) {
@@ -37,7 +37,7 @@ export function ofPackage(name: string, specs: Specs, place: Place): Value {
   }
   if (/^[A-Z]/.test(name) || RUNNING.has(name))
     return { kind: "unknown", why: `\`eu.${name}\` is for running flows` };
-  const known = [...Object.keys(OWN), ...namesOf(specs).map(pythonName)];
+  const known = [...Object.keys(PACKAGE_FUNCTIONS), ...builtInNames(specs).map(pythonName)];
   const near = didYouMean(name, known);
   const remedy = near ? `did you mean \`eu.${near}\`?` : 'eu.module("name", {…}) places any module';
   throw new CodeError(`\`euphrates\` has no \`${name}\``, place, remedy);
@@ -46,12 +46,12 @@ export function ofPackage(name: string, specs: Specs, place: Place): Value {
 /** Names for running flows, which build nothing; so are all classes. */
 const RUNNING = new Set(["errors", "launch", "modules", "perturb", "schema", "__version__"]);
 
-const OWN: Readonly<Record<string, (given: Given) => Value>> = {
+const PACKAGE_FUNCTIONS: Readonly<Record<string, (given: CallArguments) => Value>> = {
   Flow(given) {
     const { values, place } = given.bind("eu.Flow()", ["name"]);
     const name = values.get("name");
     const text = name === undefined ? "flow" : textOf(name, "the name of the flow", place("name"));
-    return { kind: "flow", flow: new Builder(text) };
+    return { kind: "flow", flow: new FlowBuilder(text) };
   },
   module(given) {
     const { values, place } = given.bind("eu.module()", ["name", "config"]);
@@ -68,7 +68,7 @@ const OWN: Readonly<Record<string, (given: Given) => Value>> = {
 };
 
 /** `eu.var("path", default="a.csv", doc="…")`. */
-export function variable(given: Given): Extract<Value, { kind: "variable" }> {
+export function variable(given: CallArguments): Extract<Value, { kind: "variable" }> {
   const { values, place } = given.bind("eu.var()", ["name"], ["default", "doc"]);
   const name = textOf(values.get("name") ?? NONE, "the name of the variable", place("name"));
   const value = plainJson(values.get("default") ?? NONE, place("default"));
@@ -80,7 +80,7 @@ export function variable(given: Given): Extract<Value, { kind: "variable" }> {
 }
 
 /** A call of a module's function: required options may be positional. */
-function configured(spec: Spec, given: Given): Value {
+function configured(spec: Spec, given: CallArguments): Value {
   const options = optionsOf(spec);
   const required = requiredOf(spec);
   const rest = [...options.keys()].filter((name) => !required.includes(name));
@@ -102,7 +102,7 @@ function configured(spec: Spec, given: Given): Value {
     const isLeftOut = value.kind === "plain" && value.json === null && !required.includes(name);
     if (!isLeftOut) json.set(name, held(value, option, place(parameter), variables));
   }
-  return { kind: "module", module: spec.name, config: { json, variables } satisfies Gathered };
+  return { kind: "module", module: spec.name, config: { json, variables } satisfies ModuleConfig };
 }
 
 function held(value: Value, schema: Schema, place: Place, variables: Variables): Json {
@@ -115,7 +115,7 @@ function held(value: Value, schema: Schema, place: Place, variables: Variables):
     throw new CodeError("a table lives in the program only", place, remedy);
   }
   const json = jsonOf(value, place, variables);
-  return typeof json === "string" && lists(schema) ? [json] : json;
+  return typeof json === "string" && takesList(schema) ? [json] : json;
 }
 
 function isReference(members: ReadonlyMap<string, Value>): boolean {

@@ -1,43 +1,47 @@
 // Parses Python expressions. Syntax outside of the subset (comprehensions, conditions, lambdas, …)
-// becomes a `gap` with the reason, which matters only if a flow depends on it.
+// becomes `unsupported` with the reason, which matters only if a flow depends on it.
 
 import type { Numeral } from "../numeral";
-import { CodeError, type Line, type Place, type Token } from "./tokenizer";
+import { CodeError, type LogicalLine, type Place, type Token } from "./tokenizer";
 
-export type Tree = Place &
+export type SyntaxTree = Place &
   (
     | { readonly kind: "value"; readonly value: null | boolean | number | Numeral | string }
     | { readonly kind: "name"; readonly name: string }
-    | { readonly kind: "attribute"; readonly of: Tree; readonly name: string }
-    | { readonly kind: "subscript"; readonly of: Tree; readonly index: Tree }
-    | { readonly kind: "call"; readonly of: Tree; readonly given: readonly Argument[] }
-    | { readonly kind: "list"; readonly items: readonly Tree[] }
-    | { readonly kind: "dict"; readonly members: readonly (readonly [Tree, Tree])[] }
-    | { readonly kind: "operation"; readonly sign: string; readonly operands: readonly Tree[] }
-    | { readonly kind: "gap"; readonly why: string; readonly names: readonly string[] }
+    | { readonly kind: "attribute"; readonly of: SyntaxTree; readonly name: string }
+    | { readonly kind: "subscript"; readonly of: SyntaxTree; readonly index: SyntaxTree }
+    | { readonly kind: "call"; readonly of: SyntaxTree; readonly given: readonly Argument[] }
+    | { readonly kind: "list"; readonly items: readonly SyntaxTree[] }
+    | { readonly kind: "dict"; readonly members: readonly (readonly [SyntaxTree, SyntaxTree])[] }
+    | {
+        readonly kind: "operation";
+        readonly operator: string;
+        readonly operands: readonly SyntaxTree[];
+      }
+    | { readonly kind: "unsupported"; readonly why: string; readonly names: readonly string[] }
   );
 
 export interface Argument {
   readonly name?: string;
-  readonly value: Tree;
+  readonly value: SyntaxTree;
 }
 
 /** Nesting limit, above that of documents. */
 const DEPTH_MAX = 300;
 /** Binary operators by precedence, loosest first. */
-const LEVELS: readonly (readonly string[])[] = [
+const BINARY_OPERATORS: readonly (readonly string[])[] = [
   ["<<", ">>"],
   ["+", "-"],
   ["*", "/", "//", "%"],
 ];
-const ENDS = new Set([",", ")", "]", "}", ":", "="]);
+const EXPRESSION_ENDS = new Set([",", ")", "]", "}", ":", "="]);
 
 /** Recursive-descent parser for the expressions of one line. */
-export class Syntax {
+export class ExpressionParser {
   private at = 0;
   private depth = 0;
 
-  constructor(private readonly line: Line) {}
+  constructor(private readonly line: LogicalLine) {}
 
   get next(): Token {
     return this.line.tokens[this.at] ?? (this.line.tokens.at(-1) as Token);
@@ -47,8 +51,8 @@ export class Syntax {
     return this.next.kind === "end";
   }
 
-  take(sign: string): boolean {
-    const is = this.isSign(sign);
+  take(operator: string): boolean {
+    const is = this.isOperator(operator);
     if (is) this.at += 1;
     return is;
   }
@@ -74,8 +78,8 @@ export class Syntax {
     return parts.join(".");
   }
 
-  expect(sign: string): void {
-    if (!this.take(sign)) throw this.unexpected(`\`${sign}\``);
+  expect(operator: string): void {
+    if (!this.take(operator)) throw this.unexpected(`\`${operator}\``);
   }
 
   unexpected(wanted: string): CodeError {
@@ -85,54 +89,60 @@ export class Syntax {
   }
 
   /** An expression, or a tuple without parentheses. */
-  expressions(): Tree {
+  expressions(): SyntaxTree {
     const place = placeOf(this.next);
     const first = this.expression();
-    if (!this.isSign(",")) return first;
+    if (!this.isOperator(",")) return first;
     const items = [first];
     while (this.take(",")) {
-      if (this.isAtEnd() || this.isSign("=")) break;
+      if (this.isAtEnd() || this.isOperator("=")) break;
       items.push(this.expression());
     }
     return { ...place, kind: "list", items };
   }
 
-  /** An expression, or a gap up to its end. */
-  expression(): Tree {
+  /** An expression; an `unsupported` one extends to its end. */
+  expression(): SyntaxTree {
     this.depth += 1;
     if (this.depth > DEPTH_MAX) throw new CodeError("the nesting is too deep", this.next);
-    const tree = this.expressionOrGap();
+    const tree = this.supportedExpression();
     this.depth -= 1;
     return tree;
   }
 
-  private expressionOrGap(): Tree {
+  private supportedExpression(): SyntaxTree {
     const start = this.at;
     const place = placeOf(this.next);
     const { next } = this;
-    const begins = next.kind === "name" && UNREAD_WORDS.has(next.text);
-    const isStarred = this.isSign("*") || this.isSign("**");
+    const begins = next.kind === "name" && UNSUPPORTED_KEYWORDS.has(next.text);
+    const isStarred = this.isOperator("*") || this.isOperator("**");
     if (!begins && !isStarred) {
       const tree = this.binary(0);
-      if (this.isAtEnd() || (this.next.kind === "sign" && ENDS.has(this.next.text))) return tree;
+      if (this.isAtEnd() || (this.next.kind === "operator" && EXPRESSION_ENDS.has(this.next.text)))
+        return tree;
     }
     const what = shown(this.next);
     this.skip();
-    return this.gap(start, place, `${what} is not read here`);
+    return this.unsupportedFrom(start, place, `${what} is not read here`);
   }
 
-  /** A gap from the token at `start` to the current one. */
-  private gap(start: number, place: Place, why: string): Tree {
-    return { ...place, kind: "gap", why, names: namesIn(this.line.tokens.slice(start, this.at)) };
+  /** An `unsupported` tree from the token at `start` to the current one. */
+  private unsupportedFrom(start: number, place: Place, why: string): SyntaxTree {
+    return {
+      ...place,
+      kind: "unsupported",
+      why,
+      names: namesIn(this.line.tokens.slice(start, this.at)),
+    };
   }
 
   private skip(): void {
     let depth = 0;
     while (!this.isAtEnd()) {
       const { next } = this;
-      if (next.kind === "sign") {
+      if (next.kind === "operator") {
         // The colon of a lambda does not end the expression.
-        if (depth === 0 && next.text !== ":" && ENDS.has(next.text)) return;
+        if (depth === 0 && next.text !== ":" && EXPRESSION_ENDS.has(next.text)) return;
         if ("([{".includes(next.text)) depth += 1;
         if (")]}".includes(next.text)) depth -= 1;
       }
@@ -140,30 +150,30 @@ export class Syntax {
     }
   }
 
-  private binary(level: number): Tree {
-    const signs = LEVELS[level];
-    if (signs === undefined) return this.unary();
+  private binary(level: number): SyntaxTree {
+    const operators = BINARY_OPERATORS[level];
+    if (operators === undefined) return this.unary();
     let left = this.binary(level + 1);
     for (;;) {
       const place = placeOf(left);
-      const sign = signs.find((sign) => this.take(sign));
-      if (sign === undefined) return left;
-      left = { ...place, kind: "operation", sign, operands: [left, this.binary(level + 1)] };
+      const operator = operators.find((operator) => this.take(operator));
+      if (operator === undefined) return left;
+      left = { ...place, kind: "operation", operator, operands: [left, this.binary(level + 1)] };
     }
   }
 
-  private unary(): Tree {
+  private unary(): SyntaxTree {
     const place = placeOf(this.next);
-    const sign = ["-", "+", "~"].find((sign) => this.take(sign));
-    if (sign !== undefined) {
-      return { ...place, kind: "operation", sign, operands: [this.unary()] };
+    const operator = ["-", "+", "~"].find((operator) => this.take(operator));
+    if (operator !== undefined) {
+      return { ...place, kind: "operation", operator, operands: [this.unary()] };
     }
     const base = this.primary();
     if (!this.take("**")) return base;
-    return { ...place, kind: "operation", sign: "**", operands: [base, this.unary()] };
+    return { ...place, kind: "operation", operator: "**", operands: [base, this.unary()] };
   }
 
-  private primary(): Tree {
+  private primary(): SyntaxTree {
     let tree = this.atom();
     const place = placeOf(tree);
     for (;;) {
@@ -185,30 +195,30 @@ export class Syntax {
       const value = this.expression();
       const isNamed = value.kind === "name" && this.take("=");
       given.push(isNamed ? { name: value.name, value: this.expression() } : { value });
-      if (!this.isSign(")")) this.expect(",");
+      if (!this.isOperator(")")) this.expect(",");
     }
     return given;
   }
 
-  private index(): Tree {
+  private index(): SyntaxTree {
     const start = this.at;
     const place = placeOf(this.next);
-    const index = this.isSign(":") ? undefined : this.expression();
+    const index = this.isOperator(":") ? undefined : this.expression();
     if (index !== undefined && this.take("]")) return index;
     while (!this.take("]")) {
       if (this.isAtEnd()) throw this.unexpected("`]`");
       if (!this.take(":") && !this.take(",")) this.expression();
     }
-    return this.gap(start, place, "a slice is not read here");
+    return this.unsupportedFrom(start, place, "a slice is not read here");
   }
 
-  private atom(): Tree {
+  private atom(): SyntaxTree {
     const { next } = this;
     const place = placeOf(next);
     if (next.kind === "text") return { ...place, kind: "value", value: this.texts() };
-    if (next.kind === "name" || next.kind === "number" || next.kind === "strange") this.at += 1;
+    if (next.kind === "name" || next.kind === "number" || next.kind === "unsupported") this.at += 1;
     if (next.kind === "number") return { ...place, kind: "value", value: next.value };
-    if (next.kind === "strange") return this.strange(next, next.why);
+    if (next.kind === "unsupported") return this.unsupported(next, next.why);
     if (next.kind === "name") {
       const value = CONSTANTS.get(next.text);
       if (value === undefined) return { ...place, kind: "name", name: next.text };
@@ -230,12 +240,12 @@ export class Syntax {
     return text;
   }
 
-  private strange(place: Place, why: string): Tree {
-    while (this.next.kind === "text" || this.next.kind === "strange") this.at += 1;
-    return { line: place.line, column: place.column, kind: "gap", why, names: [] };
+  private unsupported(place: Place, why: string): SyntaxTree {
+    while (this.next.kind === "text" || this.next.kind === "unsupported") this.at += 1;
+    return { line: place.line, column: place.column, kind: "unsupported", why, names: [] };
   }
 
-  private parenthesis(place: Place): Tree {
+  private parenthesis(place: Place): SyntaxTree {
     if (this.take(")")) return { ...place, kind: "list", items: [] };
     const first = this.expression();
     if (this.take(")")) return first;
@@ -243,31 +253,31 @@ export class Syntax {
     return { ...place, kind: "list", items: [first, ...this.items(")")] };
   }
 
-  private items(close: string): Tree[] {
-    const items: Tree[] = [];
+  private items(close: string): SyntaxTree[] {
+    const items: SyntaxTree[] = [];
     while (!this.take(close)) {
       items.push(this.expression());
-      if (!this.isSign(close)) this.expect(",");
+      if (!this.isOperator(close)) this.expect(",");
     }
     return items;
   }
 
-  private dict(place: Place): Tree {
+  private dict(place: Place): SyntaxTree {
     const start = this.at;
-    const members: [Tree, Tree][] = [];
+    const members: [SyntaxTree, SyntaxTree][] = [];
     let isSet = false;
     while (!this.take("}")) {
       const key = this.expression();
       isSet ||= !this.take(":");
       if (!isSet) members.push([key, this.expression()]);
-      if (!this.isSign("}")) this.expect(",");
+      if (!this.isOperator("}")) this.expect(",");
     }
-    if (isSet) return this.gap(start, place, "a set is not read here");
+    if (isSet) return this.unsupportedFrom(start, place, "a set is not read here");
     return { ...place, kind: "dict", members };
   }
 
-  private isSign(sign: string): boolean {
-    return this.next.kind === "sign" && this.next.text === sign;
+  private isOperator(operator: string): boolean {
+    return this.next.kind === "operator" && this.next.text === operator;
   }
 }
 
@@ -276,7 +286,7 @@ const CONSTANTS: ReadonlyMap<string, null | boolean> = new Map([
   ["True", true],
   ["False", false],
 ]);
-const UNREAD_WORDS = new Set(["lambda", "await", "yield", "not"]);
+const UNSUPPORTED_KEYWORDS = new Set(["lambda", "await", "yield", "not"]);
 
 function placeOf({ line, column }: Place): Place {
   return { line, column };

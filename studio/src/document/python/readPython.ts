@@ -2,13 +2,13 @@
 // manual's style. Lines that do not concern the flow are ignored; lines that may build it in a way
 // that is not understood are errors.
 
-import { DOCUMENT_VERSION, type Flow, NO_STRAYS, NOTHING } from "../flow";
-import { sorted } from "../openDocument";
+import { DOCUMENT_VERSION, EMPTY_OBJECT, type Flow, NO_STRAYS } from "../flow";
+import { sortByName } from "../openDocument";
 import type { Specs } from "../specs";
-import { builds, evaluate, type Scope, unknownValue } from "./evaluate";
-import { namesIn, Syntax, type Tree } from "./parser";
-import { CodeError, type Line, linesOf, type Place } from "./tokenizer";
-import { type Builder, plainJson, type Value } from "./values";
+import { evaluate, mayBuild, type Scope, unknownValue } from "./evaluate";
+import { ExpressionParser, namesIn, type SyntaxTree } from "./parser";
+import { CodeError, type LogicalLine, type Place, tokenize } from "./tokenizer";
+import { type FlowBuilder, plainJson, type Value } from "./values";
 
 /** A problem of the code with its position. */
 export interface CodeProblem extends Place {
@@ -16,18 +16,18 @@ export interface CodeProblem extends Place {
   readonly remedy?: string | undefined;
 }
 
-export interface CodeRead {
+export interface PythonRead {
   /** The flow, if there are no problems. */
   readonly flow?: Flow;
   readonly problems: readonly CodeProblem[];
   /** Numbers of lines that do not contribute to the flow and are lost. */
-  readonly passedOver: readonly number[];
+  readonly ignoredLines: readonly number[];
 }
 
 /** Reads a program and returns the flow in its variable `flow`, or else the only flow. */
-export function readPython(text: string, specs: Specs): CodeRead {
+export function readPython(text: string, specs: Specs): PythonRead {
   const problems: CodeProblem[] = [];
-  const program = new Program(specs);
+  const program = new ProgramReader(specs);
   const attempt = (read: () => void) => {
     try {
       read();
@@ -37,27 +37,27 @@ export function readPython(text: string, specs: Specs): CodeRead {
       problems.push({ message, line: place.line, column: place.column, remedy });
     }
   };
-  let lines: Line[] = [];
+  let lines: LogicalLine[] = [];
   attempt(() => {
-    const read = linesOf(text);
+    const read = tokenize(text);
     lines = read.lines;
-    program.passedOver.push(...read.comments);
+    program.ignoredLines.push(...read.comments);
   });
   for (const statement of statementsOf(lines)) attempt(() => program.read(statement));
   if (problems.length === 0) attempt(() => program.flow());
-  const passedOver = [...new Set(program.passedOver)].sort((a, b) => a - b);
+  const ignoredLines = [...new Set(program.ignoredLines)].sort((a, b) => a - b);
   return problems.length > 0
-    ? { problems, passedOver }
-    : { flow: program.flow(), problems, passedOver };
+    ? { problems, ignoredLines }
+    : { flow: program.flow(), problems, ignoredLines };
 }
 
 /** A line with the block indented below it. */
 interface Statement {
-  readonly line: Line;
-  readonly block: readonly Line[];
+  readonly line: LogicalLine;
+  readonly block: readonly LogicalLine[];
 }
 
-function statementsOf(lines: readonly Line[]): Statement[] {
+function statementsOf(lines: readonly LogicalLine[]): Statement[] {
   const statements: Statement[] = [];
   let at = 0;
   for (let line = lines[at]; line !== undefined; line = lines[at]) {
@@ -72,58 +72,58 @@ function statementsOf(lines: readonly Line[]): Statement[] {
 
 const DEFINITIONS = new Set(["def", "class", "async"]);
 const BLOCKS = new Set("if elif else for while with try except finally match @".split(" "));
-const PASSED_OVER = new Set("pass assert del raise global nonlocal return".split(" "));
+const SKIPPED_STATEMENTS = new Set("pass assert del raise global nonlocal return".split(" "));
 
-class Program {
-  readonly passedOver: number[] = [];
+class ProgramReader {
+  readonly ignoredLines: number[] = [];
   private readonly scope: Scope = new Map();
 
   constructor(private readonly specs: Specs) {}
 
   read({ line, block }: Statement): void {
     const first = line.tokens[0];
-    const word = first?.kind === "name" || first?.kind === "sign" ? first.text : "";
+    const word = first?.kind === "name" || first?.kind === "operator" ? first.text : "";
     if (DEFINITIONS.has(word)) this.define(line, block);
     else if (BLOCKS.has(word) && (block.length > 0 || word !== "match")) this.pass(line, block);
     else if (block.length > 0) throw new CodeError("the line is too far in", startOf(block[0]));
-    else if (word === "import" || word === "from") this.import(new Syntax(line), line);
-    else if (PASSED_OVER.has(word)) this.pass(line, []);
-    else this.simple(new Syntax(line), line);
+    else if (word === "import" || word === "from") this.import(new ExpressionParser(line), line);
+    else if (SKIPPED_STATEMENTS.has(word)) this.pass(line, []);
+    else this.simple(new ExpressionParser(line), line);
   }
 
   /** The flow that the program builds. */
   flow(): Flow {
-    const flows = new Map<string, Builder>();
+    const flows = new Map<string, FlowBuilder>();
     for (const [name, value] of this.scope) if (value.kind === "flow") flows.set(name, value.flow);
     const [only, ...more] = new Set(flows.values());
     const chosen = flows.get("flow") ?? (more.length === 0 ? only : undefined);
-    if (chosen !== undefined) return built(chosen);
+    if (chosen !== undefined) return toFlow(chosen);
     const what = more.length > 0 ? "several flows" : "no flow";
     const remedy = 'name the flow `flow`: flow = eu.Flow("name")';
     throw new CodeError(`the program leaves ${what} behind`, { line: 1, column: 1 }, remedy);
   }
 
-  private define(line: Line, block: readonly Line[]): void {
+  private define(line: LogicalLine, block: readonly LogicalLine[]): void {
     const names = namesIn([line, ...block].flatMap(({ tokens }) => tokens));
     const name = names.find((name) => !DEFINITIONS.has(name)) ?? "";
-    const isBuilding = builds(namesIn(block.flatMap(({ tokens }) => tokens)));
+    const isBuilding = mayBuild(namesIn(block.flatMap(({ tokens }) => tokens)));
     this.scope.set(name, { kind: "defined", name, builds: isBuilding });
-    this.passedOver.push(startOf(line).line);
+    this.ignoredLines.push(startOf(line).line);
   }
 
   /** Skips a statement that is not run; names that it assigns become unknown. */
-  private pass(line: Line, block: readonly Line[]): void {
+  private pass(line: LogicalLine, block: readonly LogicalLine[]): void {
     if (isMain(line)) return;
-    this.passedOver.push(startOf(line).line);
+    this.ignoredLines.push(startOf(line).line);
     const tokens = [line, ...block].flatMap(({ tokens }) => tokens);
     const names = namesIn(tokens);
-    if (builds(names)) {
+    if (mayBuild(names)) {
       const message = `\`${names[0] ?? "this"}\` is not run, and a flow is built in it`;
       throw new CodeError(message, startOf(line), "write the flow's lines one after another");
     }
     tokens.forEach((token, i) => {
       const next = tokens[i + 1];
-      if (token.kind !== "name" || next?.kind !== "sign") return;
+      if (token.kind !== "name" || next?.kind !== "operator") return;
       const isSet = /^([-+*/%@&|^]|\*\*|\/\/|>>|<<|:)?=$/.test(next.text);
       if (isSet && this.scope.get(token.text)?.kind !== "flow") {
         this.scope.set(token.text, unknownValue(`\`${token.text}\` is set where nothing is run`));
@@ -131,7 +131,7 @@ class Program {
     });
   }
 
-  private import(syntax: Syntax, line: Line): void {
+  private import(syntax: ExpressionParser, line: LogicalLine): void {
     const isFrom = syntax.takeWord("from");
     if (isFrom) {
       if (syntax.take(".")) this.pass(line, []);
@@ -148,11 +148,11 @@ class Program {
         ? { kind: "package" }
         : { kind: "imported", module: name === undefined ? top : path };
       this.scope.set(name ?? top, value);
-      if (!isPackage) this.passedOver.push(startOf(line).line);
+      if (!isPackage) this.ignoredLines.push(startOf(line).line);
     } while (syntax.take(","));
   }
 
-  private importFrom(path: string, syntax: Syntax): void {
+  private importFrom(path: string, syntax: ExpressionParser): void {
     if (!syntax.takeWord("import")) throw syntax.unexpected("`import`");
     const place = startOf(syntax.next);
     if (syntax.take("*")) return;
@@ -162,7 +162,7 @@ class Program {
       const name = syntax.name();
       const local = syntax.takeWord("as") ? syntax.name() : name;
       const package_: Value = { kind: "package" };
-      const tree: Tree = {
+      const tree: SyntaxTree = {
         ...place,
         kind: "attribute",
         of: { ...place, kind: "name", name: "" },
@@ -178,8 +178,8 @@ class Program {
   }
 
   /** An expression statement or an assignment. */
-  private simple(syntax: Syntax, line: Line): void {
-    const targets: Tree[] = [];
+  private simple(syntax: ExpressionParser, line: LogicalLine): void {
+    const targets: SyntaxTree[] = [];
     let tree = syntax.expressions();
     if (syntax.take(":")) {
       syntax.expression();
@@ -194,10 +194,10 @@ class Program {
     for (const target of targets) this.assign(target, value, tree);
     const isOfFlow = ["flow", "placed", "variable", "module"].includes(value.kind);
     const isLayout = targets.some(({ kind }) => kind === "attribute");
-    if (!isOfFlow && !isLayout) this.passedOver.push(startOf(line).line);
+    if (!isOfFlow && !isLayout) this.ignoredLines.push(startOf(line).line);
   }
 
-  private assign(target: Tree, value: Value, place: Place): void {
+  private assign(target: SyntaxTree, value: Value, place: Place): void {
     if (target.kind === "name") {
       this.scope.set(target.name, value);
     } else if (target.kind === "attribute") {
@@ -217,27 +217,27 @@ class Program {
 }
 
 /** Whether a line is `if __name__ == "__main__":`, whose block is ignored. */
-function isMain({ tokens: [first, second] }: Line): boolean {
+function isMain({ tokens: [first, second] }: LogicalLine): boolean {
   const isIf = first?.kind === "name" && first.text === "if";
   return isIf && second?.kind === "name" && second.text === "__name__";
 }
 
-function startOf(from: Line | Place | undefined): Place {
+function startOf(from: LogicalLine | Place | undefined): Place {
   if (from === undefined) return { line: 1, column: 1 };
   const { line, column } = "tokens" in from ? startOf(from.tokens[0]) : from;
   return { line, column };
 }
 
-function built(builder: Builder): Flow {
+function toFlow(builder: FlowBuilder): Flow {
   const { name, variables, modules, queues, layout } = builder;
   return {
     version: DOCUMENT_VERSION,
     name,
-    variables: sorted(variables),
+    variables: sortByName(variables),
     modules: [...modules],
     queues: [...queues],
     layout,
-    unknown: NOTHING,
+    unknown: EMPTY_OBJECT,
     strays: NO_STRAYS,
   };
 }

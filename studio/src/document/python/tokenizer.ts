@@ -10,16 +10,16 @@ export interface Place {
 
 export type Token = Place &
   (
-    | { readonly kind: "name" | "sign"; readonly text: string }
+    | { readonly kind: "name" | "operator"; readonly text: string }
     | { readonly kind: "text"; readonly value: string }
     | { readonly kind: "number"; readonly value: number | Numeral }
     /** A literal that is valid Python, but cannot be part of a flow. */
-    | { readonly kind: "strange"; readonly text: string; readonly why: string }
+    | { readonly kind: "unsupported"; readonly text: string; readonly why: string }
     | { readonly kind: "end" }
   );
 
 /** A logical line, with explicit and implicit joins resolved and split at semicolons. */
-export interface Line {
+export interface LogicalLine {
   readonly indent: number;
   /** The last one has kind `end`. */
   readonly tokens: readonly Token[];
@@ -47,7 +47,7 @@ const NUMBER = new RegExp(
   ].join("|"),
   "y",
 );
-const SIGN =
+const OPERATOR =
   /\*\*=|\/\/=|>>=|<<=|\.\.\.|[-+*/%@&|^<>=!]=|->|:=|\*\*|\/\/|<<|>>|[-+*/%@&|^~<>()[\]{},:.;=]/y;
 const STRING = /([rRbBuUfFtT]{0,2})("""|'''|"|')/y;
 const ESCAPE = new RegExp(
@@ -66,7 +66,7 @@ const SPACE = /[ \t\f]*(?:\\\r?\n[ \t\f]*)*/y;
 const BRACKETS: Readonly<Record<string, string>> = { "(": ")", "[": "]", "{": "}" };
 
 /** The logical lines of a program, and the numbers of lines with comments. */
-export function linesOf(text: string): { lines: Line[]; comments: number[] } {
+export function tokenize(text: string): { lines: LogicalLine[]; comments: number[] } {
   const tokenizer = new Tokenizer(text.replace(/^\ufeff/, ""));
   return { lines: tokenizer.lines(), comments: tokenizer.comments };
 }
@@ -80,8 +80,8 @@ class Tokenizer {
 
   constructor(private readonly text: string) {}
 
-  lines(): Line[] {
-    const lines: Line[] = [];
+  lines(): LogicalLine[] {
+    const lines: LogicalLine[] = [];
     let indent = this.indent();
     let tokens: Token[] = [];
     const end = () => {
@@ -97,7 +97,7 @@ class Tokenizer {
       }
       if (this.skip()) continue;
       const token = this.token();
-      if (token.kind === "sign" && token.text === ";" && this.brackets.length === 0) end();
+      if (token.kind === "operator" && token.text === ";" && this.brackets.length === 0) end();
       else tokens.push(token);
     }
     const open = this.brackets.at(-1);
@@ -139,18 +139,18 @@ class Tokenizer {
     }
     const name = this.match(NAME);
     if (name !== "") return { ...place, kind: "name", text: name.normalize("NFKC") };
-    const sign = this.match(SIGN);
-    if (sign === "")
+    const operator = this.match(OPERATOR);
+    if (operator === "")
       this.fail(`\`${String.fromCodePoint(this.text.codePointAt(this.at) ?? 0)}\` is no Python`);
-    this.bracket(sign, place);
-    return { ...place, kind: "sign", text: sign };
+    this.bracket(operator, place);
+    return { ...place, kind: "operator", text: operator };
   }
 
-  private bracket(sign: string, place: Place): void {
-    const close = BRACKETS[sign];
+  private bracket(operator: string, place: Place): void {
+    const close = BRACKETS[operator];
     if (close !== undefined) this.brackets.push({ close, place });
-    if (")]}".includes(sign) && this.brackets.pop()?.close !== sign) {
-      throw new CodeError(`\`${sign}\` closes nothing`, place);
+    if (")]}".includes(operator) && this.brackets.pop()?.close !== operator) {
+      throw new CodeError(`\`${operator}\` closes nothing`, place);
     }
   }
 
@@ -158,11 +158,12 @@ class Tokenizer {
     const literal = this.match(NUMBER);
     if (this.match(NAME) !== "") this.fail("a number runs into a name");
     const plain = literal.replaceAll("_", "");
-    if (/[jJ]$/.test(plain)) return this.strange(literal, "a flow holds no complex numbers", place);
+    if (/[jJ]$/.test(plain))
+      return this.unsupported(literal, "a flow holds no complex numbers", place);
     if (/^0[0-9]*[1-9]/.test(plain) && !/[.eE]/.test(plain)) this.fail("a number begins with 0");
     const isWhole = /^(?:0[xXoObB]|[0-9]+$)/.test(plain);
     const value = isWhole ? wholeOf(BigInt(plain)) : floatOf(Number(plain));
-    if (value === undefined) return this.strange(literal, "it is infinite", place);
+    if (value === undefined) return this.unsupported(literal, "it is infinite", place);
     return { ...place, kind: "number", value };
   }
 
@@ -179,8 +180,8 @@ class Tokenizer {
     const body = this.text.slice(start, this.at);
     this.at += quote.length;
     this.count(body);
-    const why = STRANGE_TEXTS.find(([letter]) => prefix.includes(letter))?.[1];
-    if (why !== undefined) return this.strange(opening + body + quote, why, place);
+    const why = UNSUPPORTED_PREFIXES.find(([letter]) => prefix.includes(letter))?.[1];
+    if (why !== undefined) return this.unsupported(opening + body + quote, why, place);
     const lines = body.replace(/\r\n?/g, "\n");
     if (prefix.includes("r")) return { ...place, kind: "text", value: lines };
     return { ...place, kind: "text", value: this.unescaped(lines, place) };
@@ -197,8 +198,8 @@ class Tokenizer {
     });
   }
 
-  private strange(text: string, why: string, place: Place): Token {
-    return { ...place, kind: "strange", text, why };
+  private unsupported(text: string, why: string, place: Place): Token {
+    return { ...place, kind: "unsupported", text, why };
   }
 
   private end(): Token {
@@ -229,7 +230,7 @@ class Tokenizer {
   }
 }
 
-const STRANGE_TEXTS = [
+const UNSUPPORTED_PREFIXES = [
   ["f", "an f-string is known only when the program runs: write a text, or `eu.var(…)`"],
   ["t", "a t-string is known only when the program runs: write a text, or `eu.var(…)`"],
   ["b", "a flow holds texts, not bytes"],

@@ -1,7 +1,7 @@
 // The values of a program's expressions, as far as they are known without running it.
 
 import type { Module, Port, Queue, Variable } from "../flow";
-import { NOTHING, variableReference } from "../flow";
+import { EMPTY_OBJECT, variableReference } from "../flow";
 import { type Json, type JsonObject, sameJson } from "../json";
 import { didYouMean } from "../problem";
 import { CodeError, type Place } from "./tokenizer";
@@ -11,10 +11,19 @@ export type Value =
   | { readonly kind: "list"; readonly items: readonly Value[] }
   | { readonly kind: "dict"; readonly members: ReadonlyMap<string, Value> }
   | { readonly kind: "variable"; readonly name: string; readonly declared: Variable }
-  | { readonly kind: "module"; readonly module: string; readonly config: Gathered }
-  | { readonly kind: "flow"; readonly flow: Builder }
-  | { readonly kind: "placed"; readonly flow: Builder; readonly id: string; readonly port?: Port }
-  | { readonly kind: "function"; readonly name: string; readonly call: (given: Given) => Value }
+  | { readonly kind: "module"; readonly module: string; readonly config: ModuleConfig }
+  | { readonly kind: "flow"; readonly flow: FlowBuilder }
+  | {
+      readonly kind: "placed";
+      readonly flow: FlowBuilder;
+      readonly id: string;
+      readonly port?: Port;
+    }
+  | {
+      readonly kind: "function";
+      readonly name: string;
+      readonly call: (given: CallArguments) => Value;
+    }
   | { readonly kind: "package" }
   /** An imported Python module or a member of one. */
   | { readonly kind: "imported"; readonly module: string; readonly name?: string }
@@ -26,13 +35,13 @@ export type Value =
 export const NONE: Value = { kind: "plain", json: null };
 
 /** A module's configuration and the variables in it. */
-export interface Gathered {
+export interface ModuleConfig {
   readonly json: JsonObject;
   readonly variables: readonly Extract<Value, { kind: "variable" }>[];
 }
 
 /** Collects the parts of a flow while the program is read. */
-export class Builder {
+export class FlowBuilder {
   readonly variables = new Map<string, Variable>();
   readonly modules: Module[] = [];
   readonly ids = new Set<string>();
@@ -42,7 +51,7 @@ export class Builder {
   constructor(readonly name: string) {}
 
   declare({ name, declared }: Extract<Value, { kind: "variable" }>, place: Place): void {
-    const known = this.variables.get(name) ?? { unknown: NOTHING };
+    const known = this.variables.get(name) ?? { unknown: EMPTY_OBJECT };
     for (const key of ["default", "doc"] as const) {
       const [old, given] = [known[key], declared[key]];
       if (old === undefined || given === undefined || sameJson(old, given)) continue;
@@ -50,12 +59,12 @@ export class Builder {
       throw new CodeError(message, place, "declare it once, and use eu.var(name) elsewhere");
     }
     const { default: value = known.default, doc = known.doc } = declared;
-    this.variables.set(name, { default: value, doc, unknown: NOTHING });
+    this.variables.set(name, { default: value, doc, unknown: EMPTY_OBJECT });
   }
 }
 
 /** The arguments of a call. */
-export class Given {
+export class CallArguments {
   constructor(
     readonly place: Place,
     readonly positional: readonly Value[],
@@ -65,12 +74,16 @@ export class Given {
   ) {}
 
   /** Binds arguments to parameters: `first` by position or name, `rest` by name only. */
-  bind(call: string, first: readonly string[], rest: readonly string[] = []): Bound {
+  bind(call: string, first: readonly string[], rest: readonly string[] = []): BoundArguments {
     const surplus = this.positional.length - first.length;
     if (surplus > 0) {
       const place = this.places.get(first.length) ?? this.place;
       const most = first.length === 0 ? "no argument" : `at most ${first.length}`;
-      throw new CodeError(`${call} takes ${most} by position`, place, listed([...first, ...rest]));
+      throw new CodeError(
+        `${call} takes ${most} by position`,
+        place,
+        optionsRemedy([...first, ...rest]),
+      );
     }
     const bound = new Map<string, Value>();
     for (const [i, value] of this.positional.entries()) bound.set(first[i] ?? "", value);
@@ -87,7 +100,7 @@ export class Given {
   }
 }
 
-export interface Bound {
+export interface BoundArguments {
   readonly values: ReadonlyMap<string, Value>;
   /** The source position of an argument. */
   readonly place: (name: string) => Place;
@@ -95,11 +108,11 @@ export interface Bound {
 
 function noOption(call: string, name: string, known: readonly string[], place: Place): CodeError {
   const near = didYouMean(name, known);
-  const remedy = near === undefined ? listed(known) : `did you mean \`${near}\`?`;
+  const remedy = near === undefined ? optionsRemedy(known) : `did you mean \`${near}\`?`;
   return new CodeError(`${call} has no option \`${name}\``, place, remedy);
 }
 
-function listed(options: readonly string[]): string {
+function optionsRemedy(options: readonly string[]): string {
   return `options: ${options.join(", ") || "none"}`;
 }
 
@@ -122,18 +135,18 @@ export function jsonOf(
       variables.push(value);
       return variableReference(value.name);
     default:
-      throw notKnown(value, place);
+      throw notLiteral(value, place);
   }
 }
 
 /** The error for a value that is no text, number, list or dict. */
-export function notKnown(value: Value, place: Place): CodeError {
+export function notLiteral(value: Value, place: Place): CodeError {
   const remedy = "write it out as text, number, list or dict, or make it a variable: eu.var(…)";
   switch (value.kind) {
     case "unknown":
       return new CodeError(`this is known only when the program runs: ${value.why}`, place, remedy);
     case "defined":
-      return definedHere(value.name, place);
+      return definedInProgram(value.name, place);
     case "imported":
       return new CodeError("what is imported is known only when the program runs", place, remedy);
     case "placed":
@@ -150,7 +163,7 @@ export function notKnown(value: Value, place: Place): CodeError {
 }
 
 /** The error for a definition of the program itself, which is not executed. */
-export function definedHere(name: string, place: Place): CodeError {
+export function definedInProgram(name: string, place: Place): CodeError {
   const remedy = `put it into a file that can be imported, and write "package.module:${name}"`;
   return new CodeError(`\`${name}\` is defined in this program, which is not run`, place, remedy);
 }

@@ -5,10 +5,10 @@ import { type Expression, type Group, group, layOut, withMember } from "../code/
 import { localNames, placements } from "../code/localNames";
 import { type Flow, type Module, type Port, type Queue, variableName } from "../flow";
 import { isList, isObject, type Json, type JsonObject, printJson } from "../json";
-import { lists, optionsOf, requiredOf, type Specs } from "../specs";
-import { KEYWORDS, OWN_NAMES, pythonName } from "./keywords";
+import { optionsOf, requiredOf, type Specs, takesList } from "../specs";
+import { KEYWORDS, pythonName, RESERVED_NAMES } from "./keywords";
 
-const RESERVED: ReadonlySet<string> = new Set([...KEYWORDS, ...OWN_NAMES]);
+const RESERVED: ReadonlySet<string> = new Set([...KEYWORDS, ...RESERVED_NAMES]);
 
 /** The script's text. */
 export function writePython(flow: Flow, specs: Specs): string {
@@ -82,7 +82,7 @@ function functionCall(module: Module, flow: Flow, specs: Specs): Group | undefin
       return typeof value === "string" || variableName(value) !== undefined;
     }
     if (option === undefined || value === null) return false;
-    return typeof value !== "string" || !lists(option);
+    return typeof value !== "string" || !takesList(option);
   };
   if (!required.every((name) => module.config.has(name))) return undefined;
   if (![...module.config].every(isSayable)) return undefined;
