@@ -63,7 +63,7 @@ test("an empty draft changes nothing, and a broken one opens in part", () => {
   expect(useStudio.getState().history.past).toEqual([]);
   stop();
   stop = startBrowserDraft(storageOf(MINE.slice(0, -3)));
-  expect(useStudio.getState().isWhole).toBe(false);
+  expect(useStudio.getState().isComplete).toBe(false);
   expect(useStudio.getState().history.past).toEqual([]);
   expect(currentFlow().modules.length).toBe(1);
 });

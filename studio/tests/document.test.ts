@@ -78,8 +78,8 @@ test.each([
   ["", "expected a value", ""],
   [`${"[".repeat(500)}`, "too deep", ""],
 ])("JSON before an error is kept: %j", (text, problem, kept) => {
-  const { value, problems, isWhole } = readJson(text);
-  expect(isWhole).toBe(false);
+  const { value, problems, isComplete } = readJson(text);
+  expect(isComplete).toBe(false);
   expect(problems[0]?.message).toContain(problem);
   if (kept !== "") expect(printJson(value ?? null).replace(/\s/g, "")).toBe(kept);
 });

@@ -24,9 +24,9 @@ test("every gallery file is offered once", () => {
 test.each(TEMPLATES)(
   "$title opens, passes the check and round-trips through Python",
   ({ text }) => {
-    const { flow, problems, isWhole } = openDocument(text);
+    const { flow, problems, isComplete } = openDocument(text);
     expect(problems).toEqual([]);
-    expect(isWhole).toBe(true);
+    expect(isComplete).toBe(true);
     expect(check(flow, BUILT_IN)).toEqual([]);
     expect(`${writeDocument(flow)}\n`).toBe(text);
     const read = readPython(writePython(flow, BUILT_IN), BUILT_IN);

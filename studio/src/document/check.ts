@@ -109,22 +109,22 @@ function cycles(flow: Flow): FlowProblem[] {
 /** Removes modules without producers (side 0) or without consumers (side 1) until none is left. */
 function peelEnds(flow: Flow, ids: ReadonlySet<string>, side: 0 | 1): ReadonlySet<string> {
   const left = new Set(ids);
-  const feeds = new Map([...ids].map((id) => [id, 0]));
-  const fed = new Map<string, string[]>();
+  const degrees = new Map([...ids].map((id) => [id, 0]));
+  const neighbours = new Map<string, string[]>();
   for (const { from, to } of flow.queues) {
     const [near, far] = side === 0 ? [from, to] : [to, from];
     if (!left.has(near) || !left.has(far)) continue;
-    feeds.set(far, (feeds.get(far) ?? 0) + 1);
-    const known = fed.get(near);
-    if (known === undefined) fed.set(near, [far]);
+    degrees.set(far, (degrees.get(far) ?? 0) + 1);
+    const known = neighbours.get(near);
+    if (known === undefined) neighbours.set(near, [far]);
     else known.push(far);
   }
-  const free = [...left].filter((id) => feeds.get(id) === 0);
+  const free = [...left].filter((id) => degrees.get(id) === 0);
   for (let id = free.pop(); id !== undefined; id = free.pop()) {
     left.delete(id);
-    for (const far of fed.get(id) ?? []) {
-      const count = (feeds.get(far) ?? 0) - 1;
-      feeds.set(far, count);
+    for (const far of neighbours.get(id) ?? []) {
+      const count = (degrees.get(far) ?? 0) - 1;
+      degrees.set(far, count);
       if (count === 0) free.push(far);
     }
   }

@@ -33,7 +33,7 @@ export function pasteText(
   text: string,
   offset: Position,
 ): { flow: Flow; ids: ReadonlySet<string> } {
-  const part = flowOf(text, specs);
+  const part = parseFlow(text, specs);
   const taken = idsOf(flow);
   const idOf = new Map<string, string>();
   for (const { id, module } of part.modules) {
@@ -60,10 +60,10 @@ export function pasteText(
   return { flow: drawn, ids: new Set(idOf.values()) };
 }
 
-function flowOf(text: string, specs: Specs): Flow {
+function parseFlow(text: string, specs: Specs): Flow {
   if (text.trimStart().startsWith("{")) {
-    const { flow, isWhole, problems } = openDocument(text);
-    if (isWhole && flow.modules.length > 0) return flow;
+    const { flow, isComplete, problems } = openDocument(text);
+    if (isComplete && flow.modules.length > 0) return flow;
     throw new EditError(problems[0] ?? { message: "the text has no modules" });
   }
   const { flow, problems } = readPython(text, specs);

@@ -75,7 +75,7 @@ export function setVariable(
 
 /** Renames a variable and all its uses. */
 export function renameVariable(flow: Flow, name: string, to: string): Flow {
-  const variable = variableOf(flow, name);
+  const variable = requireVariable(flow, name);
   if (name === to) return flow;
   if (to === "") throw new EditError({ message: "a variable needs a name" });
   if (flow.variables.has(to)) {
@@ -93,7 +93,7 @@ export function renameVariable(flow: Flow, name: string, to: string): Flow {
 
 /** Removes a variable; its uses get its default. */
 export function removeVariable(flow: Flow, name: string): Flow {
-  const variable = variableOf(flow, name);
+  const variable = requireVariable(flow, name);
   const [use] = usesOf(flow, name);
   if (use !== undefined && variable.default === undefined) {
     throw new EditError({
@@ -138,7 +138,7 @@ export function usesOf(flow: Flow, name: string): VariableUse[] {
   );
 }
 
-function variableOf(flow: Flow, name: string): Variable {
+function requireVariable(flow: Flow, name: string): Variable {
   const variable = flow.variables.get(name);
   if (variable === undefined)
     throw new EditError(unknownName("variable", name, [...flow.variables.keys()]));

@@ -139,7 +139,7 @@ export function changeQueue(
   number: number,
   change: Partial<Pick<Queue, "queue" | "bytes_max" | "input" | "output">>,
 ): Flow {
-  const known = queueOf(flow, number);
+  const known = requireQueue(flow, number);
   const unknown = without(known.unknown, Object.keys(change));
   const queues = flow.queues.map((queue) =>
     queue === known ? { ...queue, ...change, unknown } : queue,
@@ -152,7 +152,7 @@ export function changeQueue(
  * second part keeps them.
  */
 export function splice(flow: Flow, specs: Specs, number: number, id: string): Flow {
-  const queue = queueOf(flow, number);
+  const queue = requireQueue(flow, number);
   const module = moduleOf(flow, id);
   if (module === undefined) throw new EditError(unknownName("module", id, [...idsOf(flow)]));
   const spec = specFor(specs, module);
@@ -170,7 +170,7 @@ export function splice(flow: Flow, specs: Specs, number: number, id: string): Fl
   return { ...flow, queues: flow.queues.toSpliced(number, 1, before, after) };
 }
 
-function queueOf(flow: Flow, number: number): Queue {
+function requireQueue(flow: Flow, number: number): Queue {
   const queue = flow.queues[number];
   if (queue === undefined) throw new EditError({ message: "the queue is not there any more" });
   return queue;

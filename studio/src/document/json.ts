@@ -12,7 +12,7 @@ export type JsonObject = ReadonlyMap<string, Json>;
 export interface JsonRead {
   readonly value: Json | undefined;
   /** False if part of the text could not be read and is missing from the value. */
-  readonly isWhole: boolean;
+  readonly isComplete: boolean;
   readonly problems: readonly Problem[];
 }
 
@@ -33,7 +33,7 @@ export function isList(value: Json | undefined): value is readonly Json[] {
 export function readJson(text: string): JsonRead {
   const reader = new JsonReader(text);
   const value = reader.document();
-  return { value, isWhole: !reader.failed, problems: reader.problems };
+  return { value, isComplete: !reader.failed, problems: reader.problems };
 }
 
 /** Prints a value with an indentation of two spaces, as Rust does. */
@@ -151,7 +151,7 @@ class JsonReader {
   }
 
   private word(): null | boolean | undefined {
-    for (const [word, value] of WORDS) {
+    for (const [word, value] of LITERALS) {
       if (this.text.startsWith(word, this.at)) {
         this.at += word.length;
         return value;
@@ -194,7 +194,7 @@ class JsonReader {
   }
 }
 
-const WORDS = [
+const LITERALS = [
   ["null", null],
   ["true", true],
   ["false", false],

@@ -24,7 +24,7 @@ export function mergeCode(drawn: Flow, read: Flow): Flow {
       // Equal modules stay the same object, so that only changed ones re-render.
       return old !== undefined && sameJson(moduleJson(old), moduleJson(now)) ? old : now;
     }),
-    queues: queuesOf(drawn, read),
+    queues: mergeQueues(drawn, read),
     layout: read.layout ?? drawn.layout,
     unknown: drawn.unknown,
     strays: drawn.strays,
@@ -33,10 +33,10 @@ export function mergeCode(drawn: Flow, read: Flow): Flow {
   return renamePositions(flow, (id) => (ids.has(id) ? id : undefined));
 }
 
-function queuesOf(drawn: Flow, read: Flow): Flow["queues"] {
-  const known = new Map(drawn.queues.map((queue) => [endsOf(queue), queue]));
+function mergeQueues(drawn: Flow, read: Flow): Flow["queues"] {
+  const known = new Map(drawn.queues.map((queue) => [endsKey(queue), queue]));
   const queues = read.queues.map((queue) => {
-    const old = known.get(endsOf(queue));
+    const old = known.get(endsKey(queue));
     const now = { ...queue, unknown: old?.unknown ?? queue.unknown };
     return old !== undefined && sameJson(queueJson(old), queueJson(now)) ? old : now;
   });
@@ -45,7 +45,7 @@ function queuesOf(drawn: Flow, read: Flow): Flow["queues"] {
   return isSame ? drawn.queues : queues;
 }
 
-function endsOf({ from, to, output, input }: Queue): string {
+function endsKey({ from, to, output, input }: Queue): string {
   return JSON.stringify([from, to, output, input]);
 }
 

@@ -6,14 +6,14 @@ export class Numeral {
   constructor(readonly text: string) {}
 }
 
-const LEAST = -(2n ** 63n);
-const MOST = 2n ** 64n;
+const INT64_MIN = -(2n ** 63n);
+const UINT64_END = 2n ** 64n;
 
 /** The number of a JSON literal; undefined if it is out of range. */
 export function numberOf(literal: string): number | Numeral | undefined {
   if (/^-?[0-9]+$/.test(literal) && literal !== "-0") {
     const whole = BigInt(literal);
-    if (whole >= LEAST && whole < MOST) return wholeOf(whole);
+    if (whole >= INT64_MIN && whole < UINT64_END) return wholeOf(whole);
   }
   return floatOf(Number(literal));
 }

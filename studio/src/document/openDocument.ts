@@ -20,14 +20,14 @@ export interface OpenedDocument {
   readonly flow: Flow;
   readonly problems: readonly Problem[];
   /** False if part of the text could not be read: saving must not replace the file then. */
-  readonly isWhole: boolean;
+  readonly isComplete: boolean;
 }
 
 /** Opens a document's text. */
 export function openDocument(text: string): OpenedDocument {
-  const { value, problems, isWhole } = readJson(text);
+  const { value, problems, isComplete } = readJson(text);
   const opened = openJson(value);
-  return { ...opened, problems: [...problems, ...opened.problems], isWhole };
+  return { ...opened, problems: [...problems, ...opened.problems], isComplete };
 }
 
 /** Opens a document's JSON. */

@@ -11,20 +11,20 @@ import { formatSeconds } from "../app/ui/format";
 import { NotebookCanvas } from "./NotebookCanvas";
 import type { Command } from "./widgetModel";
 
-type Ask = (wish: Command) => void;
+type SendCommand = (wish: Command) => void;
 
-export function Notebook({ ask }: { readonly ask: Ask }) {
+export function Notebook({ ask }: { readonly ask: SendCommand }) {
   const hasRun = useLive(({ run }) => run !== undefined);
   return (
     <section className="notebook" aria-label="Flow">
-      <Head ask={ask} />
+      <NotebookHeader ask={ask} />
       <NotebookCanvas />
-      {hasRun && <Pages />}
+      {hasRun && <RunTabs />}
     </section>
   );
 }
 
-function Head({ ask }: { readonly ask: Ask }) {
+function NotebookHeader({ ask }: { readonly ask: SendCommand }) {
   const name = useStudio(({ history }) => history.now.name);
   const run = useLive(({ run }) => run);
   const now = useLive(({ progress }) => progress?.seconds);
@@ -73,7 +73,7 @@ const TITLES: Readonly<Record<Page, string>> = {
 };
 
 /** Tabs about the run: progress, and at its end the report or the error. */
-function Pages() {
+function RunTabs() {
   const id = useLive(({ run }) => run?.id);
   const hasReport = useLive(({ run }) => run?.report !== undefined);
   const hasFailed = useLive(({ run }) => run?.failure !== undefined);

@@ -28,14 +28,14 @@ export function followTheme(host: HTMLElement): () => void {
 
 /** Whether the first opaque background behind an element is dark; else the system's theme. */
 function isDark(element: Element): boolean {
-  for (let at: Element | null = element; at !== null; at = above(at)) {
+  for (let at: Element | null = element; at !== null; at = parentOf(at)) {
     const brightness = brightnessOf(getComputedStyle(at).backgroundColor);
     if (brightness !== undefined) return brightness < 0.5;
   }
   return matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-function above(element: Element): Element | null {
+function parentOf(element: Element): Element | null {
   const root = element.getRootNode();
   return element.parentElement ?? (root instanceof ShadowRoot ? root.host : null);
 }

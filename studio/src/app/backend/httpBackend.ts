@@ -149,8 +149,8 @@ function runRequestBody({
 }
 
 function readMembers(text: string): JsonObject {
-  const { value, isWhole } = readJson(text);
-  if (!isWhole || !isObject(value)) throw new SyntaxError("no object");
+  const { value, isComplete } = readJson(text);
+  if (!isComplete || !isObject(value)) throw new SyntaxError("no object");
   return value;
 }
 

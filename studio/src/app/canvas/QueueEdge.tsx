@@ -8,7 +8,7 @@ import { isInView, type Rect, useView } from "../state/viewStore";
 
 export interface QueueEdgeData extends Record<string, unknown> {
   /** The key of the output port that feeds it (`portKey`). */
-  readonly feed: string;
+  readonly queueKey: string;
   /** The queue kind, if it is not the default. */
   readonly kind: string | undefined;
 }
@@ -18,9 +18,9 @@ export type FlowEdge = Edge<QueueEdgeData, "queue">;
 function Line(props: EdgeProps<FlowEdge>) {
   const { id, data, markerEnd, interactionWidth = 24 } = props;
   const [path, x, y] = getBezierPath(props);
-  const feed = data?.feed ?? "";
+  const queueKey = data?.queueKey ?? "";
   const isVisible = useView((view) => isInView(view, boundsOf(props)));
-  const level = useLive(({ queues }) => (isVisible ? queues.get(feed)?.level : undefined));
+  const level = useLive(({ queues }) => (isVisible ? queues.get(queueKey)?.level : undefined));
   const isZoomedOut = useView(({ isZoomedOut }) => isZoomedOut);
   return (
     <g className="queue" data-level={level}>
@@ -35,7 +35,7 @@ function Line(props: EdgeProps<FlowEdge>) {
           {data.kind}
         </text>
       )}
-      {level !== undefined && !isZoomedOut && <Labels feed={feed} x={x} y={y} />}
+      {level !== undefined && !isZoomedOut && <Labels queueKey={queueKey} x={x} y={y} />}
     </g>
   );
 }
@@ -52,8 +52,16 @@ function boundsOf({ sourceX, sourceY, targetX, targetY }: EdgeProps<FlowEdge>): 
 const LABELS_HEIGHT = 30;
 
 /** The rates and the fill level of a queue. */
-function Labels({ feed, x, y }: { readonly feed: string; readonly x: number; readonly y: number }) {
-  const live = useLive(({ queues }) => queues.get(feed));
+function Labels({
+  queueKey,
+  x,
+  y,
+}: {
+  readonly queueKey: string;
+  readonly x: number;
+  readonly y: number;
+}) {
+  const live = useLive(({ queues }) => queues.get(queueKey));
   const [rows, bytes] = live?.rate.split(" · ") ?? [];
   return (
     <>

@@ -102,7 +102,8 @@ const EDGE_FIELDS = [
 ] as const;
 
 function isSameEdge(old: FlowEdge, edge: FlowEdge): boolean {
-  const isSameData = old.data?.feed === edge.data?.feed && old.data?.kind === edge.data?.kind;
+  const isSameData =
+    old.data?.queueKey === edge.data?.queueKey && old.data?.kind === edge.data?.kind;
   return isSameData && EDGE_FIELDS.every((field) => old[field] === edge[field]);
 }
 
@@ -127,8 +128,8 @@ export function toEdges(
   return flow.queues.flatMap(({ from, to, queue }, number) => {
     const [output, input] = [port.get(`outputs ${number}`), port.get(`inputs ${number}`)];
     if (output === undefined || input === undefined) return [];
-    const feed = portKey([from, output]);
-    const kind = queue ?? kinds.get(feed) ?? "distributed";
+    const queueKey = portKey([from, output]);
+    const kind = queue ?? kinds.get(queueKey) ?? "distributed";
     const problem = wrong.get(number);
     return [
       {
@@ -143,7 +144,7 @@ export function toEdges(
         ariaLabel: `queue from ${from} to ${to}${problem === undefined ? "" : `: ${problem}`}`,
         interactionWidth: 24,
         markerEnd: ARROW,
-        data: { feed, kind: problem === undefined ? kindLabel(queue, kind) : "!" },
+        data: { queueKey, kind: problem === undefined ? kindLabel(queue, kind) : "!" },
       },
     ];
   });

@@ -48,8 +48,8 @@ const FORMATS: readonly CodeFormat[] = [
 ];
 
 function readDocument(text: string): TextRead {
-  const { flow, isWhole, problems } = openDocument(text);
-  if (isWhole) return { flow, problems: [] };
+  const { flow, isComplete, problems } = openDocument(text);
+  if (isComplete) return { flow, problems: [] };
   return { problems: problems.map(({ place, message }) => ({ message: `${place}: ${message}` })) };
 }
 

@@ -9,9 +9,9 @@ import { isScript, saveTo, slug, useOpenFile } from "./openFile";
 
 export function SaveDialog() {
   const { name } = useStudio(({ history }) => history.now);
-  const isWhole = useStudio(({ isWhole }) => isWhole);
+  const isComplete = useStudio(({ isComplete }) => isComplete);
   const opened = useOpenFile(({ path }) => path);
-  const [path, setPath] = useState(opened ?? `${slug(name)}${isWhole ? "" : ".rescued"}.json`);
+  const [path, setPath] = useState(opened ?? `${slug(name)}${isComplete ? "" : ".rescued"}.json`);
   const [fault, setFault] = useState<string>();
   const close = () => showDialog(undefined);
   const save = async () => {

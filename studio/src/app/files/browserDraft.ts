@@ -53,8 +53,8 @@ export function startBrowserDraft(storage: Storage): () => void {
 
 /** Restores a draft as an undo step, so that the flow counts as unsaved. */
 function restoreDraft(text: string): void {
-  const { flow, problems, isWhole } = openDocument(text);
-  if (!isWhole) loadDocument(text);
+  const { flow, problems, isComplete } = openDocument(text);
+  if (!isComplete) loadDocument(text);
   else if (writeDocument(flow) !== writeDocument(newFlow())) {
     loadFlow(newFlow());
     edit("take up the draft", () => flow);

@@ -22,9 +22,9 @@ export function serializeDraft({ flow, base }: Draft): string {
 
 /** Parses a draft; undefined if the text is none. */
 export function parseDraft(text: string): Draft | undefined {
-  const { value, isWhole } = readJson(text);
+  const { value, isComplete } = readJson(text);
   const document = isObject(value) ? value.get("document") : undefined;
-  if (!isWhole || !isObject(value) || !isObject(document)) return undefined;
+  if (!isComplete || !isObject(value) || !isObject(document)) return undefined;
   const base = value.get("base");
   return { flow: openJson(document).flow, base: typeof base === "string" ? base : null };
 }

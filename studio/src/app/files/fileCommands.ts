@@ -5,13 +5,13 @@ import { readPython } from "../../document/python/readPython";
 import { writeDocument } from "../../document/writeDocument";
 import { isReadOnly, useServer } from "../state/serverStore";
 import { currentFlow, loadDocument, markSaved, setRefusal, useStudio } from "../state/studioStore";
-import { showDialog, showSide } from "../state/viewStore";
+import { showDialog, showSidePanel } from "../state/viewStore";
 import { confirmLeave, loadUnsavedFlow, saveToOpenFile, slug } from "./openFile";
 
 /** Shows the server's file list, or without a server the browser's file picker. */
 export function openFile(): void {
   if (useServer.getState().backend === undefined) pickFile();
-  else showSide("files");
+  else showSidePanel("files");
 }
 
 /** Opens a file of the browser's computer. */
@@ -58,8 +58,8 @@ export function saveAs(): void {
 
 function download(): void {
   const flow = currentFlow();
-  const { isWhole } = useStudio.getState();
-  if (!isWhole) {
+  const { isComplete } = useStudio.getState();
+  if (!isComplete) {
     const remedy = "it is saved under another name";
     setRefusal({ message: "the file could be read in part only", remedy });
   }
@@ -68,7 +68,7 @@ function download(): void {
   const name = slug(flow.name);
   const link = Object.assign(document.createElement("a"), {
     href: url,
-    download: `${name}${isWhole ? "" : ".rescued"}.json`,
+    download: `${name}${isComplete ? "" : ".rescued"}.json`,
   });
   link.click();
   URL.revokeObjectURL(url);

@@ -187,8 +187,8 @@ export async function runScript(path: string): Promise<void> {
 /** Saves the flow to its file; `nowhere` if it has none, or was read in part only. */
 export async function saveToOpenFile(): Promise<"saved" | "nowhere" | "failed"> {
   const { path, version } = useOpenFile.getState();
-  const { isWhole } = useStudio.getState();
-  if (path === undefined || !isWhole) return "nowhere";
+  const { isComplete } = useStudio.getState();
+  if (path === undefined || !isComplete) return "nowhere";
   return (await saveTo(path, version)) ? "saved" : "failed";
 }
 

@@ -79,9 +79,9 @@ export function QueueForm({ queue, number }: QueueFormProps) {
 
 /** The engine's check of a queue. */
 function useCheckedQueue(number: number): CheckedQueue | undefined {
-  const feed = useStudio(({ history, specs }) => queueKeyAt(history.now, specs, number));
+  const key = useStudio(({ history, specs }) => queueKeyAt(history.now, specs, number));
   return useStudio(({ engineCheck }) => {
-    return engineCheck.queues.find(({ from, output }) => portKey([from, output]) === feed);
+    return engineCheck.queues.find(({ from, output }) => portKey([from, output]) === key);
   });
 }
 

@@ -103,8 +103,8 @@ function parseNumber(typed: string): Parsed {
 
 function parseJson(typed: string): Parsed {
   if (typed.trim() === "") return { value: undefined };
-  const { value, isWhole } = readJson(typed);
-  return isWhole ? { value } : undefined;
+  const { value, isComplete } = readJson(typed);
+  return isComplete ? { value } : undefined;
 }
 
 /** Props of an input that sets its value whenever its text parses. */
@@ -160,7 +160,7 @@ function JsonField({ id, value, set }: ControlProps) {
 
 /** Any value: JSON, or else text, as for `euphrates run -p name=value`. */
 export function ValueField({ id, value, set }: Omit<ControlProps, "schema">) {
-  const isPlain = typeof value === "string" && value !== "" && !readJson(value).isWhole;
+  const isPlain = typeof value === "string" && value !== "" && !readJson(value).isComplete;
   const text = value === undefined ? "" : isPlain ? value : printOnOneLine(value);
   const read = (typed: string): Parsed => parseJson(typed) ?? { value: typed };
   const draft = useParsedInput(text, read, set);

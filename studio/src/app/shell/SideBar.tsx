@@ -3,7 +3,7 @@
 import { FileList } from "../files/FileList";
 import { RunList } from "../run/RunList";
 import { useServer } from "../state/serverStore";
-import { type SidePanel, showSide, useView } from "../state/viewStore";
+import { type SidePanel, showSidePanel, useView } from "../state/viewStore";
 import { Palette } from "./Palette";
 
 const TITLES: readonly (readonly [SidePanel, string])[] = [
@@ -25,7 +25,7 @@ export function SideBar() {
             role="tab"
             key={one}
             aria-selected={one === side}
-            onClick={() => showSide(one)}
+            onClick={() => showSidePanel(one)}
           >
             {title}
           </button>

@@ -12,14 +12,14 @@ export function portKey([id, port]: PortRef): string {
 
 /** The keys of all queues whose output port exists, by position. */
 export function queueKeys(flow: Flow, specs: Specs): ReadonlyMap<number, string> {
-  const feeds = new Map<number, string>();
+  const keys = new Map<number, string>();
   const ends = endsOf(flow, "outputs");
   for (const module of flow.modules) {
     for (const { queue, port } of attachmentsOf(specs, module, "outputs", ends)) {
-      if (typeof port === "string") feeds.set(queue, portKey([module.id, port]));
+      if (typeof port === "string") keys.set(queue, portKey([module.id, port]));
     }
   }
-  return feeds;
+  return keys;
 }
 
 /** The key of the queue at a position. */
@@ -35,9 +35,9 @@ export function queueKeyAt(flow: Flow, specs: Specs, number: number): string | u
 export function queuePositionOf(
   flow: Flow,
   specs: Specs,
-  feed: string | undefined,
+  key: string | undefined,
 ): number | undefined {
-  return [...queueKeys(flow, specs)].find(([, one]) => one === feed)?.[0];
+  return [...queueKeys(flow, specs)].find(([, one]) => one === key)?.[0];
 }
 
 /** The module of the flow that an id belongs to: `sort_1` for the part `sort_1_partition`. */

@@ -25,7 +25,7 @@ export interface StudioState {
   /** The flow as it was last opened or saved. */
   readonly saved: Flow;
   /** False if the file could be read in part only: saving must not replace it then. */
-  readonly isWhole: boolean;
+  readonly isComplete: boolean;
   readonly positions: ReadonlyMap<string, Position>;
   /** Problems found while the file was opened. */
   readonly openProblems: readonly Problem[];
@@ -61,7 +61,7 @@ function initialState(flow: Flow): StudioState {
     specs: BUILT_IN,
     history: newHistory(flow),
     saved: flow,
-    isWhole: true,
+    isComplete: true,
     positions: resolvePositions(flow, new Map()),
     openProblems: [],
     problems: check(flow, BUILT_IN),
@@ -97,9 +97,9 @@ export function loadFlow(flow: Flow): void {
 
 /** Loads a document's text, as far as it can be read. */
 export function loadDocument(text: string): void {
-  const { flow, problems, isWhole } = openDocument(text);
+  const { flow, problems, isComplete } = openDocument(text);
   loadFlow(flow);
-  useStudio.setState({ openProblems: problems, isWhole });
+  useStudio.setState({ openProblems: problems, isComplete });
 }
 
 /** Replaces the known modules and checks the flow again. */
@@ -233,5 +233,5 @@ export function setConnecting(connecting: PendingConnection | undefined): void {
 
 /** Marks a flow as saved: by default the current one. */
 export function markSaved(flow = currentFlow()): void {
-  useStudio.setState({ saved: flow, isWhole: true });
+  useStudio.setState({ saved: flow, isComplete: true });
 }

@@ -31,7 +31,7 @@ export const useView = create<ViewState>(() => ({
   visibleRect: { left: -Infinity, top: -Infinity, right: Infinity, bottom: Infinity },
 }));
 
-export function showSide(side: SidePanel): void {
+export function showSidePanel(side: SidePanel): void {
   useView.setState({ side });
 }
 

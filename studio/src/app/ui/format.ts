@@ -2,12 +2,12 @@
 
 /** `98.1 MB`, in powers of 1000, as in reports. */
 export function formatBytes(bytes: number): string {
-  return `${formatScaled(bytes, BYTES)}`;
+  return `${formatScaled(bytes, BYTE_UNITS)}`;
 }
 
 /** `1.20 M`, without a unit. */
 export function formatCount(count: number): string {
-  return formatScaled(count, COUNTS).trimEnd();
+  return formatScaled(count, COUNT_UNITS).trimEnd();
 }
 
 /** `1 module`, `2 modules`. */
@@ -44,8 +44,8 @@ export function formatFactor(factor: number | null | undefined): string {
   return factor === null || factor === undefined ? "stands still" : `${factor.toFixed(1)}×`;
 }
 
-const BYTES = ["B", "kB", "MB", "GB", "TB", "PB"] as const;
-const COUNTS = ["", "k", "M", "G", "T", "P"] as const;
+const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB", "PB"] as const;
+const COUNT_UNITS = ["", "k", "M", "G", "T", "P"] as const;
 
 function formatScaled(value: number, units: readonly string[]): string {
   let [rest, unit] = [Number.isFinite(value) ? value : 0, 0];

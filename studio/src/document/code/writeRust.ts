@@ -50,12 +50,12 @@ function bodyOf(flow: Flow): string {
   const { layout } = flow;
   return [
     line(`Document::new(${string(flow.name)})`, "let mut flow = "),
-    ...[...flow.variables].map(([name, variable]) => line(declared(name, variable), "")),
+    ...[...flow.variables].map(([name, variable]) => line(variableCall(name, variable), "")),
     ...placements(flow).map(([module, isUsual]) => {
       const before = attached.has(module.id) ? `let ${names.get(module.id)} = ` : "";
-      return line(placed(module, isUsual), before) + whereAt(module);
+      return line(placeCall(module, isUsual), before) + workerStatements(module);
     }),
-    ...flow.queues.map((queue) => attach(queue, names)),
+    ...flow.queues.map((queue) => attachStatements(queue, names)),
     layout === undefined ? "" : line(some(json(layout)), "flow.layout = "),
   ].join("");
 }
@@ -68,7 +68,7 @@ function some(given: Expression | undefined): Expression {
   return given === undefined ? "None" : group("Some(", ")", ["", given]);
 }
 
-function declared(name: string, { default: value, doc }: Variable): Expression {
+function variableCall(name: string, { default: value, doc }: Variable): Expression {
   const text = doc === undefined ? undefined : `${string(doc)}.into()`;
   const variable = group(
     "Variable { ",
@@ -79,7 +79,7 @@ function declared(name: string, { default: value, doc }: Variable): Expression {
   return group("flow.variables.insert(", ")", ["", `${string(name)}.into()`], ["", variable]);
 }
 
-function placed({ id, module, config, count }: Module, isUsual: boolean): Expression {
+function placeCall({ id, module, config, count }: Module, isUsual: boolean): Expression {
   const call = isUsual ? group("flow.place(", ")") : group("flow.place_as(", ")", ["", string(id)]);
   const instances = count === undefined ? "None" : `Some(${count})`;
   const members = [string(module), json(config), instances];
@@ -87,7 +87,7 @@ function placed({ id, module, config, count }: Module, isUsual: boolean): Expres
 }
 
 /** Statements that set the workers of the last placed module. */
-function whereAt({ per_worker, workers }: Module): string {
+function workerStatements({ per_worker, workers }: Module): string {
   const names = workers.map((name) => `${string(name)}.into()`).join(", ");
   const lines = [
     per_worker === undefined ? "" : `    node.per_worker = Some(${per_worker});\n`,
@@ -97,7 +97,7 @@ function whereAt({ per_worker, workers }: Module): string {
   return lines === "" ? "" : last + lines;
 }
 
-function attach(queue: Queue, names: ReadonlyMap<string, string>): string {
+function attachStatements(queue: Queue, names: ReadonlyMap<string, string>): string {
   const end = (id: string) => (names.has(id) ? `&${names.get(id)}` : string(id));
   const call = group("flow.attach(", ")", ["", end(queue.from)], ["", end(queue.to)]);
   const { output, input, queue: kind, bytes_max } = queue;
@@ -124,25 +124,27 @@ function capitalized(kind: QueueKind): string {
 }
 
 function json(value: Json): Expression {
-  const inside = inner(value);
+  const inside = jsonLiteral(value);
   if (typeof inside === "string") return `json!(${inside})`;
   return { ...inside, open: `json!(${inside.open}`, close: `${inside.close})` };
 }
 
-function inner(value: Json): Expression {
+function jsonLiteral(value: Json): Expression {
   if (value === null) return "null";
   if (typeof value === "boolean") return String(value);
   if (typeof value === "string") return string(value);
-  if (isList(value)) return group("[", "]", ...value.map((item) => ["", inner(item)] as const));
+  if (isList(value))
+    return group("[", "]", ...value.map((item) => ["", jsonLiteral(item)] as const));
   if (isObject(value)) {
-    const member = ([key, inside]: [string, Json]) => [`${string(key)}: `, inner(inside)] as const;
+    const member = ([key, inside]: [string, Json]) =>
+      [`${string(key)}: `, jsonLiteral(inside)] as const;
     return group("{", "}", ...[...value].map(member));
   }
-  return literal(value);
+  return numberLiteral(value);
 }
 
 /** A number literal, with a type suffix beyond `i32`. */
-function literal(number: number | Numeral): string {
+function numberLiteral(number: number | Numeral): string {
   const text = numeralText(number);
   if (!/^-?[0-9]+$/.test(text)) return text;
   const whole = BigInt(text);

@@ -6,7 +6,7 @@ import type { Specs } from "../specs";
 import { connect, flowAttribute, portOfSubscript } from "./flowApi";
 import { packageAttribute } from "./packageApi";
 import type { SyntaxTree } from "./parser";
-import { CodeError, type Place } from "./tokenizer";
+import { CodeError, type SourcePosition } from "./tokenizer";
 import { CallArguments, definedInProgram, notLiteral, plainJson, type Value } from "./values";
 
 /** The values of a program's names. */
@@ -79,7 +79,7 @@ function dict(
   return { kind: "dict", members: known };
 }
 
-function attribute(of: Value, name: string, place: Place, specs: Specs): Value {
+function attribute(of: Value, name: string, place: SourcePosition, specs: Specs): Value {
   switch (of.kind) {
     case "package":
       return packageAttribute(name, specs, place);
@@ -98,7 +98,7 @@ function attribute(of: Value, name: string, place: Place, specs: Specs): Value {
   }
 }
 
-function subscript(of: Value, index: Value, place: Place): Value {
+function subscript(of: Value, index: Value, place: SourcePosition): Value {
   if (of.kind === "placed") {
     const port = portOfSubscript(index, place);
     return port === undefined ? of : { ...of, port };
@@ -116,7 +116,7 @@ function call(tree: Extract<SyntaxTree, { kind: "call" }>, scope: Scope, specs: 
   const callee = evaluate(tree.of, scope, specs);
   const positional: Value[] = [];
   const named = new Map<string, Value>();
-  const places = new Map<number | string, Place>();
+  const places = new Map<number | string, SourcePosition>();
   for (const { name, value } of tree.given) {
     places.set(name ?? positional.length, value);
     const given = evaluate(value, scope, specs);
@@ -142,7 +142,7 @@ function rejectIfMayBuild(callee: Value, given: CallArguments): void {
   throw new CodeError(message, given.place, "write the flow's lines one after another");
 }
 
-function operation(operator: string, operands: readonly Value[], place: Place): Value {
+function operation(operator: string, operands: readonly Value[], place: SourcePosition): Value {
   const [left, right] = operands;
   if (operator === ">>" && left?.kind === "placed" && right !== undefined) {
     return connect(left, right, place);

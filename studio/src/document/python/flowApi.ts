@@ -6,7 +6,7 @@ import { EMPTY_OBJECT, nextId, type Port, QUEUE_KINDS, type Queue } from "../flo
 import { isList, type Json } from "../json";
 import { Numeral } from "../numeral";
 import { variable } from "./packageApi";
-import { CodeError, type Place } from "./tokenizer";
+import { CodeError, type SourcePosition } from "./tokenizer";
 import {
   type CallArguments,
   countOf,
@@ -19,18 +19,18 @@ import {
 } from "./values";
 
 /** The value of an attribute of a flow. */
-export function flowAttribute(flow: FlowBuilder, name: string, place: Place): Value {
+export function flowAttribute(flow: FlowBuilder, name: string, place: SourcePosition): Value {
   const method = METHODS[name];
   if (method !== undefined) {
     return { kind: "function", name: `flow.${name}`, call: (given) => method(flow, given) };
   }
-  if (RUNNING.has(name)) return { kind: "unknown", why: "it comes of running the flow" };
+  if (RUN_ATTRIBUTES.has(name)) return { kind: "unknown", why: "it comes of running the flow" };
   const remedy = `what builds a flow: ${Object.keys(METHODS).join(", ")}`;
   throw new CodeError(`a flow has no \`${name}\``, place, remedy);
 }
 
 /** Attributes that query or run a flow without changing it. */
-const RUNNING = new Set(
+const RUN_ATTRIBUTES = new Set(
   "go start check explain spelled_out code draw save to_json name layout".split(" "),
 );
 
@@ -38,12 +38,12 @@ const METHODS: Readonly<Record<string, (flow: FlowBuilder, given: CallArguments)
   place(flow, given) {
     const options = ["count", "per_worker", "workers", "id"];
     const { values, place } = given.bind("flow.place()", ["module"], options);
-    return placed(flow, values, place);
+    return placeModule(flow, values, place);
   },
   attach(flow, given) {
     const options = ["queue", "output", "input", "bytes_max"];
     const { values, place } = given.bind("flow.attach()", ["a", "b"], options);
-    return attached(flow, values, place);
+    return attachModules(flow, values, place);
   },
   chain(flow, given) {
     if (given.named.size > 0) given.bind("flow.chain()", []);
@@ -66,13 +66,16 @@ const METHODS: Readonly<Record<string, (flow: FlowBuilder, given: CallArguments)
 
 type PlacedValue = Extract<Value, { kind: "placed" }>;
 
-function placed(
+function placeModule(
   flow: FlowBuilder,
   values: ReadonlyMap<string, Value>,
-  placeOf: (name: string) => Place,
+  placeOf: (name: string) => SourcePosition,
 ): PlacedValue {
   const { module, config } = moduleOf(values.get("module") ?? NONE, placeOf("module"));
-  const given = <T>(name: string, read: (value: Value, what: string, place: Place) => T) => {
+  const given = <T>(
+    name: string,
+    read: (value: Value, what: string, place: SourcePosition) => T,
+  ) => {
     const value = values.get(name);
     return value === undefined || isNone(value) ? undefined : read(value, name, placeOf(name));
   };
@@ -96,7 +99,7 @@ function placed(
   return { kind: "placed", flow, id };
 }
 
-function moduleOf(value: Value, place: Place): Extract<Value, { kind: "module" }> {
+function moduleOf(value: Value, place: SourcePosition): Extract<Value, { kind: "module" }> {
   if (value.kind === "module") return value;
   if (value.kind === "imported") {
     const remedy =
@@ -107,7 +110,7 @@ function moduleOf(value: Value, place: Place): Extract<Value, { kind: "module" }
   throw new CodeError("this is not a module", place, "place eu.scan(…) and the like");
 }
 
-function workersOf(value: Value, what: string, place: Place): readonly string[] {
+function workersOf(value: Value, what: string, place: SourcePosition): readonly string[] {
   const json = plainJson(value, place);
   const names = typeof json === "string" ? [json] : json;
   if (isList(names)) {
@@ -117,10 +120,10 @@ function workersOf(value: Value, what: string, place: Place): readonly string[] 
   throw new CodeError(`${what} is not a list of texts`, place);
 }
 
-function attached(
+function attachModules(
   flow: FlowBuilder,
   values: ReadonlyMap<string, Value>,
-  placeOf: (name: string) => Place,
+  placeOf: (name: string) => SourcePosition,
 ): PlacedValue {
   const json = (name: string): Json => plainJson(values.get(name) ?? NONE, placeOf(name));
   const end = (name: string) => endOf(flow, values.get(name) ?? NONE, placeOf(name));
@@ -146,7 +149,7 @@ function attached(
   return { kind: "placed", flow, id: to };
 }
 
-function endOf(flow: FlowBuilder, value: Value, place: Place): string {
+function endOf(flow: FlowBuilder, value: Value, place: SourcePosition): string {
   if (value.kind === "plain" && typeof value.json === "string") return value.json;
   if (value.kind === "placed" && value.flow === flow) return value.id;
   if (value.kind === "placed") {
@@ -161,19 +164,19 @@ function endOf(flow: FlowBuilder, value: Value, place: Place): string {
 }
 
 /** A port; undefined for None, which is the first port. */
-function portOf(json: Json, place: Place): Port | undefined {
+function portOf(json: Json, place: SourcePosition): Port | undefined {
   if (json === null || typeof json === "string") return json ?? undefined;
   if (typeof json === "number" && Number.isInteger(json) && json >= 0) return json;
   throw new CodeError("a port is a name or a position", place);
 }
 
 /** The port in a subscript: `a["left"]`. */
-export function portOfSubscript(value: Value, place: Place): Port | undefined {
+export function portOfSubscript(value: Value, place: SourcePosition): Port | undefined {
   return portOf(plainJson(value, place), place);
 }
 
 /** `a >> b` between modules or ports; places the right one if it is not placed. */
-export function connect(left: PlacedValue, right: Value, place: Place): PlacedValue {
+export function connect(left: PlacedValue, right: Value, place: SourcePosition): PlacedValue {
   const { flow } = left;
   const end = placedOrPlace(flow, right, place);
   const { port: input } = end;
@@ -181,14 +184,14 @@ export function connect(left: PlacedValue, right: Value, place: Place): PlacedVa
   return { kind: "placed", flow, id: end.id };
 }
 
-function placedOrPlace(flow: FlowBuilder, value: Value, place: Place): PlacedValue {
-  if (value.kind !== "placed") return placed(flow, new Map([["module", value]]), () => place);
+function placedOrPlace(flow: FlowBuilder, value: Value, place: SourcePosition): PlacedValue {
+  if (value.kind !== "placed") return placeModule(flow, new Map([["module", value]]), () => place);
   endOf(flow, value, place);
   return value;
 }
 
 /** A size in bytes: `1000`, `1e9`, `"64MB"`, `"1.5GiB"`. */
-function sizeOf(json: Json, place: Place): number {
+function sizeOf(json: Json, place: SourcePosition): number {
   const isSize = typeof json === "string" || typeof json === "number";
   const size = json instanceof Numeral ? Number(json.text) : isSize ? json : 0;
   const bytes = parseBytes(size);

@@ -13,7 +13,7 @@ import {
   takesList,
 } from "../specs";
 import { pythonName } from "./keywords";
-import { CodeError, type Place } from "./tokenizer";
+import { CodeError, type SourcePosition } from "./tokenizer";
 import {
   type CallArguments,
   FlowBuilder,
@@ -28,14 +28,14 @@ import {
 type Variables = Extract<Value, { kind: "variable" }>[];
 
 /** The value of an attribute of the package. */
-export function packageAttribute(name: string, specs: Specs, place: Place): Value {
+export function packageAttribute(name: string, specs: Specs, place: SourcePosition): Value {
   const own = PACKAGE_FUNCTIONS[name];
   if (own !== undefined) return { kind: "function", name: `eu.${name}`, call: own };
   const spec = [...specs.values()].find((spec) => pythonName(spec.name) === name);
   if (spec !== undefined) {
-    return { kind: "function", name: `eu.${name}`, call: (given) => configured(spec, given) };
+    return { kind: "function", name: `eu.${name}`, call: (given) => callModule(spec, given) };
   }
-  if (/^[A-Z]/.test(name) || RUNNING.has(name))
+  if (/^[A-Z]/.test(name) || RUN_NAMES.has(name))
     return { kind: "unknown", why: `\`eu.${name}\` is for running flows` };
   const known = [...Object.keys(PACKAGE_FUNCTIONS), ...builtInNames(specs).map(pythonName)];
   const near = didYouMean(name, known);
@@ -44,7 +44,7 @@ export function packageAttribute(name: string, specs: Specs, place: Place): Valu
 }
 
 /** Names for running flows, which build nothing; so are all classes. */
-const RUNNING = new Set(["errors", "launch", "modules", "perturb", "schema", "__version__"]);
+const RUN_NAMES = new Set(["errors", "launch", "modules", "perturb", "schema", "__version__"]);
 
 const PACKAGE_FUNCTIONS: Readonly<Record<string, (given: CallArguments) => Value>> = {
   Flow(given) {
@@ -80,7 +80,7 @@ export function variable(given: CallArguments): Extract<Value, { kind: "variable
 }
 
 /** A call of a module's function: required options may be positional. */
-function configured(spec: Spec, given: CallArguments): Value {
+function callModule(spec: Spec, given: CallArguments): Value {
   const options = optionsOf(spec);
   const required = requiredOf(spec);
   const rest = [...options.keys()].filter((name) => !required.includes(name));
@@ -100,12 +100,17 @@ function configured(spec: Spec, given: CallArguments): Value {
     const value = values.get(parameter) ?? NONE;
     const option = options.get(name) ?? {};
     const isLeftOut = value.kind === "plain" && value.json === null && !required.includes(name);
-    if (!isLeftOut) json.set(name, held(value, option, place(parameter), variables));
+    if (!isLeftOut) json.set(name, configValue(value, option, place(parameter), variables));
   }
   return { kind: "module", module: spec.name, config: { json, variables } satisfies ModuleConfig };
 }
 
-function held(value: Value, schema: Schema, place: Place, variables: Variables): Json {
+function configValue(
+  value: Value,
+  schema: Schema,
+  place: SourcePosition,
+  variables: Variables,
+): Json {
   if (takesPython(schema) && value.kind === "imported" && value.name !== undefined) {
     return `${value.module}:${value.name}`;
   }

@@ -2,9 +2,9 @@
 // becomes `unsupported` with the reason, which matters only if a flow depends on it.
 
 import type { Numeral } from "../numeral";
-import { CodeError, type LogicalLine, type Place, type Token } from "./tokenizer";
+import { CodeError, type LogicalLine, type SourcePosition, type Token } from "./tokenizer";
 
-export type SyntaxTree = Place &
+export type SyntaxTree = SourcePosition &
   (
     | { readonly kind: "value"; readonly value: null | boolean | number | Numeral | string }
     | { readonly kind: "name"; readonly name: string }
@@ -84,13 +84,13 @@ export class ExpressionParser {
 
   unexpected(wanted: string): CodeError {
     const { next } = this;
-    const found = next.kind === "end" ? "the line ends" : `${shown(next)} stands there`;
+    const found = next.kind === "end" ? "the line ends" : `${tokenText(next)} stands there`;
     return new CodeError(`${wanted} is expected, but ${found}`, next);
   }
 
   /** An expression, or a tuple without parentheses. */
   expressions(): SyntaxTree {
-    const place = placeOf(this.next);
+    const place = positionOf(this.next);
     const first = this.expression();
     if (!this.isOperator(",")) return first;
     const items = [first];
@@ -112,7 +112,7 @@ export class ExpressionParser {
 
   private supportedExpression(): SyntaxTree {
     const start = this.at;
-    const place = placeOf(this.next);
+    const place = positionOf(this.next);
     const { next } = this;
     const begins = next.kind === "name" && UNSUPPORTED_KEYWORDS.has(next.text);
     const isStarred = this.isOperator("*") || this.isOperator("**");
@@ -121,13 +121,13 @@ export class ExpressionParser {
       if (this.isAtEnd() || (this.next.kind === "operator" && EXPRESSION_ENDS.has(this.next.text)))
         return tree;
     }
-    const what = shown(this.next);
+    const what = tokenText(this.next);
     this.skip();
     return this.unsupportedFrom(start, place, `${what} is not read here`);
   }
 
   /** An `unsupported` tree from the token at `start` to the current one. */
-  private unsupportedFrom(start: number, place: Place, why: string): SyntaxTree {
+  private unsupportedFrom(start: number, place: SourcePosition, why: string): SyntaxTree {
     return {
       ...place,
       kind: "unsupported",
@@ -155,7 +155,7 @@ export class ExpressionParser {
     if (operators === undefined) return this.unary();
     let left = this.binary(level + 1);
     for (;;) {
-      const place = placeOf(left);
+      const place = positionOf(left);
       const operator = operators.find((operator) => this.take(operator));
       if (operator === undefined) return left;
       left = { ...place, kind: "operation", operator, operands: [left, this.binary(level + 1)] };
@@ -163,7 +163,7 @@ export class ExpressionParser {
   }
 
   private unary(): SyntaxTree {
-    const place = placeOf(this.next);
+    const place = positionOf(this.next);
     const operator = ["-", "+", "~"].find((operator) => this.take(operator));
     if (operator !== undefined) {
       return { ...place, kind: "operation", operator, operands: [this.unary()] };
@@ -175,10 +175,10 @@ export class ExpressionParser {
 
   private primary(): SyntaxTree {
     let tree = this.atom();
-    const place = placeOf(tree);
+    const place = positionOf(tree);
     for (;;) {
       if (this.take(".")) {
-        tree = { ...placeOf(this.next), kind: "attribute", of: tree, name: this.name() };
+        tree = { ...positionOf(this.next), kind: "attribute", of: tree, name: this.name() };
       } else if (this.take("(")) {
         tree = { ...place, kind: "call", of: tree, given: this.given() };
       } else if (this.take("[")) {
@@ -202,7 +202,7 @@ export class ExpressionParser {
 
   private index(): SyntaxTree {
     const start = this.at;
-    const place = placeOf(this.next);
+    const place = positionOf(this.next);
     const index = this.isOperator(":") ? undefined : this.expression();
     if (index !== undefined && this.take("]")) return index;
     while (!this.take("]")) {
@@ -214,7 +214,7 @@ export class ExpressionParser {
 
   private atom(): SyntaxTree {
     const { next } = this;
-    const place = placeOf(next);
+    const place = positionOf(next);
     if (next.kind === "text") return { ...place, kind: "value", value: this.texts() };
     if (next.kind === "name" || next.kind === "number" || next.kind === "unsupported") this.at += 1;
     if (next.kind === "number") return { ...place, kind: "value", value: next.value };
@@ -240,12 +240,12 @@ export class ExpressionParser {
     return text;
   }
 
-  private unsupported(place: Place, why: string): SyntaxTree {
+  private unsupported(place: SourcePosition, why: string): SyntaxTree {
     while (this.next.kind === "text" || this.next.kind === "unsupported") this.at += 1;
     return { line: place.line, column: place.column, kind: "unsupported", why, names: [] };
   }
 
-  private parenthesis(place: Place): SyntaxTree {
+  private parenthesis(place: SourcePosition): SyntaxTree {
     if (this.take(")")) return { ...place, kind: "list", items: [] };
     const first = this.expression();
     if (this.take(")")) return first;
@@ -262,7 +262,7 @@ export class ExpressionParser {
     return items;
   }
 
-  private dict(place: Place): SyntaxTree {
+  private dict(place: SourcePosition): SyntaxTree {
     const start = this.at;
     const members: [SyntaxTree, SyntaxTree][] = [];
     let isSet = false;
@@ -288,11 +288,11 @@ const CONSTANTS: ReadonlyMap<string, null | boolean> = new Map([
 ]);
 const UNSUPPORTED_KEYWORDS = new Set(["lambda", "await", "yield", "not"]);
 
-function placeOf({ line, column }: Place): Place {
+function positionOf({ line, column }: SourcePosition): SourcePosition {
   return { line, column };
 }
 
-function shown(token: Token): string {
+function tokenText(token: Token): string {
   if (token.kind === "end") return "the end of the line";
   if (token.kind === "text") return "a text";
   return `\`${token.kind === "number" ? String(token.value) : token.text}\``;

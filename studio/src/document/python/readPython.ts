@@ -7,11 +7,11 @@ import { sortByName } from "../openDocument";
 import type { Specs } from "../specs";
 import { evaluate, mayBuild, type Scope, unknownValue } from "./evaluate";
 import { ExpressionParser, namesIn, type SyntaxTree } from "./parser";
-import { CodeError, type LogicalLine, type Place, tokenize } from "./tokenizer";
+import { CodeError, type LogicalLine, type SourcePosition, tokenize } from "./tokenizer";
 import { type FlowBuilder, plainJson, type Value } from "./values";
 
 /** A problem of the code with its position. */
-export interface CodeProblem extends Place {
+export interface CodeProblem extends SourcePosition {
   readonly message: string;
   readonly remedy?: string | undefined;
 }
@@ -70,8 +70,8 @@ function statementsOf(lines: readonly LogicalLine[]): Statement[] {
   return statements;
 }
 
-const DEFINITIONS = new Set(["def", "class", "async"]);
-const BLOCKS = new Set("if elif else for while with try except finally match @".split(" "));
+const DEFINITION_KEYWORDS = new Set(["def", "class", "async"]);
+const BLOCK_KEYWORDS = new Set("if elif else for while with try except finally match @".split(" "));
 const SKIPPED_STATEMENTS = new Set("pass assert del raise global nonlocal return".split(" "));
 
 class ProgramReader {
@@ -83,8 +83,9 @@ class ProgramReader {
   read({ line, block }: Statement): void {
     const first = line.tokens[0];
     const word = first?.kind === "name" || first?.kind === "operator" ? first.text : "";
-    if (DEFINITIONS.has(word)) this.define(line, block);
-    else if (BLOCKS.has(word) && (block.length > 0 || word !== "match")) this.pass(line, block);
+    if (DEFINITION_KEYWORDS.has(word)) this.define(line, block);
+    else if (BLOCK_KEYWORDS.has(word) && (block.length > 0 || word !== "match"))
+      this.pass(line, block);
     else if (block.length > 0) throw new CodeError("the line is too far in", startOf(block[0]));
     else if (word === "import" || word === "from") this.import(new ExpressionParser(line), line);
     else if (SKIPPED_STATEMENTS.has(word)) this.pass(line, []);
@@ -105,7 +106,7 @@ class ProgramReader {
 
   private define(line: LogicalLine, block: readonly LogicalLine[]): void {
     const names = namesIn([line, ...block].flatMap(({ tokens }) => tokens));
-    const name = names.find((name) => !DEFINITIONS.has(name)) ?? "";
+    const name = names.find((name) => !DEFINITION_KEYWORDS.has(name)) ?? "";
     const isBuilding = mayBuild(namesIn(block.flatMap(({ tokens }) => tokens)));
     this.scope.set(name, { kind: "defined", name, builds: isBuilding });
     this.ignoredLines.push(startOf(line).line);
@@ -197,7 +198,7 @@ class ProgramReader {
     if (!isOfFlow && !isLayout) this.ignoredLines.push(startOf(line).line);
   }
 
-  private assign(target: SyntaxTree, value: Value, place: Place): void {
+  private assign(target: SyntaxTree, value: Value, place: SourcePosition): void {
     if (target.kind === "name") {
       this.scope.set(target.name, value);
     } else if (target.kind === "attribute") {
@@ -222,7 +223,7 @@ function isMain({ tokens: [first, second] }: LogicalLine): boolean {
   return isIf && second?.kind === "name" && second.text === "__name__";
 }
 
-function startOf(from: LogicalLine | Place | undefined): Place {
+function startOf(from: LogicalLine | SourcePosition | undefined): SourcePosition {
   if (from === undefined) return { line: 1, column: 1 };
   const { line, column } = "tokens" in from ? startOf(from.tokens[0]) : from;
   return { line, column };

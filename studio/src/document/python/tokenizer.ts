@@ -3,12 +3,12 @@
 import { floatOf, type Numeral, wholeOf } from "../numeral";
 
 /** A position in the source text; both count from 1. */
-export interface Place {
+export interface SourcePosition {
   readonly line: number;
   readonly column: number;
 }
 
-export type Token = Place &
+export type Token = SourcePosition &
   (
     | { readonly kind: "name" | "operator"; readonly text: string }
     | { readonly kind: "text"; readonly value: string }
@@ -29,7 +29,7 @@ export interface LogicalLine {
 export class CodeError extends Error {
   constructor(
     message: string,
-    readonly place: Place,
+    readonly place: SourcePosition,
     readonly remedy?: string,
   ) {
     super(message);
@@ -76,7 +76,7 @@ class Tokenizer {
   private at = 0;
   private line = 1;
   private lineStart = 0;
-  private readonly brackets: { close: string; place: Place }[] = [];
+  private readonly brackets: { close: string; place: SourcePosition }[] = [];
 
   constructor(private readonly text: string) {}
 
@@ -146,7 +146,7 @@ class Tokenizer {
     return { ...place, kind: "operator", text: operator };
   }
 
-  private bracket(operator: string, place: Place): void {
+  private bracket(operator: string, place: SourcePosition): void {
     const close = BRACKETS[operator];
     if (close !== undefined) this.brackets.push({ close, place });
     if (")]}".includes(operator) && this.brackets.pop()?.close !== operator) {
@@ -154,7 +154,7 @@ class Tokenizer {
     }
   }
 
-  private number(place: Place): Token {
+  private number(place: SourcePosition): Token {
     const literal = this.match(NUMBER);
     if (this.match(NAME) !== "") this.fail("a number runs into a name");
     const plain = literal.replaceAll("_", "");
@@ -167,7 +167,7 @@ class Tokenizer {
     return { ...place, kind: "number", value };
   }
 
-  private string(opening: string, place: Place): Token {
+  private string(opening: string, place: SourcePosition): Token {
     const quote = opening.replace(/^[a-zA-Z]*/, "");
     const prefix = opening.slice(0, -quote.length).toLowerCase();
     const start = this.at;
@@ -187,7 +187,7 @@ class Tokenizer {
     return { ...place, kind: "text", value: this.unescaped(lines, place) };
   }
 
-  private unescaped(body: string, place: Place): string {
+  private unescaped(body: string, place: SourcePosition): string {
     return body.replace(ESCAPE, (_, joined, simple, octal, x, u, long, wrong) => {
       if (joined) return "";
       if (simple) return SIMPLE_ESCAPES[simple] ?? simple;
@@ -198,7 +198,7 @@ class Tokenizer {
     });
   }
 
-  private unsupported(text: string, why: string, place: Place): Token {
+  private unsupported(text: string, why: string, place: SourcePosition): Token {
     return { ...place, kind: "unsupported", text, why };
   }
 
@@ -221,7 +221,7 @@ class Tokenizer {
     this.lineStart = this.text.slice(0, this.at).search(/[^\r\n]*$/);
   }
 
-  private place(): Place {
+  private place(): SourcePosition {
     return { line: this.line, column: [...this.text.slice(this.lineStart, this.at)].length + 1 };
   }
 

@@ -4,7 +4,7 @@ import type { Module, Port, Queue, Variable } from "../flow";
 import { EMPTY_OBJECT, variableReference } from "../flow";
 import { type Json, type JsonObject, sameJson } from "../json";
 import { didYouMean } from "../problem";
-import { CodeError, type Place } from "./tokenizer";
+import { CodeError, type SourcePosition } from "./tokenizer";
 
 export type Value =
   | { readonly kind: "plain"; readonly json: Exclude<Json, readonly Json[] | JsonObject> }
@@ -50,7 +50,7 @@ export class FlowBuilder {
 
   constructor(readonly name: string) {}
 
-  declare({ name, declared }: Extract<Value, { kind: "variable" }>, place: Place): void {
+  declare({ name, declared }: Extract<Value, { kind: "variable" }>, place: SourcePosition): void {
     const known = this.variables.get(name) ?? { unknown: EMPTY_OBJECT };
     for (const key of ["default", "doc"] as const) {
       const [old, given] = [known[key], declared[key]];
@@ -66,11 +66,11 @@ export class FlowBuilder {
 /** The arguments of a call. */
 export class CallArguments {
   constructor(
-    readonly place: Place,
+    readonly place: SourcePosition,
     readonly positional: readonly Value[],
     readonly named: ReadonlyMap<string, Value>,
     /** Source positions of arguments, by index or name. */
-    readonly places: ReadonlyMap<number | string, Place>,
+    readonly places: ReadonlyMap<number | string, SourcePosition>,
   ) {}
 
   /** Binds arguments to parameters: `first` by position or name, `rest` by name only. */
@@ -103,10 +103,15 @@ export class CallArguments {
 export interface BoundArguments {
   readonly values: ReadonlyMap<string, Value>;
   /** The source position of an argument. */
-  readonly place: (name: string) => Place;
+  readonly place: (name: string) => SourcePosition;
 }
 
-function noOption(call: string, name: string, known: readonly string[], place: Place): CodeError {
+function noOption(
+  call: string,
+  name: string,
+  known: readonly string[],
+  place: SourcePosition,
+): CodeError {
   const near = didYouMean(name, known);
   const remedy = near === undefined ? optionsRemedy(known) : `did you mean \`${near}\`?`;
   return new CodeError(`${call} has no option \`${name}\``, place, remedy);
@@ -119,7 +124,7 @@ function optionsRemedy(options: readonly string[]): string {
 /** The JSON of a value; variables in it are appended to `variables`. */
 export function jsonOf(
   value: Value,
-  place: Place,
+  place: SourcePosition,
   variables: Extract<Value, { kind: "variable" }>[] = [],
 ): Json {
   switch (value.kind) {
@@ -140,7 +145,7 @@ export function jsonOf(
 }
 
 /** The error for a value that is no text, number, list or dict. */
-export function notLiteral(value: Value, place: Place): CodeError {
+export function notLiteral(value: Value, place: SourcePosition): CodeError {
   const remedy = "write it out as text, number, list or dict, or make it a variable: eu.var(…)";
   switch (value.kind) {
     case "unknown":
@@ -163,27 +168,27 @@ export function notLiteral(value: Value, place: Place): CodeError {
 }
 
 /** The error for a definition of the program itself, which is not executed. */
-export function definedInProgram(name: string, place: Place): CodeError {
+export function definedInProgram(name: string, place: SourcePosition): CodeError {
   const remedy = `put it into a file that can be imported, and write "package.module:${name}"`;
   return new CodeError(`\`${name}\` is defined in this program, which is not run`, place, remedy);
 }
 
 /** The JSON of a value; throws if it contains variables. */
-export function plainJson(value: Value, place: Place): Json {
+export function plainJson(value: Value, place: SourcePosition): Json {
   const variables: Extract<Value, { kind: "variable" }>[] = [];
   const json = jsonOf(value, place, variables);
   if (variables.length === 0) return json;
   throw new CodeError("a variable cannot stand here", place, "write a value");
 }
 
-export function textOf(value: Value, what: string, place: Place): string {
+export function textOf(value: Value, what: string, place: SourcePosition): string {
   const json = value.kind === "unknown" ? plainJson(value, place) : undefined;
   if (value.kind === "plain" && typeof value.json === "string") return value.json;
   throw new CodeError(`${what} is not a text`, place, json === undefined ? undefined : "write one");
 }
 
 /** A non-negative whole number. */
-export function countOf(value: Value, what: string, place: Place): number {
+export function countOf(value: Value, what: string, place: SourcePosition): number {
   const json = plainJson(value, place);
   if (typeof json === "number" && Number.isInteger(json) && json >= 0) return json;
   throw new CodeError(`${what} is not a whole number`, place);

@@ -16,13 +16,13 @@ export function writePython(flow: Flow, specs: Specs): string {
   const attached = new Set(flow.queues.flatMap(({ from, to }) => [from, to]));
   const declared = [...flow.variables].map(([name, { default: value, doc }]) => {
     const call = group("flow.variable(", ")", ["", string(name)]);
-    return line(withGiven(call, { default: value, doc }), "");
+    return line(withArguments(call, { default: value, doc }), "");
   });
   const placed = placements(flow).map(([module, isUsual]) => {
     const before = attached.has(module.id) ? `${names.get(module.id)} = ` : "";
-    return line(place(module, isUsual, flow, specs), before);
+    return line(placeCall(module, isUsual, flow, specs), before);
   });
-  const queues = flow.queues.map((queue) => line(attach(queue, names), ""));
+  const queues = flow.queues.map((queue) => line(attachCall(queue, names), ""));
   const named = line(group("eu.Flow(", ")", ["", string(flow.name)]), "flow = ");
   const layout = flow.layout === undefined ? "" : line(plain(flow.layout), "flow.layout = ");
   const sections = [
@@ -41,7 +41,7 @@ function line(expression: Expression, before: string): string {
 }
 
 /** Appends the defined arguments by name. */
-function withGiven(call: Group, given: Record<string, Json | undefined>): Group {
+function withArguments(call: Group, given: Record<string, Json | undefined>): Group {
   return Object.entries(given).reduce(
     (call, [name, value]) =>
       value === undefined ? call : withMember(call, `${name}=`, plain(value)),
@@ -49,9 +49,9 @@ function withGiven(call: Group, given: Record<string, Json | undefined>): Group 
   );
 }
 
-function place(module: Module, isUsual: boolean, flow: Flow, specs: Specs): Group {
-  const call = group("flow.place(", ")", ["", configured(module, flow, specs)]);
-  return withGiven(call, {
+function placeCall(module: Module, isUsual: boolean, flow: Flow, specs: Specs): Group {
+  const call = group("flow.place(", ")", ["", moduleCall(module, flow, specs)]);
+  return withArguments(call, {
     count: module.count,
     per_worker: module.per_worker,
     workers: module.workers.length > 0 ? module.workers : undefined,
@@ -63,7 +63,7 @@ function place(module: Module, isUsual: boolean, flow: Flow, specs: Specs): Grou
  * `eu.scan("a.csv", columns=["x"])`, or `eu.module("scan", {…})` where a function call cannot
  * express the configuration: unknown module or option, missing required option, null.
  */
-function configured(module: Module, flow: Flow, specs: Specs): Group {
+function moduleCall(module: Module, flow: Flow, specs: Specs): Group {
   const call = functionCall(module, flow, specs);
   if (call !== undefined) return call;
   const any = group("eu.module(", ")", ["", string(module.module)]);
@@ -95,11 +95,11 @@ function functionCall(module: Module, flow: Flow, specs: Specs): Group | undefin
   );
 }
 
-function attach(queue: Queue, names: ReadonlyMap<string, string>): Group {
+function attachCall(queue: Queue, names: ReadonlyMap<string, string>): Group {
   const end = (id: string) => names.get(id) ?? string(id);
   const call = group("flow.attach(", ")", ["", end(queue.from)], ["", end(queue.to)]);
   const port = (port: Port | undefined): Json | undefined => port;
-  return withGiven(call, {
+  return withArguments(call, {
     queue: queue.queue,
     output: port(queue.output),
     input: port(queue.input),
@@ -111,14 +111,14 @@ function attach(queue: Queue, names: ReadonlyMap<string, string>): Group {
 function withVariables(value: Json, flow: Flow): Expression {
   const name = variableName(value);
   if (name !== undefined && flow.variables.has(name)) return `eu.var(${string(name)})`;
-  return written(value, (inner) => withVariables(inner, flow));
+  return literal(value, (inner) => withVariables(inner, flow));
 }
 
 function plain(value: Json): Expression {
-  return written(value, plain);
+  return literal(value, plain);
 }
 
-function written(value: Json, inner: (value: Json) => Expression): Expression {
+function literal(value: Json, inner: (value: Json) => Expression): Expression {
   if (value === null) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
   if (typeof value === "string") return string(value);
