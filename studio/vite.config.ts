@@ -1,9 +1,9 @@
-// How the studio is built and looked at: relative addresses and nothing inlined, because it is
-// served under a policy that allows neither foreign nor inline code.
+// Build configuration of the page: relative URLs and nothing inlined, as required by the content
+// security policy that it is served with.
 
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
-import { POLICY } from "./tests/browser/policy";
+import { POLICY } from "./tests/browser/contentSecurityPolicy";
 
 export default defineConfig({
   base: "./",

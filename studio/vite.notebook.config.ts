@@ -1,10 +1,10 @@
-// How a notebook's view is built: one module, with its styles, that fetches nothing. The page's
-// stores are one each a page; a notebook may show several flows, so each view makes its own.
+// Build configuration of the notebook widget: one module with its styles that fetches nothing. A
+// notebook may show several flows, so each view gets its own stores.
 
 import react from "@vitejs/plugin-react";
 import { defineConfig, type Plugin } from "vite";
 
-/** Turns the script into what anywidget loads: every view runs it anew. */
+/** Wraps the script for anywidget so that every view runs it in a scope of its own. */
 const eachItsOwn: Plugin = {
   name: "each-its-own",
   generateBundle(_, bundle) {
@@ -21,7 +21,7 @@ export default defineConfig({
   define: { "process.env.NODE_ENV": '"production"' },
   build: {
     target: "es2023",
-    // Beside the page, which has been built before.
+    // The page has been built there before.
     emptyOutDir: false,
     copyPublicDir: false,
     lib: {

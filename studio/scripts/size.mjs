@@ -1,9 +1,9 @@
-// Fails if what a browser loads, compressed, is more than it may be.
+// Checks the compressed size of the built page and widget against their limits.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
-/** In bytes: of the page, and of what shows a flow in a notebook. */
+/** Limits in bytes. */
 const GZIP_BYTES_MAX = { page: 250 * 1024, notebook: 200 * 1024 };
 
 const sums = { page: 0, notebook: 0 };

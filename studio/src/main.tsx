@@ -1,43 +1,51 @@
-// Starts the studio in its page: with the server that has sent it, or alone.
+// Entry point of the page: connects to the server if there is one, and renders the app.
 
 import { createRoot } from "react-dom/client";
-import { App } from "./app/App";
-import { HTTP } from "./app/backend/http";
-import { keepChecked } from "./app/checking";
-import { keepDraft } from "./app/draft";
-import { hearOthers, keepDrafts, lastPath, lookAgain, openPath, rememberPath } from "./app/files";
-import { Rescue } from "./app/Rescue";
-import { followAddress, useRoute } from "./app/route";
-import { followRun, followSelection, hear, rewatch } from "./app/running";
-import { meet, useServer } from "./app/server";
+import { httpBackend } from "./app/backend/httpBackend";
+import { startBrowserDraft } from "./app/files/browserDraft";
+import { startDraftAutosave } from "./app/files/draftAutosave";
+import {
+  followOtherTabs,
+  lastPath,
+  openPath,
+  persistLastPath,
+  recheckFiles,
+} from "./app/files/openFile";
+import { followRoute, followSelection, handleEvent, reloadRun } from "./app/run/runControl";
+import { App } from "./app/shell/App";
+import { ErrorBoundary } from "./app/shell/ErrorBoundary";
+import { startEngineChecks } from "./app/state/engineCheck";
+import { syncRouteWithUrl, useRoute } from "./app/state/routeStore";
+import { connectServer, useServer } from "./app/state/serverStore";
 import "@xyflow/react/dist/base.css";
-import "./app/styles.css";
-import "./app/canvas.css";
-import "./app/live.css";
-import "./app/running.css";
+import "./app/shell/styles.css";
+import "./app/code/code.css";
+import "./app/canvas/canvas.css";
+import "./app/canvas/live.css";
+import "./app/run/run.css";
 
-followAddress();
-keepDraft(window.localStorage);
+syncRouteWithUrl();
+startBrowserDraft(window.localStorage);
 const root = document.getElementById("studio");
 if (root !== null) {
   createRoot(root).render(
-    <Rescue>
+    <ErrorBoundary>
       <App />
-    </Rescue>,
+    </ErrorBoundary>,
   );
 }
 const catchUp = () => {
-  rewatch();
-  lookAgain();
+  reloadRun();
+  recheckFiles();
 };
-if (await meet(HTTP, hear, catchUp)) {
+if (await connectServer(httpBackend, handleEvent, catchUp)) {
   const { file } = useRoute.getState();
   const path = file ?? lastPath() ?? useServer.getState().session?.flow;
-  rememberPath();
+  persistLastPath();
   if (path) await openPath(path);
-  keepDrafts();
-  hearOthers();
-  keepChecked();
-  followRun();
+  startDraftAutosave();
+  followOtherTabs();
+  startEngineChecks();
+  followRoute();
   followSelection();
 }

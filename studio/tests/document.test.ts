@@ -1,7 +1,9 @@
-// Opening, writing, editing and undoing.
+// Opens, writes, edits, checks and undoes flow documents.
 
 import { expect, test } from "vitest";
-import { check, whyNot } from "../src/document/check";
+import { parseBytes, printBytes } from "../src/document/byteSize";
+import { attachProblem, check } from "../src/document/check";
+import { copyModules, pasteText } from "../src/document/clipboard";
 import {
   bind,
   removeVariable,
@@ -9,7 +11,7 @@ import {
   setVariable,
   unbind,
   usesOf,
-} from "../src/document/config";
+} from "../src/document/configEdits";
 import {
   attach,
   place,
@@ -20,21 +22,19 @@ import {
   splice,
 } from "../src/document/edits";
 import { type Flow, moduleOf, newFlow, newQueue, QUEUE_KINDS } from "../src/document/flow";
-import { did, historyOf, redo, STEPS_MAX, settled, undo } from "../src/document/history";
+import { closeStep, newHistory, pushStep, redo, STEPS_MAX, undo } from "../src/document/history";
 import { isList, isObject, type Json, printJson, readJson, sameJson } from "../src/document/json";
 import { positionsOf, withPositions } from "../src/document/layout";
-import { open, openValue } from "../src/document/open";
-import { copy, paste } from "../src/document/paste";
-import { didYouMean, Refusal, told } from "../src/document/problem";
-import { writePython } from "../src/document/python/write";
-import { bytesOf, sizeText } from "../src/document/size";
+import { openDocument, openJson } from "../src/document/openDocument";
+import { didYouMean, EditError, problemText } from "../src/document/problem";
+import { writePython } from "../src/document/python/writePython";
 import { BUILT_IN, type Schema } from "../src/document/specs";
-import { toJson, write } from "../src/document/write";
+import { documentJson, writeDocument } from "../src/document/writeDocument";
 import schema from "../src/generated/document.json";
-import { edited } from "./edits";
-import { forSeeds, type Random } from "./random";
+import { randomEdit } from "./randomEdits";
+import { forSeeds, type Random } from "./randomFlow";
 
-/** A line of modules, each attached to the next. */
+/** A chain of modules. */
 function chain(...modules: string[]): Flow {
   const flow = modules.reduce((flow, module) => place(flow, module).flow, newFlow("chain"));
   const ids = flow.modules.map(({ id }) => id);
@@ -47,20 +47,20 @@ function reason(edit: () => unknown): string {
   try {
     edit();
   } catch (error) {
-    if (error instanceof Refusal) return told(error);
+    if (error instanceof EditError) return problemText(error);
     throw error;
   }
   throw new Error("it was not refused");
 }
 
-/** Each leaf of a value, with the way to it. */
+/** The leaves of a value with their paths. */
 function leaves(value: Json, path = ""): string[] {
   if (isObject(value)) return [...value].flatMap(([key, inner]) => leaves(inner, `${path}.${key}`));
   if (isList(value)) return value.flatMap((item) => leaves(item, `${path}[]`));
   return value === null ? [] : [`${path}=${printJson(value)}`];
 }
 
-test("numbers, keys and texts are written as they were read", () => {
+test("numbers, keys and strings round-trip exactly", () => {
   const text = printJson(
     readJson('{"10": 1.0, "2": -0, "big": 18446744073709551615, "e": 1E5, "t": "\\u00e9\\n"}')
       .value ?? null,
@@ -77,23 +77,23 @@ test.each([
   ['{"a": "x\ny"}', "a text does not end", "{}"],
   ["", "expected a value", ""],
   [`${"[".repeat(500)}`, "too deep", ""],
-])("what comes before an error is kept: %j", (text, problem, kept) => {
-  const { value, problems, isWhole } = readJson(text);
-  expect(isWhole).toBe(false);
+])("JSON before an error is kept: %j", (text, problem, kept) => {
+  const { value, problems, isComplete } = readJson(text);
+  expect(isComplete).toBe(false);
   expect(problems[0]?.message).toContain(problem);
   if (kept !== "") expect(printJson(value ?? null).replace(/\s/g, "")).toBe(kept);
 });
 
-test("a broken, newer, strange flow opens, and nothing of it is lost", () => {
+test("a broken document of a newer version opens without losing anything", () => {
   const text = `{"euphrates": 9, "name": 5, "shape": "round",
     "variables": {"a": 7, "b": {"default": 1, "unit": "s"}},
     "modules": [{"id": "x", "module": "scan", "count": -3, "colour": "red"}, 12,
       {"id": "x", "module": "sort"}, {"id": "y", "module": "of_tomorrow", "workers": [1]}],
     "queues": [{"from": "x", "to": "gone", "queue": "fast"}, {"from": 1}],
     "layout": {"positions": {"x": [1, 2]}, "zoom": 2}}`;
-  const { flow, problems } = open(text);
+  const { flow, problems } = openDocument(text);
   expect(flow.modules.map(({ id }) => id)).toEqual(["x", "y"]);
-  expect(problems.map(told).join("\n")).toMatchInlineSnapshot(`
+  expect(problems.map(problemText).join("\n")).toMatchInlineSnapshot(`
     "\`name\` is not a text
     the flow is of version 9 (this program reads up to 1: upgrade it)
     variable a: is no object
@@ -105,24 +105,24 @@ test("a broken, newer, strange flow opens, and nothing of it is lost", () => {
     queue 2: is no queue: it needs \`from\` and \`to\`"
   `);
   const before = readJson(text).value ?? null;
-  expect(leaves(toJson(flow)).sort()).toEqual(leaves(before).sort());
+  expect(leaves(documentJson(flow)).sort()).toEqual(leaves(before).sort());
   const moved = rename(flow, "x", "z");
-  expect(leaves(toJson(moved))).toContain('.modules[].colour="red"');
+  expect(leaves(documentJson(moved))).toContain('.modules[].colour="red"');
 });
 
-test("whatever JSON is opened, it is written back", () => {
+test("any JSON object round-trips through open and write", () => {
   forSeeds(1000, (random) => {
-    const before = spoilt(toJson(random.flow()), random);
+    const before = spoilt(documentJson(random.flow()), random);
     if (!isObject(before)) return;
-    const { flow } = openValue(before);
-    const after = toJson(flow);
+    const { flow } = openJson(before);
+    const after = documentJson(flow);
     const written = new Set(leaves(after));
     expect(leaves(before).filter((leaf) => !written.has(leaf))).toEqual([]);
-    expect(printJson(toJson(openValue(after).flow))).toBe(printJson(after));
+    expect(printJson(documentJson(openJson(after).flow))).toBe(printJson(after));
   });
 });
 
-/** The value with parts of it replaced by others. */
+/** The value with random parts replaced. */
 function spoilt(value: Json, random: Random): Json {
   if (random.chance(0.05)) return random.json();
   if (isList(value)) return value.map((item) => spoilt(item, random));
@@ -131,15 +131,15 @@ function spoilt(value: Json, random: Random): Json {
   return new Map(random.chance(0.1) ? [...members, [random.text(), random.json()]] : members);
 }
 
-test("the fields that are read are those of the Rust document", () => {
+test("document fields equal those of the Rust schema", () => {
   const everything =
-    open(`{"euphrates": 1, "name": "x", "variables": {"v": {"default": 1, "doc": "d"}},
+    openDocument(`{"euphrates": 1, "name": "x", "variables": {"v": {"default": 1, "doc": "d"}},
     "modules": [{"id": "a", "module": "m", "config": {}, "count": 1, "per_worker": 1,
       "workers": ["w"]}],
     "queues": [{"from": "a", "output": 0, "to": "a", "input": 0, "queue": "keyed", "bytes_max": 1}],
     "layout": {}}`);
   expect(everything.problems).toEqual([]);
-  const written = toJson(everything.flow);
+  const written = documentJson(everything.flow);
   const { properties } = schema;
   expect([...written.keys()]).toEqual(Object.keys(properties));
   const first = (key: string): Json => {
@@ -154,13 +154,13 @@ test("the fields that are read are those of the Rust document", () => {
   expect(first("queues")).toEqual(Object.keys(properties.queues.items.properties));
 });
 
-test("the kinds of queues are those of the Rust document", () => {
+test("queue kinds equal those of the Rust schema", () => {
   const [kinds] = schema.properties.queues.items.properties.queue.anyOf;
   const words = kinds !== undefined && "oneOf" in kinds ? kinds.oneOf : undefined;
   expect(words?.map((kind) => kind.const)).toEqual([...QUEUE_KINDS]);
 });
 
-test("schemas of modules say only what forms and checks understand", () => {
+test("module schemas use only supported keywords", () => {
   const known = new Set(
     (
       "type const oneOf anyOf items properties required additionalProperties default " +
@@ -177,62 +177,63 @@ test("schemas of modules say only what forms and checks understand", () => {
   for (const spec of BUILT_IN.values()) walk(spec.config);
 });
 
-test("a thousand sequences of edits, undone and redone, are the identity", () => {
+test("undo and redo of a thousand random edit sequences are the identity", () => {
   let edits = 0;
   forSeeds(1000, (random) => {
-    let history = historyOf(random.chance(0.5) ? newFlow() : random.flow());
-    const texts = [write(history.now)];
+    let history = newHistory(random.chance(0.5) ? newFlow() : random.flow());
+    const texts = [writeDocument(history.now)];
     for (let step = 0; step < 25; step += 1) {
-      const { flow, what } = edited(history.now, random);
-      if (flow !== history.now) texts.push(write(flow));
-      history = did(history, flow, what);
+      const { flow, what } = randomEdit(history.now, random);
+      if (flow !== history.now) texts.push(writeDocument(flow));
+      history = pushStep(history, flow, what);
     }
     edits += texts.length - 1;
     const last = texts.length - 1;
     for (let i = last; i > 0; i -= 1) {
-      expect(write(history.now)).toBe(texts[i]);
+      expect(writeDocument(history.now)).toBe(texts[i]);
       history = undo(history);
     }
-    expect(write(history.now)).toBe(texts[0]);
+    expect(writeDocument(history.now)).toBe(texts[0]);
     expect(undo(history)).toBe(history);
     for (let i = 1; i <= last; i += 1) {
       history = redo(history);
-      expect(write(history.now)).toBe(texts[i]);
+      expect(writeDocument(history.now)).toBe(texts[i]);
     }
     expect(redo(history)).toBe(history);
   });
   expect(edits).toBeGreaterThan(10_000);
 });
 
-test("what is edited is written, opened and coded like any flow", () => {
+test("edited flows round-trip and can be written as code", () => {
   forSeeds(200, (random) => {
     let flow = newFlow();
-    for (let step = 0; step < 40; step += 1) flow = edited(flow, random).flow;
-    expect(write(open(write(flow)).flow)).toBe(write(flow));
+    for (let step = 0; step < 40; step += 1) flow = randomEdit(flow, random).flow;
+    expect(writeDocument(openDocument(writeDocument(flow)).flow)).toBe(writeDocument(flow));
     expect(writePython(flow, BUILT_IN)).toContain("import euphrates as eu");
   });
 });
 
-test("letters typed in a row are one step, until it is settled", () => {
-  let history = historyOf(newFlow("a"));
+test("typed letters merge into one undo step until it is closed", () => {
+  let history = newHistory(newFlow("a"));
   for (const name of ["ab", "abc"])
-    history = did(history, { ...history.now, name }, "name", "name");
-  history = did(settled(history), { ...history.now, name: "abcd" }, "name", "name");
+    history = pushStep(history, { ...history.now, name }, "name", "name");
+  history = pushStep(closeStep(history), { ...history.now, name: "abcd" }, "name", "name");
   expect(undo(history).now.name).toBe("abc");
   expect(undo(undo(history)).now.name).toBe("a");
-  for (let i = 0; i < 2 * STEPS_MAX; i += 1) history = did(history, newFlow(String(i)), "name");
+  for (let i = 0; i < 2 * STEPS_MAX; i += 1)
+    history = pushStep(history, newFlow(String(i)), "name");
   expect(history.past.length).toBe(STEPS_MAX);
 });
 
-test("a queue that cannot be is refused, with the reason", () => {
+test("an impossible queue is refused with the reason", () => {
   const flow = place(chain("scan", "filter", "collect"), "join").flow;
   const why = (from: string, to: string, port?: string) => {
     const ends = [
       { id: from, port: undefined },
       { id: to, port },
     ] as const;
-    const problem = whyNot(flow, BUILT_IN, queueBetween(flow, BUILT_IN, ...ends));
-    return problem && told(problem);
+    const problem = attachProblem(flow, BUILT_IN, queueBetween(flow, BUILT_IN, ...ends));
+    return problem && problemText(problem);
   };
   expect(why("collect_1", "filter_1")).toBe("module collect_1: `collect` has no outputs");
   expect(why("join_1", "scan_1")).toBe("module scan_1: `scan` has no inputs");
@@ -248,11 +249,11 @@ test("a queue that cannot be is refused, with the reason", () => {
   expect(why("join_1", "filter_1", "side")).toContain("no port named `side` (known: in)");
 });
 
-test("a queue is refused exactly if the check finds fault with it", () => {
+test("a queue is refused exactly if the check reports it", () => {
   let refused = 0;
   forSeeds(300, (random) => {
     let flow = newFlow();
-    for (let step = 0; step < 30; step += 1) flow = edited(flow, random).flow;
+    for (let step = 0; step < 30; step += 1) flow = randomEdit(flow, random).flow;
     if (flow.modules.length === 0) return;
     const end = () => ({
       id: random.pick(flow.modules).id,
@@ -261,14 +262,14 @@ test("a queue is refused exactly if the check finds fault with it", () => {
     const queue = queueBetween(flow, BUILT_IN, end(), end());
     const attached = { ...flow, queues: [...flow.queues, queue] };
     const found = check(attached, BUILT_IN).find((found) => found.queue === flow.queues.length);
-    const reason = whyNot(flow, BUILT_IN, queue);
+    const reason = attachProblem(flow, BUILT_IN, queue);
     expect(reason === undefined).toBe(found === undefined);
     if (reason !== undefined) refused += 1;
   });
   expect(refused).toBeGreaterThan(50);
 });
 
-test("many ports are taken one after another", () => {
+test("queues take the ports of a `many` side in order", () => {
   let flow = chain("scan", "tee");
   for (const _ of [1, 2, 3]) {
     const { flow: placed, id } = place(flow, "collect");
@@ -277,8 +278,8 @@ test("many ports are taken one after another", () => {
   expect(check(flow, BUILT_IN).map(({ message }) => message)).toEqual(["missing field `path`"]);
 });
 
-test("a flow is checked all at once, and every problem has its place", () => {
-  const flow = open(`{"euphrates": 1, "name": "x", "modules": [
+test("the check reports all problems with their places", () => {
+  const flow = openDocument(`{"euphrates": 1, "name": "x", "modules": [
     {"id": "a", "module": "scna"},
     {"id": "b", "module": "limit", "config": {"rows": "ten", "of": 1}, "count": 3},
     {"id": "c", "module": "union"},
@@ -286,7 +287,7 @@ test("a flow is checked all at once, and every problem has its place", () => {
     "queues": [{"from": "b", "to": "d"}, {"from": "d", "to": "b"},
     {"from": "a", "to": "e"}]}`).flow;
   expect(
-    check(flow, BUILT_IN).map((found) => `${found.module ?? found.queue} ${told(found)}`),
+    check(flow, BUILT_IN).map((found) => `${found.module ?? found.queue} ${problemText(found)}`),
   ).toMatchInlineSnapshot(`
     [
       "2 queue: no module named \`e\` (known: a, b, c, d)",
@@ -303,7 +304,7 @@ test("a flow is checked all at once, and every problem has its place", () => {
   `);
 });
 
-test("a module is spliced into a queue, whose kind stays with its consumer", () => {
+test("splicing keeps the queue's kind at its consumer", () => {
   let flow = chain("scan", "count");
   flow = { ...flow, queues: [{ ...newQueue("scan_1", "count_1"), queue: "broadcast", output: 0 }] };
   const { flow: placed, id } = place(flow, "filter");
@@ -318,7 +319,7 @@ test("a module is spliced into a queue, whose kind stays with its consumer", () 
   );
 });
 
-test("renaming a module takes its queues and its place along", () => {
+test("renaming a module updates its queues and position", () => {
   const flow = withPositions(chain("scan", "count"), new Map([["scan_1", { x: 5, y: 6 }]]));
   const renamed = rename(flow, "scan_1", "source");
   expect(renamed.queues[0]?.from).toBe("source");
@@ -327,7 +328,7 @@ test("renaming a module takes its queues and its place along", () => {
   expect(positionsOf(removeModules(renamed, new Set(["source"]))).size).toBe(0);
 });
 
-test("an option is bound to a variable, which can be renamed and taken away", () => {
+test("an option can be bound to a variable, which can be renamed and removed", () => {
   const { flow } = place(newFlow(), "scan", { config: new Map([["path", "a.csv"]]) });
   const bound = bind(flow, "scan_1", "path", "from");
   expect(bound.variables.get("from")?.default).toBe("a.csv");
@@ -339,7 +340,7 @@ test("an option is bound to a variable, which can be renamed and taken away", ()
   expect(reason(() => removeVariable(empty, "source"))).toContain("has no default to leave there");
 });
 
-test("a variable's default must do for the options that are bound to it", () => {
+test("a variable's default is checked against the options that use it", () => {
   const { flow } = place(newFlow(), "limit", { config: new Map([["rows", 5]]) });
   const bound = setVariable(bind(flow, "limit_1", "rows", "most"), "most", { default: "many" });
   expect(check(bound, BUILT_IN).map(({ message }) => message)).toContain(
@@ -347,7 +348,7 @@ test("a variable's default must do for the options that are bound to it", () => 
   );
 });
 
-test("count and per_worker take each other's place", () => {
+test("count and per_worker replace each other", () => {
   const flow = setInstances(chain("scan"), "scan_1", { count: 4 });
   expect(setInstances(flow, "scan_1", { per_worker: 2 }).modules[0]).toMatchObject({
     count: undefined,
@@ -356,30 +357,34 @@ test("count and per_worker take each other's place", () => {
   expect(setInstances(flow, "scan_1", { workers: ["gpu"] }).modules[0]?.count).toBe(4);
 });
 
-test("parts of a flow are copied as text and pasted beside", () => {
+test("modules are copied as text and pasted with new ids", () => {
   const flow = bind(chain("scan", "filter", "count"), "filter_1", "where", "condition");
-  const text = copy(flow, new Set(["scan_1", "filter_1"]));
-  const { flow: pasted, ids } = paste(flow, BUILT_IN, text, { x: 20, y: 20 });
+  const text = copyModules(flow, new Set(["scan_1", "filter_1"]));
+  const { flow: pasted, ids } = pasteText(flow, BUILT_IN, text, { x: 20, y: 20 });
   expect([...ids]).toEqual(["scan_2", "filter_2"]);
   expect(pasted.queues.at(-1)).toMatchObject({ from: "scan_2", to: "filter_2" });
-  const python = paste(newFlow(), BUILT_IN, writePython(flow, BUILT_IN), { x: 0, y: 0 }).flow;
-  expect(sameJson(toJson(python).get("modules"), toJson(flow).get("modules"))).toBe(true);
-  expect(reason(() => paste(flow, BUILT_IN, "hello world", { x: 0, y: 0 }))).toContain("no flow");
+  const python = pasteText(newFlow(), BUILT_IN, writePython(flow, BUILT_IN), { x: 0, y: 0 }).flow;
+  expect(sameJson(documentJson(python).get("modules"), documentJson(flow).get("modules"))).toBe(
+    true,
+  );
+  expect(reason(() => pasteText(flow, BUILT_IN, "hello world", { x: 0, y: 0 }))).toContain(
+    "no flow",
+  );
 });
 
-test("ten thousand modules open, are checked, and are written as code", () => {
+test("ten thousand modules open, are checked and written as code", () => {
   const modules = Array.from({ length: 10_000 }, (_, i) => `{"id": "m${i}", "module": "count"}`);
   const queues = modules.slice(1).map((_, i) => `{"from": "m${i}", "to": "m${i + 1}"}`);
   const text = `{"euphrates": 1, "name": "x", "modules": [${modules}], "queues": [${queues}]}`;
-  const { flow, problems } = open(text);
+  const { flow, problems } = openDocument(text);
   expect(problems).toEqual([]);
   expect(check(flow, BUILT_IN).length).toBe(2);
   expect(writePython(flow, BUILT_IN).split("\n").length).toBeGreaterThan(20_000);
 });
 
-test("sizes are read as they are written", () => {
+test("sizes parse and print exactly", () => {
   const sizes = ["1000", "64MB", "1.5GiB", "8 mib", "1e9x", "", "0", "-1", "1i"];
-  expect(sizes.map(bytesOf)).toEqual([
+  expect(sizes.map(parseBytes)).toEqual([
     1000,
     64_000_000,
     1_610_612_736,
@@ -388,9 +393,9 @@ test("sizes are read as they are written", () => {
   ]);
   forSeeds(200, (random) => {
     const bytes = 1 + random.below(2 ** random.below(45));
-    expect(bytesOf(sizeText(bytes))).toBe(bytes);
+    expect(parseBytes(printBytes(bytes))).toBe(bytes);
   });
-  expect([8 << 20, 1_500_000, 1001, 2_000_000_000].map(sizeText)).toEqual([
+  expect([8 << 20, 1_500_000, 1001, 2_000_000_000].map(printBytes)).toEqual([
     "8MiB",
     "1500KB",
     "1001",
@@ -398,7 +403,7 @@ test("sizes are read as they are written", () => {
   ]);
 });
 
-test("a near name is suggested and a far one is not", () => {
+test("only similar names are suggested", () => {
   const names = ["filter", "sort", "sample"];
   expect(didYouMean("filtr", names)).toBe("filter");
   expect(didYouMean("SROT", names)).toBe("sort");

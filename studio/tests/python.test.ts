@@ -1,15 +1,15 @@
-// Document -> code -> document, and code as people write it.
+// Writes flows as Python and reads them back, and reads Python as people write it.
 
 import { expect, test } from "vitest";
-import { writeRust } from "../src/document/code/rust";
+import { writeRust } from "../src/document/code/writeRust";
 import type { Flow } from "../src/document/flow";
 import { isList, isObject, type Json } from "../src/document/json";
-import { open } from "../src/document/open";
-import { readPython } from "../src/document/python/read";
-import { writePython } from "../src/document/python/write";
+import { openDocument } from "../src/document/openDocument";
+import { readPython } from "../src/document/python/readPython";
+import { writePython } from "../src/document/python/writePython";
 import { BUILT_IN } from "../src/document/specs";
-import { toJson, write } from "../src/document/write";
-import { forSeeds } from "./random";
+import { documentJson, writeDocument } from "../src/document/writeDocument";
+import { forSeeds } from "./randomFlow";
 
 const documents = import.meta.glob<string>("./flows/*.json", {
   query: "?raw",
@@ -22,7 +22,7 @@ const codes = import.meta.glob<string>("./flows/*.{python,rust}", {
   eager: true,
 });
 
-/** The same for two documents whose objects have their keys in another order. */
+/** A form that is equal for documents that differ only in the order of keys. */
 function canonical(value: Json): unknown {
   if (isObject(value)) return new Map([...value].sort().map(([k, v]) => [k, canonical(v)]));
   return isList(value) ? value.map(canonical) : value;
@@ -30,8 +30,8 @@ function canonical(value: Json): unknown {
 
 function reread(flow: Flow): Flow {
   const code = writePython(flow, BUILT_IN);
-  const { flow: read, problems, passedOver } = readPython(code, BUILT_IN);
-  expect(passedOver).toEqual([]);
+  const { flow: read, problems, ignoredLines } = readPython(code, BUILT_IN);
+  expect(ignoredLines).toEqual([]);
   if (read === undefined) throw new Error(`${JSON.stringify(problems)}\n${code}`);
   return read;
 }
@@ -43,7 +43,7 @@ function read(code: string): Flow {
   return flow;
 }
 
-/** The first problem of a program, as `line:column message`. */
+/** The first problem of a program, as `line:column message (remedy)`. */
 function refusal(code: string): string {
   const [problem] = readPython(`import euphrates as eu\n${code}`, BUILT_IN).problems;
   if (problem === undefined) throw new Error("it was read");
@@ -51,12 +51,12 @@ function refusal(code: string): string {
   return `${line - 1}:${column} ${message}${remedy ? ` (${remedy})` : ""}`;
 }
 
-test.each(Object.keys(documents))("%s has the code that Rust writes", (path) => {
-  const { flow, problems } = open(documents[path] ?? "");
+test.each(Object.keys(documents))("%s has the same code as from Rust", (path) => {
+  const { flow, problems } = openDocument(documents[path] ?? "");
   expect(problems).toEqual([]);
   expect(writePython(flow, BUILT_IN)).toBe(codes[path.replace(".json", ".python")]);
   expect(writeRust(flow)).toBe(codes[path.replace(".json", ".rust")]);
-  expect(canonical(toJson(reread(flow)))).toEqual(canonical(toJson(flow)));
+  expect(canonical(documentJson(reread(flow)))).toEqual(canonical(documentJson(flow)));
 });
 
 const written = import.meta.glob<string>("./written/*.{py,json}", {
@@ -66,21 +66,21 @@ const written = import.meta.glob<string>("./written/*.{py,json}", {
 });
 const programs = Object.keys(written).filter((path) => path.endsWith(".py"));
 
-test.each(programs)("%s is the document that Python makes of it", (path) => {
+test.each(programs)("%s is read as the document that Python builds", (path) => {
   const flow = read(written[path] ?? "");
-  const made = open(written[path.replace(".py", ".json")] ?? "").flow;
-  expect(canonical(toJson(flow))).toEqual(canonical(toJson(made)));
+  const made = openDocument(written[path.replace(".py", ".json")] ?? "").flow;
+  expect(canonical(documentJson(flow))).toEqual(canonical(documentJson(made)));
 });
 
-test("the code of a thousand hostile flows gives them back", () => {
+test("a thousand hostile flows round-trip through Python", () => {
   forSeeds(1000, (random) => {
     const flow = random.flow();
-    expect(canonical(toJson(reread(flow)))).toEqual(canonical(toJson(flow)));
-    expect(write(open(write(flow)).flow)).toBe(write(flow));
+    expect(canonical(documentJson(reread(flow)))).toEqual(canonical(documentJson(flow)));
+    expect(writeDocument(openDocument(writeDocument(flow)).flow)).toBe(writeDocument(flow));
   });
 });
 
-test("what people write is read: chains, arrows, ports, sums, names", () => {
+test("handwritten chains, arrows, ports, sums and names are read", () => {
   const flow = read(`
 """A flow."""
 import euphrates as eu
@@ -117,7 +117,7 @@ if __name__ == "__main__":
   expect(flow.queues[3]).toMatchObject({ from: "tee_1", output: 0, to: "join_1", input: "left" });
 });
 
-test("a name alone is a list of it in a call, and stays what it is in a document", () => {
+test("a single name becomes a list in a call and stays a name in a document", () => {
   const flow = read(`
 import euphrates as eu
 flow = eu.Flow("x")
@@ -128,11 +128,11 @@ flow.chain(eu.scan("a"), eu.sort("price"))
     { by: ["price"] },
   ]);
   const modules = [{ id: "sort_1", module: "sort", config: { by: "price" } }];
-  const alone = open(JSON.stringify({ euphrates: 1, name: "x", modules, queues: [] })).flow;
-  expect(canonical(toJson(reread(alone)))).toEqual(canonical(toJson(alone)));
+  const alone = openDocument(JSON.stringify({ euphrates: 1, name: "x", modules, queues: [] })).flow;
+  expect(canonical(documentJson(reread(alone)))).toEqual(canonical(documentJson(alone)));
 });
 
-test("lines that are not kept are named", () => {
+test("ignored lines are reported", () => {
   const code = `import euphrates as eu  # as usual
 import os
 flow = eu.Flow("x")
@@ -142,7 +142,7 @@ report = flow.go()
 if __name__ == "__main__":
     print(report)
 `;
-  expect(readPython(code, BUILT_IN).passedOver).toEqual([1, 2, 4, 6]);
+  expect(readPython(code, BUILT_IN).ignoredLines).toEqual([1, 2, 4, 6]);
 });
 
 test.each([
@@ -171,7 +171,7 @@ test.each([
   [`flow = eu.Flow("x")\nflow.layout = ${"[".repeat(9999)}${"]".repeat(9999)}`, /too deep/],
   ["flow = ?", /^1:8 `\?` is no Python/],
   ['import os as eu\nflow = eu.Flow("x")', /leaves no flow/],
-])("%j is refused where it stands", (code, wanted) => {
+])("%j is refused with its position", (code, wanted) => {
   expect(refusal(code)).toMatch(wanted);
 });
 
@@ -183,10 +183,10 @@ const examples = import.meta.glob<string>("../../examples/*.py", {
 
 test.each(["01_copy", "03_filter_and_project"])("the example %s is read", (name) => {
   const flow = read(examples[`../../examples/${name}.py`] ?? "");
-  expect(write(reread(flow))).toBe(write(flow));
+  expect(writeDocument(reread(flow))).toBe(writeDocument(flow));
 });
 
-test("whatever is written, reading it ends, and with a place", () => {
+test("reading mutated code terminates with valid positions", () => {
   forSeeds(300, (random) => {
     const code = writePython(random.flow(), BUILT_IN);
     const at = random.below(code.length);

@@ -1,42 +1,44 @@
-// What is wrong with a flow, as far as it can be told without the data: ports, cycles, options,
-// counts, in the words of crates/flow/src/check.rs. Everything at once, each with its module or
-// queue, where Rust stops at the first.
+// Checks a flow without its data: ports, cycles, options, counts, with the messages of
+// crates/flow/src/check.rs. Reports all problems at once, where Rust stops at the first.
 
+import { argumentsOf, customSpecOf, hasNamedArguments } from "./customModules";
 import { type Flow, type Module, moduleOf, type Queue, variableName, variablesIn } from "./flow";
 import type { JsonObject } from "./json";
-import { argumentsOf, isTold, ownOf } from "./own";
-import { attachedTo, type Direction, type Ends, endOf, endsAt, endsOf, sideOf } from "./ports";
-import { type Problem, unknown } from "./problem";
-import { whyNotValue } from "./schema";
-import { noSuchModule, optionsOf, requiredOf, type Spec, type Specs } from "./specs";
+import { attachmentsOf, type Direction, type Ends, endOf, endsAt, endsOf, portSide } from "./ports";
+import { type Problem, unknownName } from "./problem";
+import { valueProblem } from "./schema";
+import { optionsOf, requiredOf, type Spec, type Specs, unknownModule } from "./specs";
 
-/** A problem, and what it is about. */
-export interface Found extends Problem {
-  /** The module's id. */
+/** A problem with the part of the flow that it concerns. */
+export interface FlowProblem extends Problem {
+  /** A module's id. */
   readonly module?: string;
-  /** The option of the module. */
+  /** A name among the module's options. */
   readonly option?: string;
-  /** The queue's position. */
+  /** A queue's position. */
   readonly queue?: number;
 }
 
-/** Everything that is wrong. */
-export function check(flow: Flow, specs: Specs): Found[] {
+/** All problems of a flow. */
+export function check(flow: Flow, specs: Specs): FlowProblem[] {
   if (flow.modules.length === 0) {
     return [{ message: "the flow has no modules", remedy: "place one" }];
   }
   return [
-    ...missingEnds(flow),
+    ...missingModules(flow),
     ...ports(flow, specs, "outputs"),
     ...ports(flow, specs, "inputs"),
     ...cycles(flow),
     ...flow.modules.flatMap((module) => {
       const spec = specs.get(module.module);
-      if (spec === undefined) return [{ ...noSuchModule(specs, module.module), module: module.id }];
-      const own = ownOf(specs, module);
+      if (spec === undefined)
+        return [{ ...unknownModule(specs, module.module), module: module.id }];
+      const own = customSpecOf(specs, module);
       return [
         ...options(flow, module.id, spec, module.config),
-        ...(own && isTold(own) ? options(flow, module.id, own, argumentsOf(own, module)) : []),
+        ...(own && hasNamedArguments(own)
+          ? options(flow, module.id, own, argumentsOf(own, module))
+          : []),
         ...variables(flow, module),
         ...instances(module, spec),
       ];
@@ -44,25 +46,25 @@ export function check(flow: Flow, specs: Specs): Found[] {
   ];
 }
 
-/** Why a queue cannot be attached to a flow that has no cycle, or nothing. */
-export function whyNot(flow: Flow, specs: Specs, queue: Queue): Problem | undefined {
+/** Why a queue cannot be attached to an acyclic flow; undefined if it can. */
+export function attachProblem(flow: Flow, specs: Specs, queue: Queue): Problem | undefined {
   const attached = { ...flow, queues: [...flow.queues, queue] };
   const number = flow.queues.length;
-  const ofQueue = (found: Found) => found.queue === number;
-  const missing = missingEnds(attached).find(ofQueue);
+  const isOfQueue = (found: FlowProblem) => found.queue === number;
+  const missing = missingModules(attached).find(isOfQueue);
   if (missing !== undefined) return missing;
   for (const direction of ["outputs", "inputs"] as const) {
     const module = moduleOf(flow, endOf(queue, direction));
     if (module === undefined) continue;
     const ends = endsAt(attached, direction, module.id);
-    const found = twice(attached, specs, module, direction, ends).find(ofQueue);
+    const found = attachedTwice(attached, specs, module, direction, ends).find(isOfQueue);
     if (found !== undefined) return found;
   }
   const path = pathBetween(flow, queue.to, queue.from);
   return path && cycle(path);
 }
 
-/** The modules on a way from one to another along the queues. */
+/** The modules on a path from one module to another; undefined if there is none. */
 function pathBetween(flow: Flow, from: string, to: string): string[] | undefined {
   const ends = endsOf(flow, "outputs");
   const cameFrom = new Map<string, string | undefined>([[from, undefined]]);
@@ -86,87 +88,83 @@ function cycle(ids: Iterable<string>): Problem {
   return { message, remedy: "remove one of the queues between them" };
 }
 
-function missingEnds(flow: Flow): Found[] {
+function missingModules(flow: Flow): FlowProblem[] {
   const ids = new Set(flow.modules.map(({ id }) => id));
   return flow.queues.flatMap(({ from, to }, queue) =>
     [...new Set([from, to])]
       .filter((id) => !ids.has(id))
-      .map((id) => ({ ...unknown("module", id, [...ids]), place: "queue", queue })),
+      .map((id) => ({ ...unknownName("module", id, [...ids]), place: "queue", queue })),
   );
 }
 
-/** Modules that have, as often as it is asked, neither producers nor consumers are on no cycle. */
-function cycles(flow: Flow): Found[] {
-  const left = withoutEnds(
-    flow,
-    withoutEnds(flow, new Set(flow.modules.map(({ id }) => id)), 0),
-    1,
-  );
+/** Queues on cycles: what is left after repeatedly removing sources, then sinks. */
+function cycles(flow: Flow): FlowProblem[] {
+  const left = peelEnds(flow, peelEnds(flow, new Set(flow.modules.map(({ id }) => id)), 0), 1);
   if (left.size === 0) return [];
   return flow.queues.flatMap(({ from, to }, queue) =>
     left.has(from) && left.has(to) ? [{ ...cycle(left), queue }] : [],
   );
 }
 
-/** The modules that are left when those that nobody feeds (or that feed nobody) are taken away. */
-function withoutEnds(flow: Flow, ids: ReadonlySet<string>, side: 0 | 1): ReadonlySet<string> {
+/** Removes modules without producers (side 0) or without consumers (side 1) until none is left. */
+function peelEnds(flow: Flow, ids: ReadonlySet<string>, side: 0 | 1): ReadonlySet<string> {
   const left = new Set(ids);
-  const feeds = new Map([...ids].map((id) => [id, 0]));
-  const fed = new Map<string, string[]>();
+  const degrees = new Map([...ids].map((id) => [id, 0]));
+  const neighbours = new Map<string, string[]>();
   for (const { from, to } of flow.queues) {
     const [near, far] = side === 0 ? [from, to] : [to, from];
     if (!left.has(near) || !left.has(far)) continue;
-    feeds.set(far, (feeds.get(far) ?? 0) + 1);
-    const known = fed.get(near);
-    if (known === undefined) fed.set(near, [far]);
+    degrees.set(far, (degrees.get(far) ?? 0) + 1);
+    const known = neighbours.get(near);
+    if (known === undefined) neighbours.set(near, [far]);
     else known.push(far);
   }
-  const free = [...left].filter((id) => feeds.get(id) === 0);
+  const free = [...left].filter((id) => degrees.get(id) === 0);
   for (let id = free.pop(); id !== undefined; id = free.pop()) {
     left.delete(id);
-    for (const far of fed.get(id) ?? []) {
-      const count = (feeds.get(far) ?? 0) - 1;
-      feeds.set(far, count);
+    for (const far of neighbours.get(id) ?? []) {
+      const count = (degrees.get(far) ?? 0) - 1;
+      degrees.set(far, count);
       if (count === 0) free.push(far);
     }
   }
   return left;
 }
 
-/** What is given to a module, or to what it runs of the user's. */
-function options(flow: Flow, module: string, spec: Spec, given: JsonObject): Found[] {
+/** Checks the options of a module, or the arguments of a custom module. */
+function options(flow: Flow, module: string, spec: Spec, given: JsonObject): FlowProblem[] {
   const known = optionsOf(spec);
   const missing = requiredOf(spec)
     .filter((name) => !given.has(name))
     .map((option) => ({ message: `missing field \`${option}\``, module, option }));
-  const wrong = [...given].flatMap(([option, value]): Found[] => {
+  const wrong = [...given].flatMap(([option, value]): FlowProblem[] => {
     const schema = known.get(option);
     const place = { module, option };
     if (schema === undefined)
-      return [{ ...unknown("option", option, [...known.keys()]), ...place }];
-    // What a variable is, if nobody says: the program would begin with it.
+      return [{ ...unknownName("option", option, [...known.keys()]), ...place }];
+    // A variable's default is checked in its place.
     const variable = flow.variables.get(variableName(value) ?? "");
-    const message = whyNotValue(variable?.default ?? value, schema);
+    const message = valueProblem(variable?.default ?? value, schema);
     return message === undefined ? [] : [{ message, ...place }];
   });
   return [...missing, ...wrong];
 }
 
-/** Every variable must be declared. */
-function variables(flow: Flow, { id, config }: Module): Found[] {
+/** Reports variables that are used but not declared. */
+function variables(flow: Flow, { id, config }: Module): FlowProblem[] {
   return [...config].flatMap(([option, value]) =>
     [...new Set(variablesIn(value))]
       .filter((name) => !flow.variables.has(name))
       .map((name) => {
-        return { ...unknown("variable", name, [...flow.variables.keys()]), module: id, option };
+        return { ...unknownName("variable", name, [...flow.variables.keys()]), module: id, option };
       }),
   );
 }
 
-/** More instances of one module than any cluster has processors. */
+/** Instances of one module, above the processors of any cluster. */
 const INSTANCES_MAX = 65536;
 
-function instances({ id, module, count, per_worker }: Module, spec: Spec): Found[] {
+function instances({ id, module, count, per_worker }: Module, spec: Spec): FlowProblem[] {
   if (count !== undefined && per_worker !== undefined) {
     const message = "both `count` and `per_worker` are given";
     return [{ message, remedy: "give one", module: id }];
@@ -178,32 +176,32 @@ function instances({ id, module, count, per_worker }: Module, spec: Spec): Found
     return [{ message: `${given} instances are too many`, remedy, module: id }];
   }
   const isParallel = spec.parallel && spec.order !== "ordered";
-  // With ports, the configuration decides this as well.
+  // For configured ports, the configuration also decides whether it is parallel.
   const isDecided = spec.inputs !== "configured";
   if (given === undefined || given === 1 || isParallel || !isDecided) return [];
   const message = `\`${module}\` cannot have ${given} instances`;
   return [{ message, remedy: "leave out count", module: id }];
 }
 
-/** Every port must be attached, and once only. */
-function ports(flow: Flow, specs: Specs, direction: Direction): Found[] {
+/** Reports ports that are attached twice or not at all. */
+function ports(flow: Flow, specs: Specs, direction: Direction): FlowProblem[] {
   const ends = endsOf(flow, direction);
   return flow.modules.flatMap((module) => [
-    ...twice(flow, specs, module, direction, ends),
-    ...free(specs, module, direction, ends),
+    ...attachedTwice(flow, specs, module, direction, ends),
+    ...unattached(specs, module, direction, ends),
   ]);
 }
 
-function twice(
+function attachedTwice(
   flow: Flow,
   specs: Specs,
   module: Module,
   direction: Direction,
   ends: Ends,
-): Found[] {
+): FlowProblem[] {
   const taken = new Map<string, string>();
   const place = `module ${module.id}`;
-  return attachedTo(specs, module, direction, ends).flatMap(({ queue, port }): Found[] => {
+  return attachmentsOf(specs, module, direction, ends).flatMap(({ queue, port }): FlowProblem[] => {
     if (typeof port !== "string") return [{ ...port, place, queue }];
     const to = flow.queues[queue]?.to ?? "";
     const other = taken.get(port);
@@ -218,10 +216,10 @@ function twice(
   });
 }
 
-function free(specs: Specs, module: Module, direction: Direction, ends: Ends): Found[] {
-  const { names, isOpen } = sideOf(specs, module, direction, ends);
+function unattached(specs: Specs, module: Module, direction: Direction, ends: Ends): FlowProblem[] {
+  const { names, isOpen } = portSide(specs, module, direction, ends);
   const isOutput = direction === "outputs";
-  const attached = attachedTo(specs, module, direction, ends).map(({ port }) => port);
+  const attached = attachmentsOf(specs, module, direction, ends).map(({ port }) => port);
   if (isOpen) {
     if (attached.length > 0 || names.length > 0) return [];
     const message = `no ${isOutput ? "output" : "input"} is attached`;

@@ -1,27 +1,27 @@
-// What a flow is: the document of crates/flow/src/document.rs, and what was found in it that this
-// version does not understand, which is kept and written back.
+// The flow document: the types of crates/flow/src/document.rs, plus fields that this version does
+// not understand, which are kept and written back.
 
 import { isList, isObject, type Json, type JsonObject } from "./json";
 
-/** The version this code writes. Newer documents are opened as far as they are understood. */
+/** The document version written here. Newer ones are opened as far as they are understood. */
 export const DOCUMENT_VERSION = 1;
 
-/** A flow: modules, the queues between them, and variables. Never changed: edits make a new one. */
+/** A flow: modules, the queues between them, and variables. Immutable: edits make a new one. */
 export interface Flow {
   readonly version: number;
   readonly name: string;
   readonly variables: ReadonlyMap<string, Variable>;
-  /** In the order they were placed; no two have the same id. */
+  /** In order of placement; ids are unique. */
   readonly modules: readonly Module[];
-  /** In the order they were attached. */
+  /** In order of attachment. */
   readonly queues: readonly Queue[];
-  /** Where the studio has drawn things. Says nothing about the program. */
+  /** Positions of modules in the studio; has no effect on the program. */
   readonly layout?: Json | undefined;
   readonly unknown: JsonObject;
   readonly strays: Strays;
 }
 
-/** A value that is given when the flow is run. */
+/** A value that can be given when the flow is run. */
 export interface Variable {
   readonly default?: Json | undefined;
   readonly doc?: string | undefined;
@@ -36,19 +36,19 @@ export interface Module {
   readonly config: JsonObject;
   readonly count?: number | undefined;
   readonly per_worker?: number | undefined;
-  /** By name or by label; any, if there are none. */
+  /** Names or labels of workers; empty: any worker. */
   readonly workers: readonly string[];
   readonly unknown: JsonObject;
 }
 
-/** A port, by its position or its name. */
+/** A port by position or name. */
 export type Port = number | string;
 
-/** Who gets a batch. */
+/** How a queue distributes batches to consumers. */
 export const QUEUE_KINDS = ["distributed", "pairwise", "broadcast", "keyed"] as const;
 export type QueueKind = (typeof QUEUE_KINDS)[number];
 
-/** A queue between two modules, which need not exist. */
+/** A queue between two modules, which may be missing. */
 export interface Queue {
   readonly from: string;
   readonly output?: Port | undefined;
@@ -59,7 +59,7 @@ export interface Queue {
   readonly unknown: JsonObject;
 }
 
-/** Entries that are no module, queue or variable, with their places in the lists. */
+/** Entries that could not be read as module, queue or variable, with their positions. */
 export interface Strays {
   readonly modules: readonly Stray[];
   readonly queues: readonly Stray[];
@@ -67,8 +67,8 @@ export interface Strays {
 }
 export type Stray = readonly [position: number, value: Json];
 
-export const NOTHING: JsonObject = new Map();
-export const NO_STRAYS: Strays = { modules: [], queues: [], variables: NOTHING };
+export const EMPTY_OBJECT: JsonObject = new Map();
+export const NO_STRAYS: Strays = { modules: [], queues: [], variables: EMPTY_OBJECT };
 
 /** An empty flow. */
 export function newFlow(name = "flow"): Flow {
@@ -78,26 +78,26 @@ export function newFlow(name = "flow"): Flow {
     variables: new Map(),
     modules: [],
     queues: [],
-    unknown: NOTHING,
+    unknown: EMPTY_OBJECT,
     strays: NO_STRAYS,
   };
 }
 
-/** A module as it is placed first. */
-export function newModule(id: string, module: string, config: JsonObject = NOTHING): Module {
-  return { id, module, config, workers: [], unknown: NOTHING };
+/** A module with default settings. */
+export function newModule(id: string, module: string, config: JsonObject = EMPTY_OBJECT): Module {
+  return { id, module, config, workers: [], unknown: EMPTY_OBJECT };
 }
 
 /** A queue from one module's first output to another's first input. */
 export function newQueue(from: string, to: string): Queue {
-  return { from, to, unknown: NOTHING };
+  return { from, to, unknown: EMPTY_OBJECT };
 }
 
 export function moduleOf(flow: Flow, id: string): Module | undefined {
   return flow.modules.find((module) => module.id === id);
 }
 
-/** The id that `place` gives a module: the name of its spec and a number. */
+/** The next free id for a module: its name and a number, as `place` chooses it. */
 export function nextId(ids: ReadonlySet<string>, module: string): string {
   for (let number = 1; ; number += 1) {
     const id = `${module}_${number}`;
@@ -109,14 +109,14 @@ export function idsOf(flow: Flow): Set<string> {
   return new Set(flow.modules.map(({ id }) => id));
 }
 
-/** The name in `{"$var": name}`. */
+/** The name in `{"$var": name}`; undefined for any other value. */
 export function variableName(value: Json | undefined): string | undefined {
   if (!(value instanceof Map) || value.size !== 1) return undefined;
   const name: Json | undefined = value.get("$var");
   return typeof name === "string" ? name : undefined;
 }
 
-/** The variables that a value refers to. */
+/** The names of all variables in a value. */
 export function variablesIn(value: Json): string[] {
   const name = variableName(value);
   if (name !== undefined) return [name];
@@ -124,7 +124,7 @@ export function variablesIn(value: Json): string[] {
   return isObject(value) ? [...value.values()].flatMap(variablesIn) : [];
 }
 
-/** What stands for a variable's value in a configuration. */
+/** `{"$var": name}`, which stands for a variable's value in a configuration. */
 export function variableReference(name: string): JsonObject {
   return new Map([["$var", name]]);
 }

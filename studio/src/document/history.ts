@@ -1,59 +1,58 @@
-// Undo and redo over everything. A flow is never changed, so each step is simply the flow before
-// it, and what two flows have in common is held once.
+// Undo history. Flows are immutable, so a step is the flow before it, sharing unchanged parts.
 
 import type { Flow } from "./flow";
 
-/** A flow and the way to it. */
+/** A flow with its undo and redo steps. */
 export interface History {
   readonly now: Flow;
   readonly past: readonly Step[];
   readonly future: readonly Step[];
 }
 
-/** What was done, and the flow before it (in the past) or after it (in the future). */
+/** An edit, with the flow before it (in `past`) or after it (in `future`). */
 export interface Step {
   readonly flow: Flow;
-  /** In words: `place filter_1`. */
-  readonly what: string;
-  /** Steps in a row with the same key are one: the letters of a word, the path of a drag. */
+  /** The edit's label: `place filter_1`. */
+  readonly label: string;
+  /** Consecutive steps with the same key merge: typed letters, moves of one drag. */
   readonly key?: string | undefined;
 }
 
-/** More steps than anybody goes back. */
+/** Undo steps kept. */
 export const STEPS_MAX = 1000;
 
-export function historyOf(flow: Flow): History {
+export function newHistory(flow: Flow): History {
   return { now: flow, past: [], future: [] };
 }
 
-/** Goes on to another flow. */
-export function did(history: History, flow: Flow, what: string, key?: string): History {
+/** Appends an edit, merged with the last one if their keys are equal. */
+export function pushStep(history: History, flow: Flow, label: string, key?: string): History {
   if (flow === history.now) return history;
   const last = history.past.at(-1);
   const isSame = key !== undefined && last?.key === key;
-  const past = isSame ? history.past : [...history.past, { flow: history.now, what, key }];
+  const past = isSame ? history.past : [...history.past, { flow: history.now, label, key }];
   return { now: flow, past: past.slice(-STEPS_MAX), future: [] };
 }
 
-/** Ends a step: what comes is another, whatever its key. */
-export function settled(history: History): History {
+/** Clears the last step's key, so that the next edit starts a new step. */
+export function closeStep(history: History): History {
   const last = history.past.at(-1);
   if (last?.key === undefined) return history;
   return { ...history, past: [...history.past.slice(0, -1), { ...last, key: undefined }] };
 }
 
-/** One step back, if there is one. */
+/** Undoes one step; without any, returns the same history. */
 export function undo(history: History): History {
   const last = history.past.at(-1);
   if (last === undefined) return history;
-  const future = [...history.future, { flow: history.now, what: last.what }];
+  const future = [...history.future, { flow: history.now, label: last.label }];
   return { now: last.flow, past: history.past.slice(0, -1), future };
 }
 
-/** One step forward again. */
+/** Redoes one step; without any, returns the same history. */
 export function redo(history: History): History {
   const next = history.future.at(-1);
   if (next === undefined) return history;
-  const past = [...history.past, { flow: history.now, what: next.what }];
+  const past = [...history.past, { flow: history.now, label: next.label }];
   return { now: next.flow, past, future: history.future.slice(0, -1) };
 }

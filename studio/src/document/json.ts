@@ -1,25 +1,24 @@
-// JSON as the Rust and Python sides see it. JavaScript's own reader will not do: it forgets that
-// 1.0 is not 1, rounds what is beyond 2^53, sorts keys that look like numbers, and gives up at the
-// first error, where a flow should open as far as it can.
+// JSON reader and printer that agree with Rust and Python. JavaScript's own loses the difference of
+// 1.0 and 1, rounds beyond 2^53, sorts numeric keys, and gives up at the first error.
 
 import { Numeral, numberOf, numeralText } from "./numeral";
 import type { Problem } from "./problem";
 
-/** A JSON value. Objects are maps: any key is a key, and their order is kept. */
+/** A JSON value. Objects are maps, which keep the order of keys and allow any key. */
 export type Json = null | boolean | number | Numeral | string | readonly Json[] | JsonObject;
 export type JsonObject = ReadonlyMap<string, Json>;
 
-/** What a text says, as far as it can be read. */
-export interface Read {
+/** The result of reading a text as far as possible. */
+export interface JsonRead {
   readonly value: Json | undefined;
-  /** Whether all of it was read: what could not be read is not in the value. */
-  readonly isWhole: boolean;
+  /** False if part of the text could not be read and is missing from the value. */
+  readonly isComplete: boolean;
   readonly problems: readonly Problem[];
 }
 
-/** As deep as Rust's reader goes. */
+/** Nesting limit, that of Rust's reader. */
 const DEPTH_MAX = 127;
-/** More problems than a person would read. */
+/** Problems reported at most. */
 const PROBLEMS_MAX = 100;
 
 export function isObject(value: Json | undefined): value is JsonObject {
@@ -30,14 +29,14 @@ export function isList(value: Json | undefined): value is readonly Json[] {
   return Array.isArray(value);
 }
 
-/** Reads a text. After an error, what came before it is kept. */
-export function readJson(text: string): Read {
-  const reader = new Reader(text);
+/** Reads a text; after an error, keeps what came before it. */
+export function readJson(text: string): JsonRead {
+  const reader = new JsonReader(text);
   const value = reader.document();
-  return { value, isWhole: !reader.failed, problems: reader.problems };
+  return { value, isComplete: !reader.failed, problems: reader.problems };
 }
 
-/** The text of a value, two spaces deep, as Rust prints it. */
+/** Prints a value with an indentation of two spaces, as Rust does. */
 export function printJson(value: Json, indent = ""): string {
   if (isObject(value)) {
     const member = ([key, inner]: [string, Json]) => `${JSON.stringify(key)}: ${deeper(inner)}`;
@@ -57,7 +56,7 @@ export function printJson(value: Json, indent = ""): string {
   }
 }
 
-/** The same value on one line. */
+/** Prints a value on one line. */
 export function printOnOneLine(value: Json): string {
   if (isObject(value)) {
     const member = ([key, inner]: [string, Json]) =>
@@ -73,7 +72,7 @@ export function sameJson(a: Json | undefined, b: Json | undefined): boolean {
   return a !== undefined && b !== undefined && printOnOneLine(a) === printOnOneLine(b);
 }
 
-class Reader {
+class JsonReader {
   readonly problems: Problem[] = [];
   failed = false;
   private at = 0;
@@ -125,7 +124,7 @@ class Reader {
     return items;
   }
 
-  /** Members with commas between them, up to the bracket. */
+  /** Reads comma-separated members up to the closing bracket. */
   private members(close: string, member: () => void): void {
     this.at += 1;
     this.space();
@@ -140,7 +139,7 @@ class Reader {
   }
 
   private string(): string | undefined {
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: just these may not stand in a text
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: JSON forbids exactly these
     const literal = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
     literal.lastIndex = this.at;
     const found = literal.exec(this.text)?.[0];
@@ -152,7 +151,7 @@ class Reader {
   }
 
   private word(): null | boolean | undefined {
-    for (const [word, value] of WORDS) {
+    for (const [word, value] of LITERALS) {
       if (this.text.startsWith(word, this.at)) {
         this.at += word.length;
         return value;
@@ -195,7 +194,7 @@ class Reader {
   }
 }
 
-const WORDS = [
+const LITERALS = [
   ["null", null],
   ["true", true],
   ["false", false],

@@ -1,17 +1,17 @@
-// Where modules are drawn: `{"positions": {"scan_1": [x, y]}}` in the document's layout. What else
-// stands there is left alone.
+// Positions of modules: `{"positions": {"scan_1": [x, y]}}` in the document's layout, whose other
+// members are left alone.
 
 import type { Flow } from "./flow";
 import { isList, isObject, type Json, type JsonObject } from "./json";
 import { floatOf, type Numeral, numeralText } from "./numeral";
 
-/** The middle of a module, or its corner: whatever the canvas takes. In pixels. */
+/** The upper left corner of a module's card, in canvas pixels. */
 export interface Position {
   readonly x: number;
   readonly y: number;
 }
 
-/** Where modules are drawn, as far as it is said. */
+/** The positions in the layout. */
 export function positionsOf(flow: Flow): ReadonlyMap<string, Position> {
   const positions = new Map<string, Position>();
   for (const [id, value] of entriesOf(flow)) {
@@ -21,15 +21,15 @@ export function positionsOf(flow: Flow): ReadonlyMap<string, Position> {
   return positions;
 }
 
-/** The flow with modules drawn elsewhere. */
+/** Sets positions in the layout. */
 export function withPositions(flow: Flow, moved: ReadonlyMap<string, Position>): Flow {
   const positions = new Map(entriesOf(flow));
   for (const [id, { x, y }] of moved) positions.set(id, [round(x), round(y)]);
   return { ...flow, layout: withEntries(flow.layout, positions) };
 }
 
-/** The flow whose positions follow the ids: a new name, or none for what is gone. */
-export function withIds(flow: Flow, idOf: (id: string) => string | undefined): Flow {
+/** Renames the ids of positions; those without a new id are removed. */
+export function renamePositions(flow: Flow, idOf: (id: string) => string | undefined): Flow {
   const entries = entriesOf(flow);
   if (entries.size === 0) return flow;
   const positions = new Map<string, Json>();
@@ -45,7 +45,7 @@ function entriesOf({ layout }: Flow): JsonObject {
   return isObject(positions) ? positions : new Map();
 }
 
-/** A layout that is no object of ours is kept beside the positions. */
+/** Replaces the positions; a layout of unknown form is kept as member `other`. */
 function withEntries(layout: Json | undefined, positions: JsonObject): Json {
   const known = isObject(layout) ? layout.get("positions") : undefined;
   const isOurs = isObject(layout) && (known === undefined || isObject(known));
@@ -64,7 +64,7 @@ function isText(value: Json): boolean {
   return value === null || isList(value) || isObject(value);
 }
 
-/** Whole pixels are enough, and read well in the code. */
+/** Rounds to whole pixels, which read well in generated code. */
 function round(pixels: number): number | Numeral {
   const whole = Math.round(pixels);
   return Number.isSafeInteger(whole) ? whole + 0 : (floatOf(whole) ?? 0);

@@ -1,42 +1,42 @@
-// Numbers that are the same number on both sides. A JavaScript number stands for a whole number
-// that it can hold, or for a fraction; everything else (1.0, 2^63) is a numeral, kept as text.
+// Numbers that keep their exact form. A JavaScript number is a safe integer or a fraction; all
+// others (1.0, 2^63) are a `Numeral`, kept as text.
 
-/** A number that no JavaScript number says exactly, as Rust prints it. */
+/** A number that no JavaScript number represents exactly, as Rust prints it. */
 export class Numeral {
   constructor(readonly text: string) {}
 }
 
-const LEAST = -(2n ** 63n);
-const MOST = 2n ** 64n;
+const INT64_MIN = -(2n ** 63n);
+const UINT64_END = 2n ** 64n;
 
-/** The number of a JSON literal, or nothing if it is out of range. */
+/** The number of a JSON literal; undefined if it is out of range. */
 export function numberOf(literal: string): number | Numeral | undefined {
   if (/^-?[0-9]+$/.test(literal) && literal !== "-0") {
     const whole = BigInt(literal);
-    if (whole >= LEAST && whole < MOST) return wholeOf(whole);
+    if (whole >= INT64_MIN && whole < UINT64_END) return wholeOf(whole);
   }
   return floatOf(Number(literal));
 }
 
-/** A whole number. */
+/** A whole number, as a `Numeral` beyond the safe integers. */
 export function wholeOf(whole: bigint): number | Numeral {
   const number = Number(whole);
   return Number.isSafeInteger(number) ? number : new Numeral(whole.toString());
 }
 
-/** A number with a fraction, be it zero; nothing if it is infinite. */
+/** A floating-point number, as a `Numeral` if its value is whole; undefined if not finite. */
 export function floatOf(float: number): number | Numeral | undefined {
   if (!Number.isFinite(float)) return undefined;
   return Number.isInteger(float) ? new Numeral(floatText(float)) : float;
 }
 
-/** The number as Rust prints it. */
+/** Prints a number as Rust does. */
 export function numeralText(number: number | Numeral): string {
   if (number instanceof Numeral) return number.text;
   return Number.isInteger(number) ? number.toString() : floatText(number);
 }
 
-/** As serde_json prints it: shortest digits, plain between 1e-5 and 1e16. */
+/** Prints like serde_json: shortest digits, without exponent between 1e-5 and 1e16. */
 function floatText(float: number): string {
   const sign = float < 0 || Object.is(float, -0) ? "-" : "";
   const [mantissa = "0", power = "0"] = Math.abs(float).toExponential().split("e");

@@ -1,25 +1,25 @@
-// Which ports a module has, and which of them each queue is attached to: the rules of
+// The ports of a module and the ports that queues attach to, by the rules of
 // crates/flow/src/check.rs.
 
+import { specFor } from "./customModules";
 import type { Flow, Module, Port, Queue } from "./flow";
-import { specFor } from "./own";
-import { type Problem, unknown } from "./problem";
+import { type Problem, unknownName } from "./problem";
 import type { PortNames, Specs } from "./specs";
 
 export type Direction = "inputs" | "outputs";
 
 /** The ports on one side of a module. */
-export interface Side {
+export interface PortSide {
   readonly names: readonly string[];
-  /** Whether there may be more: as many as are attached, or those the configuration asks for. */
+  /** Whether there may be more ports than named: `many` or `configured` ones. */
   readonly isOpen: boolean;
 }
 
-/** A queue's end at a module. */
-export interface Attached {
+/** The end of a queue at a module. */
+export interface Attachment {
   /** The queue's position in the flow. */
   readonly queue: number;
-  /** The port's name, or why there is none. */
+  /** The port's name, or why there is no such port. */
   readonly port: string | Problem;
 }
 
@@ -31,7 +31,7 @@ export function portOf(queue: Queue, direction: Direction): Port | undefined {
   return direction === "outputs" ? queue.output : queue.input;
 }
 
-/** The queues' ends on one side of each module, in the order they were attached. */
+/** The ends of queues on one side, by module id, in order of attachment. */
 export type Ends = ReadonlyMap<string, readonly { readonly queue: number; readonly port?: Port }[]>;
 
 export function endsOf(flow: Flow, direction: Direction): Ends {
@@ -46,7 +46,7 @@ export function endsOf(flow: Flow, direction: Direction): Ends {
   return ends;
 }
 
-/** The same for one module alone. */
+/** The ends of queues at one module only. */
 export function endsAt(flow: Flow, direction: Direction, id: string): Ends {
   const ends = flow.queues.flatMap((queue, number) => {
     if (endOf(queue, direction) !== id) return [];
@@ -57,29 +57,29 @@ export function endsAt(flow: Flow, direction: Direction, id: string): Ends {
 }
 
 /** The ports on one side of a module. */
-export function sideOf(specs: Specs, module: Module, direction: Direction, ends: Ends): Side {
+export function portSide(specs: Specs, module: Module, direction: Direction, ends: Ends): PortSide {
   const names: PortNames = specFor(specs, module)?.[direction] ?? "configured";
   const attached = ends.get(module.id) ?? [];
   if (names === "many") return { names: attached.map((_, i) => String(i)), isOpen: true };
   if (names !== "configured") return { names, isOpen: false };
-  // Only the server knows them; what the flow says is believed.
-  const said = attached.map(({ port }) => String(port ?? 0));
-  return { names: [...new Set(["0", ...said])], isOpen: true };
+  // Only the engine knows configured ports; those that the flow names are assumed to exist.
+  const named = attached.map(({ port }) => String(port ?? 0));
+  return { names: [...new Set(["0", ...named])], isOpen: true };
 }
 
-/** Where the queues on one side of a module are attached. */
-export function attachedTo(
+/** The port of each queue on one side of a module. */
+export function attachmentsOf(
   specs: Specs,
   module: Module,
   direction: Direction,
   ends: Ends,
-): Attached[] {
+): Attachment[] {
   const isMany = specFor(specs, module)?.[direction] === "many";
-  const { names, isOpen } = sideOf(specs, module, direction, ends);
+  const { names, isOpen } = portSide(specs, module, direction, ends);
   let next = 0;
   const named = (port: Port | undefined): string | Problem => {
     if (typeof port === "number") return names[port] ?? outOfRange(port, names.length);
-    if (port !== undefined) return names.includes(port) ? port : unknown("port", port, names);
+    if (port !== undefined) return names.includes(port) ? port : unknownName("port", port, names);
     const first = names[isMany ? next++ : 0];
     return first ?? { message: `\`${module.module}\` has no ${direction}` };
   };

@@ -1,15 +1,15 @@
-// What is wrong, where, and what to do about it: the words of crates/flow/src/error.rs.
+// Problems: message, place and remedy, with the texts of crates/flow/src/error.rs.
 
-/** A problem of a flow. */
+/** A problem of a flow, for people. */
 export interface Problem {
   readonly message: string;
-  /** Where: `module sort_1`, `queue from scan_1`; outermost first. */
+  /** Its place, outermost first: `module sort_1`, `queue from scan_1`. */
   readonly place?: string | undefined;
   readonly remedy?: string | undefined;
 }
 
-/** An edit that cannot be made, with the reason. */
-export class Refusal extends Error implements Problem {
+/** Thrown by edits that cannot be made. */
+export class EditError extends Error implements Problem {
   readonly place?: string | undefined;
   readonly remedy?: string | undefined;
 
@@ -21,38 +21,38 @@ export class Refusal extends Error implements Problem {
   }
 }
 
-/** The problem, in a place that encloses its own. */
-export function at(place: string, problem: Problem): Problem {
+/** Prepends an enclosing place. */
+export function withPlace(place: string, problem: Problem): Problem {
   const { message, remedy } = problem;
   return { message, remedy, place: problem.place ? `${place}: ${problem.place}` : place };
 }
 
-/** A name that does not exist, with the nearest one that does. */
-export function unknown(what: string, word: string, known: readonly string[]): Problem {
+/** The problem of an unknown name, suggesting the nearest known one. */
+export function unknownName(what: string, word: string, known: readonly string[]): Problem {
   const near = didYouMean(word, known);
-  if (near !== undefined) return unknownWith(what, word, `did you mean \`${near}\`?`);
+  if (near !== undefined) return unknownNameWith(what, word, `did you mean \`${near}\`?`);
   const listed = known.length > 0 ? `known: ${known.join(", ")}` : `there is no ${what} yet`;
-  return unknownWith(what, word, listed);
+  return unknownNameWith(what, word, listed);
 }
 
-function unknownWith(what: string, word: string, remedy: string): Problem {
+function unknownNameWith(what: string, word: string, remedy: string): Problem {
   return { message: `no ${what} named \`${word}\``, remedy };
 }
 
-/** The candidate nearest to what was written, if it is near enough to be worth suggesting. */
+/** The nearest candidate within a third of the word's length plus one edit, if any. */
 export function didYouMean(word: string, candidates: readonly string[]): string | undefined {
   const { length } = [...word];
-  // A letter at least is right.
+  // At least one letter must match.
   const worst = Math.min(Math.max(Math.floor(length / 3), 1) + 1, length - 1);
   const near = candidates
-    .map((candidate) => ({ candidate, distance: edits(word, candidate) }))
+    .map((candidate) => ({ candidate, distance: editDistance(word, candidate) }))
     .filter(({ distance }) => distance <= worst)
     .sort((a, b) => a.distance - b.distance || (a.candidate < b.candidate ? -1 : 1));
   return near[0]?.candidate;
 }
 
-/** Levenshtein distance, case folded. */
-function edits(a: string, b: string): number {
+/** Levenshtein distance, ignoring case. */
+function editDistance(a: string, b: string): number {
   const wanted = [...b.toLowerCase()];
   let row = [...Array(wanted.length + 1).keys()];
   for (const x of a.toLowerCase()) {
@@ -66,7 +66,7 @@ function edits(a: string, b: string): number {
   return row[wanted.length] ?? 0;
 }
 
-/** The problem on one line, for lists and messages. */
-export function told({ place, message, remedy }: Problem): string {
+/** Formats a problem on one line. */
+export function problemText({ place, message, remedy }: Problem): string {
   return `${place ? `${place}: ` : ""}${message}${remedy ? ` (${remedy})` : ""}`;
 }

@@ -1,32 +1,31 @@
-// Whether a value is what an option's schema asks for, said in words. The last word has the
-// server; this one is at hand while somebody types.
+// Validates a value against an option's schema while it is typed. The engine has the last word.
 
 import { variableName } from "./flow";
 import { isList, isObject, type Json, printOnOneLine } from "./json";
 import { Numeral, numeralText } from "./numeral";
 import type { Schema } from "./specs";
 
-/** Why a value will not do for an option, or nothing. A variable does for any. */
-export function whyNotValue(value: Json, schema: Schema): string | undefined {
-  if (variableName(value) !== undefined || fits(value, schema)) return undefined;
-  const text = clipped(printOnOneLine(value));
+/** Why a value is invalid for a schema; undefined if valid. Variables are always valid. */
+export function valueProblem(value: Json, schema: Schema): string | undefined {
+  if (variableName(value) !== undefined || matches(value, schema)) return undefined;
+  const text = truncated(printOnOneLine(value));
   const { minimum } = schema;
   const isLess = isNumber(value) && isWhole(value) && !isInRange(value, schema);
-  return isLess ? `${text} is less than ${minimum}` : `${text} is not ${wanted(schema)}`;
+  return isLess ? `${text} is less than ${minimum}` : `${text} is not ${expectedText(schema)}`;
 }
 
-/** What an option takes, in words. */
-export function wanted(schema: Schema): string {
+/** The values that a schema takes, as text. */
+export function expectedText(schema: Schema): string {
   const kinds = alternatives(schema).flatMap((one) => {
     if (one.const !== undefined) return [`\`${one.const}\``];
-    return typesOf(one).map((type) => WORDS[type] ?? type);
+    return typesOf(one).map((type) => TYPE_TEXTS[type] ?? type);
   });
-  const words = [...new Set(kinds)].filter((word) => word !== WORDS.null);
+  const words = [...new Set(kinds)].filter((word) => word !== TYPE_TEXTS.null);
   if (words.length < 2) return words[0] ?? "a value";
   return `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
 }
 
-/** The choices of a schema: itself, if it has none. */
+/** The alternatives of a schema; the schema itself if it has none. */
 export function alternatives(schema: Schema): readonly Schema[] {
   return schema.oneOf ?? schema.anyOf ?? [schema];
 }
@@ -37,11 +36,11 @@ export function typesOf(schema: Schema): readonly string[] {
   return typeof type === "string" ? [type] : type;
 }
 
-function fits(value: Json, schema: Schema): boolean {
-  return alternatives(schema).some((one) => fitsOne(value, one));
+function matches(value: Json, schema: Schema): boolean {
+  return alternatives(schema).some((one) => matchesOne(value, one));
 }
 
-function fitsOne(value: Json, schema: Schema): boolean {
+function matchesOne(value: Json, schema: Schema): boolean {
   if (schema.const !== undefined) return value === schema.const;
   const types = typesOf(schema);
   return types.length === 0 || types.some((type) => isOfType(value, type, schema));
@@ -61,12 +60,12 @@ function isOfType(value: Json, type: string, schema: Schema): boolean {
     case "number":
       return isNumber(value);
     case "array":
-      return isList(value) && value.every((item) => isBoth(item, items));
+      return isList(value) && value.every((item) => isValid(item, items));
     case "object":
       return (
         isObject(value) &&
         [...value].every(([key, member]) => {
-          return isBoth(member, schema.properties?.[key] ?? more);
+          return isValid(member, schema.properties?.[key] ?? more);
         })
       );
     default:
@@ -74,8 +73,8 @@ function isOfType(value: Json, type: string, schema: Schema): boolean {
   }
 }
 
-function isBoth(value: Json, schema: Schema | boolean): boolean {
-  return typeof schema === "boolean" ? schema : whyNotValue(value, schema) === undefined;
+function isValid(value: Json, schema: Schema | boolean): boolean {
+  return typeof schema === "boolean" ? schema : valueProblem(value, schema) === undefined;
 }
 
 function isOfLength(text: string, { minLength = 0, maxLength = Infinity }: Schema): boolean {
@@ -95,7 +94,7 @@ function isInRange(value: number | Numeral, { minimum = -Infinity }: Schema): bo
   return Number(numeralText(value)) >= minimum;
 }
 
-const WORDS: Readonly<Record<string, string>> = {
+const TYPE_TEXTS: Readonly<Record<string, string>> = {
   string: "a text",
   integer: "a whole number",
   number: "a number",
@@ -105,6 +104,6 @@ const WORDS: Readonly<Record<string, string>> = {
   null: "nothing",
 };
 
-function clipped(text: string): string {
+function truncated(text: string): string {
   return text.length > 40 ? `${text.slice(0, 39)}…` : text;
 }

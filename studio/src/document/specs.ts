@@ -1,16 +1,16 @@
-// What the modules say about themselves: read from the file derived from the Rust specs, or from
-// the server. Palette, forms, ports and generated code all follow from it.
+// Module specs, derived from Rust or sent by the server. Palette, forms, ports and generated code
+// follow from them.
 
 import builtIn from "../generated/modules.json";
-import { type Problem, unknown } from "./problem";
+import { type Problem, unknownName } from "./problem";
 
-/** What a module needs of the order of its input. */
+/** How a module treats the order of its input. */
 export type Order = "any" | "keeps" | "ordered";
 
-/** Names of ports; as many as are attached; or those the configuration asks for. */
+/** Names of ports; `many`: one per queue; `configured`: the configuration decides. */
 export type PortNames = readonly string[] | "many" | "configured";
 
-/** A module's description of itself. */
+/** The spec of a module, as Rust derives it. */
 export interface Spec {
   readonly name: string;
   readonly summary: string;
@@ -20,26 +20,26 @@ export interface Spec {
   readonly outputs: PortNames;
   readonly order: Order;
   readonly effect: "pure" | "effect";
-  /** Whether more than one instance is possible. */
+  /** Whether it can have several instances. */
   readonly parallel: boolean;
   readonly wants_memory: boolean;
   readonly config: Schema;
-  /** What is the user's own: where it is, and which module runs it. */
-  readonly own?: Own;
+  /** Set for custom modules: their source, and the module that runs them. */
+  readonly own?: CustomSource;
 }
 
-/** A class or function of the user's, which a document names in an option of `module`. */
-export interface Own {
+/** A user's class or function, named by an option of the module that runs it. */
+export interface CustomSource {
   readonly title: string;
   readonly file: string;
   readonly module: string;
-  /** The option that says where it is; the spec's name is its value. */
+  /** The option that names it; the spec's name is its value. */
   readonly option: string;
-  /** The option with what is given to it, by name. */
+  /** The option that holds its arguments by name. */
   readonly arguments: string;
 }
 
-/** The part of JSON schema that modules use: a closed one, so that any form can be drawn. */
+/** The subset of JSON schema that module specs use; forms support all of it. */
 export interface Schema {
   readonly type?: string | readonly string[];
   readonly const?: string;
@@ -54,41 +54,41 @@ export interface Schema {
   readonly minimum?: number;
   readonly minLength?: number;
   readonly maxLength?: number;
-  /** What Python takes, where it is more than JSON says. */
+  /** The Python type, where Python takes more than JSON can hold. */
   readonly "x-python"?: string;
 }
 
-/** The modules a flow can be made of, by name. */
+/** Specs by module name. */
 export type Specs = ReadonlyMap<string, Spec>;
 
 export function specsOf(list: readonly Spec[]): Specs {
   return new Map(list.map((spec) => [spec.name, spec]));
 }
 
-/** The modules that come with Euphrates. */
+/** The modules that are part of Euphrates. */
 export const BUILT_IN: Specs = specsOf(builtIn as unknown as readonly Spec[]);
 
-/** The options of a module, by name, in their order. */
+/** The schemas of a module's options, in declaration order. */
 export function optionsOf(spec: Spec | undefined): ReadonlyMap<string, Schema> {
   return new Map(Object.entries(spec?.config.properties ?? {}));
 }
 
-/** The options that must be given, in the order of their declaration. */
+/** The names of required options, in declaration order. */
 export function requiredOf(spec: Spec): readonly string[] {
   const required = spec.config.required ?? [];
   return [...optionsOf(spec).keys()].filter((name) => required.includes(name));
 }
 
-/** Whether an option is a list of something, as columns are: for a call, a name alone is one. */
-export function lists(option: Schema): boolean {
+/** Whether an option takes a list; a Python call may give a single item for it. */
+export function takesList(option: Schema): boolean {
   return [option.type ?? []].flat().includes("array") && typeof option.items === "object";
 }
 
-/** What a document can call a module; what is the user's own stands in its configuration. */
-export function namesOf(specs: Specs): string[] {
+/** The names that a document's `module` can have: without custom modules. */
+export function builtInNames(specs: Specs): string[] {
   return [...specs.values()].filter(({ own }) => own === undefined).map(({ name }) => name);
 }
 
-export function noSuchModule(specs: Specs, name: string): Problem {
-  return unknown("module", name, namesOf(specs));
+export function unknownModule(specs: Specs, name: string): Problem {
+  return unknownName("module", name, builtInNames(specs));
 }

@@ -1,30 +1,30 @@
-// A flow and its last run, to be looked at: the page's own parts, without what edits.
+// The notebook view of a flow and its last run, made of the page's read-only parts.
 
 import { useEffect, useState } from "react";
-import { Log } from "../app/Log";
-import { useLive } from "../app/live";
-import { secondsText } from "../app/numbers";
-import { ReportPage } from "../app/ReportPage";
-import { State } from "../app/State";
-import { useStudio } from "../app/studio";
-import { Instances, Modules } from "../app/Tables";
-import { Drawing } from "./Drawing";
-import type { Wish } from "./feed";
+import { InstanceProgressTable, ModuleProgressTable } from "../app/run/ProgressTables";
+import { RunLog } from "../app/run/RunLog";
+import { RunReport } from "../app/run/RunReport";
+import { RunStateIcon } from "../app/run/RunStateIcon";
+import { useLive } from "../app/state/liveStore";
+import { useStudio } from "../app/state/studioStore";
+import { formatSeconds } from "../app/ui/format";
+import { NotebookCanvas } from "./NotebookCanvas";
+import type { Command } from "./widgetModel";
 
-type Ask = (wish: Wish) => void;
+type SendCommand = (wish: Command) => void;
 
-export function Notebook({ ask }: { readonly ask: Ask }) {
+export function Notebook({ ask }: { readonly ask: SendCommand }) {
   const hasRun = useLive(({ run }) => run !== undefined);
   return (
     <section className="notebook" aria-label="Flow">
-      <Head ask={ask} />
-      <Drawing />
-      {hasRun && <Pages />}
+      <NotebookHeader ask={ask} />
+      <NotebookCanvas />
+      {hasRun && <RunTabs />}
     </section>
   );
 }
 
-function Head({ ask }: { readonly ask: Ask }) {
+function NotebookHeader({ ask }: { readonly ask: SendCommand }) {
   const name = useStudio(({ history }) => history.now.name);
   const run = useLive(({ run }) => run);
   const now = useLive(({ progress }) => progress?.seconds);
@@ -51,11 +51,11 @@ function Head({ ask }: { readonly ask: Ask }) {
       </button>
       <div className="run-told">
         <strong className="run-name">
-          {run !== undefined && <State state={run.state} />} {name}
+          {run !== undefined && <RunStateIcon state={run.state} />} {name}
         </strong>
         {run !== undefined && (
           <span className="quiet">
-            {run.state} · <span className="number">{secondsText(seconds ?? 0)}</span>
+            {run.state} · <span className="number">{formatSeconds(seconds ?? 0)}</span>
           </span>
         )}
       </div>
@@ -72,8 +72,8 @@ const TITLES: Readonly<Record<Page, string>> = {
   error: "Error",
 };
 
-/** What the run does, in numbers; at its end, what it was. */
-function Pages() {
+/** Tabs about the run: progress, and at its end the report or the error. */
+function RunTabs() {
   const id = useLive(({ run }) => run?.id);
   const hasReport = useLive(({ run }) => run?.report !== undefined);
   const hasFailed = useLive(({ run }) => run?.failure !== undefined);
@@ -102,10 +102,10 @@ function Pages() {
         ))}
       </div>
       <div className="dock-page">
-        {chosen === "modules" && <Modules />}
-        {chosen === "instances" && <Instances />}
-        {chosen === "report" && <ReportPage />}
-        {chosen === "error" && <Log />}
+        {chosen === "modules" && <ModuleProgressTable />}
+        {chosen === "instances" && <InstanceProgressTable />}
+        {chosen === "report" && <RunReport />}
+        {chosen === "error" && <RunLog />}
       </div>
     </>
   );

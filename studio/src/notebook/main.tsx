@@ -1,23 +1,23 @@
-// A flow in a notebook: what anywidget calls for every place that shows it. All of it is drawn in a
-// shadow root, so that neither the notebook's styles nor ours reach the other.
+// Entry point of the notebook widget, called by anywidget for each view. Renders into a shadow
+// root, which isolates its styles from the notebook's.
 
 import base from "@xyflow/react/dist/base.css?inline";
 import { createRoot } from "react-dom/client";
-import canvas from "../app/canvas.css?inline";
-import live from "../app/live.css?inline";
-import running from "../app/running.css?inline";
-import styles from "../app/styles.css?inline";
-import { feed, type Model } from "./feed";
+import canvas from "../app/canvas/canvas.css?inline";
+import live from "../app/canvas/live.css?inline";
+import running from "../app/run/run.css?inline";
+import styles from "../app/shell/styles.css?inline";
 import { Notebook } from "./Notebook";
 import notebook from "./notebook.css?inline";
 import { followTheme } from "./theme";
+import { followModel, type WidgetModel } from "./widgetModel";
 
 interface Place {
-  readonly model: Model;
+  readonly model: WidgetModel;
   readonly el: HTMLElement;
 }
 
-/** Shows the model's flow; gives what ends that. */
+/** Renders the model's flow; returns the function that removes it. */
 export function render({ model, el }: Place): () => void {
   const host = document.createElement("div");
   const shadow = host.attachShadow({ mode: "open" });
@@ -26,7 +26,7 @@ export function render({ model, el }: Place): () => void {
   const page = document.createElement("div");
   shadow.append(style, page);
   el.append(host);
-  const ends = [followTheme(host), feed(model)];
+  const ends = [followTheme(host), followModel(model)];
   const root = createRoot(page);
   root.render(<Notebook ask={(wish) => model.send({ wish })} />);
   return () => {

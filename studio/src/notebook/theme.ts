@@ -1,46 +1,46 @@
-// Whether the notebook is dark. Each kind of notebook says so in its own way; what all have in
-// common is what lies behind the view.
+// Follows the notebook's colour theme. Each kind of notebook announces it in its own way, so it is
+// read from the background behind the view.
 
-/** Follows the notebook's colours; gives what ends that. */
+/** Sets the host's theme from its background; returns the function that stops it. */
 export function followTheme(host: HTMLElement): () => void {
-  const look = () => {
+  const update = () => {
     host.dataset.theme = isDark(host) ? "dark" : "light";
   };
-  const watcher = new MutationObserver(look);
+  const observer = new MutationObserver(update);
   for (const element of [document.documentElement, document.body]) {
-    watcher.observe(element, { attributes: true });
+    observer.observe(element, { attributes: true });
   }
-  // A theme may be a sheet that comes later than the word for it.
-  watcher.observe(document.head, { childList: true, subtree: true });
-  document.head.addEventListener("load", look, true);
+  // A theme's style sheet may load after its attribute is set.
+  observer.observe(document.head, { childList: true, subtree: true });
+  document.head.addEventListener("load", update, true);
   const system = matchMedia("(prefers-color-scheme: dark)");
-  system.addEventListener("change", look);
-  look();
-  // What is drawn into is part of the page only after this.
-  const frame = requestAnimationFrame(look);
+  system.addEventListener("change", update);
+  update();
+  // The host is attached to the page only after this call.
+  const frame = requestAnimationFrame(update);
   return () => {
     cancelAnimationFrame(frame);
-    watcher.disconnect();
-    document.head.removeEventListener("load", look, true);
-    system.removeEventListener("change", look);
+    observer.disconnect();
+    document.head.removeEventListener("load", update, true);
+    system.removeEventListener("change", update);
   };
 }
 
-/** Whether the first colour behind an element is dark; without one, what the system has. */
+/** Whether the first opaque background behind an element is dark; else the system's theme. */
 function isDark(element: Element): boolean {
-  for (let at: Element | null = element; at !== null; at = above(at)) {
+  for (let at: Element | null = element; at !== null; at = parentOf(at)) {
     const brightness = brightnessOf(getComputedStyle(at).backgroundColor);
     if (brightness !== undefined) return brightness < 0.5;
   }
   return matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-function above(element: Element): Element | null {
+function parentOf(element: Element): Element | null {
   const root = element.getRootNode();
   return element.parentElement ?? (root instanceof ShadowRoot ? root.host : null);
 }
 
-/** From black to white; nothing, if it can be seen through. However the colour is written. */
+/** Brightness from 0 (black) to 1; undefined if transparent. Takes any CSS colour syntax. */
 function brightnessOf(color: string): number | undefined {
   const pixel = new OffscreenCanvas(1, 1).getContext("2d");
   if (pixel === null) return undefined;

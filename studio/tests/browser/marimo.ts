@@ -1,4 +1,4 @@
-// A notebook and its server, as people have them: marimo's, with the wheel of `.venv`.
+// Starts a marimo server with a notebook, using the wheel of `.venv`.
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -6,20 +6,20 @@ import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import type { Served } from "./page";
+import type { PageServer } from "./page";
 
 const PYTHON = import.meta.env.STUDIO_PYTHON ?? "../.venv/bin/python";
 
-/** Whether it is there: `make test` installs it. */
+/** Whether marimo and anywidget are installed; `make test` installs them. */
 export function hasMarimo(): boolean {
   return spawnSync(PYTHON, ["-c", "import marimo, anywidget"]).status === 0;
 }
 
-export class Marimo implements Served {
+export class Marimo implements PageServer {
   private readonly folder = mkdtempSync(join(tmpdir(), "notebook-"));
   private server: ChildProcess | undefined;
 
-  /** With cells of Python. */
+  /** Writes a notebook with these cells. */
   constructor(cells: readonly string[]) {
     const cell = (code: string) => {
       const lines = code.trim().split("\n");
@@ -33,7 +33,7 @@ export class Marimo implements Served {
     copyFileSync("gallery/slow_consumer.json", join(this.folder, "slow_consumer.json"));
   }
 
-  /** Starts it, and gives its address when it answers. */
+  /** Starts the server and returns its URL once it answers. */
   async open(): Promise<string> {
     const port = await freePort();
     const options = ["--headless", "--no-token", "--host", "127.0.0.1", "--port", String(port)];
@@ -63,7 +63,7 @@ export class Marimo implements Served {
   }
 }
 
-/** The same for whoever is in another folder; found as a program, if it is no path. */
+/** `PYTHON` as an absolute path, since the server runs in another folder. */
 const PYTHON_HERE = PYTHON.includes("/") ? resolve(PYTHON) : PYTHON;
 
 async function answers(address: string): Promise<boolean> {

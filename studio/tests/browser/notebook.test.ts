@@ -1,9 +1,9 @@
-// Flows in a real notebook: shown, run, watched, stopped, each by itself.
+// Flows in a real notebook: shown, run, watched, stopped, independently of each other.
 
 import type { Locator } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { hasMarimo, Marimo } from "./marimo";
-import { forgive, inBrowser, page, seriousFaults } from "./page";
+import { accessibilityViolations, forgive, inBrowser, page } from "./page";
 
 const SLOW = `
 slow = eu.perturb(instance="work.3", share=0.875)
@@ -35,37 +35,37 @@ eu.studio(wrong)
 const view = (name: string) => page.getByRole("region", { name: "Flow" }).filter({ hasText: name });
 const press = (of: Locator, name: string) => of.getByRole("button", { name }).click();
 
-// What else is installed says whether it can be tried; where all is promised, it must be.
+// Skipped if marimo is not installed, except on CI.
 const canBeTried = process.env.EUPHRATES_CI !== undefined || hasMarimo();
 
 describe.skipIf(!canBeTried)("in a notebook", () => {
   inBrowser(() => new Marimo([SLOW, SHORT, FAILING]));
 
-  test("a flow is run, watched and stopped, and who is slow is named", async () => {
+  test("a flow is run, watched and stopped, and the slow instance is named", async () => {
     const slow = view("slow consumer");
     await slow.locator(".card").nth(3).waitFor();
     await press(slow, "Run");
-    const told = slow.locator(".run-told");
-    await expect.poll(() => told.textContent()).toContain("running");
+    const status = slow.locator(".run-told");
+    await expect.poll(() => status.textContent()).toContain("running");
     await expect.poll(() => slow.locator(".queue[data-level]").count()).toBe(3);
     await expect.poll(() => slow.locator(".queue-label").first().textContent()).toContain("rows/s");
-    const named = slow.getByRole("status");
-    await expect.poll(() => named.locator(".slow").count()).toBe(1);
-    expect(await named.textContent()).toContain("work.3");
+    const slowStatus = slow.getByRole("status");
+    await expect.poll(() => slowStatus.locator(".slow").count()).toBe(1);
+    expect(await slowStatus.textContent()).toContain("work.3");
     await slow.getByRole("tab", { name: "Instances" }).click();
     await expect.poll(() => slow.locator("tr[data-slow=true]").textContent()).toContain("work.3");
-    // The others do not run, and know nothing of it.
+    // The other views are not affected.
     expect(await view("short").locator(".tabs").count()).toBe(0);
     await press(slow, "Stop");
-    await expect.poll(() => told.textContent()).toContain("stopped");
+    await expect.poll(() => status.textContent()).toContain("stopped");
     await press(slow, "Run");
-    await expect.poll(() => told.textContent()).toContain("running");
+    await expect.poll(() => status.textContent()).toContain("running");
     await press(slow, "Stop");
-    await expect.poll(() => told.textContent()).toContain("stopped");
+    await expect.poll(() => status.textContent()).toContain("stopped");
     forgiveMarimo();
   });
 
-  test("modules of the notebook run in it, and the report is shown", async () => {
+  test("modules defined in the notebook run and the report is shown", async () => {
     const short = view("short");
     await press(short, "Run");
     await short.locator(".report").waitFor();
@@ -76,7 +76,7 @@ describe.skipIf(!canBeTried)("in a notebook", () => {
     forgiveMarimo();
   });
 
-  test("a failure is shown with its traceback, and all of it as text", async () => {
+  test("a failure is shown with its traceback as plain text", async () => {
     const wrong = view("<b>wrong</b>");
     await press(wrong, "Run");
     const failure = wrong.getByRole("alert");
@@ -88,7 +88,7 @@ describe.skipIf(!canBeTried)("in a notebook", () => {
     forgiveMarimo();
   });
 
-  test("its styles stay its own, it is dark as the notebook is, and hinders nobody", async () => {
+  test("styles are isolated, the theme follows the notebook, and accessibility holds", async () => {
     const short = view("short");
     const panel = () => short.evaluate((element) => getComputedStyle(element).backgroundColor);
     await short.locator(".card").nth(2).waitFor();
@@ -98,12 +98,12 @@ describe.skipIf(!canBeTried)("in a notebook", () => {
     const outside = () =>
       page.evaluate(() => getComputedStyle(document.body).getPropertyValue("--page"));
     expect(await outside()).toBe("");
-    expect(await seriousFaults(short)).toEqual([]);
+    expect(await accessibilityViolations(short)).toEqual([]);
     forgiveMarimo();
   });
 });
 
-/** Of what marimo's own page asks for and does not need, the browser complains. */
+/** Forgives a warning about marimo's own preloads. */
 function forgiveMarimo(): void {
   forgive("was preloaded using link preload but not used");
 }

@@ -1,5 +1,5 @@
-// A page with the studio in a browser that is here already. Nothing may go wrong in its console:
-// an error, or something that the policy forbids, fails the test.
+// Opens the studio in a locally installed Chromium. Any console error, or violation of the content
+// security policy, fails the test.
 
 import { readFileSync } from "node:fs";
 import type { AxeResults } from "axe-core";
@@ -16,21 +16,21 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
 const CHROMIUM = import.meta.env.STUDIO_CHROMIUM ?? "/usr/bin/chromium";
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"];
 
-/** The page of the test that runs. */
+/** The page of the current test. */
 export let page: Page;
 let context: BrowserContext;
 let address = "";
 const closers: (() => Promise<void>)[] = [];
 const complaints: string[] = [];
 
-/** Whoever serves the page: gives its address, or the link that lets a browser in. */
-export interface Served {
+/** A server of the page; `open` returns its URL, or the link that starts a session. */
+export interface PageServer {
   readonly open: () => Promise<string>;
   readonly close: () => Promise<void>;
 }
 
-/** The built page alone, without anything behind it. */
-function alone(): Served {
+/** Serves the built page without a backend. */
+function alone(): PageServer {
   let server: PreviewServer | undefined;
   return {
     open: async () => {
@@ -41,11 +41,11 @@ function alone(): Served {
   };
 }
 
-/** Each test gets a page of its own; with `served`, also a server of its own. */
-export function inBrowser(served?: () => Served): void {
+/** Gives each test its own page, and with `served` its own server. */
+export function inBrowser(served?: () => PageServer): void {
   const shared = served === undefined ? alone() : undefined;
   let browser: Browser;
-  let server: Served | undefined;
+  let server: PageServer | undefined;
 
   beforeAll(async () => {
     if (shared !== undefined) address = await shared.open();
@@ -75,12 +75,12 @@ export function inBrowser(served?: () => Served): void {
   });
 }
 
-/** One more page of the same browser. */
+/** Opens another tab. */
 export function newTab(hash = ""): Promise<Page> {
   return tabAt(`${address}${hash}`);
 }
 
-/** The same, by a link that lets the browser in. */
+/** Opens a tab at a link. */
 export async function tabAt(link: string): Promise<Page> {
   const tab = await context.newPage();
   tab.on("pageerror", (error) => complaints.push(error.message));
@@ -92,24 +92,24 @@ export async function tabAt(link: string): Promise<Page> {
   return tab;
 }
 
-/** What a browser complains of by itself when a server says no, or nothing, is no fault. */
+/** Removes expected console messages, such as the browser's own about failed requests. */
 export function forgive(...words: string[]): void {
   const left = complaints.filter((text) => !words.some((word) => text.includes(word)));
   complaints.splice(0, Number.POSITIVE_INFINITY, ...left);
 }
 
-/** The Python that is shown. */
+/** The flow's Python code as shown. */
 export function code(): Promise<string> {
   return page.getByLabel("The flow in Python").inputValue();
 }
 
-/** The lines of it that attach. */
+/** The `flow.attach` lines of the code. */
 export async function queues(): Promise<string[]> {
   const lines = (await code()).split("\n");
   return lines.filter((line) => line.startsWith("flow.attach"));
 }
 
-/** Writes the Python of the flow. */
+/** Replaces the flow's Python code. */
 export async function writeCode(text: string): Promise<void> {
   await page.getByLabel("The flow in Python").fill(`import euphrates as eu\n${text}`);
 }
@@ -118,7 +118,7 @@ export function card(id: string): Locator {
   return page.locator(`.react-flow__node[data-id="${id}"]`);
 }
 
-/** What a list of the side bar has under a name. */
+/** The side bar's entry with this name. */
 export function entry(name: string): Locator {
   return page.locator(".entry", { has: page.getByText(name, { exact: true }) });
 }
@@ -133,7 +133,7 @@ export async function middleOf(locator: Locator): Promise<{ x: number; y: number
   return { x: box.x + box.width / 2, y: box.y + box.height / 2 };
 }
 
-/** Drags with the mouse, by way of a point beside, and lets go unless told not to. */
+/** Drags with the mouse along a detour; releases the button unless `letsGo` is false. */
 export async function drag(from: Locator, to: Locator, letsGo = true): Promise<void> {
   const [start, end] = [await middleOf(from), await middleOf(to)];
   await page.mouse.move(start.x, start.y);
@@ -144,10 +144,12 @@ export async function drag(from: Locator, to: Locator, letsGo = true): Promise<v
 }
 
 /**
- * Notes what is drawn again from now on, `card m1` or `line …`; gives what tells it. Attributes of
- * cards that do not change may, too: where the focus is, and what is selected.
+ * Records re-rendered nodes and edges from now on, as `card m1` or `line …`; returns the function
+ * that lists them. Attributes are off by default: focus and selection change them as well.
  */
-export async function watchDrawing({ attributes = false } = {}): Promise<() => Promise<string[]>> {
+export async function watchRendering({
+  attributes = false,
+} = {}): Promise<() => Promise<string[]>> {
   await page.evaluate((attributes) => {
     const seen = new Set<string>();
     Object.assign(window, { seen });
@@ -168,8 +170,8 @@ export async function watchDrawing({ attributes = false } = {}): Promise<() => P
   return () => page.evaluate(() => [...(window as unknown as { seen: Set<string> }).seen]);
 }
 
-/** What a program finds that hinders people with other eyes and hands; of a part, or of all. */
-export async function seriousFaults(within = page.locator("html")): Promise<string[]> {
+/** Serious accessibility violations that axe finds, within a part of the page or all of it. */
+export async function accessibilityViolations(within = page.locator("html")): Promise<string[]> {
   await page.evaluate(readFileSync("node_modules/axe-core/axe.min.js", "utf8"));
   const { violations } = await within.evaluate((part) => {
     type Axe = { run: (part: Node) => Promise<AxeResults> };

@@ -1,4 +1,4 @@
-// The studio as people use it: by mouse, by keyboard alone, by its code.
+// The studio without a server, in Chromium: by mouse, by keyboard, by code.
 
 import { expect, test } from "vitest";
 import {
@@ -9,7 +9,7 @@ import {
   middleOf,
   page,
   queues,
-  watchDrawing,
+  watchRendering,
   writeCode,
 } from "./page";
 
@@ -59,7 +59,7 @@ test("a flow is built by keyboard alone", async () => {
   await expect.poll(queues).toEqual(["flow.attach(scan_1, target)"]);
 });
 
-test("the drawing follows the code, and wrong code leaves it alone", async () => {
+test("the canvas follows the code and ignores invalid code", async () => {
   await writeCode(LINE);
   await expect.poll(() => page.locator(".react-flow__edge").count()).toBe(2);
   await writeCode(`${LINE}flow.place(eu.scna("x"))`);
@@ -70,7 +70,7 @@ test("the drawing follows the code, and wrong code leaves it alone", async () =>
   await expect.poll(code).not.toContain("scna");
 });
 
-test("a module dropped on a queue goes into it", async () => {
+test("a module dropped on a queue is spliced into it", async () => {
   await writeCode(LINE);
   const line = page.locator(".react-flow__edge").first();
   const { x, y } = await middleOf(line.locator("path").first());
@@ -87,7 +87,7 @@ test("a module dropped on a queue goes into it", async () => {
     ]);
 });
 
-test("queues are drawn by mouse; a port that cannot be fades, and says why", async () => {
+test("queues are drawn by mouse; impossible ports fade and show the reason", async () => {
   await writeCode(`${LINE}count_1 = flow.place(eu.count())\ncollect_1 = flow.place(eu.collect())`);
   const handle = (id: string, kind: string) => card(id).locator(`.react-flow__handle.${kind}`);
   await page.getByRole("button", { name: "Fit View" }).click();
@@ -101,7 +101,7 @@ test("queues are drawn by mouse; a port that cannot be fades, and says why", asy
   expect(await page.locator(".refused").textContent()).toContain("output `out` is attached to");
 });
 
-test("a module that is attached to nothing goes into the queue it is dropped on", async () => {
+test("an unattached module dragged onto a queue is spliced into it", async () => {
   await writeCode(`${LINE}flow.place(eu.count())`);
   const { x, y } = await middleOf(page.locator(".react-flow__edge").first());
   const from = await middleOf(card("count_1").locator(".card-name"));
@@ -113,7 +113,7 @@ test("a module that is attached to nothing goes into the queue it is dropped on"
   await expect.poll(queues).toContain("flow.attach(count_1, filter_1)");
 });
 
-test("a module is put into a queue by keyboard, too", async () => {
+test("a module is spliced into a queue by keyboard", async () => {
   await writeCode(LINE);
   await page.locator(".react-flow__edge").first().focus();
   await page.keyboard.press("Enter");
@@ -121,12 +121,12 @@ test("a module is put into a queue by keyboard, too", async () => {
   await expect.poll(queues).toContain("flow.attach(count_1, filter_1)");
 });
 
-test("what the code does not keep is said", async () => {
+test("lost lines of code are reported", async () => {
   await writeCode(`${LINE}# thanks`);
   expect(await page.locator(".passed-over").textContent()).toContain("line 9");
 });
 
-test("forms say what is wrong, and take values from variables", async () => {
+test("forms show problems and take values from variables", async () => {
   await add("generate");
   expect(await page.locator("main .problems").textContent()).toContain("missing field `what`");
   await page.getByLabel("what needed").selectOption("integers");
@@ -154,7 +154,7 @@ test("forms say what is wrong, and take values from variables", async () => {
   await expect.poll(code).toContain('eu.generate("integers", rows=1000)');
 });
 
-test("everything is undone and redone, and kept when the page is left", async () => {
+test("everything is undone and redone, and survives a reload", async () => {
   await writeCode(LINE);
   const before = await queues();
   const { x, y } = await middleOf(card("filter_1"));
@@ -195,17 +195,17 @@ const BROKEN = `{"euphrates": 9, "name": "broken", "colour": "red", "modules": [
   {"id": "b", "module": "of_tomorrow"}],
   "queues": [{"from": "a", "to": "gone"}, {"from": "a", "to": "b"`;
 
-test("a broken flow opens as far as it can, says so, and keeps the rest", async () => {
+test("a broken flow opens in part, reports that, and keeps the rest", async () => {
   await page.evaluate((text) => sessionStorage.setItem("draft", text), BROKEN);
   await page.addInitScript(() => {
     localStorage.setItem("euphrates.draft", sessionStorage.getItem("draft") ?? "");
   });
   await page.reload();
   await expect.poll(() => page.locator(".react-flow__node").count()).toBe(2);
-  const told = await page.locator("main .problems").textContent();
-  expect(told).toContain("the flow is of version 9");
-  expect(told).toContain("two modules have the id `a`");
-  expect(told).toContain("no variable named `y`");
+  const problems = await page.locator("main .problems").textContent();
+  expect(problems).toContain("the flow is of version 9");
+  expect(problems).toContain("two modules have the id `a`");
+  expect(problems).toContain("no variable named `y`");
   await page.getByRole("tab", { name: "JSON" }).click();
   const json = await page.getByLabel("The flow in JSON").inputValue();
   expect(json).toContain('"colour": "red"');
@@ -215,7 +215,7 @@ test("a broken flow opens as far as it can, says so, and keeps the rest", async 
   await expect.poll(code).toContain("count=3");
 });
 
-test("flows that mean ill are drawn, selected, and harmless", async () => {
+test("hostile flows are drawn and selected without harm", async () => {
   for (const text of Object.values(flows)) {
     await page.evaluate((text) => sessionStorage.setItem("draft", text), text);
     await page.addInitScript(() => {
@@ -236,7 +236,7 @@ test("flows that mean ill are drawn, selected, and harmless", async () => {
   }
 });
 
-test("it is light or dark as is wanted", async () => {
+test("the theme can be light or dark", async () => {
   const background = () =>
     page.evaluate(() => getComputedStyle(document.body).getPropertyValue("background-color"));
   await page.getByLabel("Colours").selectOption("light");
@@ -245,14 +245,14 @@ test("it is light or dark as is wanted", async () => {
   expect(await background()).not.toBe(light);
 });
 
-test("two hundred modules are drawn, and only what changes is drawn again", async () => {
+test("an edit among two hundred modules re-renders one node", async () => {
   const names = Array.from({ length: 200 }, (_, i) => `m${i}`);
   const placed = names.map((name) => `${name} = flow.place(eu.filter("a > 1"), id="${name}")`);
   const attached = names.slice(1).map((name, i) => `flow.attach(m${i}, ${name})`);
   await writeCode(['flow = eu.Flow("large")', ...placed, ...attached].join("\n"));
   await card("m0").focus();
   await page.keyboard.press("Enter");
-  const drawn = await watchDrawing();
+  const drawn = await watchRendering();
   await page.getByLabel("where needed").fill("b > 2");
   await expect.poll(code).toContain('eu.filter("b > 2")');
   const cards = (await drawn()).filter((one) => one.startsWith("card"));

@@ -1,4 +1,4 @@
-// Tests in a browser, of what is in `dist`: `npm run build` first.
+// Browser tests of `dist`: run `npm run build` first.
 
 import { defineConfig } from "vitest/config";
 
@@ -8,9 +8,9 @@ export default defineConfig({
     include: ["tests/browser/*.test.ts"],
     testTimeout: 120_000,
     hookTimeout: 60_000,
-    // As long as the busiest machine may need: nothing is asserted of time.
+    // Long enough for a busy machine: no test depends on timing.
     expect: { poll: { timeout: 30_000 } },
-    // Runs of the engine take all cores; what is looked at beside them would wait.
+    // Runs of the engine use all cores.
     fileParallelism: false,
   },
 });

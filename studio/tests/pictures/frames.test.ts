@@ -1,11 +1,11 @@
-// How many frames a second the page draws while queues are live, four times a second: `npm run
-// frames` prints it. Nothing is asserted of time; what is drawn again is, in the browser's tests.
+// Measures frames per second while queues are live: `npm run frames` prints them. No timing is
+// asserted; the browser tests assert what re-renders.
 
 import { test } from "vitest";
 import { inBrowser, page } from "../browser/page";
-import { StudioServer } from "../browser/server";
+import { ScriptedServer } from "../browser/scriptedServer";
 
-/** How many modules, and whether they are seen from so near that their figures are read. */
+/** Number of modules, and the zoom: figures are drawn only when near. */
 const CASES = [
   [50, "far"],
   [200, "far"],
@@ -15,18 +15,18 @@ const CASES = [
   [1000, "far"],
 ] as const;
 const SECONDS = 6;
-/** As often as the server tells of a run. */
-const TOLD_MS = 250;
+/** Interval of the server's progress events. */
+const PROGRESS_MS = 250;
 const LONG_MS = 50;
 
-let server: StudioServer;
+let server: ScriptedServer;
 
 inBrowser(() => {
-  server = new StudioServer();
+  server = new ScriptedServer();
   return server;
 });
 
-/** A flow of lines of ten modules. */
+/** A flow of chains of ten modules. */
 function flowOf(size: number): string {
   const ids = Array.from({ length: size }, (_, i) => `m${i}`);
   const modules = ids.map((id) => ({ id, module: "filter", config: { where: "a > 1" }, count: 4 }));
@@ -51,34 +51,34 @@ test.each(CASES)("frames with %i modules, seen from %s", async (size, from) => {
     const { metrics } = await cdp.send("Performance.getMetrics");
     return (name: string) => metrics.find((one) => one.name === `${name}Duration`)?.value ?? 0;
   };
-  // What this machine draws of the same page when nothing changes.
+  // Baseline: the frame rate while nothing changes.
   const still = await frames();
   const before = await spent();
-  let told = 1;
+  let events = 1;
   const timer = setInterval(() => {
-    // Before it would end by itself.
-    if (told < 38) server.step();
-    told += 1;
-  }, TOLD_MS);
+    // Stops before the run ends by itself.
+    if (events < 38) server.step();
+    events += 1;
+  }, PROGRESS_MS);
   const live = await frames();
   clearInterval(timer);
   const after = await spent();
   const parts = ["Script", "RecalcStyle", "Layout", "Task"].map((name) => {
-    return `${name} ${(((after(name) - before(name)) / told) * 1000).toFixed(0)} ms`;
+    return `${name} ${(((after(name) - before(name)) / events) * 1000).toFixed(0)} ms`;
   });
   console.log(
-    `${size} modules from ${from}: ${words(live)}; when nothing changes, ${words(still)}`,
+    `${size} modules from ${from}: ${framesText(live)}; when nothing changes, ${framesText(still)}`,
   );
   console.log(`  each time a run is told of: ${parts.join(", ")}`);
 });
 
 interface Frames {
   readonly rate: number;
-  /** That took longer than one may. */
+  /** Number of frames longer than `LONG_MS`. */
   readonly long: number;
 }
 
-function words({ rate, long }: Frames): string {
+function framesText({ rate, long }: Frames): string {
   return `${rate.toFixed(1)} frames/s, ${long} above ${LONG_MS} ms`;
 }
 

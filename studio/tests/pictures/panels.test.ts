@@ -1,15 +1,15 @@
-// Takes the pictures of the manual, of the page as it is built: `npm run pictures`.
+// Takes the manual's screenshots of the built page: `npm run pictures`.
 
 import { readFileSync } from "node:fs";
 import { test } from "vitest";
 import { card, inBrowser, page } from "../browser/page";
-import { StudioServer } from "../browser/server";
+import { ScriptedServer } from "../browser/scriptedServer";
 
 const FOLDER = process.env.STUDIO_PICTURES ?? "pictures";
-let server: StudioServer;
+let server: ScriptedServer;
 
 inBrowser(() => {
-  server = new StudioServer();
+  server = new ScriptedServer();
   const text = (name: string) => readFileSync(`gallery/${name}.json`, "utf8");
   server.files.set("copy.json", text("slow_consumer"));
   server.files.set("nightly/clean.json", text("clean"));
@@ -30,8 +30,8 @@ async function run(): Promise<void> {
 async function steps(count: number): Promise<void> {
   for (let step = 0; step < count; step += 1) {
     server.step();
-    const said = `${((step + 1) / 4).toFixed(2)} s`;
-    await page.locator(".run-head", { hasText: said }).waitFor();
+    const duration = `${((step + 1) / 4).toFixed(2)} s`;
+    await page.locator(".run-head", { hasText: duration }).waitFor();
   }
 }
 
@@ -39,7 +39,7 @@ async function theme(name: "light" | "dark"): Promise<void> {
   await page.getByLabel("Colours").selectOption(name);
 }
 
-test("a flow is edited", async () => {
+test("editing", async () => {
   await page.getByRole("tab", { name: "Files" }).click();
   await page.locator(".entry", { hasText: "nightly/join.json" }).click();
   await card("join_1").waitFor();
@@ -52,7 +52,7 @@ test("a flow is edited", async () => {
   await picture("edit-dark");
 });
 
-test("a run is watched, slowed, and has a report", async () => {
+test("running", async () => {
   await theme("light");
   await card("work").click();
   await run();
@@ -80,7 +80,7 @@ test("a run is watched, slowed, and has a report", async () => {
   await picture("runs");
 });
 
-test("begin, choose, fail", async () => {
+test("dialogs and failure", async () => {
   await theme("light");
   await page.getByRole("button", { name: "New…" }).click();
   await picture("gallery");

@@ -1,17 +1,17 @@
-// Records the front page's tour, of a run of the real server: `npm run tour`.
+// Records the front page's tour with a run of the real server: `npm run tour`.
 
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { Euphrates } from "../browser/euphrates";
 import { button, card, code, inBrowser, page } from "../browser/page";
+import { RealServer } from "../browser/realServer";
 
 const FOLDER = "pictures/tour";
-/** How long a run takes that shows it all, more or less; rows of it. */
+/** Rows of the run, which decide its duration. */
 const ROWS = process.env.STUDIO_TOUR_ROWS ?? "1600000000";
 
-inBrowser(() => new Euphrates());
+inBrowser(() => new RealServer());
 
-/** What is seen from a moment on, and what is said of it. */
+/** A screenshot with its time and caption. */
 interface Shot {
   readonly at: number;
   readonly scene: string;
@@ -26,11 +26,11 @@ async function record(): Promise<void> {
   while (!isOver) shots.push({ at: Date.now(), scene, image: await page.screenshot() });
 }
 
-/** So that a reader can follow. */
+/** Pauses so that a viewer can follow. */
 const rest = (seconds: number) => page.waitForTimeout(seconds * 1000);
 
 test("the tour", async () => {
-  // Small, so that what is written can be read in a picture of it.
+  // Small, so that text stays legible when scaled down.
   await page.setViewportSize({ width: 1290, height: 760 });
   await page.getByLabel("Colours").selectOption("light");
   scene = "Begin with a flow, or draw one";

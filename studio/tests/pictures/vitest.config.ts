@@ -1,4 +1,4 @@
-// Pictures and figures are taken on purpose, not by the tests: `npm run pictures`.
+// Screenshots and frame rates, taken on demand: `npm run pictures`, `npm run frames`.
 
 import { defineConfig } from "vitest/config";
 

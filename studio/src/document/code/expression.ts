@@ -1,30 +1,30 @@
-// Expressions that are laid out on one line where they fit and on several where they do not, as
-// crates/flow/src/code/expr.rs does.
+// Lays expressions out on one line if they fit, else on several, like
+// crates/flow/src/code/expr.rs.
 
-/** Text, or a bracket with members. */
+/** A text, or brackets with members. */
 export type Expression = string | Group;
 
 export interface Group {
-  /** A name and a bracket, say. */
+  /** The text up to and including the opening bracket. */
   readonly open: string;
-  /** What stands before each member (`key: `, `name=`), and the member. */
+  /** Each member with its prefix (`key: `, `name=`). */
   readonly members: readonly (readonly [before: string, member: Expression])[];
   readonly close: string;
 }
 
-/** Columns a line of generated code may have. */
-const COLUMNS = 96;
+/** Width of generated code. */
+const COLUMNS_MAX = 96;
 
 export function group(open: string, close: string, ...members: Group["members"]): Group {
   return { open, close, members };
 }
 
-/** The group and one more member. */
+/** Appends a member to a group. */
 export function withMember(group: Group, before: string, member: Expression): Group {
   return { ...group, members: [...group.members, [before, member]] };
 }
 
-/** The expression as text, `indent` spaces from the left, after `before`, followed by `after`. */
+/** Prints an expression between `before` and `after`, indented by `indent` spaces. */
 export function layOut(
   expression: Expression,
   indent: number,
@@ -34,7 +34,7 @@ export function layOut(
   const margin = " ".repeat(indent);
   const line = `${margin}${before}${onOneLine(expression)}${after}`;
   if (typeof expression === "string" || expression.members.length === 0) return line;
-  if ([...line].length <= COLUMNS) return line;
+  if ([...line].length <= COLUMNS_MAX) return line;
   const { open, members, close } = expression;
   const lines = members.map(([name, member]) => layOut(member, indent + 4, name, ","));
   const first = `${margin}${before}${open.trimEnd()}`;

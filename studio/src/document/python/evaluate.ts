@@ -1,34 +1,44 @@
-// What a tree stands for. Literals are computed, what `euphrates` offers is done to the flow that
-// is being built, and everything else is unknown: nothing is executed or imported.
+// Evaluates syntax trees: computes literals and applies calls of `euphrates` to the flow being
+// built. Everything else is an unknown value; nothing is executed or imported.
 
 import { floatOf, Numeral, numeralText, wholeOf } from "../numeral";
 import type { Specs } from "../specs";
-import { joined, ofFlow, portOfSubscript } from "./building";
-import { ofPackage } from "./package";
-import type { Tree } from "./syntax";
-import { CodeError, type Place } from "./tokens";
-import { definedHere, Given, notKnown, plainJson, type Value } from "./values";
+import { connect, flowAttribute, portOfSubscript } from "./flowApi";
+import { packageAttribute } from "./packageApi";
+import type { SyntaxTree } from "./parser";
+import { CodeError, type SourcePosition } from "./tokenizer";
+import { CallArguments, definedInProgram, notLiteral, plainJson, type Value } from "./values";
 
-/** What the names of a program stand for. */
+/** The values of a program's names. */
 export type Scope = Map<string, Value>;
 
-/** Words with which flows are built: where they stand in what is not read, that matters. */
-const BUILDING = new Set(["Flow", "place", "attach", "chain", "variable", "layout"]);
+/** Names that build flows: skipped code that contains one cannot be ignored. */
+const BUILDER_NAMES = new Set(["Flow", "place", "attach", "chain", "variable", "layout"]);
 
-/** Functions of Python's that change nothing of what they are given. */
-const HARMLESS = new Set(["print", "repr", "str", "len", "list", "dict", "display", "vars", "dir"]);
+/** Built-in functions that do not change their arguments. */
+const PURE_FUNCTIONS = new Set([
+  "print",
+  "repr",
+  "str",
+  "len",
+  "list",
+  "dict",
+  "display",
+  "vars",
+  "dir",
+]);
 
-export function builds(names: readonly string[]): boolean {
-  return names.some((name) => BUILDING.has(name));
+export function mayBuild(names: readonly string[]): boolean {
+  return names.some((name) => BUILDER_NAMES.has(name));
 }
 
-/** What is known only when the program runs. */
+/** A value that is known only when the program runs. */
 export function unknownValue(why: string): Value {
   return { kind: "unknown", why };
 }
 
-export function evaluate(tree: Tree, scope: Scope, specs: Specs): Value {
-  const inner = (tree: Tree) => evaluate(tree, scope, specs);
+export function evaluate(tree: SyntaxTree, scope: Scope, specs: Specs): Value {
+  const inner = (tree: SyntaxTree) => evaluate(tree, scope, specs);
   switch (tree.kind) {
     case "value":
       return { kind: "plain", json: tree.value };
@@ -45,14 +55,17 @@ export function evaluate(tree: Tree, scope: Scope, specs: Specs): Value {
     case "dict":
       return dict(tree.members, inner);
     case "operation":
-      return operation(tree.sign, tree.operands.map(inner), tree);
-    case "gap":
-      if (!builds(tree.names)) return unknownValue(tree.why);
+      return operation(tree.operator, tree.operands.map(inner), tree);
+    case "unsupported":
+      if (!mayBuild(tree.names)) return unknownValue(tree.why);
       throw new CodeError(tree.why, tree, "write the flow's lines one after another");
   }
 }
 
-function dict(members: readonly (readonly [Tree, Tree])[], inner: (tree: Tree) => Value): Value {
+function dict(
+  members: readonly (readonly [SyntaxTree, SyntaxTree])[],
+  inner: (tree: SyntaxTree) => Value,
+): Value {
   const known = new Map<string, Value>();
   for (const [key, member] of members) {
     const name = inner(key);
@@ -66,12 +79,12 @@ function dict(members: readonly (readonly [Tree, Tree])[], inner: (tree: Tree) =
   return { kind: "dict", members: known };
 }
 
-function attribute(of: Value, name: string, place: Place, specs: Specs): Value {
+function attribute(of: Value, name: string, place: SourcePosition, specs: Specs): Value {
   switch (of.kind) {
     case "package":
-      return ofPackage(name, specs, place);
+      return packageAttribute(name, specs, place);
     case "flow":
-      return ofFlow(of.flow, name, place);
+      return flowAttribute(of.flow, name, place);
     case "imported": {
       const module = of.name === undefined ? of.module : `${of.module}.${of.name}`;
       return { kind: "imported", module, name };
@@ -85,7 +98,7 @@ function attribute(of: Value, name: string, place: Place, specs: Specs): Value {
   }
 }
 
-function subscript(of: Value, index: Value, place: Place): Value {
+function subscript(of: Value, index: Value, place: SourcePosition): Value {
   if (of.kind === "placed") {
     const port = portOfSubscript(index, place);
     return port === undefined ? of : { ...of, port };
@@ -99,28 +112,28 @@ function subscript(of: Value, index: Value, place: Place): Value {
   return of.kind === "unknown" ? of : unknownValue("a subscript is not read here");
 }
 
-function call(tree: Extract<Tree, { kind: "call" }>, scope: Scope, specs: Specs): Value {
+function call(tree: Extract<SyntaxTree, { kind: "call" }>, scope: Scope, specs: Specs): Value {
   const callee = evaluate(tree.of, scope, specs);
   const positional: Value[] = [];
   const named = new Map<string, Value>();
-  const places = new Map<number | string, Place>();
+  const places = new Map<number | string, SourcePosition>();
   for (const { name, value } of tree.given) {
     places.set(name ?? positional.length, value);
     const given = evaluate(value, scope, specs);
     if (name === undefined) positional.push(given);
     else named.set(name, given);
   }
-  const given = new Given(tree, positional, named, places);
+  const given = new CallArguments(tree, positional, named, places);
   if (callee.kind === "function") return callee.call(given);
-  const isHarmless = tree.of.kind === "name" && HARMLESS.has(tree.of.name);
-  if (!isHarmless) refuseIfItMayBuild(callee, given);
+  const isHarmless = tree.of.kind === "name" && PURE_FUNCTIONS.has(tree.of.name);
+  if (!isHarmless) rejectIfMayBuild(callee, given);
   if (callee.kind === "unknown") return unknownValue(callee.why);
   return unknownValue("a function is called, and nothing is run");
 }
 
-/** A function that is not run must not be one that would have changed a flow. */
-function refuseIfItMayBuild(callee: Value, given: Given): void {
-  if (callee.kind === "defined" && callee.builds) throw definedHere(callee.name, given.place);
+/** Rejects a skipped call that could have changed a flow. */
+function rejectIfMayBuild(callee: Value, given: CallArguments): void {
+  if (callee.kind === "defined" && callee.builds) throw definedInProgram(callee.name, given.place);
   const changed = [...given.positional, ...given.named.values()].find(
     ({ kind }) => kind === "flow" || kind === "placed",
   );
@@ -129,58 +142,61 @@ function refuseIfItMayBuild(callee: Value, given: Given): void {
   throw new CodeError(message, given.place, "write the flow's lines one after another");
 }
 
-function operation(sign: string, operands: readonly Value[], place: Place): Value {
+function operation(operator: string, operands: readonly Value[], place: SourcePosition): Value {
   const [left, right] = operands;
-  if (sign === ">>" && left?.kind === "placed" && right !== undefined) {
-    return joined(left, right, place);
+  if (operator === ">>" && left?.kind === "placed" && right !== undefined) {
+    return connect(left, right, place);
   }
-  const strange = operands.find(({ kind }) => kind !== "plain" && kind !== "list");
-  if (strange !== undefined) {
-    const isBuilding = strange.kind === "flow" || strange.kind === "module";
-    if (isBuilding) throw notKnown(strange, place);
-    return strange.kind === "unknown" ? strange : unknownValue(`\`${sign}\` is not read here`);
+  const notPlain = operands.find(({ kind }) => kind !== "plain" && kind !== "list");
+  if (notPlain !== undefined) {
+    const isBuilding = notPlain.kind === "flow" || notPlain.kind === "module";
+    if (isBuilding) throw notLiteral(notPlain, place);
+    return notPlain.kind === "unknown"
+      ? notPlain
+      : unknownValue(`\`${operator}\` is not read here`);
   }
   const json = operands.map((operand) => plainJson(operand, place));
   const [a, b] = json;
-  if (sign === "+" && typeof a === "string" && typeof b === "string") {
+  if (operator === "+" && typeof a === "string" && typeof b === "string") {
     return { kind: "plain", json: a + b };
   }
   const numbers = json.filter((one) => typeof one === "number" || one instanceof Numeral);
-  const computed = numbers.length === json.length ? compute(sign, numbers) : undefined;
+  const computed = numbers.length === json.length ? compute(operator, numbers) : undefined;
   return computed === undefined
-    ? unknownValue(`\`${sign}\` is not read here`)
+    ? unknownValue(`\`${operator}\` is not read here`)
     : { kind: "plain", json: computed };
 }
 
-type Number_ = number | Numeral;
+type NumberValue = number | Numeral;
 
-function compute(sign: string, numbers: readonly Number_[]): Number_ | undefined {
+function compute(operator: string, numbers: readonly NumberValue[]): NumberValue | undefined {
   const texts = numbers.map(numeralText);
   const areWhole = texts.every((text) => /^-?[0-9]+$/.test(text));
-  const isFraction = sign === "/" || (sign === "**" && texts[1]?.startsWith("-"));
-  if (areWhole && !isFraction) return whole(sign, texts.map(BigInt));
+  const isFraction = operator === "/" || (operator === "**" && texts[1]?.startsWith("-"));
+  if (areWhole && !isFraction) return whole(operator, texts.map(BigInt));
   const [a = 0, b] = texts.map(Number);
-  if (b === undefined) return sign === "-" ? floatOf(-a) : sign === "+" ? floatOf(a) : undefined;
-  const result = { "+": a + b, "-": a - b, "*": a * b, "/": a / b, "**": a ** b }[sign];
+  if (b === undefined)
+    return operator === "-" ? floatOf(-a) : operator === "+" ? floatOf(a) : undefined;
+  const result = { "+": a + b, "-": a - b, "*": a * b, "/": a / b, "**": a ** b }[operator];
   return result === undefined ? undefined : floatOf(result);
 }
 
-/** More than any number of a document has. */
+/** Limit of exponents and shifts; a document's numbers have at most 64 bits. */
 const BITS_MAX = 64n;
 
-function whole(sign: string, [a = 0n, b]: readonly bigint[]): Number_ | undefined {
-  const result = b === undefined ? unary(sign, a) : binary(sign, a, b);
+function whole(operator: string, [a = 0n, b]: readonly bigint[]): NumberValue | undefined {
+  const result = b === undefined ? unary(operator, a) : binary(operator, a, b);
   const fits = result !== undefined && result >= -(2n ** 63n) && result < 2n ** 64n;
   return fits ? wholeOf(result) : undefined;
 }
 
-function unary(sign: string, a: bigint): bigint | undefined {
-  return sign === "-" ? -a : sign === "+" ? a : sign === "~" ? ~a : undefined;
+function unary(operator: string, a: bigint): bigint | undefined {
+  return operator === "-" ? -a : operator === "+" ? a : operator === "~" ? ~a : undefined;
 }
 
-function binary(sign: string, a: bigint, b: bigint): bigint | undefined {
+function binary(operator: string, a: bigint, b: bigint): bigint | undefined {
   const isSmall = b >= 0n && b <= BITS_MAX;
-  switch (sign) {
+  switch (operator) {
     case "+":
       return a + b;
     case "-":
@@ -191,7 +207,7 @@ function binary(sign: string, a: bigint, b: bigint): bigint | undefined {
     case "%": {
       if (b === 0n) return undefined;
       const rest = ((a % b) + b) % b;
-      return sign === "%" ? rest : (a - rest) / b;
+      return operator === "%" ? rest : (a - rest) / b;
     }
     case "<<":
       return isSmall ? a << b : undefined;

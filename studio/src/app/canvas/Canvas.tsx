@@ -1,0 +1,158 @@
+// The canvas: modules as nodes, queues as edges. Renders the store's flow and changes it by edits;
+// only node sizes and the positions during a drag are its own.
+
+import {
+  type Connection,
+  Controls,
+  type Edge,
+  MiniMap,
+  type NodeChange,
+  ReactFlow,
+  ReactFlowProvider,
+  useReactFlow,
+  useStoreApi,
+} from "@xyflow/react";
+import { useCallback, useEffect } from "react";
+import { attachProblem } from "../../document/check";
+import { attach, queueBetween } from "../../document/edits";
+import type { Flow, Queue } from "../../document/flow";
+import type { Problem } from "../../document/problem";
+import { CARD_SIZE } from "../state/autoLayout";
+import { edit, moveModules, setConnecting, setRefusal, useStudio } from "../state/studioStore";
+import { decodeId } from "./canvasId";
+import { endNodeDrag, useModuleDrop } from "./dropModule";
+import type { FlowNode } from "./ModuleNode";
+import { useFlowGraph } from "./useFlowGraph";
+import { CanvasBackground, FIT_OPTIONS, useFitOnLoad, useTrackViewport } from "./Viewport";
+
+/** Up to this size all nodes are rendered, so that Tab reaches them; above, only visible ones. */
+const RENDER_ALL_MODULES_MAX = 500;
+/** Smallest flow that shows the minimap. */
+const MINIMAP_MODULES_MIN = 12;
+const MINIMAP_SIZE = { width: 150, height: 100 };
+
+export function Canvas() {
+  return (
+    <ReactFlowProvider>
+      <FlowCanvas />
+    </ReactFlowProvider>
+  );
+}
+
+function FlowCanvas() {
+  const flow = useStudio(({ history }) => history.now);
+  const { onNodesChange, ...graph } = useFlowGraph();
+  const { onDrop, onDragOver } = useModuleDrop();
+  useReveal();
+  useFitOnLoad();
+  useTrackViewport();
+  const onChange = useCallback(
+    (changes: NodeChange<FlowNode>[]) => {
+      onNodesChange(changes);
+      moveNodes(changes);
+    },
+    [onNodesChange],
+  );
+  return (
+    <ReactFlow
+      className="canvas"
+      {...graph}
+      onNodesChange={onChange}
+      onNodeDragStop={endNodeDrag}
+      onConnect={attachPorts}
+      onConnectStart={(_, { nodeId, handleId, handleType }) =>
+        setConnecting({
+          id: decodeId(nodeId ?? ""),
+          port: decodePort(handleId),
+          direction: handleType === "source" ? "outputs" : "inputs",
+        })
+      }
+      onConnectEnd={(_, { fromHandle, toHandle, isValid }) => {
+        setConnecting(undefined);
+        if (isValid !== false || !fromHandle || !toHandle) return;
+        const [from, to] =
+          fromHandle.type === "source" ? [fromHandle, toHandle] : [toHandle, fromHandle];
+        const [sourceHandle, targetHandle] = [from.id ?? null, to.id ?? null];
+        setRefusal(
+          connectionProblem({ source: from.nodeId, sourceHandle, target: to.nodeId, targetHandle }),
+        );
+      }}
+      isValidConnection={(ends) => connectionProblem(ends) === undefined}
+      onDrop={onDrop}
+      onDragOver={onDragOver}
+      deleteKeyCode={null}
+      multiSelectionKeyCode={["Shift", "Control", "Meta"]}
+      selectionKeyCode="Shift"
+      onlyRenderVisibleElements={flow.modules.length > RENDER_ALL_MODULES_MAX}
+      minZoom={0.1}
+      fitView
+      fitViewOptions={FIT_OPTIONS}
+    >
+      <CanvasBackground />
+      {flow.modules.length === 0 && (
+        <p className="hint">
+          Drag a module here, or double-click one.
+          <br />A flow can also be opened, pasted, or written beside as code; New… has some to begin
+          with.
+        </p>
+      )}
+      <Controls showInteractive={false} />
+      {flow.modules.length >= MINIMAP_MODULES_MIN && (
+        <MiniMap pannable zoomable style={MINIMAP_SIZE} ariaLabel="The whole flow, small" />
+      )}
+    </ReactFlow>
+  );
+}
+
+/** Fits the view when a revealed module lies outside of it. */
+function useReveal(): void {
+  const { fitView, getViewport } = useReactFlow();
+  const canvas = useStoreApi();
+  const revealed = useStudio(({ revealed }) => revealed);
+  useEffect(() => {
+    const { width, height } = canvas.getState();
+    const { x, y, zoom } = getViewport();
+    const isVisible = (id: string) => {
+      const position = useStudio.getState().positions.get(id) ?? { x: 0, y: 0 };
+      const [left, top] = [position.x * zoom + x, position.y * zoom + y];
+      const [right, bottom] = [left + CARD_SIZE.width * zoom, top + CARD_SIZE.height * zoom];
+      return left >= 0 && top >= 0 && right <= width && bottom <= height;
+    };
+    if ([...revealed].every(isVisible)) return;
+    // The canvas has the new nodes one frame later.
+    const frame = requestAnimationFrame(() => void fitView(FIT_OPTIONS));
+    return () => cancelAnimationFrame(frame);
+  }, [revealed, fitView, getViewport, canvas]);
+}
+
+/** The ends of an edge, with encoded ids. */
+type EdgeEnds = Pick<Edge, "source" | "sourceHandle" | "target" | "targetHandle">;
+
+function toQueue(flow: Flow, { source, sourceHandle, target, targetHandle }: EdgeEnds): Queue {
+  const from = { id: decodeId(source), port: decodePort(sourceHandle) };
+  const to = { id: decodeId(target), port: decodePort(targetHandle) };
+  return queueBetween(flow, useStudio.getState().specs, from, to);
+}
+
+function decodePort(handle: string | null | undefined): string | undefined {
+  return handle === null || handle === undefined ? undefined : decodeId(handle);
+}
+
+function connectionProblem(ends: EdgeEnds): Problem | undefined {
+  const { history, specs } = useStudio.getState();
+  return attachProblem(history.now, specs, toQueue(history.now, ends));
+}
+
+function attachPorts(ends: Connection): void {
+  const { specs } = useStudio.getState();
+  edit("attach", (flow) => attach(flow, specs, toQueue(flow, ends)));
+}
+
+function moveNodes(changes: readonly NodeChange<FlowNode>[]): void {
+  const moved = changes.flatMap((change) =>
+    change.type === "position" && change.dragging !== true && change.position
+      ? [[decodeId(change.id), change.position] as const]
+      : [],
+  );
+  if (moved.length > 0) moveModules(new Map(moved));
+}

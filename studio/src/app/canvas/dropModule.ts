@@ -1,0 +1,54 @@
+// Drag and drop onto the canvas: new modules from the palette, and unattached ones onto queues.
+
+import { type Node, useReactFlow } from "@xyflow/react";
+import type { DragEvent } from "react";
+import { splice } from "../../document/edits";
+import { CARD_SIZE } from "../state/autoLayout";
+import { edit, endStep, useStudio } from "../state/studioStore";
+import { decodeId } from "./canvasId";
+import { addModule, addModuleToQueue } from "./editCommands";
+
+/** MIME type of a module that is dragged from the palette; the data is its name. */
+export const MODULE_MIME_TYPE = "application/x-euphrates-module";
+
+/** Handles modules dropped from the palette: onto a queue, or onto the background. */
+export function useModuleDrop() {
+  const { screenToFlowPosition } = useReactFlow();
+  const onDragOver = (event: DragEvent) => {
+    if (!event.dataTransfer.types.includes(MODULE_MIME_TYPE)) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "copy";
+  };
+  const onDrop = (event: DragEvent) => {
+    const module = event.dataTransfer.getData(MODULE_MIME_TYPE);
+    if (module === "") return;
+    event.preventDefault();
+    const { x, y } = screenToFlowPosition({ x: event.clientX, y: event.clientY });
+    const position = { x: x - CARD_SIZE.width / 2, y: y - CARD_SIZE.height / 2 };
+    const queue = queueAt(event);
+    if (queue === undefined) addModule(module, position);
+    else addModuleToQueue(module, queue, position);
+  };
+  return { onDrop, onDragOver };
+}
+
+/** Ends a drag; an unattached module dropped on a queue is spliced into it. */
+export function endNodeDrag(
+  event: { clientX: number; clientY: number } | TouchEvent,
+  card: Node,
+): void {
+  endStep();
+  const queue = "clientX" in event ? queueAt(event) : undefined;
+  const { history, specs } = useStudio.getState();
+  const id = decodeId(card.id);
+  const isFree = history.now.queues.every(({ from, to }) => from !== id && to !== id);
+  if (queue === undefined || !isFree) return;
+  edit(`put ${id} in a queue`, (flow) => splice(flow, specs, queue, id));
+}
+
+function queueAt({ clientX, clientY }: { clientX: number; clientY: number }): number | undefined {
+  const under = document.elementsFromPoint(clientX, clientY);
+  const line = under.map((element) => element.closest(".react-flow__edge")).find(Boolean);
+  const id = line?.getAttribute("data-id");
+  return id ? Number(id) : undefined;
+}

@@ -1,0 +1,159 @@
+// The field of one option: a control chosen by its schema, or a variable that it is bound to.
+// Values that no control can hold are edited as JSON.
+
+import { useId, useState } from "react";
+import { bind, setOption, unbind, type ValueSlot, valueAt } from "../../document/configEdits";
+import type { CustomSpec } from "../../document/customModules";
+import { type Module, variableName } from "../../document/flow";
+import { isList, type Json } from "../../document/json";
+import { valueProblem } from "../../document/schema";
+import type { Schema } from "../../document/specs";
+import { edit, endStep, useStudio } from "../state/studioStore";
+import { InlineMarkdown } from "../ui/InlineMarkdown";
+import { ValueControl } from "./ValueControl";
+
+interface OptionProps {
+  readonly module: Module;
+  readonly name: string;
+  readonly schema: Schema;
+  readonly isRequired: boolean;
+  /** The custom module whose argument it is; undefined for an option of the module itself. */
+  readonly own?: CustomSpec;
+}
+
+export function OptionField({ module, name, schema, isRequired, own }: OptionProps) {
+  const id = useId();
+  const slot: ValueSlot = own === undefined ? name : { spec: own, argument: name };
+  const value = valueAt(module, slot);
+  const variable = variableName(value);
+  const [isBinding, setBinding] = useState(false);
+  const refused = value === undefined ? undefined : valueProblem(value, schema);
+  const found = useStudio(({ problems }) => {
+    return problems.find((one) => one.module === module.id && one.option === name)?.message;
+  });
+  const wrong = refused ?? (isShownBelow(found) ? found : undefined);
+  const set = (value: Json | undefined) => {
+    const key = `option ${module.id} ${name}`;
+    edit(`set ${name}`, (flow) => setOption(flow, module.id, slot, value), key);
+  };
+  return (
+    <div className="field">
+      <div className="field-head">
+        <label htmlFor={id}>
+          {name}
+          {isRequired && <span className="required"> needed</span>}
+        </label>
+        <button
+          type="button"
+          className="small"
+          aria-pressed={variable !== undefined}
+          title={variable === undefined ? "Take it from a variable" : "Say it here"}
+          onClick={() => {
+            if (variable === undefined) setBinding(!isBinding);
+            else edit(`unbind ${name}`, (flow) => unbind(flow, module.id, slot));
+          }}
+        >
+          {variable === undefined ? "$" : `$${variable} ×`}
+        </button>
+      </div>
+      {isBinding && variable === undefined && (
+        <VariableBinding
+          module={module.id}
+          name={name}
+          slot={slot}
+          onDone={() => setBinding(false)}
+        />
+      )}
+      {variable === undefined && (
+        <ValueControl id={id} value={value} schema={schema} isRequired={isRequired} set={set} />
+      )}
+      {variable === undefined && COLUMN_OPTIONS.has(name) && (
+        <ColumnPicker module={module.id} option={name} value={value} set={set} />
+      )}
+      {wrong !== undefined && <p className="wrong-text">{wrong}</p>}
+      <p className="quiet">
+        <InlineMarkdown text={schema.description ?? ""} />
+      </p>
+    </div>
+  );
+}
+
+/** Options that name input columns, directly or in expressions. */
+const COLUMN_OPTIONS: ReadonlySet<string> = new Set(["by", "columns", "on", "where"]);
+
+interface ColumnPickerProps {
+  readonly module: string;
+  readonly option: string;
+  readonly value: Json | undefined;
+  readonly set: (value: Json | undefined) => void;
+}
+
+/** Buttons that insert the names of input columns. */
+function ColumnPicker({ module, option, value, set }: ColumnPickerProps) {
+  const queues = useStudio(({ engineCheck }) => engineCheck.queues);
+  const incoming = queues.filter(({ to }) => to === module || to.startsWith(`${module}_`));
+  const names = [...new Set(incoming.flatMap(({ schema }) => schema.map(({ name }) => name)))];
+  if (names.length === 0) return null;
+  const take = (name: string) => {
+    if (option !== "where") set([...(isList(value) ? value : toList(value)), name]);
+    else set(typeof value === "string" && value !== "" ? `${value} ${name}` : name);
+    endStep();
+  };
+  return (
+    <fieldset className="columns" aria-label={`Columns for ${option}`}>
+      {names.map((name) => (
+        <button type="button" className="small" key={name} onClick={() => take(name)}>
+          {name}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+function toList(value: Json | undefined): readonly Json[] {
+  return value === undefined || value === null ? [] : [value];
+}
+
+/** Whether a problem is shown below the field; a missing value is marked at its label. */
+function isShownBelow(message: string | undefined): boolean {
+  return message !== undefined && !message.startsWith("missing field");
+}
+
+interface BindingProps {
+  readonly module: string;
+  readonly name: string;
+  readonly slot: ValueSlot;
+  readonly onDone: () => void;
+}
+
+/** Asks for the name of an existing or new variable to bind to. */
+function VariableBinding({ module, name, slot, onDone }: BindingProps) {
+  const variables = useStudio(({ history }) => history.now.variables);
+  const [variable, setVariable] = useState(name);
+  const known = useId();
+  return (
+    <form
+      className="row"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (edit(`bind ${name}`, (flow) => bind(flow, module, slot, variable))) onDone();
+      }}
+    >
+      <input
+        aria-label="Variable"
+        list={known}
+        value={variable}
+        // biome-ignore lint/a11y/noAutofocus: opened by the button beside it
+        autoFocus
+        onChange={(event) => setVariable(event.target.value)}
+        onKeyDown={(event) => event.key === "Escape" && onDone()}
+      />
+      <datalist id={known}>
+        {[...variables.keys()].map((one) => (
+          <option key={one} value={one} />
+        ))}
+      </datalist>
+      <button type="submit">Bind</button>
+    </form>
+  );
+}

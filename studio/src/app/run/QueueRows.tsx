@@ -1,0 +1,118 @@
+// Sampled rows of the selected queue, or rows collected by a module. All cells are shown as text.
+
+import { useCallback, useEffect, useState } from "react";
+import { BackendError, type RowSample } from "../backend/api";
+import { useLive } from "../state/liveStore";
+import { useRoute } from "../state/routeStore";
+import { requireBackend } from "../state/serverStore";
+import { useStudio } from "../state/studioStore";
+import { pluralize } from "../ui/format";
+import { selectedQueueInRun } from "./runControl";
+
+export function QueueRows() {
+  const number = useQueuePosition();
+  const collected = useCollected();
+  if (number !== undefined) return <SampledRows number={number} />;
+  if (collected === undefined) {
+    return <p className="quiet">Select a queue to see rows that go through it.</p>;
+  }
+  const [module, sample] = collected;
+  return (
+    <>
+      <p className="quiet">
+        The last {pluralize(sample.rows.length, "row")} that {module} has kept.
+      </p>
+      <RowTable sample={sample} />
+    </>
+  );
+}
+
+/** Poll interval until there are rows: the engine samples from the first request on. */
+const RETRY_MS = 1_000;
+
+function SampledRows({ number }: { readonly number: number }) {
+  const run = useLive(({ run }) => run?.id);
+  const isRunning = useLive(({ run }) => run?.state === "running");
+  const [sample, setSample] = useState<RowSample | string>();
+  const fetchRows = useCallback(async () => {
+    if (run === undefined) return;
+    try {
+      setSample(await requireBackend().rows(run, number));
+    } catch (error) {
+      if (!(error instanceof BackendError)) throw error;
+      setSample(error.message);
+    }
+  }, [run, number]);
+  useEffect(() => {
+    setSample(undefined);
+    void fetchRows();
+  }, [fetchRows]);
+  const isEmpty = typeof sample === "object" && sample.rows.length === 0;
+  useEffect(() => {
+    if (!isEmpty || !isRunning) return;
+    const timer = setInterval(() => void fetchRows(), RETRY_MS);
+    return () => clearInterval(timer);
+  }, [isEmpty, isRunning, fetchRows]);
+  if (typeof sample === "string") return <p className="wrong-text">{sample}</p>;
+  if (sample === undefined) return <p className="quiet">Looking…</p>;
+  return (
+    <>
+      <p className="row quiet">
+        {isEmpty ? "No rows were kept yet." : `The latest ${pluralize(sample.rows.length, "row")}.`}
+        <button type="button" className="small" onClick={() => void fetchRows()}>
+          Look again
+        </button>
+      </p>
+      <RowTable sample={sample} />
+    </>
+  );
+}
+
+function RowTable({ sample }: { readonly sample: RowSample }) {
+  const { schema, rows, nulls = [] } = sample;
+  // Column names need not be unique.
+  const columns = schema.map((column, at) => ({ ...column, key: `${at} ${column.name}` }));
+  return (
+    <table className="table rows">
+      <thead>
+        <tr>
+          {columns.map(({ key, name, type }, i) => (
+            <th key={key}>
+              {name}
+              <span className="quiet">
+                {" "}
+                {type}
+                {(nulls[i] ?? 0) > 0 && `, ${nulls[i]} nulls`}
+              </span>
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row, i) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: rows have no id but their position
+          <tr key={i}>
+            {row.map((cell, column) => (
+              <td key={columns[column]?.key}>{cell ?? <span className="quiet">null</span>}</td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** The position, in the run's flow, of the selected queue or else the route's. */
+function useQueuePosition(): number | undefined {
+  const linked = useRoute(({ queue }) => queue);
+  const selected = useStudio(selectedQueueInRun);
+  return selected ?? linked;
+}
+
+/** The rows collected by the selected module, or else by the first that has some. */
+function useCollected(): readonly [string, RowSample] | undefined {
+  const collected = useLive(({ run }) => run?.collected);
+  const selected = useStudio(({ selectedModules }) => selectedModules);
+  const found = Object.entries(collected ?? {});
+  return found.find(([id]) => selected.has(id)) ?? found[0];
+}

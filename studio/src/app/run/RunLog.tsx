@@ -1,0 +1,64 @@
+// The log of a run and its failure: message, faulty row, traceback. All of it is shown as text.
+
+import type { Failure, FaultyRow } from "../backend/api";
+import { useLive } from "../state/liveStore";
+import { revealModules } from "../state/studioStore";
+
+export function RunLog() {
+  const run = useLive(({ run }) => run);
+  if (run === undefined) return null;
+  return (
+    <>
+      {run.failure !== undefined && <FailureDetails failure={run.failure} />}
+      {run.log.length === 0 && run.failure === undefined && (
+        <p className="quiet">It has written nothing.</p>
+      )}
+      {run.log.length > 0 && <pre className="log">{run.log.join("\n")}</pre>}
+    </>
+  );
+}
+
+function FaultyRowTable({ row }: { readonly row: FaultyRow }) {
+  return (
+    <>
+      <h3>The row</h3>
+      <p className="quiet">{row.about}</p>
+      <table>
+        <tbody>
+          {row.values.map(({ column, text }, at) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: two columns may have one name
+            <tr key={at}>
+              <th scope="row">{column}</th>
+              <td>{text ?? <i className="quiet">null</i>}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+function FailureDetails({ failure }: { readonly failure: Failure }) {
+  const { kind, message, module, traceback, row, remedy } = failure;
+  return (
+    <div className="failure" role="alert">
+      <p>
+        <span className="badge wrong">{kind}</span>{" "}
+        {module !== undefined && (
+          <button type="button" className="small" onClick={() => revealModules(new Set([module]))}>
+            {module}
+          </button>
+        )}{" "}
+        {message}
+        {remedy !== undefined && <span className="quiet"> {remedy}</span>}
+      </p>
+      {row !== undefined && <FaultyRowTable row={row} />}
+      {traceback !== undefined && traceback !== null && (
+        <>
+          <h3>Traceback</h3>
+          <pre>{traceback}</pre>
+        </>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,134 @@
+// Dialog with the settings of a run: variables, cluster, threads, memory.
+
+import { useId, useState } from "react";
+import { parseBytes } from "../../document/byteSize";
+import { variableProblem } from "../../document/configEdits";
+import type { Flow } from "../../document/flow";
+import { ValueField } from "../inspector/ValueControl";
+import { actionOf } from "../shell/actions";
+import { missingVariables, useRunSettings } from "../state/runSettings";
+import { useServer } from "../state/serverStore";
+import { useStudio } from "../state/studioStore";
+import { showDialog } from "../state/viewStore";
+import { formatBytes } from "../ui/format";
+import { isolateBidi } from "../ui/isolateBidi";
+import { DialogButtons, Modal } from "../ui/Modal";
+import { ValidatedInput } from "../ui/ValidatedInput";
+import { startRun } from "./runControl";
+
+export function StartDialog() {
+  const flow = useStudio(({ history }) => history.now);
+  const specs = useStudio(({ specs }) => specs);
+  const session = useServer(({ session }) => session);
+  const { cluster, threads: threadsLast, memory: memoryLast } = useRunSettings();
+  const [threads, setThreads] = useState(String(threadsLast ?? ""));
+  const [memory, setMemory] = useState(memoryLast ?? "");
+  const faults = { threads: threadsError(threads), memory: memoryError(memory) };
+  const values = useRunSettings(({ variables }) => variables);
+  const variables = [...flow.variables].map(([name, { default: defaultValue }]) => {
+    const value = values.get(name) ?? defaultValue;
+    const fault = value === undefined ? undefined : variableProblem(flow, specs, name, value);
+    return { name, fault };
+  });
+  const all = [faults.threads, faults.memory, ...variables.map(({ fault }) => fault)];
+  const isWrong = all.some((fault) => fault !== undefined);
+  const close = () => showDialog(undefined);
+  return (
+    <Modal title={`Run ${isolateBidi(flow.name)}`} onClose={close}>
+      <form
+        className="fields"
+        method="dialog"
+        onSubmit={() => {
+          useRunSettings.setState({
+            threads: isBlank(threads) ? undefined : Number(threads),
+            memory: isBlank(memory) ? undefined : memory.trim(),
+          });
+          void startRun();
+        }}
+      >
+        {variables.map(({ name, fault }) => (
+          <VariableField key={name} flow={flow} name={name} fault={fault} />
+        ))}
+        <div className="field">
+          <label htmlFor="cluster">On</label>
+          <select
+            id="cluster"
+            value={cluster}
+            onChange={({ target }) => useRunSettings.setState({ cluster: target.value })}
+          >
+            {(session?.clusters ?? [""]).map((one) => (
+              <option key={one} value={one}>
+                {one === "" ? "this machine, one process" : one}
+              </option>
+            ))}
+          </select>
+        </div>
+        <ValidatedInput
+          label="Threads"
+          placeholder={`all of ${session?.machine.processors ?? "this machine"}`}
+          value={threads}
+          error={faults.threads}
+          onValue={setThreads}
+        />
+        <ValidatedInput
+          label="Memory"
+          placeholder={session ? `part of ${formatBytes(session.machine.memory)}` : "1GiB"}
+          value={memory}
+          error={faults.memory}
+          onValue={setMemory}
+        />
+        <DialogButtons submitLabel={actionOf("run").label} disabled={isWrong} onCancel={close} />
+      </form>
+    </Modal>
+  );
+}
+
+function isBlank(text: string): boolean {
+  return text.trim() === "";
+}
+
+function threadsError(text: string): string | undefined {
+  const isCount = /^\s*0*[1-9]\d*\s*$/.test(text);
+  return isBlank(text) || isCount ? undefined : "A whole number above 0, or nothing.";
+}
+
+function memoryError(text: string): string | undefined {
+  const isSize = parseBytes(text) !== undefined;
+  return isBlank(text) || isSize ? undefined : "A size like 512MiB or 4GB, or nothing.";
+}
+
+interface ValueProps {
+  readonly flow: Flow;
+  readonly name: string;
+  /** Why its value is invalid. */
+  readonly fault: string | undefined;
+}
+
+function VariableField({ flow, name, fault }: ValueProps) {
+  const id = useId();
+  const given = useRunSettings(({ variables }) => variables.get(name));
+  const { default: defaultValue, doc } = flow.variables.get(name) ?? {};
+  const isMissing = missingVariables(flow).includes(name);
+  return (
+    <div className="field">
+      <label htmlFor={id}>
+        {name}
+        {isMissing && <span className="required"> needed</span>}
+      </label>
+      <ValueField
+        id={id}
+        value={given ?? defaultValue}
+        set={(value) =>
+          useRunSettings.setState(({ variables }) => {
+            const now = new Map(variables);
+            if (value === undefined) now.delete(name);
+            else now.set(name, value);
+            return { variables: now };
+          })
+        }
+      />
+      {fault !== undefined && <p className="wrong-text">{fault}</p>}
+      {doc !== undefined && <p className="quiet">{doc}</p>}
+    </div>
+  );
+}

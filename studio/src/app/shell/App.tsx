@@ -1,0 +1,57 @@
+// The page layout: toolbar, side bar, canvas, dock, inspector, code panel and dialogs.
+
+import { useEffect } from "react";
+import { Canvas } from "../canvas/Canvas";
+import { CodePanel } from "../code/CodePanel";
+import { GalleryDialog } from "../files/GalleryDialog";
+import { SaveDialog } from "../files/SaveDialog";
+import { Inspector } from "../inspector/Inspector";
+import { PerturbDialog } from "../run/PerturbDialog";
+import { RunComparison } from "../run/RunComparison";
+import { StartDialog } from "../run/StartDialog";
+import { useRoute } from "../state/routeStore";
+import { useView } from "../state/viewStore";
+import { Dock } from "./Dock";
+import { HelpDialog } from "./HelpDialog";
+import { Notices } from "./Notices";
+import { SideBar } from "./SideBar";
+import { installShortcuts } from "./shortcuts";
+import { Toolbar } from "./Toolbar";
+
+export function App() {
+  useEffect(installShortcuts, []);
+  const isComparing = useRoute(({ other }) => other !== undefined);
+  return (
+    <div className="studio">
+      <Toolbar />
+      <Notices />
+      <SideBar />
+      <main>
+        {isComparing ? <RunComparison /> : <Canvas />}
+        <Dock />
+      </main>
+      <div className="side">
+        <Inspector />
+        <CodePanel />
+      </div>
+      <HelpDialog />
+      <Dialogs />
+    </div>
+  );
+}
+
+function Dialogs() {
+  const dialog = useView(({ dialog }) => dialog);
+  switch (dialog) {
+    case "gallery":
+      return <GalleryDialog />;
+    case "save":
+      return <SaveDialog />;
+    case "run":
+      return <StartDialog />;
+    case "perturb":
+      return <PerturbDialog />;
+    case undefined:
+      return null;
+  }
+}

@@ -1,0 +1,79 @@
+// Store of the view: open panels and dialogs, and the visible part of the canvas.
+
+import { create } from "zustand";
+
+export type SidePanel = "modules" | "files" | "runs";
+export type DockTab = "problems" | "modules" | "instances" | "rows" | "log" | "report";
+export type Dialog = "gallery" | "save" | "run" | "perturb";
+
+export interface ViewState {
+  readonly side: SidePanel;
+  readonly tab: DockTab;
+  readonly dialog: Dialog | undefined;
+  /** Whether the zoom is too small to read figures on the canvas. */
+  readonly isZoomedOut: boolean;
+  readonly visibleRect: Rect;
+}
+
+/** A rectangle in canvas coordinates. */
+export interface Rect {
+  readonly left: number;
+  readonly top: number;
+  readonly right: number;
+  readonly bottom: number;
+}
+
+export const useView = create<ViewState>(() => ({
+  side: "modules",
+  tab: "problems",
+  dialog: undefined,
+  isZoomedOut: false,
+  visibleRect: { left: -Infinity, top: -Infinity, right: Infinity, bottom: Infinity },
+}));
+
+export function showSidePanel(side: SidePanel): void {
+  useView.setState({ side });
+}
+
+export function showTab(tab: DockTab): void {
+  useView.setState({ tab });
+}
+
+/** Smallest zoom at which figures are drawn. */
+const READABLE_ZOOM_MIN = 0.45;
+/** The visible rectangle is rounded outwards to tiles, so that panning rarely changes it. */
+const TILE_SIZE = 150;
+
+/** Sets the visible rectangle from React Flow's transform and size. */
+export function setViewport(
+  [x, y, zoom]: readonly [number, number, number],
+  width: number,
+  height: number,
+): void {
+  const { isZoomedOut: wasZoomedOut, visibleRect: before } = useView.getState();
+  const isZoomedOut = zoom < READABLE_ZOOM_MIN;
+  const visibleRect = {
+    left: Math.floor(-x / zoom / TILE_SIZE) * TILE_SIZE,
+    top: Math.floor(-y / zoom / TILE_SIZE) * TILE_SIZE,
+    right: Math.ceil((width - x) / zoom / TILE_SIZE) * TILE_SIZE,
+    bottom: Math.ceil((height - y) / zoom / TILE_SIZE) * TILE_SIZE,
+  };
+  const sides = ["left", "top", "right", "bottom"] as const;
+  const isSame =
+    isZoomedOut === wasZoomedOut && sides.every((side) => visibleRect[side] === before[side]);
+  if (!isSame) useView.setState({ isZoomedOut, visibleRect });
+}
+
+/** Whether a rectangle intersects the visible one. */
+export function isInView({ visibleRect }: ViewState, { left, top, right, bottom }: Rect): boolean {
+  return (
+    left < visibleRect.right &&
+    right > visibleRect.left &&
+    top < visibleRect.bottom &&
+    bottom > visibleRect.top
+  );
+}
+
+export function showDialog(dialog: Dialog | undefined): void {
+  useView.setState({ dialog });
+}

@@ -1,0 +1,51 @@
+// A modal dialog and its buttons. The browser traps the focus, and Escape closes it.
+
+import { type ReactNode, useEffect, useRef } from "react";
+
+interface Props {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ReactNode;
+}
+
+export function Modal({ title, onClose, children }: Props) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    if (dialog.current?.open === false) dialog.current.showModal();
+  }, []);
+  return (
+    <dialog ref={dialog} aria-label={title} className="modal" onClose={onClose}>
+      <h2>{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+interface DialogButtonsProps {
+  /** The label of the submit button. */
+  readonly submitLabel: string;
+  readonly disabled?: boolean;
+  readonly onCancel: () => void;
+  /** More buttons, between submit and cancel. */
+  readonly children?: ReactNode;
+}
+
+/** The row of buttons at a dialog's end. */
+export function DialogButtons({
+  submitLabel,
+  disabled = false,
+  onCancel,
+  children,
+}: DialogButtonsProps) {
+  return (
+    <div className="row">
+      <button type="submit" className="primary" disabled={disabled}>
+        {submitLabel}
+      </button>
+      {children}
+      <button type="button" onClick={onCancel}>
+        Not now
+      </button>
+    </div>
+  );
+}
