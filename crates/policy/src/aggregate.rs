@@ -1,27 +1,38 @@
-//! The decisions of grouping: what the step before the exchange is worth, and what is taken then.
+//! Aggregation: whether partial aggregation pays before the exchange, and how partitions are
+//! claimed.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::Range;
 
-/// Groups of a table that is filled before the exchange: more would leave the caches.
+/// Groups of a partial table, at most: a larger table would not fit the caches.
 const GROUPS_MAX: usize = 1 << 17;
-/// After a table that was of no use, so many times its rows are passed on before the next is tried.
+/// After a table that saved little, this many times its rows are passed on before the next attempt.
 const PASSED_TABLES: usize = 16;
 
-/// What an instance does next with its table.
+/// The next step of an instance with its partial table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It goes on filling it.
+    /// Keep filling the table.
     Fill,
-    /// It hands the table's groups on, and begins a new one.
+    /// Send the table's groups, and begin a new table.
     HandOn,
-    /// The same, but passes the next rows, this many, on as they come: grouping them would cost
-    /// more than it saves behind the exchange.
+    /// Send the table's groups, then pass on this many rows ungrouped: grouping them would cost
+    /// more than it saves after the exchange.
     PassOn(usize),
 }
 
-/// What follows when so many rows have made so many groups, which have so many bytes.
+/// Decides after `rows` rows have formed `groups` groups of `bytes` in all. `share_bytes` is the
+/// memory of the instance.
+///
+/// ```
+/// use euphrates_policy::aggregate::{Next, next};
+///
+/// let share_bytes = 1 << 30;
+/// assert_eq!(next(1_000_000, 10, 1000, share_bytes), Next::Fill);
+/// assert_eq!(next(1_000_000, 200_000, 1000, share_bytes), Next::HandOn);
+/// assert!(matches!(next(200_000, 200_000, 1000, share_bytes), Next::PassOn(_)));
+/// ```
 pub fn next(rows: usize, groups: usize, bytes: usize, share_bytes: usize) -> Next {
     assert!(groups <= rows, "{groups} groups of {rows} rows");
     if groups < GROUPS_MAX && !table_is_full(bytes, share_bytes, 1) {
@@ -33,20 +44,26 @@ pub fn next(rows: usize, groups: usize, bytes: usize, share_bytes: usize) -> Nex
     }
 }
 
-/// A table is handed on as one batch, whose text may have 2 GiB a column.
+/// The largest table. It is sent as one batch, whose text columns may have 2 GiB each.
 const TABLE_BYTES_MAX: usize = 1 << 30;
 
-/// Whether one of so many tables that an instance fills has its part of the share: as much again
-/// is needed while it is handed on.
+/// Whether one of `tables` tables of an instance has reached its part of `share_bytes`. Sending a
+/// table needs as much memory again.
 pub fn table_is_full(bytes: usize, share_bytes: usize, tables: usize) -> bool {
     bytes > (share_bytes / 4 / tables.max(1)).min(TABLE_BYTES_MAX)
 }
 
-/// Bytes that are worth being taken apart from others.
+/// Parts are claimed together up to this size: smaller claims are not worth their overhead.
 const TAKE_BYTES: usize = 1 << 20;
 
-/// What is taken at once, given the bytes of all parts: one part, or several small ones that lie
-/// side by side. The largest come first, so that none is left alone at the end.
+/// The units to claim, given the bytes of all parts: one part each, or several adjacent small ones.
+/// The largest come first, so that the last claim is small.
+///
+/// ```
+/// use euphrates_policy::aggregate::takes;
+///
+/// assert_eq!(takes(&[100, 0, 200, 5_000_000]), [3..4, 0..3]);
+/// ```
 pub fn takes(part_bytes: &[usize]) -> Vec<Range<usize>> {
     let mut takes: Vec<(usize, Range<usize>)> = Vec::new();
     for (part, bytes) in part_bytes.iter().copied().enumerate().filter(|(_, bytes)| *bytes > 0) {
@@ -68,7 +85,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn rows_that_do_not_group_are_passed_on_and_tried_again() {
+    fn ungroupable_rows_are_passed_on_for_a_while() {
         let share = 1 << 30;
         assert_eq!(next(GROUPS_MAX - 1, GROUPS_MAX - 1, 0, share), Next::Fill);
         assert_eq!(next(GROUPS_MAX * 4, GROUPS_MAX, 0, share), Next::HandOn);
@@ -79,9 +96,8 @@ mod tests {
     }
 
     proptest! {
-        /// More groups of as many rows are never a reason to group them rather than pass them on.
         #[test]
-        fn the_less_is_gained_the_less_is_tried(
+        fn more_groups_never_lead_to_more_grouping(
             rows in 1usize..1 << 22, one in 0usize..1 << 22, other in 0usize..1 << 22,
         ) {
             let (fewer, more) = (one.min(other).min(rows), one.max(other).min(rows));
@@ -94,7 +110,7 @@ mod tests {
         }
 
         #[test]
-        fn every_part_with_rows_is_taken_once(
+        fn every_nonempty_part_is_claimed_once(
             parts in prop::collection::vec(0usize..TAKE_BYTES * 2, 0..70),
         ) {
             let takes = takes(&parts);

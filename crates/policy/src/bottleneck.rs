@@ -1,42 +1,51 @@
-//! Which module kept the others waiting, if that can be said.
+//! Bottleneck detection: the module, instance or disk that limits a flow, if the evidence names
+//! one.
 
-/// What a module did with its time, over all its instances.
+/// The time of a module, summed over its instances.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// Seconds in its own code.
+    /// Seconds in its own code, without waits.
     pub busy_seconds: f64,
-    /// The part of its time that these are, from 0 to 1.
+    /// The fraction of its time that these seconds are, from 0 to 1.
     pub busy: f64,
 }
 
-/// What can be said of a flow.
+/// The finding for a whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bottleneck {
-    /// The module at this position.
+    /// The module at this index.
     At(usize),
-    /// There was too little work to tell.
+    /// There was too little work for a finding.
     TooShort,
-    /// Several modules were as busy as the busiest.
+    /// Several modules were about as busy as the busiest.
     Even,
-    /// Every module waited most of its time, for disks or for its turn.
+    /// Every module waited for most of its time, for disks or for its turn.
     Waiting,
 }
 
-/// Below this, starting threads and opening files is most of what was measured.
+/// Busy time below which starting threads and opening files dominate the measurement.
 const BUSY_SECONDS_MIN: f64 = 0.1;
-/// Who waits longer than he works is nobody's bottleneck.
+/// The busy fraction below which a module is no bottleneck: it waits longer than it works.
 const BUSY_MIN: f64 = 0.5;
-/// What the next one must be less busy, or it could be the bottleneck of the next run.
+/// The lead that the busiest module must have; with less, the next run may name another.
 const MARGIN_MIN: f64 = 0.1;
 
-/// The bottleneck of a flow whose modules did this.
+/// The bottleneck of a run, from the time of each module.
+///
+/// ```
+/// use euphrates_policy::bottleneck::{Bottleneck, Work, bottleneck};
+///
+/// let work = |busy_seconds, busy| Work { busy_seconds, busy };
+/// assert_eq!(bottleneck(&[work(2.0, 0.2), work(9.0, 0.9)]), Bottleneck::At(1));
+/// assert_eq!(bottleneck(&[work(8.5, 0.85), work(9.0, 0.9)]), Bottleneck::Even);
+/// ```
 pub fn bottleneck(modules: &[Work]) -> Bottleneck {
     let all = || modules.iter().enumerate();
     if !all().any(|(_, work)| work.busy_seconds >= BUSY_SECONDS_MIN) {
         return Bottleneck::TooShort;
     }
     let busier = |a: &(usize, &Work), b: &(usize, &Work)| a.1.busy.total_cmp(&b.1.busy);
-    // A module that did next to nothing was busy with starting.
+    // A module that did next to nothing was only busy with starting.
     let worked = || all().filter(|(_, work)| work.busy_seconds >= BUSY_SECONDS_MIN / 10.0);
     let Some((busiest, most)) = worked().max_by(busier) else { return Bottleneck::TooShort };
     if most.busy < BUSY_MIN {
@@ -46,34 +55,41 @@ pub fn bottleneck(modules: &[Work]) -> Bottleneck {
     if rival { Bottleneck::Even } else { Bottleneck::At(busiest) }
 }
 
-/// How somebody has spent a stretch of time: parts that add up to 1, or to 0 if it did not run.
+/// How a module spent a period: fractions that add up to 1, or to 0 if it did not run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shares {
-    /// In its own code.
+    /// The fraction spent in its own code.
     pub busy: f64,
-    /// Waiting for input.
+    /// The fraction spent waiting for input.
     pub starved: f64,
-    /// Waiting for room in its output.
+    /// The fraction spent waiting for room in its output (backpressure).
     pub blocked: f64,
 }
 
-/// Seconds of a stretch, as far as they are known. A wait is known when it has ended, so one that
-/// lasts is missing, and one that has just ended may have begun before the stretch.
+/// Counters of a period. A wait is counted when it ends, so a current wait is missing, and one that
+/// has just ended may have begun before the period.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spent {
-    /// The stretch.
+    /// The length of the period, in seconds.
     pub seconds: f64,
-    /// In its own code.
+    /// Seconds in its own code.
     pub busy: f64,
-    /// In waits for input that have ended.
+    /// Seconds in ended waits for input.
     pub starved: f64,
-    /// In waits for room that have ended.
+    /// Seconds in ended waits for room.
     pub blocked: f64,
-    /// Whether it waits for room at this moment; `None` if it does not wait.
+    /// The current wait: for room if true, for input if false, none if `None`.
     pub waits_for_room: Option<bool>,
 }
 
-/// The shares of a stretch.
+/// The fractions of a period, with a current wait counted in.
+///
+/// ```
+/// use euphrates_policy::bottleneck::{Spent, shares};
+///
+/// let spent = Spent { seconds: 2.0, busy: 0.5, waits_for_room: Some(true), ..Spent::default() };
+/// assert_eq!(shares(&spent).blocked, 0.75);
+/// ```
 pub fn shares(spent: &Spent) -> Shares {
     if spent.seconds <= 0.0 {
         return Shares::default();
@@ -86,30 +102,30 @@ pub fn shares(spent: &Spent) -> Shares {
     let (starved, blocked) = match spent.waits_for_room {
         Some(true) => (starved, blocked + rest),
         Some(false) => (starved + rest, blocked),
-        // Nothing it could have waited for: it had not begun, or has ended.
+        // It has not begun, or has ended.
         None => (starved, blocked),
     };
     let scale = if known > waited { waited / known } else { 1.0 };
     Shares { busy, starved: starved * scale, blocked: blocked * scale }
 }
 
-/// Who holds a flow up at this moment.
+/// The current bottleneck of a running flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tight {
-    /// The module at this position: others wait for it.
+    /// The module at this index.
     Module(usize),
-    /// One of its instances, which is slow: the instance at this position of those that are slow.
+    /// One slow instance, by its index among the slow instances.
     Instance(usize),
-    /// The disk at this position: nobody else works all the time.
+    /// The disk at this index.
     Disk(usize),
 }
 
-/// A disk that does nothing else is what modules wait for that are not busy themselves.
+/// The busy fraction from which a disk counts as the bottleneck, if no module does.
 const DISK_BUSY_MIN: f64 = 0.9;
 
-/// Who holds a flow up whose modules and disks did this in the last moments; `slow` says of which
-/// modules instances are slow. Where several modules are as busy as the busiest, the one that has a
-/// slow instance is what makes them so.
+/// The current bottleneck, from the latest period. `slow` lists the module of each slow instance,
+/// `disks` the busy fraction of each disk. Among modules that are about as busy as the busiest, one
+/// with a slow instance is the cause.
 pub fn tight(modules: &[Work], slow: &[usize], disks: &[f64]) -> Option<Tight> {
     let slow_of = |module: usize| slow.iter().position(|of| *of == module);
     let found = bottleneck(modules);
@@ -138,12 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn one_that_works_while_the_others_wait_is_the_bottleneck() {
+    fn busy_module_among_waiting_ones_is_the_bottleneck() {
         assert_eq!(of([(0.2, 0.1), (1.8, 0.9), (0.4, 0.2)]), Bottleneck::At(1));
     }
 
     #[test]
-    fn nothing_is_said_of_short_even_or_idle_flows() {
+    fn short_even_and_idle_flows_have_no_bottleneck() {
         assert_eq!(of([]), Bottleneck::TooShort);
         assert_eq!(of([(0.001, 1.0), (0.0005, 0.4)]), Bottleneck::TooShort);
         assert_eq!(of([(1.9, 0.95), (1.8, 0.9), (0.1, 0.1)]), Bottleneck::Even);
@@ -151,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_count_waits_that_last_and_no_more_than_there_was_time() {
+    fn shares_include_current_waits_and_never_exceed_the_period() {
         let spent = Spent { seconds: 2.0, busy: 0.5, ..Spent::default() };
         let of = |spent: Spent| {
             let Shares { busy, starved, blocked } = shares(&spent);
@@ -160,14 +176,14 @@ mod tests {
         assert_eq!(of(Spent { waits_for_room: Some(true), ..spent }), [25, 0, 75]);
         let known = Spent { starved: 0.5, waits_for_room: Some(true), ..spent };
         assert_eq!(of(known), [25, 25, 50]);
-        // A wait that began long before.
+        // A wait that began long before the period.
         let long = Spent { starved: 6.0, blocked: 6.0, ..spent };
         assert_eq!(of(long), [25, 37, 37]);
         assert_eq!(of(Spent::default()), [0, 0, 0]);
     }
 
     #[test]
-    fn at_this_moment_a_slow_instance_is_named_and_a_disk_where_nobody_is_busy() {
+    fn current_bottleneck_may_be_a_slow_instance_or_a_disk() {
         let works = |modules: [(f64, f64); 3]| {
             modules.map(|(busy_seconds, busy)| Work { busy_seconds, busy })
         };
@@ -183,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_with_next_to_no_work_is_no_rival() {
+    fn module_with_little_work_is_no_rival() {
         assert_eq!(of([(0.001, 1.0), (2.0, 0.8)]), Bottleneck::At(1));
     }
 }

@@ -1,50 +1,50 @@
-//! Change points of a component's speed: where in a history of work and busy time it became slower
-//! or faster, found after the run by optimal partitioning.
+//! Change-point detection in a component's speed, after the run, by optimal partitioning.
 //!
-//! The history is a sequence of intervals, each with the work that was done and the work that would
-//! have been expected at speed 1. A partition into segments of constant speed costs the squared
-//! deviation from each segment's mean, in units of the noise between neighbouring intervals, plus
-//! `PENALTY` for every segment; dynamic programming finds the cheapest partition exactly (Jackson
-//! et al. 2005). Noise is estimated from differences of neighbours, so a change of speed, which is
-//! one difference of many, does not count as noise.
+//! A history is a sequence of intervals, each with the work done and the work expected at speed 1.
+//! A partition into segments of constant speed costs the squared deviation from each segment's
+//! mean, in units of the noise between neighbouring intervals, plus `PENALTY` for every segment;
+//! dynamic programming finds the cheapest partition exactly (Jackson et al. 2005). Noise is
+//! estimated from differences of neighbours, so a change of speed, which is one difference of many,
+//! does not count as noise.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// What one more segment must explain, in squared standard deviations of the noise.
+/// The cost of one more segment, in squared standard deviations of the noise that it must explain.
 const PENALTY: f64 = 25.0;
 
-/// Segments whose speeds differ by less than this part of the larger are one.
+/// Adjacent segments whose speeds differ by less than this fraction of the larger are merged.
 const CHANGE_MIN: f64 = 0.15;
 
-/// Noise of one interval, as a part of its expectation, that is assumed at least: counters are read
-/// at moments that are not exact.
+/// The least noise of an interval that is assumed, as a fraction of its expected work: counters are
+/// read at slightly irregular times.
 const NOISE_MIN: f64 = 0.05;
 
-/// A segment has the evidence of so many blocks at least, of the scale at which noise is measured.
+/// The evidence of a segment, at least, in blocks of the scale at which noise is measured.
 const BLOCKS_MIN: f64 = 2.5;
 
-/// Numbers of intervals over which noise is measured. Progress in large regular steps looks noisy
-/// from one interval to the next, and less so over several.
+/// Block sizes, in intervals, over which noise is measured. Progress in large regular steps is
+/// noisy between intervals, and less so between blocks of several.
 const SCALES: [usize; 3] = [2, 4, 8];
 
-/// A larger scale is used where its noise is less by this factor: it finds changes later.
+/// How many times smaller its noise must be for a larger scale to be used, which finds changes
+/// later.
 const SCALE_GAIN: f64 = 3.0;
 
-/// Noise is at least this part of that between neighbouring intervals.
+/// The noise is at least that between neighbouring intervals divided by this.
 const STEP_PART: f64 = 8.0;
 
-/// Pairs of blocks that a measurement of noise needs.
+/// Pairs of blocks that an estimate of noise needs.
 const PAIRS_MIN: usize = 5;
 
-/// An interval in which less than this part of what is usual was expected says nothing of a speed.
+/// Intervals with less than this fraction of the median expected work are no evidence of a speed.
 const KNOWN_PART: f64 = 0.2;
 
-/// What a component did in one interval.
+/// The work of a component in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Work done.
+    /// Work done, in any unit.
     pub work: f64,
     /// Work expected at speed 1 in the time the component was busy; 0 if it was idle.
     pub expected: f64,
@@ -55,13 +55,13 @@ pub struct Sample {
 pub struct Segment {
     /// The intervals it covers; segments follow each other without gaps.
     pub intervals: Range<usize>,
-    /// Work done beside work expected.
+    /// Work done over work expected.
     pub speed: f64,
-    /// Work expected in all of it: how much evidence there is for the speed.
+    /// Work expected in all intervals: the evidence for the speed.
     pub expected: f64,
 }
 
-/// Segments of constant speed that cover all intervals; none if nothing was ever expected.
+/// Segments of constant speed that cover all intervals; none if no work was ever expected.
 ///
 /// ```
 /// use euphrates_policy::change_points::{Sample, segments};
@@ -96,9 +96,9 @@ pub fn segments(samples: &[Sample]) -> Vec<Segment> {
     segments
 }
 
-/// The intervals that tell something of the speed. One in which far less was expected than usual
-/// (the first of a run has a millisecond) has a speed that is chance, and an outlier like that is
-/// more noise than all others together: it belongs to the interval before it, as idle ones do.
+/// The indexes of intervals that are evidence of a speed. One with far less expected work than
+/// usual (the first of a run has a millisecond) has a random speed, and such an outlier is more
+/// noise than all others together. It belongs to the interval before it, as idle ones do.
 fn known(samples: &[Sample]) -> Vec<usize> {
     let mut expected: Vec<f64> =
         samples.iter().map(|sample| sample.expected).filter(|one| *one > 0.0).collect();
@@ -117,20 +117,20 @@ impl Segment {
     }
 }
 
-/// Whether neighbours have one speed: they differ by little, or by no more than one step of
-/// progress, which may have been counted on the other side of their border.
+/// Whether adjacent segments have one speed: they differ by little, or by no more than one step of
+/// progress, which may have been counted on either side of the boundary.
 fn is_same(a: &Segment, b: &Segment, grain: f64) -> bool {
     let differs = (a.speed - b.speed).max(b.speed - a.speed);
     differs < CHANGE_MIN * a.speed.max(b.speed) || differs * a.expected.min(b.expected) <= grain
 }
 
-/// Sums of the known intervals before each position.
+/// Prefix sums of work and expected work over the known intervals.
 struct Sums(Vec<(f64, f64)>);
 
 impl Sums {
     fn of(samples: &[Sample], known: &[usize]) -> Sums {
         let (mut work, mut expected) = (0.0, 0.0);
-        // Work that was counted in an idle interval was done in the busy one before it.
+        // Work counted in an idle interval was done in the busy one before it.
         let mut sums = vec![(0.0, 0.0)];
         for (at, begin) in known.iter().enumerate() {
             let begin = if at == 0 { 0 } else { *begin };
@@ -142,7 +142,7 @@ impl Sums {
         Sums(sums)
     }
 
-    /// The least work of an interval that had any.
+    /// The smallest work of an interval with any.
     fn least_step(&self) -> f64 {
         let work = self.0.windows(2).map(|pair| pair[1].0 - pair[0].0);
         work.filter(|work| *work > 0.0).fold(f64::INFINITY, f64::min)
@@ -153,7 +153,7 @@ impl Sums {
     }
 }
 
-/// The variance of work beside the work expected, and the scale at which it was measured.
+/// The variance of work per expected work, and the scale at which it was estimated.
 fn noise(sums: &Sums) -> (f64, usize) {
     let known = sums.0.len() - 1;
     let (work, expected) = sums.between(0, known);
@@ -169,7 +169,7 @@ fn noise(sums: &Sums) -> (f64, usize) {
     (found.0.max(single / STEP_PART).max(least).max(f64::MIN_POSITIVE), found.1)
 }
 
-/// The same from differences of neighbouring blocks of so many intervals.
+/// The same, from differences of neighbouring blocks of `scale` intervals.
 fn noise_at(sums: &Sums, scale: usize) -> Option<f64> {
     let blocks = (sums.0.len() - 1) / scale;
     if blocks <= PAIRS_MIN {
@@ -188,7 +188,8 @@ fn noise_at(sums: &Sums, scale: usize) -> Option<f64> {
     (scales > 0.0).then(|| squares / scales)
 }
 
-/// Where segments begin, in positions among the known intervals; ends with their number.
+/// The cheapest partition: indexes into the known intervals at which segments begin, and their
+/// number at the end.
 fn partition(sums: &Sums, noise: f64, intervals_min: f64) -> Vec<usize> {
     let known = sums.0.len() - 1;
     let least_expected = intervals_min * sums.between(0, known).1 / known as f64;
@@ -237,22 +238,22 @@ mod tests {
     }
 
     #[test]
-    fn repeated_slowness_is_found_each_time() {
+    fn each_slow_pulse_is_found() {
         let pulses = (0..200).map(|at| if at % 50 < 10 { 0.3 } else { 1.0 });
         let found = segments(&samples(pulses));
         assert_eq!(begins(&found), [0, 10, 50, 60, 100, 110, 150, 160]);
     }
 
     #[test]
-    fn idle_intervals_neither_begin_nor_end_anything() {
+    fn idle_intervals_are_no_change_points() {
         let mut all = samples((0..60).map(|at| if at < 40 { 1.0 } else { 0.25 }));
         (10..20).chain(45..50).for_each(|at| all[at] = Sample::default());
         assert_eq!(begins(&segments(&all)), [0, 40]);
     }
 
     #[test]
-    fn a_moment_at_the_start_hides_no_change() {
-        // A batch was taken in the first millisecond.
+    fn short_first_interval_hides_no_change() {
+        // A batch is taken in the first millisecond.
         let moment = Sample { work: 100.0, expected: 1.0 };
         let jitter = |at: usize| 1.0 + if at.is_multiple_of(3) { 0.2 } else { -0.1 };
         let speeds = (0..65).map(|at| jitter(at) * if at < 30 { 1.0 } else { 0.25 });
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn large_steps_of_progress_are_no_changes() {
+    fn large_regular_steps_are_no_change_points() {
         // A batch takes eight intervals, and is counted when it is done.
         let lump = |at: usize| if at.is_multiple_of(8) { 8.0 } else { 0.0 };
         let found = segments(&samples((0..200).map(lump)));
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_within_a_seventh_are_one_speed() {
+    fn small_differences_are_one_speed() {
         let found = segments(&samples((0..100).map(|at| if at < 50 { 1.0 } else { 0.9 })));
         assert_eq!(found.len(), 1);
         assert!((found[0].speed - 0.95).abs() < 1e-9);

@@ -1,6 +1,5 @@
-//! Outputs of a flow that are published together: what becomes of them after a crash or a failure.
-//!
-//! Two-phase commit with presumed abort. All outputs are prepared, then one durable record decides
+//! Two-phase commit of a flow's outputs with presumed abort: recovery after crashes and failures.
+//! All outputs are prepared, then one durable record decides
 //! that they are published. Without a record nothing has been published, and everything prepared
 //! is removed; with one, publishing is completed.
 
@@ -17,18 +16,26 @@ pub enum State {
     OutOfReach,
 }
 
-/// What to do with the outputs of one flow.
+/// The decision about the outputs of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Course {
     /// Publish what is ready. The record stays until everything is published.
     Forward,
     /// Forget the record, then remove what was prepared. Nothing of it is visible.
     Back,
-    /// Change nothing, and look again at the next start.
+    /// Change nothing, and decide again at the next start.
     Wait,
 }
 
-/// What to do with outputs whose flow has ended without completing them.
+/// Decides about outputs whose flow has ended without completing them. `is_decided` tells whether
+/// the durable record exists.
+///
+/// ```
+/// use euphrates_policy::commit::{Course, State, course};
+///
+/// assert_eq!(course(false, &[State::Ready]), Course::Back);
+/// assert_eq!(course(true, &[State::Ready, State::Published]), Course::Forward);
+/// ```
 pub fn course(is_decided: bool, outputs: &[State]) -> Course {
     let has = |state| outputs.contains(&state);
     match is_decided {
@@ -40,51 +47,51 @@ pub fn course(is_decided: bool, outputs: &[State]) -> Course {
     }
 }
 
-/// What a live flow does when one output could not be published although that was decided.
+/// Decides for a live flow that could not publish one output although the record exists.
 pub fn on_failure(outputs: &[State]) -> Course {
     let may_be_visible = |state: &State| matches!(state, State::Published | State::OutOfReach);
     if outputs.iter().any(may_be_visible) { Course::Forward } else { Course::Back }
 }
 
-/// Outputs are published in this order: what may still fail comes first, so that a failure finds
+/// The order of publication: outputs that may still fail come first, so that a failure finds
 /// nothing visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    /// Another process publishes it.
+    /// Whether this process publishes it, not another.
     pub is_here: bool,
-    /// It replaces what is there, so nothing can refuse it.
+    /// Whether it replaces existing output, so that it cannot be refused.
     pub replaces: bool,
 }
 
-/// What is known of the record that a reservation refers to.
+/// The record that a reservation refers to, as far as this process can see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// The reservation is of a flow with one output, which needs none.
+    /// The reservation belongs to a flow with one output, which needs no record.
     NotNeeded,
-    /// Its home folder cannot be seen from here.
+    /// The folder of the record cannot be seen from here.
     HomeUnseen,
     /// The process that decides is alive.
     Open,
-    /// It is there: the outputs are to be published.
+    /// The record exists: the outputs are to be published.
     Decided,
-    /// It is not there.
+    /// The record does not exist.
     Absent,
 }
 
-/// What to do with a reserved name that another flow needs.
+/// The decision about a reserved name that another flow needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
-    /// It is in use: leave it alone.
+    /// The name is in use: leave it alone.
     InUse,
-    /// Nobody here can know: leave it alone.
+    /// The state is unknown: leave the name alone.
     InDoubt,
-    /// Complete the flow's outputs, which ends the reservation.
+    /// Complete the outputs of the flow, which ends the reservation.
     Complete,
-    /// Remove it, and what was staged for it.
+    /// Remove the reservation and everything staged for it.
     Stale,
 }
 
-/// What a reservation found on disk is worth.
+/// Decides about a reservation found on disk.
 pub fn reserved(owner_lives: bool, record: Record) -> Reserved {
     match (owner_lives, record) {
         (true, _) | (_, Record::Open) => Reserved::InUse,
@@ -101,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_record_everything_goes_back() {
+    fn outputs_without_a_record_are_removed() {
         for one in [Ready, Published, Refused, OutOfReach] {
             assert_eq!(course(false, &[one, Ready]), Back, "{one:?}");
         }
@@ -109,19 +116,19 @@ mod tests {
     }
 
     #[test]
-    fn with_a_record_the_outputs_decide() {
+    fn outputs_with_a_record_are_published_if_possible() {
         let table: &[(&[State], Course)] = &[
             (&[], Forward),
             (&[Ready, Ready], Forward),
             (&[Published, Published], Forward),
             (&[Ready, Published], Forward),
-            // Part is visible already: the rest follows as far as it can.
+            // Part of it is visible: the rest follows as far as possible.
             (&[Published, Refused, Ready], Forward),
             (&[Published, OutOfReach], Forward),
-            // Nothing is visible, and not everything can be.
+            // Nothing is visible, and not everything can become visible.
             (&[Ready, Refused], Back),
             (&[OutOfReach, Refused], Back),
-            // Nothing is visible, and everything may be later.
+            // Nothing is visible, and everything may become visible later.
             (&[Ready, OutOfReach], Wait),
         ];
         for (outputs, expected) in table {
@@ -130,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_takes_the_decision_back_only_while_nothing_can_be_visible() {
+    fn failure_aborts_only_while_nothing_can_be_visible() {
         let table: &[(&[State], Course)] = &[
             (&[Ready, Ready], Back),
             (&[Refused, Ready], Back),
@@ -144,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_fail_is_published_first() {
+    fn fallible_outputs_are_published_first() {
         let rank = |is_here, replaces| Rank { is_here, replaces };
         let mut ranks = [rank(true, true), rank(true, false), rank(false, true)];
         ranks.sort();
@@ -152,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reservation_ends_only_when_nobody_can_need_it() {
+    fn reservation_ends_only_if_no_process_can_need_it() {
         use Record::*;
         let table = [
             (true, NotNeeded, Reserved::InUse),

@@ -1,38 +1,39 @@
-//! Which segment of a parallel collection the next block goes to.
+//! Write placement: which segment of a parallel collection receives the next block.
 //!
-//! A block is bound to a disk when it is about to be written, and not before: it goes to the
-//! segment whose disks have least to do, so a slow disk gets fewer blocks and holds up nobody. As
-//! long as all keep up, the segments grow alike.
+//! A block is bound to a disk only when it is about to be written. It goes to the segment whose
+//! disks have the smallest backlog, so a slow disk receives fewer blocks and delays nobody. While
+//! all disks keep up, the segments grow evenly.
 //!
-//! What is on its way to a disk is bound to it, and is what all others wait for at the end. So a
-//! disk gets ahead by bytes only as far as it is fast, and a slow one by a single block.
+//! Blocks in flight to a disk are bound to it, and the flow waits for them at the end. The backlog
+//! of a disk is therefore bounded in bytes and in time, and a slow disk has a single block waiting.
 
-/// A segment in the making.
+/// A segment that is being written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Growing {
-    /// The disks of its copies. A block is written to all of them.
+    /// The disks of its copies; a block is written to all of them.
     pub disks: alloc::vec::Vec<usize>,
-    /// Bytes dealt to it so far.
+    /// Bytes assigned to it so far.
     pub dealt_bytes: u64,
 }
 
-/// What is on its way to a disk.
+/// Blocks in flight to a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Bytes of all blocks.
+    /// Bytes of all blocks in flight.
     pub bytes: u64,
-    /// Blocks: one that the disk is at, and those that wait for it.
+    /// Blocks in flight: the one being written, and those that wait.
     pub blocks: u32,
-    /// From the end of one block to that of the next, lately; 0 before there were any.
+    /// The recent time per block, in nanoseconds; 0 before any block has been written.
     pub interval_ns: u64,
 }
 
-/// On its way to a disk at most before it gets no more blocks: what a device takes at once.
+/// The backlog in bytes from which a disk receives no more blocks: as much as a device takes at
+/// once.
 pub const BACKLOG_BYTES_MAX: u64 = 4 << 20;
-/// The same for a slow disk, which keeps what it is at and one block more.
+/// The backlog in time from which a disk with two blocks or more receives no more.
 const BACKLOG_NS_MAX: u64 = 50_000_000;
-/// A block that takes so long is the only one: what a disk has to wait for the next is nothing
-/// beside it, and what is left to do when all others have ended is.
+/// The time per block from which a disk has only one in flight: its wait for the next is short
+/// beside that time, while a second block would delay the end of the flow.
 const ALONE_NS_MIN: u64 = 400_000_000;
 
 impl Backlog {
@@ -46,8 +47,16 @@ impl Backlog {
     }
 }
 
-/// The segment for the next block, given the backlog of each disk; none as long as every segment
-/// has a disk with enough to do.
+/// The index of the segment for the next block, given the backlog of each disk; `None` while every
+/// segment has a disk with a full backlog.
+///
+/// ```
+/// use euphrates_policy::dealing::{Backlog, Growing, deal};
+///
+/// let segment = |disk| Growing { disks: vec![disk], dealt_bytes: 0 };
+/// let busy = Backlog { bytes: 2 << 20, blocks: 2, interval_ns: 10_000_000 };
+/// assert_eq!(deal(&[segment(0), segment(1)], &[busy, Backlog::default()]), Some(1));
+/// ```
 pub fn deal(segments: &[Growing], backlogs: &[Backlog]) -> Option<usize> {
     let backlogs = |segment: &Growing| -> alloc::vec::Vec<Backlog> {
         segment.disks.iter().map(|&disk| backlogs[disk]).collect()
@@ -78,14 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn blocks_go_where_there_is_least_to_do_and_else_evenly() {
+    fn blocks_go_to_the_smallest_backlog_and_else_evenly() {
         let mut segments = ring();
         for _ in 0..400 {
             let at = deal(&segments, &[Backlog::default(); 4]).unwrap();
             segments[at].dealt_bytes += 1;
         }
         assert!(segments.iter().all(|segment| segment.dealt_bytes == 100));
-        // The first disk is slow: what it shares waits, all else goes on.
+        // The first disk is slow: segments with a copy on it wait, others go on.
         assert_eq!(deal(&segments, &mebibytes([5, 0, 0, 0])), Some(1));
         assert_eq!(deal(&segments, &mebibytes([5, 3, 2, 1])), Some(2));
         assert_eq!(deal(&segments, &mebibytes([5, 5, 5, 5])), None);
@@ -95,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_disk_has_one_block_waiting_and_no_more() {
+    fn slow_disk_has_one_block_waiting() {
         let alone = [Growing { disks: vec![0], dealt_bytes: 0 }];
         let slow = |blocks| Backlog { bytes: 9, blocks, interval_ns: 100_000_000 };
         assert_eq!(deal(&alone, &[slow(1)]), Some(0), "it is never left without");

@@ -1,25 +1,25 @@
-//! How bytes go to and from a device: through the page cache or past it, and how fast at most.
+//! Disk I/O: through the page cache or past it (direct I/O), and rate limits.
 //!
-//! Pages already in the cache are read at memory speed, so a reader looks there first. A file that
-//! would not fit beside everything else in memory goes past the cache, with several requests in
-//! flight, and evicts nothing. Measurements: `bench/results`.
+//! Cached pages are read at memory speed, so a reader tries the cache first. A file that would not
+//! fit into memory beside everything else is read past the cache, with several requests in flight,
+//! and evicts nothing. Measurements: `bench/results`.
 
-/// What the user said about a disk.
+/// The mode that the user has set for a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Decide by the facts.
+    /// Decide from the facts.
     #[default]
     Auto,
-    /// Always past the cache, where the file system can.
+    /// Always past the cache, where the file system supports it.
     Direct,
     /// Always through the cache.
     Buffered,
 }
 
-/// The way of one request.
+/// The path of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Take what is in the cache without waiting; if that is not all, ask `cold`.
+    /// Read from the cache without waiting; on a miss, use `ReadPath::cold`.
     Cached,
     /// Through the page cache.
     Buffered,
@@ -27,57 +27,74 @@ pub enum Way {
     Direct,
 }
 
-/// What is known of a file and its disk when it is opened.
+/// The facts about a file and its disk when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Length of the file, or what it is expected to become; 0 if unknown.
+    /// The length of the file, or its expected length; 0 if unknown.
     pub file_bytes: u64,
-    /// Memory that could still be used, the page cache counted as usable.
+    /// Available memory, page cache included.
     pub memory_available_bytes: u64,
-    /// What the user said.
+    /// The mode that the user has set.
     pub mode: Mode,
-    /// Whether the file can be read and written past the cache at all.
+    /// Whether the file supports direct I/O.
     pub can_direct: bool,
-    /// Whether the disk is held to a rate, which the cache must not get round.
+    /// Whether the disk has a rate limit, which the cache must not bypass.
     pub is_limited: bool,
 }
 
-/// A file larger than this part of the available memory goes past the cache: what is read cold
-/// comes twice as fast that way, so the cache pays only for what is read again and again.
+/// A file larger than one in this many of the available memory is read past the cache. Cold reads
+/// are twice as fast that way, so the cache pays only for files that are read repeatedly.
 const LARGE_PART: u64 = 16;
-/// After the cache has missed, this many requests go without asking it; doubled at every miss.
-const PATIENCE_FIRST: u32 = 16;
-const PATIENCE_MAX: u32 = 256;
+/// Requests that skip the cache after its first miss; each further miss doubles them.
+const BACKOFF_FIRST: u32 = 16;
+/// Requests that skip the cache after a miss, at most.
+const BACKOFF_MAX: u32 = 256;
 
-/// The way of the next request of one reader.
+/// Chooses the path of each request of one reader.
+///
+/// ```
+/// use euphrates_policy::device::{Facts, Mode, ReadPath, Way};
+///
+/// let facts = Facts {
+///     file_bytes: 100 << 30,
+///     memory_available_bytes: 8 << 30,
+///     mode: Mode::Auto,
+///     can_direct: true,
+///     is_limited: false,
+/// };
+/// let mut path = ReadPath::new(facts);
+/// assert_eq!(path.next_way(), Way::Cached);
+/// path.on_cache(false);
+/// assert_eq!(path.next_way(), Way::Direct);
+/// ```
 #[derive(Clone, Debug)]
 pub struct ReadPath {
     cold: Way,
     asks_cache: bool,
     skip: u32,
-    patience: u32,
+    backoff: u32,
 }
 
 impl ReadPath {
-    /// A reader that begins with this file.
+    /// A reader that begins with a file.
     pub fn new(facts: Facts) -> ReadPath {
         let asks_cache = asks_cache(facts);
-        ReadPath { cold: cold_way(facts), asks_cache, skip: 0, patience: PATIENCE_FIRST }
+        ReadPath { cold: cold_way(facts), asks_cache, skip: 0, backoff: BACKOFF_FIRST }
     }
 
-    /// The reader goes on with another file, which is likely to be as warm as the one before.
+    /// The reader continues with another file, which is likely to be cached as well as the last.
     pub fn on_file(&mut self, facts: Facts) {
         self.cold = cold_way(facts);
         self.asks_cache = asks_cache(facts);
         self.check();
     }
 
-    /// Whether the next request will not ask the cache, so that it can be sent ahead.
+    /// Whether the next request skips the cache, so that it can be sent ahead.
     pub fn is_cold(&self) -> bool {
         !self.asks_cache || self.skip > 0
     }
 
-    /// The way of the next request.
+    /// The path of the next request.
     pub fn next_way(&mut self) -> Way {
         if !self.is_cold() {
             return Way::Cached;
@@ -86,33 +103,33 @@ impl ReadPath {
         self.cold
     }
 
-    /// The way of a request that the cache could not serve.
+    /// The path of a request that the cache could not serve.
     pub fn cold(&self) -> Way {
         self.cold
     }
 
-    /// The cache was asked, and had everything or not.
+    /// A request has tried the cache: a hit if it was served completely.
     pub fn on_cache(&mut self, hit: bool) {
         if hit {
-            self.patience = PATIENCE_FIRST;
+            self.backoff = BACKOFF_FIRST;
             return;
         }
-        self.skip = self.patience;
-        self.patience = (self.patience * 2).min(PATIENCE_MAX);
+        self.skip = self.backoff;
+        self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
         self.check();
     }
 
     fn check(&self) {
         debug_assert!(self.cold != Way::Cached);
-        debug_assert!(self.skip <= PATIENCE_MAX && self.patience <= PATIENCE_MAX);
+        debug_assert!(self.skip <= BACKOFF_MAX && self.backoff <= BACKOFF_MAX);
     }
 }
 
-/// Smaller writes go through the cache: they are edges and footers.
+/// Writes smaller than this, edges and footers, go through the cache.
 const DIRECT_WRITE_BYTES_MIN: usize = 256 << 10;
 
-/// The way of a write: past the cache, unless the user said otherwise. What is written is rarely
-/// read again at once, and fresh pages for all of it cost more than waiting for the device.
+/// The path of a write: past the cache, unless the user has set otherwise. Written data is rarely
+/// read again at once, and fresh pages for it cost more than waiting for the device.
 pub fn write_way(mode: Mode, can_direct: bool, bytes: usize) -> Way {
     match mode {
         Mode::Auto | Mode::Direct if can_direct && bytes >= DIRECT_WRITE_BYTES_MIN => Way::Direct,
@@ -134,8 +151,13 @@ fn cold_way(facts: Facts) -> Way {
     }
 }
 
-/// A device no faster than its rate. One request may always start at once, so that the smallest
-/// rate still makes progress; the next starts when the one before would have been done.
+/// A rate limit of a device. One request may always start at once, so that the smallest rate makes
+/// progress; the next starts when the one before would be done.
+///
+/// ```
+/// let mut rate = euphrates_policy::device::Rate::new(1000);
+/// assert_eq!([rate.done_at(0, 500), rate.done_at(0, 500)], [500_000_000, 1_000_000_000]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rate {
     bytes_per_second: u64,
@@ -143,13 +165,13 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// At most this many bytes per second, at least one.
+    /// A limit of `bytes_per_second`, at least 1.
     pub fn new(bytes_per_second: u64) -> Rate {
         Rate { bytes_per_second: bytes_per_second.max(1), free_at_ns: 0 }
     }
 
-    /// When, in nanoseconds of the caller's clock, a request of `bytes` is done that came `now`:
-    /// one after the other, each after its own time, as a disk does it.
+    /// When a request of `bytes` that arrives at `now_ns` is done, in nanoseconds of the caller's
+    /// clock. Requests are served one after the other, as by a disk.
     pub fn done_at(&mut self, now_ns: u64, bytes: u64) -> u64 {
         let start = self.free_at_ns.max(now_ns);
         let nanoseconds = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second);
@@ -174,7 +196,7 @@ mod tests {
     const LARGE: Facts = Facts { file_bytes: 5 << 30, ..SMALL };
 
     #[test]
-    fn only_large_files_are_read_past_the_cache_unless_told_otherwise() {
+    fn large_files_are_read_past_the_cache_by_default() {
         let cases = [
             (SMALL, Way::Buffered),
             (LARGE, Way::Direct),
@@ -189,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_goes_past_the_cache_but_for_small_pieces() {
+    fn large_writes_go_past_the_cache() {
         assert_eq!(write_way(Mode::Auto, true, 1 << 20), Way::Direct);
         assert_eq!(write_way(Mode::Auto, true, 1000), Way::Buffered);
         assert_eq!(write_way(Mode::Auto, false, 1 << 20), Way::Buffered);
@@ -197,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_file_is_read_from_the_cache_to_its_end() {
+    fn cached_file_is_read_from_the_cache_to_its_end() {
         let mut path = ReadPath::new(LARGE);
         for _ in 0..100 {
             assert_eq!(path.next_way(), Way::Cached);
@@ -206,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cold_file_asks_the_cache_ever_more_rarely() {
+    fn cold_file_tries_the_cache_ever_more_rarely() {
         let mut path = ReadPath::new(LARGE);
         let mut asked = 0;
         for _ in 0..10_000 {
@@ -215,12 +237,12 @@ mod tests {
                 path.on_cache(false);
             }
         }
-        let asked_max = 10_000 / PATIENCE_MAX + 6;
+        let asked_max = 10_000 / BACKOFF_MAX + 6;
         assert!((2..=asked_max).contains(&asked), "{asked}");
     }
 
     #[test]
-    fn direct_never_asks_the_cache_unless_it_has_to_use_it() {
+    fn direct_mode_skips_the_cache_if_the_file_supports_it() {
         let direct = Facts { mode: Mode::Direct, ..SMALL };
         assert_eq!(ReadPath::new(direct).next_way(), Way::Direct);
         assert_eq!(ReadPath::new(Facts { can_direct: false, ..direct }).next_way(), Way::Cached);
@@ -228,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_any_size_keep_the_rate() {
+    fn requests_of_any_size_obey_the_rate() {
         for bytes in [1, 1000, 4 << 20] {
             let mut rate = Rate::new(1_000_000);
             let ends: alloc::vec::Vec<u64> = (0..100).map(|_| rate.done_at(7, bytes)).collect();
@@ -237,7 +259,7 @@ mod tests {
         }
         let mut idle = Rate::new(1);
         idle.done_at(0, 1);
-        assert_eq!(idle.done_at(9_000_000_000, 1), 10_000_000_000, "rest is not saved up");
+        assert_eq!(idle.done_at(9_000_000_000, 1), 10_000_000_000, "idle time is not saved up");
         assert_eq!(Rate::new(0).done_at(0, u64::MAX), u64::MAX);
     }
 }

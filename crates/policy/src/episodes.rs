@@ -1,9 +1,9 @@
-//! When a slow episode began and ended, found again after the run.
+//! Dating of slow episodes after a run, from the complete history.
 //!
-//! While a flow runs, [`health`](crate::health) must name a slow component soon, from the little it
-//! has seen, and dates the episode's begin by that. Afterwards all of the history is known: an
-//! episode is the time in which the component's speed, in segments of constant speed, lay below the
-//! middle between its peers' speed and its own during the episode.
+//! While a flow runs, [`health`](crate::health) must name a slow component soon and dates the
+//! episode from little evidence. After the run the complete history is known. An episode is then
+//! the time in which the component's speed, in segments of constant speed, was below the midpoint
+//! between its peers' speed and its own speed during the episode.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -12,9 +12,9 @@ use crate::health::{COMPUTES, COMPUTES_MIN, MIX, SLOW};
 use crate::ideal::{Stage, Step};
 use crate::speed::Speed;
 
-/// The intervals of the episode of which `seen` is what was told while the flow ran; `None` if the
-/// history has no such episode. `factor` is how many times as long the component took, `None` if it
-/// stood still. Without `peers` it is compared with its own speed before.
+/// The intervals of an episode that was observed as `seen` while the flow ran; `None` if the
+/// history has no such episode. `factor` is the slowdown, `None` if the component stood still.
+/// Without `peers` it is compared with its own best speed.
 pub fn dated(
     own: &Speed,
     peers: &[&Speed],
@@ -45,29 +45,29 @@ pub fn dated(
             _ => {}
         }
     }
-    // Speeds that are not known to have changed when it began do not date it.
+    // Without a change of speed at its start, the history does not date the episode.
     best.filter(|found| own.segments().iter().any(|one| one.intervals.start == found.start))
         .filter(|found| own.segments().len() > 1 || found.start + UNDATED_MAX >= seen.start)
 }
 
-/// Intervals after the start of a run within which an episode counts as one from the start on.
+/// Intervals at the start of a run within which an episode counts as one from the start on.
 const UNDATED_MAX: usize = 10;
 
-/// An episode that lasted when the run ended, and was too short to be told while it ran.
+/// An episode at the end of a run that was too short to be observed while it ran.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Late {
-    /// The intervals.
+    /// The intervals of the episode.
     pub intervals: Range<usize>,
-    /// Work done in them, and what its peers would have done in its place.
+    /// Work that the component did in them.
     pub work: f64,
-    /// What would have been done.
+    /// Work that its peers would have done in its place.
     pub expected: f64,
 }
 
-/// The member's last segment of constant speed, if it is slow as
-/// [`health`](crate::health) means it: far below its peers, on the same kind of work, and not since
-/// that needs more computing. It must have begun in mid-run, which is evidence as good as a long
-/// look: what is slow from the start is told while the flow runs.
+/// The member's last segment of constant speed, if it is slow in the sense of
+/// [`health`](crate::health): far below its peers, on the same kind of work, and not because that
+/// needs more computing. The change of speed in mid-run replaces a long observation as evidence; a
+/// member that is slow from the start is observed while the flow runs.
 pub fn late(stage: &Stage, speeds: &[Speed], member: usize) -> Option<Late> {
     let [.., before, last] = speeds[member].segments() else { return None };
     let intervals = last.intervals.clone();
@@ -82,7 +82,7 @@ pub fn late(stage: &Stage, speeds: &[Speed], member: usize) -> Option<Late> {
     let is_new = before.speed >= SLOW * reference;
     let is_slow = last.speed < SLOW * reference && own.busy_ns >= LATE_BUSY_NS;
     let gives = |step: &Step| step.work_out as f64 / step.work().max(1.0);
-    // What stands still may have ended the batch that it had.
+    // A member that stands still may have finished its batch.
     let is_still = own.work() < STILL * last.expected * reference;
     let is_other_work = (gives(&own) - gives(&own_before)).abs() > MIX && !is_still;
     let computes = |step: &Step| step.cpu_ns as f64 / step.busy_ns.max(1) as f64;
@@ -96,13 +96,13 @@ pub fn late(stage: &Stage, speeds: &[Speed], member: usize) -> Option<Late> {
     })
 }
 
-/// Busy time that a late episode has, at least.
+/// The busy time of a late episode, at least.
 const LATE_BUSY_NS: u64 = 400_000_000;
 
-/// Below this part of its peers' work in the same time, a component stands still.
+/// The fraction of its peers' work below which a component counts as standing still.
 const STILL: f64 = 0.05;
 
-/// The middle one; of an even number the faster of the two in the middle.
+/// The median; of an even number of speeds, the upper one.
 fn median(speeds: impl Iterator<Item = f64>) -> Option<f64> {
     let mut speeds: Vec<f64> = speeds.collect();
     speeds.sort_by(f64::total_cmp);
@@ -118,24 +118,24 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    const LOOK: u64 = 100_000_000;
+    const INTERVAL: u64 = 100_000_000;
 
     fn speeds(members: &[Vec<f64>]) -> Vec<Speed> {
         let step = |speed: &f64| Step {
             work_in: (speed * 1e6) as u64,
             work_out: 0,
-            busy_ns: LOOK,
+            busy_ns: INTERVAL,
             cpu_ns: 0,
         };
         let members: Vec<Vec<Step>> =
             members.iter().map(|member| member.iter().map(step).collect()).collect();
         let intervals = members[0].len();
         let stage = Stage { members, flows: true, dealers: Stage::equal_dealers(1), feed: None };
-        Speed::of_stage(&vec![LOOK; intervals], &stage, core::slice::from_ref(&(0..intervals)))
+        Speed::of_stage(&vec![INTERVAL; intervals], &stage, core::slice::from_ref(&(0..intervals)))
     }
 
     #[test]
-    fn an_episode_that_was_dated_too_early_or_too_late_is_dated_anew() {
+    fn imprecisely_observed_episode_is_dated_precisely() {
         let slow = [vec![1.0; 40], vec![0.3; 50], vec![1.0; 10]].concat();
         let all = speeds(&[vec![1.0; 100], slow, vec![0.9; 100], vec![1.1; 100]]);
         let peers = [&all[0], &all[2], &all[3]];
@@ -146,14 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn of_several_episodes_the_one_that_was_seen_is_dated() {
+    fn observed_episode_of_several_is_dated() {
         let slow = (0..100).map(|at| if at % 50 < 20 { 0.2 } else { 1.0 }).collect();
         let all = speeds(&[vec![1.0; 100], slow]);
         assert_eq!(dated(&all[1], &[&all[0]], Some(5.0), 55..80), Some(50..70));
     }
 
     #[test]
-    fn a_component_without_peers_is_compared_with_its_own_best() {
+    fn component_without_peers_is_compared_with_its_own_best() {
         let all = speeds(&[[vec![1.0; 60], vec![0.2; 40]].concat()]);
         assert_eq!(dated(&all[0], &[], Some(5.0), 70..100), Some(60..100));
     }

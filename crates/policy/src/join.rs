@@ -1,66 +1,83 @@
-//! The decisions of a hash join.
+//! Hash join: which side to hold, how to build its table, and how to slice parts with heavy keys.
 
 use alloc::vec::Vec;
 
 use crate::parts::SLOT_BYTES;
 
-/// Slots of a part of a table that is built at once: about what a second cache holds.
+/// Bytes of slots per part of a table, so that a part is built within the second-level cache.
 const PART_BYTES: usize = 1 << 20;
-/// More parts would need more streams than the processor keeps apart while rows are dealt to them.
+/// The most bits of a part number: partitioning into more parts would exceed the write streams that
+/// a processor can track.
 const TABLE_BITS_MAX: u32 = 10;
 
-/// The bits that choose the part of a table with so many rows.
+/// The bits of a hash that choose the part of a table with `rows` rows.
 pub fn table_bits(rows: usize) -> u32 {
     let parts = (rows * SLOT_BYTES).div_ceil(PART_BYTES).max(1);
     parts.next_power_of_two().ilog2().min(TABLE_BITS_MAX)
 }
 
-/// Whether the left is the side to hold: the one that is smaller, as far as is known.
+/// Whether to hold the left side in the table: only if it is known to be the smaller one.
+///
+/// ```
+/// use euphrates_policy::join::holds_left;
+///
+/// assert!(holds_left(Some(10), Some(20)));
+/// assert!(!holds_left(Some(10), None), "the right side is the default");
+/// ```
 pub fn holds_left(left_bytes: Option<u64>, right_bytes: Option<u64>) -> bool {
     left_bytes.zip(right_bytes).is_some_and(|(left, right)| left < right)
 }
 
-/// Of a side that every process gets whole: about what a link of 100 MB/s carries in a third of a
-/// second.
+/// The largest side that is broadcast: a link of 100 MB/s carries it in a third of a second.
 const SENT_BYTES_MAX: usize = 32 << 20;
 
-/// Whether every process gets all rows of the side that is held, with their slots so many bytes:
-/// then no row of the other side has to be sent, or to wait.
+/// Whether to broadcast the held side, of `held_bytes` with its slots, to every process. Then no
+/// row of the other side is sent or waits.
 pub fn sends_to_all(held_bytes: usize, memory_bytes: usize) -> bool {
     held_bytes <= SENT_BYTES_MAX.min(memory_bytes / 8)
 }
 
-/// Units there are for each instance at least, if one part is all.
+/// Units per instance into which a single part with all rows is sliced.
 const UNITS_PER_INSTANCE: usize = 4;
-/// What a row takes, with its slot, to say from bytes how many rows there are.
+/// Assumed bytes per row with its slot, to estimate rows from bytes.
 const ROW_BYTES: usize = 2 * SLOT_BYTES;
 
-/// What is joined at once: a part, or a slice of one side's rows of it with all of the other's.
+/// A unit of join work: a part, or a slice of one side of a part with all of its other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// The part.
+    /// The number of the part.
     pub part: usize,
-    /// Which slice.
+    /// The number of the slice, from 0.
     pub slice: usize,
-    /// Of how many.
+    /// Slices of the part; 1 if it is not sliced.
     pub slices: usize,
-    /// Whether it is the held side that is sliced.
+    /// Whether the held side is sliced, not the other one.
     pub of_held: bool,
 }
 
-/// Which sides of a part may be sliced: each slice of one must do without knowing what the others
-/// of that side have matched.
+/// The sides of a part that may be sliced. Slices of one side do not know which rows of the other
+/// side have matched elsewhere, so outer joins forbid some.
 #[derive(Clone, Copy, Debug)]
 pub struct MaySlice {
-    /// The side that is held.
+    /// Whether the held side may be sliced.
     pub held: bool,
-    /// The one that goes by.
+    /// Whether the other side, which is streamed, may be sliced.
     pub other: bool,
 }
 
-/// The units of parts with so many bytes on each side, the largest first. A part that has a heavy
-/// key is more than an instance's share of all work: the larger of its sides is sliced, as far as
-/// the smaller one, which each of its units needs, is not most of what has to be done.
+/// The units of all parts, given the bytes of each on both sides, the largest first. A part with a
+/// heavy key exceeds an instance's share of the work. Its larger side is sliced until the smaller
+/// side, which every slice needs, would dominate the work.
+///
+/// ```
+/// use euphrates_policy::join::{MaySlice, units};
+///
+/// let may_slice = MaySlice { held: true, other: true };
+/// assert_eq!(units(&[100; 8], &[100; 8], 2, may_slice).len(), 8);
+/// let skewed = [100, 100, 100_000, 100];
+/// let units = units(&[100; 4], &skewed, 2, may_slice);
+/// assert!(units[0].part == 2 && units[0].slices > 1);
+/// ```
 pub fn units(
     held_bytes: &[usize],
     other_bytes: &[usize],
@@ -85,8 +102,8 @@ pub fn units(
     units.into_iter().map(|(_, unit)| unit).collect()
 }
 
-/// What there is to do for each part, in bytes: what comes in, and what goes out if all that makes
-/// it larger than others is rows of one key.
+/// The estimated work of each part, in bytes: its input, and its output if everything beyond twice
+/// the mean is rows of one key.
 fn works(held_bytes: &[usize], other_bytes: &[usize]) -> Vec<f64> {
     let usual = |all: &[usize]| 2.0 * all.iter().sum::<usize>() as f64 / all.len().max(1) as f64;
     let (held_usual, other_usual) = (usual(held_bytes), usual(other_bytes));
@@ -98,10 +115,10 @@ fn works(held_bytes: &[usize], other_bytes: &[usize]) -> Vec<f64> {
     held_bytes.iter().zip(other_bytes).map(work).collect()
 }
 
-/// How often rows are dealt to parts by further bits: a part that is still large has one heavy key.
+/// Recursive partitionings by further bits, at most: a part that is still large has one heavy key.
 pub const LEVELS_MAX: u32 = 4;
 
-/// Whether it is of no use to deal these parts once more: the largest has nearly all rows.
+/// Whether partitioning again is useless, because the largest part has nearly all bytes.
 pub fn is_one_key(largest_bytes: usize, all_bytes: usize) -> bool {
     largest_bytes > all_bytes / 4 * 3
 }
@@ -120,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_with_a_heavy_key_is_sliced_and_others_are_not() {
+    fn only_a_part_with_a_heavy_key_is_sliced() {
         let (usual, mut heavy) = ([100_000; 64], [1_000_000; 64]);
         assert_eq!(units(&usual, &heavy, 8, EITHER).len(), 64);
         heavy[7] = 100_000_000;
@@ -128,7 +145,7 @@ mod tests {
         assert!((16..=32).contains(&own.len()) && !own[0].of_held, "{own:?}");
         assert!(own.iter().enumerate().all(|(at, unit)| unit.slice == at));
         assert_eq!(units(&usual, &heavy, 8, EITHER).len(), 63 + own.len());
-        // The side that has it is sliced, whichever that is; if it may be.
+        // The side with the heavy key is sliced, if it may be.
         assert!(slices(&heavy, &usual, EITHER, 7)[0].of_held);
         let neither = MaySlice { held: false, other: false };
         assert_eq!(slices(&usual, &heavy, neither, 7).len(), 1);
@@ -137,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_heavy_on_both_sides_is_known_by_what_comes_out() {
+    fn key_that_is_heavy_on_both_sides_is_sliced_by_output() {
         let (mut held, mut other) = ([10_000; 64], [10_000; 64]);
         (held[3], other[3]) = (1_000_000, 1_000_000);
         for held_may in [true, false] {
@@ -147,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn every_process_gets_what_is_small_beside_its_memory() {
+    fn small_side_is_broadcast() {
         assert!(sends_to_all(10 << 20, 1 << 30) && !sends_to_all(64 << 20, 1 << 40));
         assert!(!sends_to_all(3 << 20, 16 << 20));
         assert!(sends_to_all(0, 0));
     }
 
     #[test]
-    fn parts_of_a_table_fit_a_cache_until_there_are_too_many() {
+    fn table_parts_fit_the_cache_up_to_a_bound() {
         assert_eq!(table_bits(0), 0);
         assert_eq!(table_bits(1000), 0);
         assert_eq!(table_bits(15_000_000), 9);

@@ -1,49 +1,57 @@
-//! The decisions of modules that deal rows to parts by a hash: how many there are, and which go to
-//! scratch.
+//! Hash partitioning of rows: the number of parts, and which parts spill to scratch disks.
 
-/// Bytes of a table's slots for each row: half of them are used, of sixteen bytes each.
+/// Bytes of slots per row of a hash table: slots of sixteen bytes, half of them used.
 pub const SLOT_BYTES: usize = 32;
 
-/// Bytes of a block of a part on scratch.
+/// The size of a block on scratch, in bytes.
 pub const BLOCK_BYTES: usize = 256 << 10;
 
-/// Parts for each instance: enough that the last to end are few beside those that were shared.
+/// Parts per instance: enough that the imbalance at the end is a small fraction of the work.
 const PARTS_PER_INSTANCE: usize = 8;
-/// Fewer parts would be too large where little memory meets many rows.
+/// The fewest bits of a part number: fewer parts would be too large for little memory.
 const PART_BITS_MIN: u32 = 6;
+/// The most bits of a part number: more parts would be too small to write efficiently.
 const PART_BITS_MAX: u32 = 10;
 
-/// The bits that choose the part of a row, where so many instances share the parts.
+/// The bits of a hash that choose the part of a row, for parts shared by `instances`.
+///
+/// ```
+/// assert_eq!(euphrates_policy::parts::part_bits(16), 7, "eight parts per instance");
+/// ```
 pub fn part_bits(instances: usize) -> u32 {
     let parts = (instances * PARTS_PER_INSTANCE).next_power_of_two();
     parts.ilog2().clamp(PART_BITS_MIN, PART_BITS_MAX)
 }
 
-/// Whether a process must write rows to scratch before it takes more: besides what is held there
-/// are rows on their way to scratch, and what goes out.
+/// Whether a process must spill rows before it accepts more. The rest of its memory is for rows in
+/// flight to scratch and for output.
 pub fn must_spill(held_bytes: usize, memory_bytes: usize) -> bool {
     held_bytes > memory_bytes / 8 * 5
 }
 
-/// Whether an instance that holds so much of what a process holds is one of those that write: who
-/// has little writes little, and often.
+/// Whether an instance takes part in spilling: it holds at least half of the mean. One with little
+/// would write small blocks, and often.
 pub fn is_my_turn(own_bytes: usize, held_bytes: usize, instances: usize) -> bool {
     own_bytes * instances * 2 >= held_bytes
 }
 
-/// Whether an instance must write rows that wait for their part.
+/// Whether an instance must write the rows that it has buffered for spilled parts.
 pub fn must_write(held_bytes: usize, share_bytes: usize) -> bool {
     held_bytes > share_bytes / 8
 }
 
-/// Whether an instance can hold a part as a table.
+/// Whether a part fits an instance's share as a hash table.
 pub fn part_fits(part_bytes: usize, share_bytes: usize) -> bool {
     part_bytes <= share_bytes / 2
 }
 
-/// How many of the parts that are in memory stay there, given the bytes of all parts there. Those
-/// that have gone already go first, if that frees much; else half of all goes, the last parts
-/// first.
+/// How many of the `resident` first parts stay in memory, given the bytes of all parts in memory.
+/// Parts that have been spilled before go first, if that frees a quarter; else half of all bytes
+/// goes, from the last part on.
+///
+/// ```
+/// assert_eq!(euphrates_policy::parts::stay(&[10; 8], 8), 4);
+/// ```
 pub fn stay(part_bytes: &[usize], resident: usize) -> usize {
     let held: usize = part_bytes.iter().sum();
     let mut freed: usize = part_bytes[resident..].iter().sum();
@@ -63,16 +71,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_what_is_held_goes_and_the_first_parts_stay() {
+    fn half_of_the_bytes_spill_from_the_last_part_on() {
         assert_eq!(stay(&[10; 8], 8), 4);
         assert_eq!(stay(&[100, 1, 1, 1], 4), 0);
-        // What has gone already is enough.
+        // The bytes of spilled parts are enough.
         assert_eq!(stay(&[10, 10, 10, 10], 3), 3);
         assert_eq!(stay(&[], 0), 0);
     }
 
     #[test]
-    fn there_are_parts_for_all_instances() {
+    fn part_bits_grow_with_instances_within_bounds() {
         assert_eq!((part_bits(1), part_bits(64), part_bits(4000)), (6, 9, 10));
     }
 }

@@ -1,16 +1,15 @@
-//! Work on its way through the stages of a flow, as a fluid: how far every stage comes in a moment,
-//! where some wait for input and others for room.
+//! A fluid model of work that moves through the stages of a flow, with starvation and backpressure.
 //!
-//! Between two stages are bounded queues. If work is shared there is one, from which all members of
-//! the consuming stage take; what a slow member does not take, others do. If it is divided in
-//! advance, every member of the producing stage is a dealer with a queue of its own, and gives each
-//! member of its group the same, so these advance at the pace of the slowest. A queue that is full
-//! stops its dealer, and with it all to whom that one's own dealer gives: a slow member takes work
-//! from others that have nothing to do with it, one stage before and beside it. When it is fast
-//! again, or another becomes slow, that work is missing; so stages cannot be looked at one by one.
+//! Bounded queues connect two stages. If work is shared, there is one queue, and what a slow member
+//! does not take, others do. If work is divided statically, every member of the producing stage is
+//! a dealer with its own queue. It gives each member of its group the same, so the group advances
+//! at the pace of the slowest. A full queue stops its dealer, and with it every other member that
+//! the dealer of that dealer feeds: backpressure of a slow member starves unrelated members, one
+//! stage before and beside it. That work is missing once it is fast again or another member becomes
+//! slow, so stages cannot be modelled one by one.
 //!
-//! Where it is not known how one stage feeds another (a join, partitions, a disk), they advance at
-//! the same pace, measured in parts of their work.
+//! Stages whose feed is not known (a join, partitions, a disk) advance at the same pace, measured
+//! as fractions of their work.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,77 +18,84 @@ use core::ops::Range;
 use crate::ideal::{Feed, Stage, Step};
 use crate::speed::{Speed, rate};
 
-/// Less of a stage's work than this part is what rounding leaves.
+/// The fraction of a stage's work below which the rest is a rounding error.
 const LEFT_MIN: f64 = 1e-7;
 
-/// Steps in which the share of a processor is found that uses all processors.
+/// Bisection steps to find the processor share that uses all processors.
 const HALVINGS: usize = 20;
 
-/// A queue holds what its consumers take in so many steps, at least: else steps would be what
-/// slows them.
+/// A queue holds at least the work of this many steps of its consumers, so that the step size does
+/// not limit throughput.
 const ROOM_STEPS: f64 = 2.0;
 
-/// The stages of one phase, and where their work is.
+/// The stages of one phase, and the state of their queues.
 pub(crate) struct Pipeline<'a> {
     stations: Vec<Station<'a>>,
-    /// Nanoseconds computed in all, and in the stages.
+    /// Processor time of the whole phase, in nanoseconds.
     computed: f64,
     state: State,
 }
 
 /// A stage in one phase.
 struct Station<'a> {
-    /// Work per nanosecond at speed 1, and nanoseconds computed for each unit of it.
+    /// Work per nanosecond at speed 1.
     rate: f64,
+    /// Processor time per unit of work, in nanoseconds.
     computes: f64,
     speeds: &'a [Speed],
     work: f64,
-    /// Members that take from the same queues. A queue's group is its number modulo the groups.
+    /// Members that share queues; a queue's group is its number modulo the groups.
     groups: Vec<Vec<usize>>,
     /// Whether members of a group advance at the pace of the slowest.
     lockstep: bool,
-    /// The station that fills its queues, and those whose queues it fills.
+    /// The station that fills its queues.
     feed: Option<usize>,
+    /// The stations whose queues it fills.
     consumers: Vec<usize>,
-    /// What a queue holds, in units of its consumer's work.
+    /// The capacity of a queue, in units of its consumer's work.
     room: f64,
 }
 
-/// Of each station: what waits in its queues, and what is done.
+/// The state of all stations.
 #[derive(Clone, Debug, Default)]
 struct State {
+    /// Queued work, by station and queue.
     waiting: Vec<Vec<f64>>,
+    /// Finished work, by station.
     done: Vec<f64>,
 }
 
-/// A step: the observed interval that it is like, and how long it lasts.
+/// A step of the model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
+    /// The observed interval whose speeds apply.
     pub interval: usize,
     pub lasts_ns: f64,
-    /// Processors that are there.
+    /// Available processors.
     pub processors: f64,
 }
 
-/// What members have of a step: a share of a processor, and a part of the time.
+/// The resources of each member in a step.
 #[derive(Clone, Copy)]
 struct Had {
+    /// The share of a processor while it computes.
     share: f64,
+    /// The fraction of the step in which it runs.
     part: f64,
 }
 
-/// What a step comes to.
+/// The result of a step.
 struct Outcome {
     state: State,
-    /// Nanoseconds computed.
+    /// Processor time used, in nanoseconds.
     used: f64,
-    /// The part of the time that was needed by who needed most.
+    /// The fraction of the step that the busiest group needed.
     took: f64,
 }
 
 impl<'a> Pipeline<'a> {
-    /// The stages in a phase in which so many nanoseconds were computed. `step_ns` is how long a
-    /// step is at most.
+    /// Builds the model of a phase with `computed` nanoseconds of processor time. `step_ns` is the
+    /// longest step.
     pub fn of(
         stages: &[Stage],
         speeds: &'a [Vec<Speed>],
@@ -130,24 +136,24 @@ impl<'a> Pipeline<'a> {
         made
     }
 
-    /// Whether nothing is left to do.
+    /// Whether all stations have finished their work.
     pub fn is_done(&self) -> bool {
-        (0..self.stations.len()).all(|at| self.is_through(at, &self.state))
+        (0..self.stations.len()).all(|at| self.is_finished(at, &self.state))
     }
 
-    /// Whether there is nothing that could be done.
+    /// Whether there are no stations.
     pub fn is_empty(&self) -> bool {
         self.stations.is_empty()
     }
 
-    /// Lets time pass; returns how much of it was needed, in nanoseconds.
+    /// Advances the model by a step; returns how much of it was needed, in nanoseconds.
     pub fn advance(&mut self, moment: Moment) -> f64 {
         let there = moment.processors * moment.lasts_ns;
         let fits = |had: Had| self.outcome(moment, had).used <= there;
         let mut had = Had { share: 1.0, part: 1.0 };
         if !fits(had) {
             had.share = largest(|share| fits(Had { share, ..had }));
-            // An instance whose computing was not counted waits for a processor all the same.
+            // An instance whose processor time is unknown waits for a processor all the same.
             if !fits(had) {
                 had.part = largest(|part| fits(Had { part, ..had }));
             }
@@ -183,7 +189,7 @@ impl<'a> Pipeline<'a> {
             self.give(at, &does, &mut state);
         }
         let in_stages: f64 = self.stations.iter().map(|one| one.work * one.computes).sum();
-        // What others compute for the flow, they compute as it advances.
+        // Processor time outside the stages is used in proportion to progress.
         let used = match in_stages > 0.0 {
             true => used * (self.computed / in_stages).max(1.0),
             false => most * self.computed,
@@ -191,10 +197,10 @@ impl<'a> Pipeline<'a> {
         Outcome { state, used, took }
     }
 
-    /// The part of their work that all stations can do of which it is not known who feeds them.
+    /// The fraction of their work that all stations with unknown feeds can do in a step.
     fn gate(&self, state: &State, moment: Moment, had: Had) -> f64 {
         let is_head =
-            |at: &usize| self.stations[*at].feed.is_none() && !self.is_through(*at, state);
+            |at: &usize| self.stations[*at].feed.is_none() && !self.is_finished(*at, state);
         let part = |at: usize| {
             let able = self.able(at, state, &self.rates(at, state, moment, had));
             able.iter().sum::<f64>() / self.stations[at].work
@@ -202,13 +208,13 @@ impl<'a> Pipeline<'a> {
         (0..self.stations.len()).filter(is_head).map(part).fold(f64::INFINITY, f64::min)
     }
 
-    /// What each member could do if it had enough input and room.
+    /// The work of each member in a step with unlimited input and room.
     fn rates(&self, at: usize, state: &State, moment: Moment, had: Had) -> Vec<f64> {
         let station = &self.stations[at];
         let share = had.share.min(self.share_at_once(at, state, moment.processors));
         let rate = |speed: &Speed| {
             let alone = station.rate * speed.at(moment.interval);
-            // What it computes takes longer; for how long it stands still does not change.
+            // Computing takes longer with a smaller share; waiting does not.
             alone / (1.0 + alone * station.computes * (1.0 / share - 1.0))
         };
         let mut rates: Vec<f64> = station.speeds.iter().map(rate).collect();
@@ -220,7 +226,7 @@ impl<'a> Pipeline<'a> {
         rates
     }
 
-    /// What each member does of what it could, with the input and the room there is.
+    /// The work of each member in a step, limited by input and room.
     fn able(&self, at: usize, state: &State, can: &[f64]) -> Vec<f64> {
         let station = &self.stations[at];
         let mut able = can.to_vec();
@@ -248,7 +254,7 @@ impl<'a> Pipeline<'a> {
         able
     }
 
-    /// What members have done is there for those whom they feed.
+    /// Adds finished work to the queues of the consumers.
     fn give(&self, at: usize, does: &[f64], state: &mut State) {
         for consumer in &self.stations[at].consumers {
             let unit = self.stations[*consumer].work / self.stations[at].work;
@@ -260,13 +266,13 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// The share of a processor that each member has while those of a dealer compute at once: they
-    /// begin when the slowest takes a batch, however much of the round they wait. If no processor
-    /// is left for the dealer itself, it takes one from some member, and all others of the group
-    /// wait for that one: a round is too short for them to take turns.
+    /// The processor share of each member while all members of a group compute at once: they begin
+    /// when the slowest takes a batch, however long they wait in a round. If no processor is left
+    /// for the dealer, it takes one from some member, and the rest of the group waits for that
+    /// member, since a round is too short for taking turns.
     fn share_at_once(&self, at: usize, state: &State, processors: f64) -> f64 {
         let station = &self.stations[at];
-        let comes = station.feed.is_some_and(|from| !self.is_through(from, state));
+        let comes = station.feed.is_some_and(|from| !self.is_finished(from, state));
         let is_active = |(group, _): &(usize, &Vec<usize>)| {
             let mut queues = state.waiting[at].iter().skip(*group).step_by(station.groups.len());
             comes || queues.any(|waiting| *waiting > LEFT_MIN * station.work)
@@ -285,7 +291,7 @@ impl<'a> Pipeline<'a> {
         1.0 / ((computing / processors).max(1.0) + deals)
     }
 
-    /// The part of its time in which a dealer of a stage computes while that does all it can.
+    /// The fraction of time in which a dealer of a stage computes while the stage is fully busy.
     fn dealing(&self, at: usize) -> f64 {
         let station = &self.stations[at];
         let Some(feed) = station.feed.map(|from| &self.stations[from]) else { return 0.0 };
@@ -294,7 +300,7 @@ impl<'a> Pipeline<'a> {
         (each / lasts).min(1.0)
     }
 
-    fn is_through(&self, at: usize, state: &State) -> bool {
+    fn is_finished(&self, at: usize, state: &State) -> bool {
         state.done[at] >= (1.0 - LEFT_MIN) * self.stations[at].work
     }
 }
@@ -309,7 +315,7 @@ impl<'a> Station<'a> {
         let mut sum = Step::default();
         steps(stage, phase).for_each(|step| sum.add(step));
         let (work, rate) = (sum.work(), rate(stage, phase));
-        // A stage that was never seen busy does not hold anything up.
+        // A stage without measured busy time does not limit anything.
         if work <= 0.0 || !rate.is_finite() || rate <= 0.0 || sum.busy_ns == 0 {
             return None;
         }
@@ -333,8 +339,8 @@ impl<'a> Station<'a> {
         })
     }
 
-    /// Lets members do so much together: each does what it can, and groups that can do more than
-    /// others share the rest equally, as threads share processors.
+    /// Limits the total work of all members to `most`. Groups share it equally, and what a group
+    /// cannot use goes to the others, as threads share processors.
     fn limit(&self, does: &mut [f64], most: f64) {
         let sum = |members: &Vec<usize>| members.iter().map(|one| does[*one]).sum::<f64>();
         let mut can: Vec<(usize, f64)> = self.groups.iter().map(sum).enumerate().collect();
@@ -349,7 +355,7 @@ impl<'a> Station<'a> {
     }
 }
 
-/// The largest share of a whole that fits, or next to none.
+/// The largest fraction that fits, found by bisection.
 fn largest(fits: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..HALVINGS {
@@ -359,7 +365,7 @@ fn largest(fits: impl Fn(f64) -> bool) -> f64 {
     if low > 0.0 { low } else { high }
 }
 
-/// Takes from the queues of a group, from each the same as long as it has something.
+/// Takes work from the queues of a group, equally from each as long as it has any.
 fn take(queues: &mut [f64], (group, groups): (usize, usize), mut amount: f64) {
     let mut own: Vec<usize> = (group..queues.len()).step_by(groups).collect();
     own.sort_by(|a, b| queues[*a].total_cmp(&queues[*b]));

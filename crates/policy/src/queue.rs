@@ -1,20 +1,35 @@
-//! A queue's decisions: who may put, and which run is dealt out next.
+//! Admission and scheduling of a queue in one process: which batches may enter, which run is next.
 //!
-//! A queue either hands out batches to whoever has time, or whole runs, strictly in the order of
-//! their numbers (River 2.3.2, the pull-based queue). Bounds are in bytes. Two rules keep runs from
-//! blocking each other for ever:
-//! - a run is dealt only after all runs before it have been dealt, so the lowest unfinished run
-//!   always has an owner, or is the next to get one;
-//! - a batch of a run somebody is waiting for is let in even when the queue is full, if none of
-//!   that run's batches is there already. The bound is exceeded by one batch a consumer at most.
+//! A queue gives either single batches to any free consumer, or whole runs, strictly in the order
+//! of their numbers (the pull-based queue of River 2.3.2). Bounds are in bytes. Two rules prevent
+//! deadlock between runs:
+//! - A run is dealt only after all runs before it, so the lowest unfinished run has an owner or is
+//!   the next to get one.
+//! - A batch of a run that a consumer waits for is admitted even if the queue is full, unless
+//!   another batch of that run is queued. The bound is exceeded by at most one batch per consumer.
 //!
-//! Who owns a run may leave within it: what is there of it goes, and what comes is let in and goes.
+//! The owner of a run may leave within it. Queued batches of the run are then discarded, and later
+//! ones are admitted and discarded.
 
 use alloc::collections::BTreeMap;
 
 use crate::runs::Broken;
 
-/// What one queue holds, in numbers.
+/// The state of one queue, in numbers.
+///
+/// ```
+/// use euphrates_policy::queue::QueuePolicy;
+///
+/// let mut queue = QueuePolicy::new(100);
+/// queue.on_begin(0).unwrap();
+/// assert!(queue.admit(80, Some(0)));
+/// queue.on_put(80, Some(0));
+/// assert!(!queue.admit(30, Some(0)), "the queue is full");
+/// assert_eq!(queue.deal(), Some(0));
+/// queue.on_take(80, Some(0));
+/// queue.on_end(0);
+/// assert!(queue.is_finished(0));
+/// ```
 #[derive(Clone, Debug)]
 pub struct QueuePolicy {
     bytes_max: usize,
@@ -30,7 +45,7 @@ struct Run {
     batches: usize,
     ended: bool,
     owned: bool,
-    /// Its owner takes no more.
+    /// Whether its owner has left.
     left: bool,
 }
 
@@ -40,7 +55,7 @@ impl QueuePolicy {
         QueuePolicy { bytes_max, bytes: 0, loose_bytes: 0, runs: BTreeMap::new(), deal_next: 0 }
     }
 
-    /// Whether a batch of this size, in this run or in none, may be put now.
+    /// Whether a batch of `bytes`, in a run or in none, may be put now.
     pub fn admit(&self, bytes: usize, run: Option<u64>) -> bool {
         let room = self.bytes == 0 || self.bytes + bytes <= self.bytes_max;
         room || run.is_some_and(|number| self.is_awaited(number))
@@ -51,7 +66,7 @@ impl QueuePolicy {
         wanted && self.runs.get(&number).is_none_or(|run| run.batches == 0)
     }
 
-    /// A batch was put.
+    /// A batch has been put; it must have been admitted.
     pub fn on_put(&mut self, bytes: usize, run: Option<u64>) {
         self.bytes += bytes;
         match run {
@@ -66,7 +81,7 @@ impl QueuePolicy {
         self.check();
     }
 
-    /// A batch was taken.
+    /// A batch has been taken by the owner of its run.
     pub fn on_take(&mut self, bytes: usize, run: Option<u64>) {
         self.bytes -= bytes;
         match run {
@@ -81,7 +96,10 @@ impl QueuePolicy {
         self.check();
     }
 
-    /// A producer began a run; that another did so before is an error.
+    /// A producer begins a run.
+    ///
+    /// # Errors
+    /// If the run has been begun before.
     pub fn on_begin(&mut self, number: u64) -> Result<(), Broken> {
         if number < self.deal_next || self.runs.contains_key(&number) {
             return Err(Broken::Twice(number));
@@ -90,7 +108,7 @@ impl QueuePolicy {
         Ok(())
     }
 
-    /// A producer ended a run.
+    /// A producer ends a run.
     pub fn on_end(&mut self, number: u64) {
         let run = self.runs.get_mut(&number).expect("the end of a run that has not begun");
         run.ended = true;
@@ -99,12 +117,12 @@ impl QueuePolicy {
         }
     }
 
-    /// Whether nobody is to get what is put into a run.
+    /// Whether the owner of a run has left, so that its batches are discarded.
     pub fn is_left(&self, number: u64) -> bool {
         self.runs.get(&number).is_some_and(|run| run.left)
     }
 
-    /// The owner of a run takes no more.
+    /// The owner of a run leaves; the queued batches of the run are discarded.
     pub fn on_left(&mut self, number: u64) {
         let Some(run) = self.runs.get_mut(&number) else { return };
         self.bytes -= run.bytes;
@@ -115,7 +133,7 @@ impl QueuePolicy {
         self.check();
     }
 
-    /// The next run, for a consumer that has none. It owns the run until `on_finished`.
+    /// The next run, for a consumer without one, which owns it until `on_finished`.
     pub fn deal(&mut self) -> Option<u64> {
         let run = self.runs.get_mut(&self.deal_next)?;
         run.owned = true;
@@ -133,23 +151,23 @@ impl QueuePolicy {
         self.runs.get(&number).is_some_and(|run| run.ended && run.batches == 0)
     }
 
-    /// The owner of a run knows that it is finished.
+    /// The owner of a run has seen its end.
     pub fn on_finished(&mut self, number: u64) {
         let run = self.runs.remove(&number).expect("a run finishes once");
         assert!(run.owned && run.ended && run.batches == 0, "run {number} is not finished");
     }
 
-    /// Bytes held.
+    /// Bytes of all queued batches.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The bound.
+    /// The bound on queued bytes.
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
     }
 
-    /// What keeps a run that is here from being dealt for ever, if no more will begin.
+    /// The gap that keeps a begun run from being dealt, if no more runs will begin.
     pub fn broken(&self) -> Option<Broken> {
         self.runs.keys().copied().find(|&number| number > self.deal_next).map(Broken::Gap)
     }
@@ -173,10 +191,8 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// Any interleaving of producers and consumers that obeys the policy ends, in order, within
-    /// the bound, even if consumers leave.
     #[test]
-    fn every_schedule_ends_and_keeps_the_order_and_the_bound() {
+    fn every_schedule_ends_in_order_within_the_bound() {
         for seed in 0..2000u64 {
             let mut random = Lcg(seed);
             let outcome = play(&mut random);
@@ -205,13 +221,13 @@ mod tests {
         let mut consumers: Vec<Option<u64>> = std::vec![None; 1 + random.below(4)];
         let mut lanes: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         let (mut policy, mut next, mut dealt) = (QueuePolicy::new(bytes_max), 0, 0);
-        let leaves = random.below(2) == 0;
+        let may_leave = random.below(2) == 0;
         for _ in 0..100_000 {
             let actors = producers.len() + consumers.len();
             let actor = random.below(actors);
             if actor < producers.len() {
                 produce(&mut producers[actor], &mut policy, &mut lanes, &mut next, runs, random);
-            } else if leaves && consumers.len() > 1 && random.below(20) == 0 {
+            } else if may_leave && consumers.len() > 1 && random.below(20) == 0 {
                 if let Some(run) = consumers.remove(actor - producers.len()) {
                     policy.on_left(run);
                     lanes.remove(&run);
@@ -254,7 +270,7 @@ mod tests {
             Some(run) => {
                 let bytes = 1 + random.below(20);
                 if policy.is_left(run) {
-                    assert!(policy.admit(bytes, Some(run)), "nobody would make room for it");
+                    assert!(policy.admit(bytes, Some(run)), "no consumer would make room for it");
                     producer.left -= 1;
                 } else if policy.admit(bytes, Some(run)) {
                     policy.on_put(bytes, Some(run));

@@ -1,6 +1,14 @@
-//! How many lines of a flood are printed: at most so many a second, and how many were left out.
+//! Log rate limiting: at most a fixed number of lines per second, and a count of omitted ones.
 
-/// What is printed of messages that somebody else can cause.
+/// Limits messages that a remote peer can cause.
+///
+/// ```
+/// use euphrates_policy::quota::{Print, Quota};
+///
+/// let mut quota = Quota::new(10);
+/// assert_eq!(quota.on_messages(7, 1000), Print { left_out: 0, messages: 10 });
+/// assert_eq!(quota.on_messages(8, 3), Print { left_out: 990, messages: 3 });
+/// ```
 #[derive(Clone, Debug)]
 pub struct Quota {
     per_second_max: u64,
@@ -9,23 +17,23 @@ pub struct Quota {
     left_out: u64,
 }
 
-/// What to print now.
+/// The lines to print now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Print {
-    /// How many messages of earlier seconds were left out: a line of its own, first, unless 0.
+    /// Messages omitted in earlier seconds, to be reported in a line of its own, first, unless 0.
     pub left_out: u64,
-    /// How many of the messages that have come, the oldest first.
+    /// Messages to print, the oldest first.
     pub messages: u64,
 }
 
 impl Quota {
-    /// So many messages in each second.
+    /// A limit of `per_second_max` messages per second.
     pub fn new(per_second_max: u64) -> Quota {
         Quota { per_second_max, second: 0, printed: 0, left_out: 0 }
     }
 
-    /// So many messages have come since the last call; this is the second it is now. A call without
-    /// messages tells what an earlier second has left out.
+    /// Accounts for `count` messages in `second`. A call with 0 messages reports those omitted in
+    /// an earlier second.
     pub fn on_messages(&mut self, second: u64, count: u64) -> Print {
         let mut print = Print::default();
         if second != self.second {
@@ -51,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_a_few_lines_a_second_and_a_count() {
+    fn flood_is_limited_per_second_and_counted() {
         let mut quota = Quota::new(10);
         let print = |left_out, messages| Print { left_out, messages };
         assert_eq!(quota.on_messages(7, 4), print(0, 4));
@@ -61,7 +69,7 @@ mod tests {
         assert_eq!(quota.on_messages(8, 12), print(999, 10));
         assert_eq!(quota.on_messages(20, 0), print(2, 0));
         assert_eq!(quota.on_messages(20, 1), print(0, 1));
-        // A clock that is set back begins a second like any other.
+        // A clock that is set back begins a new second.
         assert_eq!(quota.on_messages(3, 10), print(0, 10));
     }
 }

@@ -1,4 +1,4 @@
-//! Which workers a flow uses when some pairs of workers cannot connect.
+//! Partial network partitions: which workers a flow excludes when some pairs cannot connect.
 //!
 //! In a partial network partition every worker is alive and the master reaches all of them, but one
 //! flow cannot use both workers of a disconnected pair. A failed connection is retried once,
@@ -20,6 +20,17 @@ pub const MEMORY: Duration = Duration::from_secs(300);
 const EXACT_MAX: usize = 20;
 
 /// Failed connections between processes. All times are of one clock.
+///
+/// ```
+/// use core::time::Duration;
+/// use euphrates_policy::reach::{Candidate, Reach};
+///
+/// let mut reach = Reach::default();
+/// let now = Duration::from_secs(1);
+/// reach.on_lost("w1", "w2", true, now);
+/// let workers = [("w1", 8), ("w2", 2)].map(|(name, cores)| Candidate { name, cores });
+/// assert_eq!(reach.left_out("master", &workers, now), [1], "the one with fewer cores");
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Reach {
     pairs: BTreeMap<(String, String), Lost>,
@@ -235,7 +246,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(cost(&out, &cores), brute_force(&edges, &cores));
-            prop_assert!(out.len() < count, "somebody is left");
+            prop_assert!(out.len() < count, "some worker is left");
         }
     }
 }

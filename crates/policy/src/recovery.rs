@@ -1,4 +1,4 @@
-//! Whether a failed flow is tried again.
+//! Retry policy: whether a failed flow is attempted again.
 //!
 //! A dead worker or a failed connection is not the flow's fault, so the flow is retried a few
 //! times. Code that crashes its process would crash every process that runs it, one after the
@@ -9,11 +9,11 @@ use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-/// The most attempts at one flow.
+/// Attempts at one flow, at most.
 pub const ATTEMPTS_MAX: u32 = 4;
-/// The most crashes at one unit.
+/// Crashes at one unit of work, at most; then it is not retried.
 pub const CRASHES_MAX: u32 = 2;
-/// The most units to remember. All further units count as one.
+/// Units with counts of their own, at most. All further units share one count.
 const UNITS_MAX: usize = 1000;
 
 /// What ended an attempt.
@@ -27,10 +27,10 @@ pub enum Fault<'a> {
     Crash(&'a str),
 }
 
-/// The decision.
+/// The decision after a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Retry.
+    /// Attempt the flow again.
     Again,
     /// The flow has had all its attempts.
     TooManyAttempts,
@@ -61,6 +61,15 @@ impl Crashes {
 }
 
 /// The faults of one flow.
+///
+/// ```
+/// use euphrates_policy::recovery::{Fault, Recovery, Verdict};
+///
+/// let mut recovery = Recovery::default();
+/// assert_eq!(recovery.on_fault(Fault::Worker), Verdict::Again);
+/// assert_eq!(recovery.on_fault(Fault::Crash("rows 0 to 9")), Verdict::Again);
+/// assert_eq!(recovery.on_fault(Fault::Crash("rows 0 to 9")), Verdict::TooManyCrashes);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Recovery {
     attempt: u32,
@@ -109,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_crashed_twice_is_not_retried() {
+    fn unit_that_crashed_twice_is_not_retried() {
         let mut recovery = Recovery::default();
         assert_eq!(recovery.on_fault(Fault::Crash("rows 0 to 9")), Verdict::Again);
         assert_eq!(recovery.on_fault(Fault::Worker), Verdict::Again);

@@ -1,14 +1,24 @@
-//! When a dead process is restarted: at once, but at most a few times per window, so that a process
-//! that dies at its start does not keep the machine busy.
+//! Restart policy: a dead process is restarted at once, but at most a few times per window.
+//!
+//! The limit keeps a process that dies at its start from using up the machine.
 
 use core::time::Duration;
 
-/// The most restarts within a window.
+/// Restarts within a window, at most.
 const RESTARTS_MAX: usize = 3;
-/// The length of the window.
+/// The length of the sliding window.
 const WINDOW: Duration = Duration::from_secs(30);
 
 /// The restarts of one process. All times are of one clock.
+///
+/// ```
+/// use core::time::Duration;
+/// use euphrates_policy::restarts::Restarts;
+///
+/// let mut restarts = Restarts::default();
+/// (0..3).for_each(|second| restarts.on_restart(Duration::from_secs(second)));
+/// assert_eq!(restarts.wait(Duration::from_secs(3)), Duration::from_secs(27));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Restarts {
     /// The times of the last restarts, oldest first.
@@ -16,12 +26,12 @@ pub struct Restarts {
 }
 
 impl Restarts {
-    /// How long to wait before the next restart.
+    /// The time to wait before the next restart; zero while the window has room.
     pub fn wait(&self, now: Duration) -> Duration {
         self.last[0].map_or(Duration::ZERO, |oldest| (oldest + WINDOW).saturating_sub(now))
     }
 
-    /// The process is restarted now.
+    /// The process is restarted at `now`.
     pub fn on_restart(&mut self, now: Duration) {
         self.last.rotate_left(1);
         self.last[RESTARTS_MAX - 1] = Some(now);
@@ -35,7 +45,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_fourth_restart_in_a_window_waits() {
+    fn fourth_restart_in_a_window_waits() {
         let mut restarts = Restarts::default();
         for second in 0..3 {
             let now = Duration::from_secs(second);

@@ -1,19 +1,19 @@
-//! Who gets the next run of a stream.
+//! Scheduling of runs between processes: which consumer gets the next run of a stream.
 //!
-//! Runs are numbered without gaps, and dealt in this order: whoever writes them down in order must
-//! not wait for one that nobody has been dealt. A run is dealt when it has begun and somebody has
-//! time, so a slow consumer gets fewer (River 2.3.2, with the run as the unit).
+//! Runs are numbered without gaps and dealt in that order, since a sink that writes them in order
+//! must not wait for a run without an owner. A run is dealt once it has begun and a consumer is
+//! idle, so a slow consumer gets fewer (River 2.3.2, with the run as the unit).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::distributed::Peer;
 
-/// How the producers of a queue broke its rules: runs are numbered without gaps, and each is begun
-/// once, and ended.
+/// How the producers of a queue broke its rules: runs are numbered without gaps, begun once and
+/// ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// This run was begun, but one before it never was.
+    /// This run was begun, but a run before it never was.
     Gap(u64),
     /// This run was begun twice.
     Twice(u64),
@@ -21,38 +21,47 @@ pub enum Broken {
     Cut(u64),
 }
 
-/// The one who deals the runs of a queue.
+/// The scheduler of a queue's runs.
+///
+/// ```
+/// use euphrates_policy::runs::{Dealer, Dealt};
+///
+/// let mut dealer = Dealer::new(1);
+/// dealer.on_begun(0, 0);
+/// dealer.on_idle(3);
+/// assert_eq!(dealer.deal(|_, _| true), [Dealt { run: 0, from: 0, to: 3 }]);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Dealer {
     next: u64,
-    /// Begun and not dealt: by number, the producer.
+    /// The producers of begun runs that have not been dealt, by run.
     begun: BTreeMap<u64, Peer>,
     idle: VecDeque<Peer>,
-    /// Begun, and its producer has no room for more of it.
+    /// Runs whose producer is blocked or has ended them.
     full: BTreeSet<u64>,
     producing: u32,
-    /// Begun a second time.
+    /// A run that was begun a second time.
     twice: Option<u64>,
 }
 
-/// A run, its producer, and the consumer it goes to.
+/// The assignment of a run to a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dealt {
-    /// The run.
+    /// The run's number.
     pub run: u64,
-    /// Who has it.
+    /// The producer of the run.
     pub from: Peer,
-    /// Who gets it.
+    /// The consumer that owns the run from now on.
     pub to: Peer,
 }
 
 impl Dealer {
-    /// Of a queue with so many producers.
+    /// The scheduler of a queue with `producers`.
     pub fn new(producers: u32) -> Dealer {
         Dealer { producing: producers, ..Dealer::default() }
     }
 
-    /// A producer has begun a run.
+    /// A producer begins a run.
     pub fn on_begun(&mut self, run: u64, producer: Peer) {
         let is_first = run >= self.next && self.begun.insert(run, producer).is_none();
         if !is_first {
@@ -60,31 +69,31 @@ impl Dealer {
         }
     }
 
-    /// A consumer has time.
+    /// A consumer is idle.
     pub fn on_idle(&mut self, consumer: Peer) {
-        debug_assert!(!self.idle.contains(&consumer), "a consumer has time once");
+        debug_assert!(!self.idle.contains(&consumer), "a consumer is idle once");
         self.idle.push_back(consumer);
     }
 
-    /// A producer begins no more.
+    /// A producer will begin no more runs.
     pub fn on_ended(&mut self) {
         self.producing -= 1;
     }
 
-    /// A consumer takes no more.
+    /// A consumer has left.
     pub fn on_gone(&mut self, consumer: Peer) {
         self.idle.retain(|idle| *idle != consumer);
     }
 
-    /// A producer has no room for more of a run that has not been dealt, or no more to put there.
+    /// The producer of a run that has not been dealt is blocked on it, or has ended it.
     pub fn on_full(&mut self, run: u64) {
         if self.begun.contains_key(&run) {
             self.full.insert(run);
         }
     }
 
-    /// What can be dealt now. A run goes to a neighbour of its producer, who is spared the way;
-    /// but if none has time when the producer has to wait, to anybody who has.
+    /// Deals all runs that can be dealt now. A run goes to an idle neighbour of its producer, which
+    /// saves the network; once the producer is blocked, it goes to any idle consumer.
     pub fn deal(&mut self, is_neighbour: impl Fn(Peer, Peer) -> bool) -> Vec<Dealt> {
         let mut dealt = Vec::new();
         while let Some(&from) = self.begun.get(&self.next) {
@@ -99,12 +108,12 @@ impl Dealer {
         dealt
     }
 
-    /// Whether nobody will be dealt anything again, or nobody should be.
+    /// Whether no run will be dealt any more, because producers have ended or broken the rules.
     pub fn is_over(&self) -> bool {
         self.twice.is_some() || (self.producing == 0 && !self.begun.contains_key(&self.next))
     }
 
-    /// What the producers have done wrong, when it is over.
+    /// The rule that producers have broken, once `is_over`.
     pub fn broken(&self) -> Option<Broken> {
         let gap = || self.begun.keys().next().copied().filter(|_| self.is_over());
         self.twice.map(Broken::Twice).or_else(|| gap().map(Broken::Gap))
@@ -117,7 +126,7 @@ mod tests {
     use crate::distributed::Dice;
 
     #[test]
-    fn every_run_is_dealt_once_in_order_to_somebody_who_has_time() {
+    fn every_run_is_dealt_once_in_order_to_an_idle_consumer() {
         for seed in 0..2000 {
             let mut dice = Dice(seed);
             let (producers, consumers) = (1 + dice.below(5), 1 + dice.below(5));
@@ -164,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn a_run_stays_near_unless_its_producer_would_have_to_wait() {
+    fn run_stays_near_unless_its_producer_is_blocked() {
         let mut dealer = Dealer::new(2);
         let near = |from: Peer, to: Peer| from == to;
         dealer.on_idle(1);
         dealer.on_begun(0, 0);
-        assert!(dealer.deal(near).is_empty(), "its neighbour may soon have time");
+        assert!(dealer.deal(near).is_empty(), "its neighbour may soon be idle");
         dealer.on_full(0);
         assert_eq!(dealer.deal(near), [Dealt { run: 0, from: 0, to: 1 }]);
         dealer.on_idle(1);
@@ -179,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_strands_what_comes_behind_it() {
+    fn gap_strands_later_runs() {
         let mut dealer = Dealer::new(1);
         dealer.on_idle(0);
         dealer.on_begun(1, 0);
@@ -190,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_begun_twice_is_over_for_all_whether_it_was_dealt_or_not() {
+    fn run_begun_twice_ends_the_queue() {
         for is_dealt in [false, true] {
             let mut dealer = Dealer::new(2);
             dealer.on_begun(0, 0);

@@ -1,33 +1,43 @@
-//! Where sorted runs are sampled, to find borders between ranges of their keys.
+//! Regular sampling of sorted runs, from which splitters between ranges are chosen.
 //!
-//! A run is sampled at regular steps (regular sampling; Shi and Schaeffer, 1992), so a border is
-//! off by one step a run at most, whatever the distribution. But runs of one input are much alike:
-//! if all began at the same part of a step, the samples of all would fall on the same keys, with
-//! nothing in between, and ranges would be far too small or as large as a step of all runs
-//! together. So every run begins at another part of its first step, and these parts are spread
-//! evenly, whichever runs and processes there are: they are a Kronecker sequence (Niederreiter,
-//! 1992, 3.3). Each sample stands for a whole step, which is right in the mean of all places where
-//! the first may be, at the ends of the keys as well (systematic sampling; Cochran, 1977, 8).
+//! A run is sampled at regular steps (Shi and Schaeffer, 1992), so a splitter is off by one step
+//! per run at most, for any distribution. Runs of one input are much alike, however: if all began
+//! at the same offset, the samples of all runs would fall on the same keys, and ranges would be far
+//! too small or as large as a step of all runs together. Every run therefore begins at another
+//! offset within its first step. The offsets of any runs and processes are spread evenly, as a
+//! Kronecker sequence (Niederreiter, 1992, 3.3). Each sample stands for a whole step, which is
+//! correct on average over all offsets, also at the ends of the keys (systematic sampling; Cochran,
+//! 1977, 8).
 
 use crate::sort::RANGE_BYTES_MIN;
 
 /// Rows between two samples of a run, at most.
 const STEP_ROWS_MAX: usize = 1024;
 
-/// Samples of a run in the smallest range, at least.
+/// Samples of one run in the smallest range, at least.
 const SAMPLES_IN_RANGE: usize = 8;
 
-/// Samples that several processes send together at most: enough to cut within a few percent of
-/// evenly, few enough to be nothing beside the data.
+/// Samples that all processes send together, at most: enough for ranges within a few percent of
+/// even sizes, and negligible beside the data.
 const SAMPLES_MAX: usize = 16384;
 
-/// How far the first sample of the next run, and of the next process's, is behind that of the one
-/// before: in parts of a step, of which there are 2^64. One and the other are powers of the plastic
-/// number, with which two such sequences stay even together.
+/// The offset of a run's first sample from that of the run before, in 2^-64 steps: an inverse power
+/// of the plastic number, with which this and the next sequence are evenly spread together.
 const NEXT_RUN: u64 = 0xc13f_a9a9_02a6_328f;
+/// The same between processes.
 const NEXT_PROCESS: u64 = 0x91e1_0da5_c79e_7b1d;
 
-/// Where one process samples its runs.
+/// The sampling of one process's runs.
+///
+/// ```
+/// use euphrates_policy::sampling::Sampling;
+///
+/// let sampling = Sampling::alone(100);
+/// assert_eq!(sampling.step(), 1024);
+/// let places: Vec<usize> = sampling.places(0, 4096).collect();
+/// assert_eq!(places.len(), 4);
+/// assert_ne!(places, sampling.places(1, 4096).collect::<Vec<_>>(), "runs have offsets");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
     step: usize,
@@ -35,13 +45,13 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Of runs that nobody else has a part in, of rows of about this size.
+    /// The sampling of a single process with rows of about `row_bytes`.
     pub fn alone(row_bytes: usize) -> Sampling {
         let fine = RANGE_BYTES_MIN / SAMPLES_IN_RANGE / row_bytes.max(1);
         Sampling { step: fine.clamp(1, STEP_ROWS_MAX), first: 0 }
     }
 
-    /// The same for one of several processes, which has so many rows in all.
+    /// The sampling of one of several processes, which has `rows` in all its runs.
     pub fn among(processes: usize, process: usize, rows: usize, row_bytes: usize) -> Sampling {
         let alone = Sampling::alone(row_bytes);
         if processes < 2 {
@@ -52,12 +62,12 @@ impl Sampling {
         Sampling { step: alone.step.max(rows.div_ceil(most)), first }
     }
 
-    /// How many rows each sample stands for.
+    /// Rows that each sample stands for.
     pub fn step(&self) -> usize {
         self.step
     }
 
-    /// The places of the samples of a run, in rows from its beginning.
+    /// The positions of the samples of a run with `rows`, from its beginning.
     pub fn places(&self, run: usize, rows: usize) -> impl Iterator<Item = usize> + use<> {
         let part = self.first.wrapping_add(NEXT_RUN.wrapping_mul(run as u64 + 1));
         let first = (u128::from(part) * self.step as u128) >> 64;
@@ -73,7 +83,7 @@ mod tests {
     use crate::sort::{RangeSizes, cut};
 
     #[test]
-    fn the_smallest_range_has_several_samples_whatever_the_size_of_records() {
+    fn smallest_range_has_several_samples_at_any_row_size() {
         for row_bytes in [0, 1, 100, 256, 10_000, 100_000, RANGE_BYTES_MIN, 1 << 40] {
             let step = Sampling::alone(row_bytes).step();
             assert!((1..=STEP_ROWS_MAX).contains(&step));
@@ -82,7 +92,7 @@ mod tests {
         assert_eq!(Sampling::alone(100).step(), STEP_ROWS_MAX);
     }
 
-    /// Bytes of the ranges that runs of the same keys are cut into, and of what was asked for.
+    /// The bytes of each range, and the bytes asked for, if all runs have the same keys.
     fn ranges(processes: usize, runs: usize, rows: usize, row_bytes: usize) -> Vec<(usize, usize)> {
         let each = (0..processes).flat_map(|process| {
             let own = Sampling::among(processes, process, runs * rows, row_bytes);
@@ -109,11 +119,11 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_runs_that_are_alike_are_as_large_as_was_asked() {
+    fn ranges_of_similar_runs_have_the_requested_size() {
         let cases = [(8, 40, 65_536), (2, 100, 65_536), (16, 3, 800_000), (8, 1, 2_600_000)];
         for (processes, runs, rows) in cases {
             let ranges = ranges(processes, runs, rows, 100);
-            // The last is what is left.
+            // The last range is the remainder.
             for (is, asked) in &ranges[..ranges.len() - 1] {
                 let off = is.abs_diff(*asked);
                 assert!(off < RANGE_BYTES_MIN / 2, "{processes} of {runs}: {is}, not {asked}");
@@ -124,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_stand_for_about_all_rows_and_are_not_too_many() {
+    fn samples_stand_for_about_all_rows_and_are_bounded() {
         for (processes, runs, rows) in [(1, 1, 100), (8, 40, 65_536), (300, 500, 1_000_000)] {
             let (mut count, mut sum) = (0, 0);
             for process in 0..processes {

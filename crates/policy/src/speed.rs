@@ -1,4 +1,4 @@
-//! How fast components were over time, in segments of constant speed.
+//! Speeds of components over time, in segments of constant speed.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -6,15 +6,16 @@ use core::ops::Range;
 use crate::change_points::{Sample, Segment, segments};
 use crate::ideal::{Stage, Step};
 
-/// Busy time of a member, as a part of the busiest member's and of the whole time, below which
-/// too little was seen of it to know its speed.
+/// The busy time of a member must be at least one in this many of the busiest member's for its
+/// speed to be known.
 const KNOWN_PART_OF_BUSIEST: u64 = 20;
+/// It must also be at least one in this many of the whole time.
 const KNOWN_PART_OF_WALL: u64 = 100;
 
-/// Speeds that differ by this part of the highest may be those of the same state.
+/// Speeds that differ by at most this fraction of the highest count as the same state.
 const LIKE_MAX: f64 = 0.3;
 
-/// The speed of a component over time; 1 is the mean of its stage while that did the same work.
+/// The speed of a component over time, where 1 is the mean of its stage in the same phase.
 #[derive(Clone, Debug, Default)]
 pub struct Speed {
     segments: Vec<Segment>,
@@ -22,8 +23,8 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// The speeds of the members of a stage. One of which too little was seen to know its speed has
-    /// the best of the others'.
+    /// The speeds of the members of a stage. A member with too little evidence gets the best mean
+    /// speed of the others.
     pub fn of_stage(walls_ns: &[u64], stage: &Stage, phases: &[Range<usize>]) -> Vec<Speed> {
         let rates: Vec<f64> = phases.iter().map(|phase| rate(stage, phase)).collect();
         let busy = |steps: &[Step]| steps.iter().map(|step| step.busy_ns).sum::<u64>();
@@ -50,14 +51,14 @@ impl Speed {
         speeds
     }
 
-    /// The mean over all segments; `None` without evidence.
+    /// The mean speed over all segments; `None` without evidence.
     fn mean(&self) -> Option<f64> {
         let expected: f64 = self.segments.iter().map(|one| one.expected).sum();
         let work: f64 = self.segments.iter().map(|one| one.speed * one.expected).sum();
         (expected > 0.0).then(|| work / expected)
     }
 
-    /// The segments of constant speed.
+    /// The segments of constant speed, in order of time.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
@@ -69,9 +70,9 @@ impl Speed {
         found.map_or(1.0, |segment| segment.speed)
     }
 
-    /// The observed interval that an interval after the end is like.
+    /// The observed interval that stands for an interval after the end.
     fn repeated(&self, interval: usize) -> usize {
-        // Whole cycles of one speed and another, from the first change on.
+        // Whole cycles of two alternating speeds, from the first change on.
         let changes = self.segments.len().saturating_sub(1);
         let cycles = changes.saturating_sub(1) / 2;
         let most = self.segments.iter().map(|one| one.speed).fold(0.0, f64::max);
@@ -88,7 +89,7 @@ impl Speed {
     }
 }
 
-/// Work per busy nanosecond of the members of a stage together, in a phase.
+/// Work per busy nanosecond of all members of a stage in a phase.
 pub(crate) fn rate(stage: &Stage, phase: &Range<usize>) -> f64 {
     let steps = || stage.members.iter().flat_map(|steps| &steps[phase.clone()]);
     let busy: u64 = steps().map(|step| step.busy_ns).sum();

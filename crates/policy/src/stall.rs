@@ -1,44 +1,56 @@
-//! Whether a flow stands still for ever.
+//! Deadlock detection: whether a flow will never make progress again.
 //!
-//! Queues are bounded, so a flow whose branches meet again can lock up: one module waits for room
-//! in a queue whose reader waits for something that has yet to come through the first. Whoever
-//! works, or waits for a device, a program or the network, is not waiting for another module; so
-//! when all wait for each other and go on doing so, nothing will ever move again.
+//! Queues are bounded, so a flow whose branches join can deadlock: one module waits for room in a
+//! queue whose reader waits for data that must first pass the former. A module that works, or waits
+//! for a device, a program or the network, does not wait for another module. If all instances wait
+//! for other modules and nothing moves for a while, nothing ever will.
 
 use core::time::Duration;
 
-/// How long nothing has moved before a flow is given up: far more than it takes to schedule a
-/// thread that has been woken, however busy the machine.
+/// How long a flow must stand still before it counts as deadlocked: far longer than a woken thread
+/// waits for a processor, however busy the machine.
 const STILL: Duration = Duration::from_secs(5);
-/// What one look may add to that. A process that was stopped as a whole looks once after it, and
-/// is not blamed for the time it stood.
-const LOOK_MAX: Duration = Duration::from_millis(50);
+/// The time that one poll adds, at most. A process that was stopped as a whole polls once
+/// afterwards, and its time does not count.
+const POLL_MAX: Duration = Duration::from_millis(50);
 
-/// Watches a flow.
+/// Detects the deadlock of one flow.
+///
+/// ```
+/// use core::time::Duration;
+/// use euphrates_policy::stall::StallWatch;
+///
+/// let mut watch = StallWatch::default();
+/// let mut is_deadlocked = |tick: u32, moved| {
+///     watch.on_poll(tick * Duration::from_millis(50), true, moved, Duration::ZERO)
+/// };
+/// assert!((1..90).all(|tick| !is_deadlocked(tick, 7)));
+/// assert!((90..200).any(|tick| is_deadlocked(tick, 7)));
+/// assert!(!is_deadlocked(200, 8), "something has moved");
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct StallWatch {
     moved: u64,
-    looked: Duration,
+    polled: Duration,
     still: Duration,
 }
 
 impl StallWatch {
-    /// The flow is looked at, at this time of a clock: whether all its instances wait for others,
-    /// and a number that changes with everything that moves. What they wait for may be on a
-    /// connection that has fallen silent, and is given up after so long, if it has any. Returns
-    /// whether the flow will stand still for ever.
-    pub fn on_look(
+    /// Takes a poll of the flow: whether all instances wait for other modules, and a counter that
+    /// changes with every movement. `timeout` is the longest heartbeat timeout of the flow's
+    /// connections, since a message may be lost with one of them. Returns whether it is deadlocked.
+    pub fn on_poll(
         &mut self,
         now: Duration,
         all_wait: bool,
         moved: u64,
-        silence: Duration,
+        timeout: Duration,
     ) -> bool {
-        let since = now.saturating_sub(self.looked).min(LOOK_MAX);
+        let since = now.saturating_sub(self.polled).min(POLL_MAX);
         let still = all_wait && moved == self.moved;
         self.still = if still { self.still + since } else { Duration::ZERO };
-        (self.looked, self.moved) = (now, moved);
-        self.still >= STILL + silence
+        (self.polled, self.moved) = (now, moved);
+        self.still >= STILL + timeout
     }
 }
 
@@ -48,7 +60,7 @@ mod tests {
 
     const NONE: Duration = Duration::ZERO;
 
-    /// Looks every `step`, for so long; whether the flow was given up.
+    /// A watch and its clock.
     struct Watched(StallWatch, Duration);
 
     impl Watched {
@@ -56,22 +68,22 @@ mod tests {
             Watched(StallWatch::default(), NONE)
         }
 
-        fn looks(&mut self, step: u64, time: Duration, all_wait: bool, moved: u64) -> bool {
-            self.silent(step, time, all_wait, moved, NONE)
+        fn polls(&mut self, step: u64, time: Duration, all_wait: bool, moved: u64) -> bool {
+            self.polls_with_timeout(step, time, all_wait, moved, NONE)
         }
 
-        fn silent(
+        fn polls_with_timeout(
             &mut self,
             step: u64,
             time: Duration,
             all_wait: bool,
             moved: u64,
-            silence: Duration,
+            timeout: Duration,
         ) -> bool {
             let end = self.1 + time;
             while self.1 < end {
                 self.1 += Duration::from_millis(step);
-                if self.0.on_look(self.1, all_wait, moved, silence) {
+                if self.0.on_poll(self.1, all_wait, moved, timeout) {
                     return true;
                 }
             }
@@ -80,36 +92,36 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_given_up_only_when_all_wait_and_nothing_moves_for_long() {
-        let (mut flow, almost) = (Watched::new(), STILL - LOOK_MAX);
-        assert!(!flow.looks(20, almost, true, 1));
-        assert!(!flow.looks(20, almost, true, 2), "something moved");
-        assert!(!flow.looks(20, almost, false, 2), "somebody works");
-        assert!(!flow.looks(20, almost, true, 2));
-        assert!(flow.looks(20, LOOK_MAX, true, 2));
+    fn deadlock_needs_all_waiting_and_no_movement_for_long() {
+        let (mut flow, almost) = (Watched::new(), STILL - POLL_MAX);
+        assert!(!flow.polls(20, almost, true, 1));
+        assert!(!flow.polls(20, almost, true, 2), "something moved");
+        assert!(!flow.polls(20, almost, false, 2), "an instance works");
+        assert!(!flow.polls(20, almost, true, 2));
+        assert!(flow.polls(20, POLL_MAX, true, 2));
     }
 
     #[test]
-    fn it_does_not_matter_how_often_it_is_looked_at() {
+    fn poll_interval_does_not_matter() {
         for step in [1, 10, 20, 50] {
             let mut flow = Watched::new();
-            assert!(!flow.looks(step, STILL - 2 * LOOK_MAX, true, 1), "every {step} ms");
-            assert!(flow.looks(step, 3 * LOOK_MAX, true, 1), "every {step} ms");
+            assert!(!flow.polls(step, STILL - 2 * POLL_MAX, true, 1), "every {step} ms");
+            assert!(flow.polls(step, 3 * POLL_MAX, true, 1), "every {step} ms");
         }
     }
 
     #[test]
-    fn a_process_that_was_stopped_is_not_blamed() {
+    fn time_in_which_the_process_was_stopped_does_not_count() {
         let mut flow = Watched::new();
-        assert!(!flow.looks(20, LOOK_MAX, true, 1));
-        assert!(!flow.looks(3_600_000, LOOK_MAX, true, 1), "it stood for an hour");
-        assert!(!flow.looks(20, STILL - 4 * LOOK_MAX, true, 1));
+        assert!(!flow.polls(20, POLL_MAX, true, 1));
+        assert!(!flow.polls(3_600_000, POLL_MAX, true, 1), "it stood for an hour");
+        assert!(!flow.polls(20, STILL - 4 * POLL_MAX, true, 1));
     }
 
     #[test]
-    fn a_flow_that_may_wait_for_a_silent_connection_is_given_up_after_that() {
-        let (mut flow, silence) = (Watched::new(), Duration::from_secs(30));
-        assert!(!flow.silent(20, silence + STILL - LOOK_MAX, true, 1, silence));
-        assert!(flow.silent(20, 2 * LOOK_MAX, true, 1, silence));
+    fn connection_timeout_delays_the_verdict() {
+        let (mut flow, timeout) = (Watched::new(), Duration::from_secs(30));
+        assert!(!flow.polls_with_timeout(20, timeout + STILL - POLL_MAX, true, 1, timeout));
+        assert!(flow.polls_with_timeout(20, 2 * POLL_MAX, true, 1, timeout));
     }
 }

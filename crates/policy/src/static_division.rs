@@ -1,19 +1,19 @@
-//! What a flow would have cost with its work divided statically, computed from the speeds that its
-//! components showed over time.
+//! The cost of static division: the time that a flow would have lost by dividing its work in
+//! advance.
 //!
-//! The run is replayed twice through a [`Pipeline`](crate::pipeline), with each component's
-//! observed speed at each time: once as it was, where the members of a stage share their work, and
-//! once with the work dealt in advance. The difference is what static division would have added to
-//! the run; what both have in common (starting, ending, filling queues) cancels out. In a static
-//! division the dealer of a stage (its producer, or the plan of a source) gives each member of its
-//! group the same share of what it has itself, and its queues are bounded, so the members of a
-//! group advance at the pace of the slowest, and the stage before them waits with them.
-//! Processors are shared by all: where more is asked of them than there is, what members compute
-//! takes longer for all by the same factor, and what they wait does not. Members that one dealer
-//! serves begin to compute at the same time, when the slowest takes a batch, so they share
-//! processors then, however much of the round they wait. After the end of the observed run, a
-//! component keeps its last speed; one that was slowed several times repeats what was seen of it
-//! since it was first slowed.
+//! The run is replayed twice through a fluid model ([`Pipeline`](crate::pipeline)) with each
+//! component's observed speed at each time: once with shared work, as it was, and once with work
+//! divided statically. The difference is the cost; what both have in common (starting, ending,
+//! filling queues) cancels out.
+//!
+//! In a static division the dealer of a stage (its producer, or the plan of a source) gives each
+//! member of its group the same share, through bounded queues. The group therefore advances at the
+//! pace of its slowest member, and the stage before it waits with it. All stages share the
+//! processors: where demand exceeds them, computing takes longer for all by the same factor, and
+//! waiting does not. Members of one dealer begin to compute at the same time, when the slowest
+//! takes a batch, so they compete for processors then, however long they wait in a round. After the
+//! end of the observed run, a component keeps its last speed, or repeats its cycle if it was slowed
+//! several times.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -22,16 +22,30 @@ use crate::ideal::{Processors, Stage, phases};
 use crate::pipeline::{Moment, Pipeline};
 use crate::speed::Speed;
 
-/// A replay that has taken so many times the observed time is given up: a member stands still.
+/// A replay that takes this many times the observed time is given up: a member stands still.
 const REPLAY_TIMES_MAX: f64 = 100.0;
 
-/// Steps of a replay in an observed interval.
+/// Steps of a replay per observed interval.
 const STEPS: usize = 4;
 
-/// Less of a phase than this part is what rounding leaves.
+/// The fraction of a phase below which the rest is a rounding error.
 const LEFT_MIN: f64 = 1e-9;
 
-/// Seconds that a static division adds to the run; `None` if it would not end.
+/// The seconds that a static division would have added to a run; `None` if it would not have ended.
+///
+/// ```
+/// use euphrates_policy::ideal::{Processors, Stage, Step};
+/// use euphrates_policy::static_division::added_seconds;
+///
+/// let (tenth, intervals) = (100_000_000, 100);
+/// let member = |work_in| vec![Step { work_in, busy_ns: tenth, ..Step::default() }; intervals];
+/// // One of two members has half the speed.
+/// let members = vec![member(1000), member(500)];
+/// let stage = Stage { members, flows: true, dealers: Stage::equal_dealers(1), feed: None };
+/// let idle = Processors { used_ns: vec![0; intervals], available: vec![2.0; intervals] };
+/// let added = added_seconds(&vec![tenth; intervals], &[stage], &idle).unwrap();
+/// assert!((added - 5.0).abs() < 0.1, "15 s at the pace of the slow member instead of 10 s");
+/// ```
 pub fn added_seconds(walls_ns: &[u64], stages: &[Stage], processors: &Processors) -> Option<f64> {
     let replay = Replay::of(walls_ns, stages, processors);
     let (shared, divided) = (replay.seconds(false)?, replay.seconds(true)?);
@@ -77,7 +91,7 @@ impl<'a> Replay<'a> {
         Some(clock.now / 1e9)
     }
 
-    /// A phase in which nobody was seen at work, but something was computed.
+    /// Replays a phase without busy stages, in which only processor time was used.
     fn compute(&self, clock: &mut Clock, computed: f64, end: f64) {
         let mut left = computed;
         while left > LEFT_MIN * computed && clock.now < end {
@@ -88,18 +102,18 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Processors that are there for the flow in an interval; after the observed ones, the mean.
+    /// Processors available to the flow in an interval; after the observed ones, their mean.
     fn available(&self, interval: usize) -> f64 {
         let Processors { available, used_ns } = self.processors;
         let mean = || available.iter().sum::<f64>() / available.len().max(1) as f64;
         let there = available.get(interval).copied().unwrap_or_else(mean);
-        // What was used was there.
+        // Used processors were available.
         let used = used_ns.get(interval).zip(self.walls_ns.get(interval));
         there.max(used.map_or(0.0, |(used, wall)| *used as f64 / (*wall).max(1) as f64))
     }
 }
 
-/// Where a replay is: after the observed intervals come others, as long as the last ones.
+/// The time of a replay. Intervals after the observed ones have their mean length.
 struct Clock<'a> {
     walls_ns: &'a [u64],
     interval: usize,
@@ -136,7 +150,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const TENTH: u64 = SECOND / 10;
 
-    /// Members that are always busy, at these speeds in each tenth of a second.
+    /// A stage whose members are always busy, with a speed for each tenth of a second.
     fn busy(speeds: &[Vec<f64>], dealers: usize) -> Stage {
         let step = |speed: &f64| Step {
             work_in: (speed * 1000.0) as u64,
@@ -164,15 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn equal_members_lose_nothing() {
+    fn equal_members_cost_nothing() {
         assert_eq!(added(&[vec![1.0; 100], vec![1.0; 100], vec![1.0; 100]], 1), 0.0);
     }
 
     #[test]
-    fn a_member_that_slows_in_mid_run_keeps_its_last_speed() {
+    fn member_slowed_in_mid_run_keeps_its_last_speed() {
         let slow = [vec![1.0; 40], vec![0.25; 60]].concat();
-        // 40 seconds' work of 3.25 members: a share is 8.75 seconds' work, 4 of it before the
-        // change.
+        // A share is the mean of the members' work, of which 4 seconds' are done before the change.
         let share = (3.0 * 10.0 + 4.0 + 1.5) / 4.0;
         let divided = 4.0 + (share - 4.0) / 0.25;
         let fast = vec![1.0; 100];
@@ -185,16 +198,16 @@ mod tests {
     }
 
     #[test]
-    fn members_that_are_slow_in_turn_hold_up_a_common_dealer_each_time() {
+    fn alternately_slow_members_block_a_common_dealer() {
         let one = [vec![0.2; 50], vec![1.0; 50]].concat();
         let two = [vec![1.0; 50], vec![0.2; 50]].concat();
-        // All advance at a fifth all the time; apart, each still loses what it lost.
+        // With one dealer, both advance at a fifth all the time; with two, neither loses.
         close(added(&[one.clone(), two.clone()], 1), 30.0 - 10.0);
         close(added(&[one, two], 2), 0.0);
     }
 
     #[test]
-    fn a_member_with_two_of_three_dealers_has_two_thirds_of_the_work() {
+    fn member_with_two_of_three_dealers_has_two_thirds_of_the_work() {
         let mut stage = busy(&[vec![1.0; 100], vec![1.0; 100]], 3);
         assert_eq!(stage.static_parts(), [2.0 / 3.0, 1.0 / 3.0]);
         let walls = vec![TENTH; 100];
@@ -202,26 +215,26 @@ mod tests {
             added_seconds(&walls, &[stage.clone()], &idle(100)).unwrap(),
             20.0 * 2.0 / 3.0 - 10.0,
         );
-        // Unless that dealer has less to give.
+        // Unless its dealers have less to give.
         stage.dealers = vec![0.25, 0.5, 0.25];
         close(added_seconds(&walls, &[stage], &idle(100)).unwrap(), 0.0);
     }
 
     #[test]
-    fn a_pulse_is_repeated_after_the_end() {
+    fn periodic_slowdown_is_repeated_after_the_end() {
         let pulses = (0..120).map(|at| if at % 40 < 10 { 0.1 } else { 1.0 }).collect();
-        // A share is 10.65 seconds' work, of which 9.3 are done after 12 s; then comes another
-        // pulse.
+        // A share is 10.65 seconds' work, of which 9.3 are done after 12 s; then another pulse
+        // follows.
         close(added(&[vec![1.0; 120], pulses], 1), 1.0 + 1.25);
     }
 
     #[test]
-    fn processors_that_are_all_busy_hide_a_slow_member() {
-        // Eight members on two processors, one of which needs a ninth of a processor at most.
+    fn saturated_processors_hide_a_slow_member() {
+        // Eight members share two processors; the slow one needs a ninth of a processor at most.
         let mut speeds = vec![vec![1.0; 100]; 8];
         speeds[3] = vec![0.3; 100];
         let mut stage = busy(&speeds, 1);
-        // Each is busy, with a processor, for a quarter of its time.
+        // Each member has a processor for a quarter of its time.
         stage.members.iter_mut().flatten().for_each(|step| {
             step.busy_ns /= 4;
             step.work_in /= 4;
@@ -232,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dealer_takes_a_processor_from_one_of_its_members_and_the_other_waits() {
+    fn dealer_that_takes_a_processor_from_a_member_delays_the_group() {
         let computing = |at: u64, work: u64| {
             let (work_in, busy_ns) = (work, TENTH * at / 10);
             vec![Step { work_in, work_out: 0, busy_ns, cpu_ns: busy_ns }; 100]
@@ -250,13 +263,14 @@ mod tests {
             let stages = [source.clone(), consumers.clone()];
             added_seconds(&walls, &stages, &Processors { used_ns, available }).unwrap()
         };
-        // Each consumer computes 9 s, and 2 s are taken from one of them; shared, from each one.
+        // Each consumer computes for 9 s. The dealer takes 2 s from one of them; with shared work,
+        // 1 s from each.
         close(of(2.0), 1.0);
         close(of(3.0), 0.0);
     }
 
     #[test]
-    fn a_member_of_which_little_was_seen_is_not_slow() {
+    fn member_with_little_evidence_is_not_slow() {
         let mut stage = busy(&[vec![1.0; 100], vec![0.0; 100]], 1);
         stage.members[1].iter_mut().for_each(|step| step.busy_ns = 0);
         stage.members[1][99] = Step { work_in: 1, work_out: 0, busy_ns: SECOND / 4, cpu_ns: 0 };

@@ -1,33 +1,32 @@
-//! How slow somebody is made, and when: perturbations on purpose (River 3.1.2, 3.2.2).
+//! Perturbation: slows an instance or a disk down on purpose, at given times (River 3.1.2, 3.2.2).
 //!
-//! The paper ran a job that steals three quarters of a processor, and a stream that competes for a
-//! disk. Here the same is done to one instance or one disk without either: an instance that has
-//! been busy owes the time that it would have taken had it been as slow as it is meant to be, and
-//! stands still for the rest. What it did in one long stretch is made up for afterwards.
+//! The paper ran a job that takes three quarters of a processor, and a stream that competes for a
+//! disk. Here an instance that has been busy is paused for as long as the same work would have
+//! taken longer at the reduced speed. The pause follows the work, however long that was.
 
 use alloc::vec::Vec;
 
-/// When something is on: from `after` on for `lasts`, and again every `every`. Nanoseconds since
-/// the start of the flow.
+/// The times of a perturbation, in nanoseconds since the start of the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// When it begins.
+    /// When it first begins.
     pub after_ns: u64,
-    /// How long it lasts; `None` to the end.
+    /// How long it lasts; `None` for the rest of the flow.
     pub lasts_ns: Option<u64>,
-    /// From one beginning to the next; `None` if it comes once. Longer than `lasts_ns`.
+    /// The period from one beginning to the next, longer than `lasts_ns`; `None` if it does not
+    /// repeat.
     pub every_ns: Option<u64>,
 }
 
 impl Pattern {
-    /// Whether it is on at this time.
+    /// Whether the perturbation is on at `now_ns`.
     pub fn is_on(&self, now_ns: u64) -> bool {
         let Some(into) = now_ns.checked_sub(self.after_ns) else { return false };
         let into = self.every_ns.map_or(into, |every| into % every.max(1));
         self.lasts_ns.is_none_or(|lasts| into < lasts)
     }
 
-    /// When it next goes on or off; `u64::MAX` if never.
+    /// When it next begins or ends; `u64::MAX` if never.
     pub fn next_change(&self, now_ns: u64) -> u64 {
         let Some(into) = now_ns.checked_sub(self.after_ns) else { return self.after_ns };
         let Some(lasts) = self.lasts_ns else { return u64::MAX };
@@ -43,42 +42,48 @@ impl Pattern {
     }
 }
 
-/// One thing that is done to an instance: the part of its speed that is left while it is on; 0
-/// makes it stand still.
+/// One perturbation of an instance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slowing {
-    /// When.
+    /// The times of the perturbation.
     pub pattern: Pattern,
-    /// The part of the speed that is left, from 0 (included) to 1.
+    /// The fraction of the speed that is left, from 0 (a pause) to 1.
     pub left: f64,
 }
 
-/// Changes of speed that one decision looks at; what is beyond is left for the next.
+/// Changes of speed per decision, at most; later ones are left for the next decision.
 const CHANGES_MAX: usize = 256;
 
-/// Slows one instance.
+/// Slows one instance down.
+///
+/// ```
+/// use euphrates_policy::throttle::{Pattern, Slowing, Throttle};
+///
+/// let always = Pattern { after_ns: 0, lasts_ns: None, every_ns: None };
+/// let mut throttle = Throttle::new(vec![Slowing { pattern: always, left: 0.5 }]);
+/// assert_eq!(throttle.on_busy(1000, 1000), 2000, "pause until twice the time has passed");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Throttle {
     slowings: Vec<Slowing>,
-    /// Work, in nanoseconds at full speed, that has been done but not yet been stood still for.
+    /// Work done, in nanoseconds at full speed, that has not been paid for by a pause.
     owed_ns: f64,
-    /// Up to when the past has been paid for.
+    /// The time up to which all work has been paid for.
     paid_ns: u64,
 }
 
 impl Throttle {
-    /// A throttle that does all of these; speeds multiply.
+    /// Combines perturbations; their fractions multiply.
     pub fn new(slowings: Vec<Slowing>) -> Throttle {
         let throttle = Throttle { slowings, owed_ns: 0.0, paid_ns: 0 };
         throttle.check();
         throttle
     }
 
-    /// The instance has been busy for so long until now (0 if it comes back from waiting for
-    /// others): until when it is to stand still. At the speeds it is held to, it would have done
-    /// this work just then.
+    /// The instance has been busy for `busy_ns` until `now_ns` (0 after a wait for others). Returns
+    /// the time until which it must pause: when the same work would be done at the reduced speed.
     pub fn on_busy(&mut self, now_ns: u64, busy_ns: u64) -> u64 {
-        // It began no sooner than the past has been paid for.
+        // The work began no earlier than everything before was paid for.
         let mut at = now_ns.saturating_sub(busy_ns).max(self.paid_ns.min(now_ns));
         self.owed_ns += busy_ns as f64;
         for _ in 0..CHANGES_MAX {
@@ -90,7 +95,7 @@ impl Throttle {
                 break;
             }
             if change == u64::MAX {
-                // A pause without an end is refused when the flow is checked.
+                // The check of a flow refuses a pause without an end.
                 self.owed_ns = 0.0;
                 break;
             }
@@ -102,7 +107,7 @@ impl Throttle {
         self.paid_ns
     }
 
-    /// When a pause that is on at this time ends.
+    /// The end of a pause that is on at `now_ns`, or `now_ns`.
     fn pause_end(&self, now_ns: u64) -> u64 {
         let mut at = now_ns;
         for _ in 0..CHANGES_MAX {
@@ -130,14 +135,14 @@ impl Throttle {
     }
 }
 
-/// How long this much work takes, rounded up.
+/// The time that work takes at a speed, rounded up.
 fn whole_ns(work_ns: f64, speed: f64) -> u64 {
     let lasts = if work_ns > 0.0 { work_ns / speed } else { 0.0 };
     let whole = lasts as u64;
     if (whole as f64) < lasts { whole + 1 } else { whole }
 }
 
-/// The slowest of the rates a disk is held to now, in bytes per second; `None` if to none.
+/// The lowest rate limit of a disk that is on at `now_ns`, in bytes per second; `None` without one.
 pub fn held_rate(holds: &[(Pattern, u64)], now_ns: u64) -> Option<u64> {
     holds.iter().filter(|(pattern, _)| pattern.is_on(now_ns)).map(|(_, rate)| *rate).min()
 }
@@ -155,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_on_when_it_says_and_knows_its_next_change() {
+    fn pattern_reports_its_state_and_its_next_change() {
         let on = |pattern: Pattern| -> vec::Vec<u64> {
             (0..30).filter(|second| pattern.is_on(second * SECOND)).collect()
         };
@@ -173,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn three_quarters_taken_are_four_times_as_long() {
+    fn quarter_speed_takes_four_times_as_long() {
         let slowing = Slowing { pattern: pattern(0, None, None), left: 0.25 };
         let mut throttle = Throttle::new(vec![slowing]);
         let until = throttle.on_busy(SECOND, SECOND);
@@ -182,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_stretch_is_made_up_for_only_as_far_as_it_was_slow() {
+    fn only_the_perturbed_part_of_long_work_is_paid_for() {
         let slowing = Slowing { pattern: pattern(2, Some(3), None), left: 0.25 };
         let mut throttle = Throttle::new(vec![slowing]);
         let until = throttle.on_busy(10 * SECOND, 10 * SECOND);
@@ -190,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_holds_whoever_comes_into_it() {
+    fn pause_holds_an_instance_until_its_end() {
         let pause = Slowing { pattern: pattern(3, Some(2), Some(10)), left: 0.0 };
         let mut throttle = Throttle::new(vec![pause]);
         assert_eq!(throttle.on_busy(2 * SECOND, SECOND), 2 * SECOND);
@@ -200,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_held_to_the_slowest_rate_that_is_on() {
+    fn lowest_active_rate_applies_to_a_disk() {
         let holds = [(pattern(0, None, None), 50), (pattern(2, Some(1), None), 5)];
         assert_eq!(held_rate(&holds, SECOND), Some(50));
         assert_eq!(held_rate(&holds, 2 * SECOND), Some(5));

@@ -1,40 +1,53 @@
-//! Who leaves the last units of work to others.
+//! Tail scheduling: a slow worker declines the last units of work (guided self-scheduling).
 //!
-//! Of units that whoever is free takes, a slow one takes few. But the last that it takes is what
-//! all others wait for at the end: they may have done all that is left before it would be through
-//! with one more (what guided self-scheduling is for; Polychronopoulos and Kuck, 1987). Units
-//! cannot be cut as finely as that needs, so it leaves them.
+//! Units are claimed one by one by whichever worker is free, so a slow worker claims few. The last
+//! unit that it claims, however, delays all others at the end: its peers may finish all that is
+//! left before it finishes one more unit. Guided self-scheduling (Polychronopoulos and Kuck, 1987)
+//! shrinks the last units; these units cannot be cut that finely, so a slow worker declines them.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Who is so many times slower than all on average is slow; below, it is chance.
+/// How many times slower than the average a worker must be to decline units. Smaller differences
+/// can be chance.
 const SLOW_TIMES: u128 = 2;
 
-/// What one who takes units knows when it is done with one.
+/// The progress of a module's units, as a worker that has finished one sees it.
+///
+/// ```
+/// use euphrates_policy::units::Standing;
+///
+/// let equal = |units: std::ops::Range<usize>| units.len() as u64;
+/// // While the worker did unit 0, its three peers finished at least 36 others; 2 are left.
+/// let slow = Standing { own: 0, given: 40, count: 42, takers: 4 };
+/// assert!(slow.declines_tail(equal));
+/// // While it did unit 36, they finished one each.
+/// let equal_speed = Standing { own: 36, ..slow };
+/// assert!(!equal_speed.declines_tail(equal));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Standing {
-    /// The unit it is done with.
+    /// The unit that this worker has just finished.
     pub own: usize,
-    /// So many have been given, from the first on.
+    /// Units claimed so far by all workers; units are claimed in order of their numbers.
     pub given: usize,
-    /// So many there are.
+    /// Units of the module in all.
     pub count: usize,
-    /// Who takes units: so many.
+    /// Workers that claim units, including this one.
     pub takers: usize,
 }
 
 impl Standing {
-    /// Whether it leaves all that is left to the others: it is slow, and they are through with that
-    /// before it would be through with the next. `weigh` tells what units weigh together; only the
-    /// proportions count.
-    pub fn leaves(&self, weigh: impl Fn(Range<usize>) -> u64) -> bool {
+    /// Whether this worker declines all remaining units: it is slow, and its peers would finish the
+    /// remainder before it finishes one more unit. `weigh` returns the total weight of some units;
+    /// only ratios of weights matter.
+    pub fn declines_tail(&self, weigh: impl Fn(Range<usize>) -> u64) -> bool {
         let Standing { own, given, count, takers } = *self;
         if given >= count {
             return true;
         }
-        // Each of the others is at one of those that were given since, or at an older one: at the
-        // heaviest, for all that is known.
+        // Each peer still works on one unit, claimed since or before. At worst these are the
+        // heaviest ones claimed since, so only the lighter ones count as finished.
         let mut since: Vec<u64> = (own + 1..given).map(|unit| weigh(unit..unit + 1)).collect();
         since.sort_unstable();
         let done = since.len().saturating_sub(takers - 1);
@@ -42,7 +55,7 @@ impl Standing {
         let [own, next, left] =
             [own..own + 1, given..given + 1, given..count].map(|units| u128::from(weigh(units)));
         let is_slow = others > own * takers as u128 * SLOW_TIMES;
-        // What the others have done while it did its own is how fast they are.
+        // The peers' speed is what they finished while this worker finished its own unit.
         is_slow && left * own < next * others
     }
 }
@@ -53,20 +66,20 @@ mod tests {
 
     use super::*;
 
-    /// When the last of the takers is through, each with its speed.
-    fn end(weights: &[u64], speeds: &[f64], may_leave: bool) -> f64 {
+    /// Simulated end time of the last worker.
+    fn end(weights: &[u64], speeds: &[f64], may_decline: bool) -> f64 {
         let (mut given, mut end) = (0, 0f64);
-        // When each is free, and what it has done last.
+        // Per worker: when it is free, and the unit it finished last.
         let mut free: Vec<(f64, Option<usize>)> = speeds.iter().map(|_| (0.0, None)).collect();
         while given < weights.len() {
             let at = (0..speeds.len()).min_by(|a, b| free[*a].0.total_cmp(&free[*b].0)).unwrap();
             let (now, last) = free[at];
-            let leaves = last.is_some_and(|last| {
+            let declines = last.is_some_and(|last| {
                 let (count, takers) = (weights.len(), speeds.len());
                 Standing { own: last, given, count, takers }
-                    .leaves(|units| weights[units].iter().sum())
+                    .declines_tail(|units| weights[units].iter().sum())
             });
-            if leaves && may_leave {
+            if declines && may_decline {
                 free[at].0 = f64::INFINITY;
                 continue;
             }
@@ -79,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_one_holds_nobody_up_at_the_end() {
+    fn slow_worker_declines_tail_units() {
         let (units, speeds) = ([1; 64], [1.0, 1.0, 1.0, 0.08]);
         let ideal = 64.0 / 3.08;
         assert!(end(&units, &speeds, false) > 1.2 * ideal);
@@ -87,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_leaves_never_costs_the_others_a_unit() {
+    fn declining_never_costs_more_than_one_unit() {
         for takers in [2, 4, 8] {
             for sixtieths in 1..60 {
                 let mut speeds = alloc::vec![1.0; takers];
@@ -102,37 +115,39 @@ mod tests {
     }
 
     #[test]
-    fn who_had_a_large_unit_is_not_slow() {
+    fn worker_with_a_heavy_unit_is_not_slow() {
         let standing = Standing { own: 0, given: 102, count: 110, takers: 2 };
         let weigh = |first: u64| {
             move |units: Range<usize>| units.map(|unit| if unit == 0 { first } else { 1 }).sum()
         };
-        assert!(!standing.leaves(weigh(100)) && standing.leaves(weigh(5)));
+        assert!(!standing.declines_tail(weigh(100)) && standing.declines_tail(weigh(5)));
     }
 
     #[test]
-    fn what_others_are_at_is_not_done() {
+    fn units_in_progress_do_not_count_as_finished() {
         let standing = Standing { own: 0, given: 5, count: 6, takers: 5 };
-        assert!(!standing.leaves(|units| units.map(|unit| if unit == 0 { 1 } else { 40 }).sum()));
+        assert!(
+            !standing.declines_tail(|units| units.map(|unit| if unit == 0 { 1 } else { 40 }).sum())
+        );
     }
 
     #[test]
-    fn what_others_are_at_may_have_been_given_before_what_is_done() {
+    fn units_in_progress_may_be_older_than_finished_ones() {
         let weights = [2, 20, 20, 1, 1, 20, 20, 20, 7, 2, 18];
         let standing = Standing { own: 0, given: 5, count: weights.len(), takers: 4 };
-        assert!(!standing.leaves(|units| weights[units].iter().sum()));
+        assert!(!standing.declines_tail(|units| weights[units].iter().sum()));
     }
 
     #[test]
-    fn units_without_weight_are_taken_and_none_left_are_left() {
+    fn weightless_units_are_claimed_and_an_empty_remainder_is_declined() {
         let standing = Standing { own: 0, given: 50, count: 60, takers: 4 };
-        assert!(!standing.leaves(|_| 0));
-        assert!(Standing { given: 60, ..standing }.leaves(|_| 0));
+        assert!(!standing.declines_tail(|_| 0));
+        assert!(Standing { given: 60, ..standing }.declines_tail(|_| 0));
     }
 
     proptest! {
         #[test]
-        fn equals_leave_nothing(
+        fn equal_speeds_never_decline(
             weights in proptest::collection::vec(1u64..40, 1..200),
             takers in 1usize..9,
         ) {
@@ -141,14 +156,14 @@ mod tests {
         }
 
         #[test]
-        fn those_who_stay_are_enough_whatever_the_speeds(
+        fn remaining_workers_suffice_at_any_speeds(
             count in 1usize..200,
             speeds in proptest::collection::vec(0.02f64..1.0, 1..9),
         ) {
             let weights = alloc::vec![1; count];
             let unit = 1.0 / speeds.iter().copied().fold(0.0, f64::max);
             let (with, without) = (end(&weights, &speeds, true), end(&weights, &speeds, false));
-            // Each that leaves has less than a 2n-th of the speed, so the others have half of it.
+            // Each decliner has less than a 2n-th of the total speed, so half of it remains.
             prop_assert!(with <= without * 2.0 + unit, "{with} instead of {without}");
         }
     }

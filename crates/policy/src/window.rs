@@ -1,72 +1,84 @@
-//! A window of bytes: how much may be on its way from one who sends to one who takes.
+//! Flow control by a window of bytes in flight between a sender and a receiver.
 //!
-//! What has been sent and is not known to be taken uses up the window, and what is taken opens it
-//! again. So a sender that is faster waits, whatever lies between, and neither end holds more than
-//! the window, or one item that is larger. The batches of a run go so to the consumer it was dealt,
-//! those of a request to whoever asked, and the blocks of a mirror to the process that keeps it.
+//! Bytes that are sent and not acknowledged as taken use up the window. A faster sender therefore
+//! waits, and neither end holds more than the window, or one item that is larger. Three streams use
+//! it: the batches of a run to its consumer, the batches of a fetch to its requester, and the
+//! blocks of a mirror to the process that stores it.
 
-/// The end that sends.
+/// The sending end.
+///
+/// ```
+/// use euphrates_policy::window::{Receiver, Sender};
+///
+/// let (mut sender, mut receiver) = (Sender::new(100), Receiver::new(100));
+/// sender.on_sent(80);
+/// assert!(!sender.may_send(30));
+/// receiver.on_come(80);
+/// let acknowledged = receiver.on_taken(80).expect("half of the window has been taken");
+/// sender.on_taken(acknowledged);
+/// assert!(sender.may_send(30));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Sender {
     window_bytes_max: u64,
-    /// Sent, and not known to be taken.
+    /// Bytes sent and not acknowledged.
     under_way_bytes: u64,
 }
 
 impl Sender {
-    /// At most `window_bytes_max` are on their way or wait at the other end, or one item if that is
-    /// larger.
+    /// A sender with at most `window_bytes_max` in flight or waiting at the other end, or one
+    /// larger item.
     pub fn new(window_bytes_max: u64) -> Sender {
         Sender { window_bytes_max, under_way_bytes: 0 }
     }
 
-    /// Whether an item of so many bytes may be sent now.
+    /// Whether an item of `bytes` may be sent now.
     pub fn may_send(&self, bytes: u64) -> bool {
         self.under_way_bytes == 0 || self.under_way_bytes + bytes <= self.window_bytes_max
     }
 
-    /// An item is sent.
+    /// An item has been sent; it must fit the window.
     pub fn on_sent(&mut self, bytes: u64) {
         assert!(self.may_send(bytes), "an item beyond the window");
         self.under_way_bytes += bytes;
     }
 
-    /// Bytes that have been sent, and are not known to be taken.
+    /// Bytes sent and not acknowledged as taken.
     pub fn under_way_bytes(&self) -> u64 {
         self.under_way_bytes
     }
 
-    /// The other end has taken so many bytes since it was last heard of.
+    /// The receiver acknowledges `bytes` as taken.
     pub fn on_taken(&mut self, bytes: u64) {
         assert!(bytes <= self.under_way_bytes, "more was taken than was sent");
         self.under_way_bytes -= bytes;
     }
 }
 
-/// The end that takes.
+/// The receiving end; see [`Sender`].
 #[derive(Clone, Debug)]
 pub struct Receiver {
     window_bytes_max: u64,
     here_bytes: u64,
-    /// Taken, and not told yet.
+    /// Bytes taken and not acknowledged yet.
     taken_bytes: u64,
 }
 
 impl Receiver {
-    /// With a window as its sender has it.
+    /// A receiver with the same window as its sender.
     pub fn new(window_bytes_max: u64) -> Receiver {
         Receiver { window_bytes_max, here_bytes: 0, taken_bytes: 0 }
     }
 
-    /// An item has come.
+    /// An item has been received.
     pub fn on_come(&mut self, bytes: u64) {
         let alone = self.here_bytes == 0;
         self.here_bytes += bytes;
         debug_assert!(alone || self.here_bytes <= self.window_bytes_max, "beyond the window");
     }
 
-    /// An item is taken. Returns what to tell the sender, if it is time to: with each half of a
-    /// window, or when nothing is here and the sender may wait.
+    /// An item has been taken. Returns the bytes to acknowledge, if it is time to: after half of a
+    /// window, or when the receiver is empty and the sender may be waiting.
     pub fn on_taken(&mut self, bytes: u64) -> Option<u64> {
         self.here_bytes -= bytes;
         self.taken_bytes += bytes;
@@ -81,9 +93,8 @@ mod tests {
     use crate::distributed::Dice;
     use alloc::collections::VecDeque;
 
-    /// Any order of sending, arriving, taking and telling brings all items over, within the window.
     #[test]
-    fn every_schedule_brings_all_over_within_the_window() {
+    fn every_schedule_delivers_everything_within_the_window() {
         for seed in 0..2000 {
             let mut dice = Dice(seed);
             let window = u64::from(1 + dice.below(100));

@@ -1,7 +1,7 @@
 //! Who is called slow, in simulated time: components that share the work of a queue, each with
 //! steps of its own, made slow or not, with noise as machines have it.
 
-use euphrates_policy::health::{Facts, Health, LOOK_NS, Spell};
+use euphrates_policy::health::{Facts, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -125,30 +125,30 @@ impl Counts {
     }
 }
 
-/// When somebody was called slow, and all spells.
+/// When somebody was called slow, and all episodes.
 fn watched(
     components: usize,
     seconds: u64,
     noise: Noise,
     slowed: &[Slowed],
     seed: u64,
-) -> (Vec<(u64, usize)>, Vec<Spell>) {
+) -> (Vec<(u64, usize)>, Vec<SlowEpisode>) {
     let mut random = Random(seed);
     let mut health = Health::default();
     let mut all = vec![Component::default(); components];
     all.iter().for_each(|_| assert!(health.add(0, true) < components));
     let mut named: Vec<(u64, usize)> = vec![];
-    for look in 1..=seconds * SECOND / LOOK_NS {
-        let now = look * LOOK_NS;
+    for look in 1..=seconds * SECOND / SAMPLE_INTERVAL_NS {
+        let now = look * SAMPLE_INTERVAL_NS;
         let see = |(at, one): (usize, &mut Component)| {
             let slowed = slowed.iter().find(|slowed| slowed.component == at);
             one.at(now, &noise, slowed, &mut random)
         };
         let facts: Vec<Facts> = all.iter_mut().enumerate().map(see).collect();
-        health.on_look(now, &facts);
-        for (spell, _) in health.slow() {
-            if named.iter().all(|(_, component)| *component != spell.component) {
-                named.push((now, spell.component));
+        health.on_sample(now, &facts);
+        for (episode, _) in health.slow() {
+            if named.iter().all(|(_, component)| *component != episode.component) {
+                named.push((now, episode.component));
             }
         }
     }
@@ -196,7 +196,7 @@ fn whoever_is_slow_is_named_soon_and_nobody_else() {
             let component = Random(seed).below(components);
             let (from_ns, to_ns) = (5 * SECOND, 15 * SECOND);
             let slowed = Slowed { component, factor, from_ns, to_ns };
-            let (named, spells) = watched(components, 30, noise, &[slowed], seed);
+            let (named, episodes) = watched(components, 30, noise, &[slowed], seed);
             let at = named.first().map_or(u64::MAX, |(at, _)| *at);
             let only = named.iter().all(|(_, who)| *who == component);
             // Long steps take some steps to tell; whoever is idle is not slow until it is busy;
@@ -208,10 +208,11 @@ fn whoever_is_slow_is_named_soon_and_nobody_else() {
                 _ if noise.heavy => 4 * SECOND,
                 _ => 2 * SECOND,
             };
-            let recovered =
-                spells.iter().all(|spell| spell.to_ns.unwrap() < to_ns + soon_ns + 2 * SECOND);
+            let recovered = episodes
+                .iter()
+                .all(|episode| episode.to_ns.unwrap() < to_ns + soon_ns + 2 * SECOND);
             if !only || at < from_ns || at.saturating_sub(from_ns) > soon_ns || !recovered {
-                wrong.push((name, seed, factor, components, component, named, spells));
+                wrong.push((name, seed, factor, components, component, named, episodes));
             }
         }
     }
@@ -233,13 +234,13 @@ fn several_slow_ones_of_many_are_all_named() {
 fn a_spell_says_since_when_and_how_slow() {
     for seed in 0..20 {
         let slowed = Slowed { component: 2, factor: 4.0, from_ns: 5 * SECOND, to_ns: 15 * SECOND };
-        let (_, spells) = watched(4, 20, CALM, &[slowed], seed);
-        let [spell] = spells[..] else { panic!("{seed}: {spells:?}") };
-        let factor = spell.factor().unwrap();
+        let (_, episodes) = watched(4, 20, CALM, &[slowed], seed);
+        let [episode] = episodes[..] else { panic!("{seed}: {episodes:?}") };
+        let factor = episode.factor().unwrap();
         assert!((3.2..5.0).contains(&factor), "{seed}: {factor}");
-        assert!(spell.from_ns.abs_diff(5 * SECOND) < SECOND / 2, "{seed}: {spell:?}");
-        assert!(spell.to_ns.unwrap().abs_diff(15 * SECOND) < SECOND, "{seed}: {spell:?}");
-        assert!(!spell.alone);
+        assert!(episode.from_ns.abs_diff(5 * SECOND) < SECOND / 2, "{seed}: {episode:?}");
+        assert!(episode.to_ns.unwrap().abs_diff(15 * SECOND) < SECOND, "{seed}: {episode:?}");
+        assert!(!episode.alone);
     }
 }
 
@@ -247,10 +248,10 @@ fn a_spell_says_since_when_and_how_slow() {
 fn one_without_peers_is_compared_with_its_own_past() {
     for seed in 0..20 {
         let slowed = Slowed { component: 0, factor: 6.0, from_ns: 8 * SECOND, to_ns: 15 * SECOND };
-        let (named, spells) = watched(1, 25, CALM, &[slowed], seed);
-        assert_eq!(named.len(), 1, "{seed}: {spells:?}");
+        let (named, episodes) = watched(1, 25, CALM, &[slowed], seed);
+        assert_eq!(named.len(), 1, "{seed}: {episodes:?}");
         assert!(named[0].0 > 8 * SECOND && named[0].0 <= 10 * SECOND, "{seed}: {named:?}");
-        assert!(spells.iter().all(|spell| spell.alone));
+        assert!(episodes.iter().all(|episode| episode.alone));
         let (named, _) = watched(1, 25, Noise { heavy: true, ..CALM }, &[], seed);
         assert!(named.is_empty(), "{seed}");
     }
@@ -265,9 +266,10 @@ fn another_kind_of_work_is_not_compared_with_the_one_before() {
         // Takes in fast, then gives out at a tenth of the rate and without computing.
         let moved = if look < 100 { &mut facts.work_in } else { &mut facts.work_out };
         *moved += if look < 100 { 10_000 } else { 1000 };
-        facts.busy_ns += LOOK_NS;
-        facts.cpu_ns = Some(facts.cpu_ns.unwrap_or(0) + if look < 100 { LOOK_NS } else { 0 });
-        health.on_look(look * LOOK_NS, &[facts]);
+        facts.busy_ns += SAMPLE_INTERVAL_NS;
+        facts.cpu_ns =
+            Some(facts.cpu_ns.unwrap_or(0) + if look < 100 { SAMPLE_INTERVAL_NS } else { 0 });
+        health.on_sample(look * SAMPLE_INTERVAL_NS, &[facts]);
         assert_eq!(health.slow().count(), 0, "{look}");
     }
 }
@@ -288,8 +290,8 @@ fn rare_and_large_steps_of_those_who_share_something_slow_blame_nobody() {
                 facts[turn].work_in += 4 << 20;
                 next += 2 + random.below(5) as u64;
             }
-            facts.iter_mut().for_each(|facts| facts.busy_ns += LOOK_NS);
-            health.on_look(look * LOOK_NS, &facts);
+            facts.iter_mut().for_each(|facts| facts.busy_ns += SAMPLE_INTERVAL_NS);
+            health.on_sample(look * SAMPLE_INTERVAL_NS, &facts);
             assert_eq!(health.slow().count(), 0, "{seed}: {look}");
         }
     }
@@ -303,13 +305,13 @@ fn a_process_that_stood_still_as_a_whole_blames_nobody() {
     let mut now = 0;
     for look in 0..300 {
         // Stopped for seconds, in which the first was busy and the second was not.
-        let gap = if look % 20 == 19 { 3 * SECOND } else { LOOK_NS };
+        let gap = if look % 20 == 19 { 3 * SECOND } else { SAMPLE_INTERVAL_NS };
         now += gap;
         for (who, facts) in facts.iter_mut().enumerate() {
-            facts.busy_ns += if who == 0 { gap } else { LOOK_NS };
+            facts.busy_ns += if who == 0 { gap } else { SAMPLE_INTERVAL_NS };
             facts.work_in += 1000;
         }
-        health.on_look(now, &facts);
+        health.on_sample(now, &facts);
         assert_eq!(health.slow().count(), 0, "{look}");
     }
 }

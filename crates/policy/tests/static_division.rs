@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use euphrates_policy::episodes;
-use euphrates_policy::health::{Facts, Health, LOOK_NS, Spell};
+use euphrates_policy::health::{Facts, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
 use euphrates_policy::ideal::{Processors, Stage, Step};
 use euphrates_policy::speed::Speed;
 use euphrates_policy::static_division::added_seconds;
@@ -98,7 +98,7 @@ struct Seen {
     walls_ns: Vec<u64>,
     stage: Stage,
     processors: Processors,
-    spells: Vec<Spell>,
+    episodes: Vec<SlowEpisode>,
 }
 
 impl World {
@@ -122,9 +122,9 @@ impl World {
             let is_over = given >= self.batches
                 && all.iter().all(|one| one.waiting == 0 && matches!(one.doing, Doing::Nothing));
             // The first look comes a moment after the start, when batches have been taken.
-            if (now_ms * MS).is_multiple_of(LOOK_NS) || is_over {
+            if (now_ms * MS).is_multiple_of(SAMPLE_INTERVAL_NS) || is_over {
                 let facts: Vec<Facts> = all.iter().map(|one| one.facts).collect();
-                health.on_look((now_ms + 1) * MS, &facts);
+                health.on_sample((now_ms + 1) * MS, &facts);
                 for (at, facts) in facts.iter().enumerate() {
                     history[at].push(Step {
                         work_in: facts.work_in - last[at].work_in,
@@ -140,9 +140,9 @@ impl World {
             if is_over {
                 let end_ns = (now_ms + 1) * MS;
                 let looks = used.len() as u64;
-                let mut walls_ns = vec![LOOK_NS; looks as usize];
+                let mut walls_ns = vec![SAMPLE_INTERVAL_NS; looks as usize];
                 walls_ns[0] = MS;
-                *walls_ns.last_mut().unwrap() = end_ns - (looks - 2) * LOOK_NS - MS;
+                *walls_ns.last_mut().unwrap() = end_ns - (looks - 2) * SAMPLE_INTERVAL_NS - MS;
                 let available = vec![self.processors.unwrap_or(2.0); used.len()];
                 return Seen {
                     seconds: end_ns as f64 / 1e9,
@@ -154,7 +154,7 @@ impl World {
                         feed: None,
                     },
                     processors: Processors { used_ns: used, available },
-                    spells: health.finish(end_ns),
+                    episodes: health.finish(end_ns),
                 };
             }
         }
@@ -353,7 +353,7 @@ fn one_slow_instance_of_more_than_there_are_processors_costs_a_static_division_i
 /// The intervals of a time in nanoseconds.
 fn intervals(seen: &Seen, time_ns: Range<u64>) -> Range<usize> {
     let last = seen.walls_ns.len() - 1;
-    let at = |time: u64| (time.div_ceil(LOOK_NS) as usize).min(last);
+    let at = |time: u64| (time.div_ceil(SAMPLE_INTERVAL_NS) as usize).min(last);
     at(time_ns.start)..at(time_ns.end) + 1
 }
 
@@ -369,19 +369,20 @@ fn a_slow_episode_is_dated_within_half_a_second() {
         let run = world.run(false, seed);
         let all = 0..run.walls_ns.len();
         let speeds = Speed::of_stage(&run.walls_ns, &run.stage, std::slice::from_ref(&all));
-        for spell in &run.spells {
-            let around = intervals(&run, spell.from_ns..spell.to_ns.unwrap());
-            let others = (0..world.members).filter(|at| *at != spell.component);
+        for episode in &run.episodes {
+            let around = intervals(&run, episode.from_ns..episode.to_ns.unwrap());
+            let others = (0..world.members).filter(|at| *at != episode.component);
             let peers: Vec<&Speed> = others.map(|at| &speeds[at]).collect();
-            let dated = episodes::dated(&speeds[spell.component], &peers, spell.factor(), around);
-            let from = dated.clone().map_or(spell.from_ns, |dated| begin_ns(&run, dated.start));
-            let begins = world.slowed.iter().filter(|one| one.member == spell.component);
+            let dated =
+                episodes::dated(&speeds[episode.component], &peers, episode.factor(), around);
+            let from = dated.clone().map_or(episode.from_ns, |dated| begin_ns(&run, dated.start));
+            let begins = world.slowed.iter().filter(|one| one.member == episode.component);
             let mut begins = begins.flat_map(|one| {
                 let every = one.every_ms.unwrap_or(u64::MAX >> 8);
                 (0..100).map_while(move |at| one.from_ms.checked_add(every.checked_mul(at)?))
             });
             if !begins.any(|begin| (begin * MS).abs_diff(from) <= 500 * MS) {
-                wrong.push((seed, from as f64 / 1e9, *spell, dated, world.clone()));
+                wrong.push((seed, from as f64 / 1e9, *episode, dated, world.clone()));
             }
         }
     }
@@ -392,7 +393,7 @@ fn a_slow_episode_is_dated_within_half_a_second() {
 fn late(run: &Seen) -> Vec<(usize, episodes::Late)> {
     let all = 0..run.walls_ns.len();
     let speeds = Speed::of_stage(&run.walls_ns, &run.stage, std::slice::from_ref(&all));
-    let named = |at: usize| run.spells.iter().any(|spell| spell.component == at);
+    let named = |at: usize| run.episodes.iter().any(|episode| episode.component == at);
     let others = (0..speeds.len()).filter(|at| !named(*at));
     others.filter_map(|at| Some((at, episodes::late(&run.stage, &speeds, at)?))).collect()
 }
@@ -420,7 +421,7 @@ fn what_becomes_slow_in_the_last_seconds_is_named_after_the_run() {
         let run = world.run(false, seed);
         let late = late(&run);
         // Its last batches may take long: then it was told while the flow ran.
-        let is_named = run.spells.iter().any(|spell| spell.component == member);
+        let is_named = run.episodes.iter().any(|episode| episode.component == member);
         let found = late.iter().find(|(at, _)| *at == member);
         let strangers = late.iter().filter(|(at, _)| *at != member).count();
         // A member that shares processors is hardly slower for being slowed a little.

@@ -1,8 +1,7 @@
-//! A connection: frames one after the other over anything that carries bytes.
+//! Frame I/O: sends and receives frames over any byte stream, without copying batches.
 //!
-//! What is sent goes out of the batch's own buffers, with one system call for many of them; what
-//! comes goes into a slab of the pool, aligned as Arrow wants it. So a batch is copied by the
-//! kernel and by nobody else.
+//! Frames are sent from the batch's own buffers, many per system call, and received into a slab of
+//! the buffer pool, aligned as Arrow requires. Only the kernel copies a batch.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::time::{Duration, Instant};
@@ -13,38 +12,38 @@ use euphrates_io::buffer::{SLAB_BYTES_MAX, pool};
 
 use crate::frame::{Caps, HEADER_BYTES, Header, Refused, checksum};
 
-/// Buffers that go out at once; the kernel takes no more (`UIO_MAXIOV`).
+/// Buffers per system call, at most: the kernel's limit (`UIO_MAXIOV`).
 const SLICES_MAX: usize = 1024;
-/// What is read beyond what is needed now, with the same system call: the next frames, if they are
-/// letters; else the beginning of one, which is copied.
+/// Bytes read ahead with the same system call. They hold the next frames if those are messages, or
+/// the beginning of a batch, which is copied.
 const AHEAD_BYTES: usize = 8 << 10;
-/// A frame that comes more slowly than that is not coming.
+/// The lowest rate at which a frame may arrive; a slower sender counts as lost (slow-loris).
 const SLOWEST_BYTES_PER_SECOND: u64 = 4 << 10;
 
-/// What has come.
+/// A received frame.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Its header.
+    /// The decoded and verified header.
     pub header: Header,
-    /// What says what the body is.
+    /// The meta, which describes the body.
     pub meta: Vec<u8>,
-    /// The data, which may be nothing. Whoever uses it checks it: it has checksums of its own.
+    /// The data, possibly empty. Of messages and batches its checksum is not verified yet.
     pub body: Buffer,
 }
 
-/// What is to be sent; lengths, number and checksum in its header are filled in.
+/// A frame to send; sending fills in lengths, sequence number and checksum of its header.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// The header.
+    /// The header without lengths, sequence number and checksum.
     pub header: Header,
-    /// What says what the body is.
+    /// The meta, which describes the body.
     pub meta: Vec<u8>,
-    /// The data.
+    /// The data, in consecutive buffers.
     pub body: Vec<Buffer>,
 }
 
 impl Outgoing {
-    /// Its length as it travels.
+    /// The encoded length, header included.
     pub fn bytes(&self) -> usize {
         HEADER_BYTES + self.meta.len() + self.body.iter().map(Buffer::len).sum::<usize>()
     }
@@ -58,12 +57,12 @@ pub struct Sender<W> {
 }
 
 impl<W: Write> Sender<W> {
-    /// Over this stream, on which nothing has been sent yet.
+    /// Wraps a stream on which nothing has been sent yet.
     pub fn new(out: W) -> Sender<W> {
         Sender { out, sequence: 0 }
     }
 
-    /// Sends a frame; lengths, number and checksum are filled in.
+    /// Sends a frame; lengths, sequence number and checksum of the header are filled in.
     pub fn send(&mut self, header: Header, meta: &[u8], body: &[Buffer]) -> io::Result<()> {
         let frame = Outgoing { header, meta: meta.to_vec(), body: body.to_vec() };
         let mut sending = self.begin(vec![frame])?;
@@ -73,13 +72,13 @@ impl<W: Write> Sender<W> {
         }
     }
 
-    /// Numbers these frames. They are sent together, with one system call if they are small.
+    /// Encodes the headers of frames that are sent together, in one system call if they are small.
     pub(crate) fn begin(&mut self, frames: Vec<Outgoing>) -> io::Result<Sending> {
         let heads = frames.iter().map(|frame| self.head(frame)).collect::<io::Result<_>>()?;
         Ok(Sending { heads, frames, sent: 0 })
     }
 
-    /// Sends what is left of them; false if the stream takes no more now.
+    /// Sends the rest of some frames; false if the stream would block.
     pub(crate) fn go_on(&mut self, sending: &mut Sending) -> io::Result<bool> {
         let Sending { heads, frames, sent } = sending;
         let parts = heads.iter().zip(frames.iter()).flat_map(|(head, frame)| {
@@ -110,12 +109,12 @@ impl<W: Write> Sender<W> {
         }
     }
 
-    /// The stream.
+    /// The wrapped stream.
     pub fn stream(&self) -> &W {
         &self.out
     }
 
-    /// The stream, for those who set it up.
+    /// The wrapped stream, for changing its options.
     pub(crate) fn stream_mut(&mut self) -> &mut W {
         &mut self.out
     }
@@ -133,7 +132,7 @@ impl<W: Write> Sender<W> {
     }
 }
 
-/// Frames on their way out, and how much of them has gone.
+/// Frames that are being sent, and how many bytes have been.
 #[derive(Debug)]
 pub(crate) struct Sending {
     heads: Vec<[u8; HEADER_BYTES]>,
@@ -142,7 +141,7 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// The length of all of them.
+    /// The encoded length of all frames.
     pub fn bytes(&self) -> usize {
         self.frames.iter().map(Outgoing::bytes).sum()
     }
@@ -159,43 +158,44 @@ pub struct Receiver<R> {
     pace: Option<Pace>,
 }
 
-/// How fast a frame comes that has begun.
+/// The rate at which the current frame arrives.
 #[derive(Debug)]
 struct Pace {
-    /// How often that is judged.
+    /// The interval at which the rate is checked.
     each: Duration,
     since: Instant,
-    /// What had come by then.
+    /// The bytes received at the last check.
     bytes: u64,
-    /// Whether it was too slow when it was judged last: perhaps we, who read it, had no processor.
+    /// Whether the rate was too low at the last check. Once may be the reader's own lack of a
+    /// processor.
     was_slow: bool,
 }
 
 impl<R: Read> Receiver<R> {
-    /// Over this stream, from which nothing has been taken yet, and allowing this.
+    /// Wraps a stream from which nothing has been read yet.
     pub fn new(stream: R, caps: Caps) -> Receiver<R> {
         let ahead = Ahead { bytes: vec![0; AHEAD_BYTES].into(), start: 0, end: 0 };
         Receiver { stream, caps, sequence: 0, ahead, received_bytes: 0, pace: None }
     }
 
-    /// Allows this from now on: the other end has shown who it is.
+    /// Raises the caps once the other end is authenticated.
     pub fn allow(&mut self, caps: Caps) {
         self.caps = caps;
     }
 
-    /// Fails from now on if a frame has begun and comes with less than 4 KiB a second, twice in a
-    /// row, judged each time so long has passed.
+    /// Makes `receive` fail if a frame that has begun arrives at less than 4 KiB per second in two
+    /// consecutive intervals.
     pub(crate) fn watch_pace(&mut self, each: Duration) {
         let (since, bytes) = (Instant::now(), self.received_bytes);
         self.pace = Some(Pace { each, since, bytes, was_slow: false });
     }
 
-    /// The stream, for those who set it up.
+    /// The wrapped stream, for changing its options.
     pub(crate) fn stream_mut(&mut self) -> &mut R {
         &mut self.stream
     }
 
-    /// All that has come so far.
+    /// Bytes received so far.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
@@ -209,7 +209,7 @@ impl<R: Read> Receiver<R> {
     /// The next frame; `None` if the other end has closed the connection between two frames.
     pub fn receive(&mut self) -> Result<Option<Frame>> {
         let mut head = [0; HEADER_BYTES];
-        // Nobody has to begin a frame; who has begun one has to go on.
+        // Frames may be any time apart, but one that has begun must go on.
         match self.fill_some(&mut head[..1])? {
             0 => return Ok(None),
             _ => self.begin_pace(),
@@ -233,8 +233,8 @@ impl<R: Read> Receiver<R> {
         Ok(Some(Frame { header, meta, body }))
     }
 
-    /// A large body is given memory as it comes, twice as much each time: who announces much has
-    /// to send it before it costs us anything.
+    /// Receives a body. A large one gets memory as it arrives, doubled each time, so that an
+    /// announced length costs nothing before the bytes are sent.
     fn body(&mut self, bytes: usize) -> Result<Buffer> {
         let mut slab = pool().take(bytes.min(SLAB_BYTES_MAX))?;
         self.fill(&mut slab)?;
@@ -255,7 +255,7 @@ impl<R: Read> Receiver<R> {
         Err(lost(ErrorKind::UnexpectedEof.into()))
     }
 
-    /// How many bytes came; fewer than asked for if the stream has ended.
+    /// Fills `bytes` and returns how many were received; fewer only if the stream has ended.
     fn fill_some(&mut self, bytes: &mut [u8]) -> Result<usize> {
         let mut filled = self.ahead.take(bytes);
         while filled < bytes.len() {
@@ -307,7 +307,7 @@ impl<R: Read> Receiver<R> {
     }
 }
 
-/// What came with what was asked for.
+/// Bytes that were read ahead.
 #[derive(Debug)]
 struct Ahead {
     bytes: Box<[u8]>,
@@ -338,7 +338,7 @@ fn refused(why: Refused) -> Error {
     }
 }
 
-/// An error of the stream; those that we made ourselves are what they are.
+/// Converts an error of the stream; one that wraps an `Error` is unwrapped.
 pub(crate) fn lost(error: io::Error) -> Error {
     error.downcast::<Error>().unwrap_or_else(|error| {
         Error::resource(format!("the connection was lost in the middle of a frame: {error}"))
@@ -358,7 +358,7 @@ mod tests {
         Header { flow: 7, epoch: 1, queue: 2, producer: 3, consumer: 4, ..Header::of(kind) }
     }
 
-    /// Both ends of every carrier there is.
+    /// Both ends of a connected pair, for every kind of socket.
     fn carriers() -> Vec<(Box<dyn Write + Send>, Box<dyn Read>)> {
         let (one, other) = UnixStream::pair().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -368,9 +368,9 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_as_they_were_sent_whatever_their_buffers() {
+    fn frames_roundtrip_over_every_socket_kind() {
         for (out, stream) in carriers() {
-            // More buffers than go out at once, and more bytes than a socket holds.
+            // More buffers than one system call takes, and more bytes than a socket holds.
             let parts: Vec<Buffer> =
                 (0..3000_usize).map(|n| Buffer::from(vec![n as u8; n % 7 * 500])).collect();
             let all: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_was_read_with_the_one_before_is_reported_as_buffered() {
+    fn frame_read_ahead_is_reported_as_buffered() {
         let mut both = vec![];
         let mut sender = Sender::new(&mut both);
         sender.send(header(Kind::Control), b"one", &[]).unwrap();
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_breaks_within_a_frame_is_an_error_and_between_two_the_end() {
+    fn end_of_stream_is_an_error_only_within_a_frame() {
         let whole = sent(Kind::Batch, b"meta", &[Buffer::from(vec![1; 100])]);
         for cut in 1..whole.len() {
             let mut receiver = Receiver::new(&whole[..cut], Caps::KNOWN);
@@ -424,7 +424,7 @@ mod tests {
         assert!(Receiver::new(&whole[..0], Caps::KNOWN).receive().unwrap().is_none());
     }
 
-    /// Gives a few bytes at first and after each of so many pauses, then all.
+    /// A reader that returns eight bytes after each pause, then the rest.
     struct Pauses<'a>(&'a [u8], usize);
 
     impl Read for Pauses<'_> {
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_may_pause_once_and_not_dribble() {
+    fn frame_may_pause_once_but_not_arrive_slowly() {
         let whole = sent(Kind::Batch, b"meta", &[Buffer::from(vec![1; 100])]);
         for (pauses, comes) in [(2, true), (9, false)] {
             let mut receiver = Receiver::new(Pauses(&whole, pauses), Caps::KNOWN);
@@ -451,8 +451,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_repeated_or_too_large_is_refused() {
-        let mut damaged = sent(Kind::Letter, b"letter", &[]);
+    fn damaged_repeated_and_oversized_frames_are_refused() {
+        let mut damaged = sent(Kind::Message, b"letter", &[]);
         *damaged.last_mut().unwrap() ^= 1;
         let refused = |bytes: &[u8], caps| {
             let mut receiver = Receiver::new(bytes, caps);
@@ -465,8 +465,8 @@ mod tests {
             }
         };
         assert!(refused(&damaged, Caps::KNOWN).contains("damaged"));
-        let letter = sent(Kind::Letter, b"letter", &[]);
-        assert!(refused(&letter.repeat(2), Caps::KNOWN).contains("frame 0 where 1 was due"));
+        let message = sent(Kind::Message, b"letter", &[]);
+        assert!(refused(&message.repeat(2), Caps::KNOWN).contains("frame 0 where 1 was due"));
         let large = sent(Kind::Hello, &vec![0; 70_000], &[]);
         assert!(refused(&large, Caps::UNKNOWN).contains("4096 are allowed"));
     }

@@ -1,5 +1,7 @@
-//! Where others call: every caller is heard on a thread of its own, for a few seconds and a few
-//! kilobytes, until it has shown who it is. Strangers who keep their line busy lose it to the next.
+//! The listener: accepts connections and authenticates every caller on a thread of its own.
+//!
+//! An unauthenticated caller has a few seconds and a few kilobytes. If too many callers hold
+//! connections without authenticating, the oldest is disconnected in favour of the newest.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,18 +24,18 @@ use crate::connection::{Connection, Keys, Security, answer, fits, too_long};
 use crate::greeting::Greeting;
 use crate::stream::Socket;
 
-/// The time that a caller has to show who it is.
+/// The time within which a caller must authenticate.
 pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(5);
-/// How many callers may be at it; one more, and the oldest has to go.
-pub const STRANGERS_MAX: usize = 64;
-/// How many of the latest refusals are kept for whoever asks.
+/// Unauthenticated callers at a time, at most; one more disconnects the oldest.
+pub const UNAUTHENTICATED_MAX: usize = 64;
+/// Refusals that are kept for `Listener::refusals`, at most; the oldest are dropped.
 pub const REFUSALS_MAX: usize = 32;
-/// A handshake is a few calls deep.
+/// The stack of a handshake's thread, which is a few calls deep.
 const STACK_BYTES: usize = 1 << 20;
-/// How long no caller is heard when the system has no sockets left.
-const BREATH: Duration = Duration::from_millis(10);
+/// The pause after a failed accept, most likely because the system has no sockets left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// A place where others call. Dropping it stops that, and removes a unix socket's file.
+/// A listening socket. Dropping it stops listening and removes a unix socket's file.
 #[derive(Debug)]
 pub struct Listener {
     address: Address,
@@ -44,8 +46,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at this address as `me`, with the secrets of the flows that this end takes part in.
-    /// Every connection that comes is handed over on a thread of its own, which may be used up.
+    /// Listens at an address as `me`, with the secrets of the flows that this end takes part in.
+    /// Every authenticated connection is passed to `on`, on a thread of its own that `on` may keep.
     pub fn bind(
         address: &Address,
         me: Greeting,
@@ -66,17 +68,17 @@ impl Listener {
         Ok(Listener { address, handshakes, door, accepting: Some(accepting), file })
     }
 
-    /// The address, with the real port.
+    /// The address, with the port that the system chose for port 0.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The latest callers that were not let in, and why; they are told once.
+    /// The latest refused callers, each with the reason; every refusal is returned once.
     pub fn refusals(&self) -> Vec<Error> {
         self.handshakes.lock().refusals.drain(..).collect()
     }
 
-    /// What to log now of callers that were not let in; see `Refusals::lines`.
+    /// The lines to log now about refused callers; see `Refusals::lines`.
     pub fn lines(&self) -> Vec<String> {
         self.handshakes.log.lines(SystemTime::now())
     }
@@ -87,16 +89,16 @@ impl Drop for Listener {
         self.handshakes.closed.store(true, SeqCst);
         self.door.close();
         if let Some(accepting) = self.accepting.take() {
-            // It ends by itself, and has nothing to say.
+            // The thread ends by itself and returns nothing.
             let _ = accepting.join();
         }
-        let strangers: Vec<_> = self.handshakes.lock().strangers.drain(..).collect();
-        strangers.iter().for_each(|(_, socket)| socket.shut());
+        let unauthenticated: Vec<_> = self.handshakes.lock().unauthenticated.drain(..).collect();
+        unauthenticated.iter().for_each(|(_, socket)| socket.shut());
         self.file.take();
     }
 }
 
-/// Who is being heard, and who was turned away.
+/// Handshakes in progress, and refused callers.
 #[derive(Debug, Default)]
 struct Handshakes {
     closed: AtomicBool,
@@ -107,7 +109,7 @@ struct Handshakes {
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    strangers: VecDeque<(u64, Arc<Socket>)>,
+    unauthenticated: VecDeque<(u64, Arc<Socket>)>,
     refusals: VecDeque<Error>,
 }
 
@@ -116,28 +118,28 @@ impl Handshakes {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Lets one more be heard, at the cost of the oldest if there are too many.
+    /// Registers a caller, and disconnects the oldest if there are too many.
     fn enter(&self, socket: &Arc<Socket>) -> u64 {
         let mut state = self.lock();
-        if state.strangers.len() == STRANGERS_MAX {
+        if state.unauthenticated.len() == UNAUTHENTICATED_MAX {
             self.drop_oldest(&mut state);
         }
         let number = state.next;
         state.next += 1;
-        state.strangers.push_back((number, socket.clone()));
+        state.unauthenticated.push_back((number, socket.clone()));
         number
     }
 
-    /// Whether it was still being heard, and had not made room.
+    /// Removes a caller; false if it had been disconnected in favour of a newer one.
     fn leave(&self, number: u64) -> bool {
         let mut state = self.lock();
-        let count = state.strangers.len();
-        state.strangers.retain(|(at, _)| *at != number);
-        state.strangers.len() < count
+        let count = state.unauthenticated.len();
+        state.unauthenticated.retain(|(at, _)| *at != number);
+        state.unauthenticated.len() < count
     }
 
     fn drop_oldest(&self, state: &mut State) {
-        if let Some((_, socket)) = state.strangers.pop_front() {
+        if let Some((_, socket)) = state.unauthenticated.pop_front() {
             self.log.add(&socket.peer(), "it made room for a newer caller");
             socket.shut();
         }
@@ -152,7 +154,7 @@ impl Handshakes {
     }
 }
 
-/// What callers are heard with.
+/// Everything that a handshake needs.
 struct Hearing {
     me: Greeting,
     keys: Arc<Keys>,
@@ -168,7 +170,7 @@ impl Hearing {
         let connection = match heard {
             Ok(connection) => Some(connection),
             Err(error) => {
-                // Whoever made room is in the log already.
+                // A caller that made room is in the log already.
                 if self.handshakes.leave(number) {
                     self.handshakes.log.add(&socket.peer(), error.message());
                 }
@@ -193,10 +195,10 @@ fn accept(door: &Door, hearing: &Arc<Hearing>) {
         }
         let socket = match accepted {
             Ok(socket) => Arc::new(socket),
-            // The system has no more sockets, most likely: let one go, and do not spin.
+            // The system has no more sockets, most likely: close one, and do not spin.
             Err(_) => {
                 hearing.handshakes.drop_oldest(&mut hearing.handshakes.lock());
-                thread::sleep(BREATH);
+                thread::sleep(ACCEPT_PAUSE);
                 continue;
             }
         };
@@ -216,7 +218,7 @@ fn accept(door: &Door, hearing: &Arc<Hearing>) {
     }
 }
 
-/// What is listened at.
+/// The listening socket, of either kind.
 #[derive(Debug)]
 enum Door {
     Tcp(TcpListener),
@@ -254,18 +256,18 @@ impl Door {
         socket.prepare().map(|()| socket)
     }
 
-    /// Wakes whoever waits for a caller.
+    /// Wakes the thread that waits in `accept`.
     fn close(&self) {
         let door = match self {
             Door::Tcp(door) => door.as_fd(),
             Door::Unix(door) => door.as_fd(),
         };
-        // It fails only if it has been done before.
+        // It fails only if the socket has been shut down before.
         let _ = rustix::net::shutdown(door, rustix::net::Shutdown::Both);
     }
 }
 
-/// A socket whose process has ended is in nobody's way.
+/// Binds a unix socket, replacing a file that a dead process has left.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let door = match UnixListener::bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
@@ -294,7 +296,7 @@ fn unusable(address: &Address, error: &io::Error) -> Error {
     Error::usage(message).remedy(remedy)
 }
 
-/// The file of a unix socket, as long as somebody listens there; nobody else's is removed.
+/// The file of a unix socket. Dropping it removes the file unless another process has replaced it.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -316,7 +318,7 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         let is_ours = inode(&self.path).is_ok_and(|inode| inode == self.inode);
         if is_ours && self.owner.is_here() {
-            // Whoever has removed it in between has done this already.
+            // Another process may have removed it in between.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,5 +1,6 @@
-//! The fuzz targets without a fuzzer: over the corpus that is kept, and over what becomes of it at
-//! random. A failing run prints its seed; `EUPHRATES_SEED` has it run again.
+//! Runs the fuzz targets without a fuzzer, over the corpus and random mutations of it.
+//!
+//! A failing run prints its seed; set `EUPHRATES_SEED` to repeat it.
 
 #[path = "../fuzz/targets.rs"]
 mod targets;
@@ -9,14 +10,15 @@ use std::path::PathBuf;
 
 use euphrates_io::segment::Block;
 use euphrates_policy::distributed::{Piece, Stock, ToConsumer, ToProducer};
-use euphrates_wire::letter::Letter;
+use euphrates_wire::message::Message;
 use euphrates_wire::{Caps, Greeting, Header, Kind, Sender, block};
 
+/// Mutations per target.
 const ROUNDS: usize = 50_000;
 type Target = (&'static str, fn(&[u8]));
 const TARGETS: [Target; 5] = [
     ("frame", targets::frame),
-    ("letter", targets::letter),
+    ("message", targets::message),
     ("block", targets::block),
     ("greeting", targets::greeting),
     ("handshake", targets::handshake),
@@ -34,7 +36,7 @@ fn kept(target: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn nothing_that_comes_breaks_anything() {
+fn no_mutation_of_the_corpus_breaks_a_target() {
     let seed = match std::env::var("EUPHRATES_SEED") {
         Ok(seed) => seed.parse().unwrap(),
         Err(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64,
@@ -102,11 +104,11 @@ impl Random {
 
 // --- the corpus --------------------------------------------------------------------------------
 
-/// Writes the corpus anew: one example of everything that is sound. What a fuzzer finds is put
-/// beside it under another name.
+/// Writes the corpus: one valid example of everything. Findings of a fuzzer are added under other
+/// names.
 #[test]
 #[ignore = "writes files of the source tree"]
-fn the_corpus_is_written() {
+fn corpus_is_written() {
     let keep = |target: &str, name: &str, bytes: &[u8]| {
         fs::create_dir_all(corpus(target)).unwrap();
         fs::write(corpus(target).join(name), bytes).unwrap();
@@ -121,27 +123,27 @@ fn the_corpus_is_written() {
         bytes
     };
     let whole: [(Kind, &[u8], &[u8]); 4] = [
-        (Kind::Letter, b"letter", b""),
+        (Kind::Message, b"letter", b""),
         (Kind::Batch, b"meta", &[5; 100]),
         (Kind::Beat, b"", b""),
         (Kind::Bye, b"", b""),
     ];
-    keep("frame", "letter", &frames(&whole[..1]));
+    keep("frame", "message", &frames(&whole[..1]));
     keep("frame", "stream", &frames(&whole));
 
     let piece = Piece { batch: 3, from: 1, to: 5, bytes: 1 << 20 };
     let stock = Stock { ready: 2, left: 9 };
-    let written = |letter: &dyn Fn(&mut Vec<u8>)| {
+    let written = |message: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = vec![];
-        letter(&mut bytes);
+        message(&mut bytes);
         bytes
     };
     let give = ToConsumer::Give { piece, stock, waited: true };
     let request = ToProducer::Request { mib_ns: 1, answer_ns: 2, left_typical: 3, wait: true };
-    keep("letter", "give", &written(&|out| give.write(out)));
-    keep("letter", "recall", &written(&|out| ToConsumer::Recall(piece).write(out)));
-    keep("letter", "request", &written(&|out| request.write(out)));
-    keep("letter", "withdraw", &written(&|out| ToProducer::Withdraw.write(out)));
+    keep("message", "give", &written(&|out| give.write(out)));
+    keep("message", "recall", &written(&|out| ToConsumer::Recall(piece).write(out)));
+    keep("message", "request", &written(&|out| request.write(out)));
+    keep("message", "withdraw", &written(&|out| ToProducer::Withdraw.write(out)));
 
     let described = Block { bytes: 1 << 20, rows: 10_486, meta_bytes: 320, ..Block::default() };
     let meta = written(&|out| block::write(&described, out));

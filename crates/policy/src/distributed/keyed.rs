@@ -1,12 +1,12 @@
-//! Keyed exchanges: more partitions than consumers, bound to them late.
+//! Keyed exchanges: over-partitioning, with partitions bound to consumers late.
 //!
-//! All records of a key must meet at one consumer, so a batch cannot go to whoever has time. But a
-//! partition can: keys are divided into `c * n` partitions, and a partition is bound to a consumer
-//! only when that consumer has time for it, the largest first, so that what is left at the end is
-//! small. The owner of a begun partition has state, and keeps it; if the work on a partition keeps
-//! none between batches, one that is not begun may still go to another (River 2.3.2: pull, where a
-//! single bad decision is costly). One [`Binder`] a queue decides, at the master or anywhere;
-//! producers tell it what they have, and send a partition's data to its owner.
+//! All records of a key must reach one consumer, so a single batch cannot go to any idle one. A
+//! partition can: keys are hashed into more partitions than consumers, and a partition is bound to
+//! a consumer only when the consumer is idle. The largest goes first, so that the last one is
+//! small. The owner of a begun partition has state and keeps it; a partition that is not begun may
+//! still be moved to another consumer (River 2.3.2: pull, where a single bad decision is costly).
+//! One [`Binder`] per queue decides, in any process. Producers report their bytes to it and send a
+//! partition's data to its owner.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -16,13 +16,22 @@ use super::Peer;
 /// A partition of the keys, counted from 0.
 pub type Partition = u32;
 
-/// Who owns which partition.
+/// The assignment of partitions to consumers.
+///
+/// ```
+/// use euphrates_policy::distributed::keyed::Binder;
+///
+/// let mut binder = Binder::new(3, 1);
+/// [(0, 10), (1, 30), (2, 20)].map(|(partition, bytes)| binder.on_bytes(partition, bytes));
+/// assert_eq!(binder.bind(7, false).map(|bound| bound.partition), Some(1), "the largest first");
+/// assert_eq!(binder.bind(7, false), None, "consumer 7 owns one already");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Binder {
     partitions: Vec<State>,
-    /// Partitions nobody owns that have something, largest last.
+    /// Partitions without an owner and with data, largest last.
     free: BTreeSet<(u64, Partition)>,
-    /// What each consumer owns and has not finished.
+    /// Unfinished partitions, by owner.
     owned: BTreeMap<Peer, BTreeSet<Partition>>,
     owned_max: u32,
     ended: bool,
@@ -36,20 +45,20 @@ struct State {
     finished: bool,
 }
 
-/// A partition changes hands: producers send what they have of it to `owner` from now on.
+/// The binding of a partition: producers send its data to `owner` from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Which.
+    /// The partition that is bound.
     pub partition: Partition,
-    /// To whom.
+    /// The new owner.
     pub owner: Peer,
-    /// Who owned it until now, and had not begun it.
+    /// The previous owner, which had not begun it.
     pub before: Option<Peer>,
 }
 
 impl Binder {
-    /// Nobody owns anything. A consumer owns at most `owned_max` partitions it has not finished,
-    /// at least 1.
+    /// An assignment without owners. A consumer may own `owned_max` unfinished partitions, at least
+    /// 1.
     pub fn new(partitions: u32, owned_max: u32) -> Binder {
         Binder {
             partitions: alloc::vec![State::default(); partitions as usize],
@@ -60,7 +69,7 @@ impl Binder {
         }
     }
 
-    /// Some producer has so many more bytes of a partition.
+    /// A producer has `bytes` more of a partition.
     pub fn on_bytes(&mut self, partition: Partition, bytes: u64) {
         let state = &mut self.partitions[partition as usize];
         assert!(!state.finished && !self.ended, "partition {partition} after its end");
@@ -72,13 +81,14 @@ impl Binder {
         self.check(partition);
     }
 
-    /// No producer will have more of anything.
+    /// No producer will have more data.
     pub fn on_end(&mut self) {
         self.ended = true;
     }
 
-    /// A consumer has time: the partition it gets, if any. When all are bound and `may_move`, one
-    /// that another consumer owns and has not begun, the largest of the consumer that has most.
+    /// Binds a partition to an idle consumer, if there is one for it. If all are bound and
+    /// `may_move`, it moves the largest unbegun partition of the consumer with the most unfinished
+    /// bytes.
     pub fn bind(&mut self, consumer: Peer, may_move: bool) -> Option<Bound> {
         let count = self.owned.get(&consumer).map_or(0, BTreeSet::len);
         if count >= self.owned_max as usize {
@@ -92,14 +102,14 @@ impl Binder {
         Some(self.give(partition, consumer, Some(before)))
     }
 
-    /// The owner begins with a partition: it is not moved any more.
+    /// The owner begins a partition, which will not be moved any more.
     pub fn on_begun(&mut self, consumer: Peer, partition: Partition) {
         let state = &mut self.partitions[partition as usize];
         assert_eq!(state.owner, Some(consumer), "partition {partition} is begun by its owner");
         state.begun = true;
     }
 
-    /// The owner has finished all there will ever be of a partition.
+    /// The owner has finished a partition; no more data of it may come.
     pub fn on_finished(&mut self, consumer: Peer, partition: Partition) {
         assert!(self.ended, "more of partition {partition} may come");
         let state = &mut self.partitions[partition as usize];
@@ -109,8 +119,8 @@ impl Binder {
         assert!(owned.is_some_and(|owned| owned.remove(&partition)));
     }
 
-    /// A consumer died: what it owned and had not finished is free again, begun or not, and has to
-    /// be sent again from its beginning. Returns these partitions.
+    /// A consumer has died. Returns its unfinished partitions, which are free again and must be
+    /// sent again from their beginning.
     pub fn on_death(&mut self, consumer: Peer) -> Vec<Partition> {
         let lost: Vec<Partition> = self.owned.remove(&consumer).into_iter().flatten().collect();
         for &partition in &lost {
@@ -122,12 +132,12 @@ impl Binder {
         lost
     }
 
-    /// Who owns a partition.
+    /// The current owner of a partition, dead or alive; `None` before it is bound.
     pub fn owner(&self, partition: Partition) -> Option<Peer> {
         self.partitions[partition as usize].owner
     }
 
-    /// Whether every partition that has something is finished, and no more will come.
+    /// Whether all partitions with data are finished and no more data will come.
     pub fn is_finished(&self) -> bool {
         let done = |state: &State| state.finished || state.bytes == 0;
         self.ended && self.partitions.iter().all(done)
@@ -140,8 +150,8 @@ impl Binder {
         Bound { partition, owner, before }
     }
 
-    /// Of those not begun, the largest of the consumer whose unfinished partitions are most bytes.
-    /// One that owns nothing else is about to begin with it, and keeps it.
+    /// The largest unbegun partition of the consumer with the most unfinished bytes. A consumer
+    /// with a single partition is about to begin it and keeps it.
     fn movable(&self, not_from: Peer) -> Option<(Partition, Peer)> {
         let bytes = |partition: &Partition| self.partitions[*partition as usize].bytes;
         let waiting = |owned: &BTreeSet<Partition>| {
@@ -171,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hot_partitions_go_first_and_to_who_has_time() {
+    fn largest_partitions_are_bound_first_to_idle_consumers() {
         let mut binder = Binder::new(4, 2);
         [10, 40, 30, 20].iter().zip(0..).for_each(|(&bytes, at)| binder.on_bytes(at, bytes));
         let bound = |partition, owner| Some(Bound { partition, owner, before: None });
@@ -186,9 +196,8 @@ mod tests {
         assert_eq!(binder.bind(9, true), Some(Bound { partition: 2, owner: 9, before: Some(8) }));
     }
 
-    /// Any order of facts ends with each partition finished once, by an owner that lives.
     #[test]
-    fn every_schedule_finishes_every_partition() {
+    fn every_schedule_finishes_every_partition_once() {
         for seed in 0..3000 {
             let mut dice = super::super::Dice(seed);
             let (partitions, consumers) = (1 + dice.below(20), 1 + dice.below(5));

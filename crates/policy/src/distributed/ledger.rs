@@ -1,22 +1,35 @@
-//! What a producer's end has: what is ready, what is given and to whom, what is left.
+//! The ledger of a producer's endpoint: ready pieces, given pieces with their consumers, bytes
+//! left.
 //!
-//! All policies keep the same books, so that the promise is kept in one place: a piece is either
-//! ready, or given to one consumer, or finished. It is given again only if it was returned before
-//! it was begun, or if the consumer died before it was finished.
+//! All policies share it, so that one place guarantees exactly-once delivery: a piece is ready,
+//! given to one consumer, or finished. It is given again only if it was returned unbegun, or if its
+//! consumer died before finishing it.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use super::{Peer, Piece, Stock};
 
-/// What producers have to give in all who do not know it: more than any does.
+/// The total assumed for producers that do not know theirs: more than any producer has.
 pub const LEFT_UNKNOWN_BYTES: u64 = 1 << 62;
 
-/// The books of one producer.
+/// The pieces of one producer.
+///
+/// ```
+/// use euphrates_policy::distributed::Piece;
+/// use euphrates_policy::distributed::ledger::Ledger;
+///
+/// let mut ledger = Ledger::new(1000, Some(300));
+/// ledger.on_ready(Piece::whole(0, 100));
+/// assert_eq!((ledger.stock().ready, ledger.stock().left), (1, 300));
+/// let piece = ledger.give(7, None);
+/// assert_eq!(ledger.on_death(7), 1, "the piece is ready again");
+/// assert_eq!(ledger.next(), Some(piece));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Ledger {
     bytes_max: u64,
-    /// Bytes that will yet become ready, if that is known.
+    /// Bytes that are still to become ready, if known.
     unread_bytes: Option<u64>,
     ended: bool,
     ready: VecDeque<Piece>,
@@ -30,12 +43,13 @@ pub struct Ledger {
 struct Given {
     to: Peer,
     piece: Piece,
-    /// Known to be begun, or already being recalled.
+    /// Whether it is known to be begun, or is being recalled.
     is_settled: bool,
 }
 
 impl Ledger {
-    /// Books for ready batches of `bytes_max` and `bytes_total` in all, if that is known.
+    /// A ledger for at most `bytes_max` of ready batches, and `bytes_total` in all, if that is
+    /// known.
     pub fn new(bytes_max: u64, bytes_total: Option<u64>) -> Ledger {
         Ledger {
             bytes_max,
@@ -49,18 +63,18 @@ impl Ledger {
         }
     }
 
-    /// Whether another batch may become ready: the bound holds, or nothing is ready.
+    /// Whether another batch may become ready: it fits the bound, or nothing is ready.
     pub fn may_accept(&self, bytes: u64) -> bool {
         !self.ended && (self.ready.is_empty() || self.ready_bytes + bytes <= self.bytes_max)
     }
 
-    /// What consumers are told.
+    /// The stock that consumers are told.
     pub fn stock(&self) -> Stock {
         Stock { ready: self.ready.len() as u32, left: self.left_bytes() }
     }
 
-    /// Bytes ready and yet to become so. If nobody knows, it is as if all producers had the same
-    /// to give: then the one that has given least has most left.
+    /// Bytes that are ready or still to become ready. Without a known total, all producers are
+    /// assumed to have the same, so that the one that has given least has most left.
     pub fn left_bytes(&self) -> u64 {
         match self.unread_bytes {
             Some(unread_bytes) => self.ready_bytes + unread_bytes,
@@ -73,32 +87,32 @@ impl Ledger {
         self.total_bytes
     }
 
-    /// Whether it is known how much is left.
+    /// Whether the bytes left are known, not assumed.
     pub fn knows_left(&self) -> bool {
         self.ended || self.unread_bytes.is_some()
     }
 
-    /// Whether nothing more will become ready.
+    /// Whether no more batches will become ready.
     pub fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether everything is finished.
+    /// Whether all pieces are finished and no more will become ready.
     pub fn is_drained(&self) -> bool {
         self.ended && self.ready.is_empty() && self.given.is_empty()
     }
 
-    /// The piece to be given next.
+    /// The piece that `give` would give or cut.
     pub fn next(&self) -> Option<Piece> {
         self.ready.front().copied()
     }
 
-    /// Pieces given and not finished.
+    /// Given and unfinished pieces, with their consumers.
     pub fn outstanding(&self) -> impl Iterator<Item = (Peer, Piece)> + '_ {
         self.given.values().map(|given| (given.to, given.piece))
     }
 
-    /// A batch became ready.
+    /// A batch becomes ready; batch numbers increase.
     pub fn on_ready(&mut self, piece: Piece) {
         assert!(!self.ended, "a batch after the end");
         assert!(piece.batch >= self.batch_next, "batch {} was here before", piece.batch);
@@ -110,13 +124,13 @@ impl Ledger {
         self.check();
     }
 
-    /// No more will become ready.
+    /// No more batches will become ready.
     pub fn on_end(&mut self) {
         self.ended = true;
         self.unread_bytes = Some(0);
     }
 
-    /// Gives the next piece, or as much of it as is said, to a consumer.
+    /// Gives the next piece, or about `bytes_max` of it, to a consumer.
     pub fn give(&mut self, to: Peer, bytes_max: Option<u64>) -> Piece {
         let front = self.ready.front_mut().expect("something ready to give");
         let cut = bytes_max.filter(|&max| max < front.bytes && front.to - front.from > 1);
@@ -132,13 +146,13 @@ impl Ledger {
         piece
     }
 
-    /// A consumer finished a piece.
+    /// A consumer has finished a piece, which is never given again.
     pub fn on_finished(&mut self, from: Peer, piece: Piece) {
         self.take(from, piece);
         self.check();
     }
 
-    /// A consumer returned a piece it had not begun: it is ready again, before all others.
+    /// A consumer returns an unbegun piece, which is ready again, before all others.
     pub fn on_returned(&mut self, from: Peer, piece: Piece) {
         self.take(from, piece);
         self.ready.push_front(piece);
@@ -146,16 +160,16 @@ impl Ledger {
         self.check();
     }
 
-    /// A consumer has begun a piece, and keeps it.
+    /// A consumer keeps a recalled piece, which it has begun.
     pub fn on_kept(&mut self, from: Peer, piece: Piece) {
-        // It may have been finished since.
+        // The piece may have been finished since.
         if let Some(given) = self.given.get_mut(&(piece.batch, piece.from)) {
             assert!(given.to == from, "{piece:?} kept by {from}, but it is {}'s", given.to);
             given.is_settled = true;
         }
     }
 
-    /// A consumer died: what it had is ready again, before all others. Returns how many pieces.
+    /// A consumer has died. Its pieces are ready again, before all others; returns their number.
     pub fn on_death(&mut self, consumer: Peer) -> usize {
         let lost: Vec<Piece> = self
             .given
@@ -225,13 +239,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_is_not_recalled_again() {
+    fn begun_piece_is_not_recalled_again() {
         let mut ledger = Ledger::new(100, None);
         for batch in 0..3 {
             ledger.on_ready(Piece::whole(batch, 10));
             ledger.give(batch as Peer, None);
         }
-        assert_eq!(ledger.recall(2).map(|(peer, _)| peer), Some(1), "not the asker's own");
+        assert_eq!(ledger.recall(2).map(|(peer, _)| peer), Some(1), "not the requester's own");
         let (peer, piece) = ledger.recall(1).unwrap();
         assert_eq!(peer, 2);
         ledger.on_returned(peer, piece);
@@ -241,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_given_least_has_most_left_if_nobody_knows() {
+    fn producer_that_has_given_least_has_most_left_without_totals() {
         let mut ledgers = [Ledger::new(100, None), Ledger::new(100, None)];
         for ledger in &mut ledgers {
             ledger.on_ready(Piece::whole(0, 60));
@@ -254,7 +268,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "who was not given it")]
-    fn a_piece_is_not_finished_twice() {
+    fn piece_finished_twice_panics() {
         let mut ledger = Ledger::new(100, None);
         ledger.on_ready(Piece::whole(0, 10));
         let piece = ledger.give(1, None);

@@ -1,32 +1,40 @@
-//! Which consumer a producer serves first in a keyed exchange: a policy of its own.
+//! Send order of a keyed exchange: the consumer that a producer serves next.
 //!
-//! In a keyed exchange every producer has something for every consumer. If all begin with the same
-//! one, it is a bottleneck and the others wait. Clusterfile's I/O-server scheduling (Isaila et
-//! al.) compares three orders that need no messages; its schedule block is the grain at which one
+//! In a keyed exchange every producer has data for every consumer. If all begin with the same
+//! consumer, it is a bottleneck and the others wait. Clusterfile's I/O-server scheduling (Isaila et
+//! al.) compares three orders without messages; its schedule block is the grain at which a producer
 //! goes on to the next consumer.
 
 use super::{Dice, Peer};
 
-/// In what order consumers are served.
+/// The order in which a producer serves consumers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Consumer 0 first, then 1, and so on, as data lie: everybody begins at the same one.
+    /// Consumer 0 first, then 1, and so on: all producers begin at the same one.
     First,
-    /// Each producer picks one by chance, and sends it all it has for it.
+    /// A random consumer, which is sent everything before the next.
     Random,
-    /// At step `j`, producer `i` serves consumer `(i + j) mod n`: at no step do two of as many
-    /// producers as consumers meet at one.
+    /// At step `j`, producer `i` serves consumer `(i + j) mod n`: with equally many producers and
+    /// consumers, no two producers collide.
     Hash,
 }
 
-/// Whom one producer serves next.
+/// The send order of one producer.
+///
+/// ```
+/// use euphrates_policy::distributed::order::{Order, Turns};
+///
+/// let mut turns = Turns::new(Order::Hash, 2, 4);
+/// let picks: Vec<_> = (0..4).map(|_| turns.pick(0, |_| true).unwrap()).collect();
+/// assert_eq!(picks, [2, 3, 0, 1]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Turns {
     order: Order,
     consumers: u32,
-    /// The consumer of the next step.
+    /// The consumer of the next step in a cyclic order.
     next: u32,
-    /// The one that is being served, until there is nothing for it.
+    /// The consumer that is being served, until it has no more data.
     current: Option<Peer>,
 }
 
@@ -37,15 +45,15 @@ impl Turns {
         Turns { order, consumers: consumers.max(1), next: begin, current: None }
     }
 
-    /// The consumer for which the next schedule block is sent: one for which `has` something, and
-    /// nothing if there is none. `random` is any 64 random bits.
+    /// The consumer of the next schedule block, among those for which `has` returns true; `None` if
+    /// there is none. `random` is any 64 random bits.
     pub fn pick(&mut self, random: u64, has: impl Fn(Peer) -> bool) -> Option<Peer> {
         let n = self.consumers;
         let round = |begin: u32| (begin..n).chain(0..begin);
         let pick = match self.order {
             Order::First => round(0).find(|&peer| has(peer)),
             Order::Random => self.current.filter(|&peer| has(peer)).or_else(|| {
-                // A random one of those, not the next after a random one: no gap is favoured.
+                // Drawn from the candidates, since the next after a random one favours gaps.
                 let count = (0..n).filter(|&peer| has(peer)).count() as u32;
                 let at = Dice(random).below(count.max(1));
                 (0..n).filter(|&peer| has(peer)).nth(at as usize)
@@ -68,7 +76,7 @@ mod tests {
     use alloc::vec::Vec;
     use std::vec;
 
-    /// Producers with a block for each consumer, consumers that take one a step: how many steps.
+    /// Steps until each producer has sent a block to each consumer, which takes one per step.
     fn steps(order: Order, nodes: u32) -> u32 {
         let all = || 0..nodes as usize;
         let mut left = vec![vec![true; nodes as usize]; nodes as usize];
@@ -95,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn going_round_from_different_places_never_collides() {
+    fn hash_order_never_collides() {
         assert_eq!(steps(Order::Hash, 16), 16);
         let first = steps(Order::First, 16);
         let random = steps(Order::Random, 16);
@@ -103,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_there_is_picked_and_nothing_else() {
+    fn exactly_the_consumers_with_data_are_picked() {
         for order in [Order::First, Order::Random, Order::Hash] {
             let mut turns = Turns::new(order, 5, 7);
             let mut left = [2, 0, 1, 3, 0, 0, 2];

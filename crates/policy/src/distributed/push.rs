@@ -1,38 +1,38 @@
-//! Sending unasked: the paper's randomized sender credit, and the baselines of fixed division.
+//! Push policies: the paper's randomized credit-based queue, and baselines of static division.
 //!
-//! A producer counts what each consumer has of it and has not finished, and sends to one that has
-//! fewer than `credit` (River 2.3.2). Which one, is the [`Choice`]. Every producer may park its
-//! credit at a slow consumer, so what a consumer holds grows with the number of producers.
+//! A producer counts its unfinished pieces at each consumer and sends to one that has fewer than
+//! `credit_max` (River 2.3.2), which the [`Choice`] selects. Every producer may fill its credit at
+//! a slow consumer, so the pieces that a consumer holds grow with the number of producers.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::ledger::Ledger;
 use super::{Dice, Held, Now, Outbox, Peer, Piece, Place, ToConsumer, ToProducer};
 
-/// To whom a producer sends its next batch.
+/// The consumer to which a producer sends its next batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// To a random consumer that has credit: the paper's distributed queue (River 2.3.2).
+    /// A random consumer with credit: the paper's distributed queue (River 2.3.2).
     Credit {
-        /// Batches of one producer at one consumer, at most.
+        /// Unfinished batches of one producer at one consumer, at most.
         credit_max: u32,
     },
-    /// Always to the same consumers, in turn: division in advance.
+    /// A fixed set of consumers, in turn: static division.
     Static {
-        /// Batches of one producer at one consumer, at most.
+        /// Unfinished batches of one producer at one consumer, at most.
         credit_max: u32,
     },
-    /// To all consumers in turn, and waits for the one whose turn it is.
+    /// All consumers in turn, waiting for the next one.
     RoundRobin {
-        /// Batches of one producer at one consumer, at most.
+        /// Unfinished batches of one producer at one consumer, at most.
         credit_max: u32,
     },
-    /// To the one of `k` neighbouring consumers that has fewest: load-aware, but of what the
-    /// producer itself sent only (Flink's adaptive partitioner).
+    /// The one of `k` neighbouring consumers with the fewest unfinished batches of this producer,
+    /// as in Flink's adaptive partitioner.
     ShortestOf {
-        /// Consumers looked at.
+        /// Neighbouring consumers that are compared.
         k: u32,
-        /// Batches of one producer at one consumer, at most.
+        /// Unfinished batches of one producer at one consumer, at most.
         credit_max: u32,
     },
 }
@@ -48,16 +48,16 @@ impl Choice {
     }
 }
 
-/// After so many random looks at consumers without credit, all are looked at in turn.
-const LOOKS_MAX: u32 = 32;
+/// Random probes for a consumer with credit, at most; then all are probed in turn.
+const PROBES_MAX: u32 = 32;
 
-/// The producer's end.
+/// The producer's endpoint under a push policy.
 #[derive(Clone, Debug)]
 pub struct Producer {
     place: Place,
     choice: Choice,
     ledger: Ledger,
-    /// Unfinished pieces of each consumer that has any.
+    /// Unfinished pieces, by consumer with any.
     counts: BTreeMap<Peer, u32>,
     full: u32,
     turn: u64,
@@ -110,7 +110,7 @@ impl Producer {
         self.send(now, out);
     }
 
-    /// Sends what is ready while there is somebody to send to.
+    /// Sends ready pieces while a consumer has credit.
     fn send(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
         let mut dice = Dice(now.random);
         while self.ledger.next().is_some() {
@@ -141,7 +141,7 @@ impl Producer {
             Choice::RoundRobin { .. } => first_living(turn, 1).filter(|&to| self.has_credit(to)),
             Choice::Static { .. } => {
                 let mine = self.place.me % n;
-                // With more consumers than producers, a producer has several to itself.
+                // With more consumers than producers, each producer has several of its own.
                 let partners = if m < n { (n - mine).div_ceil(m) } else { 1 };
                 let turn = ((self.turn - u64::from(self.place.me)) % u64::from(partners)) as u32;
                 first_living(mine + turn * m, 1).filter(|&to| self.has_credit(to))
@@ -158,7 +158,7 @@ impl Producer {
     fn pick_random(&self, dice: &mut Dice) -> Option<Peer> {
         let n = self.place.consumers;
         let takes = |peer: &Peer| !self.dead.contains(peer) && self.has_credit(*peer);
-        let by_chance = (0..LOOKS_MAX).map(|_| dice.below(n)).find(takes);
+        let by_chance = (0..PROBES_MAX).map(|_| dice.below(n)).find(takes);
         by_chance.or_else(|| {
             let begin = dice.below(n);
             (begin..n).chain(0..begin).find(takes)
@@ -174,7 +174,7 @@ impl Producer {
     }
 }
 
-/// The consumer's end: first come, first served.
+/// The consumer's endpoint under a push policy: pieces are served in order of arrival.
 #[derive(Clone, Debug, Default)]
 pub struct Consumer {
     waiting: VecDeque<(Peer, Piece)>,

@@ -1,16 +1,16 @@
-//! Late binding as it was published: reservations at random consumers, oldest first.
+//! Sparrow's late binding for data: reservations at random consumers, oldest first.
 //!
-//! Sparrow (Ousterhout et al., SOSP '13) turned to data: for each batch a producer leaves
-//! reservations of a few bytes at some random consumers; a consumer with a free slot asks the
-//! producer of its oldest reservation, who gives its next batch or says that there is none. What
-//! a consumer holds is bounded whatever the number of producers. The baseline of `late`.
+//! After Ousterhout et al. (SOSP '13): for each batch a producer places reservations of a few bytes
+//! at random consumers. A consumer with a free slot requests a batch from the producer of its
+//! oldest reservation, which gives one or replies that there is none. The pieces that a consumer
+//! holds are bounded for any number of producers. This is the baseline of `late`.
 
 use alloc::collections::{BTreeSet, VecDeque};
 
 use super::ledger::Ledger;
 use super::{Dice, Held, Now, Outbox, Peer, Piece, Place, ToConsumer, ToProducer};
 
-/// The producer's end.
+/// The producer's endpoint under Sparrow's policy.
 #[derive(Clone, Debug)]
 pub struct Producer {
     place: Place,
@@ -58,7 +58,7 @@ impl Producer {
         }
     }
 
-    /// Reservations of the dead are lost, so all that is ready is reserved anew.
+    /// Reservations at a dead consumer are lost, so everything ready is reserved again.
     pub(super) fn on_death(&mut self, consumer: Peer, now: Now, out: &mut Outbox<ToConsumer>) {
         self.ledger.on_death(consumer);
         self.dead.insert(consumer);
@@ -79,11 +79,11 @@ impl Producer {
     }
 }
 
-/// The consumer's end.
+/// The consumer's endpoint under Sparrow's policy.
 #[derive(Clone, Debug)]
 pub struct Consumer {
     slots_max: u32,
-    /// Reservations, oldest first; several of one producer in a row count up.
+    /// Reservations, oldest first, as counts of consecutive ones of one producer.
     reserved: VecDeque<(Peer, u32)>,
     asked: VecDeque<Peer>,
     waiting: VecDeque<(Peer, Piece)>,

@@ -1,12 +1,20 @@
-//! Chained declustering for any number of copies (River 2.2.3).
+//! Chained declustering: mirrors on the next disks of a ring, for any number of copies (River
+//! 2.2.3).
 
 use alloc::vec::Vec;
 
 use super::ring::ring;
 use super::{Error, Placement, expect_room};
 
-/// The copies of a segment on disks that follow each other on a ring, where neighbours are on
-/// different workers. `workers` says on which worker each disk is.
+/// Places the copies of a segment on consecutive disks of a ring in which neighbours are on
+/// different workers. `workers` is the worker of each disk.
+///
+/// ```
+/// use euphrates_policy::placement::chained;
+///
+/// let placed = chained(&[0, 1, 2, 3], 1, 2).unwrap();
+/// assert_eq!(placed.segments, [[0, 1], [1, 2], [2, 3], [3, 0]]);
+/// ```
 ///
 /// # Errors
 /// If there are fewer disks than copies, or nothing to place.

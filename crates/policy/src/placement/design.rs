@@ -1,19 +1,25 @@
-//! A block design: a disk shares its segments evenly with all other disks.
+//! Block-design placement: a disk shares its segments evenly with all other disks.
 //!
-//! It is developed cyclically: a *base block* of places on the ring is moved round by one place at
-//! a time, so that all disks hold the same, and two disks share as many segments as the base blocks
-//! have differences equal to theirs. So it comes down to base blocks in which all differences are
-//! equally frequent: a difference family where there is one, and otherwise as near as choosing the
-//! rarest difference each time comes. Where that would put two copies on one worker, two segments
-//! exchange their mirrors.
+//! The design is developed cyclically: a *base block* of places on the ring is rotated by one place
+//! at a time, so that all disks hold equally many segments. Two disks then share as many segments
+//! as the base blocks have differences equal to theirs. Ideally all differences are equally
+//! frequent (a difference family); otherwise each step greedily chooses the rarest difference.
+//! Where that would put two copies on one worker, two segments exchange their mirrors.
 
 use alloc::vec::Vec;
 
 use super::ring::{is_even, ring};
 use super::{Error, Placement, expect_room};
 
-/// The copies of each disk's segments on as many different disks as there are, evenly. With
-/// `segments_per_disk` of half the number of disks or more, every disk shares with every other one.
+/// Places the copies of each disk's segments evenly on all other disks. With `segments_per_disk` of
+/// half the number of disks or more, every disk shares segments with every other one.
+///
+/// ```
+/// use euphrates_policy::placement::spread;
+///
+/// let placed = spread(&[0, 1, 2, 3, 4], 2, 2).unwrap();
+/// assert_eq!(placed.shared_with(0, 5), [0, 1, 1, 1, 1]);
+/// ```
 ///
 /// # Errors
 /// If there are fewer disks than copies, or nothing to place.
@@ -25,8 +31,8 @@ pub fn spread(
     expect_room(workers.len(), segments_per_disk, copies)?;
     let ring = ring(workers, copies);
     let disks = ring.len();
-    // If all workers have as many disks, places are on one worker whose difference is a multiple
-    // of their number; if not, that is seen to afterwards.
+    // If all workers have equally many disks, two places are on one worker if their difference is a
+    // multiple of the number of workers. Otherwise clashes are resolved afterwards.
     let next_same = || (1..disks).find(|&step| workers[ring[0]] == workers[ring[step]]);
     let same = if is_even(workers) { next_same().unwrap_or(disks) } else { disks };
     let mut frequency = alloc::vec![0usize; disks];
@@ -38,7 +44,7 @@ pub fn spread(
     Ok(Placement::new(segments, workers))
 }
 
-/// A base block moved round the ring, with mirrors exchanged that would be on one worker.
+/// Rotates a base block round the ring, exchanging mirrors that would be on one worker.
 fn developed(block: &[usize], ring: &[usize], workers: &[u32]) -> Vec<Vec<usize>> {
     let mut segments: Vec<Vec<usize>> = ring.iter().map(|&disk| alloc::vec![disk]).collect();
     for &step in &block[1..] {
@@ -47,7 +53,7 @@ fn developed(block: &[usize], ring: &[usize], workers: &[u32]) -> Vec<Vec<usize>
         exchange(&segments, &mut mirrors, workers);
         segments.iter_mut().zip(mirrors).for_each(|(segment, mirror)| segment.push(mirror));
     }
-    // Where exchanging finds no way out, the chain may.
+    // Where exchanges do not resolve all clashes, a chain may have fewer.
     let chain = (0..ring.len())
         .map(|by| (0..block.len()).map(|copy| ring[(by + copy) % ring.len()]).collect());
     let chain: Vec<Vec<usize>> = chain.collect();
@@ -64,7 +70,7 @@ fn developed(block: &[usize], ring: &[usize], workers: &[u32]) -> Vec<Vec<usize>
     if clashes(&chain) < clashes(&segments) { chain } else { segments }
 }
 
-/// How badly a disk goes with the copies a segment has.
+/// The cost of adding a disk to a segment: copies on the same worker, or worse, the same disk.
 fn clash(segment: &[usize], disk: usize, workers: &[u32]) -> usize {
     let with = |&other: &usize| match workers[other] == workers[disk] {
         true if other == disk => workers.len() * workers.len(),
@@ -73,7 +79,7 @@ fn clash(segment: &[usize], disk: usize, workers: &[u32]) -> usize {
     segment.iter().map(with).sum()
 }
 
-/// Exchanges mirrors of two segments where that leaves fewer on a worker, or disk, they are on.
+/// Exchanges the mirrors of two segments where that lowers the number of clashes.
 fn exchange(segments: &[Vec<usize>], mirrors: &mut [usize], workers: &[u32]) {
     let clash = |at: usize, mirror: usize| clash(&segments[at], mirror, workers);
     for at in 0..mirrors.len() {
@@ -92,7 +98,7 @@ fn exchange(segments: &[Vec<usize>], mirrors: &mut [usize], workers: &[u32]) {
     }
 }
 
-/// Place 0 and `copies - 1` others, whose differences are the rarest so far.
+/// Chooses place 0 and `copies - 1` others with the rarest differences so far.
 fn base_block(frequency: &mut [usize], same: usize, copies: usize) -> Vec<usize> {
     let disks = frequency.len();
     let mut block = alloc::vec![0];
@@ -100,7 +106,7 @@ fn base_block(frequency: &mut [usize], same: usize, copies: usize) -> Vec<usize>
         let cost = |at: usize| -> (usize, usize) {
             let steps = block.iter().map(|&other| (at + disks - other) % disks);
             let on_one = steps.clone().filter(|step| step % same == 0).count();
-            // Both ways count, and are one and the same half-way round.
+            // A difference counts in both directions, which coincide half-way round.
             (on_one, steps.map(|step| square(frequency[step], step * 2 == disks)).sum())
         };
         let free = (1..disks).filter(|at| !block.contains(at));
@@ -115,7 +121,7 @@ fn base_block(frequency: &mut [usize], same: usize, copies: usize) -> Vec<usize>
     block
 }
 
-/// By how much the sum of squares grows, halved, when a difference is used once more.
+/// Half of the growth of the sum of squares when a difference is used once more.
 fn square(frequency: usize, is_half: bool) -> usize {
     if is_half { 2 * frequency + 2 } else { 2 * frequency + 1 }
 }

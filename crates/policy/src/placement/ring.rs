@@ -1,9 +1,9 @@
-//! Disks in a ring, such that neighbours are on different workers.
+//! A ring order of disks in which neighbours are on different workers.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// The disks round a ring. Of `apart` disks that follow each other no two are on one worker, if no
+/// Orders the disks round a ring. Any `apart` consecutive disks are on different workers, if no
 /// worker has more than one in `apart` of all disks.
 pub(super) fn ring(workers: &[u32], apart: usize) -> Vec<usize> {
     let mut of_worker: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -15,8 +15,8 @@ pub(super) fn ring(workers: &[u32], apart: usize) -> Vec<usize> {
         let each = groups[0].len();
         return (0..each).flat_map(|at| groups.iter().map(move |group| group[at])).collect();
     }
-    // The ring is cut into rows of `apart` places or more, and filled column by column, the
-    // largest worker first: so its disks lie a row apart.
+    // The ring is cut into rows of at least `apart` places and filled column by column, the largest
+    // worker first, so that its disks are a row apart.
     groups.sort_by_key(|group| core::cmp::Reverse(group.len()));
     let disks = workers.len();
     let rows = (disks / apart).max(1);

@@ -1,4 +1,4 @@
-//! The consumer's end of late binding: whom to ask, and when.
+//! The consumer's endpoint of late binding: which producer to ask for a piece, and when.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -7,42 +7,44 @@ use super::super::{Dice, Held, Now, Outbox, Peer, Piece, Place, Stock, ToConsume
 use super::known::Known;
 use super::{Limits, time_of};
 
-/// How long a consumer that knows nothing yet waits before it asks again.
+/// The first back-off of a consumer that has found nothing.
 const IDLE_FIRST_NS: u64 = 1_000_000;
-/// Each time it asks for nothing, it waits so many times longer.
+/// The growth of the back-off after each request in vain.
 const IDLE_GROWTH: u64 = 4;
-/// No idle consumer asks more rarely.
+/// The longest back-off of an idle consumer.
 const IDLE_MAX_NS: u64 = 10_000_000_000;
 
-/// An answer is overdue after so long, and so many times what the quickest take.
+/// The part of an answer's deadline that does not depend on latency.
 const OVERDUE_NS_MIN: u64 = 1_000_000;
+/// The part that does, in times of the fastest recent answers.
 const OVERDUE_ANSWERS: u64 = 8;
 
-/// The consumer's end.
+/// The consumer's endpoint under late binding.
 #[derive(Clone, Debug)]
 pub struct Consumer {
     place: Place,
     limits: Limits,
-    /// Producers that are nearer than others, and have something left.
+    /// Producers on the same machine that have bytes left.
     near: Vec<Peer>,
     known: Known,
     held: VecDeque<(Peer, Piece)>,
     held_bytes: u64,
     serving: Option<Serving>,
-    /// Whom it has asked, and when; answers to one come in the order of the questions.
+    /// Outstanding requests with their times; answers of one producer come in order.
     asked: VecDeque<(Peer, u64)>,
     waiting: Waiting,
-    /// How long 2^20 bytes take, and an answer; 0 if not known yet.
+    /// The time of work on 2^20 bytes; 0 if unknown.
     mib_ns: u64,
+    /// The time of an answer; 0 if unknown.
     answer_ns: u64,
-    /// The least of the last ones.
+    /// The time of the fastest recent answers.
     answer_least_ns: u64,
     piece_bytes: u64,
     piece_bytes_max: u64,
     wake_at_ns: Option<u64>,
-    /// When one that is idle looks about next, and how long it waits after that.
-    look: Option<(u64, u64)>,
-    looks: u64,
+    /// When an idle consumer polls next, and the back-off after that.
+    poll: Option<(u64, u64)>,
+    polls: u64,
     dead: BTreeSet<Peer>,
 }
 
@@ -53,12 +55,12 @@ struct Serving {
     began_ns: u64,
 }
 
-/// Whether the consumer waits at a producer.
+/// The producer at which the consumer waits for its next piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     No,
     At(Peer),
-    /// It has said that it will not any more, and has not heard back.
+    /// It has withdrawn and has no reply yet.
     Leaving(Peer),
 }
 
@@ -81,8 +83,8 @@ impl Consumer {
             piece_bytes: 0,
             piece_bytes_max: 0,
             wake_at_ns: None,
-            look: Some((0, IDLE_FIRST_NS)),
-            looks: 0,
+            poll: Some((0, IDLE_FIRST_NS)),
+            polls: 0,
             dead: BTreeSet::new(),
         }
     }
@@ -190,7 +192,7 @@ impl Consumer {
     }
 
     fn on_give(&mut self, from: Peer, piece: Piece, out: &mut Outbox<ToProducer>) {
-        // What is at hand will do; let another wait there.
+        // This piece suffices; leave the place in line to others.
         if let Waiting::At(peer) = self.waiting {
             self.waiting = Waiting::Leaving(peer);
             out.push(peer, ToProducer::Withdraw);
@@ -202,7 +204,8 @@ impl Consumer {
         self.held.push_back((from, piece));
     }
 
-    /// Gives a piece back, unless it is begun, or will be before it could be begun elsewhere.
+    /// Returns a recalled piece, unless it is begun or will be before another consumer could begin
+    /// it.
     fn on_recall(&mut self, from: Peer, piece: Piece, now: Now, out: &mut Outbox<ToProducer>) {
         let at = self.held.iter().position(|&held| held == (from, piece));
         match at.filter(|&at| at > 0 || !self.is_nearly_done(now)) {
@@ -215,8 +218,8 @@ impl Consumer {
         }
     }
 
-    /// Whether the piece being worked on will be finished before an answer could come. One that is
-    /// long overdue may never be; and one that has begun nothing may not look.
+    /// Whether the piece in service will be finished within the time of an answer. A long overdue
+    /// one may never be.
     fn is_nearly_done(&self, now: Now) -> bool {
         self.mib_ns > 0
             && self.serving.is_some_and(|serving| {
@@ -236,7 +239,7 @@ impl Consumer {
         self.answer_least_ns = if least == 0 { took } else { took.min(least) };
     }
 
-    /// Asks for as much as is needed to stay busy, of those that lag most.
+    /// Requests the pieces needed to stay busy, from the producers that lag most.
     fn settle(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
         self.wake_at_ns = None;
         while self.has_room() {
@@ -249,48 +252,48 @@ impl Consumer {
             self.ask(peer, false, now, out);
         }
         if self.serving.is_some() || !self.held.is_empty() {
-            self.look = None;
+            self.poll = None;
         } else if self.asked.is_empty() {
-            self.look_about(now, out);
+            self.poll_producers(now, out);
         }
         self.check();
     }
 
-    /// With nothing at hand and nobody known to have something: waits somewhere, near if it can,
-    /// and then looks about ever more rarely.
-    fn look_about(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+    /// Without pieces and known ready producers: waits at one, near if possible, then polls others
+    /// with exponential back-off.
+    fn poll_producers(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
         let patience_ns = (time_of(self.piece_bytes, self.mib_ns) / 8).max(self.lead_ns());
-        let (at_ns, gap_ns) = self.look.unwrap_or((now.ns + patience_ns, patience_ns.max(1)));
+        let (at_ns, gap_ns) = self.poll.unwrap_or((now.ns + patience_ns, patience_ns.max(1)));
         if at_ns > now.ns {
-            self.look = Some((at_ns, gap_ns));
+            self.poll = Some((at_ns, gap_ns));
             self.wake_at_ns = Some(at_ns);
             return;
         }
         let gap_ns = (gap_ns * IDLE_GROWTH).min(IDLE_MAX_NS);
-        self.look = Some((now.ns + gap_ns, gap_ns));
+        self.poll = Some((now.ns + gap_ns, gap_ns));
         let waits_at = match self.waiting {
             Waiting::At(peer) | Waiting::Leaving(peer) => Some(peer),
             Waiting::No => None,
         };
         let near = self.near_one(now).filter(|_| waits_at.is_none());
         let laggard = near.or_else(|| self.known.laggard(&[], waits_at, now.ns));
-        if let Some(peer) = laggard.or_else(|| self.anybody(now)) {
-            self.looks += 1;
+        if let Some(peer) = laggard.or_else(|| self.any_producer(now)) {
+            self.polls += 1;
             self.ask(peer, waits_at.is_none(), now, out);
         }
     }
 
-    /// A near producer that has not given all.
+    /// A near producer with bytes left.
     fn near_one(&self, now: Now) -> Option<Peer> {
         let any = self.near.get(self.place.me as usize % self.near.len().max(1))?;
         self.known.laggard(&self.near, None, now.ns).or(Some(*any))
     }
 
-    /// A producer that lives. Before anything is known, each consumer looks elsewhere, and where
-    /// its first home batch is.
-    fn anybody(&self, now: Now) -> Option<Peer> {
+    /// A living producer: first the one whose home batch this consumer gets first, then a random
+    /// one.
+    fn any_producer(&self, now: Now) -> Option<Peer> {
         let m = self.place.producers;
-        let begin = if self.looks == 0 { self.place.me % m } else { Dice(now.random).below(m) };
+        let begin = if self.polls == 0 { self.place.me % m } else { Dice(now.random).below(m) };
         (begin..m).chain(0..begin).find(|peer| !self.dead.contains(peer))
     }
 
@@ -307,15 +310,15 @@ impl Consumer {
         let asked = self.asked.len() as u32;
         let slots = pieces + asked + u32::from(self.waiting != Waiting::No);
         let bytes = bytes + u64::from(asked + 1) * self.piece_bytes_max;
-        // Until one has come, nobody knows how large they are.
+        // The size of pieces is unknown until the first.
         let knows = self.piece_bytes_max > 0 || slots < 2;
         knows
             && slots < self.limits.slots_max
             && (pieces + asked < 2 || bytes <= self.limits.held_bytes_max)
     }
 
-    /// From when on it must ask, to have something when what it has is finished; nothing if that
-    /// will be seen when it is finished.
+    /// When to send the next request, so that its piece arrives as the others are finished; `None`
+    /// to decide when the piece in service is finished.
     fn needs_at(&self, now: Now) -> Option<u64> {
         let nothing_comes = self.held.is_empty() && self.asked.is_empty();
         if let Some(&(_, asked_ns)) = self.asked.back()
@@ -328,7 +331,7 @@ impl Consumer {
             return nothing_comes.then_some(now.ns);
         };
         let until_ns = serving.began_ns + time_of(serving.piece.bytes, self.mib_ns);
-        // One that is overdue has become slower, nobody knows how much.
+        // An overdue piece shows a slowdown of unknown size.
         if until_ns <= now.ns {
             return nothing_comes.then_some(now.ns);
         }
@@ -336,19 +339,19 @@ impl Consumer {
         Some((until_ns + time_of(expected, self.mib_ns)).saturating_sub(self.lead_ns()))
     }
 
-    /// How long one that has nothing to do waits for an answer before it asks somebody else: there
-    /// may be a slow link on the way. Each time longer, for what is asked for comes at last.
+    /// How long an idle consumer waits for an answer before it asks another producer, since a link
+    /// may be slow. It grows with each outstanding request, all of which will be answered.
     fn patience_ns(&self) -> u64 {
         let once = OVERDUE_NS_MIN + OVERDUE_ANSWERS * self.answer_least_ns;
         once.saturating_mul(1 << (2 * (self.asked.len() - 1).min(16)))
     }
 
-    /// How long before it has time it must ask: an answer and one that is no.
+    /// The lead of a request: two answers, of which one may be in vain.
     fn lead_ns(&self) -> u64 {
         2 * self.answer_ns
     }
 
-    /// How long 2^20 bytes take, at best: one that is overdue has become slower.
+    /// The time of work on 2^20 bytes, raised by an overdue piece.
     fn mib_ns_now(&self, now: Now) -> u64 {
         let overdue = |serving: Serving| speed(now.ns - serving.began_ns, serving.piece.bytes);
         self.mib_ns.max(self.serving.map_or(0, overdue))
@@ -361,7 +364,7 @@ impl Consumer {
     }
 }
 
-/// The time of 2^20 bytes, if so many took so long.
+/// The time of 2^20 bytes at the speed of `bytes` in `took_ns`.
 fn speed(took_ns: u64, bytes: u64) -> u64 {
     let ns = (u128::from(took_ns) << 20) / u128::from(bytes.max(1));
     u64::try_from(ns).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)

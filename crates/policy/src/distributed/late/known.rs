@@ -1,30 +1,31 @@
-//! What a consumer remembers of producers: the last word of a few.
+//! A consumer's knowledge of producers: the latest stocks of a few, discounted by age.
 //!
-//! News grows old: while a producer was not heard of, others were served by it. So what it has
-//! left is taken to have become less since, as fast as that of producers that were heard of twice.
-//! Without that, the one not heard of for longest would pass for the laggard.
+//! A producer serves other consumers between two messages, so its bytes left are assumed to have
+//! decreased since the last one, at the mean rate of producers that were heard from twice. Without
+//! the discount, the producer with the oldest message would pass for the laggard.
 
 use alloc::vec::Vec;
 
 use super::super::ledger::LEFT_UNKNOWN_BYTES;
 use super::super::{Peer, Place, Stock};
 
-/// Producers remembered at least, and at most. More than a handful only brings older news; but
-/// where producers are many times as many as consumers, what is forgotten may be found too late.
+/// Bounds on the producers remembered. More than a handful only adds older messages, but if there
+/// are many times more producers than consumers, a forgotten one may be found too late.
 const KNOWN: [usize; 2] = [32, 128];
-/// So many times the producers a consumer has to serve, in between.
+/// Producers remembered per producer that a consumer has to serve, within the bounds.
 const KNOWN_TIMES: u32 = 6;
 
-/// A far producer with so many times as much left lags behind a near one.
+/// How many times as much a far producer must have left to be asked before a near one.
 const MUCH_MORE: i64 = 2;
 
-/// The last word of some producers.
+/// The latest stocks of some producers.
 #[derive(Clone, Debug)]
 pub struct Known {
     entries: Vec<Entry>,
     entries_max: usize,
-    /// How much less producers had when they were heard of again, and after how long.
+    /// By how much stocks had decreased at the next message, summed with decay.
     less_bytes: u64,
+    /// The time between those messages, summed with decay.
     age_ns: u64,
 }
 
@@ -36,14 +37,14 @@ struct Entry {
 }
 
 impl Known {
-    /// Nobody is known yet.
+    /// Knows no producer yet.
     pub fn new(place: Place) -> Known {
         let served = place.producers.div_ceil(place.consumers.max(1));
         let entries_max = (served.saturating_mul(KNOWN_TIMES) as usize).clamp(KNOWN[0], KNOWN[1]);
         Known { entries: Vec::new(), entries_max, less_bytes: 0, age_ns: 0 }
     }
 
-    /// A producer said what it has. If there are too many, the one with least is forgotten.
+    /// A producer reports its stock. If too many are known, the one with least is forgotten.
     pub fn on_stock(&mut self, peer: Peer, stock: Stock, now_ns: u64) {
         let entry = Entry { peer, stock, heard_ns: now_ns };
         match self.entries.iter().position(|known| known.peer == peer) {
@@ -66,20 +67,20 @@ impl Known {
         debug_assert!(self.entries.len() <= self.entries_max);
     }
 
-    /// A producer was asked: it is believed to have one piece less.
+    /// A producer has been asked for a piece, and is assumed to have one less.
     pub fn on_asked(&mut self, peer: Peer) {
         if let Some(known) = self.entries.iter_mut().find(|known| known.peer == peer) {
             known.stock.ready = known.stock.ready.saturating_sub(1);
         }
     }
 
-    /// A producer is gone.
+    /// A producer has died.
     pub fn forget(&mut self, peer: Peer) {
         self.entries.retain(|known| known.peer != peer);
     }
 
-    /// Of those that are believed to have something ready, the one that has most left; of those
-    /// that are near, if it has not much less left than the others.
+    /// The producer with most left among those with a ready piece; a near one, unless a far one has
+    /// much more.
     pub fn laggard_ready(&self, near: &[Peer], now_ns: u64) -> Option<Peer> {
         let ready = self.entries.iter().filter(|known| known.stock.ready > 0);
         let left = |known: &&Entry| self.left(known, now_ns);
@@ -89,7 +90,8 @@ impl Known {
         Some(close.unwrap_or(laggard).peer)
     }
 
-    /// The one that has most left, ready or not, and is not this one; of these, if any are given.
+    /// The producer with most left, ready or not, other than `but`, and among `of` unless that is
+    /// empty.
     pub fn laggard(&self, of: &[Peer], but: Option<Peer>, now_ns: u64) -> Option<Peer> {
         let others = self
             .entries
@@ -98,8 +100,7 @@ impl Known {
         others.max_by_key(|known| self.left(known, now_ns)).map(|known| known.peer)
     }
 
-    /// What those known are believed to have left, in the mean; without this one, which is to be
-    /// compared with it.
+    /// The mean bytes left of known producers other than `but`, which compares itself with it.
     pub fn left_typical(&self, but: Peer, now_ns: u64) -> u64 {
         let left = |known: &Entry| known.stock.left.saturating_sub(self.less(known, now_ns));
         let others = self.entries.iter().filter(|known| known.peer != but);
@@ -107,28 +108,28 @@ impl Known {
         (sum / others.count().max(1) as u128) as u64
     }
 
-    /// What a producer is believed to have left now, for the choice of a laggard; below 0 if it is
-    /// long since it was heard of. Old news count for less than they would if they were exact:
-    /// the largest of many guesses is the one that is most wrong, and who lags is heard.
+    /// The estimated bytes left of a producer, for the choice of a laggard; negative for old
+    /// messages. The age is weighted by half more than the mean rate suggests, since the largest of
+    /// many estimates is likely to be wrong, and a real laggard advertises itself.
     fn left(&self, known: &Entry, now_ns: u64) -> i64 {
         let less = self.less(known, now_ns);
         let less = i64::try_from(less.saturating_add(less / 2)).unwrap_or(i64::MAX);
         i64::try_from(known.stock.left).unwrap_or(i64::MAX).saturating_sub(less)
     }
 
-    /// What a producer has given since it was heard of, if it is like the others.
+    /// The estimated bytes that a producer has given since its message, at the mean rate.
     fn less(&self, known: &Entry, now_ns: u64) -> u64 {
         let age = u128::from(now_ns.saturating_sub(known.heard_ns));
         let less = age * u128::from(self.less_bytes) / u128::from(self.age_ns.max(1));
         u64::try_from(less).unwrap_or(u64::MAX)
     }
 
-    /// Bytes and times are summed apart, and both forgotten: news that come close upon each other
-    /// show a step and no slope.
+    /// Updates the mean rate. Bytes and times are summed separately, both with decay, since two
+    /// close messages show a step and not a slope.
     fn on_decline(&mut self, before: Entry, after: Entry) {
         let less = before.stock.left.saturating_sub(after.stock.left);
         if less > LEFT_UNKNOWN_BYTES / 2 {
-            // It has learned what it has left, and given nothing.
+            // The producer has learned its total, and given nothing.
             return;
         }
         let age = after.heard_ns.saturating_sub(before.heard_ns);
@@ -152,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn more_are_remembered_where_more_have_to_be_served() {
+    fn capacity_grows_with_producers_per_consumer() {
         let max = |producers, consumers| known(producers, consumers).entries_max;
         assert_eq!([max(1, 1000), max(32, 4), max(1000, 50), max(u32::MAX, 1)], [32, 48, 120, 128]);
     }
 
     #[test]
-    fn the_laggard_is_asked_first_and_few_are_remembered() {
+    fn laggard_is_asked_first_and_few_are_remembered() {
         let mut known = known(100, 100);
         for peer in 0..100 {
             known.on_stock(peer, Stock { ready: u32::from(peer != 50), left: u64::from(peer) }, 0);
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_near_one_is_asked_first_unless_another_lags_behind_it() {
+    fn near_producer_is_preferred_unless_a_far_one_lags() {
         let mut known = known(100, 100);
         known.on_stock(1, Stock { ready: 1, left: 60 }, 0);
         known.on_stock(2, Stock { ready: 1, left: 100 }, 0);
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn old_news_count_for_less() {
+    fn old_stocks_are_discounted() {
         let mut known = known(100, 100);
         known.on_stock(1, Stock { ready: 1, left: 2_000_000 }, 0);
         // The other loses 1,000 bytes in each 2^20 ns.
@@ -201,6 +202,6 @@ mod tests {
         };
         assert_eq!(laggard_after(&mut known, 0), Some(1));
         assert!((1..100).all(|i| laggard_after(&mut known, i).is_some()));
-        assert_eq!(laggard_after(&mut known, 100), Some(2), "it would have been heard");
+        assert_eq!(laggard_after(&mut known, 100), Some(2), "a laggard would have advertised");
     }
 }

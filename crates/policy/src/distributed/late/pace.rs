@@ -1,9 +1,9 @@
-//! How fast a producer gets rid of what it has.
+//! The rate at which a producer gives its pieces, as a moving average.
 
-/// Gives that are averaged over, at least and at most twice.
+/// The window of the average, in gives: at least this many, at most twice as many.
 const GIVES: u32 = 8;
 
-/// Measures over the last 8 to 16 gives, so that it follows a change and forgets a hiccup.
+/// The average over the latest 8 to 16 gives, which follows changes and forgets outliers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     first_ns: u64,
@@ -21,10 +21,10 @@ struct Mark {
 }
 
 impl Pace {
-    /// So many bytes were given.
+    /// A piece of `bytes` is given.
     pub fn on_give(&mut self, now_ns: u64, bytes: u64) {
         if self.gives == 0 {
-            // What is given first tells nothing: nobody knows since when it was ready.
+            // The first piece is no evidence: it may have been ready for any time.
             let first = Mark { at_ns: now_ns, bytes: 0, gives: 1 };
             (self.first_ns, self.old, self.new, self.gives) = (now_ns, first, first, 1);
             return;
@@ -37,7 +37,7 @@ impl Pace {
         }
     }
 
-    /// How long it will take to give so many bytes, in nanoseconds; nothing if that is not known.
+    /// The time to give `bytes` at the recent rate, in nanoseconds; `None` if it is unknown.
     pub fn time_to_give(&self, now_ns: u64, bytes: u64) -> Option<u64> {
         let given = self.bytes - self.old.bytes;
         let lasted = now_ns.saturating_sub(self.old.at_ns);
@@ -47,20 +47,20 @@ impl Pace {
         u64::try_from(u128::from(bytes) * u128::from(lasted) / u128::from(given)).ok()
     }
 
-    /// How long it would take in the mean of all the time until `now_ns`.
+    /// The time to give `bytes` at the mean rate since the first give, in nanoseconds.
     pub fn time_in_the_mean(&self, now_ns: u64, bytes: u64) -> Option<u64> {
         let lasted = u128::from(now_ns.saturating_sub(self.first_ns));
         u64::try_from((u128::from(bytes) * lasted).checked_div(u128::from(self.bytes))?).ok()
     }
 
-    /// What is given in so long, in the mean of all the time until `now_ns`.
+    /// The bytes given in `lasts_ns` at the mean rate since the first give.
     pub fn bytes_in_the_mean(&self, lasts_ns: u64, now_ns: u64) -> u64 {
         let lasted = u128::from(now_ns.saturating_sub(self.first_ns).max(1));
         let bytes = u128::from(self.bytes) * u128::from(lasts_ns) / lasted;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// The time between two gives, in nanoseconds; nothing if that is not known.
+    /// The recent time between two gives, in nanoseconds; `None` if it is unknown.
     pub fn gap_ns(&self, now_ns: u64) -> Option<u64> {
         let gives = u64::from(self.gives - self.old.gives.min(self.gives));
         let lasted = now_ns.saturating_sub(self.old.at_ns);
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pace_is_that_of_the_last_gives() {
+    fn pace_follows_the_latest_gives() {
         let mut pace = Pace::default();
         assert_eq!(pace.time_to_give(5, 100), None);
         (0..40).for_each(|i| pace.on_give(i * 10, 5));

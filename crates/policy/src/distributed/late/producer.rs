@@ -1,4 +1,4 @@
-//! The producer's end of late binding: where to reserve, how much to give, what to recall.
+//! The producer's endpoint of late binding: where to reserve, how much to give, what to recall.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -8,46 +8,47 @@ use super::super::{Dice, Now, Outbox, Peer, Piece, Place, SHARES, Stock, ToConsu
 use super::pace::Pace;
 use super::{Limits, MIB, time_of};
 
-/// Consumers that wait here. Others are told that there is nothing.
+/// Waiting consumers, at most; further ones are told that nothing is ready.
 const WAITERS_MAX: usize = 64;
-/// How long a producer nobody has ever asked waits before it advertises.
+/// The first gap before advertising, for a producer that was never asked.
 const GAP_FIRST_NS: u64 = 1_000_000;
-/// No producer advertises more often,
+/// The shortest gap between advertisements.
 const GAP_MIN_NS: u64 = 1_000;
-/// and none more rarely.
+/// The longest gap between advertisements.
 const GAP_MAX_NS: u64 = 1_000_000_000;
-/// Who has so many batches more left than others lags. With fewer nearly all would, and nobody
-/// would be heard.
+/// The lead in batches left from which a producer lags. With a smaller one, nearly all would lag
+/// and advertise.
 const BEHIND_BATCHES: u64 = 4;
-/// A piece lasts so many times as long as an answer takes, or asking is most of the work.
+/// The shortest piece, in times of an answer; with shorter ones, requests would dominate the work.
 const PIECE_ANSWERS_MIN: u64 = 4;
 
-/// The producer's end.
+/// The producer's endpoint under late binding.
 #[derive(Clone, Debug)]
 pub struct Producer {
     place: Place,
     limits: Limits,
     ledger: Ledger,
-    /// Consumers that are nearer than others.
+    /// Consumers on the same machine.
     near: Vec<Peer>,
-    /// Whether what is kept for them has waited in vain.
+    /// Whether the batch that is kept for them has waited in vain.
     is_stale: bool,
-    /// Batches that have become ready.
+    /// Batches that have become ready so far.
     turn: u64,
     waiters: VecDeque<Waiter>,
     dead: BTreeSet<Peer>,
-    /// Who has been asked to return something, and has not answered yet.
+    /// The consumer that has an unanswered recall.
     recalling: Option<Peer>,
     pace: Pace,
     answer_ns: u64,
-    /// What others have left, and when consumers last told.
+    /// The mean bytes left of other producers, as consumers report it.
     left_typical: u64,
-    told_ns: u64,
-    /// When a batch last became ready while no other was.
+    /// When a consumer last reported it.
+    reported_ns: u64,
+    /// When a batch last became ready while none was.
     fresh_ns: u64,
-    /// When to advertise, and how long to wait after that.
+    /// When to advertise next, and the gap after that.
     advertise: Option<(u64, u64)>,
-    /// Whether it has advertised, since it was asked, as one that is the last to have something.
+    /// Whether it has advertised as the last producer with a batch since the last request.
     hurries: bool,
 }
 
@@ -57,7 +58,7 @@ struct Waiter {
     mib_ns: u64,
 }
 
-/// Who lags must be heard, and who is ahead may be quiet.
+/// The position of a producer among all, which decides how much it advertises.
 enum Lag {
     Ahead,
     Even,
@@ -79,7 +80,7 @@ impl Producer {
             pace: Pace::default(),
             answer_ns: 0,
             left_typical: 0,
-            told_ns: 0,
+            reported_ns: 0,
             fresh_ns: 0,
             advertise: None,
             hurries: false,
@@ -115,7 +116,7 @@ impl Producer {
     pub(in super::super) fn on_end(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
         self.ledger.on_end();
         self.serve(now, out);
-        // What has been advertised rarely is advertised at the pace of the end.
+        // Restart the back-off of advertising for the end of the queue.
         self.advertise = None;
         self.plan_advertising(now);
         self.recall(out);
@@ -132,7 +133,7 @@ impl Producer {
             ToProducer::Request { mib_ns, answer_ns, left_typical, wait } => {
                 self.answer_ns = mean(self.answer_ns, answer_ns);
                 self.left_typical = mean(self.left_typical(now), left_typical);
-                self.told_ns = now.ns;
+                self.reported_ns = now.ns;
                 self.on_request(Waiter { peer: from, mib_ns }, wait, now, out);
             }
             ToProducer::Withdraw => {
@@ -168,7 +169,7 @@ impl Producer {
         self.waiters.retain(|waiter| waiter.peer != consumer);
         self.recalling = self.recalling.filter(|&peer| peer != consumer);
         self.ledger.on_death(consumer);
-        // Reservations may have died with it, whether it had been given something or not.
+        // Reservations at the dead consumer are lost, with or without pieces.
         self.offer(now, out);
         self.recall(out);
     }
@@ -183,7 +184,7 @@ impl Producer {
         if self.ledger.next().is_some() {
             let mut dice = Dice(now.random);
             (0..2).for_each(|_| self.reserve(dice.below(self.place.consumers), out));
-            // Everybody has time for the last one, but nobody is reminded for ever.
+            // All consumers are idle for the last batch, but the hurry happens once.
             let gap_ns = if self.is_last(now) && !core::mem::replace(&mut self.hurries, true) {
                 gap_ns.min(self.gap_last_ns()).max(GAP_MIN_NS)
             } else {
@@ -193,7 +194,7 @@ impl Producer {
         }
     }
 
-    /// Something is ready: those who wait are served, the rest is reserved.
+    /// Serves waiting consumers with ready pieces and reserves the rest.
     fn offer(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
         self.serve(now, out);
         let ready = self.ledger.stock().ready;
@@ -213,7 +214,7 @@ impl Producer {
         self.check();
     }
 
-    /// Gives to those who wait, near ones first.
+    /// Gives ready pieces to waiting consumers, near ones first.
     fn serve(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
         while self.ledger.next().is_some() {
             let near = self.waiters.iter().position(|waiter| self.near.contains(&waiter.peer));
@@ -223,13 +224,13 @@ impl Producer {
         }
     }
 
-    /// Whether what is ready is kept for those who are near.
+    /// Whether the only ready piece is kept for near consumers.
     fn is_kept(&self) -> bool {
         let is_one = self.ledger.stock().ready == 1;
         is_one && !self.near.is_empty() && !self.is_stale && !self.ledger.is_ended()
     }
 
-    /// What a consumer may hear of.
+    /// The stock as a consumer may use it: without a piece that is kept for others.
     fn stock_for(&self, peer: Peer) -> Stock {
         match self.is_kept() && !self.near.contains(&peer) {
             true => Stock { ready: 0, ..self.ledger.stock() },
@@ -264,21 +265,21 @@ impl Producer {
         out.push(to.peer, ToConsumer::Give { piece, stock: self.stock_for(to.peer), waited });
     }
 
-    /// How many bytes a consumer of this speed works off before all is given, if that is clearly
-    /// less than the next piece. All producers end together, because the laggard is served first;
-    /// so one that looks only at what it has itself knows when the whole queue ends.
+    /// The bytes that a consumer of this speed can finish before the queue ends, if that is clearly
+    /// less than the next piece. All producers end together, because the laggard is served first,
+    /// so a producer can estimate the end of the queue from its own bytes left.
     fn bytes_by_the_end(&self, mib_ns: u64, now: Now) -> Option<u64> {
         let next = self.ledger.next()?;
         if mib_ns == 0 || !self.ledger.knows_left() || self.limits.pieces_max < 2 {
             return None;
         }
-        // What is taken as soon as it is ready shows that consumers wait for it, each for his own.
-        // Else a piece is done in half the time that is left, since that is a guess: what is too
-        // small costs a message, what is too large the time of everybody.
+        // A piece that is taken as soon as it is ready shows that consumers wait for pieces.
+        // Otherwise a piece is sized for half of the estimated time: one too small costs a message,
+        // one too large delays the whole queue.
         let is_fresh = now.ns <= self.fresh_ns + PIECE_ANSWERS_MIN * self.answer_ns;
         let (least, parts) = if is_fresh { (next.bytes, 1) } else { (next.bytes / 4, 2) };
         let left_bytes = self.ledger.left_bytes().min(self.left_typical(now).max(least));
-        // One that was asked rarely, being ahead, is asked by all when the others have nothing.
+        // A producer that was ahead and rarely asked is asked by all once the others have nothing.
         let in_the_mean = self.pace.time_in_the_mean(now.ns, left_bytes)?;
         let left_ns = self.pace.time_to_give(now.ns, left_bytes)?.min(in_the_mean) / parts;
         if left_ns >= time_of(next.bytes, mib_ns) / 4 * 3 {
@@ -293,11 +294,11 @@ impl Producer {
         let least = (next.bytes * shares_min / shares.max(1))
             .max(bytes_in(PIECE_ANSWERS_MIN * self.answer_ns));
         let bytes = bytes_in(left_ns).max(least);
-        // The rest must be worth asking for, too.
+        // The rest must be worth a request, too.
         (bytes + least <= next.bytes).then_some(bytes)
     }
 
-    /// Asks for something that was given and not begun, if somebody waits; one at a time.
+    /// Recalls an unbegun piece for a waiting consumer, one at a time.
     fn recall(&mut self, out: &mut Outbox<ToConsumer>) {
         if !self.ledger.is_ended() || self.recalling.is_some() {
             return;
@@ -307,16 +308,15 @@ impl Producer {
                 self.recalling = Some(peer);
                 return out.push(peer, ToConsumer::Recall(piece));
             }
-            // All that was given is begun: nothing will come here.
+            // All given pieces are begun, so nothing can be recalled.
             self.waiters.pop_front();
             out.push(waiter.peer, ToConsumer::Dismiss(self.stock_for(waiter.peer)));
         }
     }
 
-    /// The consumer at which the last batch is reserved first. The numbers of the batches of all
-    /// producers, taken in turn, go round the consumers; after each full round of the producers
-    /// over the consumers by one further, so that nobody is tied to anybody. If some are nearer,
-    /// these in turn.
+    /// The home of the latest batch. The batches of all producers, numbered in turn, go round the
+    /// consumers, shifted by one after each full round, so that no producer is tied to a consumer.
+    /// With near consumers, these in turn.
     fn home(&self) -> Peer {
         let (m, n) = (u64::from(self.place.producers), u64::from(self.place.consumers));
         let turn = self.turn.saturating_sub(1);
@@ -327,7 +327,7 @@ impl Producer {
         ((u64::from(self.place.me) + turn % n * (m % n) + turn / period) % n) as Peer
     }
 
-    /// How the producer stands beside the others, as consumers told it.
+    /// The position of this producer among all, by the reports of consumers.
     fn lag(&self, now: Now) -> Lag {
         let (mine, typical) = (self.ledger.left_bytes(), self.left_typical(now));
         let batch = self.ledger.next().map_or(0, |piece| piece.bytes);
@@ -340,8 +340,8 @@ impl Producer {
         }
     }
 
-    /// Whether this is the end, and others are not known to have anything: then everybody has time
-    /// to hear of what is left here.
+    /// Whether the queue is ending and other producers are not known to have anything, so that all
+    /// consumers are idle.
     fn is_last(&self, now: Now) -> bool {
         let typical = self.left_typical(now);
         let batch = self.ledger.next().map_or(0, |piece| piece.bytes);
@@ -349,15 +349,15 @@ impl Producer {
         self.answer_ns > 0 && self.ledger.knows_left() && (typical < batch || is_unknown)
     }
 
-    /// How long one that is the last to have something waits before it advertises.
+    /// The gap before the last producer with a batch advertises.
     fn gap_last_ns(&self) -> u64 {
         16 * self.answer_ns
     }
 
-    /// What others have left, if they have gone on since as this one has in the mean.
+    /// The estimated mean bytes left of others, which decreases at this producer's mean rate.
     fn left_typical(&self, now: Now) -> u64 {
-        let since_ns = now.ns.saturating_sub(self.told_ns);
-        self.left_typical.saturating_sub(self.pace.bytes_in_the_mean(since_ns, self.told_ns))
+        let since_ns = now.ns.saturating_sub(self.reported_ns);
+        self.left_typical.saturating_sub(self.pace.bytes_in_the_mean(since_ns, self.reported_ns))
     }
 
     fn reserve(&self, begin: Peer, out: &mut Outbox<ToConsumer>) {
@@ -368,7 +368,7 @@ impl Producer {
         }
     }
 
-    /// If something is ready and nobody asks, others are told; unless that is planned already.
+    /// Schedules an advertisement of a ready piece, unless one is scheduled.
     fn plan_advertising(&mut self, now: Now) {
         if self.ledger.next().is_none() {
             self.advertise = None;
@@ -394,13 +394,13 @@ impl Producer {
         debug_assert!(self.waiters.len() <= WAITERS_MAX);
         debug_assert!(
             self.waiters.is_empty() || self.ledger.next().is_none() || self.is_kept(),
-            "who waits is served"
+            "a waiting consumer is served"
         );
         debug_assert!(self.ledger.next().is_none() || self.advertise.is_some());
     }
 }
 
-/// The mean of the last few, of which 0 is none.
+/// A moving average, in which 0 stands for no value.
 fn mean(before: u64, new: u64) -> u64 {
     match (before, new) {
         (before, 0) => before,

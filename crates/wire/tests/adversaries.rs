@@ -1,5 +1,5 @@
-//! Ends that do not belong together, and strangers with time on their hands: both ends are told
-//! why, and nobody else notices.
+//! Mismatched ends, and unauthenticated peers that stall: both ends learn the reason, and other
+//! connections are unaffected.
 
 mod common;
 
@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 use common::{Answerer, CARRIERS, Carrier, LONG, answerer, at_each, greeting, listen};
 use euphrates_flow::Kind as Failure;
 use euphrates_wire::frame::{Caps, HEADER_BYTES};
-use euphrates_wire::listener::{HANDSHAKE_WAIT, STRANGERS_MAX};
+use euphrates_wire::listener::{HANDSHAKE_WAIT, UNAUTHENTICATED_MAX};
 use euphrates_wire::{
     Address, Greeting, Header, Kind, Listener, Receiver, Secret, Security, Sender, dial,
 };
 
-/// What the caller is told, with place and remedy.
+/// Dials and expects a refusal; returns its text, with place and remedy.
 fn refused(answerer: &Answerer, me: &Greeting, secret: &Secret, security: Security) -> String {
     let address = answerer.listener.address();
     let error = dial(address, me, secret, security, LONG).unwrap_err();
@@ -31,7 +31,7 @@ fn refused(answerer: &Answerer, me: &Greeting, secret: &Secret, security: Securi
 }
 
 #[test]
-fn another_token_is_noticed_at_both_ends() {
+fn different_tokens_are_reported_at_both_ends() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let other = Secret::random().unwrap();
@@ -51,7 +51,7 @@ fn another_token_is_noticed_at_both_ends() {
 }
 
 #[test]
-fn a_flow_that_is_not_known_is_named() {
+fn unknown_flow_is_named() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let me = Greeting { flow: 8, ..greeting("w2") };
@@ -65,7 +65,7 @@ fn a_flow_that_is_not_known_is_named() {
 }
 
 #[test]
-fn another_version_of_the_program_is_named_at_both_ends() {
+fn other_program_version_is_named_at_both_ends() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let me = Greeting { program: "0.2.0".into(), ..greeting("w2") };
@@ -79,7 +79,7 @@ fn another_version_of_the_program_is_named_at_both_ends() {
 }
 
 #[test]
-fn tls_and_none_do_not_fit_and_say_so() {
+fn tls_at_one_end_only_is_refused_with_a_remedy() {
     for (here, there, heard_part) in [
         (Carrier::Tls, Security::Token, "the caller speaks no TLS"),
         (Carrier::Tcp, Security::Tls, "the caller speaks TLS, and this end does not"),
@@ -94,8 +94,8 @@ fn tls_and_none_do_not_fit_and_say_so() {
 }
 
 #[test]
-fn another_version_of_the_protocol_is_named_at_both_ends() {
-    // A caller from the future.
+fn other_protocol_version_is_named_at_both_ends() {
+    // A caller with a newer protocol.
     let answerer = answerer(Carrier::Tcp);
     let mut stream = TcpStream::connect(answerer.listener.address().to_string()).unwrap();
     let mut header = Header::of(Kind::Hello).encode();
@@ -105,7 +105,7 @@ fn another_version_of_the_protocol_is_named_at_both_ends() {
     let heard = answerer.refusals();
     assert!(heard.contains("speaks version 9 of the protocol, this 1"), "{heard}");
     assert!(heard.contains("install the same version of Euphrates"), "{heard}");
-    // It finds this version in the header of what it is told.
+    // The header of the Bye shows this end's version.
     let mut told = vec![];
     stream.read_to_end(&mut told).unwrap();
     assert_eq!(told[4..6], [1, 0]);
@@ -113,7 +113,7 @@ fn another_version_of_the_protocol_is_named_at_both_ends() {
     assert_eq!(bye.header.kind, Kind::Bye);
     assert!(String::from_utf8_lossy(&bye.meta).contains("speaks version 9"));
 
-    // And one who is called.
+    // An answerer with a newer protocol.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string().parse().unwrap();
     let future = std::thread::spawn(move || {
@@ -131,7 +131,7 @@ fn another_version_of_the_protocol_is_named_at_both_ends() {
 }
 
 #[test]
-fn whoever_is_not_euphrates_is_told_apart() {
+fn foreign_protocols_are_recognised() {
     for (carrier, asked, heard_part) in [
         (
             Carrier::Tcp,
@@ -150,7 +150,7 @@ fn whoever_is_not_euphrates_is_told_apart() {
         assert!(heard.contains(heard_part), "{heard}");
         until_end(&mut *stream);
     }
-    // Nobody answers at all.
+    // A listener that never answers.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address: Address = listener.local_addr().unwrap().to_string().parse().unwrap();
     let secret = Secret::random().unwrap();
@@ -168,7 +168,7 @@ fn whoever_is_not_euphrates_is_told_apart() {
 trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
 
-/// A stranger's line to this address.
+/// A raw connection to an address.
 fn call(address: &Address) -> Box<dyn Stream> {
     match address {
         Address::Unix(path) => {
@@ -184,7 +184,7 @@ fn call(address: &Address) -> Box<dyn Stream> {
     }
 }
 
-/// Reads until the other end has hung up, in whatever manner.
+/// Reads until the other end has hung up, with or without an error.
 fn until_end(stream: &mut dyn Stream) {
     if let Err(error) = stream.read_to_end(&mut vec![]) {
         assert_ne!(error.kind(), ErrorKind::WouldBlock, "it still waits for more");
@@ -192,38 +192,38 @@ fn until_end(stream: &mut dyn Stream) {
 }
 
 #[test]
-fn strangers_who_dribble_cost_nothing_and_lose_their_line() {
+fn stalling_callers_are_disconnected_and_delay_nobody() {
     at_each(|carrier| {
         let answerer = answerer(carrier);
         let (calling, called) = answerer.pair();
         let (one, other) = (listen(calling), listen(called));
         let since = Instant::now();
-        let mut strangers: Vec<_> =
-            (0..3 * STRANGERS_MAX).map(|_| call(answerer.listener.address())).collect();
+        let mut stalling: Vec<_> =
+            (0..3 * UNAUTHENTICATED_MAX).map(|_| call(answerer.listener.address())).collect();
         let begin = if carrier == Carrier::Tls { 22 } else { b'E' };
-        for stranger in &mut strangers {
-            // Some have had to go already.
-            let _ = stranger.write_all(&[begin]);
+        for peer in &mut stalling {
+            // Some have been disconnected already.
+            let _ = peer.write_all(&[begin]);
         }
-        // Who belongs here is let in, and who is here goes on.
+        // New callers authenticate, and the existing lane goes on.
         for number in 0..20 {
             let (calling, _called) = answerer.pair();
             assert_eq!(calling.peer.name, "w1");
             one.say(number, b"");
             assert_eq!(other.frame().header.queue, number);
         }
-        strangers.iter_mut().for_each(|stranger| until_end(&mut **stranger));
+        stalling.iter_mut().for_each(|peer| until_end(&mut **peer));
         assert!(since.elapsed() < HANDSHAKE_WAIT * 4, "{:?}", since.elapsed());
         assert!(answerer.nobody());
     });
 }
 
 #[test]
-fn a_stranger_who_keeps_talking_is_cut_short() {
+fn caller_that_sends_too_much_before_authenticating_is_cut_off() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let mut stream = call(answerer.listener.address());
-        // More than anybody needs to say who he is, all of it well formed.
+        // Well-formed, but more than a handshake needs.
         let mut said = vec![];
         if carrier == Carrier::Tls {
             // A ClientHello of 60 kB, in records of 1000.
@@ -245,7 +245,7 @@ fn a_stranger_who_keeps_talking_is_cut_short() {
 }
 
 #[test]
-fn a_frame_larger_than_a_stranger_may_send_is_refused_before_it_comes() {
+fn oversized_frame_of_an_unauthenticated_peer_is_refused_by_its_header() {
     let answerer = answerer(Carrier::Tcp);
     let mut stream = call(answerer.listener.address());
     let header = Header { meta_bytes: 5000, ..Header::of(Kind::Hello) };
@@ -258,18 +258,18 @@ fn a_frame_larger_than_a_stranger_may_send_is_refused_before_it_comes() {
 }
 
 #[test]
-fn a_listener_that_is_dropped_lets_nobody_in() {
+fn dropped_listener_refuses_callers_and_keeps_connections() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let address = answerer.listener.address().clone();
-        let mut stranger = call(&address);
+        let mut peer = call(&address);
         let (calling, called) = answerer.pair();
         let Answerer { listener, secret, .. } = answerer;
         drop(listener);
-        until_end(&mut *stranger);
+        until_end(&mut *peer);
         let error = dial(&address, &greeting("w2"), &secret, carrier.security(), LONG).unwrap_err();
         assert!(error.to_string().contains("cannot be reached"), "{error}");
-        // Who was in stays in.
+        // The authenticated connection stays.
         let (one, other) = (listen(calling), listen(called));
         one.say(1, b"still here");
         assert_eq!(other.frame().meta, b"still here");
@@ -278,7 +278,7 @@ fn a_listener_that_is_dropped_lets_nobody_in() {
 
 const CALL: &str = "EUPHRATES_TEST_CALL_AS_ANOTHER";
 
-/// Not a test of its own: somebody else's process, when it is told whom to call.
+/// Not a test of its own: run as another process, it dials the address that the variable names.
 #[test]
 fn another_user() {
     let Ok(told) = std::env::var(CALL) else { return };
@@ -289,8 +289,8 @@ fn another_user() {
 }
 
 #[test]
-fn another_user_of_this_machine_is_refused_even_with_the_token() {
-    // Only the system's own user can become another.
+fn other_user_of_this_machine_is_refused_even_with_the_token() {
+    // Only root can become another user.
     if !rustix::process::geteuid().is_root() {
         return;
     }

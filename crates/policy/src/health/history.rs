@@ -1,88 +1,78 @@
-//! What has been seen of one component: its latest looks, its past, its spell.
+//! The history of one component: its latest samples, its past, its current slow episode.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{
-    AGE_MAX_NS, EVIDENCE_LONG, EVIDENCE_NS, Facts, LOOK_NS, LOOKS_MAX, PAST_MAX, PAST_MIN,
-    PEER_EVIDENCE_NS, Reference, Spell, is_other,
-};
+use super::episode::{Facts, SlowEpisode};
+use super::reference::{PEER_EVIDENCE_NS, Reference, is_other};
+use super::sample::{Past, Step, Window};
 
-/// One look's worth of a component.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Step {
-    pub(super) at_ns: u64,
-    pub(super) work_in: f64,
-    pub(super) work_out: f64,
-    pub(super) busy_ns: u64,
-    pub(super) cpu_ns: Option<u64>,
-}
+/// The interval at which `Health::on_sample` is meant to be called.
+pub const SAMPLE_INTERVAL_NS: u64 = 100_000_000;
+/// Busy time over which a component's rate is measured, at least. A very slow component shows
+/// within this time.
+pub(super) const EVIDENCE_NS: u64 = 800_000_000;
+/// Multiples of `EVIDENCE_NS` over which small slowdowns are measured.
+pub(super) const EVIDENCE_LONG: [u64; 2] = [3, 9];
+/// Samples older than this say nothing about the present and are dropped.
+const AGE_MAX_NS: u64 = 20_000_000_000;
+/// Samples kept per component, at most.
+const SAMPLES_MAX: usize = 256;
+/// Periods of its past that a component without peers needs before it can be compared with them.
+const PAST_MIN: usize = 3;
+/// Periods of its past kept per component, at most.
+const PAST_MAX: usize = 16;
 
+/// What is known of one component.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Member {
+pub(super) struct ComponentHistory {
     pub(super) group: usize,
     pub(super) has_past: bool,
-    pub(super) last: Option<Facts>,
-    /// The latest looks at which it was busy.
+    last: Option<Facts>,
+    /// The latest samples in which it was busy, oldest first.
     pub(super) steps: VecDeque<Step>,
-    /// The periods of its own past, and the one that has begun.
-    pub(super) past: VecDeque<Past>,
-    pub(super) period: Step,
-    /// Since when its rate has been low, or good again while it is called slow.
+    /// The complete periods of its past, oldest first.
+    past: VecDeque<Past>,
+    /// The period that has begun.
+    period: Step,
+    /// Since when its rate has been slow, or recovered while it is called slow.
     pub(super) turning_since_ns: Option<u64>,
-    /// Its spell, if it is slow, and the rate it was last compared with.
-    pub(super) slow: Option<Spell>,
+    /// Its current slow episode.
+    pub(super) slow: Option<SlowEpisode>,
+    /// The rate of the reference it was last compared with.
     pub(super) compared: Option<f64>,
 }
 
-/// A period of a component's past: work in a busy nanosecond, and what kind of work.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Past {
-    pub(super) rate: f64,
-    pub(super) computes: Option<f64>,
-    pub(super) mix: Option<f64>,
-}
+impl ComponentHistory {
+    pub(super) fn new(group: usize, has_past: bool) -> ComponentHistory {
+        ComponentHistory { group, has_past, ..ComponentHistory::default() }
+    }
 
-/// What the latest looks say of a component together.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
-    pub(super) rate: f64,
-    pub(super) busy_ns: u64,
-    pub(super) computes: Option<f64>,
-    /// The size of the steps in which it makes progress, as their spread tells it: the variance
-    /// of what is done between two looks beside its mean.
-    pub(super) grain: f64,
-    /// The part of it that went out; `None` if nothing moved.
-    pub(super) mix: Option<f64>,
-}
+    pub(super) fn check(&self) {
+        assert!(self.steps.len() <= SAMPLES_MAX && self.past.len() <= PAST_MAX);
+    }
 
-impl Member {
+    /// Adds a sample. A late one only replaces the counters.
     pub(super) fn on_facts(&mut self, now_ns: u64, facts: Facts, late: bool) {
         let last = self.last.replace(facts);
         while self.steps.front().is_some_and(|step| now_ns - step.at_ns > AGE_MAX_NS) {
             self.steps.pop_front();
         }
         let Some(last) = last.filter(|_| !late) else { return };
-        let busy_ns = facts.busy_ns.saturating_sub(last.busy_ns);
-        let step = Step {
-            at_ns: now_ns,
-            work_in: facts.work_in.saturating_sub(last.work_in) as f64,
-            work_out: facts.work_out.saturating_sub(last.work_out) as f64,
-            busy_ns,
-            cpu_ns: facts.cpu_ns.zip(last.cpu_ns).map(|(now, then)| now.saturating_sub(then)),
-        };
-        if busy_ns == 0 && step.work() == 0.0 {
+        let step = Step::between(&last, &facts, now_ns);
+        if step.busy_ns == 0 && step.work() == 0.0 {
             return;
         }
-        if self.steps.len() == LOOKS_MAX {
+        if self.steps.len() == SAMPLES_MAX {
             self.steps.pop_front();
         }
         self.steps.push_back(step);
     }
 
-    /// The latest looks that make up so much busy time and so many steps of progress, if there are.
+    /// The shortest window of latest samples with `busy_ns` of busy time and `steps_min` steps of
+    /// progress.
     pub(super) fn window(&self, busy_ns: u64, steps_min: usize) -> Option<Window> {
-        let mut sum = Step { cpu_ns: Some(0), ..Step::default() };
+        let mut sum = Step::empty();
         let mut steps = 0;
         for step in self.steps.iter().rev() {
             sum.add(step);
@@ -101,8 +91,8 @@ impl Member {
         None
     }
 
-    /// The variance of what it does between two looks beside its mean; of steps of one size that
-    /// come by chance, this is their size.
+    /// The size of a step of progress: the variance over the mean of the work between samples,
+    /// which is the step size if steps of one size come at random (a Poisson process).
     pub(super) fn grain(&self) -> f64 {
         let mut all = Step::default();
         self.steps.iter().for_each(|step| all.add(step));
@@ -111,20 +101,23 @@ impl Member {
         off.map(|off| off * off).sum::<f64>() / all.work().max(1.0)
     }
 
-    /// Nothing has been seen of it for so long that nothing can be said.
+    /// Whether its latest busy sample is too old to judge it by.
     pub(super) fn is_forgotten(&self, now_ns: u64) -> bool {
         self.steps.back().is_none_or(|step| now_ns - step.at_ns > AGE_MAX_NS / 4)
     }
 
-    /// It is slow, and has been since the busy time that it lost began to add up.
+    /// Begins an episode, dated back to where lost busy time began to accumulate.
     pub(super) fn begin(&mut self, component: usize, reference: &Reference, window: &Window) {
         self.turning_since_ns = None;
         let middle = (reference.rate + window.rate) / 2.0;
         let limit_ns = EVIDENCE_LONG[0] * EVIDENCE_NS.max(reference.recovery_ns());
         let onset = self.turn(limit_ns, |step| middle * step.busy_ns as f64 - step.work());
         let since = self.steps.range(onset..);
-        let from_ns = since.clone().next().map_or(0, |step| step.at_ns - step.busy_ns.min(LOOK_NS));
-        self.slow = Some(Spell {
+        let from_ns = since
+            .clone()
+            .next()
+            .map_or(0, |step| step.at_ns - step.busy_ns.min(SAMPLE_INTERVAL_NS));
+        self.slow = Some(SlowEpisode {
             component,
             from_ns,
             to_ns: None,
@@ -134,32 +127,33 @@ impl Member {
         });
     }
 
-    /// The spell, ended where it stopped being slow: from there on, what it did beyond what is slow
-    /// adds up. If it has not, now. Nothing is left of one that was over when it began: looks of
-    /// steps as large as chance may make them say both.
-    pub(super) fn ended(&self, spell: Spell, now_ns: u64) -> Option<Spell> {
+    /// Ends an episode, dated back to where work beyond the slow rate began to accumulate, or at
+    /// `now_ns` if it did not. `None` if the episode would end before it began: with large steps,
+    /// noise can cause both.
+    pub(super) fn ended(&self, episode: SlowEpisode, now_ns: u64) -> Option<SlowEpisode> {
         let reference = self.compared.unwrap_or(0.0);
-        let middle = (spell.factor().map_or(0.0, |factor| 1.0 / factor) + 1.0) / 2.0;
+        let middle = (episode.factor().map_or(0.0, |factor| 1.0 / factor) + 1.0) / 2.0;
         let fair = middle * reference;
         let turn = self.turn(AGE_MAX_NS, |step| step.work() - fair * step.busy_ns as f64);
         let well = || self.steps.range(turn..);
         let well_ns: u64 = well().map(|step| step.busy_ns).sum();
         let first = well().next().filter(|_| well_ns >= PEER_EVIDENCE_NS);
-        let to_ns = first.map_or(now_ns, |first| first.at_ns.saturating_sub(LOOK_NS));
-        if to_ns <= spell.from_ns {
+        let to_ns = first.map_or(now_ns, |first| first.at_ns.saturating_sub(SAMPLE_INTERVAL_NS));
+        if to_ns <= episode.from_ns {
             return None;
         }
-        let ended = Spell { to_ns: Some(to_ns), ..spell };
+        let ended = SlowEpisode { to_ns: Some(to_ns), ..episode };
         if first.is_none() {
             return Some(ended);
         }
-        let work = spell.work - well().map(Step::work).sum::<f64>();
-        let expected = spell.expected - reference * well_ns as f64;
+        let work = episode.work - well().map(Step::work).sum::<f64>();
+        let expected = episode.expected - reference * well_ns as f64;
         let whole = work >= 0.0 && expected > work;
-        Some(if whole { Spell { work, expected, ..ended } } else { ended })
+        Some(if whole { SlowEpisode { work, expected, ..ended } } else { ended })
     }
 
-    /// Where in the latest looks, of so much busy time at most, what is gained began to add up.
+    /// The index of the sample, within the latest `busy_max_ns` of busy time, from which the sum of
+    /// `gain` is largest.
     pub(super) fn turn(&self, busy_max_ns: u64, gain: impl Fn(&Step) -> f64) -> usize {
         let (mut gained, mut gained_most, mut turn) = (0.0, 0.0, self.steps.len());
         let mut busy_ns = 0;
@@ -176,7 +170,7 @@ impl Member {
         turn
     }
 
-    /// Its own past, as the middle of the periods before.
+    /// The median of its past periods.
     pub(super) fn own_past(&self) -> Option<Reference> {
         if self.past.len() < PAST_MIN || !self.has_past {
             return None;
@@ -184,23 +178,22 @@ impl Member {
         let mut past: Vec<Past> = self.past.iter().copied().collect();
         past.sort_by(|a, b| a.rate.total_cmp(&b.rate));
         let Past { rate, computes, mix } = past[past.len() / 2];
-        let grain = self.grain().min(rate * LOOK_NS as f64);
+        let grain = self.grain().min(rate * SAMPLE_INTERVAL_NS as f64);
         Some(Reference { rate, computes, grain, mix, of_two: false, alone: true })
     }
 
-    /// What it does while it is well is what it will be compared with if it has no peers. Another
-    /// kind of work has another past.
+    /// Adds a sample to its past, unless it is slow or may be about to be. A change of the kind of
+    /// work starts a new past.
     pub(super) fn remember(&mut self, step: &Step) {
         if self.slow.is_some() || self.turning_since_ns.is_some() {
-            self.period = Step { cpu_ns: Some(0), ..Step::default() };
+            self.period = Step::empty();
             return;
         }
         self.period.add(step);
         if self.period.busy_ns < EVIDENCE_NS {
             return;
         }
-        let period =
-            core::mem::replace(&mut self.period, Step { cpu_ns: Some(0), ..Step::default() });
+        let period = core::mem::replace(&mut self.period, Step::empty());
         let (busy, mix) = (period.busy_ns as f64, period.mix());
         if self.past.back().is_some_and(|past| is_other(past.mix, mix)) {
             self.past.clear();
@@ -210,22 +203,5 @@ impl Member {
         }
         let computes = period.cpu_ns.map(|cpu| cpu as f64 / busy);
         self.past.push_back(Past { rate: period.work() / busy, computes, mix });
-    }
-}
-
-impl Step {
-    pub(super) fn work(&self) -> f64 {
-        self.work_in + self.work_out
-    }
-
-    pub(super) fn add(&mut self, other: &Step) {
-        self.work_in += other.work_in;
-        self.work_out += other.work_out;
-        self.busy_ns += other.busy_ns;
-        self.cpu_ns = self.cpu_ns.zip(other.cpu_ns).map(|(a, b)| a + b);
-    }
-
-    pub(super) fn mix(&self) -> Option<f64> {
-        (self.work() > 0.0).then(|| self.work_out / self.work())
     }
 }

@@ -1,16 +1,17 @@
-//! The part of the processors that control groups leave to this process.
+//! The CPU quota that control groups (versions 1 and 2) set for this process.
 
 use std::fs;
 use std::path::Path;
 
-/// The least that any of the groups gives which this process is in, if one gives less than all.
-/// What is read is below `root`.
+/// The smallest quota of all control groups that this process is in, in processors; `None` without
+/// a quota. Files are read below `root`.
 pub fn processors(root: &Path) -> Option<f64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     groups.lines().filter_map(|line| of_group(root, line)).reduce(f64::min)
 }
 
-/// A line says a number, controllers (none in version 2), and the group, with colons between.
+/// Parses a line of `/proc/self/cgroup`: number, controllers (none in version 2) and group, with
+/// colons between.
 fn of_group(root: &Path, line: &str) -> Option<f64> {
     let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
     let (tree, limit): (_, fn(&Path) -> Option<f64>) = match controllers {
@@ -19,7 +20,7 @@ fn of_group(root: &Path, line: &str) -> Option<f64> {
         _ => return None,
     };
     let tree = root.join("sys/fs/cgroup").join(tree);
-    // A container may see a part of the tree only: then what it sees counts.
+    // A container may see only a part of the tree.
     let folders = Path::new(group.trim_start_matches('/')).ancestors();
     folders.filter_map(|folder| limit(&tree.join(folder))).reduce(f64::min)
 }
@@ -35,7 +36,7 @@ fn version_2(folder: &Path) -> Option<f64> {
     ratio(quota, period)
 }
 
-/// Without a limit, the quota is -1, or "max".
+/// Quota over period; `None` without a limit, where the quota is -1 or "max".
 fn ratio(quota: &str, period: &str) -> Option<f64> {
     let quota: f64 = quota.trim().parse().ok().filter(|quota| *quota > 0.0)?;
     Some(quota / period.trim().parse::<f64>().ok()?)
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_a_group_and_those_above_it_counts_in_both_versions() {
+    fn smallest_quota_of_a_group_and_its_ancestors_counts_in_both_versions() {
         let group = ("proc/self/cgroup", "0::/a/b\n");
         let (above, own) = ("sys/fs/cgroup/a/cpu.max", "sys/fs/cgroup/a/b/cpu.max");
         assert_eq!(found(&[group, (above, "20000 100000\n"), (own, "50000 100000\n")]), Some(0.2));
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_sees_its_own_part_of_the_tree_and_elsewhere_there_is_no_limit() {
+    fn container_reads_the_visible_part_of_the_tree_and_no_file_means_no_limit() {
         let group = ("proc/self/cgroup", "0::/not/seen/here\n");
         assert_eq!(found(&[group, ("sys/fs/cgroup/cpu.max", "12000 100000\n")]), Some(0.12));
         assert_eq!(found(&[group]), None);

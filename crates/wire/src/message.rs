@@ -1,20 +1,20 @@
-//! What the endpoints of a queue write to each other, as it travels in a frame: a few bytes.
+//! Encoding of the messages between the endpoints of a queue: a few bytes in a frame.
 
 use euphrates_policy::distributed::{Piece, Stock, ToConsumer, ToProducer};
 
-/// Why a letter could not be read.
+/// Bytes that encode no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// A letter of one side of a queue to the other.
-pub trait Letter: Sized {
-    /// Appends it.
+/// A message of one side of a queue to the other.
+pub trait Message: Sized {
+    /// Appends the encoded message to `out`.
     fn write(&self, out: &mut Vec<u8>);
-    /// Reads one that takes all these bytes.
+    /// Decodes a message that takes up all of `bytes`.
     fn read(bytes: &[u8]) -> Result<Self, Malformed>;
 }
 
-impl Letter for ToConsumer {
+impl Message for ToConsumer {
     fn write(&self, out: &mut Vec<u8>) {
         match *self {
             ToConsumer::Reserve(stock) => put_stock(out, 0, stock),
@@ -35,7 +35,7 @@ impl Letter for ToConsumer {
     fn read(bytes: &[u8]) -> Result<ToConsumer, Malformed> {
         let mut rest = Rest(bytes);
         let [number] = rest.take()?;
-        let letter = match number {
+        let message = match number {
             0 => ToConsumer::Reserve(rest.stock()?),
             1 | 2 => {
                 let stock = rest.stock()?;
@@ -47,11 +47,11 @@ impl Letter for ToConsumer {
             6 => ToConsumer::Recall(rest.piece()?),
             _ => return Err(Malformed),
         };
-        rest.end(letter)
+        rest.end(message)
     }
 }
 
-impl Letter for ToProducer {
+impl Message for ToProducer {
     fn write(&self, out: &mut Vec<u8>) {
         match *self {
             ToProducer::Request { mib_ns, answer_ns, left_typical, wait } => {
@@ -77,7 +77,7 @@ impl Letter for ToProducer {
     fn read(bytes: &[u8]) -> Result<ToProducer, Malformed> {
         let mut rest = Rest(bytes);
         let [number] = rest.take()?;
-        let letter = match number {
+        let message = match number {
             0 | 1 => ToProducer::Request {
                 mib_ns: rest.u64()?,
                 answer_ns: rest.u64()?,
@@ -90,7 +90,7 @@ impl Letter for ToProducer {
             5 => ToProducer::Kept(rest.piece()?),
             _ => return Err(Malformed),
         };
-        rest.end(letter)
+        rest.end(message)
     }
 }
 
@@ -107,7 +107,7 @@ fn put_piece(out: &mut Vec<u8>, piece: Piece) {
     out.extend(piece.bytes.to_le_bytes());
 }
 
-/// What has not been read yet.
+/// The bytes that are left to decode.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
@@ -129,7 +129,7 @@ impl Rest<'_> {
         Ok(Stock { ready: self.u32()?, left: self.u64()? })
     }
 
-    /// A piece that is one: not empty, and within its batch.
+    /// Decodes a piece, which must not be empty and must lie within its batch.
     fn piece(&mut self) -> Result<Piece, Malformed> {
         let (batch, from, to) = (self.u64()?, self.u32()?, self.u32()?);
         let piece = Piece { batch, from, to, bytes: self.u64()? };
@@ -137,8 +137,8 @@ impl Rest<'_> {
         if piece.from < piece.to && piece.to <= whole.to { Ok(piece) } else { Err(Malformed) }
     }
 
-    fn end<T>(&self, letter: T) -> Result<T, Malformed> {
-        if self.0.is_empty() { Ok(letter) } else { Err(Malformed) }
+    fn end<T>(&self, message: T) -> Result<T, Malformed> {
+        if self.0.is_empty() { Ok(message) } else { Err(Malformed) }
     }
 }
 
@@ -186,22 +186,22 @@ mod tests {
         ]
     }
 
-    fn written(letter: &impl Letter) -> Vec<u8> {
+    fn written(message: &impl Message) -> Vec<u8> {
         let mut bytes = vec![];
-        letter.write(&mut bytes);
+        message.write(&mut bytes);
         bytes
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(down in to_consumer(), up in to_producer()) {
+        fn messages_roundtrip(down in to_consumer(), up in to_producer()) {
             prop_assert_eq!(ToConsumer::read(&written(&down)), Ok(down));
             prop_assert_eq!(ToProducer::read(&written(&up)), Ok(up));
         }
 
         #[test]
-        fn what_is_cut_short_or_too_long_is_malformed(letter in to_consumer(), cut in 0..40_usize) {
-            let mut bytes = written(&letter);
+        fn truncated_or_overlong_is_malformed(message in to_consumer(), cut in 0..40_usize) {
+            let mut bytes = written(&message);
             bytes.push(0);
             prop_assert_eq!(ToConsumer::read(&bytes), Err(Malformed));
             let short = &bytes[..cut.min(bytes.len() - 2)];
@@ -209,12 +209,12 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_letter_or_malformed(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            if let Ok(letter) = ToConsumer::read(&bytes) {
-                prop_assert_eq!(written(&letter), bytes.clone());
+        fn bytes_are_a_message_or_malformed(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            if let Ok(message) = ToConsumer::read(&bytes) {
+                prop_assert_eq!(written(&message), bytes.clone());
             }
-            if let Ok(letter) = ToProducer::read(&bytes) {
-                prop_assert_eq!(written(&letter), bytes);
+            if let Ok(message) = ToProducer::read(&bytes) {
+                prop_assert_eq!(written(&message), bytes);
             }
         }
     }
