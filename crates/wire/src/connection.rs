@@ -42,9 +42,9 @@ pub type Keys = dyn Fn(u64) -> Option<Secret> + Send + Sync;
 pub struct Connection {
     /// The other end's greeting, with the caps and abilities that both ends share.
     pub peer: Greeting,
-    /// The sending half.
+    /// The sending half, for one thread.
     pub sender: Sender<WriteHalf>,
-    /// The receiving half.
+    /// The receiving half, for one thread.
     pub receiver: Receiver<ReadHalf>,
     closer: Closer,
 }
@@ -151,7 +151,7 @@ impl Ends {
         tls::call(&mut self.reading, &mut self.writing, &configs, me.flow)
     }
 
-    /// Opens TLS if `security` asks for it; a caller that begins with the other is told so.
+    /// Opens TLS if `security` asks for it; a caller that begins with the other is refused.
     fn open(&mut self, me: &Greeting, keys: &Keys, security: Security) -> Result<Option<Opened>> {
         let first = self.reading.peek().map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => Error::resource("the caller hung up without a word"),

@@ -125,7 +125,7 @@ pub enum Refused {
     Kind(u8),
     /// It announces a meta or body above the caps.
     TooLarge {
-        /// The announced length.
+        /// The length that the header announces.
         bytes: u64,
         /// The cap on it.
         bytes_max: u64,

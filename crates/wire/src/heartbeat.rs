@@ -1,7 +1,7 @@
 //! The heartbeat timeout that this process advertises to its peers, scaled by its CPU quota.
 //!
 //! A process with a tenth of a processor waits ten times as long for its turn, so it needs a longer
-//! timeout to be told from a dead one. It advertises the timeout in its greeting and again in every
+//! timeout not to pass for a dead one. It advertises the timeout in its greeting and again in every
 //! heartbeat, since the quota of a control group may change.
 
 mod cpu_quota;
@@ -31,7 +31,7 @@ pub fn advertised_timeout() -> Duration {
     last.insert(fresh.unwrap_or_else(|| (Instant::now(), timeout_of(processors())))).1
 }
 
-/// The timeout that a process with so many processors needs.
+/// The timeout for a number of processors: the default over the fraction of one processor.
 fn timeout_of(processors: f64) -> Duration {
     LOCAL_TIMEOUT.div_f64(processors.clamp(0.01, 1.0)).min(ADAPTIVE_TIMEOUT_MAX)
 }

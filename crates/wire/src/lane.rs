@@ -1,4 +1,4 @@
-//! A connection in use: an outbox, a thread that reads, and one that writes what had to wait.
+//! A connection in use: an outbox, a reading thread, a writing thread, and heartbeats.
 //!
 //! A sender writes its frame to the socket itself if no other thread is writing and the socket has
 //! room: that saves a context switch, and the batch is still in the processor's cache. Frames that

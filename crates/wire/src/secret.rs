@@ -18,7 +18,7 @@ pub const SECRET_BYTES: usize = 32;
 /// The permission bits that a secret's file must not have: those of group and others.
 const OTHERS: u32 = 0o077;
 
-/// 256 random bits.
+/// 256 random bits that the ends of a flow share.
 #[derive(Clone)]
 pub struct Secret([u8; SECRET_BYTES]);
 

@@ -1,5 +1,4 @@
-//! Mismatched ends, and unauthenticated peers that stall: both ends learn the reason, and other
-//! connections are unaffected.
+//! Mismatched ends and stalling callers: refusals name their reason and affect no other connection.
 
 mod common;
 

@@ -13,7 +13,7 @@ use euphrates_policy::distributed::{Piece, Stock, ToConsumer, ToProducer};
 use euphrates_wire::message::Message;
 use euphrates_wire::{Caps, Greeting, Header, Kind, Sender, block};
 
-/// Mutations per target.
+/// Mutations of the corpus per target.
 const ROUNDS: usize = 50_000;
 type Target = (&'static str, fn(&[u8]));
 const TARGETS: [Target; 5] = [
@@ -58,7 +58,7 @@ fn no_mutation_of_the_corpus_breaks_a_target() {
     }
 }
 
-/// SplitMix64.
+/// A seeded generator of random numbers (SplitMix64).
 struct Random(u64);
 
 impl Random {

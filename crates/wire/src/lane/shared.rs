@@ -1,4 +1,4 @@
-//! The state of a lane that its two threads and all its handles share: who sends, and how it ends.
+//! The state that the threads and handles of a lane share: sending, closing, failing.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
