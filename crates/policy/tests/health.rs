@@ -1,12 +1,11 @@
-//! Who is called slow, in simulated time: components that share the work of a queue, each with
-//! steps of its own, made slow or not, with noise as machines have it.
+//! Straggler detection in simulated time, with realistic noise and perturbations.
 
 use euphrates_policy::health::{Facts, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 
-/// Numbers that look random, the same ones for the same seed (splitmix64).
+/// A seeded generator of random numbers (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -26,35 +25,35 @@ impl Random {
         -mean * (1.0 - self.next()).ln()
     }
 
-    /// Mean 1, and now and then fifty times as much.
+    /// A number with mean 1 and rare outliers of fifty times as much.
     fn heavy(&mut self) -> f64 {
         (1.0 - self.next()).powf(-1.0 / 1.6).min(50.0) / 2.3
     }
 }
 
-/// What is done to a component.
+/// A perturbation of one component.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Slowed {
     component: usize,
-    /// Times as long; infinite for a pause.
+    /// The slowdown factor; infinite for a pause.
     factor: f64,
     from_ns: u64,
     to_ns: u64,
 }
 
-/// How the machine and the work are.
+/// The noise of machine and work.
 #[derive(Clone, Copy, Debug)]
 struct Noise {
-    /// Mean time of a step.
+    /// The mean time of a step, in nanoseconds.
     step_ms: f64,
-    /// Steps of very different lengths, all of which is computing.
+    /// Whether steps differ widely in length and only compute.
     heavy: bool,
-    /// The part of the time for which the processor is taken away, in stretches of this mean.
+    /// The fraction of time for which the processor is preempted, and the mean length of that.
     stolen: f64,
     stolen_ms: f64,
-    /// The part of the time in which there is nothing to do.
+    /// The fraction of time without work.
     idle: f64,
-    /// Whether times of computing are known.
+    /// Whether processor time is known.
     cpu: bool,
 }
 
@@ -68,13 +67,13 @@ struct Counts {
 
 #[derive(Clone, Default)]
 struct Component {
-    /// Before and after the step that is under way.
+    /// The counters before and after the current step.
     before: Counts,
     after: Counts,
 }
 
 impl Component {
-    /// What can be seen of it at this time: of the step under way, as much as it has taken.
+    /// The counters at a time, with the current step counted in part.
     fn at(
         &mut self,
         now_ns: u64,
@@ -99,7 +98,7 @@ impl Component {
 }
 
 impl Counts {
-    /// Does a step of work, or waits a while.
+    /// Simulates a step of work or a wait.
     fn step(&mut self, noise: &Noise, slowed: Option<&Slowed>, random: &mut Random) {
         if random.next() < noise.idle {
             self.now_ns += random.exponential(noise.step_ms) * MS as f64;
@@ -108,7 +107,7 @@ impl Counts {
         let length = if noise.heavy { random.heavy() } else { 0.5 + random.next() };
         let computes = length * noise.step_ms * MS as f64;
         let mut lasts = computes;
-        // As often as makes up the part of the time that is stolen.
+        // Preempted as often as its fraction of time requires.
         let often = computes / MS as f64 * noise.stolen / (1.0 - noise.stolen) / noise.stolen_ms;
         let times = often as usize + usize::from(random.next() < often.fract());
         lasts += (0..times).map(|_| random.exponential(noise.stolen_ms)).sum::<f64>() * MS as f64;
@@ -125,7 +124,7 @@ impl Counts {
     }
 }
 
-/// When somebody was called slow, and all episodes.
+/// Runs components; returns when each was first named slow, and all episodes.
 fn watched(
     components: usize,
     seconds: u64,
@@ -172,7 +171,7 @@ fn noises() -> Vec<(&'static str, Noise)> {
 }
 
 #[test]
-fn nobody_is_named_without_a_cause() {
+fn unperturbed_components_are_not_named() {
     let mut wrong = vec![];
     for (name, noise) in noises() {
         for seed in 0..50 {
@@ -187,7 +186,7 @@ fn nobody_is_named_without_a_cause() {
 }
 
 #[test]
-fn whoever_is_slow_is_named_soon_and_nobody_else() {
+fn only_the_slow_component_is_named_and_soon() {
     let mut wrong = vec![];
     for (name, noise) in noises() {
         for seed in 0..48 {
@@ -199,8 +198,9 @@ fn whoever_is_slow_is_named_soon_and_nobody_else() {
             let (named, episodes) = watched(components, 30, noise, &[slowed], seed);
             let at = named.first().map_or(u64::MAX, |(at, _)| *at);
             let only = named.iter().all(|(_, who)| *who == component);
-            // Long steps take some steps to tell; whoever is idle is not slow until it is busy;
-            // half the speed is within what such noise does to anybody for a second.
+            // With long steps, detection takes several of them; an idle component is not slow until
+            // it is busy; half the speed is within what such noise does to any component for a
+            // second.
             let noisy = noise.heavy || noise.stolen >= 0.5;
             let soon_ns = match name {
                 "long steps" | "idle" => 10 * SECOND,
@@ -220,7 +220,7 @@ fn whoever_is_slow_is_named_soon_and_nobody_else() {
 }
 
 #[test]
-fn several_slow_ones_of_many_are_all_named() {
+fn several_slow_components_of_many_are_all_named() {
     for seed in 0..20 {
         let slow =
             |component| Slowed { component, factor: 4.0, from_ns: 4 * SECOND, to_ns: 12 * SECOND };
@@ -231,7 +231,7 @@ fn several_slow_ones_of_many_are_all_named() {
 }
 
 #[test]
-fn a_spell_says_since_when_and_how_slow() {
+fn episode_reports_onset_and_slowdown() {
     for seed in 0..20 {
         let slowed = Slowed { component: 2, factor: 4.0, from_ns: 5 * SECOND, to_ns: 15 * SECOND };
         let (_, episodes) = watched(4, 20, CALM, &[slowed], seed);
@@ -245,7 +245,7 @@ fn a_spell_says_since_when_and_how_slow() {
 }
 
 #[test]
-fn one_without_peers_is_compared_with_its_own_past() {
+fn component_without_peers_is_compared_with_its_own_past() {
     for seed in 0..20 {
         let slowed = Slowed { component: 0, factor: 6.0, from_ns: 8 * SECOND, to_ns: 15 * SECOND };
         let (named, episodes) = watched(1, 25, CALM, &[slowed], seed);
@@ -258,12 +258,12 @@ fn one_without_peers_is_compared_with_its_own_past() {
 }
 
 #[test]
-fn another_kind_of_work_is_not_compared_with_the_one_before() {
+fn different_kinds_of_work_are_not_compared() {
     let mut health = Health::default();
     health.add(0, true);
     let mut facts = Facts::default();
     for look in 1..200 {
-        // Takes in fast, then gives out at a tenth of the rate and without computing.
+        // Fast intake, then output at a tenth of the rate and without computing.
         let moved = if look < 100 { &mut facts.work_in } else { &mut facts.work_out };
         *moved += if look < 100 { 10_000 } else { 1000 };
         facts.busy_ns += SAMPLE_INTERVAL_NS;
@@ -275,8 +275,8 @@ fn another_kind_of_work_is_not_compared_with_the_one_before() {
 }
 
 #[test]
-fn rare_and_large_steps_of_those_who_share_something_slow_blame_nobody() {
-    // Two readers of one slow disk: four megabytes come to the one, then to the other.
+fn rare_large_steps_at_a_shared_disk_name_no_component() {
+    // Two readers of one slow disk receive four megabytes in turn.
     for seed in 0..50 {
         let mut random = Random(seed);
         let mut health = Health::default();
@@ -285,7 +285,7 @@ fn rare_and_large_steps_of_those_who_share_something_slow_blame_nobody() {
         let (mut next, mut turn) = (1, 0);
         for look in 1..300 {
             if look == next {
-                // Whoever has just got some is mostly not the next.
+                // A reader that has just received is rarely the next.
                 turn = if random.below(10) < 7 { 1 - turn } else { turn };
                 facts[turn].work_in += 4 << 20;
                 next += 2 + random.below(5) as u64;
@@ -298,17 +298,17 @@ fn rare_and_large_steps_of_those_who_share_something_slow_blame_nobody() {
 }
 
 #[test]
-fn a_process_that_stood_still_as_a_whole_blames_nobody() {
+fn stopped_process_names_no_component() {
     let mut health = Health::default();
     (0..2).for_each(|who| assert_eq!(health.add(0, true), who));
     let mut facts = [Facts::default(); 2];
     let mut now = 0;
     for look in 0..300 {
-        // Stopped for seconds, in which the first was busy and the second was not.
+        // Stopped for seconds, in which only the first counted as busy.
         let gap = if look % 20 == 19 { 3 * SECOND } else { SAMPLE_INTERVAL_NS };
         now += gap;
-        for (who, facts) in facts.iter_mut().enumerate() {
-            facts.busy_ns += if who == 0 { gap } else { SAMPLE_INTERVAL_NS };
+        for (component, facts) in facts.iter_mut().enumerate() {
+            facts.busy_ns += if component == 0 { gap } else { SAMPLE_INTERVAL_NS };
             facts.work_in += 1000;
         }
         health.on_sample(now, &facts);

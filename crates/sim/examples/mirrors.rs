@@ -19,7 +19,7 @@ const BLOCKS: usize = 500;
 
 /// A named policy of reading.
 type Way = (&'static str, fn(&mut Mirrors));
-/// A named table.
+/// A table by name, with the function that prints it.
 type Table = (&'static str, fn() -> std::io::Result<()>);
 
 fn main() -> std::io::Result<()> {

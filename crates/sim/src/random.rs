@@ -1,6 +1,6 @@
 //! A portable seeded generator of random numbers: SplitMix64 (Steele et al., OOPSLA '14).
 
-/// A seeded generator.
+/// The state of a seeded generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

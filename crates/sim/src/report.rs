@@ -22,7 +22,7 @@ pub struct Report {
     /// The time of one batch at the slowest component at its slowest, in milliseconds, without
     /// components that stand still.
     pub slowest_batch_ms: f64,
-    /// Batches consumed.
+    /// Batches consumed, by all consumers.
     pub batches: u64,
     /// Pieces in which the batches were given.
     pub pieces: u64,
@@ -34,6 +34,6 @@ pub struct Report {
     pub held_pieces_max: u32,
     /// The most bytes that any consumer held.
     pub held_bytes_max: u64,
-    /// Events simulated.
+    /// Events simulated: the cost of the run.
     pub events: u64,
 }

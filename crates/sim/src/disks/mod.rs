@@ -41,7 +41,7 @@ pub struct Mirrors {
     pub notice_ns: u64,
 }
 
-/// A simulated disk.
+/// A simulated disk, with its speed and its faults.
 #[derive(Clone, Debug)]
 pub struct Device {
     /// Its speed over time.
@@ -74,7 +74,7 @@ pub struct Report {
     pub ends_ns: Vec<u64>,
     /// Failed readers, each with the block that has no copy left.
     pub failed: Vec<(usize, NoCopy)>,
-    /// Blocks delivered.
+    /// Blocks delivered to all readers.
     pub blocks: u64,
     /// Blocks requested from a second copy while a first one read them.
     pub again: u64,
@@ -86,7 +86,7 @@ pub struct Report {
     pub seeks: u64,
     /// The most bytes that one reader held.
     pub held_bytes: u64,
-    /// Events simulated.
+    /// Events simulated: the cost of the run.
     pub events: u64,
 }
 

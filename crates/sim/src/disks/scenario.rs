@@ -42,7 +42,7 @@ pub struct MirrorsScenario {
     pub latency_us: f64,
     /// Bytes that an ordered stream may buffer; without it, blocks are delivered in any order.
     pub stream_window_bytes: Option<u64>,
-    /// Perturbations of disks.
+    /// Perturbations of disks; those of one disk multiply.
     pub perturbations: Vec<SlowDisks>,
     /// Disks that die during the run.
     pub deaths: Vec<DiskDeath>,
@@ -113,9 +113,9 @@ impl Way {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlowDisks {
-    /// The perturbed disks.
+    /// The perturbed disks, from number 0 on.
     pub share: Share,
-    /// The slowdown factor.
+    /// The slowdown factor, from 0.001 to 10^6.
     pub slower: f64,
     /// The times of the perturbation.
     #[serde(default)]
@@ -126,7 +126,7 @@ pub struct SlowDisks {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskDeath {
-    /// The disk's number.
+    /// The number of the disk, from 0.
     pub disk: u32,
     /// The time of death, in milliseconds.
     pub at_ms: f64,

@@ -21,7 +21,7 @@ pub struct QueueScenario {
     pub producers: u32,
     /// Consumers, each with one processor.
     pub consumers: u32,
-    /// Batches per producer.
+    /// Batches that each producer reads.
     pub batches: u64,
     /// The size of the largest batch, in bytes.
     pub batch_bytes: u64,
@@ -45,7 +45,7 @@ pub struct QueueScenario {
     pub link_bytes_per_second: Option<u64>,
     /// Nodes with a longer latency.
     pub links: Vec<Link>,
-    /// Perturbations of nodes.
+    /// Perturbations of nodes; those of one node multiply.
     pub perturbations: Vec<Perturbation>,
     /// Nodes that die during the run.
     pub deaths: Vec<Death>,
@@ -112,9 +112,9 @@ impl PolicyName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// The producing side.
+    /// The producing side: nodes with disks.
     Producers,
-    /// The consuming side.
+    /// The consuming side: nodes with processors.
     Consumers,
 }
 
@@ -155,7 +155,7 @@ pub struct Link {
 pub struct Perturbation {
     /// The side of the queue.
     pub side: Side,
-    /// The perturbed nodes.
+    /// The perturbed nodes, from number 0 on.
     pub share: Share,
     /// The slowdown factor: 2 for a competing stream of equal weight, 0 to stop the nodes.
     pub slower: f64,
