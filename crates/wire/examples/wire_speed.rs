@@ -119,8 +119,8 @@ fn send(carrier: &str, bytes: u64) -> Result<()> {
         .stdout(Stdio::piped())
         .spawn()
         .map_err(os)?;
-    let mut said = io::BufReader::new(receiver.stdout.take().expect("piped")).lines();
-    let mut next = || said.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
+    let mut header = io::BufReader::new(receiver.stdout.take().expect("piped")).lines();
+    let mut next = || header.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
     let secret = Secret::parse(&next().map_err(os)?)?;
     let address: Address = next().map_err(os)?.parse()?;
     let me = greeting("sender");
@@ -205,9 +205,9 @@ fn receive(carrier: &str) -> Result<()> {
                 first_error.get_or_insert(error);
             }
             taken += 1;
-            let said = Header { flow: taken, ..Header::of(Kind::Message) };
+            let header = Header { flow: taken, ..Header::of(Kind::Message) };
             if first_error.is_none() && taken.is_multiple_of(TAKEN) {
-                answering.wait().send(said, vec![], vec![]);
+                answering.wait().send(header, vec![], vec![]);
             }
         },
         move |outcome| ended.send(outcome).unwrap_or(()),

@@ -192,10 +192,10 @@ pub(crate) mod tests {
             name in "[a-z0-9_-]{1,63}",
             abilities in prop::collection::vec("\\PC{0,8}", 0..64),
         ) {
-            let said = Greeting { name, flow, epoch, lane, abilities, ..greeting("") };
-            let bytes = said.encode().unwrap();
+            let greeting_sent = Greeting { name, flow, epoch, lane, abilities, ..greeting("") };
+            let bytes = greeting_sent.encode().unwrap();
             prop_assert!(bytes.len() < GREETING_BYTES_MAX as usize);
-            prop_assert_eq!(Greeting::decode(&bytes).unwrap(), said);
+            prop_assert_eq!(Greeting::decode(&bytes).unwrap(), greeting_sent);
         }
 
         #[test]

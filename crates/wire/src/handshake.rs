@@ -44,19 +44,19 @@ pub fn call<R: Read, W: Write>(
     vouch: impl Fn(&Greeting) -> Result<()>,
 ) -> Result<Greeting> {
     let hello = [&random_bytes::<NONCE_BYTES>()?[..], &me.encode()?].concat();
-    say(sender, Kind::Hello, &hello)?;
+    send(sender, Kind::Hello, &hello)?;
     let called = (|| {
         let welcome = expect(receiver, Kind::Welcome)?;
-        let (proof, said) = take::<PROOF_BYTES>(&welcome)?;
-        let transcript = Transcript { secret, hello: &hello, welcome: said };
+        let (proof, content) = take::<PROOF_BYTES>(&welcome)?;
+        let transcript = Transcript { secret, hello: &hello, welcome: content };
         transcript.check(Role::Answerer, proof)?;
-        let (_, greeting) = take::<NONCE_BYTES>(said)?;
+        let (_, greeting) = take::<NONCE_BYTES>(content)?;
         let peer = me.agree(Greeting::decode(greeting)?)?;
         vouch(&peer)?;
         Ok((transcript.proof(Role::Caller), peer))
     })();
     let (proof, peer) = called.map_err(|error| refuse(sender, error))?;
-    say(sender, Kind::Hello, &proof)?;
+    send(sender, Kind::Hello, &proof)?;
     receiver.allow(peer.caps);
     Ok(peer)
 }
@@ -80,10 +80,10 @@ pub fn answer<R: Read, W: Write>(
         let Greeting { flow, epoch, lane, ref purpose, .. } = caller;
         let here = Greeting { flow, epoch, lane, purpose: purpose.clone(), ..me.clone() };
         let peer = me.agree(caller)?;
-        let said = [&random_bytes::<NONCE_BYTES>()?[..], &here.encode()?].concat();
-        let transcript = Transcript { secret: &secret, hello: &hello, welcome: &said };
-        let welcome = [&transcript.proof(Role::Answerer)[..], &said].concat();
-        say(sender, Kind::Welcome, &welcome)?;
+        let content = [&random_bytes::<NONCE_BYTES>()?[..], &here.encode()?].concat();
+        let transcript = Transcript { secret: &secret, hello: &hello, welcome: &content };
+        let welcome = [&transcript.proof(Role::Answerer)[..], &content].concat();
+        send(sender, Kind::Welcome, &welcome)?;
         let proof = expect(receiver, Kind::Hello)?;
         transcript.check(Role::Caller, &proof)?;
         Ok(peer)
@@ -153,7 +153,7 @@ pub(crate) fn refuse<W: Write>(sender: &mut Sender<W>, error: Error) -> Error {
         let reason = Reason { refused: error.message().to_string(), remedy };
         if let Ok(reason) = serde_json::to_vec(&reason) {
             // The other end may have hung up.
-            let _ = say(sender, Kind::Bye, &reason);
+            let _ = send(sender, Kind::Bye, &reason);
         }
     }
     error
@@ -180,7 +180,7 @@ pub(crate) fn refused(reason: &[u8]) -> Error {
     }
 }
 
-fn say<W: Write>(sender: &mut Sender<W>, kind: Kind, meta: &[u8]) -> Result<()> {
+fn send<W: Write>(sender: &mut Sender<W>, kind: Kind, meta: &[u8]) -> Result<()> {
     sender.send(Header::of(kind), meta, &[]).map_err(crate::link::lost)
 }
 
@@ -267,17 +267,17 @@ mod tests {
         let _ = greet_through(&secret, |role, number, meta| {
             lengths.lock().unwrap().push((role as u8, number, meta.len()));
         });
-        for (who, at, length) in lengths.into_inner().unwrap() {
+        for (sender_role, at, length) in lengths.into_inner().unwrap() {
             // One bit of every byte, with valid checksums.
             for byte in 0..length {
                 let (caller, answerer) = greet_through(&secret, |role, number, meta| {
-                    if (role as u8, number) == (who, at) {
+                    if (role as u8, number) == (sender_role, at) {
                         meta[byte] ^= 1 << (byte % 7);
                     }
                 });
-                assert!(answerer.is_err(), "frame {at} of {who}, byte {byte}");
+                assert!(answerer.is_err(), "frame {at} of {sender_role}, byte {byte}");
                 // The caller succeeds before it sends its last frame.
-                assert!(caller.is_err() || at == 1, "frame {at} of {who}, byte {byte}");
+                assert!(caller.is_err() || at == 1, "frame {at} of {sender_role}, byte {byte}");
             }
         }
     }
@@ -285,16 +285,16 @@ mod tests {
     #[test]
     fn replayed_frames_fail_the_handshake() {
         let secret = Secret::random().unwrap();
-        let said = std::sync::Mutex::new(vec![]);
+        let content = std::sync::Mutex::new(vec![]);
         let _ = greet_through(&secret, |role, _, meta| {
             if matches!(role, Role::Caller) {
-                said.lock().unwrap().push(meta.clone());
+                content.lock().unwrap().push(meta.clone());
             }
         });
         let mut bytes = vec![];
         let mut sender = Sender::new(&mut bytes);
-        for meta in said.into_inner().unwrap() {
-            say(&mut sender, Kind::Hello, &meta).unwrap();
+        for meta in content.into_inner().unwrap() {
+            send(&mut sender, Kind::Hello, &meta).unwrap();
         }
         let mut receiver = Receiver::new(&bytes[..], Caps::UNKNOWN);
         let keys = |_| Some(secret.clone());

@@ -40,7 +40,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 pub struct Listener {
     address: Address,
     handshakes: Arc<Handshakes>,
-    door: Arc<Door>,
+    listening: Arc<ListeningSocket>,
     accepting: Option<JoinHandle<()>>,
     file: Option<SocketFile>,
 }
@@ -56,16 +56,16 @@ impl Listener {
         on: impl Fn(Connection) + Send + Sync + 'static,
     ) -> Result<Listener> {
         me.encode()?;
-        let (door, address, file) = Door::open(address)?;
-        let (door, handshakes) = (Arc::new(door), Arc::new(Handshakes::default()));
-        let hearing =
-            Hearing { me, keys, security, on: Box::new(on), handshakes: handshakes.clone() };
-        let (at, open) = (Arc::new(hearing), door.clone());
+        let (listening, address, file) = ListeningSocket::open(address)?;
+        let (listening, handshakes) = (Arc::new(listening), Arc::new(Handshakes::default()));
+        let authenticator =
+            Authenticator { me, keys, security, on: Box::new(on), handshakes: handshakes.clone() };
+        let (at, open) = (Arc::new(authenticator), listening.clone());
         let accepting = thread::Builder::new()
             .name("listener".into())
             .spawn(move || accept(&open, &at))
             .map_err(|error| Error::resource(format!("no thread to listen with: {error}")))?;
-        Ok(Listener { address, handshakes, door, accepting: Some(accepting), file })
+        Ok(Listener { address, handshakes, listening, accepting: Some(accepting), file })
     }
 
     /// The address, with the port that the system chose for port 0.
@@ -87,7 +87,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.handshakes.closed.store(true, SeqCst);
-        self.door.close();
+        self.listening.close();
         if let Some(accepting) = self.accepting.take() {
             // The thread ends by itself and returns nothing.
             let _ = accepting.join();
@@ -155,7 +155,7 @@ impl Handshakes {
 }
 
 /// Everything that a handshake needs.
-struct Hearing {
+struct Authenticator {
     me: Greeting,
     keys: Arc<Keys>,
     security: Security,
@@ -163,11 +163,11 @@ struct Hearing {
     handshakes: Arc<Handshakes>,
 }
 
-impl Hearing {
-    fn hear(&self, socket: &Arc<Socket>, number: u64) {
+impl Authenticator {
+    fn authenticate(&self, socket: &Arc<Socket>, number: u64) {
         let deadline = Instant::now() + HANDSHAKE_WAIT;
-        let heard = answer(socket, &self.me, &*self.keys, self.security, deadline);
-        let connection = match heard {
+        let answered = answer(socket, &self.me, &*self.keys, self.security, deadline);
+        let connection = match answered {
             Ok(connection) => Some(connection),
             Err(error) => {
                 // A caller that made room is in the log already.
@@ -187,89 +187,89 @@ impl Hearing {
     }
 }
 
-fn accept(door: &Door, hearing: &Arc<Hearing>) {
+fn accept(listening: &ListeningSocket, authenticator: &Arc<Authenticator>) {
     loop {
-        let accepted = door.accept();
-        if hearing.handshakes.closed.load(SeqCst) {
+        let accepted = listening.accept();
+        if authenticator.handshakes.closed.load(SeqCst) {
             return;
         }
         let socket = match accepted {
             Ok(socket) => Arc::new(socket),
             // The system has no more sockets, most likely: close one, and do not spin.
             Err(_) => {
-                hearing.handshakes.drop_oldest(&mut hearing.handshakes.lock());
+                authenticator.handshakes.drop_oldest(&mut authenticator.handshakes.lock());
                 thread::sleep(ACCEPT_PAUSE);
                 continue;
             }
         };
-        let number = hearing.handshakes.enter(&socket);
-        let (at, caller) = (hearing.clone(), socket.clone());
+        let number = authenticator.handshakes.enter(&socket);
+        let (at, caller) = (authenticator.clone(), socket.clone());
         let spawned = thread::Builder::new()
             .name("caller".into())
             .stack_size(STACK_BYTES)
-            .spawn(move || at.hear(&caller, number));
+            .spawn(move || at.authenticate(&caller, number));
         if let Err(error) = spawned {
             socket.shut();
-            hearing.handshakes.leave(number);
-            hearing
+            authenticator.handshakes.leave(number);
+            authenticator
                 .handshakes
-                .refuse(Error::resource(format!("no thread to hear a caller: {error}")));
+                .refuse(Error::resource(format!("no thread to answer a caller: {error}")));
         }
     }
 }
 
 /// The listening socket, of either kind.
 #[derive(Debug)]
-enum Door {
+enum ListeningSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-impl Door {
-    fn open(address: &Address) -> Result<(Door, Address, Option<SocketFile>)> {
+impl ListeningSocket {
+    fn open(address: &Address) -> Result<(ListeningSocket, Address, Option<SocketFile>)> {
         let refused = |error: &io::Error| unusable(address, error);
         match address {
             Address::Unix(path) => {
                 if !fits(path) {
                     return Err(too_long(address));
                 }
-                let door = bind_unix(path).map_err(|error| refused(&error))?;
+                let listening = bind_unix(path).map_err(|error| refused(&error))?;
                 let file = SocketFile::of(path).map_err(|error| refused(&error))?;
-                Ok((Door::Unix(door), address.clone(), Some(file)))
+                Ok((ListeningSocket::Unix(listening), address.clone(), Some(file)))
             }
             Address::Tcp(place) => {
                 let places = place.to_socket_addrs().map_err(|error| refused(&error))?;
                 let places: Vec<_> = places.collect();
-                let door = TcpListener::bind(&places[..]).map_err(|error| refused(&error))?;
-                let port = door.local_addr().map_err(|error| refused(&error))?.port();
+                let listening = TcpListener::bind(&places[..]).map_err(|error| refused(&error))?;
+                let port = listening.local_addr().map_err(|error| refused(&error))?.port();
                 let host = place.rsplit_once(':').map_or(place.as_str(), |(host, _)| host);
-                Ok((Door::Tcp(door), Address::Tcp(format!("{host}:{port}")), None))
+                Ok((ListeningSocket::Tcp(listening), Address::Tcp(format!("{host}:{port}")), None))
             }
         }
     }
 
     fn accept(&self) -> io::Result<Socket> {
         let socket = match self {
-            Door::Tcp(door) => Socket::Tcp(door.accept()?.0),
-            Door::Unix(door) => Socket::Unix(door.accept()?.0),
+            ListeningSocket::Tcp(listening) => Socket::Tcp(listening.accept()?.0),
+            ListeningSocket::Unix(listening) => Socket::Unix(listening.accept()?.0),
         };
         socket.prepare().map(|()| socket)
     }
 
     /// Wakes the thread that waits in `accept`.
     fn close(&self) {
-        let door = match self {
-            Door::Tcp(door) => door.as_fd(),
-            Door::Unix(door) => door.as_fd(),
+        let listening = match self {
+            ListeningSocket::Tcp(listening) => listening.as_fd(),
+            ListeningSocket::Unix(listening) => listening.as_fd(),
         };
         // It fails only if the socket has been shut down before.
-        let _ = rustix::net::shutdown(door, rustix::net::Shutdown::Both);
+        let _ = rustix::net::shutdown(listening, rustix::net::Shutdown::Both);
     }
 }
 
 /// Binds a unix socket, replacing a file that a dead process has left.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    let door = match UnixListener::bind(path) {
+    let listening = match UnixListener::bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             match UnixStream::connect(path) {
                 Err(left) if left.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)?,
@@ -277,10 +277,10 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
             }
             UnixListener::bind(path)?
         }
-        door => door?,
+        listening => listening?,
     };
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-    Ok(door)
+    Ok(listening)
 }
 
 fn unusable(address: &Address, error: &io::Error) -> Error {
@@ -324,8 +324,8 @@ impl Drop for SocketFile {
     }
 }
 
-impl fmt::Debug for Hearing {
+impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hearing").field("me", &self.me).finish_non_exhaustive()
+        f.debug_struct("Authenticator").field("me", &self.me).finish_non_exhaustive()
     }
 }

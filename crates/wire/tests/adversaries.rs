@@ -34,9 +34,9 @@ fn different_tokens_are_reported_at_both_ends() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let other = Secret::random().unwrap();
-        let told = refused(&answerer, &greeting("w2"), &other, carrier.security());
-        let heard = answerer.refusals();
-        for text in [&told, &heard] {
+        let at_caller = refused(&answerer, &greeting("w2"), &other, carrier.security());
+        let at_answerer = answerer.refusals();
+        for text in [&at_caller, &at_answerer] {
             assert!(text.contains("different tokens") || text.contains("another secret"), "{text}");
             assert!(text.contains("remedy: give both ends the same token"), "{text}");
             assert!(!text.contains(&other.to_text()), "{text}");
@@ -45,7 +45,7 @@ fn different_tokens_are_reported_at_both_ends() {
         let lines = answerer.listener.lines().concat();
         assert!(lines.contains("Z refused "), "{lines}");
         assert!(lines.contains("different tokens") || lines.contains("another secret"), "{lines}");
-        assert!(answerer.nobody());
+        assert!(answerer.has_no_caller());
     }
 }
 
@@ -54,12 +54,15 @@ fn unknown_flow_is_named() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let me = Greeting { flow: 8, ..greeting("w2") };
-        let told = refused(&answerer, &me, &answerer.secret, carrier.security());
-        assert!(told.contains("no flow 8") || told.contains("no such flow"), "{told}");
-        assert!(told.contains("look whether the flow has ended"), "{told}");
-        let heard = answerer.refusals();
-        assert!(heard.contains("`w1` knows of no flow 8"), "{heard}");
-        assert!(answerer.nobody());
+        let at_caller = refused(&answerer, &me, &answerer.secret, carrier.security());
+        assert!(
+            at_caller.contains("no flow 8") || at_caller.contains("no such flow"),
+            "{at_caller}"
+        );
+        assert!(at_caller.contains("look whether the flow has ended"), "{at_caller}");
+        let at_answerer = answerer.refusals();
+        assert!(at_answerer.contains("`w1` knows of no flow 8"), "{at_answerer}");
+        assert!(answerer.has_no_caller());
     }
 }
 
@@ -68,9 +71,9 @@ fn other_program_version_is_named_at_both_ends() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let me = Greeting { program: "0.2.0".into(), ..greeting("w2") };
-        let told = refused(&answerer, &me, &answerer.secret, carrier.security());
-        let heard = answerer.refusals();
-        for text in [told, heard] {
+        let at_caller = refused(&answerer, &me, &answerer.secret, carrier.security());
+        let at_answerer = answerer.refusals();
+        for text in [at_caller, at_answerer] {
             assert!(text.contains("`w2` runs Euphrates 0.2.0, but `w1` runs 0.1.0"), "{text}");
             assert!(text.contains("install the same version"), "{text}");
         }
@@ -79,16 +82,19 @@ fn other_program_version_is_named_at_both_ends() {
 
 #[test]
 fn tls_at_one_end_only_is_refused_with_a_remedy() {
-    for (here, there, heard_part) in [
+    for (here, there, expected) in [
         (Carrier::Tls, Security::Token, "the caller speaks no TLS"),
         (Carrier::Tcp, Security::Tls, "the caller speaks TLS, and this end does not"),
     ] {
         let answerer = answerer(here);
-        let told = refused(&answerer, &greeting("w2"), &answerer.secret, there);
-        assert!(told.contains("speaks nothing else") || told.contains("speaks no TLS"), "{told}");
-        assert!(told.contains("remedy: set `channel_security` to the same"), "{told}");
-        let heard = answerer.refusals();
-        assert!(heard.contains(heard_part), "{heard}");
+        let at_caller = refused(&answerer, &greeting("w2"), &answerer.secret, there);
+        assert!(
+            at_caller.contains("speaks nothing else") || at_caller.contains("speaks no TLS"),
+            "{at_caller}"
+        );
+        assert!(at_caller.contains("remedy: set `channel_security` to the same"), "{at_caller}");
+        let at_answerer = answerer.refusals();
+        assert!(at_answerer.contains(expected), "{at_answerer}");
     }
 }
 
@@ -101,14 +107,14 @@ fn other_protocol_version_is_named_at_both_ends() {
     header[4] = 9;
     stream.write_all(&header).unwrap();
     stream.write_all(&[0; 100]).unwrap();
-    let heard = answerer.refusals();
-    assert!(heard.contains("speaks version 9 of the protocol, this 1"), "{heard}");
-    assert!(heard.contains("install the same version of Euphrates"), "{heard}");
+    let at_answerer = answerer.refusals();
+    assert!(at_answerer.contains("speaks version 9 of the protocol, this 1"), "{at_answerer}");
+    assert!(at_answerer.contains("install the same version of Euphrates"), "{at_answerer}");
     // The header of the Bye shows this end's version.
-    let mut told = vec![];
-    stream.read_to_end(&mut told).unwrap();
-    assert_eq!(told[4..6], [1, 0]);
-    let bye = Receiver::new(&told[..], Caps::KNOWN).receive().unwrap().unwrap();
+    let mut at_caller = vec![];
+    stream.read_to_end(&mut at_caller).unwrap();
+    assert_eq!(at_caller[4..6], [1, 0]);
+    let bye = Receiver::new(&at_caller[..], Caps::KNOWN).receive().unwrap().unwrap();
     assert_eq!(bye.header.kind, Kind::Bye);
     assert!(String::from_utf8_lossy(&bye.meta).contains("speaks version 9"));
 
@@ -118,20 +124,20 @@ fn other_protocol_version_is_named_at_both_ends() {
     let future = std::thread::spawn(move || {
         let mut stream = listener.accept().unwrap().0;
         stream.write_all(&header).unwrap();
-        let mut told = vec![];
-        stream.read_to_end(&mut told).unwrap();
-        told
+        let mut at_caller = vec![];
+        stream.read_to_end(&mut at_caller).unwrap();
+        at_caller
     });
     let secret = Secret::random().unwrap();
     let error = dial(&address, &greeting("w2"), &secret, Security::Token, LONG).unwrap_err();
     assert!(error.to_string().contains("speaks version 9 of the protocol, this 1"), "{error}");
-    let told = future.join().unwrap();
-    assert!(String::from_utf8_lossy(&told).contains("speaks version 9"), "it was told why");
+    let at_caller = future.join().unwrap();
+    assert!(String::from_utf8_lossy(&at_caller).contains("speaks version 9"), "it was told why");
 }
 
 #[test]
 fn foreign_protocols_are_recognised() {
-    for (carrier, asked, heard_part) in [
+    for (carrier, asked, expected) in [
         (
             Carrier::Tcp,
             &b"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\n\r\n"
@@ -145,8 +151,8 @@ fn foreign_protocols_are_recognised() {
         let answerer = answerer(carrier);
         let mut stream = call(answerer.listener.address());
         stream.write_all(asked).unwrap();
-        let heard = answerer.refusals();
-        assert!(heard.contains(heard_part), "{heard}");
+        let at_answerer = answerer.refusals();
+        assert!(at_answerer.contains(expected), "{at_answerer}");
         until_end(&mut *stream);
     }
     // A listener that never answers.
@@ -208,12 +214,12 @@ fn stalling_callers_are_disconnected_and_delay_nobody() {
         for number in 0..20 {
             let (calling, _called) = answerer.pair();
             assert_eq!(calling.peer.name, "w1");
-            one.say(number, b"");
+            one.send(number, b"");
             assert_eq!(other.frame().header.queue, number);
         }
         stalling.iter_mut().for_each(|peer| until_end(&mut **peer));
         assert!(since.elapsed() < HANDSHAKE_WAIT * 4, "{:?}", since.elapsed());
-        assert!(answerer.nobody());
+        assert!(answerer.has_no_caller());
     });
 }
 
@@ -223,22 +229,25 @@ fn caller_that_sends_too_much_before_authenticating_is_cut_off() {
         let answerer = answerer(carrier);
         let mut stream = call(answerer.listener.address());
         // Well-formed, but more than a handshake needs.
-        let mut said = vec![];
+        let mut sent = vec![];
         if carrier == Carrier::Tls {
             // A ClientHello of 60 kB, in records of 1000.
             let mut hello = vec![1, 0, 0xea, 0x60];
             hello.resize(60_000, 0);
             for part in hello.chunks(1000) {
-                said.extend([22, 3, 1, (part.len() >> 8) as u8, part.len() as u8]);
-                said.extend(part);
+                sent.extend([22, 3, 1, (part.len() >> 8) as u8, part.len() as u8]);
+                sent.extend(part);
             }
         } else {
-            let mut sender = Sender::new(&mut said);
+            let mut sender = Sender::new(&mut sent);
             (0..1000).for_each(|_| sender.send(Header::of(Kind::Beat), &[], &[]).unwrap());
         }
-        let _ = stream.write_all(&said);
-        let heard = answerer.refusals();
-        assert!(heard.contains("says too much") || heard.contains("Beat where Hello"), "{heard}");
+        let _ = stream.write_all(&sent);
+        let at_answerer = answerer.refusals();
+        assert!(
+            at_answerer.contains("says too much") || at_answerer.contains("Beat where Hello"),
+            "{at_answerer}"
+        );
         until_end(&mut *stream);
     }
 }
@@ -249,11 +258,11 @@ fn oversized_frame_of_an_unauthenticated_peer_is_refused_by_its_header() {
     let mut stream = call(answerer.listener.address());
     let header = Header { meta_bytes: 5000, ..Header::of(Kind::Hello) };
     stream.write_all(&header.encode()).unwrap();
-    let heard = answerer.refusals();
-    assert!(heard.contains("a frame of 5000 bytes, where 4096 are allowed"), "{heard}");
-    let mut told = vec![];
-    stream.read_to_end(&mut told).unwrap();
-    assert!(told.len() > HEADER_BYTES, "it was told why");
+    let at_answerer = answerer.refusals();
+    assert!(at_answerer.contains("a frame of 5000 bytes, where 4096 are allowed"), "{at_answerer}");
+    let mut at_caller = vec![];
+    stream.read_to_end(&mut at_caller).unwrap();
+    assert!(at_caller.len() > HEADER_BYTES, "it was told why");
 }
 
 #[test]
@@ -270,7 +279,7 @@ fn dropped_listener_refuses_callers_and_keeps_connections() {
         assert!(error.to_string().contains("cannot be reached"), "{error}");
         // The authenticated connection stays.
         let (one, other) = (listen(calling), listen(called));
-        one.say(1, b"still here");
+        one.send(1, b"still here");
         assert_eq!(other.frame().meta, b"still here");
     }
 }
@@ -280,8 +289,8 @@ const CALL: &str = "EUPHRATES_TEST_CALL_AS_ANOTHER";
 /// Not a test of its own: run as another process, it dials the address that the variable names.
 #[test]
 fn another_user() {
-    let Ok(told) = std::env::var(CALL) else { return };
-    let (address, secret) = told.split_once(' ').unwrap();
+    let Ok(at_caller) = std::env::var(CALL) else { return };
+    let (address, secret) = at_caller.split_once(' ').unwrap();
     let (address, secret) = (address.parse().unwrap(), Secret::parse(secret).unwrap());
     let error = dial(&address, &greeting("w2"), &secret, Security::Token, LONG).unwrap_err();
     assert!(error.to_string().contains("run both ends as the same user"), "{error}");
@@ -320,7 +329,7 @@ fn other_user_of_this_machine_is_refused_even_with_the_token() {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return,
         Err(error) => panic!("{error}"),
     }
-    let heard: Vec<String> = listener.refusals().iter().map(ToString::to_string).collect();
+    let at_answerer: Vec<String> = listener.refusals().iter().map(ToString::to_string).collect();
     let expected = "the other end belongs to user 65534, this one to 0";
-    assert!(heard.iter().any(|text| text.contains(expected)), "{heard:?}");
+    assert!(at_answerer.iter().any(|text| text.contains(expected)), "{at_answerer:?}");
 }

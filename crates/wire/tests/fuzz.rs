@@ -28,7 +28,7 @@ fn corpus(target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target)
 }
 
-fn kept(target: &str) -> Vec<Vec<u8>> {
+fn seeds(target: &str) -> Vec<Vec<u8>> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(corpus(target)).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -44,14 +44,14 @@ fn no_mutation_of_the_corpus_breaks_a_target() {
     eprintln!("EUPHRATES_SEED={seed}");
     let mut random = Random(seed);
     for (name, target) in TARGETS {
-        let kept = kept(name);
-        assert!(!kept.is_empty());
-        kept.iter().for_each(|bytes| target(bytes));
+        let seeds = seeds(name);
+        assert!(!seeds.is_empty());
+        seeds.iter().for_each(|bytes| target(bytes));
         target(&[]);
         for _ in 0..ROUNDS {
-            let mut bytes = random.of(&kept).clone();
+            let mut bytes = random.of(&seeds).clone();
             for _ in 0..=random.below(4) {
-                random.change(&mut bytes, &kept);
+                random.change(&mut bytes, &seeds);
             }
             target(&bytes);
         }
@@ -149,7 +149,7 @@ fn corpus_is_written() {
     let meta = written(&|out| block::write(&described, out));
     keep("block", "block", &[&described.bytes.to_le_bytes()[..], &meta, b"letter"].concat());
 
-    let said = Greeting {
+    let greeting = Greeting {
         name: "w2".into(),
         purpose: "batches".into(),
         flow: 7,
@@ -160,7 +160,7 @@ fn corpus_is_written() {
         caps: Caps::KNOWN,
         abilities: vec!["a".into(), "b".into()],
     };
-    let text = said.encode().unwrap();
+    let text = greeting.encode().unwrap();
     keep("greeting", "greeting", &text);
     keep("greeting", "unix", b"unix:/run/euphrates/w2");
     keep("greeting", "tcp", b"[::1]:4400");
@@ -174,8 +174,8 @@ fn corpus_is_written() {
         &frames(&[(Kind::Hello, &hello, b""), (Kind::Hello, &[1; 32], b"")]),
     );
     keep("handshake", "welcome", &frames(&[(Kind::Welcome, &welcome, b"")]));
-    let told = br#"{"refused":"no","remedy":"ask again"}"#;
-    keep("handshake", "refusal", &frames(&[(Kind::Bye, told, b"")]));
+    let refusal = br#"{"refused":"no","remedy":"ask again"}"#;
+    keep("handshake", "refusal", &frames(&[(Kind::Bye, refusal, b"")]));
     // As `targets::framed` reads it: kind, a quarter of the length, content.
     let padded = |kind: u8, meta: &[u8]| {
         let length = meta.len().div_ceil(4);

@@ -33,12 +33,12 @@ fn messages_arrive_in_order_in_both_directions() {
         let (one, other) = (listen(calling), listen(called));
         let count = 20_000;
         for number in 0..count {
-            one.say(number, &number.to_le_bytes());
-            other.say(number, b"back");
+            one.send(number, &number.to_le_bytes());
+            other.send(number, b"back");
         }
-        for (ear, bytes) in [(&one, 4), (&other, 4)] {
+        for (endpoint, bytes) in [(&one, 4), (&other, 4)] {
             for number in 0..count {
-                let frame = ear.frame();
+                let frame = endpoint.frame();
                 assert_eq!(frame.header.queue, number, "{carrier:?}");
                 assert_eq!(frame.meta.len(), bytes);
             }
@@ -100,7 +100,7 @@ fn fifty_megabyte_value_roundtrips() {
         let large: Vec<u8> = (0..50_000_001_u32).map(|at| (at * 2_654_435_761) as u8).collect();
         let body = vec![Buffer::from_vec(large.clone())];
         one.lane.send(Header::of(Kind::Batch), vec![1; 1 << 20], body);
-        one.say(1, b"behind it");
+        one.send(1, b"behind it");
         let frame = other.frame();
         assert_eq!(frame.meta.len(), 1 << 20);
         assert!(frame.body.as_slice() == large, "{carrier:?}");
@@ -113,13 +113,13 @@ fn concurrent_lanes_do_not_mix() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let pairs: Vec<_> = (0..8).map(|_| answerer.pair()).collect();
-        let ears: Vec<_> = pairs.into_iter().map(|(a, b)| (listen(a), listen(b))).collect();
+        let endpoints: Vec<_> = pairs.into_iter().map(|(a, b)| (listen(a), listen(b))).collect();
         for number in 0..1000 {
-            for (lane, (one, _)) in ears.iter().enumerate() {
-                one.say(number, &[lane as u8]);
+            for (lane, (one, _)) in endpoints.iter().enumerate() {
+                one.send(number, &[lane as u8]);
             }
         }
-        for (lane, (one, other)) in ears.iter().enumerate() {
+        for (lane, (one, other)) in endpoints.iter().enumerate() {
             for number in 0..1000 {
                 let frame = other.frame();
                 assert_eq!((frame.header.queue, frame.meta), (number, vec![lane as u8]));
@@ -137,10 +137,10 @@ fn queued_frames_precede_bye_and_later_ones_are_dropped() {
         let (calling, called) = answerer.pair();
         let (one, other) = (listen(calling), listen(called));
         for number in 0..5000 {
-            one.say(number, &[0; 1000]);
+            one.send(number, &[0; 1000]);
         }
         one.lane.close();
-        one.say(9999, b"too late");
+        one.send(9999, b"too late");
         one.end().unwrap();
         other.end().unwrap();
         assert_eq!(other.frames().count(), 5000, "{carrier:?}");
@@ -205,7 +205,7 @@ fn panic_in_the_frame_handler_ends_the_lane() {
         move |end| sender.send(end).unwrap(),
     )
     .unwrap();
-    one.say(1, b"");
+    one.send(1, b"");
     let why = ended.recv_timeout(common::LONG).unwrap().unwrap_err().to_string();
     assert!(why.contains("on purpose"), "{why}");
     assert!(one.why().contains("hung up"));
@@ -246,17 +246,17 @@ fn rate_limited_lane_delays_frames_and_sends_all_when_released() {
         // Less than one frame during this test.
         one.lane.hold(Some(1));
         for number in 0..3 {
-            one.say(number, &[0; 1000]);
+            one.send(number, &[0; 1000]);
         }
         assert_eq!(other.frame().header.queue, 0);
         assert!(one.lane.waiting_bytes() > 2000, "{carrier:?}");
-        other.say(9, b"the other way is free");
+        other.send(9, b"the other way is free");
         assert_eq!(one.frame().header.queue, 9);
         one.lane.hold(None);
         assert_eq!([other.frame(), other.frame()].map(|frame| frame.header.queue), [1, 2]);
         one.lane.hold(Some(1));
         for number in 3..6 {
-            one.say(number, &[0; 1000]);
+            one.send(number, &[0; 1000]);
         }
         // Closing ignores the limit.
         one.lane.close();

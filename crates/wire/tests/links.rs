@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use arrow::buffer::Buffer;
 use common::proxy::{Fault, Proxy, proxy};
 use common::{
-    Answerer, CARRIERS, Carrier, Ear, LONG, answerer, answerer_as, at_each, greeting, listen,
+    Answerer, CARRIERS, Carrier, Endpoint, LONG, answerer, answerer_as, at_each, greeting, listen,
 };
 use euphrates_io::segment::Block;
 use euphrates_policy::failure_detector::LOCAL_TIMEOUT;
 use euphrates_wire::{Address, Greeting, Header, Kind, Secret, Security, block, dial};
 
 /// Both ends of a connection through a faulty link, the caller's first.
-fn through(answerer: &Answerer) -> (Ear, Ear, Proxy) {
+fn through(answerer: &Answerer) -> (Endpoint, Endpoint, Proxy) {
     let link = proxy(answerer.carrier, answerer.listener.address());
     let calling = answerer.dial_at(&link.address, &greeting("w2")).unwrap();
     (listen(calling), listen(answerer.called()), link)
@@ -34,11 +34,11 @@ fn connection_survives_a_cut_of_one_second() {
     at_each(|carrier| {
         let answerer = answerer(carrier);
         let (one, other, link) = through(&answerer);
-        one.say(1, b"before");
+        one.send(1, b"before");
         assert_eq!(other.frame().meta, b"before");
         link.hold(true);
-        one.say(2, b"meanwhile");
-        other.say(3, b"the other way");
+        one.send(2, b"meanwhile");
+        other.send(3, b"the other way");
         let_pass(Duration::from_secs(1));
         link.hold(false);
         assert_eq!(other.frame().meta, b"meanwhile");
@@ -54,7 +54,7 @@ fn permanent_cut_is_detected_at_both_ends_within_the_timeout() {
     at_each(|carrier| {
         let answerer = answerer(carrier);
         let (one, other, link) = through(&answerer);
-        one.say(1, b"before");
+        one.send(1, b"before");
         assert_eq!(other.frame().meta, b"before");
         link.hold(true);
         let since = Instant::now();
@@ -77,14 +77,14 @@ fn last_advertised_timeout_applies() {
         (9000, Some(2500), "2.5"),
         (9000, Some(0), "2.0"),
     ];
-    for (greeted, told, waited) in cases {
+    for (greeted, advertised, waited) in cases {
         at_each(|carrier| {
             let answerer = answerer_as(carrier, Greeting { silence_ms: greeted, ..greeting("w1") });
             let (calling, mut called) = answerer.pair();
             let one = listen(calling);
-            if let Some(told) = told {
+            if let Some(advertised) = advertised {
                 let header = Header::of(Kind::Beat);
-                called.sender.send(header, &told.to_le_bytes(), &[]).unwrap();
+                called.sender.send(header, &advertised.to_le_bytes(), &[]).unwrap();
             }
             let (why, awaited) = (one.why(), format!("no sign of life from `w1` for {waited} s"));
             assert!(why.contains(&awaited), "{carrier:?}: {why}");
@@ -98,7 +98,7 @@ fn idle_lanes_stay_alive() {
         let answerer = answerer(carrier);
         let (one, other, _link) = through(&answerer);
         let_pass(LOCAL_TIMEOUT * 3 / 2);
-        one.say(1, b"still here");
+        one.send(1, b"still here");
         assert_eq!(other.frame().meta, b"still here");
     });
 }
@@ -121,18 +121,18 @@ fn every_link_fault_is_detected_and_no_wrong_frame_is_delivered() {
         for fault in faults {
             let answerer = answerer(carrier);
             let (one, other, link) = through(&answerer);
-            one.say(0, &[7; 20]);
+            one.send(0, &[7; 20]);
             assert_eq!(other.frame().header.queue, 0);
             link.inject(fault);
-            (1..200).for_each(|number| one.say(number, &[7; 20]));
+            (1..200).for_each(|number| one.send(number, &[7; 20]));
             let why = other.why();
             let known =
                 ["damaged", "was due", "lost in the middle", "hung up", "changed on its way"];
             assert!(known.iter().any(|known| why.contains(known)), "{carrier:?} {fault:?}: {why}");
-            let came: Vec<u32> = other.frames().map(|frame| frame.header.queue).collect();
-            let expected: Vec<u32> = (1..=came.len() as u32).collect();
-            assert_eq!(came, expected, "{carrier:?} {fault:?}");
-            assert!(came.len() < 199, "{carrier:?} {fault:?}");
+            let received: Vec<u32> = other.frames().map(|frame| frame.header.queue).collect();
+            let expected: Vec<u32> = (1..=received.len() as u32).collect();
+            assert_eq!(received, expected, "{carrier:?} {fault:?}");
+            assert!(received.len() < 199, "{carrier:?} {fault:?}");
             one.end().expect_err("the other end has hung up");
         }
     }
@@ -144,7 +144,7 @@ fn flipped_bit_in_a_body_is_detected_when_decoded_or_before() {
         for bit in [0, 1000, 60_001] {
             let answerer = answerer(carrier);
             let (one, other, link) = through(&answerer);
-            one.say(0, b"ready");
+            one.send(0, b"ready");
             other.frame();
             let body = Buffer::from(vec![5_u8; 10_000]);
             let crc = crc_fast::crc32_iscsi(&body);
@@ -171,7 +171,7 @@ fn peer_that_sends_too_slowly_is_lost() {
     at_each(|carrier| {
         let answerer = answerer(carrier);
         let (one, other, link) = through(&answerer);
-        one.say(0, b"ready");
+        one.send(0, b"ready");
         other.frame();
         link.inject(Fault::Slow(100));
         one.lane.send(Header::of(Kind::Batch), vec![0; 1000], vec![Buffer::from(vec![0; 10_000])]);
@@ -214,17 +214,17 @@ const CALL: &str = "EUPHRATES_TEST_CALL";
 /// Not a test of its own: run as another process, it dials the address that the variable names.
 #[test]
 fn another_process() {
-    let Ok(told) = std::env::var(CALL) else { return };
-    let words: Vec<&str> = told.split(' ').collect();
+    let Ok(advertised) = std::env::var(CALL) else { return };
+    let words: Vec<&str> = advertised.split(' ').collect();
     let address: Address = words[0].parse().unwrap();
     let secret = Secret::parse(words[1]).unwrap();
     let security = if words[2] == "Tls" { Security::Tls } else { Security::Token };
-    let ear = listen(dial(&address, &greeting("w2"), &secret, security, LONG).unwrap());
-    ear.say(1, b"here");
-    let _ = ear.end();
+    let endpoint = listen(dial(&address, &greeting("w2"), &secret, security, LONG).unwrap());
+    endpoint.send(1, b"here");
+    let _ = endpoint.end();
 }
 
-fn other_process(answerer: &Answerer) -> (Child, Ear) {
+fn other_process(answerer: &Answerer) -> (Child, Endpoint) {
     let Answerer { listener, secret, carrier, .. } = answerer;
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "another_process"])
@@ -232,18 +232,18 @@ fn other_process(answerer: &Answerer) -> (Child, Ear) {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let ear = listen(answerer.called());
-    assert_eq!(ear.frame().meta, b"here");
-    (child, ear)
+    let endpoint = listen(answerer.called());
+    assert_eq!(endpoint.frame().meta, b"here");
+    (child, endpoint)
 }
 
 #[test]
 fn killed_process_is_detected_at_once() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
-        let (mut child, ear) = other_process(&answerer);
+        let (mut child, endpoint) = other_process(&answerer);
         child.kill().unwrap();
-        let why = ear.why();
+        let why = endpoint.why();
         assert!(why.contains("`w2` hung up without saying Bye"), "{why}");
         child.wait().unwrap();
     }
@@ -254,9 +254,9 @@ fn stopped_process_is_lost_after_the_timeout() {
     use rustix::process::{Pid, Signal, kill_process};
     at_each(|carrier| {
         let answerer = answerer(carrier);
-        let (mut child, ear) = other_process(&answerer);
+        let (mut child, endpoint) = other_process(&answerer);
         kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
-        let why = ear.why();
+        let why = endpoint.why();
         assert!(why.contains("no sign of life from `w2` for 2.0 s"), "{carrier:?}: {why}");
         child.kill().unwrap();
         child.wait().unwrap();

@@ -52,18 +52,18 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The peak of memory allocated for a peer that sends `said` and hangs up at the first answer or
+/// The peak of memory allocated for a peer that sends `sent` and hangs up at the first answer or
 /// at the end of the stream.
-fn cost(answerer: &Answerer, said: &[u8]) -> usize {
+fn cost(answerer: &Answerer, sent: &[u8]) -> usize {
     let address = answerer.listener.address().to_string();
     let before = LIVE.load(SeqCst);
     PEAK.store(before, SeqCst);
     let mut stream = TcpStream::connect(&address[..]).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
-    let _ = stream.write_all(said);
-    let mut heard = [0; 512];
+    let _ = stream.write_all(sent);
+    let mut answer = [0; 512];
     // An answer or an error: either ends the exchange.
-    let _ = stream.read(&mut heard);
+    let _ = stream.read(&mut answer);
     let _ = stream.shutdown(Shutdown::Both);
     let refusals = answerer.refusals();
     assert!(!refusals.is_empty());
@@ -111,7 +111,7 @@ fn handshake(kind: u8, bytes: u32) -> Vec<u8> {
 
 #[test]
 fn unauthenticated_peer_allocates_at_most_the_bound() {
-    let said: Vec<(Carrier, &str, Vec<u8>)> = vec![
+    let sent: Vec<(Carrier, &str, Vec<u8>)> = vec![
         (Carrier::Tcp, "nothing of use", vec![b'x'; 10_000]),
         (Carrier::Tcp, "a large frame", framed(&[0; 4096])),
         (Carrier::Tcp, "many abilities", hello(7, &format!("[{}\"\"]", "\"\",".repeat(1200)))),
@@ -131,13 +131,13 @@ fn unauthenticated_peer_allocates_at_most_the_bound() {
     let called = |carrier| answerers.iter().find(|answerer| answerer.carrier == carrier).unwrap();
     // Certificates, tables and thread buffers are allocated once, before anything is counted.
     answerers.iter().for_each(|answerer| drop(answerer.pair()));
-    for (carrier, _, bytes) in &said {
+    for (carrier, _, bytes) in &sent {
         cost(called(*carrier), bytes);
     }
-    for (carrier, what, bytes) in &said {
+    for (carrier, what, bytes) in &sent {
         let cost = cost(called(*carrier), bytes);
-        let told = format!("{carrier:?}, {what}: {cost} bytes for {}", bytes.len());
-        assert!(cost <= UNKNOWN_BYTES_MAX, "{told}");
-        eprintln!("{told}");
+        let summary = format!("{carrier:?}, {what}: {cost} bytes for {}", bytes.len());
+        assert!(cost <= UNKNOWN_BYTES_MAX, "{summary}");
+        eprintln!("{summary}");
     }
 }

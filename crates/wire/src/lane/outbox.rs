@@ -28,7 +28,7 @@ pub(super) struct Outbox {
     pub(super) idle: bool,
     pub(super) phase: Phase,
     /// Whether the reading thread has ended.
-    pub(super) heard: bool,
+    pub(super) has_read_all: bool,
     /// Why the lane ended, if this end found the cause.
     pub(super) cause: Option<Error>,
     /// A new timeout for writes, which the writing thread has yet to apply.
@@ -49,7 +49,7 @@ pub(super) enum Phase {
     /// No more frames are accepted; Bye follows those that wait.
     Closing,
     /// Bye has been sent.
-    Said,
+    ByeSent,
     /// Nothing more is sent.
     Ended,
 }
@@ -106,7 +106,7 @@ impl Outbox {
             last: Instant::now(),
             idle: false,
             phase: Phase::Open,
-            heard: false,
+            has_read_all: false,
             cause: None,
             timeout: None,
         }

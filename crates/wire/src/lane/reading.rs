@@ -41,7 +41,7 @@ impl Shared {
         let reading =
             AssertUnwindSafe(|| self.read_frames(&mut receiver, &mut liveness, &mut on_frame));
         let read = catch_unwind(reading).unwrap_or_else(|panic| Err(panicked(&*panic)));
-        let outcome = self.heard(read);
+        let outcome = self.end_reading(read);
         // The process may end in `on_end`, so Bye must have been sent before.
         let _ = writer.join();
         // A handle in the closure would keep the lane alive.
@@ -50,10 +50,10 @@ impl Shared {
     }
 
     /// Ends reading. The later of the two threads hangs up.
-    fn heard(&self, read: Result<()>) -> Result<()> {
+    fn end_reading(&self, read: Result<()>) -> Result<()> {
         self.stop(read.is_ok());
         let mut outbox = self.lock();
-        outbox.heard = true;
+        outbox.has_read_all = true;
         if read.is_err() || outbox.phase != Phase::Closing {
             self.closer.close();
         }

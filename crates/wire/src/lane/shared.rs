@@ -119,7 +119,7 @@ impl Shared {
         let mut outbox = self.lock();
         outbox.phase = match outbox.phase {
             Phase::Open | Phase::Closing if bye => Phase::Closing,
-            Phase::Said if bye => Phase::Said,
+            Phase::ByeSent if bye => Phase::ByeSent,
             _ => Phase::Ended,
         };
         let mut lost: usize = outbox.frames.drain(..).map(|frame| frame.bytes()).sum();

@@ -30,7 +30,7 @@ impl Shared {
     fn next(&self) -> Option<(Out, Next)> {
         let mut outbox = self.lock();
         loop {
-            if matches!(outbox.phase, Phase::Said | Phase::Ended) {
+            if matches!(outbox.phase, Phase::ByeSent | Phase::Ended) {
                 return None;
             }
             let left = INTERVAL.saturating_sub(outbox.last.elapsed());
@@ -103,12 +103,12 @@ impl Shared {
 
     /// Sends Bye. If it does not arrive, the reading thread notices.
     fn write_bye(&self, sender: &mut Sender<WriteHalf>) {
-        let said = sender.send(Header::of(Kind::Bye), &[], &[]);
+        let sent = sender.send(Header::of(Kind::Bye), &[], &[]);
         let mut outbox = self.lock();
         if outbox.phase == Phase::Closing {
-            outbox.phase = Phase::Said;
+            outbox.phase = Phase::ByeSent;
         }
-        if outbox.heard || said.is_err() {
+        if outbox.has_read_all || sent.is_err() {
             self.closer.close();
         }
     }

@@ -89,7 +89,7 @@ impl Answerer {
     }
 
     /// Whether no caller has been authenticated so far.
-    pub fn nobody(&self) -> bool {
+    pub fn has_no_caller(&self) -> bool {
         self.connections.try_recv().is_err()
     }
 
@@ -121,13 +121,13 @@ impl Answerer {
 }
 
 /// A lane, and the frames and end that it has delivered.
-pub struct Ear {
+pub struct Endpoint {
     pub lane: Lane,
     frames: Receiver<Frame>,
     end: Receiver<Result<()>>,
 }
 
-pub fn listen(connection: Connection) -> Ear {
+pub fn listen(connection: Connection) -> Endpoint {
     let (frame_sender, frames) = mpsc::channel();
     let (end_sender, end) = mpsc::channel();
     let lane = Lane::start(
@@ -136,10 +136,10 @@ pub fn listen(connection: Connection) -> Ear {
         move |frame| frame_sender.send(frame).unwrap_or(()),
         move |ended| end_sender.send(ended).unwrap_or(()),
     );
-    Ear { lane: lane.unwrap(), frames, end }
+    Endpoint { lane: lane.unwrap(), frames, end }
 }
 
-impl Ear {
+impl Endpoint {
     pub fn frame(&self) -> Frame {
         self.frames.recv_timeout(LONG).expect("a frame")
     }
@@ -157,7 +157,7 @@ impl Ear {
         self.end().expect_err("no Bye").to_string()
     }
 
-    pub fn say(&self, queue: u32, meta: &[u8]) {
+    pub fn send(&self, queue: u32, meta: &[u8]) {
         let header = Header { queue, flow: 7, ..Header::of(Kind::Message) };
         self.lane.send(header, meta.to_vec(), vec![]);
     }
