@@ -15,7 +15,7 @@ mod operators;
 mod queues;
 
 pub use diagnosis::{bottleneck, change_points, episodes, health, ideal, speed, static_division};
-pub use disks::{dealing, declustering, device, placement};
+pub use disks::{block_assignment, declustering, device, placement};
 pub use faults::{commit, failure_detector, quota, reach, recovery, restarts, stall};
 pub use operators::{
     aggregate, join, memory, parts, sampling, sort, straggler_throttle, throttle, units,

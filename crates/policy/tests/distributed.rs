@@ -331,10 +331,10 @@ impl World {
     /// Asserts that no share is begun again while its first consumer lives.
     fn on_begin(&mut self, from: Peer, piece: Piece, by: Peer) {
         let before = self.begun.entry((from, piece.batch)).or_default();
-        for &(other, who) in before.iter() {
+        for &(other, id) in before.iter() {
             let overlaps = piece.from < other.to && other.from < piece.to;
-            let is_again = overlaps && self.consumers[who as usize].alive;
-            assert!(!is_again, "{piece:?} of {from}, begun by {who}, is begun by {by}");
+            let is_again = overlaps && self.consumers[id as usize].alive;
+            assert!(!is_again, "{piece:?} of {from}, begun by {id}, is begun by {by}");
         }
         before.push((piece, by));
     }

@@ -197,7 +197,7 @@ fn only_the_slow_component_is_named_and_soon() {
             let slowed = Slowed { component, factor, from_ns, to_ns };
             let (named, episodes) = watched(components, 30, noise, &[slowed], seed);
             let at = named.first().map_or(u64::MAX, |(at, _)| *at);
-            let only = named.iter().all(|(_, who)| *who == component);
+            let only = named.iter().all(|(_, id)| *id == component);
             // With long steps, detection takes several of them; an idle component is not slow until
             // it is busy; half the speed is within what such noise does to any component for a
             // second.
@@ -225,8 +225,8 @@ fn several_slow_components_of_many_are_all_named() {
         let slow =
             |component| Slowed { component, factor: 4.0, from_ns: 4 * SECOND, to_ns: 12 * SECOND };
         let (mut named, _) = watched(8, 20, CALM, &[slow(1), slow(4), slow(6)], seed);
-        named.sort_by_key(|(_, who)| *who);
-        assert_eq!(named.iter().map(|(_, who)| *who).collect::<Vec<_>>(), [1, 4, 6], "{seed}");
+        named.sort_by_key(|(_, id)| *id);
+        assert_eq!(named.iter().map(|(_, id)| *id).collect::<Vec<_>>(), [1, 4, 6], "{seed}");
     }
 }
 
@@ -280,7 +280,7 @@ fn rare_large_steps_at_a_shared_disk_name_no_component() {
     for seed in 0..50 {
         let mut random = Random(seed);
         let mut health = Health::default();
-        (0..2).for_each(|who| assert_eq!(health.add(0, true), who));
+        (0..2).for_each(|id| assert_eq!(health.add(0, true), id));
         let mut facts = [Facts { cpu_ns: Some(0), ..Facts::default() }; 2];
         let (mut next, mut turn) = (1, 0);
         for look in 1..300 {
@@ -300,7 +300,7 @@ fn rare_large_steps_at_a_shared_disk_name_no_component() {
 #[test]
 fn stopped_process_names_no_component() {
     let mut health = Health::default();
-    (0..2).for_each(|who| assert_eq!(health.add(0, true), who));
+    (0..2).for_each(|id| assert_eq!(health.add(0, true), id));
     let mut facts = [Facts::default(); 2];
     let mut now = 0;
     for look in 0..300 {

@@ -145,10 +145,10 @@ pub fn ideal(walls_ns: &[u64], stages: &[Stage], processors: &Processors) -> Ide
         let mut all: Vec<(Bound, Load)> = loads.collect();
         all.push((Bound::Processors, Load::of_processors(processors, walls, phase)));
         let mut longest = 0.0_f64;
-        for (who, load) in &all {
+        for (component, load) in &all {
             let takes = load.together(walls);
             if takes > longest && takes > largest {
-                (largest, bound) = (takes, Some(*who));
+                (largest, bound) = (takes, Some(*component));
             }
             longest = longest.max(takes);
         }

@@ -164,9 +164,9 @@ mod tests {
     fn few_keys_are_unsorted_at_the_end_and_chunks_are_few() {
         for keys in [400_000, 1_000_000, 10_000_000, 100_000_000] {
             let (mut chunks, mut open) = (vec![], 0);
-            for come in (0..=keys).step_by(10_000) {
-                if open >= chunk_keys(come) {
-                    assert!(open <= (come / CHUNK_PART).max(CHUNK_KEYS_MIN) + 10_000);
+            for received in (0..=keys).step_by(10_000) {
+                if open >= chunk_keys(received) {
+                    assert!(open <= (received / CHUNK_PART).max(CHUNK_KEYS_MIN) + 10_000);
                     chunks.push(open);
                     open = 0;
                 }

@@ -3,8 +3,8 @@
 //! A queue gives either single batches to any free consumer, or whole runs, strictly in the order
 //! of their numbers (the pull-based queue of River 2.3.2). Bounds are in bytes. Two rules prevent
 //! deadlock between runs:
-//! - A run is dealt only after all runs before it, so the lowest unfinished run has an owner or is
-//!   the next to get one.
+//! - A run is assigned only after all runs before it, so the lowest unfinished run has an owner or
+//!   is the next to get one.
 //! - A batch of a run that a consumer waits for is admitted even if the queue is full, unless
 //!   another batch of that run is queued. The bound is exceeded by at most one batch per consumer.
 //!
@@ -25,7 +25,7 @@ use crate::runs::Broken;
 /// assert!(queue.admit(80, Some(0)));
 /// queue.on_put(80, Some(0));
 /// assert!(!queue.admit(30, Some(0)), "the queue is full");
-/// assert_eq!(queue.deal(), Some(0));
+/// assert_eq!(queue.assign_run(), Some(0));
 /// queue.on_take(80, Some(0));
 /// queue.on_end(0);
 /// assert!(queue.is_finished(0));
@@ -36,7 +36,7 @@ pub struct QueuePolicy {
     bytes: usize,
     loose_bytes: usize,
     runs: BTreeMap<u64, Run>,
-    deal_next: u64,
+    next_run: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,7 +52,7 @@ struct Run {
 impl QueuePolicy {
     /// An empty queue that holds at most `bytes_max`, or one batch if that is larger.
     pub fn new(bytes_max: usize) -> QueuePolicy {
-        QueuePolicy { bytes_max, bytes: 0, loose_bytes: 0, runs: BTreeMap::new(), deal_next: 0 }
+        QueuePolicy { bytes_max, bytes: 0, loose_bytes: 0, runs: BTreeMap::new(), next_run: 0 }
     }
 
     /// Whether a batch of `bytes`, in a run or in none, may be put now.
@@ -62,7 +62,7 @@ impl QueuePolicy {
     }
 
     fn is_awaited(&self, number: u64) -> bool {
-        let wanted = number <= self.deal_next;
+        let wanted = number <= self.next_run;
         wanted && self.runs.get(&number).is_none_or(|run| run.batches == 0)
     }
 
@@ -101,7 +101,7 @@ impl QueuePolicy {
     /// # Errors
     /// If the run has been begun before.
     pub fn on_begin(&mut self, number: u64) -> Result<(), Broken> {
-        if number < self.deal_next || self.runs.contains_key(&number) {
+        if number < self.next_run || self.runs.contains_key(&number) {
             return Err(Broken::Twice(number));
         }
         self.runs.insert(number, Run::default());
@@ -134,16 +134,16 @@ impl QueuePolicy {
     }
 
     /// The next run, for a consumer without one, which owns it until `on_finished`.
-    pub fn deal(&mut self) -> Option<u64> {
-        let run = self.runs.get_mut(&self.deal_next)?;
+    pub fn assign_run(&mut self) -> Option<u64> {
+        let run = self.runs.get_mut(&self.next_run)?;
         run.owned = true;
-        self.deal_next += 1;
-        Some(self.deal_next - 1)
+        self.next_run += 1;
+        Some(self.next_run - 1)
     }
 
-    /// Whether `deal` would give a run.
-    pub fn can_deal(&self) -> bool {
-        self.runs.contains_key(&self.deal_next)
+    /// Whether `assign_run` would give a run.
+    pub fn can_assign_run(&self) -> bool {
+        self.runs.contains_key(&self.next_run)
     }
 
     /// Whether all batches of an owned run have been taken and no more will come.
@@ -167,9 +167,9 @@ impl QueuePolicy {
         self.bytes_max
     }
 
-    /// The gap that keeps a begun run from being dealt, if no more runs will begin.
+    /// The gap that keeps a begun run from being assigned, if no more runs will begin.
     pub fn broken(&self) -> Option<Broken> {
-        self.runs.keys().copied().find(|&number| number > self.deal_next).map(Broken::Gap)
+        self.runs.keys().copied().find(|&number| number > self.next_run).map(Broken::Gap)
     }
 
     fn check(&self) {
@@ -179,8 +179,8 @@ impl QueuePolicy {
             "bytes of the runs and of the queue differ"
         );
         debug_assert!(
-            self.runs.iter().all(|(&number, run)| run.owned == (number < self.deal_next)),
-            "runs are dealt in order"
+            self.runs.iter().all(|(&number, run)| run.owned == (number < self.next_run)),
+            "runs are assigned in order"
         );
     }
 }
@@ -220,7 +220,7 @@ mod tests {
         let mut producers = std::vec![Producer { run: None, left: 0 }; 1 + random.below(4)];
         let mut consumers: Vec<Option<u64>> = std::vec![None; 1 + random.below(4)];
         let mut lanes: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        let (mut policy, mut next, mut dealt) = (QueuePolicy::new(bytes_max), 0, 0);
+        let (mut policy, mut next, mut assigned) = (QueuePolicy::new(bytes_max), 0, 0);
         let may_leave = random.below(2) == 0;
         for _ in 0..100_000 {
             let actors = producers.len() + consumers.len();
@@ -234,14 +234,14 @@ mod tests {
                 }
             } else {
                 let consumer = &mut consumers[actor - producers.len()];
-                consume(consumer, &mut policy, &mut lanes, &mut dealt)?;
+                consume(consumer, &mut policy, &mut lanes, &mut assigned)?;
             }
             let owners = 1 + consumers.len();
             if policy.bytes() > bytes_max.max(20) + owners * 20 {
                 return Err("bound exceeded");
             }
             let done = next == runs && producers.iter().all(|p| p.run.is_none());
-            if done && dealt == runs && consumers.iter().all(Option::is_none) {
+            if done && assigned == runs && consumers.iter().all(Option::is_none) {
                 return Ok(());
             }
         }
@@ -285,15 +285,15 @@ mod tests {
         consumer: &mut Option<u64>,
         policy: &mut QueuePolicy,
         lanes: &mut BTreeMap<u64, Vec<usize>>,
-        dealt: &mut u64,
+        assigned: &mut u64,
     ) -> Result<(), &'static str> {
         let Some(run) = *consumer else {
-            *consumer = policy.deal();
+            *consumer = policy.assign_run();
             if let Some(run) = *consumer {
-                if run != *dealt {
-                    return Err("dealt out of order");
+                if run != *assigned {
+                    return Err("assigned out of order");
                 }
-                *dealt += 1;
+                *assigned += 1;
             }
             return Ok(());
         };

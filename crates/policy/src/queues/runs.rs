@@ -1,8 +1,8 @@
 //! Scheduling of runs between processes: which consumer gets the next run of a stream.
 //!
-//! Runs are numbered without gaps and dealt in that order, since a sink that writes them in order
-//! must not wait for a run without an owner. A run is dealt once it has begun and a consumer is
-//! idle, so a slow consumer gets fewer (River 2.3.2, with the run as the unit).
+//! Runs are numbered without gaps and assigned in that order, since a sink that writes them in
+//! order must not wait for a run without an owner. A run is assigned once it has begun and a
+//! consumer is idle, so a slow consumer gets fewer (River 2.3.2, with the run as the unit).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -24,17 +24,17 @@ pub enum Broken {
 /// The scheduler of a queue's runs.
 ///
 /// ```
-/// use euphrates_policy::runs::{Dealer, Dealt};
+/// use euphrates_policy::runs::{Assignment, RunScheduler};
 ///
-/// let mut dealer = Dealer::new(1);
-/// dealer.on_begun(0, 0);
-/// dealer.on_idle(3);
-/// assert_eq!(dealer.deal(|_, _| true), [Dealt { run: 0, from: 0, to: 3 }]);
+/// let mut scheduler = RunScheduler::new(1);
+/// scheduler.on_begun(0, 0);
+/// scheduler.on_idle(3);
+/// assert_eq!(scheduler.assign(|_, _| true), [Assignment { run: 0, from: 0, to: 3 }]);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Dealer {
+pub struct RunScheduler {
     next: u64,
-    /// The producers of begun runs that have not been dealt, by run.
+    /// The producers of begun runs that have not been assigned, by run.
     begun: BTreeMap<u64, Peer>,
     idle: VecDeque<Peer>,
     /// Runs whose producer is blocked or has ended them.
@@ -46,7 +46,7 @@ pub struct Dealer {
 
 /// The assignment of a run to a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dealt {
+pub struct Assignment {
     /// The number of the run, from 0.
     pub run: u64,
     /// The producer of the run.
@@ -55,10 +55,10 @@ pub struct Dealt {
     pub to: Peer,
 }
 
-impl Dealer {
+impl RunScheduler {
     /// The scheduler of a queue with `producers`.
-    pub fn new(producers: u32) -> Dealer {
-        Dealer { producing: producers, ..Dealer::default() }
+    pub fn new(producers: u32) -> RunScheduler {
+        RunScheduler { producing: producers, ..RunScheduler::default() }
     }
 
     /// A producer begins a run.
@@ -85,30 +85,30 @@ impl Dealer {
         self.idle.retain(|idle| *idle != consumer);
     }
 
-    /// The producer of a run that has not been dealt is blocked on it, or has ended it.
+    /// The producer of a run that has not been assigned is blocked on it, or has ended it.
     pub fn on_full(&mut self, run: u64) {
         if self.begun.contains_key(&run) {
             self.full.insert(run);
         }
     }
 
-    /// Deals all runs that can be dealt now. A run goes to an idle neighbour of its producer, which
-    /// saves the network; once the producer is blocked, it goes to any idle consumer.
-    pub fn deal(&mut self, is_neighbour: impl Fn(Peer, Peer) -> bool) -> Vec<Dealt> {
-        let mut dealt = Vec::new();
+    /// Assigns all runs that can be assigned now. A run goes to an idle neighbour of its producer,
+    /// which saves the network; once the producer is blocked, it goes to any idle consumer.
+    pub fn assign(&mut self, is_neighbour: impl Fn(Peer, Peer) -> bool) -> Vec<Assignment> {
+        let mut assigned = Vec::new();
         while let Some(&from) = self.begun.get(&self.next) {
             let near = self.idle.iter().position(|idle| is_neighbour(from, *idle));
             let any = self.full.contains(&self.next).then_some(0);
             let Some(to) = near.or(any).and_then(|at| self.idle.remove(at)) else { break };
-            dealt.push(Dealt { run: self.next, from, to });
+            assigned.push(Assignment { run: self.next, from, to });
             self.begun.remove(&self.next);
             self.full.remove(&self.next);
             self.next += 1;
         }
-        dealt
+        assigned
     }
 
-    /// Whether no run will be dealt any more, because producers have ended or broken the rules.
+    /// Whether no run will be assigned any more, because producers have ended or broken the rules.
     pub fn is_over(&self) -> bool {
         self.twice.is_some() || (self.producing == 0 && !self.begun.contains_key(&self.next))
     }
@@ -126,91 +126,91 @@ mod tests {
     use crate::distributed::dice::Dice;
 
     #[test]
-    fn every_run_is_dealt_once_in_order_to_an_idle_consumer() {
+    fn every_run_is_assigned_once_in_order_to_an_idle_consumer() {
         for seed in 0..2000 {
             let mut dice = Dice(seed);
             let (producers, consumers) = (1 + dice.below(5), 1 + dice.below(5));
-            let mut dealer = Dealer::new(producers);
+            let mut scheduler = RunScheduler::new(producers);
             let runs = u64::from(dice.below(40));
             let mut begun: Vec<u64> = (0..runs).collect();
             let (mut busy, mut waiting): (Vec<Peer>, Vec<u64>) = Default::default();
             let (mut given, mut left) = (Vec::new(), producers);
-            (0..consumers).for_each(|consumer| dealer.on_idle(consumer));
+            (0..consumers).for_each(|consumer| scheduler.on_idle(consumer));
             let mut steps = 0;
-            while !dealer.is_over() || !busy.is_empty() {
+            while !scheduler.is_over() || !busy.is_empty() {
                 steps += 1;
                 assert!(steps < 10_000, "seed {seed} does not end");
                 match dice.below(4) {
                     0 if !begun.is_empty() => {
                         let at = dice.below(begun.len() as u32) as usize;
                         let run = begun.remove(at);
-                        dealer.on_begun(run, dice.below(producers));
+                        scheduler.on_begun(run, dice.below(producers));
                         waiting.push(run);
                     }
                     1 if !busy.is_empty() => {
                         let at = dice.below(busy.len() as u32) as usize;
-                        dealer.on_idle(busy.remove(at));
+                        scheduler.on_idle(busy.remove(at));
                     }
                     2 if begun.is_empty() && left > 0 => {
                         left -= 1;
-                        dealer.on_ended();
+                        scheduler.on_ended();
                     }
                     3 if !waiting.is_empty() => {
                         let at = dice.below(waiting.len() as u32) as usize;
-                        dealer.on_full(waiting.remove(at));
+                        scheduler.on_full(waiting.remove(at));
                     }
                     _ => {}
                 }
-                for dealt in dealer.deal(|from, to| from == to) {
-                    assert!(!busy.contains(&dealt.to), "seed {seed}");
-                    busy.push(dealt.to);
-                    given.push(dealt.run);
+                for assigned in scheduler.assign(|from, to| from == to) {
+                    assert!(!busy.contains(&assigned.to), "seed {seed}");
+                    busy.push(assigned.to);
+                    given.push(assigned.run);
                 }
             }
             assert!(given.into_iter().eq(0..runs), "seed {seed}");
-            assert_eq!(dealer.broken(), None);
+            assert_eq!(scheduler.broken(), None);
         }
     }
 
     #[test]
     fn run_stays_near_unless_its_producer_is_blocked() {
-        let mut dealer = Dealer::new(2);
+        let mut scheduler = RunScheduler::new(2);
         let near = |from: Peer, to: Peer| from == to;
-        dealer.on_idle(1);
-        dealer.on_begun(0, 0);
-        assert!(dealer.deal(near).is_empty(), "its neighbour may soon be idle");
-        dealer.on_full(0);
-        assert_eq!(dealer.deal(near), [Dealt { run: 0, from: 0, to: 1 }]);
-        dealer.on_idle(1);
-        dealer.on_idle(0);
-        dealer.on_begun(1, 0);
-        assert_eq!(dealer.deal(near), [Dealt { run: 1, from: 0, to: 0 }]);
+        scheduler.on_idle(1);
+        scheduler.on_begun(0, 0);
+        assert!(scheduler.assign(near).is_empty(), "its neighbour may soon be idle");
+        scheduler.on_full(0);
+        assert_eq!(scheduler.assign(near), [Assignment { run: 0, from: 0, to: 1 }]);
+        scheduler.on_idle(1);
+        scheduler.on_idle(0);
+        scheduler.on_begun(1, 0);
+        assert_eq!(scheduler.assign(near), [Assignment { run: 1, from: 0, to: 0 }]);
     }
 
     #[test]
     fn gap_strands_later_runs() {
-        let mut dealer = Dealer::new(1);
-        dealer.on_idle(0);
-        dealer.on_begun(1, 0);
-        assert!(dealer.deal(|_, _| true).is_empty());
-        assert_eq!(dealer.broken(), None);
-        dealer.on_ended();
-        assert_eq!(dealer.broken(), Some(Broken::Gap(1)));
+        let mut scheduler = RunScheduler::new(1);
+        scheduler.on_idle(0);
+        scheduler.on_begun(1, 0);
+        assert!(scheduler.assign(|_, _| true).is_empty());
+        assert_eq!(scheduler.broken(), None);
+        scheduler.on_ended();
+        assert_eq!(scheduler.broken(), Some(Broken::Gap(1)));
     }
 
     #[test]
     fn run_begun_twice_ends_the_queue() {
-        for is_dealt in [false, true] {
-            let mut dealer = Dealer::new(2);
-            dealer.on_begun(0, 0);
-            if is_dealt {
-                dealer.on_idle(0);
-                assert_eq!(dealer.deal(|_, _| true).len(), 1);
+        for is_assigned in [false, true] {
+            let mut scheduler = RunScheduler::new(2);
+            scheduler.on_begun(0, 0);
+            if is_assigned {
+                scheduler.on_idle(0);
+                assert_eq!(scheduler.assign(|_, _| true).len(), 1);
             }
-            assert!(!dealer.is_over());
-            dealer.on_begun(0, 1);
-            assert!(dealer.is_over());
-            assert_eq!(dealer.broken(), Some(Broken::Twice(0)));
+            assert!(!scheduler.is_over());
+            scheduler.on_begun(0, 1);
+            assert!(scheduler.is_over());
+            assert_eq!(scheduler.broken(), Some(Broken::Twice(0)));
         }
     }
 }

@@ -101,10 +101,10 @@ mod tests {
             let (mut sender, mut receiver) = (Sender::new(window), Receiver::new(window));
             let mut unsent: VecDeque<u64> =
                 (0..dice.below(30)).map(|_| u64::from(1 + dice.below(40))).collect();
-            let (mut link, mut here, mut told) =
+            let (mut link, mut arrived, mut acknowledged) =
                 (VecDeque::new(), VecDeque::new(), VecDeque::new());
             let mut steps = 0;
-            while !(unsent.is_empty() && link.is_empty() && here.is_empty()) {
+            while !(unsent.is_empty() && link.is_empty() && arrived.is_empty()) {
                 steps += 1;
                 assert!(steps < 10_000, "seed {seed} does not end");
                 match dice.below(4) {
@@ -116,17 +116,18 @@ mod tests {
                     1 => {
                         if let Some(bytes) = link.pop_front() {
                             receiver.on_come(bytes);
-                            here.push_back(bytes);
+                            arrived.push_back(bytes);
                         }
                     }
-                    2 => told.extend(here.pop_front().and_then(|bytes| receiver.on_taken(bytes))),
-                    _ => told.drain(..).for_each(|bytes| sender.on_taken(bytes)),
+                    2 => acknowledged
+                        .extend(arrived.pop_front().and_then(|bytes| receiver.on_taken(bytes))),
+                    _ => acknowledged.drain(..).for_each(|bytes| sender.on_taken(bytes)),
                 }
-                let waiting: u64 = link.iter().chain(&here).sum();
-                let alone = link.len() + here.len() <= 1;
+                let waiting: u64 = link.iter().chain(&arrived).sum();
+                let alone = link.len() + arrived.len() <= 1;
                 assert!(alone || waiting <= window, "seed {seed}");
             }
-            told.drain(..).for_each(|bytes| sender.on_taken(bytes));
+            acknowledged.drain(..).for_each(|bytes| sender.on_taken(bytes));
             assert_eq!(sender.under_way_bytes(), 0, "seed {seed}: what is taken is told");
         }
     }

@@ -33,7 +33,7 @@ const PART: u64 = 2;
 pub struct InFlight {
     /// Blocks in flight, oldest first.
     sent: VecDeque<Block>,
-    came: VecDeque<Block>,
+    received: VecDeque<Block>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,10 +51,10 @@ impl InFlight {
     /// The reader has received the oldest block in flight.
     pub fn on_got(&mut self, at_ns: u64) {
         if let Some(Block { bytes, .. }) = self.sent.pop_front() {
-            self.came.push_back(Block { at_ns, bytes });
+            self.received.push_back(Block { at_ns, bytes });
         }
-        while self.came.front().is_some_and(|block| !block.is_of_late(at_ns)) {
-            self.came.pop_front();
+        while self.received.front().is_some_and(|block| !block.is_of_late(at_ns)) {
+            self.received.pop_front();
         }
     }
 
@@ -67,7 +67,7 @@ impl InFlight {
         if !self.sent.front().is_some_and(is_late) {
             return false;
         }
-        let of_late = self.came.iter().filter(|block| block.is_of_late(now_ns));
+        let of_late = self.received.iter().filter(|block| block.is_of_late(now_ns));
         let sent: u64 = self.sent.iter().map(|block| block.bytes).sum();
         sent >= of_late.map(|block| block.bytes).sum::<u64>() / PART
     }

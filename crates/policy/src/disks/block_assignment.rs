@@ -9,11 +9,11 @@
 
 /// A segment that is being written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Growing {
+pub struct OpenSegment {
     /// The disks of its copies; a block is written to all of them.
     pub disks: alloc::vec::Vec<usize>,
     /// Bytes assigned to it so far.
-    pub dealt_bytes: u64,
+    pub assigned_bytes: u64,
 }
 
 /// Blocks in flight to a disk.
@@ -51,21 +51,21 @@ impl Backlog {
 /// segment has a disk with a full backlog.
 ///
 /// ```
-/// use euphrates_policy::dealing::{Backlog, Growing, deal};
+/// use euphrates_policy::block_assignment::{Backlog, OpenSegment, assign};
 ///
-/// let segment = |disk| Growing { disks: vec![disk], dealt_bytes: 0 };
+/// let segment = |disk| OpenSegment { disks: vec![disk], assigned_bytes: 0 };
 /// let busy = Backlog { bytes: 2 << 20, blocks: 2, interval_ns: 10_000_000 };
-/// assert_eq!(deal(&[segment(0), segment(1)], &[busy, Backlog::default()]), Some(1));
+/// assert_eq!(assign(&[segment(0), segment(1)], &[busy, Backlog::default()]), Some(1));
 /// ```
-pub fn deal(segments: &[Growing], backlogs: &[Backlog]) -> Option<usize> {
-    let backlogs = |segment: &Growing| -> alloc::vec::Vec<Backlog> {
+pub fn assign(segments: &[OpenSegment], backlogs: &[Backlog]) -> Option<usize> {
+    let backlogs = |segment: &OpenSegment| -> alloc::vec::Vec<Backlog> {
         segment.disks.iter().map(|&disk| backlogs[disk]).collect()
     };
     let open = segments.iter().enumerate();
     let open = open.filter(|(_, segment)| backlogs(segment).iter().all(Backlog::has_room));
     let keys = open.map(|(at, segment)| {
         let bytes = backlogs(segment).iter().map(|backlog| backlog.bytes).max();
-        (bytes.unwrap_or(0), segment.dealt_bytes, at)
+        (bytes.unwrap_or(0), segment.assigned_bytes, at)
     });
     keys.min().map(|(_, _, at)| at)
 }
@@ -76,9 +76,9 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    fn ring() -> Vec<Growing> {
+    fn ring() -> Vec<OpenSegment> {
         let ring = [[0, 1], [1, 2], [2, 3], [3, 0]];
-        ring.map(|disks| Growing { disks: disks.to_vec(), dealt_bytes: 0 }).to_vec()
+        ring.map(|disks| OpenSegment { disks: disks.to_vec(), assigned_bytes: 0 }).to_vec()
     }
 
     fn mebibytes(backlogs: [u64; 4]) -> [Backlog; 4] {
@@ -90,30 +90,30 @@ mod tests {
     fn blocks_go_to_the_smallest_backlog_and_else_evenly() {
         let mut segments = ring();
         for _ in 0..400 {
-            let at = deal(&segments, &[Backlog::default(); 4]).unwrap();
-            segments[at].dealt_bytes += 1;
+            let at = assign(&segments, &[Backlog::default(); 4]).unwrap();
+            segments[at].assigned_bytes += 1;
         }
-        assert!(segments.iter().all(|segment| segment.dealt_bytes == 100));
+        assert!(segments.iter().all(|segment| segment.assigned_bytes == 100));
         // The first disk is slow: segments with a copy on it wait, others go on.
-        assert_eq!(deal(&segments, &mebibytes([5, 0, 0, 0])), Some(1));
-        assert_eq!(deal(&segments, &mebibytes([5, 3, 2, 1])), Some(2));
-        assert_eq!(deal(&segments, &mebibytes([5, 5, 5, 5])), None);
-        let busy = deal(&segments, &mebibytes([5, 0, 5, 0]));
+        assert_eq!(assign(&segments, &mebibytes([5, 0, 0, 0])), Some(1));
+        assert_eq!(assign(&segments, &mebibytes([5, 3, 2, 1])), Some(2));
+        assert_eq!(assign(&segments, &mebibytes([5, 5, 5, 5])), None);
+        let busy = assign(&segments, &mebibytes([5, 0, 5, 0]));
         assert_eq!(busy, None, "every segment has a busy disk");
-        assert_eq!(deal(&[], &[]), None);
+        assert_eq!(assign(&[], &[]), None);
     }
 
     #[test]
     fn slow_disk_has_one_block_waiting() {
-        let alone = [Growing { disks: vec![0], dealt_bytes: 0 }];
+        let alone = [OpenSegment { disks: vec![0], assigned_bytes: 0 }];
         let slow = |blocks| Backlog { bytes: 9, blocks, interval_ns: 100_000_000 };
-        assert_eq!(deal(&alone, &[slow(1)]), Some(0), "it is never left without");
-        assert_eq!(deal(&alone, &[slow(2)]), None);
+        assert_eq!(assign(&alone, &[slow(1)]), Some(0), "it is never left without");
+        assert_eq!(assign(&alone, &[slow(2)]), None);
         let slower = |blocks| Backlog { interval_ns: 500_000_000, ..slow(blocks) };
-        assert_eq!(deal(&alone, &[slower(0)]), Some(0));
-        assert_eq!(deal(&alone, &[slower(1)]), None);
+        assert_eq!(assign(&alone, &[slower(0)]), Some(0));
+        assert_eq!(assign(&alone, &[slower(1)]), None);
         let fast = Backlog { interval_ns: 10_000_000, ..slow(4) };
-        assert_eq!(deal(&alone, &[fast]), Some(0));
-        assert_eq!(deal(&alone, &[Backlog { blocks: 5, ..fast }]), None);
+        assert_eq!(assign(&alone, &[fast]), Some(0));
+        assert_eq!(assign(&alone, &[Backlog { blocks: 5, ..fast }]), None);
     }
 }
