@@ -137,8 +137,8 @@ fn watched(
     let mut all = vec![Component::default(); components];
     all.iter().for_each(|_| assert!(health.add(0, true) < components));
     let mut named: Vec<(u64, usize)> = vec![];
-    for look in 1..=seconds * SECOND / SAMPLE_INTERVAL_NS {
-        let now = look * SAMPLE_INTERVAL_NS;
+    for sample in 1..=seconds * SECOND / SAMPLE_INTERVAL_NS {
+        let now = sample * SAMPLE_INTERVAL_NS;
         let see = |(at, one): (usize, &mut Component)| {
             let slowed = slowed.iter().find(|slowed| slowed.component == at);
             one.at(now, &noise, slowed, &mut random)
@@ -262,15 +262,15 @@ fn different_kinds_of_work_are_not_compared() {
     let mut health = Health::default();
     health.add(0, true);
     let mut facts = Facts::default();
-    for look in 1..200 {
+    for sample in 1..200 {
         // Fast intake, then output at a tenth of the rate and without computing.
-        let moved = if look < 100 { &mut facts.work_in } else { &mut facts.work_out };
-        *moved += if look < 100 { 10_000 } else { 1000 };
+        let moved = if sample < 100 { &mut facts.work_in } else { &mut facts.work_out };
+        *moved += if sample < 100 { 10_000 } else { 1000 };
         facts.busy_ns += SAMPLE_INTERVAL_NS;
         facts.cpu_ns =
-            Some(facts.cpu_ns.unwrap_or(0) + if look < 100 { SAMPLE_INTERVAL_NS } else { 0 });
-        health.on_sample(look * SAMPLE_INTERVAL_NS, &[facts]);
-        assert_eq!(health.slow().count(), 0, "{look}");
+            Some(facts.cpu_ns.unwrap_or(0) + if sample < 100 { SAMPLE_INTERVAL_NS } else { 0 });
+        health.on_sample(sample * SAMPLE_INTERVAL_NS, &[facts]);
+        assert_eq!(health.slow().count(), 0, "{sample}");
     }
 }
 
@@ -283,16 +283,16 @@ fn rare_large_steps_at_a_shared_disk_name_no_component() {
         (0..2).for_each(|id| assert_eq!(health.add(0, true), id));
         let mut facts = [Facts { cpu_ns: Some(0), ..Facts::default() }; 2];
         let (mut next, mut turn) = (1, 0);
-        for look in 1..300 {
-            if look == next {
+        for sample in 1..300 {
+            if sample == next {
                 // A reader that has just received is rarely the next.
                 turn = if random.below(10) < 7 { 1 - turn } else { turn };
                 facts[turn].work_in += 4 << 20;
                 next += 2 + random.below(5) as u64;
             }
             facts.iter_mut().for_each(|facts| facts.busy_ns += SAMPLE_INTERVAL_NS);
-            health.on_sample(look * SAMPLE_INTERVAL_NS, &facts);
-            assert_eq!(health.slow().count(), 0, "{seed}: {look}");
+            health.on_sample(sample * SAMPLE_INTERVAL_NS, &facts);
+            assert_eq!(health.slow().count(), 0, "{seed}: {sample}");
         }
     }
 }
@@ -303,15 +303,15 @@ fn stopped_process_names_no_component() {
     (0..2).for_each(|id| assert_eq!(health.add(0, true), id));
     let mut facts = [Facts::default(); 2];
     let mut now = 0;
-    for look in 0..300 {
+    for sample in 0..300 {
         // Stopped for seconds, in which only the first counted as busy.
-        let gap = if look % 20 == 19 { 3 * SECOND } else { SAMPLE_INTERVAL_NS };
+        let gap = if sample % 20 == 19 { 3 * SECOND } else { SAMPLE_INTERVAL_NS };
         now += gap;
         for (component, facts) in facts.iter_mut().enumerate() {
             facts.busy_ns += if component == 0 { gap } else { SAMPLE_INTERVAL_NS };
             facts.work_in += 1000;
         }
         health.on_sample(now, &facts);
-        assert_eq!(health.slow().count(), 0, "{look}");
+        assert_eq!(health.slow().count(), 0, "{sample}");
     }
 }

@@ -140,10 +140,10 @@ impl World {
             }
             if is_over {
                 let end_ns = (now_ms + 1) * MS;
-                let looks = used.len() as u64;
-                let mut walls_ns = vec![SAMPLE_INTERVAL_NS; looks as usize];
+                let intervals = used.len() as u64;
+                let mut walls_ns = vec![SAMPLE_INTERVAL_NS; intervals as usize];
                 walls_ns[0] = MS;
-                *walls_ns.last_mut().unwrap() = end_ns - (looks - 2) * SAMPLE_INTERVAL_NS - MS;
+                *walls_ns.last_mut().unwrap() = end_ns - (intervals - 2) * SAMPLE_INTERVAL_NS - MS;
                 let available = vec![self.processors.unwrap_or(2.0); used.len()];
                 return Seen {
                     seconds: end_ns as f64 / 1e9,

@@ -205,8 +205,9 @@ impl World {
     /// The computed cost over that of a static run.
     fn ratio(&self) -> (f64, f64, f64) {
         let (run, divided) = (self.run(false), self.run(true));
-        let looks = run.walls_ns.len();
-        let processors = Processors { used_ns: vec![0; looks], available: vec![2.0; looks] };
+        let intervals = run.walls_ns.len();
+        let processors =
+            Processors { used_ns: vec![0; intervals], available: vec![2.0; intervals] };
         let added = added_seconds(&run.walls_ns, &run.stages, &processors).expect("it ends");
         ((run.seconds + added) / divided.seconds, run.seconds, divided.seconds)
     }

@@ -1,6 +1,6 @@
 //! The cost of static division: the time that dividing work in advance would have added.
 //!
-//! The run is replayed twice through a fluid model ([`Pipeline`](super::pipeline)) with each
+//! The run is replayed twice through a fluid model (`pipeline`) with each
 //! component's observed speed at each time: once with shared work, as it was, and once with work
 //! divided statically. The difference is the cost; what both have in common (starting, ending,
 //! filling queues) cancels out.

@@ -15,7 +15,7 @@ use euphrates_policy::declustering::Order;
 use euphrates_policy::declustering::reader::{NoCopy, Settings};
 
 pub use run::run;
-pub use scenario::{DiskDeath, MirrorsScenario, SlowDisks, Way, run_scenario};
+pub use scenario::{DiskDeath, MirrorsScenario, ReadPolicy, SlowDisks, run_scenario};
 
 use crate::speed::Speed;
 use bound::Demand;

@@ -19,7 +19,7 @@ pub struct MirrorsScenario {
     /// A description for people.
     pub about: String,
     /// The policy of readers and disks.
-    pub policy: Way,
+    pub policy: ReadPolicy,
     /// Disks, each with one worker.
     pub disks: u32,
     /// Copies per segment, the primary included.
@@ -52,7 +52,7 @@ impl Default for MirrorsScenario {
     fn default() -> MirrorsScenario {
         MirrorsScenario {
             about: String::new(),
-            policy: Way::Graduated {},
+            policy: ReadPolicy::Graduated {},
             disks: 16,
             copies: 2,
             segments_each: 1,
@@ -73,7 +73,7 @@ impl Default for MirrorsScenario {
 /// A policy of mirrored reading, by the names of scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Way {
+pub enum ReadPolicy {
     /// The default: claims bound late, the laggard first, with memory.
     Graduated {},
     /// The paper's shares of bandwidth, with claims bound late.
@@ -95,16 +95,16 @@ pub enum Way {
     Primary {},
 }
 
-impl Way {
+impl ReadPolicy {
     fn decides(self) -> (Claiming, Order) {
         let room = |requests_max: u32| Claiming::Room(requests_max as usize);
         match self {
-            Way::Graduated {} => (Claiming::Late, Order::Graduated(Graduated::default())),
-            Way::River {} => (Claiming::Late, Order::Shares(Shares::new(8, 50))),
-            Way::Laggard { requests_max } => (room(requests_max), Order::Laggard(Laggard)),
-            Way::Fifo { requests_max } => (room(requests_max), Order::Arrival(Arrival)),
-            Way::Even {} => (Claiming::Alternate, Order::Arrival(Arrival)),
-            Way::Primary {} => (Claiming::One(0), Order::Arrival(Arrival)),
+            ReadPolicy::Graduated {} => (Claiming::Late, Order::Graduated(Graduated::default())),
+            ReadPolicy::River {} => (Claiming::Late, Order::Shares(Shares::new(8, 50))),
+            ReadPolicy::Laggard { requests_max } => (room(requests_max), Order::Laggard(Laggard)),
+            ReadPolicy::Fifo { requests_max } => (room(requests_max), Order::Arrival(Arrival)),
+            ReadPolicy::Even {} => (Claiming::Alternate, Order::Arrival(Arrival)),
+            ReadPolicy::Primary {} => (Claiming::One(0), Order::Arrival(Arrival)),
         }
     }
 }

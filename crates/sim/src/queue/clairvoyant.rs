@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use super::scenario::{Cast, QueueScenario};
+use super::scenario::{Draws, QueueScenario};
 use crate::speed::Speed;
 
 /// The precision of the deadline, in nanoseconds.
@@ -19,8 +19,8 @@ const EXACT_NS: u64 = 20_000;
 /// The completion time of the schedule, in nanoseconds, for a queue without deaths and latency.
 /// `bound_ns` is a lower bound on it.
 pub fn done_at(scenario: &QueueScenario, seed: u64, bound_ns: u64) -> u64 {
-    let cast = scenario.cast(seed);
-    let meets = |by_ns: u64| Schedule::new(scenario, &cast, by_ns).run();
+    let draws = scenario.draws(seed);
+    let meets = |by_ns: u64| Schedule::new(scenario, &draws, by_ns).run();
     let (mut low, mut step) = (bound_ns, EXACT_NS);
     while !meets(low + step) {
         (low, step) = (low + step, 2 * step);
@@ -38,7 +38,7 @@ type Event = Reverse<(u64, bool, usize)>;
 
 struct Schedule<'a> {
     scenario: &'a QueueScenario,
-    cast: &'a Cast,
+    draws: &'a Draws,
     by_ns: u64,
     events: BinaryHeap<Event>,
     producers: Vec<Stock>,
@@ -57,17 +57,17 @@ struct Stock {
 }
 
 impl<'a> Schedule<'a> {
-    fn new(scenario: &'a QueueScenario, cast: &'a Cast, by_ns: u64) -> Schedule<'a> {
+    fn new(scenario: &'a QueueScenario, draws: &'a Draws, by_ns: u64) -> Schedule<'a> {
         let stock = Stock { ready: 0, unread: scenario.batches, is_reading: false };
         Schedule {
             scenario,
-            cast,
+            draws,
             by_ns,
             events: BinaryHeap::new(),
-            producers: vec![stock; cast.disks.len()],
+            producers: vec![stock; draws.disks.len()],
             ready: BTreeSet::new(),
-            free: (0..cast.cpus.len()).collect(),
-            left: scenario.batches * cast.disks.len() as u64,
+            free: (0..draws.cpus.len()).collect(),
+            left: scenario.batches * draws.disks.len() as u64,
         }
     }
 
@@ -101,7 +101,7 @@ impl<'a> Schedule<'a> {
         let more = stock.unread > 0 && stock.ready < u64::from(self.scenario.ready_max);
         if more && !stock.is_reading {
             stock.is_reading = true;
-            if let Some(done_ns) = self.done_at(&self.cast.disks[producer], now_ns) {
+            if let Some(done_ns) = self.done_at(&self.draws.disks[producer], now_ns) {
                 self.events.push(Reverse((done_ns, true, producer)));
             }
         }
@@ -114,7 +114,7 @@ impl<'a> Schedule<'a> {
         }
         let mut free: Vec<_> = std::mem::take(&mut self.free)
             .into_iter()
-            .filter_map(|node| Some((self.done_at(&self.cast.cpus[node], now_ns)?, node)))
+            .filter_map(|node| Some((self.done_at(&self.draws.cpus[node], now_ns)?, node)))
             .filter(|&(done_ns, _)| done_ns <= self.by_ns)
             .collect();
         free.sort_unstable_by(|a, b| b.cmp(a));

@@ -200,7 +200,7 @@ pub struct Death {
 
 /// The random parts of a scenario, drawn before a run.
 #[derive(Clone, Debug)]
-pub struct Cast {
+pub struct Draws {
     /// The speed of each producer's disk over time.
     pub disks: Vec<Speed>,
     /// The generators of batch sizes, one per producer.
@@ -276,12 +276,12 @@ impl QueueScenario {
     }
 
     /// Draws the random parts of the scenario from a seed.
-    pub fn cast(&self, seed: u64) -> Cast {
+    pub fn draws(&self, seed: u64) -> Draws {
         let mut random = Random::new(seed);
         let disks = self.speeds(Side::Producers, &mut random);
         let sizes = disks.iter().map(|_| Random::new(random.next_u64())).collect();
         let cpus = self.speeds(Side::Consumers, &mut random);
-        Cast { disks, sizes, cpus, random }
+        Draws { disks, sizes, cpus, random }
     }
 
     /// The speed of each node of a side over time.

@@ -4,7 +4,7 @@ use euphrates_policy::distributed::{
     Consumer, Now, Outbox, Peer, Piece, Place, Producer, ToConsumer, ToProducer,
 };
 
-use super::scenario::{Cast, MS, QueueScenario, Side};
+use super::scenario::{Draws, MS, QueueScenario, Side};
 use super::tally::Tally;
 use crate::events::Events;
 use crate::fluid;
@@ -95,7 +95,7 @@ impl<'a> World<'a> {
         let (m, n) = (scenario.producers, scenario.consumers);
         let policy = scenario.policy.policy();
         let place = |me| Place { me, producers: m, consumers: n };
-        let Cast { disks, sizes, cpus, random } = scenario.cast(seed);
+        let Draws { disks, sizes, cpus, random } = scenario.draws(seed);
         let disks = disks.into_iter().zip(sizes);
         let latencies = scenario.latencies(Side::Producers);
         let producers =
