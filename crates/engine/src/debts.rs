@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Cancel, Result};
-use euphrates_policy::precedence::Precedence;
+use euphrates_policy::straggler_throttle::StragglerThrottle;
 
 use crate::mailbox::lock;
 
@@ -19,14 +19,14 @@ const WAIT: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Debts {
     began: Instant,
-    precedence: Mutex<Precedence>,
+    throttle: Mutex<StragglerThrottle>,
     /// Somebody has been given all he waited for.
     given: Condvar,
 }
 
 impl Default for Debts {
     fn default() -> Debts {
-        Debts { began: Instant::now(), precedence: Mutex::default(), given: Condvar::new() }
+        Debts { began: Instant::now(), throttle: Mutex::default(), given: Condvar::new() }
     }
 }
 
@@ -38,28 +38,30 @@ impl Debts {
 
     /// Somebody waits for this process alone.
     pub fn on_awaited(&self) {
-        lock(&self.precedence).on_awaited(self.now());
+        lock(&self.throttle).on_requester_blocked(self.now());
     }
 
     /// One of those who waited has been given all he waits for, or has left.
     pub fn on_given(&self) {
-        lock(&self.precedence).on_given(self.now());
+        lock(&self.throttle).on_requester_served(self.now());
         self.given.notify_all();
     }
 
     /// Whether something may be taken, which `is_shared` with others or not; waits for that, but
     /// not for long.
     pub fn may_take(&self, is_shared: bool, cancel: &Cancel) -> Result<bool> {
-        let mut precedence = lock(&self.precedence);
+        let mut throttle = lock(&self.throttle);
         let until = self.now() + WAIT;
-        let leaves = |one: &Precedence, now| !one.may_take(now) || is_shared && one.is_behind(now);
-        while leaves(&precedence, self.now()) {
+        let leaves = |one: &StragglerThrottle, now| {
+            !one.may_claim(now) || is_shared && one.is_straggler(now)
+        };
+        while leaves(&throttle, self.now()) {
             cancel.check()?;
             if self.now() >= until {
                 return Ok(false);
             }
-            precedence = match self.given.wait_timeout(precedence, LOOK) {
-                Ok((precedence, _)) => precedence,
+            throttle = match self.given.wait_timeout(throttle, LOOK) {
+                Ok((throttle, _)) => throttle,
                 Err(poisoned) => poisoned.into_inner().0,
             };
         }
@@ -68,11 +70,11 @@ impl Debts {
 
     /// Whether work is to be left to others, if there is work that they can do.
     pub fn is_behind(&self) -> bool {
-        lock(&self.precedence).is_behind(self.now())
+        lock(&self.throttle).is_straggler(self.now())
     }
 
     /// Whether a run may be asked for by who has had time for one since then.
     pub fn may_ask(&self, since: Duration) -> bool {
-        lock(&self.precedence).may_ask(self.now(), since)
+        lock(&self.throttle).may_request_run(self.now(), since)
     }
 }

@@ -2,7 +2,7 @@
 //! as fast as they are taken; and what they tell each other without being asked.
 //!
 //! Whoever has had the answers of all others but one, and waits, tells that one so, which then
-//! serves before it takes anything for itself (see `euphrates_policy::precedence`).
+//! serves before it takes anything for itself (see `euphrates_policy::straggler_throttle`).
 
 mod letters;
 mod servers;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use arrow::buffer::Buffer;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Batches, Cancel, Error, Exchange, Placed, Result, batch_bytes};
-use euphrates_policy::precedence::Asked;
+use euphrates_policy::straggler_throttle::FetchRound;
 use euphrates_policy::window::{Receiver, Sender};
 use euphrates_wire::Frame;
 
@@ -67,7 +67,7 @@ struct Fetching {
     process: usize,
     number: u64,
     /// What all processes were asked for with it.
-    asked: Arc<Mutex<Asked>>,
+    asked: Arc<Mutex<FetchRound>>,
     state: Mutex<Come>,
     changed: Condvar,
 }
@@ -281,7 +281,7 @@ impl Exchange for ExchangeHandle {
 
     fn fetch(&self, request: u64) -> Result<Vec<Batches>> {
         let others = &self.0.others;
-        let asked = Arc::new(Mutex::new(Asked::new(others.len(), self.0.debts().now())));
+        let asked = Arc::new(Mutex::new(FetchRound::new(others.len(), self.0.debts().now())));
         let fetch = |other: &usize| self.fetch_from(*other, request, asked.clone());
         Ok(others.iter().map(fetch).collect())
     }
@@ -292,7 +292,7 @@ impl Exchange for ExchangeHandle {
 }
 
 impl ExchangeHandle {
-    fn fetch_from(&self, process: usize, request: u64, asked: Arc<Mutex<Asked>>) -> Batches {
+    fn fetch_from(&self, process: usize, request: u64, asked: Arc<Mutex<FetchRound>>) -> Batches {
         let exchange = self.0.clone();
         let number = exchange.next.fetch_add(1, Relaxed);
         let window = Receiver::new(WINDOW_BYTES);

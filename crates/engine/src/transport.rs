@@ -61,12 +61,12 @@ impl Transport {
 
     /// Sends a letter to an end at this worker.
     pub fn send(&self, worker: usize, ends: Ends, letter: Vec<u8>) {
-        self.network.send(worker, self.head(Kind::Letter, ends), letter, vec![]);
+        self.network.send(worker, self.head(Kind::Message, ends), letter, vec![]);
     }
 
     /// Sends a letter with bytes that need not be a batch.
     pub fn send_bytes(&self, worker: usize, ends: Ends, letter: Vec<u8>, body: Vec<Buffer>) {
-        self.network.send(worker, self.head(Kind::Letter, ends), letter, body);
+        self.network.send(worker, self.head(Kind::Message, ends), letter, body);
     }
 
     /// Sends a letter with a batch. If that cannot be, the flow ends.

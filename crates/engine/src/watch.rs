@@ -13,7 +13,7 @@ use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::{Error, Perturbation, Result};
 use euphrates_io::disk::{DiskCounts, Disks, Moved, disk_counts};
-use euphrates_policy::health::{Facts, Health, LOOK_NS, Spell};
+use euphrates_policy::health::{Facts, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
 use euphrates_policy::ideal::Step;
 
 use crate::history::{History, Look};
@@ -117,7 +117,7 @@ impl Watch {
         let builder = std::thread::Builder::new().name("watch".into());
         let thread = builder.spawn(move || {
             while !watched.ended.load(Relaxed) {
-                let next = Instant::now() + Duration::from_nanos(LOOK_NS);
+                let next = Instant::now() + Duration::from_nanos(SAMPLE_INTERVAL_NS);
                 watched.lock().look();
                 while !watched.ended.load(Relaxed) && Instant::now() < next {
                     std::thread::park_timeout(next - Instant::now());
@@ -135,7 +135,7 @@ impl Watch {
         let slow = watcher.health.slow();
         // Whoever is as fast as others is only waiting to be told so.
         let slow = slow.filter(|(_, factor)| factor.is_none_or(|factor| factor > TOLD_MIN));
-        slow.map(|(spell, factor)| SlowNow { name: watcher.name(spell.component), factor })
+        slow.map(|(episode, factor)| SlowNow { name: watcher.name(episode.component), factor })
             .collect()
     }
 
@@ -177,14 +177,14 @@ impl Watch {
         self.shared.lock().perturber.clear();
     }
 
-    /// Looks once more and ends; what was seen, and all spells of slowness.
-    pub fn finish<T>(mut self, tell: impl FnOnce(&Watcher, &[Spell]) -> T) -> T {
+    /// Looks once more and ends; what was seen, and all episodes of slowness.
+    pub fn finish<T>(mut self, tell: impl FnOnce(&Watcher, &[SlowEpisode]) -> T) -> T {
         self.end();
         let mut watcher = self.shared.lock();
         watcher.look();
         let health = std::mem::take(&mut watcher.health);
-        let spells = health.finish(watcher.epoch.elapsed().as_nanos() as u64);
-        tell(&watcher, &spells)
+        let episodes = health.finish(watcher.epoch.elapsed().as_nanos() as u64);
+        tell(&watcher, &episodes)
     }
 
     fn end(&mut self) {
@@ -316,7 +316,7 @@ impl Watcher {
             available: (had.cores - had.others).max(had.cores * got).max(0.0),
             steps,
         });
-        self.health.on_look(now_ns, &self.facts);
+        self.health.on_sample(now_ns, &self.facts);
         self.last = now;
     }
 

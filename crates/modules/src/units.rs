@@ -45,7 +45,7 @@ impl<'a, W: Fn(Range<usize>) -> u64> Units<'a, W> {
             return Ok(false);
         }
         let given = self.given()?;
-        Ok(Standing { own, given, count: self.count, takers }.leaves(&self.weigh))
+        Ok(Standing { own, given, count: self.count, takers }.declines_tail(&self.weigh))
     }
 
     fn given(&self) -> Result<usize> {

@@ -1,41 +1,23 @@
-//! Every decision Euphrates makes, and nothing else.
+//! Every decision that Euphrates makes, and nothing else: no clock, no files, no threads.
 //!
-//! Each policy is a plain struct: facts come in through `on_*`, decisions go out through `pick`,
-//! `admit` and the like; time and randomness are arguments, and `check` asserts the invariants.
+//! Each policy is a plain struct or function. Facts come in through `on_*`, decisions go out
+//! through `pick`, `admit` and the like; time and randomness are arguments, and `check` asserts
+//! invariants.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
-pub mod aggregate;
-pub mod bottleneck;
-pub mod change_points;
-pub mod commit;
-pub mod dealing;
-pub mod declustering;
-pub mod device;
-pub mod distributed;
-pub mod episodes;
-pub mod health;
-pub mod ideal;
-pub mod join;
-pub mod memory;
-pub mod parts;
-mod pipeline;
-pub mod placement;
-pub mod precedence;
-pub mod queue;
-pub mod quota;
-pub mod reach;
-pub mod recovery;
-pub mod restarts;
-pub mod runs;
-pub mod sampling;
-pub mod sort;
-pub mod speed;
-pub mod stall;
-pub mod static_division;
-pub mod suspicion;
-pub mod throttle;
-pub mod units;
-pub mod window;
+mod diagnosis;
+mod disks;
+mod faults;
+mod operators;
+mod queues;
+
+pub use diagnosis::{bottleneck, change_points, episodes, health, ideal, speed, static_division};
+pub use disks::{block_assignment, declustering, device, placement};
+pub use faults::{commit, failure_detector, quota, reach, recovery, restarts, stall};
+pub use operators::{
+    aggregate, join, memory, parts, sampling, sort, straggler_throttle, throttle, units,
+};
+pub use queues::{distributed, queue, runs, window};

@@ -1,6 +1,7 @@
-//! The promises of the distributed queue, under random delays, speeds and deaths: every share of
-//! every batch is begun once and finished, nobody holds more than his bound, and all ends.
+//! Guarantees of the distributed queue under random delays, speeds and deaths.
 //!
+//! Every share of every batch is begun once and finished, no consumer exceeds its bound, and every
+//! schedule ends.
 //! A failing seed is printed; `DISTRIBUTED_SEED=n` replays it alone.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -13,7 +14,7 @@ use euphrates_policy::distributed::{
 const SEEDS: u64 = 20_000;
 
 #[test]
-fn every_schedule_ends_and_works_off_every_share_once() {
+fn every_schedule_finishes_every_share_once() {
     if let Ok(seed) = std::env::var("DISTRIBUTED_SEED") {
         return World::new(seed.parse().expect("a number")).run();
     }
@@ -41,14 +42,14 @@ enum Event {
 struct World {
     random: Random,
     policy: Policy,
-    /// How much batches differ in size, in bytes.
+    /// The spread of batch sizes, in bytes.
     spread: u64,
     producers: Vec<ProducerNode>,
     consumers: Vec<ConsumerNode>,
     events: BTreeMap<(u64, u64), Event>,
     now_ns: u64,
     pushed: u64,
-    /// When the last message of a pair arrives; the next one arrives no earlier.
+    /// When the latest message between two endpoints arrives; the next one arrives no earlier.
     last_ns: HashMap<(bool, Peer, Peer), u64>,
     delay_max: u64,
     to_consumers: Outbox<ToConsumer>,
@@ -112,7 +113,7 @@ impl World {
             known_dead: false,
         });
         let mut consumers: Vec<_> = consumers.collect();
-        // Ends of one machine are near each other.
+        // Endpoints on one machine are near each other.
         let machines = 1 + random.below(4) as u32;
         if machines > 1 {
             let near = |me: usize, ends: u32| {
@@ -170,7 +171,7 @@ impl World {
         }
     }
 
-    /// Some die, at any time, but one on each side lives.
+    /// Random deaths, except for one endpoint on each side.
     fn plan_deaths(&mut self) {
         let span = self.delay_max * 20;
         for (is_producer, count) in [(true, self.producers.len()), (false, self.consumers.len())] {
@@ -327,13 +328,13 @@ impl World {
         }
     }
 
-    /// Nothing is begun by two of whom the first lives.
+    /// Asserts that no share is begun again while its first consumer lives.
     fn on_begin(&mut self, from: Peer, piece: Piece, by: Peer) {
         let before = self.begun.entry((from, piece.batch)).or_default();
-        for &(other, who) in before.iter() {
+        for &(other, id) in before.iter() {
             let overlaps = piece.from < other.to && other.from < piece.to;
-            let is_again = overlaps && self.consumers[who as usize].alive;
-            assert!(!is_again, "{piece:?} of {from}, begun by {who}, is begun by {by}");
+            let is_again = overlaps && self.consumers[id as usize].alive;
+            assert!(!is_again, "{piece:?} of {from}, begun by {id}, is begun by {by}");
         }
         before.push((piece, by));
     }
@@ -352,7 +353,7 @@ impl World {
         };
         assert!(held.pieces <= pieces_max, "{held:?} at {at}, of {pieces_max} pieces");
         if let Policy::LateBinding(limits) = self.policy {
-            // Three pieces are always allowed, and what is asked for may be larger than any before.
+            // Three pieces are always allowed, and a requested one may be larger than all before.
             let bytes_max = limits.held_bytes_max + u64::from(pieces_max) * self.spread;
             assert!(held.bytes <= bytes_max || held.pieces <= 3, "{held:?} at {at}");
         }
@@ -399,7 +400,7 @@ impl Random {
 }
 
 #[test]
-fn every_consumer_is_home_to_as_many_batches() {
+fn homes_cover_all_consumers_evenly() {
     for (m, n) in [(4, 4), (3, 7), (7, 3), (50, 1000), (1000, 50), (12, 18)] {
         let mut homes: HashMap<Peer, u32> = HashMap::new();
         let mut pairs = HashSet::new();

@@ -1,12 +1,11 @@
-//! Who is called slow, in simulated time: components that share the work of a queue, each with
-//! steps of its own, made slow or not, with noise as machines have it.
+//! Straggler detection in simulated time, with realistic noise and perturbations.
 
-use euphrates_policy::health::{Facts, Health, LOOK_NS, Spell};
+use euphrates_policy::health::{Facts, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 
-/// Numbers that look random, the same ones for the same seed (splitmix64).
+/// A seeded generator of random numbers (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -26,35 +25,35 @@ impl Random {
         -mean * (1.0 - self.next()).ln()
     }
 
-    /// Mean 1, and now and then fifty times as much.
+    /// A number with mean 1 and rare outliers of fifty times as much.
     fn heavy(&mut self) -> f64 {
         (1.0 - self.next()).powf(-1.0 / 1.6).min(50.0) / 2.3
     }
 }
 
-/// What is done to a component.
+/// A perturbation of one component.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Slowed {
     component: usize,
-    /// Times as long; infinite for a pause.
+    /// The slowdown factor; infinite for a pause.
     factor: f64,
     from_ns: u64,
     to_ns: u64,
 }
 
-/// How the machine and the work are.
+/// The noise of machine and work.
 #[derive(Clone, Copy, Debug)]
 struct Noise {
-    /// Mean time of a step.
+    /// The mean time of a step, in nanoseconds.
     step_ms: f64,
-    /// Steps of very different lengths, all of which is computing.
+    /// Whether steps differ widely in length and only compute.
     heavy: bool,
-    /// The part of the time for which the processor is taken away, in stretches of this mean.
+    /// The fraction of time for which the processor is preempted, and the mean length of that.
     stolen: f64,
     stolen_ms: f64,
-    /// The part of the time in which there is nothing to do.
+    /// The fraction of time without work.
     idle: f64,
-    /// Whether times of computing are known.
+    /// Whether processor time is known.
     cpu: bool,
 }
 
@@ -68,13 +67,13 @@ struct Counts {
 
 #[derive(Clone, Default)]
 struct Component {
-    /// Before and after the step that is under way.
+    /// The counters before and after the current step.
     before: Counts,
     after: Counts,
 }
 
 impl Component {
-    /// What can be seen of it at this time: of the step under way, as much as it has taken.
+    /// The counters at a time, with the current step counted in part.
     fn at(
         &mut self,
         now_ns: u64,
@@ -99,7 +98,7 @@ impl Component {
 }
 
 impl Counts {
-    /// Does a step of work, or waits a while.
+    /// Simulates a step of work or a wait.
     fn step(&mut self, noise: &Noise, slowed: Option<&Slowed>, random: &mut Random) {
         if random.next() < noise.idle {
             self.now_ns += random.exponential(noise.step_ms) * MS as f64;
@@ -108,7 +107,7 @@ impl Counts {
         let length = if noise.heavy { random.heavy() } else { 0.5 + random.next() };
         let computes = length * noise.step_ms * MS as f64;
         let mut lasts = computes;
-        // As often as makes up the part of the time that is stolen.
+        // Preempted as often as its fraction of time requires.
         let often = computes / MS as f64 * noise.stolen / (1.0 - noise.stolen) / noise.stolen_ms;
         let times = often as usize + usize::from(random.next() < often.fract());
         lasts += (0..times).map(|_| random.exponential(noise.stolen_ms)).sum::<f64>() * MS as f64;
@@ -125,30 +124,30 @@ impl Counts {
     }
 }
 
-/// When somebody was called slow, and all spells.
+/// Runs components; returns when each was first named slow, and all episodes.
 fn watched(
     components: usize,
     seconds: u64,
     noise: Noise,
     slowed: &[Slowed],
     seed: u64,
-) -> (Vec<(u64, usize)>, Vec<Spell>) {
+) -> (Vec<(u64, usize)>, Vec<SlowEpisode>) {
     let mut random = Random(seed);
     let mut health = Health::default();
     let mut all = vec![Component::default(); components];
     all.iter().for_each(|_| assert!(health.add(0, true) < components));
     let mut named: Vec<(u64, usize)> = vec![];
-    for look in 1..=seconds * SECOND / LOOK_NS {
-        let now = look * LOOK_NS;
+    for sample in 1..=seconds * SECOND / SAMPLE_INTERVAL_NS {
+        let now = sample * SAMPLE_INTERVAL_NS;
         let see = |(at, one): (usize, &mut Component)| {
             let slowed = slowed.iter().find(|slowed| slowed.component == at);
             one.at(now, &noise, slowed, &mut random)
         };
         let facts: Vec<Facts> = all.iter_mut().enumerate().map(see).collect();
-        health.on_look(now, &facts);
-        for (spell, _) in health.slow() {
-            if named.iter().all(|(_, component)| *component != spell.component) {
-                named.push((now, spell.component));
+        health.on_sample(now, &facts);
+        for (episode, _) in health.slow() {
+            if named.iter().all(|(_, component)| *component != episode.component) {
+                named.push((now, episode.component));
             }
         }
     }
@@ -172,7 +171,7 @@ fn noises() -> Vec<(&'static str, Noise)> {
 }
 
 #[test]
-fn nobody_is_named_without_a_cause() {
+fn unperturbed_components_are_not_named() {
     let mut wrong = vec![];
     for (name, noise) in noises() {
         for seed in 0..50 {
@@ -187,7 +186,7 @@ fn nobody_is_named_without_a_cause() {
 }
 
 #[test]
-fn whoever_is_slow_is_named_soon_and_nobody_else() {
+fn only_the_slow_component_is_named_and_soon() {
     let mut wrong = vec![];
     for (name, noise) in noises() {
         for seed in 0..48 {
@@ -196,11 +195,12 @@ fn whoever_is_slow_is_named_soon_and_nobody_else() {
             let component = Random(seed).below(components);
             let (from_ns, to_ns) = (5 * SECOND, 15 * SECOND);
             let slowed = Slowed { component, factor, from_ns, to_ns };
-            let (named, spells) = watched(components, 30, noise, &[slowed], seed);
+            let (named, episodes) = watched(components, 30, noise, &[slowed], seed);
             let at = named.first().map_or(u64::MAX, |(at, _)| *at);
-            let only = named.iter().all(|(_, who)| *who == component);
-            // Long steps take some steps to tell; whoever is idle is not slow until it is busy;
-            // half the speed is within what such noise does to anybody for a second.
+            let only = named.iter().all(|(_, id)| *id == component);
+            // With long steps, detection takes several of them; an idle component is not slow until
+            // it is busy; half the speed is within what such noise does to any component for a
+            // second.
             let noisy = noise.heavy || noise.stolen >= 0.5;
             let soon_ns = match name {
                 "long steps" | "idle" => 10 * SECOND,
@@ -208,10 +208,11 @@ fn whoever_is_slow_is_named_soon_and_nobody_else() {
                 _ if noise.heavy => 4 * SECOND,
                 _ => 2 * SECOND,
             };
-            let recovered =
-                spells.iter().all(|spell| spell.to_ns.unwrap() < to_ns + soon_ns + 2 * SECOND);
+            let recovered = episodes
+                .iter()
+                .all(|episode| episode.to_ns.unwrap() < to_ns + soon_ns + 2 * SECOND);
             if !only || at < from_ns || at.saturating_sub(from_ns) > soon_ns || !recovered {
-                wrong.push((name, seed, factor, components, component, named, spells));
+                wrong.push((name, seed, factor, components, component, named, episodes));
             }
         }
     }
@@ -219,97 +220,98 @@ fn whoever_is_slow_is_named_soon_and_nobody_else() {
 }
 
 #[test]
-fn several_slow_ones_of_many_are_all_named() {
+fn several_slow_components_of_many_are_all_named() {
     for seed in 0..20 {
         let slow =
             |component| Slowed { component, factor: 4.0, from_ns: 4 * SECOND, to_ns: 12 * SECOND };
         let (mut named, _) = watched(8, 20, CALM, &[slow(1), slow(4), slow(6)], seed);
-        named.sort_by_key(|(_, who)| *who);
-        assert_eq!(named.iter().map(|(_, who)| *who).collect::<Vec<_>>(), [1, 4, 6], "{seed}");
+        named.sort_by_key(|(_, id)| *id);
+        assert_eq!(named.iter().map(|(_, id)| *id).collect::<Vec<_>>(), [1, 4, 6], "{seed}");
     }
 }
 
 #[test]
-fn a_spell_says_since_when_and_how_slow() {
+fn episode_reports_onset_and_slowdown() {
     for seed in 0..20 {
         let slowed = Slowed { component: 2, factor: 4.0, from_ns: 5 * SECOND, to_ns: 15 * SECOND };
-        let (_, spells) = watched(4, 20, CALM, &[slowed], seed);
-        let [spell] = spells[..] else { panic!("{seed}: {spells:?}") };
-        let factor = spell.factor().unwrap();
+        let (_, episodes) = watched(4, 20, CALM, &[slowed], seed);
+        let [episode] = episodes[..] else { panic!("{seed}: {episodes:?}") };
+        let factor = episode.factor().unwrap();
         assert!((3.2..5.0).contains(&factor), "{seed}: {factor}");
-        assert!(spell.from_ns.abs_diff(5 * SECOND) < SECOND / 2, "{seed}: {spell:?}");
-        assert!(spell.to_ns.unwrap().abs_diff(15 * SECOND) < SECOND, "{seed}: {spell:?}");
-        assert!(!spell.alone);
+        assert!(episode.from_ns.abs_diff(5 * SECOND) < SECOND / 2, "{seed}: {episode:?}");
+        assert!(episode.to_ns.unwrap().abs_diff(15 * SECOND) < SECOND, "{seed}: {episode:?}");
+        assert!(!episode.alone);
     }
 }
 
 #[test]
-fn one_without_peers_is_compared_with_its_own_past() {
+fn component_without_peers_is_compared_with_its_own_past() {
     for seed in 0..20 {
         let slowed = Slowed { component: 0, factor: 6.0, from_ns: 8 * SECOND, to_ns: 15 * SECOND };
-        let (named, spells) = watched(1, 25, CALM, &[slowed], seed);
-        assert_eq!(named.len(), 1, "{seed}: {spells:?}");
+        let (named, episodes) = watched(1, 25, CALM, &[slowed], seed);
+        assert_eq!(named.len(), 1, "{seed}: {episodes:?}");
         assert!(named[0].0 > 8 * SECOND && named[0].0 <= 10 * SECOND, "{seed}: {named:?}");
-        assert!(spells.iter().all(|spell| spell.alone));
+        assert!(episodes.iter().all(|episode| episode.alone));
         let (named, _) = watched(1, 25, Noise { heavy: true, ..CALM }, &[], seed);
         assert!(named.is_empty(), "{seed}");
     }
 }
 
 #[test]
-fn another_kind_of_work_is_not_compared_with_the_one_before() {
+fn different_kinds_of_work_are_not_compared() {
     let mut health = Health::default();
     health.add(0, true);
     let mut facts = Facts::default();
-    for look in 1..200 {
-        // Takes in fast, then gives out at a tenth of the rate and without computing.
-        let moved = if look < 100 { &mut facts.work_in } else { &mut facts.work_out };
-        *moved += if look < 100 { 10_000 } else { 1000 };
-        facts.busy_ns += LOOK_NS;
-        facts.cpu_ns = Some(facts.cpu_ns.unwrap_or(0) + if look < 100 { LOOK_NS } else { 0 });
-        health.on_look(look * LOOK_NS, &[facts]);
-        assert_eq!(health.slow().count(), 0, "{look}");
+    for sample in 1..200 {
+        // Fast intake, then output at a tenth of the rate and without computing.
+        let moved = if sample < 100 { &mut facts.work_in } else { &mut facts.work_out };
+        *moved += if sample < 100 { 10_000 } else { 1000 };
+        facts.busy_ns += SAMPLE_INTERVAL_NS;
+        facts.cpu_ns =
+            Some(facts.cpu_ns.unwrap_or(0) + if sample < 100 { SAMPLE_INTERVAL_NS } else { 0 });
+        health.on_sample(sample * SAMPLE_INTERVAL_NS, &[facts]);
+        assert_eq!(health.slow().count(), 0, "{sample}");
     }
 }
 
 #[test]
-fn rare_and_large_steps_of_those_who_share_something_slow_blame_nobody() {
-    // Two readers of one slow disk: four megabytes come to the one, then to the other.
+fn rare_large_steps_at_a_shared_disk_name_no_component() {
+    // Two readers of one slow disk receive four megabytes in turn.
     for seed in 0..50 {
         let mut random = Random(seed);
         let mut health = Health::default();
-        (0..2).for_each(|who| assert_eq!(health.add(0, true), who));
+        (0..2).for_each(|id| assert_eq!(health.add(0, true), id));
         let mut facts = [Facts { cpu_ns: Some(0), ..Facts::default() }; 2];
         let (mut next, mut turn) = (1, 0);
-        for look in 1..300 {
-            if look == next {
-                // Whoever has just got some is mostly not the next.
+        for sample in 1..300 {
+            if sample == next {
+                // A reader that has just received is rarely the next.
                 turn = if random.below(10) < 7 { 1 - turn } else { turn };
                 facts[turn].work_in += 4 << 20;
                 next += 2 + random.below(5) as u64;
             }
-            facts.iter_mut().for_each(|facts| facts.busy_ns += LOOK_NS);
-            health.on_look(look * LOOK_NS, &facts);
-            assert_eq!(health.slow().count(), 0, "{seed}: {look}");
+            facts.iter_mut().for_each(|facts| facts.busy_ns += SAMPLE_INTERVAL_NS);
+            health.on_sample(sample * SAMPLE_INTERVAL_NS, &facts);
+            assert_eq!(health.slow().count(), 0, "{seed}: {sample}");
         }
     }
 }
 
 #[test]
-fn a_process_that_stood_still_as_a_whole_blames_nobody() {
+fn stopped_process_names_no_component() {
     let mut health = Health::default();
-    (0..2).for_each(|who| assert_eq!(health.add(0, true), who));
+    (0..2).for_each(|id| assert_eq!(health.add(0, true), id));
     let mut facts = [Facts::default(); 2];
     let mut now = 0;
-    for look in 0..300 {
-        // Stopped for seconds, in which the first was busy and the second was not.
-        let gap = if look % 20 == 19 { 3 * SECOND } else { LOOK_NS };
+    for sample in 0..300 {
+        // Stopped for seconds, in which only the first counted as busy.
+        let gap = if sample % 20 == 19 { 3 * SECOND } else { SAMPLE_INTERVAL_NS };
         now += gap;
-        for (who, facts) in facts.iter_mut().enumerate() {
-            facts.busy_ns += if who == 0 { gap } else { LOOK_NS };
+        for (component, facts) in facts.iter_mut().enumerate() {
+            facts.busy_ns += if component == 0 { gap } else { SAMPLE_INTERVAL_NS };
             facts.work_in += 1000;
         }
-        health.on_look(now, &facts);
-        assert_eq!(health.slow().count(), 0, "{look}");
+        health.on_sample(now, &facts);
+        assert_eq!(health.slow().count(), 0, "{sample}");
     }
 }

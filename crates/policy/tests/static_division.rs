@@ -1,10 +1,11 @@
-//! What a report says of a perturbed run, in virtual time: the cost of a static division beside a
-//! run that is divided statically, and when slow episodes began.
+//! The report of a perturbed run in virtual time, compared with a real static run.
+//!
+//! It covers the cost of static division and the dates of slow episodes.
 
 use std::ops::Range;
 
 use euphrates_policy::episodes;
-use euphrates_policy::health::{Facts, Health, LOOK_NS, Spell};
+use euphrates_policy::health::{Facts, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
 use euphrates_policy::ideal::{Processors, Stage, Step};
 use euphrates_policy::speed::Speed;
 use euphrates_policy::static_division::added_seconds;
@@ -12,7 +13,7 @@ use euphrates_policy::static_division::added_seconds;
 const MS: u64 = 1_000_000;
 const BATCH_BYTES: u64 = 1 << 19;
 
-/// Numbers that look random, the same ones for the same seed (splitmix64).
+/// A seeded generator of random numbers (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -33,11 +34,11 @@ impl Random {
     }
 }
 
-/// A member is slowed within this time, in milliseconds, and again every `every_ms`.
+/// A perturbation of one member, in milliseconds, repeated every `every_ms`.
 #[derive(Clone, Copy, Debug)]
 struct Slowed {
     member: usize,
-    /// The part of its speed that is left; 0 if it stands still.
+    /// The fraction of its speed that is left; 0 for a pause.
     left: f64,
     from_ms: u64,
     lasts_ms: u64,
@@ -57,7 +58,7 @@ impl Slowed {
     }
 }
 
-/// A stage whose members take batches from a queue, on processors that they share or asleep.
+/// A simulated stage whose members take batches from a queue and compute or sleep.
 #[derive(Clone, Debug)]
 struct World {
     members: usize,
@@ -65,12 +66,12 @@ struct World {
     batches: usize,
     batch_ms: f64,
     jitter: f64,
-    /// Processors, if batches are computed; else members sleep over them.
+    /// Processors, if members compute; otherwise they sleep.
     processors: Option<f64>,
     slowed: Vec<Slowed>,
 }
 
-/// What a member is doing.
+/// The activity of a member.
 #[derive(Clone, Copy, Default)]
 enum Doing {
     #[default]
@@ -87,18 +88,18 @@ enum Doing {
 #[derive(Default)]
 struct Member {
     doing: Doing,
-    /// Batches that were dealt to it and not begun.
+    /// Batches dealt to the member and not begun.
     waiting: usize,
     facts: Facts,
 }
 
-/// What was seen of a run.
+/// The observations of a run.
 struct Seen {
     seconds: f64,
     walls_ns: Vec<u64>,
     stage: Stage,
     processors: Processors,
-    spells: Vec<Spell>,
+    episodes: Vec<SlowEpisode>,
 }
 
 impl World {
@@ -121,10 +122,10 @@ impl World {
             let given: usize = dealt.iter().sum();
             let is_over = given >= self.batches
                 && all.iter().all(|one| one.waiting == 0 && matches!(one.doing, Doing::Nothing));
-            // The first look comes a moment after the start, when batches have been taken.
-            if (now_ms * MS).is_multiple_of(LOOK_NS) || is_over {
+            // The first sample comes shortly after the start, when batches have been taken.
+            if (now_ms * MS).is_multiple_of(SAMPLE_INTERVAL_NS) || is_over {
                 let facts: Vec<Facts> = all.iter().map(|one| one.facts).collect();
-                health.on_look((now_ms + 1) * MS, &facts);
+                health.on_sample((now_ms + 1) * MS, &facts);
                 for (at, facts) in facts.iter().enumerate() {
                     history[at].push(Step {
                         work_in: facts.work_in - last[at].work_in,
@@ -139,10 +140,10 @@ impl World {
             }
             if is_over {
                 let end_ns = (now_ms + 1) * MS;
-                let looks = used.len() as u64;
-                let mut walls_ns = vec![LOOK_NS; looks as usize];
+                let intervals = used.len() as u64;
+                let mut walls_ns = vec![SAMPLE_INTERVAL_NS; intervals as usize];
                 walls_ns[0] = MS;
-                *walls_ns.last_mut().unwrap() = end_ns - (looks - 2) * LOOK_NS - MS;
+                *walls_ns.last_mut().unwrap() = end_ns - (intervals - 2) * SAMPLE_INTERVAL_NS - MS;
                 let available = vec![self.processors.unwrap_or(2.0); used.len()];
                 return Seen {
                     seconds: end_ns as f64 / 1e9,
@@ -154,14 +155,14 @@ impl World {
                         feed: None,
                     },
                     processors: Processors { used_ns: used, available },
-                    spells: health.finish(end_ns),
+                    episodes: health.finish(end_ns),
                 };
             }
         }
         unreachable!("it ends when all batches are done")
     }
 
-    /// Deals batches in turn to the members of each dealer's group, two at most to each.
+    /// Deals batches in turn to the members of each dealer's group, at most two to each.
     fn deal(&self, all: &mut [Member], dealt: &mut [usize]) {
         let groups = dealt.len();
         for (group, dealt) in dealt.iter_mut().enumerate() {
@@ -179,7 +180,7 @@ impl World {
         }
     }
 
-    /// A millisecond; the processor time that was used.
+    /// Simulates a millisecond; returns the processor time used.
     fn step(
         &self,
         all: &mut [Member],
@@ -229,8 +230,7 @@ impl World {
         used
     }
 
-    /// What a member does when it has worked for so long: it makes up for how slow it is meant to
-    /// be.
+    /// The state of a member after some work: it pauses to reach its reduced speed.
     fn after(&self, member: usize, now_ms: f64, took_ms: f64) -> Doing {
         let on = self.slowed.iter().find(|one| one.member == member && one.is_on(now_ms as u64));
         let Some(slowed) = on else { return Doing::Nothing };
@@ -249,7 +249,7 @@ impl Member {
         self.facts.cpu_ns = Some(self.facts.cpu_ns.unwrap_or(0) + if computes { ns } else { 0 });
     }
 
-    /// Takes a batch, from the queue of all or from what was dealt to it.
+    /// Takes a batch, from the shared queue or from the member's own.
     fn takes(&mut self, queue: &mut Option<&mut usize>, batches: usize) -> bool {
         let there = match queue {
             Some(dealt) => {
@@ -268,7 +268,7 @@ impl Member {
     }
 }
 
-/// A scenario of a seed: who is slowed, how and when, on which kind of machine.
+/// A random scenario: perturbations and kind of machine.
 fn world(seed: u64) -> World {
     let mut random = Random(seed.wrapping_mul(77));
     let members = 2 + random.below(7);
@@ -296,7 +296,7 @@ fn world(seed: u64) -> World {
     World { members, dealers, batches, batch_ms, jitter, processors, slowed }
 }
 
-/// The reported cost of static division beside that of a static run, as a ratio.
+/// The reported cost of static division over that of a real static run.
 fn predicted(world: &World, seed: u64) -> (f64, Seen, Seen) {
     let (run, divided) = (world.run(false, seed), world.run(true, seed + 1));
     let stages = [run.stage.clone()];
@@ -305,12 +305,12 @@ fn predicted(world: &World, seed: u64) -> (f64, Seen, Seen) {
 }
 
 #[test]
-fn the_cost_of_static_division_is_that_of_a_static_run() {
+fn reported_cost_equals_that_of_a_static_run() {
     let (mut asked, mut off) = (0, vec![]);
     for seed in 0..400 {
         let world = world(seed);
         let (ratio, run, divided) = predicted(&world, seed);
-        // What ends after the run cannot be foreseen.
+        // A perturbation that ends after the run cannot be foreseen.
         let end_ms = (run.seconds * 1000.0) as u64;
         let ends = |one: &Slowed| one.from_ms + one.lasts_ms;
         let once = world.slowed.iter().filter(|one| one.every_ms.is_none());
@@ -327,7 +327,7 @@ fn the_cost_of_static_division_is_that_of_a_static_run() {
 }
 
 #[test]
-fn one_slow_instance_of_more_than_there_are_processors_costs_a_static_division_its_share() {
+fn slow_instance_costs_its_share_with_fewer_processors_than_instances() {
     let slowed = |left| Slowed { member: 5, left, from_ms: 0, lasts_ms: 1 << 50, every_ms: None };
     for (left, least) in [(1.0 / 4.5, 1.3), (0.9, 1.0)] {
         let world = World {
@@ -350,10 +350,10 @@ fn one_slow_instance_of_more_than_there_are_processors_costs_a_static_division_i
     }
 }
 
-/// The intervals of a time in nanoseconds.
+/// The intervals that a period in nanoseconds covers.
 fn intervals(seen: &Seen, time_ns: Range<u64>) -> Range<usize> {
     let last = seen.walls_ns.len() - 1;
-    let at = |time: u64| (time.div_ceil(LOOK_NS) as usize).min(last);
+    let at = |time: u64| (time.div_ceil(SAMPLE_INTERVAL_NS) as usize).min(last);
     at(time_ns.start)..at(time_ns.end) + 1
 }
 
@@ -362,43 +362,44 @@ fn begin_ns(seen: &Seen, interval: usize) -> u64 {
 }
 
 #[test]
-fn a_slow_episode_is_dated_within_half_a_second() {
+fn slow_episode_is_dated_within_half_a_second() {
     let mut wrong = vec![];
     for seed in 0..300 {
         let world = world(seed);
         let run = world.run(false, seed);
         let all = 0..run.walls_ns.len();
         let speeds = Speed::of_stage(&run.walls_ns, &run.stage, std::slice::from_ref(&all));
-        for spell in &run.spells {
-            let around = intervals(&run, spell.from_ns..spell.to_ns.unwrap());
-            let others = (0..world.members).filter(|at| *at != spell.component);
+        for episode in &run.episodes {
+            let around = intervals(&run, episode.from_ns..episode.to_ns.unwrap());
+            let others = (0..world.members).filter(|at| *at != episode.component);
             let peers: Vec<&Speed> = others.map(|at| &speeds[at]).collect();
-            let dated = episodes::dated(&speeds[spell.component], &peers, spell.factor(), around);
-            let from = dated.clone().map_or(spell.from_ns, |dated| begin_ns(&run, dated.start));
-            let begins = world.slowed.iter().filter(|one| one.member == spell.component);
+            let dated =
+                episodes::dated(&speeds[episode.component], &peers, episode.factor(), around);
+            let from = dated.clone().map_or(episode.from_ns, |dated| begin_ns(&run, dated.start));
+            let begins = world.slowed.iter().filter(|one| one.member == episode.component);
             let mut begins = begins.flat_map(|one| {
                 let every = one.every_ms.unwrap_or(u64::MAX >> 8);
                 (0..100).map_while(move |at| one.from_ms.checked_add(every.checked_mul(at)?))
             });
             if !begins.any(|begin| (begin * MS).abs_diff(from) <= 500 * MS) {
-                wrong.push((seed, from as f64 / 1e9, *spell, dated, world.clone()));
+                wrong.push((seed, from as f64 / 1e9, *episode, dated, world.clone()));
             }
         }
     }
     assert!(wrong.is_empty(), "{}: {wrong:?}", wrong.len());
 }
 
-/// Members that a report names for what they did when the run ended.
+/// Members that a report names for an episode at the end of the run.
 fn late(run: &Seen) -> Vec<(usize, episodes::Late)> {
     let all = 0..run.walls_ns.len();
     let speeds = Speed::of_stage(&run.walls_ns, &run.stage, std::slice::from_ref(&all));
-    let named = |at: usize| run.spells.iter().any(|spell| spell.component == at);
+    let named = |at: usize| run.episodes.iter().any(|episode| episode.component == at);
     let others = (0..speeds.len()).filter(|at| !named(*at));
     others.filter_map(|at| Some((at, episodes::late(&run.stage, &speeds, at)?))).collect()
 }
 
 #[test]
-fn what_becomes_slow_in_the_last_seconds_is_named_after_the_run() {
+fn member_slowed_in_the_last_seconds_is_named_after_the_run() {
     let (mut missed, mut asked) = (vec![], 0);
     for seed in 0..300 {
         let mut world = world(seed);
@@ -419,11 +420,11 @@ fn what_becomes_slow_in_the_last_seconds_is_named_after_the_run() {
         }
         let run = world.run(false, seed);
         let late = late(&run);
-        // Its last batches may take long: then it was told while the flow ran.
-        let is_named = run.spells.iter().any(|spell| spell.component == member);
+        // Its last batches may take long; then it was named while the flow ran.
+        let is_named = run.episodes.iter().any(|episode| episode.component == member);
         let found = late.iter().find(|(at, _)| *at == member);
         let strangers = late.iter().filter(|(at, _)| *at != member).count();
-        // A member that shares processors is hardly slower for being slowed a little.
+        // A small slowdown hardly matters to a member that shares processors.
         if world.processors.is_some() && left > 0.3 {
             continue;
         }
@@ -439,7 +440,7 @@ fn what_becomes_slow_in_the_last_seconds_is_named_after_the_run() {
 }
 
 #[test]
-fn nobody_is_named_after_a_run_in_which_nobody_was_slowed() {
+fn no_member_is_named_after_an_unperturbed_run() {
     for seed in 0..400 {
         let mut world = world(seed);
         world.slowed.clear();

@@ -1,5 +1,4 @@
-//! The cost of static division of several stages in virtual time, batch by batch, beside what is
-//! computed from a run in which late binding shared the work.
+//! The computed cost of static division of a pipeline, compared with a simulated static run.
 
 use std::collections::VecDeque;
 
@@ -8,10 +7,10 @@ use euphrates_policy::static_division::added_seconds;
 
 const LOOK_MS: u64 = 100;
 const BATCH_BYTES: u64 = 1 << 19;
-/// Batches of a dealer that a consumer has and has not finished, at most.
+/// Unfinished batches of one dealer at one consumer, at most.
 const CREDIT: usize = 2;
 
-/// Numbers that look random, the same ones for the same seed (splitmix64).
+/// A seeded generator of random numbers (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -24,7 +23,7 @@ impl Random {
     }
 }
 
-/// A member of a stage has this part of its speed from one millisecond to another.
+/// A perturbation of one member between two times, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct Slowed {
     stage: usize,
@@ -34,25 +33,25 @@ struct Slowed {
     to_ms: u64,
 }
 
-/// Stages of so many members, and how long each takes for a batch.
+/// Stages, by number of members and time per batch.
 #[derive(Clone, Debug)]
 struct World {
     stages: Vec<(usize, f64)>,
     batches: usize,
-    /// Batches that wait at a producer, at most.
+    /// Batches queued at a producer, at most.
     stock: usize,
     slowed: Vec<Slowed>,
 }
 
-/// A member, with the batch it is at.
+/// A member and its current batch.
 #[derive(Clone, Default)]
 struct Member {
-    /// Milliseconds at full speed that are left, and who dealt it.
+    /// The remaining milliseconds at full speed, and the dealer of the batch.
     doing: Option<(f64, usize)>,
-    /// Done, but there is no room for it.
+    /// A finished batch without room in the next queue.
     holds: Option<usize>,
     inbox: VecDeque<usize>,
-    /// Made and not given.
+    /// Batches produced and not given.
     stock: usize,
     turn: usize,
     made: usize,
@@ -73,18 +72,18 @@ impl World {
             self.stages.iter().map(|(count, _)| vec![Member::default(); *count]).collect();
         let mut history: Vec<Vec<Vec<Step>>> =
             all.iter().map(|stage| vec![vec![]; stage.len()]).collect();
-        // By stage: batches of each dealer that each consumer has.
+        // The batches of each dealer at each consumer, by stage.
         let mut held: Vec<Vec<Vec<usize>>> = (0..=last)
             .map(|at| vec![vec![0; count(at)]; if at == 0 { 0 } else { count(at - 1) }])
             .collect();
         let mut random = Random(self.batches as u64);
         let (mut begun, mut done, mut walls_ns) = (0, 0, vec![]);
         for now_ms in 0_u64.. {
-            // The last stages first, so that there is room.
+            // The last stages first, so that they make room.
             for at in (0..=last).rev() {
                 let first = random.below(count(at));
                 for turn in 0..count(at) {
-                    // Of those that have time, anybody may be first.
+                    // Idle members take batches in random order.
                     let me = (turn + first) % count(at);
                     if at > 0 {
                         self.deal(&mut all, at, me, &mut held, is_static);
@@ -142,8 +141,7 @@ impl World {
         unreachable!("it ends when all batches are done")
     }
 
-    /// Gives a member what waits for it: what dealers have for it when it is its turn, or the next
-    /// batch of any producer when it has time.
+    /// Gives an idle member its next batch: from its dealers in turn, or from any producer.
     fn deal(
         &self,
         all: &mut [Vec<Member>],
@@ -204,11 +202,12 @@ impl World {
         stages
     }
 
-    /// The cost that is computed, beside that of a static run.
+    /// The computed cost over that of a static run.
     fn ratio(&self) -> (f64, f64, f64) {
         let (run, divided) = (self.run(false), self.run(true));
-        let looks = run.walls_ns.len();
-        let processors = Processors { used_ns: vec![0; looks], available: vec![2.0; looks] };
+        let intervals = run.walls_ns.len();
+        let processors =
+            Processors { used_ns: vec![0; intervals], available: vec![2.0; intervals] };
         let added = added_seconds(&run.walls_ns, &run.stages, &processors).expect("it ends");
         ((run.seconds + added) / divided.seconds, run.seconds, divided.seconds)
     }
@@ -244,12 +243,12 @@ fn world(seed: u64) -> World {
 }
 
 #[test]
-fn the_cost_of_static_division_of_a_pipeline_is_that_of_a_static_run() {
+fn computed_cost_of_a_pipeline_equals_that_of_a_static_run() {
     let (mut asked, mut off) = (0, vec![]);
     for seed in 0..400 {
         let world = world(seed);
         let (ratio, run, divided) = world.ratio();
-        // What ends after the run cannot be foreseen.
+        // A perturbation that ends after the run cannot be foreseen.
         let end_ms = (run * 1000.0) as u64;
         if world.slowed.iter().any(|one| (end_ms..1 << 40).contains(&one.to_ms)) {
             continue;
@@ -263,7 +262,7 @@ fn the_cost_of_static_division_of_a_pipeline_is_that_of_a_static_run() {
 }
 
 #[test]
-fn a_slow_member_keeps_work_from_others_one_stage_before() {
+fn slow_member_starves_others_through_the_stage_before() {
     let slowed = |member, left, from_ms| Slowed { stage: 2, member, left, from_ms, to_ms: 1 << 50 };
     let world = World {
         stages: vec![(2, 0.5), (5, 20.0), (3, 20.0)],
@@ -272,7 +271,7 @@ fn a_slow_member_keeps_work_from_others_one_stage_before() {
         slowed: vec![slowed(1, 0.5, 1000), slowed(0, 0.25, 3000)],
     };
     let (ratio, _, divided) = world.ratio();
-    // Apart, members would need 21 s: what the first does not get before it becomes slow, it has
-    // to do afterwards.
+    // Modelled separately, the stages would need 21 s: the first member must do afterwards what it
+    // does not get before it becomes slow.
     assert!(divided > 23.0 && (0.95..=1.05).contains(&ratio), "{ratio} {divided}");
 }

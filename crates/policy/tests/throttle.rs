@@ -1,5 +1,4 @@
-//! Whoever is throttled does as much work as the speeds it is held to allow, whatever the patterns
-//! and however it cuts its work.
+//! A throttled instance does exactly the work that its reduced speeds allow.
 
 use euphrates_policy::throttle::{Pattern, Slowing, Throttle};
 use proptest::prelude::*;
@@ -19,14 +18,14 @@ fn patterns() -> impl Strategy<Value = Pattern> {
 
 fn slowings() -> impl Strategy<Value = Vec<Slowing>> {
     let one = (patterns(), 0_u8..10).prop_map(|(pattern, left)| {
-        // A pause has an end, or nothing would ever be done again.
+        // Every pause ends, or no work would ever be done.
         let left = if pattern.lasts_ns.is_none() { left.max(1) } else { left };
         Slowing { pattern, left: f64::from(left) / 10.0 }
     });
     prop::collection::vec(one, 0..4)
 }
 
-/// The work that can be done until `end`, in nanoseconds at full speed, counted by hand.
+/// The work that can be done until `end`, in nanoseconds at full speed, by summation.
 fn allowed(slowings: &[Slowing], end_ns: u64) -> f64 {
     let speed = |at: u64| -> f64 {
         let on = slowings.iter().filter(|slowing| slowing.pattern.is_on(at));
@@ -55,13 +54,13 @@ proptest! {
             work += (stretch * MS) as f64;
             let mut until = throttle.on_busy(now, stretch * MS);
             prop_assert!(until >= now);
-            // What is beyond many changes of speed is left for the next time it is asked.
+            // Changes of speed beyond the bound are left for the next call.
             while until > now {
                 now = until;
                 until = throttle.on_busy(now, 0);
             }
             let allowed = allowed(&slowings, now);
-            // It may be held beyond its work by a pause, in which nothing is allowed anyway.
+            // A pause may hold it beyond its work, but no work is allowed in a pause.
             prop_assert!((allowed - work).abs() < 1e5, "{allowed} of {work} at {now}");
         }
     }

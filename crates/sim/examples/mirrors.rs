@@ -1,7 +1,7 @@
-//! The tables of mirrored reading: `cargo run --release -p euphrates-sim --example mirrors`.
+//! Benchmark tables of mirrored reading: `cargo run --release -p euphrates-sim --example mirrors`.
 //!
-//! Every figure is the bound (maximal flow over the copies' disks, `disks::bound`) as a part of the
-//! simulated time; 1.000 is ideal. An argument runs only the tables whose name contains it.
+//! Every figure is the bound (maximal flow over the copies' disks, `disks::bound`) divided by the
+//! simulated time; 1.000 is ideal. An argument selects the tables whose name contains it.
 
 use std::io::{Write, stdout};
 
@@ -13,13 +13,13 @@ use euphrates_sim::random::Random;
 use euphrates_sim::speed::{SECOND_NS, Speed, Step};
 
 const MEGABYTE: u64 = 1 << 20;
-/// A disk's speed where nothing is said.
+/// The default speed of a disk.
 const FAST: u64 = 100 * MEGABYTE;
 const BLOCKS: usize = 500;
 
-/// A way to read, by name.
+/// A named policy of reading.
 type Way = (&'static str, fn(&mut Mirrors));
-/// A table, by name.
+/// A table by name, with the function that prints it.
 type Table = (&'static str, fn() -> std::io::Result<()>);
 
 fn main() -> std::io::Result<()> {
@@ -72,7 +72,7 @@ const LAGGARD_4: Way = ("laggard 4", |m| early(m, Claiming::Room(4), Order::Lagg
 const RIVER: Way = ("river", |m| late(m, Order::Shares(Shares::new(8, 50))));
 const OURS: Way = ("graduated", ours);
 
-/// Disks of one speed, on workers of their own, and a chain of copies.
+/// Disks of one speed, each on its own worker, with chained copies.
 fn ring(disks: usize, copies: usize, blocks: usize) -> Mirrors {
     let workers: Vec<u32> = (0..disks as u32).collect();
     let placed = chained(&workers, 1, copies).expect("enough disks");
@@ -94,7 +94,7 @@ fn placed_on(disks: usize, segments: Vec<Vec<usize>>, blocks: usize) -> Mirrors 
     }
 }
 
-/// A cluster's links, and disks that need several requests in flight.
+/// The latency of a cluster, and disks that need several requests in flight.
 fn real(mirrors: &mut Mirrors) {
     mirrors.latency_ns = 500_000;
     mirrors.latency_spread_ns = 500_000;
@@ -113,7 +113,8 @@ fn heading(text: &str, ways: &[Way]) -> std::io::Result<()> {
     writeln!(stdout(), "\n{text}\n{:40}{names}{:>10}{:>8}", "", "messages", "twice")
 }
 
-/// A line: each way's figure; of the last one, messages a block and blocks read twice.
+/// Prints one line: the figure of each policy, and of the last one messages per block and blocks
+/// read twice.
 fn line(name: &str, mirrors: &Mirrors, ways: &[Way]) -> std::io::Result<f64> {
     let bound_ns = mirrors.bound_ns().unwrap_or(0) as f64;
     line_of(name, mirrors, ways, bound_ns)
@@ -219,7 +220,7 @@ fn design() -> std::io::Result<()> {
     worst(&figures)
 }
 
-/// Ours as it would be without grain: small blocks, no latency, one request in flight.
+/// The default policy in the fluid limit: small blocks, no latency, one request in flight.
 const FINE: Way = ("fine", |m| {
     ours(m);
     (m.latency_ns, m.latency_spread_ns, m.depth_max) = (0, 0, 1);
@@ -229,7 +230,7 @@ const FINE: Way = ("fine", |m| {
     }
 });
 
-/// Speeds that change about every second, at times of their own, to all, half or a tenth.
+/// Speeds that change about every second, independently, to full, half or a tenth.
 fn change(mirrors: &mut Mirrors, disks: usize, seed: u64) {
     let mut random = Random::new(seed);
     for disk in &mut mirrors.disks[..disks] {

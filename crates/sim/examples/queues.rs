@@ -1,4 +1,4 @@
-//! Measures the distributed queue's policies: the tables of `bench/results/*-sim-queues.txt`.
+//! Benchmark tables of the distributed queue's policies: `bench/results/*-sim-queues.txt`.
 //!
 //! `cargo run --release -p euphrates-sim --example queues` prints them; they are the same on every
 //! machine. With `quick`, the largest clusters are left out.
@@ -32,7 +32,7 @@ fn slow(share: Share, slower: f64, when: When) -> Vec<Perturbation> {
     vec![Perturbation { side: Side::Consumers, share, slower, when }]
 }
 
-/// The tables of the first measurements, with the same model and the same policies.
+/// The tables of the first measurements: same model, same policies.
 fn baselines(out: &mut impl Write) -> Result<()> {
     writeln!(out, "1. Fluid bound by completion; balanced, one consumer 10 times slower.\n")?;
     let policies = [
@@ -74,7 +74,7 @@ fn baselines(out: &mut impl Write) -> Result<()> {
     writeln!(out)
 }
 
-/// A consumer that stops in the middle, while producers become more.
+/// One consumer that stops in the middle, with growing numbers of producers.
 fn held_by_the_stuck(out: &mut impl Write) -> Result<()> {
     writeln!(
         out,
@@ -106,7 +106,7 @@ fn held_by_the_stuck(out: &mut impl Write) -> Result<()> {
     writeln!(out)
 }
 
-/// What happens to consumers.
+/// The perturbations of consumers.
 fn perturbed() -> [(&'static str, Vec<Perturbation>); 5] {
     let during = When::Between { from_ms: 700.0, until_ms: 2000.0 };
     [
@@ -118,7 +118,8 @@ fn perturbed() -> [(&'static str, Vec<Perturbation>); 5] {
     ]
 }
 
-/// Late binding everywhere, against the bound and one batch of the slowest and five round trips.
+/// Late binding in all settings, against the bound plus one batch of the slowest consumer plus five
+/// round trips.
 fn late_binding(out: &mut impl Write, quick: bool) -> Result<()> {
     writeln!(out, "3. Late binding. ms over: completion less fluid bound; of: one batch of the")?;
     writeln!(
@@ -179,7 +180,7 @@ fn late_binding(out: &mut impl Write, quick: bool) -> Result<()> {
     writeln!(out)
 }
 
-/// The policies on the same uneven work, with all that is uneven at once.
+/// All policies on the same work with all kinds of unevenness at once.
 fn beside_each_other(out: &mut impl Write) -> Result<()> {
     writeln!(
         out,

@@ -1,13 +1,13 @@
-//! What happens next: events in the order of their virtual time.
+//! The event queue of the simulator, ordered by virtual time.
 //!
-//! Events of the same nanosecond come in the order they were put in, so messages that leave on one
-//! link with one latency arrive in order. A binary heap of small entries: ten thousand nodes keep
-//! some ten thousand events pending, which fit the cache.
+//! Events of the same nanosecond are ordered by insertion, so messages of one link with one latency
+//! arrive in order. It is a binary heap of small entries: ten thousand nodes keep some ten thousand
+//! events pending, which fit the cache.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Events to come, and the time it is.
+/// Pending events, and the current virtual time.
 #[derive(Clone, Debug)]
 pub struct Events<T> {
     heap: BinaryHeap<Reverse<Entry<T>>>,
@@ -29,24 +29,24 @@ impl<T> Default for Events<T> {
 }
 
 impl<T> Events<T> {
-    /// The time, in nanoseconds since the start: that of the last event popped.
+    /// The virtual time, in nanoseconds since the start: that of the last event popped.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// How many events have been put in so far.
+    /// Events inserted so far.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Something will happen at a time that is not past.
+    /// Inserts an event; its time must not be in the past.
     pub fn push(&mut self, at_ns: u64, event: T) {
         assert!(at_ns >= self.now_ns, "an event in the past");
         self.heap.push(Reverse(Entry { at_ns, number: self.count, event }));
         self.count += 1;
     }
 
-    /// What happens next; it is then that time.
+    /// Removes the next event and advances the time to it.
     pub fn pop(&mut self) -> Option<T> {
         let Reverse(entry) = self.heap.pop()?;
         debug_assert!(entry.at_ns >= self.now_ns);
@@ -80,18 +80,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_come_by_time_and_then_as_they_were_put_in() {
+    fn events_are_ordered_by_time_then_by_insertion() {
         let mut events = Events::default();
         for (at_ns, name) in [(5, 'c'), (1, 'a'), (5, 'd'), (2, 'b')] {
             events.push(at_ns, name);
         }
-        let told: Vec<_> = std::iter::from_fn(|| Some((events.pop()?, events.now_ns()))).collect();
-        assert_eq!(told, [('a', 1), ('b', 2), ('c', 5), ('d', 5)]);
+        let popped: Vec<_> =
+            std::iter::from_fn(|| Some((events.pop()?, events.now_ns()))).collect();
+        assert_eq!(popped, [('a', 1), ('b', 2), ('c', 5), ('d', 5)]);
     }
 
     #[test]
     #[should_panic(expected = "an event in the past")]
-    fn nothing_happens_in_the_past() {
+    fn event_in_the_past_panics() {
         let mut events = Events::default();
         events.push(3, ());
         events.pop();

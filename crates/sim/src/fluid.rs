@@ -1,21 +1,21 @@
-//! The bound no policy can beat: work that flows like water to whoever has speed left.
+//! The fluid bound, which no policy can beat: divisible work that flows to any idle capacity.
 
 use std::collections::BTreeMap;
 
 use crate::speed::{SECOND_NS, Speed, Step};
 
-/// When servers that share work of so many bytes perfectly are done; nothing if never.
+/// When servers that share `bytes` of work perfectly are done, in nanoseconds; `None` if never.
 pub fn shared_done_at(servers: &[&Speed], bytes: u64) -> Option<u64> {
     sum(servers.iter().map(|&speed| (speed, u64::MAX)))
         .done_at_exact(0, u128::from(bytes) * u128::from(SECOND_NS))
 }
 
-/// Producers that own what they produce, and consumers that share what they are given: when the
-/// last byte can be consumed at the earliest, with buffers of any size between them.
+/// The earliest time at which the last byte can be consumed, in nanoseconds, if every producer has
+/// its own bytes and all consumers share them, with unlimited buffers; `None` if never.
 ///
-/// What is not produced by a time has to be consumed after it. That gives a bound for every time;
-/// the largest is the answer, and it lies where a speed changes or a producer ends, since in
-/// between both sides are straight lines. Nothing if never.
+/// Bytes that are not produced by some time must be consumed after it, which gives a bound for
+/// every time. The largest one is the answer. It lies where a speed changes or a producer ends,
+/// since both sides are linear in between.
 pub fn flow_done_at(producers: &[(&Speed, u64)], consumers: &[&Speed]) -> Option<u64> {
     let bytes: u128 = producers.iter().map(|&(_, bytes)| u128::from(bytes)).sum();
     let ends = producers.iter().map(|(speed, bytes)| speed.done_at(0, *bytes));
@@ -34,7 +34,7 @@ pub fn flow_done_at(producers: &[(&Speed, u64)], consumers: &[&Speed]) -> Option
     Some(done_ns)
 }
 
-/// The speed of many, each until its end.
+/// The sum of some speeds, each until its end.
 fn sum<'a>(servers: impl Iterator<Item = (&'a Speed, u64)>) -> Speed {
     let mut changes: BTreeMap<u64, i128> = BTreeMap::new();
     for (speed, until_ns) in servers {
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_shared_by_speed() {
+    fn work_is_shared_in_proportion_to_speed() {
         let (fast, slow) = (Speed::constant(100), Speed::constant(10));
         assert_eq!(shared_done_at(&[&fast, &slow], 220), Some(2 * SECOND_NS));
         assert_eq!(shared_done_at(&[&slow_from(1, 100, 0), &slow], 140), Some(4 * SECOND_NS));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_consumes_before_it_is_produced_nor_faster_than_he_can() {
+    fn consumption_follows_production_and_is_limited_by_speed() {
         let (one, two) = (Speed::constant(1), Speed::constant(2));
         let bound = |producer: &Speed, consumer: &Speed| {
             flow_done_at(&[(producer, 10)], &[consumer]).map(|ns| ns / SECOND_NS)
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_of_a_flow_is_no_lower_than_the_bound_of_its_parts() {
+    fn flow_bound_is_at_least_the_bound_of_each_side() {
         for seed in 0..300 {
             let mut random = Random::new(seed);
             let mut speeds = |count: u64| -> Vec<Speed> {

@@ -1,7 +1,7 @@
-//! A cluster in one heap: virtual time, seeded, the same policies as in the engine.
+//! A deterministic discrete-event simulator of clusters, which runs the policies of the engine.
 //!
-//! Time is whole nanoseconds and work whole bytes, so a run is the same on every machine, and a
-//! seed that fails replays.
+//! Virtual time is in whole nanoseconds and work in whole bytes, so a run is the same on every
+//! machine, and a failing seed replays.
 #![forbid(unsafe_code)]
 
 pub mod disks;

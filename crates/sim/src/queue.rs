@@ -1,4 +1,4 @@
-//! Producers that read from disks, consumers with CPUs, and a distributed queue between them.
+//! Simulation of a distributed queue between producers with disks and consumers with processors.
 
 pub mod clairvoyant;
 mod scenario;

@@ -1,16 +1,16 @@
-//! Random numbers that are the same everywhere: SplitMix64 (Steele et al., OOPSLA '14).
+//! A portable seeded generator of random numbers: SplitMix64 (Steele et al., OOPSLA '14).
 
-/// A seeded generator.
+/// The state of a seeded generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The generator of this seed.
+    /// A generator; equal seeds give equal numbers.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// The next number.
+    /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -31,12 +31,12 @@ impl Random {
         low + self.below(high - low + 1)
     }
 
-    /// Whether something happens that does so `per_mille` times in a thousand.
+    /// True with a probability of `per_mille` in a thousand.
     pub fn chance(&mut self, per_mille: u64) -> bool {
         self.below(1000) < per_mille
     }
 
-    /// Puts a slice into random order.
+    /// Shuffles a slice (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
             items.swap(end, self.below(end as u64 + 1) as usize);
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_the_reference_and_stay_below() {
+    fn numbers_match_the_reference_and_their_bounds() {
         let mut random = Random::new(1234567);
         assert_eq!(random.next_u64(), 6457827717110365317);
         assert_eq!(random.next_u64(), 3203168211198807973);
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn shuffled_is_the_same_in_another_order() {
+    fn shuffle_permutes() {
         let mut items: Vec<u32> = (0..100).collect();
         Random::new(7).shuffle(&mut items);
         assert!(items.windows(2).any(|pair| pair[0] > pair[1]));

@@ -1,39 +1,39 @@
-//! What a run was like.
+//! The measures of a simulated run.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// What a run was like. Times are virtual.
+/// The measures of one run. All times are virtual.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// The seed that replays it.
+    /// The seed that replays the run.
     pub seed: u64,
     /// When the last batch was finished, in milliseconds.
     pub completed_ms: f64,
-    /// When it could have been at the earliest, had work been water: the fluid bound.
+    /// The fluid bound on that time, in milliseconds: work is divisible and flows to idle capacity.
     pub bound_ms: f64,
     /// Bound by completion; 1 is ideal.
     pub fraction: f64,
-    /// How long consumers had nothing to do until the end, in the mean, of their time.
+    /// The mean fraction of the run in which consumers were idle.
     pub idle: f64,
     /// From when the first consumer began its last piece until all were finished, in milliseconds.
     pub tail_ms: f64,
-    /// How long one batch of the slowest component takes at its slowest, in milliseconds; a
-    /// component that stands still is not counted.
+    /// The time of one batch at the slowest component at its slowest, in milliseconds, without
+    /// components that stand still.
     pub slowest_batch_ms: f64,
-    /// Batches moved.
+    /// Batches consumed, by all consumers.
     pub batches: u64,
-    /// Pieces they were given in.
+    /// Pieces in which the batches were given.
     pub pieces: u64,
-    /// Messages but those that carry data, a batch.
+    /// Messages without data per batch.
     pub messages_per_batch: f64,
-    /// The same by kind.
+    /// All messages, by kind.
     pub messages: BTreeMap<&'static str, u64>,
-    /// The most pieces any consumer held, the one it worked on counted in.
+    /// The most pieces that any consumer held, including the one in service.
     pub held_pieces_max: u32,
-    /// The most bytes any consumer held.
+    /// The most bytes that any consumer held.
     pub held_bytes_max: u64,
-    /// Events simulated.
+    /// Events simulated: the cost of the run.
     pub events: u64,
 }

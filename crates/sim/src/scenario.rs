@@ -1,4 +1,4 @@
-//! What is simulated: data, read from JSON, the same for files, tests and the command line.
+//! Scenarios: the JSON description of a simulation, for files, tests and the command line.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,25 +6,25 @@ use crate::disks::MirrorsScenario;
 use crate::queue::QueueScenario;
 use crate::report::Report;
 
-/// A scenario, by its kind.
+/// The description of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Scenario {
     /// A distributed queue between producers and consumers.
     Queue(QueueScenario),
-    /// A mirrored collection that is read.
+    /// The reading of a mirrored collection.
     Mirrors(MirrorsScenario),
 }
 
 impl Scenario {
-    /// Reads a scenario; says what is wrong with it, if anything.
+    /// Parses and checks a scenario; the error describes the first rule that it breaks.
     pub fn parse(text: &str) -> Result<Scenario, String> {
         let scenario: Scenario = serde_json::from_str(text).map_err(|error| error.to_string())?;
         scenario.check()?;
         Ok(scenario)
     }
 
-    /// Says what is wrong with it, if anything.
+    /// Checks a scenario; the error describes the first rule that it breaks.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Scenario::Queue(queue) => queue.check(),
@@ -32,7 +32,7 @@ impl Scenario {
         }
     }
 
-    /// The same with so many nodes on each side, or so many disks.
+    /// This scenario with `nodes` producers and consumers, or disks.
     pub fn with_nodes(mut self, nodes: u32) -> Scenario {
         match &mut self {
             Scenario::Queue(queue) => (queue.producers, queue.consumers) = (nodes, nodes),
@@ -41,13 +41,13 @@ impl Scenario {
         self
     }
 
-    /// The same in JSON.
+    /// Formats the scenario as JSON, which `parse` reads.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a scenario is plain data")
     }
 }
 
-/// Runs a scenario that has been checked. The same seed gives the same report, everywhere.
+/// Runs a scenario that has been checked. Equal seeds give equal reports on every machine.
 pub fn run(scenario: &Scenario, seed: u64) -> Report {
     match scenario {
         Scenario::Queue(queue) => crate::queue::run(queue, seed),
@@ -55,7 +55,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Report {
     }
 }
 
-/// The same, and if an invariant of a policy or of the simulation breaks, what it says.
+/// Like `run`, but returns the message of an assertion of a policy or the simulator that fails.
 pub fn attempt(scenario: &Scenario, seed: u64) -> Result<Report, String> {
     std::panic::catch_unwind(|| run(scenario, seed)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -68,7 +68,7 @@ pub fn attempt(scenario: &Scenario, seed: u64) -> Result<Report, String> {
 mod tests {
     use super::*;
 
-    /// All scenarios that come with the simulator, a tenth as large where they are large.
+    /// All scenarios in the folder `scenarios`, by path.
     fn shipped() -> Vec<(String, Scenario)> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
         let files = std::fs::read_dir(folder).expect("the scenarios");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn shipped_scenarios_are_read_written_and_run_the_same_twice() {
+    fn shipped_scenarios_roundtrip_and_run_deterministically() {
         let shipped = shipped();
         assert!(shipped.len() >= 5);
         for (name, scenario) in shipped {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_scenario_is_said() {
+    fn invalid_scenarios_name_the_broken_rule() {
         let wrong = |text: &str| Scenario::parse(text).expect_err(text);
         assert!(wrong(r#"{"kind": "queue", "producers": 0}"#).contains("producers"));
         assert!(wrong(r#"{"kind": "queue", "speed": 1}"#).contains("speed"));

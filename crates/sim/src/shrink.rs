@@ -1,14 +1,14 @@
-//! From a scenario that fails to a smaller one that fails too.
+//! Shrinking: reduces a failing scenario to a smaller one that still fails.
 
 use crate::disks::MirrorsScenario;
 use crate::queue::QueueScenario;
 use crate::scenario::Scenario;
 
-/// Tries so many smaller scenarios at most.
+/// Smaller scenarios that are tried, at most.
 const TRIES_MAX: u32 = 300;
 
-/// The smallest scenario found that still fails: fewer nodes, fewer batches, fewer things that
-/// happen. `fails` is asked of scenarios that have been checked.
+/// Returns the smallest failing scenario found, with fewer nodes, batches, perturbations and
+/// deaths. `fails` runs a scenario that has been checked.
 pub fn shrink(scenario: &Scenario, mut fails: impl FnMut(&Scenario) -> bool) -> Scenario {
     let mut smallest = scenario.clone();
     let mut tries = 0;
@@ -27,8 +27,8 @@ pub fn shrink(scenario: &Scenario, mut fails: impl FnMut(&Scenario) -> bool) -> 
     }
 }
 
-/// Scenarios a step smaller, the boldest steps first: what happens to few nodes may be needed for
-/// them to fail as well, and not for many.
+/// Scenarios that are one step smaller: first those without one perturbation, death or link, then
+/// those with fewer nodes and batches.
 fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     match scenario {
         Scenario::Queue(queue) => smaller_queues(queue),
@@ -117,7 +117,7 @@ mod tests {
     use crate::run;
 
     #[test]
-    fn what_fails_becomes_small_and_still_fails() {
+    fn shrunk_queue_is_small_and_still_fails() {
         let death = Death { side: Side::Consumers, node: 1, at_ms: 20.0 };
         let scenario = QueueScenario {
             producers: 40,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn mirrors_become_small_too() {
+    fn shrunk_mirrors_are_small_and_still_fail() {
         let scenario = MirrorsScenario { blocks: 40, segments_each: 2, ..Default::default() };
         let fails = |scenario: &Scenario| run(scenario, 1).batches >= 10;
         let Scenario::Mirrors(small) = shrink(&Scenario::Mirrors(scenario), fails) else {

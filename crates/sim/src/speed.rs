@@ -1,19 +1,19 @@
-//! How fast a disk, a CPU or a link is, which changes during a run.
+//! Piecewise-constant speeds of disks, processors and links.
 //!
-//! Speeds are bytes per second, constant from one step to the next; what is done in a stretch of
-//! time is counted exactly, in bytes times 10^9, so that nothing is lost by rounding over a run.
+//! Speeds are in bytes per second. Work over a time is exact, in bytes times 10^9, so that no
+//! rounding errors add up over a run.
 
 /// Nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-/// A speed that is constant from step to step, and for ever after the last.
+/// A speed that is constant between steps and after the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Speed {
     first: u64,
     steps: Vec<Step>,
 }
 
-/// From this time on, this speed.
+/// A change of speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Nanoseconds since the start.
@@ -23,13 +23,13 @@ pub struct Step {
 }
 
 impl Speed {
-    /// Always the same speed, in bytes per second.
+    /// A speed that never changes.
     pub fn constant(bytes_per_second: u64) -> Speed {
         Speed { first: bytes_per_second, steps: Vec::new() }
     }
 
-    /// A speed from the start, and its changes in any order; of changes at the same time the last
-    /// one holds.
+    /// An initial speed and its changes in any order; of changes at the same time, the last one
+    /// holds.
     pub fn changing(bytes_per_second: u64, changes: &[Step]) -> Speed {
         let mut steps = changes.to_vec();
         steps.sort_by_key(|step| step.from_ns);
@@ -47,22 +47,22 @@ impl Speed {
         self.first
     }
 
-    /// The changes, by time.
+    /// The changes, in order of time.
     pub fn changes(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The lowest speed there ever is.
+    /// The lowest speed of all times.
     pub fn slowest(&self) -> u64 {
         self.steps.iter().map(|step| step.bytes_per_second).fold(self.first, u64::min)
     }
 
-    /// When work of so many bytes is done that begins at `start_ns`; nothing if never.
+    /// When `bytes` of work that begins at `start_ns` is done, in nanoseconds; `None` if never.
     pub fn done_at(&self, start_ns: u64, bytes: u64) -> Option<u64> {
         self.done_at_exact(start_ns, u128::from(bytes) * u128::from(SECOND_NS))
     }
 
-    /// The same, with the work in bytes times 10^9.
+    /// Like `done_at`, with the work in bytes times 10^9.
     pub fn done_at_exact(&self, start_ns: u64, mut work: u128) -> Option<u64> {
         let mut now_ns = start_ns;
         let mut begun = self.steps.partition_point(|step| step.from_ns <= start_ns);
@@ -84,7 +84,7 @@ impl Speed {
         if speed == 0 { None } else { u64::try_from(u128::from(now_ns) + takes).ok() }
     }
 
-    /// What is done from one time to another at most, in bytes times 10^9.
+    /// The work that can be done between two times, in bytes times 10^9.
     pub fn work_between(&self, from_ns: u64, to_ns: u64) -> u128 {
         let mut work = 0;
         let (mut now_ns, mut speed) = (from_ns, self.at(from_ns));
@@ -103,7 +103,7 @@ mod tests {
     use crate::random::Random;
 
     #[test]
-    fn work_takes_its_time_at_every_speed() {
+    fn done_at_accounts_for_changes_and_standstill() {
         let slow_later = [Step { from_ns: SECOND_NS, bytes_per_second: 10 }];
         let speed = Speed::changing(100, &slow_later);
         assert_eq!(speed.done_at(0, 50), Some(SECOND_NS / 2));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn done_at_is_the_first_time_at_which_the_work_is_done() {
+    fn done_at_is_the_earliest_time_with_enough_work() {
         for seed in 0..500 {
             let mut random = Random::new(seed);
             let steps: Vec<Step> = (0..random.below(5))

@@ -1,5 +1,6 @@
-//! What the distributed queue promises, asked of small clusters; the large ones are in
-//! `examples/queues.rs`. Time is virtual: these numbers are the same on every machine.
+//! Guarantees of the distributed queue on small clusters; `examples/queues.rs` has large ones.
+//!
+//! Time is virtual, so the numbers are the same on every machine.
 
 use euphrates_sim::queue::{Death, Perturbation, PolicyName, QueueScenario, Share, Side, When};
 use euphrates_sim::{Report, Scenario, run};
@@ -15,7 +16,7 @@ fn slow(share: Share, slower: f64, when: When) -> Vec<Perturbation> {
 }
 
 #[test]
-fn late_binding_is_near_the_bound_whoever_is_slow() {
+fn late_binding_is_near_the_bound_under_every_perturbation() {
     let wandering = When::Wandering { every_ms: 300.0 };
     let perturbed = [
         vec![],
@@ -44,7 +45,7 @@ fn late_binding_is_near_the_bound_whoever_is_slow() {
 }
 
 #[test]
-fn what_a_stuck_consumer_holds_does_not_grow_with_the_producers() {
+fn stuck_consumer_holds_a_bounded_number_of_pieces() {
     let held = |policy, producers: u32| {
         let when = When::Between { from_ms: 100.0, until_ms: 20_000.0 };
         let report = simulated(&QueueScenario {
@@ -59,11 +60,14 @@ fn what_a_stuck_consumer_holds_does_not_grow_with_the_producers() {
         report.held_pieces_max
     };
     assert!([8, 80, 800].into_iter().all(|m| held(PolicyName::LateBinding {}, m) <= 2));
-    assert!(held(PolicyName::Credit { credit_max: 2 }, 800) >= 1000, "the paper's does");
+    assert!(
+        held(PolicyName::Credit { credit_max: 2 }, 800) >= 1000,
+        "the paper's policy is unbounded"
+    );
 }
 
 #[test]
-fn a_fast_consumer_that_is_far_gets_the_slots_it_needs_and_a_near_one_does_not() {
+fn slots_adapt_to_the_latency_of_a_consumer() {
     let text = include_str!("../scenarios/far.json");
     let Ok(Scenario::Queue(far)) = Scenario::parse(text) else { panic!("a sound queue") };
     let report = simulated(&far);
@@ -73,9 +77,9 @@ fn a_fast_consumer_that_is_far_gets_the_slots_it_needs_and_a_near_one_does_not()
 }
 
 #[test]
-fn links_of_limited_speed_are_waited_for() {
-    // 32 MiB/s for each node's link, and 100 MiB/s of disk behind it: 2 s is what the links need,
-    // if no two ever want the same one. The policy knows of speeds, and not of links.
+fn limited_links_slow_the_queue_by_at_most_half() {
+    // Each node has a link of 32 MiB/s in front of a disk of 100 MiB/s. The links need 2 s if no
+    // two transfers share one. The policy measures speeds but does not know links.
     let scenario = QueueScenario {
         producers: 8,
         consumers: 8,
@@ -88,7 +92,7 @@ fn links_of_limited_speed_are_waited_for() {
 }
 
 #[test]
-fn who_dies_takes_nothing_along_but_what_he_had_finished() {
+fn dead_consumer_loses_only_unfinished_pieces() {
     for seed_at_ms in [5.0, 55.5, 300.0] {
         let deaths = (1..8).map(|node| Death {
             side: Side::Consumers,
@@ -104,7 +108,7 @@ fn who_dies_takes_nothing_along_but_what_he_had_finished() {
             deaths: deaths.collect(),
             ..QueueScenario::default()
         };
-        // That every share was worked off is asserted in the run.
+        // The run itself asserts that every share was finished once.
         let report = simulated(&scenario);
         assert!(report.messages_per_batch <= 8.0, "{report:?}");
     }

@@ -1,4 +1,4 @@
-//! How fast batches go from one process to another, and what it costs both.
+//! Benchmark: throughput and processor time of batches sent between two processes.
 //!
 //!     cargo run --release -p euphrates-wire --example wire_speed -- tls 4000000000
 //!
@@ -22,15 +22,15 @@ use euphrates_wire::{
     block, dial,
 };
 
-/// Rows of 100 bytes that make a batch of a megabyte.
+/// Rows per batch: of 100 bytes each, they make a megabyte.
 const ROWS: usize = 10_486;
-/// Different batches, so that what is sent does not stay in a processor's cache.
+/// Distinct batches, too many for a processor's cache.
 const BATCHES: usize = 16;
-/// Batches on their way: what the queues of a flow would grant.
+/// Batches in flight, at most: as many as the queues of a flow grant.
 const WINDOW: usize = 8;
-/// The receiver says how many it has taken each time it has taken so many.
+/// The receiver reports after every `TAKEN` batches.
 const TAKEN: u64 = 4;
-/// A flow's number, which has to be one that both know.
+/// The number of the flow whose secret both ends share.
 const FLOW: u64 = 7;
 
 fn main() -> Result<()> {
@@ -90,7 +90,7 @@ fn cpu_seconds() -> f64 {
     used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
 
-/// What a sender waits for: batches that were not taken yet.
+/// The sender's window: batches in flight.
 #[derive(Default)]
 struct Window {
     taken: Mutex<u64>,
@@ -109,7 +109,7 @@ impl Window {
     }
 }
 
-/// Starts the receiver, sends it so many bytes, and says how it went.
+/// Starts the receiver, sends it `bytes`, and prints the result.
 fn send(carrier: &str, bytes: u64) -> Result<()> {
     let os = |error: io::Error| Error::os("run", "the receiver", &error);
     let itself = std::env::current_exe().map_err(os)?;
@@ -119,8 +119,8 @@ fn send(carrier: &str, bytes: u64) -> Result<()> {
         .stdout(Stdio::piped())
         .spawn()
         .map_err(os)?;
-    let mut said = io::BufReader::new(receiver.stdout.take().expect("piped")).lines();
-    let mut next = || said.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
+    let mut header = io::BufReader::new(receiver.stdout.take().expect("piped")).lines();
+    let mut next = || header.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
     let secret = Secret::parse(&next().map_err(os)?)?;
     let address: Address = next().map_err(os)?.parse()?;
     let me = greeting("sender");
@@ -167,7 +167,7 @@ fn send(carrier: &str, bytes: u64) -> Result<()> {
     writeln!(io::stdout(), "{told}").map_err(|error| Error::os("write to", "stdout", &error))
 }
 
-/// Listens, tells where and with which secret, and counts what comes.
+/// Listens, prints address and secret, and counts received batches.
 fn receive(carrier: &str) -> Result<()> {
     let secret = Secret::random()?;
     let address = match carrier {
@@ -205,9 +205,9 @@ fn receive(carrier: &str) -> Result<()> {
                 first_error.get_or_insert(error);
             }
             taken += 1;
-            let said = Header { flow: taken, ..Header::of(Kind::Letter) };
+            let header = Header { flow: taken, ..Header::of(Kind::Message) };
             if first_error.is_none() && taken.is_multiple_of(TAKEN) {
-                answering.wait().send(said, vec![], vec![]);
+                answering.wait().send(header, vec![], vec![]);
             }
         },
         move |outcome| ended.send(outcome).unwrap_or(()),
@@ -217,7 +217,7 @@ fn receive(carrier: &str) -> Result<()> {
     told((cpu_seconds() - began_cpu).to_string())
 }
 
-/// What a consumer does first: check, decode, and touch nothing.
+/// Verifies and decodes a batch, as a consumer does first.
 fn take(decoder: &BlockDecoder, frame: &Frame) -> Result<()> {
     let malformed = |_| Error::corrupt("no block");
     let (block, _) = block::read(&frame.meta, frame.header.body_bytes).map_err(malformed)?;

@@ -1,16 +1,18 @@
-//! What is done with bytes that come from anybody. Run by cargo-fuzz, and without it by
-//! `tests/fuzz.rs`: nothing here may panic, or hang, or believe what is not so.
+//! Fuzz targets: everything that decodes bytes of unauthenticated peers.
+//!
+//! Run by cargo-fuzz, and without it by `tests/fuzz.rs`. No target may panic, hang, or accept
+//! invalid input.
 
 use std::io::sink;
 
 use euphrates_policy::distributed::{ToConsumer, ToProducer};
 use euphrates_wire::frame::HEADER_BYTES;
-use euphrates_wire::letter::Letter;
+use euphrates_wire::message::Message;
 use euphrates_wire::{
     Address, Caps, Greeting, Header, Kind, Receiver, Secret, Sender, block, handshake,
 };
 
-/// A stream of frames: those that are believed are those that were sent.
+/// A stream of frames: accepted frames encode to the bytes they were decoded from.
 pub fn frame(data: &[u8]) {
     let caps = Caps { meta_bytes_max: 1 << 16, body_bytes_max: 1 << 16 };
     for bytes in [data.to_vec(), mended(data)] {
@@ -25,7 +27,7 @@ pub fn frame(data: &[u8]) {
     }
 }
 
-/// The same bytes with the first header's checksum mended, so that more than checksums is seen.
+/// The same bytes with a valid checksum in the first header, so that more than checksums is tested.
 fn mended(data: &[u8]) -> Vec<u8> {
     let mut bytes = data.to_vec();
     if let Some(header) = bytes.first_chunk_mut::<HEADER_BYTES>() {
@@ -37,12 +39,12 @@ fn mended(data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A letter of a queue: read, it is written as it was.
-pub fn letter(data: &[u8]) {
-    fn check<L: Letter>(data: &[u8]) {
-        if let Ok(letter) = L::read(data) {
+/// A message of a queue: read, it is written as it was.
+pub fn message(data: &[u8]) {
+    fn check<M: Message>(data: &[u8]) {
+        if let Ok(message) = M::read(data) {
             let mut again = vec![];
-            letter.write(&mut again);
+            message.write(&mut again);
             assert_eq!(again, data);
         }
     }
@@ -50,7 +52,7 @@ pub fn letter(data: &[u8]) {
     check::<ToProducer>(data);
 }
 
-/// What describes a block: what is believed lies within the body.
+/// A block's description: accepted offsets lie within the body.
 pub fn block(data: &[u8]) {
     let Some((length, meta)) = data.split_first_chunk() else { return };
     let body_bytes = u64::from_le_bytes(*length);
@@ -64,7 +66,7 @@ pub fn block(data: &[u8]) {
     }
 }
 
-/// What a stranger says of itself, and an address that somebody wrote.
+/// Greetings, addresses and secrets: accepted ones roundtrip.
 pub fn greeting(data: &[u8]) {
     if let Ok(greeting) = Greeting::decode(data) {
         let again = greeting.encode().expect("what was read can be said");
@@ -80,7 +82,7 @@ pub fn greeting(data: &[u8]) {
     }
 }
 
-/// A whole handshake with somebody who does not know the secret: nobody is let in, on either side.
+/// A handshake with a peer that does not know the secret fails on either side.
 pub fn handshake(data: &[u8]) {
     let secret = Secret::parse(&"5".repeat(64)).expect("a secret");
     let me = Greeting {
@@ -106,8 +108,8 @@ pub fn handshake(data: &[u8]) {
     }
 }
 
-/// Frames that are sound, whose kinds and contents are these: a byte for the kind, one for how much
-/// of what follows, times four.
+/// Valid frames made from bytes: one byte for the kind, one for a quarter of the length, then the
+/// content.
 fn framed(mut data: &[u8]) -> Vec<u8> {
     let kinds = [Kind::Hello, Kind::Welcome, Kind::Bye, Kind::Control, Kind::Batch];
     let mut bytes = vec![];

@@ -1,4 +1,4 @@
-//! Where an end can be reached.
+//! Socket addresses: their text form, and what is wrong with a text that is none.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use std::str::FromStr;
 use euphrates_flow::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// What the address of a unix socket begins with.
+/// The prefix of a unix socket's address.
 const UNIX: &str = "unix:";
 
-/// A place to listen at, or to call. As text: `unix:/path`, `host:port`, `[::1]:7`.
+/// An address to listen at or to dial. As text: `unix:/path`, `host:port`, `[::1]:7`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
     /// A socket in the file system of this machine.
     Unix(PathBuf),
-    /// Host and port, as in `node7:4400`; an IPv6 address stands in brackets.
+    /// Host and port, as in `node7:4400`, with an IPv6 address in brackets.
     Tcp(String),
 }
 
@@ -82,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn addresses_are_read_as_they_are_shown() {
+    fn addresses_roundtrip_as_text_and_json() {
         for text in ["unix:/run/e u/w2", "node7:4400", "127.0.0.1:0", "[::1]:7", "a.b-c:65535"] {
             let address: Address = text.parse().unwrap();
             assert_eq!(address.to_string(), text);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_says_how_one_is_written() {
+    fn invalid_address_names_the_valid_forms() {
         for text in [
             "",
             "unix:",

@@ -1,16 +1,16 @@
-//! What says how the batch in a frame's body is to be read, as it travels in the frame's meta.
+//! Encoding of a block's description, which a frame's meta carries for the batch in its body.
 //!
-//! The checksum was made when the block was encoded, and is checked by whoever decodes it: from end
-//! to end. Here it is only made sure that all places lie within the body.
+//! The block's checksum is end to end: made when the block is encoded, checked when it is decoded.
+//! This file checks only that all offsets lie within the body.
 
 use euphrates_io::segment::Block;
 
-use crate::letter::Malformed;
+use crate::message::Malformed;
 
-/// Bytes of a block's description; what else is in the meta comes behind it.
+/// Bytes of a block's description, with which the meta begins.
 pub const BLOCK_BYTES: usize = 28;
 
-/// Appends what the receiver of this block has to know.
+/// Appends a block's description to `out`.
 pub fn write(block: &Block, out: &mut Vec<u8>) {
     out.extend(block.bytes.to_le_bytes());
     out.extend(block.rows.to_le_bytes());
@@ -19,7 +19,8 @@ pub fn write(block: &Block, out: &mut Vec<u8>) {
     out.extend(block.crc.to_le_bytes());
 }
 
-/// Reads it from the beginning of a meta, for a body of this length; returns what comes behind it.
+/// Decodes the description at the start of `meta`, for a body of `body_bytes`; returns it with the
+/// rest of the meta.
 pub fn read(meta: &[u8], body_bytes: u64) -> Result<(Block, &[u8]), Malformed> {
     let (described, rest) = meta.split_first_chunk::<BLOCK_BYTES>().ok_or(Malformed)?;
     let u64_at = |at| u64::from_le_bytes(described[at..at + 8].try_into().expect("eight bytes"));
@@ -43,7 +44,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn descriptions_roundtrip_if_they_fit_the_body(
             (rows, crc, bytes) in any::<(u64, u32, u64)>(),
             (batch_at, meta_bytes) in any::<(u32, u32)>(),
             tail in prop::collection::vec(any::<u8>(), 0..9),

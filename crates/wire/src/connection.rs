@@ -1,4 +1,4 @@
-//! A connection between two ends that have shown each other who they are.
+//! Authenticated connections: dialling, answering, TLS or token, and the handshake.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -20,38 +20,37 @@ use crate::stream::{ReadHalf, Socket, WriteHalf, encrypt, halves};
 use crate::tls::{Opened, REMEDY_SECURITY, Tls};
 use crate::{handshake, tls};
 
-/// What may come before the other end has shown who it is, TLS and all.
+/// Bytes accepted from an unauthenticated peer, TLS included.
 pub(crate) const HANDSHAKE_BYTES_MAX: usize = 16 << 10;
 
-/// How ends that share no machine keep others out. Over unix sockets it is always the owner of the
-/// process and the token.
+/// How TCP connections are secured. Unix sockets always check the peer's user and the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// TLS 1.3, both ends with certificates of the flow.
+    /// TLS 1.3, with certificates of the flow at both ends.
     Tls,
-    /// Both prove that they know the token; what they say after that can be read, and changed, on
-    /// its way.
+    /// Both ends prove that they know the token. Everything after that is neither encrypted nor
+    /// authenticated.
     Token,
 }
 
-/// The secret of each flow that an end takes part in; 0 is the cluster itself.
+/// Looks up the secret of a flow that this end takes part in; flow 0 is the cluster itself.
 pub type Keys = dyn Fn(u64) -> Option<Secret> + Send + Sync;
 
-/// An open connection: what both agreed on, and its halves. Nobody says anything on it by itself,
-/// and nobody is suspected, until it is a [`crate::lane::Lane`].
+/// An open connection: the agreed greeting and both halves. It sends no heartbeats and has no
+/// timeout until it is a [`crate::lane::Lane`].
 #[derive(Debug)]
 pub struct Connection {
-    /// The other end, with what both ends allow and can do.
+    /// The other end's greeting, with the caps and abilities that both ends share.
     pub peer: Greeting,
-    /// For what this end says.
+    /// The sending half, for one thread.
     pub sender: Sender<WriteHalf>,
-    /// For what the other end says.
+    /// The receiving half, for one thread.
     pub receiver: Receiver<ReadHalf>,
     closer: Closer,
 }
 
 impl Connection {
-    /// What ends it from anywhere.
+    /// A handle that ends the connection from any thread.
     pub fn closer(&self) -> Closer {
         self.closer.clone()
     }
@@ -62,12 +61,12 @@ impl Connection {
     }
 }
 
-/// Ends a connection at once, whoever waits for it.
+/// Ends a connection at once, from any thread.
 #[derive(Clone)]
 pub struct Closer(Arc<Socket>);
 
 impl Closer {
-    /// What was not sent yet is lost; whoever waits for the other end does so no longer.
+    /// Shuts the socket down. Unsent bytes are lost, and blocked reads and writes return.
     pub fn close(&self) {
         self.0.shut();
     }
@@ -79,7 +78,7 @@ impl fmt::Debug for Closer {
     }
 }
 
-/// Calls this address as `me`, with the secret of the greeting's flow.
+/// Dials an address as `me`, with the secret of the greeting's flow.
 pub fn dial(
     address: &Address,
     me: &Greeting,
@@ -88,7 +87,7 @@ pub fn dial(
     within: Duration,
 ) -> Result<Connection> {
     let dialled = connect(address, within).and_then(|(socket, deadline)| {
-        // What is said last is why, and the other end shall hear it.
+        // The last frame is the reason, which the other end must be able to read.
         introduce(&socket, me, secret, security, deadline).inspect_err(|_| socket.hang_up(deadline))
     });
     dialled.map_err(|error| error.at(format!("calling {address}")))
@@ -101,7 +100,7 @@ fn introduce(
     security: Security,
     deadline: Instant,
 ) -> Result<Connection> {
-    let mut ends = Ends::strange(socket.clone(), deadline)?;
+    let mut ends = Ends::new(socket.clone(), deadline)?;
     let tls = match (&**socket, security) {
         (Socket::Tcp(_), Security::Tls) => Some(ends.call(me, secret)?),
         _ => None,
@@ -109,7 +108,7 @@ fn introduce(
     ends.greet(tls, |sender, receiver, vouch| handshake::call(sender, receiver, me, secret, vouch))
 }
 
-/// Answers one who called, and whose socket this is.
+/// Authenticates a caller on its socket.
 pub(crate) fn answer(
     socket: &Arc<Socket>,
     me: &Greeting,
@@ -117,12 +116,12 @@ pub(crate) fn answer(
     security: Security,
     deadline: Instant,
 ) -> Result<Connection> {
-    let mut ends = Ends::strange(socket.clone(), deadline)?;
+    let mut ends = Ends::new(socket.clone(), deadline)?;
     let tls = match &**socket {
         Socket::Tcp(_) => ends.open(me, keys, security)?,
         Socket::Unix(_) => None,
     };
-    // Who was let in to one flow has not shown that it may take part in another.
+    // A caller with a certificate of one flow has not proved that it belongs to another.
     let flow = tls.as_ref().map(|opened| opened.flow);
     let keys = |asked| keys(asked).filter(|_| flow.is_none_or(|flow| flow == asked));
     ends.greet(tls.map(|opened| opened.tls), |sender, receiver, vouch| {
@@ -130,7 +129,7 @@ pub(crate) fn answer(
     })
 }
 
-/// Both ends of a socket whose other end is a stranger.
+/// Both halves of a socket whose other end is unauthenticated.
 struct Ends {
     socket: Arc<Socket>,
     reading: ReadHalf,
@@ -138,7 +137,7 @@ struct Ends {
 }
 
 impl Ends {
-    fn strange(socket: Arc<Socket>, deadline: Instant) -> Result<Ends> {
+    fn new(socket: Arc<Socket>, deadline: Instant) -> Result<Ends> {
         let (reading, mut writing) = halves(&socket, deadline, HANDSHAKE_BYTES_MAX);
         match socket.check_owner() {
             Ok(()) => Ok(Ends { socket, reading, writing }),
@@ -148,11 +147,11 @@ impl Ends {
 
     fn call(&mut self, me: &Greeting, secret: &Secret) -> Result<Tls> {
         me.encode()?;
-        let cards = tls::cards(&me.name, me.flow, secret)?;
-        tls::call(&mut self.reading, &mut self.writing, &cards, me.flow)
+        let configs = tls::configs(&me.name, me.flow, secret)?;
+        tls::call(&mut self.reading, &mut self.writing, &configs, me.flow)
     }
 
-    /// TLS or none, as it should be; a caller who begins with the other is told.
+    /// Opens TLS if `security` asks for it; a caller that begins with the other is refused.
     fn open(&mut self, me: &Greeting, keys: &Keys, security: Security) -> Result<Option<Opened>> {
         let first = self.reading.peek().map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => Error::resource("the caller hung up without a word"),
@@ -166,8 +165,8 @@ impl Ends {
                     .remedy(REMEDY_SECURITY))
             }
             (Security::Tls, true) => {
-                let cards_for = |flow| Some(tls::cards(&me.name, flow, &keys(flow)?));
-                tls::serve(&mut self.reading, &mut self.writing, &me.name, cards_for).map(Some)
+                let configs_for = |flow| Some(tls::configs(&me.name, flow, &keys(flow)?));
+                tls::serve(&mut self.reading, &mut self.writing, &me.name, configs_for).map(Some)
             }
             (Security::Tls, false) => {
                 let error =
@@ -178,7 +177,7 @@ impl Ends {
         }
     }
 
-    /// Both ends say who they are; over TLS, by the names in their certificates.
+    /// Exchanges greetings; over TLS, checks names against the certificates.
     fn greet(
         mut self,
         tls: Option<Tls>,
@@ -204,14 +203,14 @@ impl Ends {
     }
 }
 
-/// A socket to this address, and until when the rest may take.
+/// Connects to an address; returns the socket and the deadline for the handshake.
 fn connect(address: &Address, within: Duration) -> Result<(Arc<Socket>, Instant)> {
     let deadline = Instant::now() + within;
     let unreached = |error: io::Error| unreached(address, &error);
     let socket = match address {
         Address::Unix(path) => UnixStream::connect(path).map(Socket::Unix).map_err(unreached)?,
         Address::Tcp(place) => {
-            // A machine that starts may have no name yet: whoever has time tries again.
+            // A machine that is starting may have no name yet, so the caller may retry.
             let places = place.to_socket_addrs().map_err(|error| {
                 Error::resource(format!("no machine is known by {place}: {error}"))
                     .remedy("check the name, or give the machine's number")
@@ -242,13 +241,13 @@ fn unreached(address: &Address, error: &io::Error) -> Error {
     Error::resource(format!("{address} cannot be reached: {error}")).remedy(remedy)
 }
 
-/// The error for a path that the system has no room for.
+/// The error for a path that exceeds the system's limit for sockets.
 pub(crate) fn too_long(address: &Address) -> Error {
     Error::usage(format!("{address} is too long for a socket"))
         .remedy("choose a folder with a path of less than 90 bytes")
 }
 
-/// What stands in the way of a path as a socket's.
+/// Whether a path is short enough for a socket.
 pub(crate) fn fits(path: &Path) -> bool {
     use std::os::unix::net::SocketAddr;
     SocketAddr::from_pathname(path).is_ok()
@@ -260,8 +259,8 @@ mod tests {
     use euphrates_flow::Kind;
 
     #[test]
-    fn a_name_that_nobody_knows_may_be_known_later() {
-        // No name has parts of more than 63 letters, and no other machine needs to be asked.
+    fn unknown_host_name_is_a_resource_error() {
+        // A label of more than 63 letters is invalid, so no name server is asked.
         let address: Address = format!("{}:7", "x".repeat(64)).parse().unwrap();
         let error = connect(&address, Duration::from_secs(5)).unwrap_err();
         assert_eq!(error.kind(), Kind::Resource);

@@ -1,47 +1,48 @@
-//! The frame: what every message between two workers begins with.
+//! The frame format: a fixed header with checksums and length limits, then meta and body.
 //!
-//! A header of fixed size, then `meta_bytes` of what the kind says, then `body_bytes` of data. The
-//! header has a checksum of its own, so that lengths are believed before anything is allocated for
-//! them, and only up to the caps that both ends agreed on. A second checksum covers what follows;
-//! of batches and letters it leaves out the data, which brings a checksum of its own that is
-//! compared where the data is used, whatever carried it. They guard against accidents; against
-//! enemies, the carrier does.
+//! A frame is a header of fixed size, `meta_bytes` whose content the kind defines, and `body_bytes`
+//! of data. The header has its own checksum, so that lengths are verified before memory is
+//! allocated for them, and the caps that both ends agreed on limit them. A second checksum covers
+//! the rest; for batches and messages it leaves out the body, which has an end-to-end checksum that
+//! is compared where the data is used. Checksums guard against accidents; TLS guards against
+//! adversaries.
 
 use std::fmt;
 
 use crc_fast::{CrcAlgorithm, Digest};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a header.
+/// Bytes of an encoded header; unused ones are zero.
 pub const HEADER_BYTES: usize = 64;
-/// What every frame begins with.
+/// The first bytes of every frame.
 const MAGIC: [u8; 4] = *b"EUPH";
-/// The version of this layout, and of the letters within.
+/// The version of this layout, and of the messages within.
 pub const VERSION: u16 = 1;
-/// What one end allocates at most, all in all, for another that has not shown yet who it is.
+/// Memory that an end allocates for an unauthenticated peer, at most, in all.
 pub const UNKNOWN_BYTES_MAX: usize = 64 << 10;
-/// What such an end may say of itself: small, since what is read of it is larger than its text.
+/// The largest greeting accepted from an unauthenticated peer. It is small since the decoded
+/// greeting takes more memory than its text.
 pub const GREETING_BYTES_MAX: u32 = 4 << 10;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// The first of a connection: who calls, and what it can do.
+    /// The first frame of a connection: the caller's name, caps and abilities.
     Hello = 1,
-    /// The answer to it.
+    /// The answer to a Hello.
     Welcome = 2,
-    /// A letter between two endpoints of a queue.
-    Letter = 3,
-    /// A letter with the records it gives.
+    /// A message between two endpoints of a queue.
+    Message = 3,
+    /// A message with the batch that it gives.
     Batch = 4,
     /// A request of the control protocol, or its answer, in JSON.
     Control = 5,
-    /// A sign of life.
+    /// A heartbeat, with the timeout that its sender needs.
     Beat = 6,
-    /// The last of a connection.
+    /// The last frame of a connection.
     Bye = 7,
-    /// A request of the launch protocol, or its answer, in JSON; the body is what a program wrote.
+    /// A request of the launch protocol, or its answer, in JSON; the body is output of a program.
     Launch = 8,
 }
 
@@ -50,7 +51,7 @@ impl Kind {
         [
             Kind::Hello,
             Kind::Welcome,
-            Kind::Letter,
+            Kind::Message,
             Kind::Batch,
             Kind::Control,
             Kind::Beat,
@@ -65,44 +66,44 @@ impl Kind {
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What it carries.
+    /// The kind of frame, which defines meta and body.
     pub kind: Kind,
-    /// The flow it belongs to; 0 for what belongs to none.
+    /// The flow it belongs to; 0 for none.
     pub flow: u64,
-    /// The attempt at that flow: frames of an older one are dropped.
+    /// The attempt at that flow; frames of older attempts are dropped.
     pub epoch: u32,
-    /// The queue, by its position in the flow.
+    /// The queue, by its index in the flow.
     pub queue: u32,
-    /// The endpoint it comes from, or goes to, on the queue's producing side.
+    /// The endpoint on the queue's producing side, sender or receiver.
     pub producer: u32,
-    /// The same on its consuming side.
+    /// The endpoint on the queue's consuming side, sender or receiver.
     pub consumer: u32,
     /// Counts the frames of a connection, from 0.
     pub sequence: u64,
-    /// Bytes after the header that say what the body is.
+    /// Bytes of meta, which follow the header and describe the body.
     pub meta_bytes: u32,
-    /// Bytes of data after these.
+    /// Bytes of data, which follow the meta.
     pub body_bytes: u64,
-    /// CRC-32C of what follows the header, see [`checksum`].
+    /// CRC-32C of what follows the header; see [`checksum`].
     pub crc: u32,
 }
 
-/// What both ends allow in one frame.
+/// Limits on the size of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caps {
-    /// The most before the body.
+    /// The largest meta accepted, in bytes.
     pub meta_bytes_max: u32,
-    /// The most in the body.
+    /// The largest body accepted, in bytes.
     pub body_bytes_max: u64,
 }
 
 impl Caps {
-    /// What an end is allowed that has not shown yet who it is.
+    /// The caps of an unauthenticated peer.
     pub const UNKNOWN: Caps = Caps { meta_bytes_max: GREETING_BYTES_MAX, body_bytes_max: 0 };
-    /// What one allows whom it knows: a batch is about a megabyte, but a value may be a large one.
+    /// The caps of an authenticated peer. A batch is about a megabyte, but one value may be larger.
     pub const KNOWN: Caps = Caps { meta_bytes_max: 16 << 20, body_bytes_max: 4 << 30 };
 
-    /// What two ends allow that allow these.
+    /// The smaller of both ends' caps, which both accept.
     pub fn both(self, other: Caps) -> Caps {
         Caps {
             meta_bytes_max: self.meta_bytes_max.min(other.meta_bytes_max),
@@ -111,22 +112,22 @@ impl Caps {
     }
 }
 
-/// Why a header is refused.
+/// The reason for which a header is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It is none of ours.
+    /// It does not begin with the magic number.
     Magic,
-    /// It comes from another version.
+    /// It has another protocol version.
     Version(u16),
-    /// It was damaged on its way.
+    /// Its checksum does not match, or a reserved field is not zero.
     Header,
     /// A kind that this version does not know.
     Kind(u8),
-    /// More than was agreed on.
+    /// It announces a meta or body above the caps.
     TooLarge {
-        /// What it announces.
+        /// The length that the header announces.
         bytes: u64,
-        /// What is allowed.
+        /// The cap on it.
         bytes_max: u64,
     },
 }
@@ -148,7 +149,7 @@ impl fmt::Display for Refused {
 }
 
 impl Header {
-    /// A frame of this kind that belongs to no flow; what is not said here is 0.
+    /// A header of this kind that belongs to no flow, with all other fields 0.
     pub fn of(kind: Kind) -> Header {
         Header {
             kind,
@@ -164,7 +165,7 @@ impl Header {
         }
     }
 
-    /// As it travels: little-endian, fields in a fixed order, the header's own checksum last.
+    /// Encodes the header: little-endian fields in a fixed order, the header's own checksum last.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut fields = Fields { bytes: [0; HEADER_BYTES], at: 0 };
         fields.put(&MAGIC);
@@ -184,7 +185,7 @@ impl Header {
         fields.bytes
     }
 
-    /// What travelled, if it is whole, ours, and announces no more than these caps allow.
+    /// Decodes a header; fails if it is damaged, of another version or kind, or above `caps`.
     pub fn decode(bytes: &[u8; HEADER_BYTES], caps: Caps) -> Result<Header, Refused> {
         let mut fields = Fields { bytes: *bytes, at: 0 };
         if fields.take::<4>() != MAGIC {
@@ -212,7 +213,7 @@ impl Header {
             meta_bytes: u32::from_le_bytes(fields.take()),
             crc: u32::from_le_bytes(fields.take()),
         };
-        // One header has one form: what this version does not know is not passed over.
+        // Every header has one encoding, so reserved bytes must be zero.
         if spare != 0 || fields.take() != [0; 4] {
             return Err(Refused::Header);
         }
@@ -230,22 +231,22 @@ impl Header {
     }
 }
 
-/// The checksum of everything here: CRC-32C, which processors compute.
+/// CRC-32C, for which processors have instructions.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// The checksum of what follows the header of a frame of this kind.
+/// The checksum of meta and body; of a message or batch, of its meta only.
 pub fn checksum<'a>(kind: Kind, meta: &[u8], body: impl Iterator<Item = &'a [u8]>) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     digest.update(meta);
-    if !matches!(kind, Kind::Letter | Kind::Batch) {
+    if !matches!(kind, Kind::Message | Kind::Batch) {
         body.for_each(|part| digest.update(part));
     }
     digest.finalize() as u32
 }
 
-/// A header being written, or read, field by field.
+/// A cursor that encodes or decodes a header field by field.
 struct Fields {
     bytes: [u8; HEADER_BYTES],
     at: usize,
@@ -295,19 +296,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sent_is_what_comes(header in header()) {
+        fn headers_roundtrip(header in header()) {
             prop_assert_eq!(Header::decode(&header.encode(), ANY), Ok(header));
         }
 
         #[test]
-        fn a_flipped_bit_is_never_believed(header in header(), bit in 0..HEADER_BYTES * 8) {
+        fn any_flipped_bit_is_detected(header in header(), bit in 0..HEADER_BYTES * 8) {
             let mut bytes = header.encode();
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(Header::decode(&bytes, ANY).is_err());
         }
 
         #[test]
-        fn nobody_gets_more_than_was_agreed_on(header in header()) {
+        fn lengths_above_the_caps_are_refused(header in header()) {
             let caps = Caps { meta_bytes_max: 100, body_bytes_max: 1000 };
             let allowed = header.meta_bytes <= 100 && header.body_bytes <= 1000;
             prop_assert_eq!(Header::decode(&header.encode(), caps).is_ok(), allowed);
@@ -315,13 +316,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_says_why() {
+    fn refusals_name_their_reason() {
         let known = Header { flow: 1, queue: 2, body_bytes: 1, ..Header::of(Kind::Batch) };
         let decode = |bytes: [u8; HEADER_BYTES]| Header::decode(&bytes, Caps::UNKNOWN).unwrap_err();
         assert_eq!(
             decode(known.encode()),
             Refused::TooLarge { bytes: 1, bytes_max: 0 },
-            "no data from whom we do not know"
+            "no data from an unauthenticated peer"
         );
         assert_eq!(decode([b'G'; HEADER_BYTES]), Refused::Magic);
         let mut newer = known.encode();

@@ -1,7 +1,7 @@
-//! What the ends of a connection say of themselves before anything else.
+//! The greeting of a connection: names, flow, limits and abilities of an end.
 //!
-//! It is read before the other end has proved anything, so it is small, and what is made of it is
-//! bounded: a list of short names takes more room in memory than as text.
+//! It is decoded before the other end is authenticated, so both its text and its decoded size are
+//! bounded: a list of short names takes more memory than its text.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,56 +12,56 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::frame::{Caps, GREETING_BYTES_MAX};
 
-/// The most abilities that an end may name.
+/// Abilities in a greeting, at most.
 pub const ABILITIES_MAX: usize = 64;
-/// The longest name: with a flow's number and a domain it still fits in a certificate's label.
+/// The longest name, in bytes: with a flow's number and a domain it fits in a certificate's label.
 pub const NAME_BYTES_MAX: usize = 63;
 
-/// Who calls, or answers, and what for.
+/// An end's description of itself and of the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Greeting {
-    /// Who: letters, digits, `-`, `_` and `.`, as in `w2`.
+    /// The end's name: letters, digits, `-`, `_` and `.`, as in `w2`.
     pub name: String,
-    /// What for: "control", "batches", "join", …
+    /// The purpose of the connection: "control", "batches", "join", …
     pub purpose: String,
     /// The flow; 0 for the cluster itself.
     pub flow: u64,
-    /// The attempt at it.
+    /// The attempt at the flow.
     pub epoch: u32,
-    /// Which of the connections between the same two ends.
+    /// The number of this connection among those between the same two ends.
     pub lane: u32,
     /// The version of Euphrates.
     pub program: String,
-    /// How long this end may say nothing though it lives, in milliseconds: more than others may,
-    /// where it has little of a processor.
+    /// The heartbeat timeout that this end advertises, in milliseconds: longer than the default
+    /// where it has only part of a processor.
     #[serde(default)]
     pub silence_ms: u32,
-    /// What this end allows in one frame; once both have greeted, what both do.
+    /// What this end accepts in one frame; after the handshake, what both accept.
     pub caps: Caps,
-    /// What this end can do beyond the least; once both have greeted, what both can.
+    /// Optional features of this end; after the handshake, those of both.
     #[serde(deserialize_with = "few")]
     pub abilities: Vec<String>,
 }
 
 impl Greeting {
-    /// The same, for another of the connections between these ends.
+    /// This greeting for another connection between the same ends.
     pub fn on_lane(self, lane: usize) -> Greeting {
         Greeting { lane: lane as u32, ..self }
     }
 
-    /// Announces a longer silence of this end.
+    /// This greeting with an advertised timeout of `silence` or longer.
     pub fn silent_for(self, silence: Option<Duration>) -> Greeting {
         let silence_ms = silence.map_or(0, |silence| silence.as_millis() as u32);
         Greeting { silence_ms: self.silence_ms.max(silence_ms), ..self }
     }
 
-    /// As it travels.
+    /// Encodes the greeting as JSON; fails if it exceeds its bounds.
     pub fn encode(&self) -> Result<Vec<u8>> {
         self.check()?;
         serde_json::to_vec(self).map_err(Error::failed)
     }
 
-    /// What travelled, if it is one.
+    /// Decodes a greeting; fails if it is malformed or exceeds its bounds.
     pub fn decode(bytes: &[u8]) -> Result<Greeting> {
         let greeting: Greeting = serde_json::from_slice(bytes)
             .map_err(|error| Error::corrupt(format!("no greeting that can be read: {error}")))?;
@@ -82,15 +82,15 @@ impl Greeting {
         }
         let words = [&self.purpose, &self.program].into_iter().chain(&self.abilities);
         let bytes: usize = words.map(String::len).sum();
-        // Half of what a greeting may be: its frame and quotes need some.
+        // Half of the bound: the other half is for keys and quotes.
         if bytes > GREETING_BYTES_MAX as usize / 2 || self.abilities.len() > ABILITIES_MAX {
             return Err(Error::usage("an end says too much of itself in its greeting"));
         }
         Ok(())
     }
 
-    /// The other end's greeting with what both ends allow and can do. Ends of different versions
-    /// of Euphrates do not talk: what they write to each other may mean something else.
+    /// Combines both greetings: the other end's, with the caps and abilities of both. Fails if the
+    /// versions of Euphrates differ, since their messages may differ, too.
     pub(crate) fn agree(&self, other: Greeting) -> Result<Greeting> {
         if other.program != self.program {
             let versions = format!("`{}` runs Euphrates {}", other.name, other.program);
@@ -104,7 +104,7 @@ impl Greeting {
     }
 }
 
-/// A list that is refused while it is read, not afterwards.
+/// Decodes a list of abilities, and stops at the first one too many.
 fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     struct Few;
     impl<'de> Visitor<'de> for Few {
@@ -148,7 +148,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn both_ends_agree_on_what_both_can() {
+    fn agreement_keeps_common_abilities_and_smaller_caps() {
         let other = Greeting {
             caps: Caps { meta_bytes_max: 9, body_bytes_max: u64::MAX },
             abilities: vec!["c".into(), "b".into()],
@@ -162,7 +162,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn another_version_is_refused_naming_both() {
+    fn other_version_is_refused_and_both_are_named() {
         let other = Greeting { program: "0.2.0".into(), ..greeting("w2") };
         let error = greeting("w1").agree(other).unwrap_err().to_string();
         assert!(error.contains("`w2` runs Euphrates 0.2.0, but `w1` runs 0.1.0"), "{error}");
@@ -170,7 +170,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_greeting_is_small_and_its_name_is_one() {
+    fn invalid_names_and_large_greetings_are_refused() {
         for name in ["", ".", "a..b", "a b", "é", "a\n", &"n".repeat(64)] {
             assert!(greeting(name).encode().is_err(), "{name:?}");
         }
@@ -179,7 +179,7 @@ pub(crate) mod tests {
         assert!(Greeting::decode(&serde_json::to_vec(&many).unwrap()).is_err());
         let long = Greeting { purpose: "p".repeat(5000), ..greeting("w1") };
         assert!(long.encode().is_err());
-        // One of a later version may say more.
+        // A later version may add fields.
         let mut later = serde_json::to_value(greeting("w1")).unwrap();
         later["more"] = true.into();
         assert!(Greeting::decode(&serde_json::to_vec(&later).unwrap()).is_ok());
@@ -187,15 +187,15 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn what_is_said_is_what_is_heard(
+        fn greetings_roundtrip(
             (flow, epoch, lane) in any::<(u64, u32, u32)>(),
             name in "[a-z0-9_-]{1,63}",
             abilities in prop::collection::vec("\\PC{0,8}", 0..64),
         ) {
-            let said = Greeting { name, flow, epoch, lane, abilities, ..greeting("") };
-            let bytes = said.encode().unwrap();
+            let greeting_sent = Greeting { name, flow, epoch, lane, abilities, ..greeting("") };
+            let bytes = greeting_sent.encode().unwrap();
             prop_assert!(bytes.len() < GREETING_BYTES_MAX as usize);
-            prop_assert_eq!(Greeting::decode(&bytes).unwrap(), said);
+            prop_assert_eq!(Greeting::decode(&bytes).unwrap(), greeting_sent);
         }
 
         #[test]

@@ -1,10 +1,10 @@
-//! How two ends show each other that they know the same secret, without saying it.
+//! The handshake: mutual authentication by a shared secret that is never sent.
 //!
 //! The caller's Hello has a nonce and its greeting; the Welcome has a nonce, a proof and a
-//! greeting; a second Hello has the caller's proof. A proof is an HMAC-SHA256 over who proves and
-//! all that was said by both, so it is good for one connection, one direction and these greetings.
-//! Whoever refuses says why, in a Bye, before it closes; an end of another version finds that in
-//! the Bye's header.
+//! greeting; a second Hello has the caller's proof. A proof is an HMAC-SHA256 over the role of its
+//! sender and everything both ends sent before, so it is valid for one connection, one direction
+//! and these greetings. An end that refuses sends the reason in a Bye before it closes; an end of
+//! another version finds the version in the Bye's header.
 
 use std::io::{Read, Write};
 
@@ -17,22 +17,25 @@ use crate::greeting::Greeting;
 use crate::link::{Frame, Receiver, Sender};
 use crate::secret::{Secret, random_bytes};
 
+/// The length of a nonce, which makes every handshake unique.
 const NONCE_BYTES: usize = 32;
+/// The length of a proof: an HMAC-SHA256.
 const PROOF_BYTES: usize = 32;
-/// What of a stranger's reason is told.
+/// Bytes of an unauthenticated peer's reason that are shown, at most.
 const REASON_BYTES_MAX: usize = 500;
+/// The remedy for ends with different tokens.
 pub(crate) const REMEDY_TOKEN: &str =
     "give both ends the same token: one of them has that of another flow or cluster";
 
-/// Who proves.
+/// The role of the end that sends a proof.
 #[derive(Clone, Copy, Debug)]
 enum Role {
     Caller,
     Answerer,
 }
 
-/// Greets as the one who called. Returns the other's greeting, with what both agreed on; `vouch`
-/// fails if the carrier knows the other end by another name.
+/// Runs the caller's side. Returns the other end's greeting with the agreed caps and abilities.
+/// `vouch` fails if the other end's certificate has another name.
 pub fn call<R: Read, W: Write>(
     sender: &mut Sender<W>,
     receiver: &mut Receiver<R>,
@@ -41,25 +44,25 @@ pub fn call<R: Read, W: Write>(
     vouch: impl Fn(&Greeting) -> Result<()>,
 ) -> Result<Greeting> {
     let hello = [&random_bytes::<NONCE_BYTES>()?[..], &me.encode()?].concat();
-    say(sender, Kind::Hello, &hello)?;
+    send(sender, Kind::Hello, &hello)?;
     let called = (|| {
         let welcome = expect(receiver, Kind::Welcome)?;
-        let (proof, said) = take::<PROOF_BYTES>(&welcome)?;
-        let talk = Talk { secret, hello: &hello, welcome: said };
-        talk.check(Role::Answerer, proof)?;
-        let (_, greeting) = take::<NONCE_BYTES>(said)?;
+        let (proof, content) = take::<PROOF_BYTES>(&welcome)?;
+        let transcript = Transcript { secret, hello: &hello, welcome: content };
+        transcript.check(Role::Answerer, proof)?;
+        let (_, greeting) = take::<NONCE_BYTES>(content)?;
         let peer = me.agree(Greeting::decode(greeting)?)?;
         vouch(&peer)?;
-        Ok((talk.proof(Role::Caller), peer))
+        Ok((transcript.proof(Role::Caller), peer))
     })();
     let (proof, peer) = called.map_err(|error| refuse(sender, error))?;
-    say(sender, Kind::Hello, &proof)?;
+    send(sender, Kind::Hello, &proof)?;
     receiver.allow(peer.caps);
     Ok(peer)
 }
 
-/// Greets as the one who was called, and has these secrets for those who know them. Returns the
-/// other's greeting, with what both agreed on.
+/// Runs the answerer's side, with the secrets of its flows. Returns the caller's greeting with the
+/// agreed caps and abilities.
 pub fn answer<R: Read, W: Write>(
     sender: &mut Sender<W>,
     receiver: &mut Receiver<R>,
@@ -73,16 +76,16 @@ pub fn answer<R: Read, W: Write>(
         let caller = Greeting::decode(greeting)?;
         vouch(&caller)?;
         let secret = secret_of(caller.flow).ok_or_else(|| unknown_flow(&me.name, caller.flow))?;
-        // The answer is about what was asked.
+        // The answer repeats flow, attempt, lane and purpose of the caller.
         let Greeting { flow, epoch, lane, ref purpose, .. } = caller;
         let here = Greeting { flow, epoch, lane, purpose: purpose.clone(), ..me.clone() };
         let peer = me.agree(caller)?;
-        let said = [&random_bytes::<NONCE_BYTES>()?[..], &here.encode()?].concat();
-        let talk = Talk { secret: &secret, hello: &hello, welcome: &said };
-        let welcome = [&talk.proof(Role::Answerer)[..], &said].concat();
-        say(sender, Kind::Welcome, &welcome)?;
+        let content = [&random_bytes::<NONCE_BYTES>()?[..], &here.encode()?].concat();
+        let transcript = Transcript { secret: &secret, hello: &hello, welcome: &content };
+        let welcome = [&transcript.proof(Role::Answerer)[..], &content].concat();
+        send(sender, Kind::Welcome, &welcome)?;
         let proof = expect(receiver, Kind::Hello)?;
-        talk.check(Role::Caller, &proof)?;
+        transcript.check(Role::Caller, &proof)?;
         Ok(peer)
     })();
     let peer = answered.map_err(|error| refuse(sender, error))?;
@@ -90,26 +93,27 @@ pub fn answer<R: Read, W: Write>(
     Ok(peer)
 }
 
-/// The error for a flow that an end has no secret of.
+/// The error for a flow whose secret this end does not have.
 pub(crate) fn unknown_flow(name: &str, flow: u64) -> Error {
     let what = if flow == 0 { "no cluster".into() } else { format!("no flow {flow:x}") };
     Error::usage(format!("`{name}` knows of {what}"))
         .remedy("look whether the flow has ended, or the address belongs to another cluster")
 }
 
-/// All that is said before a proof, and the secret that makes one of it.
-struct Talk<'a> {
+/// The transcript of a handshake, and the secret that proofs are made with.
+struct Transcript<'a> {
     secret: &'a Secret,
     hello: &'a [u8],
     welcome: &'a [u8],
 }
 
-impl Talk<'_> {
+impl Transcript<'_> {
     fn key(&self) -> hmac::Key {
         hmac::Key::new(hmac::HMAC_SHA256, self.secret.derive("greeting").bytes())
     }
 
-    /// Every part has its length before it, so that no two talks look alike.
+    /// The text that a proof signs. Every part is preceded by its length, so that different
+    /// transcripts have different texts.
     fn text(&self, role: Role) -> Vec<u8> {
         let role: &[u8] = match role {
             Role::Caller => b"caller",
@@ -127,35 +131,36 @@ impl Talk<'_> {
         hmac::sign(&self.key(), &self.text(role)).as_ref().to_vec()
     }
 
-    /// In constant time.
+    /// Verifies a proof in constant time.
     fn check(&self, role: Role, proof: &[u8]) -> Result<()> {
         hmac::verify(&self.key(), &self.text(role), proof)
             .map_err(|_| Error::usage("the two ends have different tokens").remedy(REMEDY_TOKEN))
     }
 }
 
-/// Why a connection is refused, for the other end.
+/// The reason for a refusal, as JSON in a Bye.
 #[derive(Serialize, Deserialize)]
 struct Reason {
     refused: String,
     remedy: String,
 }
 
-/// Tells the other end, if it still listens, and returns the error for this end. What the other end
-/// has said itself, or cannot hear, is not told.
+/// Sends the other end the reason for a refusal and returns the error for this end. Errors of the
+/// network are not sent.
 pub(crate) fn refuse<W: Write>(sender: &mut Sender<W>, error: Error) -> Error {
     if matches!(error.kind(), Failure::Usage | Failure::Corrupt) {
         let remedy = error.advice().unwrap_or_default().to_string();
         let reason = Reason { refused: error.message().to_string(), remedy };
         if let Ok(reason) = serde_json::to_vec(&reason) {
-            // Whoever has gone does not hear why.
-            let _ = say(sender, Kind::Bye, &reason);
+            // The other end may have hung up.
+            let _ = send(sender, Kind::Bye, &reason);
         }
     }
     error
 }
 
-/// The error for a Bye that gives this reason. It is shown to people, and may come from anybody.
+/// The error for a Bye with this reason. The text is shown to users and may come from an
+/// unauthenticated peer, so it is shortened and control characters are removed.
 pub(crate) fn refused(reason: &[u8]) -> Error {
     let shown = |text: &str| -> String {
         let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
@@ -175,11 +180,11 @@ pub(crate) fn refused(reason: &[u8]) -> Error {
     }
 }
 
-fn say<W: Write>(sender: &mut Sender<W>, kind: Kind, meta: &[u8]) -> Result<()> {
+fn send<W: Write>(sender: &mut Sender<W>, kind: Kind, meta: &[u8]) -> Result<()> {
     sender.send(Header::of(kind), meta, &[]).map_err(crate::link::lost)
 }
 
-/// The next frame's content, if it is of this kind.
+/// Receives a frame of this kind and returns its meta.
 fn expect<R: Read>(receiver: &mut Receiver<R>, kind: Kind) -> Result<Vec<u8>> {
     match receiver.receive()? {
         Some(Frame { header, meta, .. }) if header.kind == kind => Ok(meta),
@@ -210,8 +215,8 @@ mod tests {
         (Sender::new(stream), Receiver::new(stream, Caps::UNKNOWN))
     }
 
-    /// Both ends greet each other with somebody between them, who may change what a frame says: it
-    /// is told who said it, and which of his it is.
+    /// Runs a handshake through a man in the middle, which may change the meta of a frame, given
+    /// the role of its sender and its number among that sender's frames.
     fn greet_through(
         secret: &Secret,
         change: impl Fn(Role, usize, &mut Vec<u8>) + Sync,
@@ -249,47 +254,47 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_learn_who_the_other_is() {
+    fn both_ends_learn_the_name_of_the_other() {
         let (caller, answerer) = greet_through(&Secret::random().unwrap(), |_, _, _| {});
         assert_eq!(caller.unwrap().name, "w1");
         assert_eq!(answerer.unwrap().name, "w2");
     }
 
     #[test]
-    fn whoever_changes_what_is_said_is_found_out() {
+    fn any_changed_byte_fails_the_handshake() {
         let secret = Secret::random().unwrap();
         let lengths = std::sync::Mutex::new(vec![]);
         let _ = greet_through(&secret, |role, number, meta| {
             lengths.lock().unwrap().push((role as u8, number, meta.len()));
         });
-        for (who, at, length) in lengths.into_inner().unwrap() {
-            // Every byte, and some bit of it, checksums mended.
+        for (sender_role, at, length) in lengths.into_inner().unwrap() {
+            // One bit of every byte, with valid checksums.
             for byte in 0..length {
                 let (caller, answerer) = greet_through(&secret, |role, number, meta| {
-                    if (role as u8, number) == (who, at) {
+                    if (role as u8, number) == (sender_role, at) {
                         meta[byte] ^= 1 << (byte % 7);
                     }
                 });
-                assert!(answerer.is_err(), "frame {at} of {who}, byte {byte}");
-                // The caller has heard all he needs before the last thing that he says.
-                assert!(caller.is_err() || at == 1, "frame {at} of {who}, byte {byte}");
+                assert!(answerer.is_err(), "frame {at} of {sender_role}, byte {byte}");
+                // The caller succeeds before it sends its last frame.
+                assert!(caller.is_err() || at == 1, "frame {at} of {sender_role}, byte {byte}");
             }
         }
     }
 
     #[test]
-    fn what_was_said_once_is_good_for_nothing_again() {
+    fn replayed_frames_fail_the_handshake() {
         let secret = Secret::random().unwrap();
-        let said = std::sync::Mutex::new(vec![]);
+        let content = std::sync::Mutex::new(vec![]);
         let _ = greet_through(&secret, |role, _, meta| {
             if matches!(role, Role::Caller) {
-                said.lock().unwrap().push(meta.clone());
+                content.lock().unwrap().push(meta.clone());
             }
         });
         let mut bytes = vec![];
         let mut sender = Sender::new(&mut bytes);
-        for meta in said.into_inner().unwrap() {
-            say(&mut sender, Kind::Hello, &meta).unwrap();
+        for meta in content.into_inner().unwrap() {
+            send(&mut sender, Kind::Hello, &meta).unwrap();
         }
         let mut receiver = Receiver::new(&bytes[..], Caps::UNKNOWN);
         let keys = |_| Some(secret.clone());
@@ -299,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_shown_what_a_stranger_put_into_a_reason() {
+    fn reasons_are_shortened_and_stripped_of_control_characters() {
         let reason =
             Reason { refused: format!("\x1b[31m\n{}", "é".repeat(999)), remedy: "".into() };
         let error = refused(&serde_json::to_vec(&reason).unwrap());

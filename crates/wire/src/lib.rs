@@ -1,9 +1,9 @@
-//! Batches and letters between processes: one protocol over whatever carries bytes.
+//! The wire protocol: frames with batches and messages between processes, over any byte stream.
 //!
-//! `frame` is what travels, `link` sends and receives it over any stream. `connection` and
-//! `listener` make streams between ends that have shown each other who they are (`greeting`,
-//! `handshake`, `secret`, `tls`), `lane` is a connection in use, and `silence` is how long one end
-//! of it may say nothing.
+//! `frame` defines the header, `link` sends and receives frames over any stream, and `message` and
+//! `block` encode their content. `connection` and `listener` open streams between ends that have
+//! authenticated each other (`greeting`, `handshake`, `secret`, `tls`). A `lane` is a connection in
+//! use, with the threads that read and write it; `heartbeat` is the timeout that this end needs.
 
 pub mod address;
 pub mod block;
@@ -11,12 +11,12 @@ pub mod connection;
 pub mod frame;
 pub mod greeting;
 pub mod handshake;
+pub mod heartbeat;
 pub mod lane;
-pub mod letter;
 pub mod link;
 pub mod listener;
+pub mod message;
 pub mod secret;
-pub mod silence;
 mod stream;
 mod tls;
 

@@ -1,364 +1,34 @@
-//! A connection: frames one after the other over anything that carries bytes.
+//! Frame I/O: sends and receives frames over any byte stream, without copying batches.
 //!
-//! What is sent goes out of the batch's own buffers, with one system call for many of them; what
-//! comes goes into a slab of the pool, aligned as Arrow wants it. So a batch is copied by the
-//! kernel and by nobody else.
+//! Frames are sent from the batch's own buffers, many per system call, and received into a slab of
+//! the buffer pool, aligned as Arrow requires. Only the kernel copies a batch.
 
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::time::{Duration, Instant};
+mod receiving;
+mod sending;
 
-use arrow::buffer::Buffer;
-use euphrates_flow::{Error, Result};
-use euphrates_io::buffer::{SLAB_BYTES_MAX, pool};
-
-use crate::frame::{Caps, HEADER_BYTES, Header, Refused, checksum};
-
-/// Buffers that go out at once; the kernel takes no more (`UIO_MAXIOV`).
-const SLICES_MAX: usize = 1024;
-/// What is read beyond what is needed now, with the same system call: the next frames, if they are
-/// letters; else the beginning of one, which is copied.
-const AHEAD_BYTES: usize = 8 << 10;
-/// A frame that comes more slowly than that is not coming.
-const SLOWEST_BYTES_PER_SECOND: u64 = 4 << 10;
-
-/// What has come.
-#[derive(Clone, Debug)]
-pub struct Frame {
-    /// Its header.
-    pub header: Header,
-    /// What says what the body is.
-    pub meta: Vec<u8>,
-    /// The data, which may be nothing. Whoever uses it checks it: it has checksums of its own.
-    pub body: Buffer,
-}
-
-/// What is to be sent; lengths, number and checksum in its header are filled in.
-#[derive(Clone, Debug)]
-pub struct Outgoing {
-    /// The header.
-    pub header: Header,
-    /// What says what the body is.
-    pub meta: Vec<u8>,
-    /// The data.
-    pub body: Vec<Buffer>,
-}
-
-impl Outgoing {
-    /// Its length as it travels.
-    pub fn bytes(&self) -> usize {
-        HEADER_BYTES + self.meta.len() + self.body.iter().map(Buffer::len).sum::<usize>()
-    }
-}
-
-/// The sending half of a connection.
-#[derive(Debug)]
-pub struct Sender<W> {
-    out: W,
-    sequence: u64,
-}
-
-impl<W: Write> Sender<W> {
-    /// Over this stream, on which nothing has been sent yet.
-    pub fn new(out: W) -> Sender<W> {
-        Sender { out, sequence: 0 }
-    }
-
-    /// Sends a frame; lengths, number and checksum are filled in.
-    pub fn send(&mut self, header: Header, meta: &[u8], body: &[Buffer]) -> io::Result<()> {
-        let frame = Outgoing { header, meta: meta.to_vec(), body: body.to_vec() };
-        let mut sending = self.begin(vec![frame])?;
-        match self.go_on(&mut sending)? {
-            true => Ok(()),
-            false => Err(ErrorKind::WouldBlock.into()),
-        }
-    }
-
-    /// Numbers these frames. They are sent together, with one system call if they are small.
-    pub(crate) fn begin(&mut self, frames: Vec<Outgoing>) -> io::Result<Sending> {
-        let heads = frames.iter().map(|frame| self.head(frame)).collect::<io::Result<_>>()?;
-        Ok(Sending { heads, frames, sent: 0 })
-    }
-
-    /// Sends what is left of them; false if the stream takes no more now.
-    pub(crate) fn go_on(&mut self, sending: &mut Sending) -> io::Result<bool> {
-        let Sending { heads, frames, sent } = sending;
-        let parts = heads.iter().zip(frames.iter()).flat_map(|(head, frame)| {
-            let body = frame.body.iter().map(Buffer::as_slice);
-            [&head[..], &frame.meta].into_iter().chain(body)
-        });
-        let mut slices: Vec<IoSlice<'_>> =
-            parts.filter(|part| !part.is_empty()).map(IoSlice::new).collect();
-        let mut rest = &mut slices[..];
-        IoSlice::advance_slices(&mut rest, *sent);
-        loop {
-            let now = rest.len().min(SLICES_MAX);
-            let done = match now {
-                0 => self.out.flush(),
-                _ => self.out.write_vectored(&rest[..now]).and_then(|written| {
-                    IoSlice::advance_slices(&mut rest, written);
-                    *sent += written;
-                    if written == 0 { Err(ErrorKind::WriteZero.into()) } else { Ok(()) }
-                }),
-            };
-            match done {
-                Ok(()) if now == 0 => return Ok(true),
-                Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// The stream.
-    pub fn stream(&self) -> &W {
-        &self.out
-    }
-
-    /// The stream, for those who set it up.
-    pub(crate) fn stream_mut(&mut self) -> &mut W {
-        &mut self.out
-    }
-
-    fn head(&mut self, frame: &Outgoing) -> io::Result<[u8; HEADER_BYTES]> {
-        let header = Header {
-            sequence: self.sequence,
-            meta_bytes: u32::try_from(frame.meta.len()).map_err(io::Error::other)?,
-            body_bytes: frame.body.iter().map(|part| part.len() as u64).sum(),
-            crc: checksum(frame.header.kind, &frame.meta, frame.body.iter().map(Buffer::as_slice)),
-            ..frame.header
-        };
-        self.sequence += 1;
-        Ok(header.encode())
-    }
-}
-
-/// Frames on their way out, and how much of them has gone.
-#[derive(Debug)]
-pub(crate) struct Sending {
-    heads: Vec<[u8; HEADER_BYTES]>,
-    frames: Vec<Outgoing>,
-    sent: usize,
-}
-
-impl Sending {
-    /// The length of all of them.
-    pub fn bytes(&self) -> usize {
-        self.frames.iter().map(Outgoing::bytes).sum()
-    }
-}
-
-/// The receiving half of a connection.
-#[derive(Debug)]
-pub struct Receiver<R> {
-    stream: R,
-    caps: Caps,
-    sequence: u64,
-    ahead: Ahead,
-    received_bytes: u64,
-    pace: Option<Pace>,
-}
-
-/// How fast a frame comes that has begun.
-#[derive(Debug)]
-struct Pace {
-    /// How often that is judged.
-    each: Duration,
-    since: Instant,
-    /// What had come by then.
-    bytes: u64,
-    /// Whether it was too slow when it was judged last: perhaps we, who read it, had no processor.
-    was_slow: bool,
-}
-
-impl<R: Read> Receiver<R> {
-    /// Over this stream, from which nothing has been taken yet, and allowing this.
-    pub fn new(stream: R, caps: Caps) -> Receiver<R> {
-        let ahead = Ahead { bytes: vec![0; AHEAD_BYTES].into(), start: 0, end: 0 };
-        Receiver { stream, caps, sequence: 0, ahead, received_bytes: 0, pace: None }
-    }
-
-    /// Allows this from now on: the other end has shown who it is.
-    pub fn allow(&mut self, caps: Caps) {
-        self.caps = caps;
-    }
-
-    /// Fails from now on if a frame has begun and comes with less than 4 KiB a second, twice in a
-    /// row, judged each time so long has passed.
-    pub(crate) fn watch_pace(&mut self, each: Duration) {
-        let (since, bytes) = (Instant::now(), self.received_bytes);
-        self.pace = Some(Pace { each, since, bytes, was_slow: false });
-    }
-
-    /// The stream, for those who set it up.
-    pub(crate) fn stream_mut(&mut self) -> &mut R {
-        &mut self.stream
-    }
-
-    /// All that has come so far.
-    pub fn received_bytes(&self) -> u64 {
-        self.received_bytes
-    }
-
-    /// Whether bytes of the next frame have been read already. Then the stream need not become
-    /// readable for `receive` to return.
-    pub fn has_buffered(&self) -> bool {
-        self.ahead.start < self.ahead.end
-    }
-
-    /// The next frame; `None` if the other end has closed the connection between two frames.
-    pub fn receive(&mut self) -> Result<Option<Frame>> {
-        let mut head = [0; HEADER_BYTES];
-        // Nobody has to begin a frame; who has begun one has to go on.
-        match self.fill_some(&mut head[..1])? {
-            0 => return Ok(None),
-            _ => self.begin_pace(),
-        }
-        self.fill(&mut head[1..])?;
-        let header = Header::decode(&head, self.caps).map_err(refused)?;
-        if header.sequence != self.sequence {
-            let message = format!("frame {} where {} was due", header.sequence, self.sequence);
-            return Err(Error::corrupt(message));
-        }
-        self.sequence += 1;
-        let mut meta = vec![0; header.meta_bytes as usize];
-        self.fill(&mut meta)?;
-        let body = match usize::try_from(header.body_bytes).map_err(Error::resource)? {
-            0 => Buffer::from(&[][..]),
-            bytes => self.body(bytes)?,
-        };
-        if checksum(header.kind, &meta, [body.as_slice()].into_iter()) != header.crc {
-            return Err(Error::corrupt("a frame was damaged on its way"));
-        }
-        Ok(Some(Frame { header, meta, body }))
-    }
-
-    /// A large body is given memory as it comes, twice as much each time: who announces much has
-    /// to send it before it costs us anything.
-    fn body(&mut self, bytes: usize) -> Result<Buffer> {
-        let mut slab = pool().take(bytes.min(SLAB_BYTES_MAX))?;
-        self.fill(&mut slab)?;
-        while slab.len() < bytes {
-            let filled = slab.len();
-            let mut larger = pool().take(bytes.min(2 * filled))?;
-            larger[..filled].copy_from_slice(&slab);
-            self.fill(&mut larger[filled..])?;
-            slab = larger;
-        }
-        Ok(slab.into_arrow())
-    }
-
-    fn fill(&mut self, bytes: &mut [u8]) -> Result<()> {
-        if self.fill_some(bytes)? == bytes.len() {
-            return Ok(());
-        }
-        Err(lost(ErrorKind::UnexpectedEof.into()))
-    }
-
-    /// How many bytes came; fewer than asked for if the stream has ended.
-    fn fill_some(&mut self, bytes: &mut [u8]) -> Result<usize> {
-        let mut filled = self.ahead.take(bytes);
-        while filled < bytes.len() {
-            let rest = &mut bytes[filled..];
-            let wanted = rest.len();
-            let mut slices = [IoSliceMut::new(rest), IoSliceMut::new(&mut self.ahead.bytes)];
-            match self.stream.read_vectored(&mut slices) {
-                Ok(0) => break,
-                Ok(read) => {
-                    filled += read.min(wanted);
-                    (self.ahead.start, self.ahead.end) = (0, read.saturating_sub(wanted));
-                    self.received_bytes += read as u64;
-                    self.check_pace()?;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(lost(error)),
-            }
-        }
-        Ok(filled)
-    }
-
-    fn begin_pace(&mut self) {
-        if let Some(pace) = &mut self.pace {
-            *pace = Pace {
-                since: Instant::now(),
-                bytes: self.received_bytes,
-                was_slow: false,
-                ..*pace
-            };
-        }
-    }
-
-    fn check_pace(&mut self) -> Result<()> {
-        let Some(pace) = &mut self.pace else { return Ok(()) };
-        let took = pace.since.elapsed();
-        if took < pace.each {
-            return Ok(());
-        }
-        let came = self.received_bytes - pace.bytes;
-        let is_slow = came < (took.as_secs_f64() * SLOWEST_BYTES_PER_SECOND as f64) as u64;
-        let was_slow = std::mem::replace(&mut pace.was_slow, is_slow);
-        (pace.since, pace.bytes) = (Instant::now(), self.received_bytes);
-        if !is_slow || !was_slow {
-            return Ok(());
-        }
-        let seconds = took.as_secs_f64();
-        Err(Error::resource(format!("{came} bytes of a frame came in {seconds:.1} s"))
-            .remedy("look at the load of the other end, and at the network between"))
-    }
-}
-
-/// What came with what was asked for.
-#[derive(Debug)]
-struct Ahead {
-    bytes: Box<[u8]>,
-    start: usize,
-    end: usize,
-}
-
-impl Ahead {
-    fn take(&mut self, out: &mut [u8]) -> usize {
-        let taken = out.len().min(self.end - self.start);
-        out[..taken].copy_from_slice(&self.bytes[self.start..][..taken]);
-        self.start += taken;
-        taken
-    }
-}
-
-fn refused(why: Refused) -> Error {
-    let error = Error::corrupt(why);
-    match why {
-        Refused::Version(_) => {
-            error.remedy("install the same version of Euphrates on every machine")
-        }
-        Refused::Magic => error.remedy("look whether the address is that of a worker of Euphrates"),
-        Refused::TooLarge { .. } => {
-            error.remedy("make batches smaller, or let both ends allow more")
-        }
-        Refused::Header | Refused::Kind(_) => error,
-    }
-}
-
-/// An error of the stream; those that we made ourselves are what they are.
-pub(crate) fn lost(error: io::Error) -> Error {
-    error.downcast::<Error>().unwrap_or_else(|error| {
-        Error::resource(format!("the connection was lost in the middle of a frame: {error}"))
-    })
-}
+pub(crate) use receiving::lost;
+pub use receiving::{Frame, Receiver};
+pub(crate) use sending::Sending;
+pub use sending::{Outgoing, Sender};
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::io::{self, Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
     use std::thread;
+    use std::time::Duration;
 
-    use crate::frame::Kind;
+    use arrow::buffer::Buffer;
+
+    use super::*;
+    use crate::frame::{Caps, Header, Kind};
 
     fn header(kind: Kind) -> Header {
         Header { flow: 7, epoch: 1, queue: 2, producer: 3, consumer: 4, ..Header::of(kind) }
     }
 
-    /// Both ends of every carrier there is.
+    /// Both ends of a connected pair, for every kind of socket.
     fn carriers() -> Vec<(Box<dyn Write + Send>, Box<dyn Read>)> {
         let (one, other) = UnixStream::pair().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -368,9 +38,9 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_as_they_were_sent_whatever_their_buffers() {
+    fn frames_roundtrip_over_every_socket_kind() {
         for (out, stream) in carriers() {
-            // More buffers than go out at once, and more bytes than a socket holds.
+            // More buffers than one system call takes, and more bytes than a socket holds.
             let parts: Vec<Buffer> =
                 (0..3000_usize).map(|n| Buffer::from(vec![n as u8; n % 7 * 500])).collect();
             let all: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
@@ -394,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_was_read_with_the_one_before_is_reported_as_buffered() {
+    fn frame_read_ahead_is_reported_as_buffered() {
         let mut both = vec![];
         let mut sender = Sender::new(&mut both);
         sender.send(header(Kind::Control), b"one", &[]).unwrap();
@@ -414,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_breaks_within_a_frame_is_an_error_and_between_two_the_end() {
+    fn end_of_stream_is_an_error_only_within_a_frame() {
         let whole = sent(Kind::Batch, b"meta", &[Buffer::from(vec![1; 100])]);
         for cut in 1..whole.len() {
             let mut receiver = Receiver::new(&whole[..cut], Caps::KNOWN);
@@ -424,7 +94,7 @@ mod tests {
         assert!(Receiver::new(&whole[..0], Caps::KNOWN).receive().unwrap().is_none());
     }
 
-    /// Gives a few bytes at first and after each of so many pauses, then all.
+    /// A reader that returns eight bytes after each pause, then the rest.
     struct Pauses<'a>(&'a [u8], usize);
 
     impl Read for Pauses<'_> {
@@ -440,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_may_pause_once_and_not_dribble() {
+    fn frame_may_pause_once_but_not_arrive_slowly() {
         let whole = sent(Kind::Batch, b"meta", &[Buffer::from(vec![1; 100])]);
         for (pauses, comes) in [(2, true), (9, false)] {
             let mut receiver = Receiver::new(Pauses(&whole, pauses), Caps::KNOWN);
@@ -451,8 +121,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_repeated_or_too_large_is_refused() {
-        let mut damaged = sent(Kind::Letter, b"letter", &[]);
+    fn damaged_repeated_and_oversized_frames_are_refused() {
+        let mut damaged = sent(Kind::Message, b"letter", &[]);
         *damaged.last_mut().unwrap() ^= 1;
         let refused = |bytes: &[u8], caps| {
             let mut receiver = Receiver::new(bytes, caps);
@@ -465,8 +135,8 @@ mod tests {
             }
         };
         assert!(refused(&damaged, Caps::KNOWN).contains("damaged"));
-        let letter = sent(Kind::Letter, b"letter", &[]);
-        assert!(refused(&letter.repeat(2), Caps::KNOWN).contains("frame 0 where 1 was due"));
+        let message = sent(Kind::Message, b"letter", &[]);
+        assert!(refused(&message.repeat(2), Caps::KNOWN).contains("frame 0 where 1 was due"));
         let large = sent(Kind::Hello, &vec![0; 70_000], &[]);
         assert!(refused(&large, Caps::UNKNOWN).contains("4096 are allowed"));
     }

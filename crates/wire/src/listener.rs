@@ -1,5 +1,7 @@
-//! Where others call: every caller is heard on a thread of its own, for a few seconds and a few
-//! kilobytes, until it has shown who it is. Strangers who keep their line busy lose it to the next.
+//! The listener: accepts connections and authenticates every caller on a thread of its own.
+//!
+//! An unauthenticated caller has a few seconds and a few kilobytes. If too many callers hold
+//! connections without authenticating, the oldest is disconnected in favour of the newest.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,30 +24,30 @@ use crate::connection::{Connection, Keys, Security, answer, fits, too_long};
 use crate::greeting::Greeting;
 use crate::stream::Socket;
 
-/// The time that a caller has to show who it is.
+/// The time within which a caller must authenticate.
 pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(5);
-/// How many callers may be at it; one more, and the oldest has to go.
-pub const STRANGERS_MAX: usize = 64;
-/// How many of the latest refusals are kept for whoever asks.
+/// Unauthenticated callers at a time, at most; one more disconnects the oldest.
+pub const UNAUTHENTICATED_MAX: usize = 64;
+/// Refusals that are kept for `Listener::refusals`, at most; the oldest are dropped.
 pub const REFUSALS_MAX: usize = 32;
-/// A handshake is a few calls deep.
+/// The stack of a handshake's thread, which is a few calls deep.
 const STACK_BYTES: usize = 1 << 20;
-/// How long no caller is heard when the system has no sockets left.
-const BREATH: Duration = Duration::from_millis(10);
+/// The pause after a failed accept, most likely because the system has no sockets left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// A place where others call. Dropping it stops that, and removes a unix socket's file.
+/// A listening socket. Dropping it stops listening and removes a unix socket's file.
 #[derive(Debug)]
 pub struct Listener {
     address: Address,
     handshakes: Arc<Handshakes>,
-    door: Arc<Door>,
+    listening: Arc<ListeningSocket>,
     accepting: Option<JoinHandle<()>>,
     file: Option<SocketFile>,
 }
 
 impl Listener {
-    /// Listens at this address as `me`, with the secrets of the flows that this end takes part in.
-    /// Every connection that comes is handed over on a thread of its own, which may be used up.
+    /// Listens at an address as `me`, with the secrets of the flows that this end takes part in.
+    /// Every authenticated connection is passed to `on`, on a thread of its own that `on` may keep.
     pub fn bind(
         address: &Address,
         me: Greeting,
@@ -54,29 +56,29 @@ impl Listener {
         on: impl Fn(Connection) + Send + Sync + 'static,
     ) -> Result<Listener> {
         me.encode()?;
-        let (door, address, file) = Door::open(address)?;
-        let (door, handshakes) = (Arc::new(door), Arc::new(Handshakes::default()));
-        let hearing =
-            Hearing { me, keys, security, on: Box::new(on), handshakes: handshakes.clone() };
-        let (at, open) = (Arc::new(hearing), door.clone());
+        let (listening, address, file) = ListeningSocket::open(address)?;
+        let (listening, handshakes) = (Arc::new(listening), Arc::new(Handshakes::default()));
+        let authenticator =
+            Authenticator { me, keys, security, on: Box::new(on), handshakes: handshakes.clone() };
+        let (at, open) = (Arc::new(authenticator), listening.clone());
         let accepting = thread::Builder::new()
             .name("listener".into())
             .spawn(move || accept(&open, &at))
             .map_err(|error| Error::resource(format!("no thread to listen with: {error}")))?;
-        Ok(Listener { address, handshakes, door, accepting: Some(accepting), file })
+        Ok(Listener { address, handshakes, listening, accepting: Some(accepting), file })
     }
 
-    /// The address, with the real port.
+    /// The address, with the port that the system chose for port 0.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The latest callers that were not let in, and why; they are told once.
+    /// The latest refused callers, each with the reason; every refusal is returned once.
     pub fn refusals(&self) -> Vec<Error> {
         self.handshakes.lock().refusals.drain(..).collect()
     }
 
-    /// What to log now of callers that were not let in; see `Refusals::lines`.
+    /// The lines to log now about refused callers; see `Refusals::lines`.
     pub fn lines(&self) -> Vec<String> {
         self.handshakes.log.lines(SystemTime::now())
     }
@@ -85,18 +87,18 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.handshakes.closed.store(true, SeqCst);
-        self.door.close();
+        self.listening.close();
         if let Some(accepting) = self.accepting.take() {
-            // It ends by itself, and has nothing to say.
+            // The thread ends by itself and returns nothing.
             let _ = accepting.join();
         }
-        let strangers: Vec<_> = self.handshakes.lock().strangers.drain(..).collect();
-        strangers.iter().for_each(|(_, socket)| socket.shut());
+        let unauthenticated: Vec<_> = self.handshakes.lock().unauthenticated.drain(..).collect();
+        unauthenticated.iter().for_each(|(_, socket)| socket.shut());
         self.file.take();
     }
 }
 
-/// Who is being heard, and who was turned away.
+/// Handshakes in progress, and refused callers.
 #[derive(Debug, Default)]
 struct Handshakes {
     closed: AtomicBool,
@@ -107,7 +109,7 @@ struct Handshakes {
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    strangers: VecDeque<(u64, Arc<Socket>)>,
+    unauthenticated: VecDeque<(u64, Arc<Socket>)>,
     refusals: VecDeque<Error>,
 }
 
@@ -116,28 +118,28 @@ impl Handshakes {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Lets one more be heard, at the cost of the oldest if there are too many.
+    /// Registers a caller, and disconnects the oldest if there are too many.
     fn enter(&self, socket: &Arc<Socket>) -> u64 {
         let mut state = self.lock();
-        if state.strangers.len() == STRANGERS_MAX {
+        if state.unauthenticated.len() == UNAUTHENTICATED_MAX {
             self.drop_oldest(&mut state);
         }
         let number = state.next;
         state.next += 1;
-        state.strangers.push_back((number, socket.clone()));
+        state.unauthenticated.push_back((number, socket.clone()));
         number
     }
 
-    /// Whether it was still being heard, and had not made room.
+    /// Removes a caller; false if it had been disconnected in favour of a newer one.
     fn leave(&self, number: u64) -> bool {
         let mut state = self.lock();
-        let count = state.strangers.len();
-        state.strangers.retain(|(at, _)| *at != number);
-        state.strangers.len() < count
+        let count = state.unauthenticated.len();
+        state.unauthenticated.retain(|(at, _)| *at != number);
+        state.unauthenticated.len() < count
     }
 
     fn drop_oldest(&self, state: &mut State) {
-        if let Some((_, socket)) = state.strangers.pop_front() {
+        if let Some((_, socket)) = state.unauthenticated.pop_front() {
             self.log.add(&socket.peer(), "it made room for a newer caller");
             socket.shut();
         }
@@ -152,8 +154,8 @@ impl Handshakes {
     }
 }
 
-/// What callers are heard with.
-struct Hearing {
+/// Everything that a handshake needs.
+struct Authenticator {
     me: Greeting,
     keys: Arc<Keys>,
     security: Security,
@@ -161,14 +163,14 @@ struct Hearing {
     handshakes: Arc<Handshakes>,
 }
 
-impl Hearing {
-    fn hear(&self, socket: &Arc<Socket>, number: u64) {
+impl Authenticator {
+    fn authenticate(&self, socket: &Arc<Socket>, number: u64) {
         let deadline = Instant::now() + HANDSHAKE_WAIT;
-        let heard = answer(socket, &self.me, &*self.keys, self.security, deadline);
-        let connection = match heard {
+        let answered = answer(socket, &self.me, &*self.keys, self.security, deadline);
+        let connection = match answered {
             Ok(connection) => Some(connection),
             Err(error) => {
-                // Whoever made room is in the log already.
+                // A caller that made room is in the log already.
                 if self.handshakes.leave(number) {
                     self.handshakes.log.add(&socket.peer(), error.message());
                 }
@@ -185,89 +187,89 @@ impl Hearing {
     }
 }
 
-fn accept(door: &Door, hearing: &Arc<Hearing>) {
+fn accept(listening: &ListeningSocket, authenticator: &Arc<Authenticator>) {
     loop {
-        let accepted = door.accept();
-        if hearing.handshakes.closed.load(SeqCst) {
+        let accepted = listening.accept();
+        if authenticator.handshakes.closed.load(SeqCst) {
             return;
         }
         let socket = match accepted {
             Ok(socket) => Arc::new(socket),
-            // The system has no more sockets, most likely: let one go, and do not spin.
+            // The system has no more sockets, most likely: close one, and do not spin.
             Err(_) => {
-                hearing.handshakes.drop_oldest(&mut hearing.handshakes.lock());
-                thread::sleep(BREATH);
+                authenticator.handshakes.drop_oldest(&mut authenticator.handshakes.lock());
+                thread::sleep(ACCEPT_PAUSE);
                 continue;
             }
         };
-        let number = hearing.handshakes.enter(&socket);
-        let (at, caller) = (hearing.clone(), socket.clone());
+        let number = authenticator.handshakes.enter(&socket);
+        let (at, caller) = (authenticator.clone(), socket.clone());
         let spawned = thread::Builder::new()
             .name("caller".into())
             .stack_size(STACK_BYTES)
-            .spawn(move || at.hear(&caller, number));
+            .spawn(move || at.authenticate(&caller, number));
         if let Err(error) = spawned {
             socket.shut();
-            hearing.handshakes.leave(number);
-            hearing
+            authenticator.handshakes.leave(number);
+            authenticator
                 .handshakes
-                .refuse(Error::resource(format!("no thread to hear a caller: {error}")));
+                .refuse(Error::resource(format!("no thread to answer a caller: {error}")));
         }
     }
 }
 
-/// What is listened at.
+/// The listening socket, of either kind.
 #[derive(Debug)]
-enum Door {
+enum ListeningSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-impl Door {
-    fn open(address: &Address) -> Result<(Door, Address, Option<SocketFile>)> {
+impl ListeningSocket {
+    fn open(address: &Address) -> Result<(ListeningSocket, Address, Option<SocketFile>)> {
         let refused = |error: &io::Error| unusable(address, error);
         match address {
             Address::Unix(path) => {
                 if !fits(path) {
                     return Err(too_long(address));
                 }
-                let door = bind_unix(path).map_err(|error| refused(&error))?;
+                let listening = bind_unix(path).map_err(|error| refused(&error))?;
                 let file = SocketFile::of(path).map_err(|error| refused(&error))?;
-                Ok((Door::Unix(door), address.clone(), Some(file)))
+                Ok((ListeningSocket::Unix(listening), address.clone(), Some(file)))
             }
             Address::Tcp(place) => {
                 let places = place.to_socket_addrs().map_err(|error| refused(&error))?;
                 let places: Vec<_> = places.collect();
-                let door = TcpListener::bind(&places[..]).map_err(|error| refused(&error))?;
-                let port = door.local_addr().map_err(|error| refused(&error))?.port();
+                let listening = TcpListener::bind(&places[..]).map_err(|error| refused(&error))?;
+                let port = listening.local_addr().map_err(|error| refused(&error))?.port();
                 let host = place.rsplit_once(':').map_or(place.as_str(), |(host, _)| host);
-                Ok((Door::Tcp(door), Address::Tcp(format!("{host}:{port}")), None))
+                Ok((ListeningSocket::Tcp(listening), Address::Tcp(format!("{host}:{port}")), None))
             }
         }
     }
 
     fn accept(&self) -> io::Result<Socket> {
         let socket = match self {
-            Door::Tcp(door) => Socket::Tcp(door.accept()?.0),
-            Door::Unix(door) => Socket::Unix(door.accept()?.0),
+            ListeningSocket::Tcp(listening) => Socket::Tcp(listening.accept()?.0),
+            ListeningSocket::Unix(listening) => Socket::Unix(listening.accept()?.0),
         };
         socket.prepare().map(|()| socket)
     }
 
-    /// Wakes whoever waits for a caller.
+    /// Wakes the thread that waits in `accept`.
     fn close(&self) {
-        let door = match self {
-            Door::Tcp(door) => door.as_fd(),
-            Door::Unix(door) => door.as_fd(),
+        let listening = match self {
+            ListeningSocket::Tcp(listening) => listening.as_fd(),
+            ListeningSocket::Unix(listening) => listening.as_fd(),
         };
-        // It fails only if it has been done before.
-        let _ = rustix::net::shutdown(door, rustix::net::Shutdown::Both);
+        // It fails only if the socket has been shut down before.
+        let _ = rustix::net::shutdown(listening, rustix::net::Shutdown::Both);
     }
 }
 
-/// A socket whose process has ended is in nobody's way.
+/// Binds a unix socket, replacing a file that a dead process has left.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    let door = match UnixListener::bind(path) {
+    let listening = match UnixListener::bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             match UnixStream::connect(path) {
                 Err(left) if left.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)?,
@@ -275,10 +277,10 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
             }
             UnixListener::bind(path)?
         }
-        door => door?,
+        listening => listening?,
     };
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-    Ok(door)
+    Ok(listening)
 }
 
 fn unusable(address: &Address, error: &io::Error) -> Error {
@@ -294,7 +296,7 @@ fn unusable(address: &Address, error: &io::Error) -> Error {
     Error::usage(message).remedy(remedy)
 }
 
-/// The file of a unix socket, as long as somebody listens there; nobody else's is removed.
+/// The file of a unix socket. Dropping it removes the file unless another process has replaced it.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -316,14 +318,14 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         let is_ours = inode(&self.path).is_ok_and(|inode| inode == self.inode);
         if is_ours && self.owner.is_here() {
-            // Whoever has removed it in between has done this already.
+            // Another process may have removed it in between.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-impl fmt::Debug for Hearing {
+impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hearing").field("me", &self.me).finish_non_exhaustive()
+        f.debug_struct("Authenticator").field("me", &self.me).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
-//! What the ends of a connection know and nobody else does.
+//! Shared secrets of flows and clusters, and the keys derived from them.
 //!
-//! One secret stands for a flow, or for a cluster. It never travels on a connection: what is needed
-//! there is derived from it, each for its own purpose.
+//! One secret stands for a flow or a cluster. It is never sent over a connection: each use has a
+//! key of its own, derived from the secret.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -13,12 +13,12 @@ use euphrates_flow::{Error, Result};
 use ring::hkdf::{HKDF_SHA256, Salt};
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// Bytes of a secret.
+/// The length of a secret, in bytes.
 pub const SECRET_BYTES: usize = 32;
-/// Nobody but its owner may do anything with a secret's file.
+/// The permission bits that a secret's file must not have: those of group and others.
 const OTHERS: u32 = 0o077;
 
-/// 256 bits that nobody can guess.
+/// 256 random bits that the ends of a flow share.
 #[derive(Clone)]
 pub struct Secret([u8; SECRET_BYTES]);
 
@@ -29,12 +29,12 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// A fresh one, from the system's source of randomness.
+    /// Generates a secret from the system's source of randomness.
     pub fn random() -> Result<Secret> {
         random_bytes().map(Secret)
     }
 
-    /// From 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     pub fn parse(text: &str) -> Result<Secret> {
         let wrong = || {
             Error::usage("a token is 64 hexadecimal digits, and this is not")
@@ -52,12 +52,12 @@ impl Secret {
         Ok(Secret(secret))
     }
 
-    /// As [`Secret::parse`] reads it.
+    /// Formats the secret as [`Secret::parse`] reads it.
     pub fn to_text(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// From a file that only its owner can read.
+    /// Reads a secret from a file; fails if others than its owner can read it.
     pub fn read(path: &Path) -> Result<Secret> {
         let mut file = File::open(path).map_err(|error| {
             Error::os("read the token in", path, &error).remedy("check the path of the token")
@@ -76,7 +76,7 @@ impl Secret {
         Secret::parse(text.trim()).map_err(|error| error.at(path.display()))
     }
 
-    /// Into a new file that only its owner can read.
+    /// Writes the secret to a new file that only its owner can read; fails if the file exists.
     pub fn write(&self, path: &Path) -> Result<()> {
         let fresh = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let mut file = fresh.map_err(|error| {
@@ -87,7 +87,7 @@ impl Secret {
         written.map_err(|error| Error::os("write the token to", path, &error))
     }
 
-    /// Another secret for one purpose, which tells nothing of this one (HKDF-SHA256).
+    /// Derives a key for one purpose (HKDF-SHA256), which reveals nothing about this secret.
     pub fn derive(&self, purpose: &str) -> Secret {
         let key = Salt::new(HKDF_SHA256, b"euphrates").extract(&self.0);
         let mut derived = [0; SECRET_BYTES];
@@ -97,13 +97,13 @@ impl Secret {
         Secret(derived)
     }
 
-    /// The bytes, for those who compute with them.
+    /// The raw bytes, for key derivation only.
     pub(crate) fn bytes(&self) -> &[u8; SECRET_BYTES] {
         &self.0
     }
 }
 
-/// Bytes that nobody can guess.
+/// Bytes from the system's source of randomness.
 pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let filled = SystemRandom::new().fill(&mut bytes);
@@ -117,7 +117,7 @@ mod tests {
     use euphrates_flow::Kind;
 
     #[test]
-    fn a_secret_is_read_as_it_was_written_and_shows_itself_to_nobody() {
+    fn secrets_roundtrip_and_debug_output_hides_them() {
         let secret = Secret::random().unwrap();
         assert_eq!(Secret::parse(&secret.to_text()).unwrap().to_text(), secret.to_text());
         assert_eq!(format!("{secret:?}"), "Secret(…)");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn purposes_are_apart_and_the_same_everywhere() {
+    fn derived_keys_differ_by_purpose_and_are_deterministic() {
         let secret = Secret::parse(&"07".repeat(32)).unwrap();
         assert_ne!(secret.derive("ca").to_text(), secret.derive("greeting").to_text());
         let again = Secret::parse(&secret.to_text()).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_read_is_refused() {
+    fn file_readable_by_others_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         let secret = Secret::random().unwrap();

@@ -1,4 +1,4 @@
-//! A socket of any kind, and the two halves of a stream over it: who waits, waits only so long.
+//! Sockets of any kind, and the two halves of a stream over one, each with a timeout.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -12,18 +12,19 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg, sockopt};
 
 use crate::tls::{Opening, Sealing, Tls};
 
-/// What a socket may hold on its way: a few batches. Over loopback, a quarter of it cost a third of
-/// TCP's speed, and more gained nothing over either. Linux doubles what it is told, and may grant
-/// less.
+/// The buffer of a TCP socket: a few batches. Over loopback, a quarter of it cost a third of the
+/// throughput, and more gained nothing. Linux doubles the value, and may grant less.
 const TCP_BYTES: usize = 2 << 20;
+/// The buffer of a unix socket; more gained nothing.
 const UNIX_BYTES: usize = 1 << 20;
-/// Nobody is waited for less than that: a socket takes zero for "for ever".
-const WAIT_LEAST: Duration = Duration::from_millis(1);
-/// How long an end that is refused may take to hang up, and how many kilobytes it may still say.
+/// The shortest timeout of a socket, which takes zero for no timeout.
+const WAIT_MIN: Duration = Duration::from_millis(1);
+/// How long to wait for a refused peer to hang up.
 const UNREAD_WAIT: Duration = Duration::from_secs(1);
+/// Kilobytes that are read from a refused peer and discarded, at most.
 const UNREAD_ROUNDS: u32 = 64;
 
-/// A connected socket.
+/// A connected socket of either kind.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
@@ -31,7 +32,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Ready for frames: they go out as soon as they are complete, and many fit.
+    /// Sets options: no delay for small frames, and buffers for several batches.
     pub fn prepare(&self) -> io::Result<()> {
         match self {
             Socket::Tcp(stream) => {
@@ -46,7 +47,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Whether both ends are on one machine: then they have the same address.
+    /// Whether both ends are on one machine, that is, have the same address.
     pub fn is_within_machine(&self) -> bool {
         let Socket::Tcp(stream) = self else { return true };
         match (stream.local_addr(), stream.peer_addr()) {
@@ -55,7 +56,7 @@ impl Socket {
         }
     }
 
-    /// Whose the other end is, for a log.
+    /// Describes the other end for a log: address, or process and user.
     pub fn peer(&self) -> String {
         let peer = match self {
             Socket::Tcp(stream) => stream.peer_addr().map(|address| address.to_string()).ok(),
@@ -66,7 +67,7 @@ impl Socket {
         peer.unwrap_or_else(|| "a caller that has gone".into())
     }
 
-    /// Fails unless the process at the other end of a unix socket is ours, or the system's.
+    /// Fails unless the other end of a unix socket belongs to this user or to root.
     pub fn check_owner(&self) -> Result<()> {
         let Socket::Unix(stream) = self else { return Ok(()) };
         let peer = sockopt::socket_peercred(stream)
@@ -81,15 +82,15 @@ impl Socket {
     }
 
     pub fn shut(&self) {
-        // It may have been shut already.
+        // The socket may have been shut down already.
         let _ = match self {
             Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
             Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
         };
     }
 
-    /// Hangs up such that the other end can still read what was said last: a socket that is closed
-    /// with something unread takes that away from it.
+    /// Hangs up such that the other end can still read the last frame: closing a socket with unread
+    /// data resets the connection and discards what was sent.
     pub fn hang_up(&self, deadline: Instant) {
         let done = match self {
             Socket::Tcp(stream) => stream.shutdown(Shutdown::Write),
@@ -99,7 +100,7 @@ impl Socket {
         while rounds > 0 {
             rounds -= 1;
             let left = deadline.saturating_duration_since(Instant::now());
-            let waited = self.patience(true, Some(left.min(UNREAD_WAIT)));
+            let waited = self.set_wait(true, Some(left.min(UNREAD_WAIT)));
             if waited.is_err() || !matches!(self.read(&mut [IoSliceMut::new(&mut unread)]), Ok(1..))
             {
                 break;
@@ -108,8 +109,8 @@ impl Socket {
         self.shut();
     }
 
-    fn patience(&self, reading: bool, wait: Option<Duration>) -> io::Result<()> {
-        let wait = wait.map(|wait| wait.max(WAIT_LEAST));
+    fn set_wait(&self, reading: bool, wait: Option<Duration>) -> io::Result<()> {
+        let wait = wait.map(|wait| wait.max(WAIT_MIN));
         match (self, reading) {
             (Socket::Tcp(stream), true) => stream.set_read_timeout(wait),
             (Socket::Tcp(stream), false) => stream.set_write_timeout(wait),
@@ -125,7 +126,7 @@ impl Socket {
         }
     }
 
-    /// As much as there is room for; `WouldBlock` if there is none.
+    /// Writes as much as the socket's buffer has room for; `WouldBlock` if it is full.
     fn write_now(&self, bytes: &[IoSlice<'_>]) -> io::Result<usize> {
         let socket = match self {
             Socket::Tcp(stream) => stream.as_fd(),
@@ -143,40 +144,40 @@ impl Socket {
     }
 }
 
-/// How long an end waits for the other.
+/// The timeout of one half.
 #[derive(Clone, Debug)]
-enum Patience {
-    /// For ever.
+enum Timeout {
+    /// Blocks without a limit.
     Endless,
-    /// Until then, and for so many bytes: the other end has not shown yet who it is.
+    /// An absolute deadline and a byte limit, for an unauthenticated peer.
     Until { deadline: Instant, bytes_left: usize },
-    /// So long, each time; and who it is that is waited for.
-    Each { wait: Duration, whom: String },
+    /// A limit on every read or write; `peer` is named in the error.
+    Each { wait: Duration, peer: String },
 }
 
 /// One direction of a socket.
 #[derive(Debug)]
 struct Half {
     socket: Arc<Socket>,
-    patience: Patience,
+    timeout: Timeout,
     reading: bool,
-    /// Does what can be done at once, and no more.
+    /// Whether writes return `WouldBlock` instead of waiting.
     now: bool,
 }
 
 impl Half {
-    fn set(&mut self, patience: Patience) -> io::Result<()> {
-        self.patience = patience;
-        let wait = match &self.patience {
-            Patience::Each { wait, .. } => Some(*wait),
-            Patience::Endless | Patience::Until { .. } => None,
+    fn set(&mut self, timeout: Timeout) -> io::Result<()> {
+        self.timeout = timeout;
+        let wait = match &self.timeout {
+            Timeout::Each { wait, .. } => Some(*wait),
+            Timeout::Endless | Timeout::Until { .. } => None,
         };
-        self.socket.patience(self.reading, wait)
+        self.socket.set_wait(self.reading, wait)
     }
 
-    /// Waits no longer than it may for the next bytes, and for no more of them than it may.
+    /// Applies the deadline and the byte limit of an unauthenticated peer before a call.
     fn begin(&self) -> io::Result<()> {
-        let Patience::Until { deadline, bytes_left } = self.patience else { return Ok(()) };
+        let Timeout::Until { deadline, bytes_left } = self.timeout else { return Ok(()) };
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(too_late());
@@ -186,7 +187,7 @@ impl Half {
                 "the other end says too much before it has shown who it is",
             )));
         }
-        self.socket.patience(self.reading, Some(left))
+        self.socket.set_wait(self.reading, Some(left))
     }
 
     fn read(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
@@ -204,29 +205,27 @@ impl Half {
         self.end(done)
     }
 
-    /// Bytes that never make a whole are no sign of life.
-    fn check_patience(&self, since: Instant) -> io::Result<()> {
-        match &self.patience {
-            Patience::Each { wait, whom } if since.elapsed() > *wait => {
-                Err(silent(whom, *wait, self.reading))
+    /// Fails after the timeout even if bytes keep coming that never complete a TLS record.
+    fn check_timeout(&self, since: Instant) -> io::Result<()> {
+        match &self.timeout {
+            Timeout::Each { wait, peer } if since.elapsed() > *wait => {
+                Err(silent(peer, *wait, self.reading))
             }
             _ => Ok(()),
         }
     }
 
     fn end(&mut self, done: io::Result<usize>) -> io::Result<usize> {
-        match (&mut self.patience, done) {
-            (Patience::Until { bytes_left, .. }, Ok(bytes)) => {
+        match (&mut self.timeout, done) {
+            (Timeout::Until { bytes_left, .. }, Ok(bytes)) => {
                 *bytes_left = bytes_left.saturating_sub(bytes);
                 Ok(bytes)
             }
-            (Patience::Until { .. }, Err(error)) if error.kind() == ErrorKind::WouldBlock => {
+            (Timeout::Until { .. }, Err(error)) if error.kind() == ErrorKind::WouldBlock => {
                 Err(too_late())
             }
-            (Patience::Each { wait, whom }, Err(error))
-                if error.kind() == ErrorKind::WouldBlock =>
-            {
-                Err(silent(whom, *wait, self.reading))
+            (Timeout::Each { wait, peer }, Err(error)) if error.kind() == ErrorKind::WouldBlock => {
+                Err(silent(peer, *wait, self.reading))
             }
             (_, done) => done,
         }
@@ -238,32 +237,33 @@ fn too_late() -> io::Error {
     io::Error::new(ErrorKind::TimedOut, error.remedy("look at its load and at the network between"))
 }
 
-fn silent(whom: &str, wait: Duration, reading: bool) -> io::Error {
+fn silent(peer: &str, wait: Duration, reading: bool) -> io::Error {
     let seconds = wait.as_secs_f64();
     let message = if reading {
-        format!("no sign of life from `{whom}` for {seconds:.1} s")
+        format!("no sign of life from `{peer}` for {seconds:.1} s")
     } else {
-        format!("`{whom}` has taken nothing for {seconds:.1} s")
+        format!("`{peer}` has taken nothing for {seconds:.1} s")
     };
-    let remedy = format!("look whether `{whom}` still runs, and at the network between");
+    let remedy = format!("look whether `{peer}` still runs, and at the network between");
     io::Error::new(ErrorKind::TimedOut, Error::resource(message).remedy(remedy))
 }
 
-/// What the other end says.
+/// The receiving half of a stream, decrypting if it has TLS.
 #[derive(Debug)]
 pub struct ReadHalf {
     half: Half,
     tls: Option<Opening>,
 }
 
-/// What this end says.
+/// The sending half of a stream, encrypting if it has TLS.
 #[derive(Debug)]
 pub struct WriteHalf {
     half: Half,
     tls: Option<Sealing>,
 }
 
-/// Both halves of a stream over this socket, on which only so much may come until then.
+/// Both halves of a stream over a socket whose peer is unauthenticated: it may send `bytes_max`
+/// until the deadline.
 pub(crate) fn halves(
     socket: &Arc<Socket>,
     deadline: Instant,
@@ -271,7 +271,7 @@ pub(crate) fn halves(
 ) -> (ReadHalf, WriteHalf) {
     let half = |reading, bytes_left| Half {
         socket: socket.clone(),
-        patience: Patience::Until { deadline, bytes_left },
+        timeout: Timeout::Until { deadline, bytes_left },
         reading,
         now: false,
     };
@@ -279,24 +279,24 @@ pub(crate) fn halves(
     (reading, WriteHalf { half: half(false, usize::MAX), tls: None })
 }
 
-/// From now on, what goes through these halves is encrypted.
+/// Encrypts both halves from now on.
 pub(crate) fn encrypt(reading: &mut ReadHalf, writing: &mut WriteHalf, tls: &Tls) {
     let (opening, sealing) = tls.halves();
     (reading.tls, writing.tls) = (Some(opening), Some(sealing));
 }
 
 impl ReadHalf {
-    /// The other end has shown who it is, and is waited for.
+    /// Lifts the limits of an unauthenticated peer.
     pub(crate) fn trust(&mut self) -> io::Result<()> {
-        self.half.set(Patience::Endless)
+        self.half.set(Timeout::Endless)
     }
 
-    /// From now on an end that says nothing for so long is an error.
-    pub(crate) fn suspect(&mut self, whom: &str, wait: Duration) -> io::Result<()> {
-        self.half.set(Patience::Each { wait, whom: whom.into() })
+    /// Makes a read fail if `peer` sends nothing for `wait`.
+    pub(crate) fn set_timeout(&mut self, peer: &str, wait: Duration) -> io::Result<()> {
+        self.half.set(Timeout::Each { wait, peer: peer.into() })
     }
 
-    /// The first byte that comes, which is read again.
+    /// The first byte of the stream, which remains to be read.
     pub(crate) fn peek(&mut self) -> io::Result<u8> {
         self.half.begin()?;
         let mut first = [0];
@@ -312,19 +312,19 @@ impl ReadHalf {
 }
 
 impl WriteHalf {
-    /// From now on, writes do what can be done at once; or, again, wait as long as they may.
-    pub(crate) fn hurry(&mut self, now: bool) {
+    /// Switches between writes that return `WouldBlock` and writes that wait.
+    pub(crate) fn set_nonblocking(&mut self, now: bool) {
         self.half.now = now;
     }
 
-    /// The other end has shown who it is, and is waited for.
+    /// Lifts the limits of an unauthenticated peer.
     pub(crate) fn trust(&mut self) -> io::Result<()> {
-        self.half.set(Patience::Endless)
+        self.half.set(Timeout::Endless)
     }
 
-    /// From now on an end that takes nothing for so long is an error.
-    pub(crate) fn suspect(&mut self, whom: &str, wait: Duration) -> io::Result<()> {
-        self.half.set(Patience::Each { wait, whom: whom.into() })
+    /// Makes a write fail if `peer` reads nothing for `wait`.
+    pub(crate) fn set_timeout(&mut self, peer: &str, wait: Duration) -> io::Result<()> {
+        self.half.set(Timeout::Each { wait, peer: peer.into() })
     }
 }
 
@@ -337,7 +337,7 @@ impl Read for ReadHalf {
         let Some(opening) = &mut self.tls else { return self.half.read(slices) };
         let (half, since) = (&mut self.half, Instant::now());
         opening.read(slices, |sealed| {
-            half.check_patience(since)?;
+            half.check_timeout(since)?;
             half.read(&mut [IoSliceMut::new(sealed)])
         })
     }

@@ -1,14 +1,13 @@
-//! Who is who in TLS: certificates of a flow, made of its secret.
+//! TLS certificates of a flow, derived from its secret.
 //!
-//! Whoever knows a flow's secret can make its certificate authority, whose key is derived from it,
-//! and with that a certificate for itself. So no key and no certificate is ever sent around or
-//! written down, and both ends accept exactly those who know the secret. A certificate names an end
-//! and its flow, `w2.1f.euphrates`, and the flow alone, `1f.euphrates`, which is what a caller asks
-//! for: by that name the one who is called knows which flow it is about.
+//! An end that knows a flow's secret derives the key of the flow's certificate authority from it,
+//! and signs a certificate for itself. No key and no certificate is distributed or stored, and both
+//! ends accept exactly the ends that know the secret. A certificate names an end and its flow,
+//! `w2.1f.euphrates`, and the flow alone, `1f.euphrates`. A caller asks for the latter, which tells
+//! the answerer the flow.
 //!
-//! Certificates live in the memory of a process and are forgotten with it, so dates would protect
-//! from nothing, and clocks jump: they are valid for two thousand years, and looked at on a day
-//! that never changes.
+//! Certificates live in the memory of a process and end with it, so expiry would protect from
+//! nothing, and clocks jump. They are valid for two thousand years and checked on a fixed day.
 
 mod stream;
 
@@ -36,42 +35,42 @@ use crate::secret::{SECRET_BYTES, Secret};
 pub(crate) use stream::{Opened, Opening, REMEDY_SECURITY, Sealing, Tls, call, is_tls};
 pub(crate) use stream::{refuse_tls, serve};
 
-/// The domain of all names.
+/// The domain of all names in certificates.
 const DOMAIN: &str = "euphrates";
-/// What stands before an Ed25519 key's 32 bytes in PKCS #8 (RFC 8410).
+/// The PKCS #8 prefix of an Ed25519 key's 32 bytes (RFC 8410).
 const PKCS8_ED25519: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
-/// The day on which all certificates are looked at: the first of 2026.
+/// The day on which all certificates are checked: the first of 2026.
 const TODAY: Duration = Duration::from_secs(1_767_225_600);
-/// The flows whose certificates are kept at hand: a process takes part in few at a time.
-const CARDS_MAX: usize = 64;
+/// Cached TLS configurations, at most. A process takes part in few flows at a time.
+const CONFIGS_MAX: usize = 64;
 
-/// What an end shows and accepts in one flow.
+/// The TLS configuration of an end in one flow: its certificate, and the authority it accepts.
 #[derive(Debug)]
-pub(crate) struct Cards {
+pub(crate) struct TlsConfigs {
     calling: Arc<ClientConfig>,
     called: Arc<ServerConfig>,
 }
 
-/// Those of this end, made when they are first asked for.
-pub(crate) fn cards(name: &str, flow: u64, secret: &Secret) -> Result<Arc<Cards>> {
+/// The cached configuration of this end in a flow, made on first use.
+pub(crate) fn configs(name: &str, flow: u64, secret: &Secret) -> Result<Arc<TlsConfigs>> {
     type Key = (String, u64, [u8; SECRET_BYTES]);
-    static KNOWN: Mutex<VecDeque<(Key, Arc<Cards>)>> = Mutex::new(VecDeque::new());
+    static KNOWN: Mutex<VecDeque<(Key, Arc<TlsConfigs>)>> = Mutex::new(VecDeque::new());
     let known = || KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let key = (name.to_string(), flow, *secret.derive("known cards").bytes());
-    if let Some((_, cards)) = known().iter().find(|(at, _)| *at == key) {
-        return Ok(cards.clone());
+    if let Some((_, configs)) = known().iter().find(|(at, _)| *at == key) {
+        return Ok(configs.clone());
     }
-    let cards = Arc::new(Cards::make(name, flow, secret)?);
+    let configs = Arc::new(TlsConfigs::make(name, flow, secret)?);
     let mut known = known();
-    known.truncate(CARDS_MAX - 1);
-    known.push_front((key, cards.clone()));
-    Ok(cards)
+    known.truncate(CONFIGS_MAX - 1);
+    known.push_front((key, configs.clone()));
+    Ok(configs)
 }
 
-impl Cards {
-    fn make(name: &str, flow: u64, secret: &Secret) -> Result<Cards> {
+impl TlsConfigs {
+    fn make(name: &str, flow: u64, secret: &Secret) -> Result<TlsConfigs> {
         let (authority, root) = authority(secret)?;
         let key = KeyPair::generate_for(&PKCS_ED25519).map_err(failed)?;
         let mut leaf = CertificateParams::new([name_of_end(name, flow), name_of_flow(flow)])
@@ -93,7 +92,7 @@ impl Cards {
             .with_root_certificates(roots.clone())
             .with_client_auth_cert(chain.clone(), key.clone_key().into())
             .map_err(failed)?;
-        // A connection lasts as long as a flow; there is nothing to take up again.
+        // A connection lasts as long as a flow, so no session is resumed.
         calling.resumption = Resumption::disabled();
         let asking = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
         let mut called = ServerConfig::builder_with_details(provider, Arc::new(NoClock))
@@ -104,11 +103,11 @@ impl Cards {
             .map_err(failed)?;
         called.session_storage = Arc::new(NoServerSessionStorage {});
         called.send_tls13_tickets = 0;
-        Ok(Cards { calling: Arc::new(calling), called: Arc::new(called) })
+        Ok(TlsConfigs { calling: Arc::new(calling), called: Arc::new(called) })
     }
 }
 
-/// The flow's authority: the same key wherever the secret is known.
+/// The flow's certificate authority, whose key follows from the secret alone.
 fn authority(secret: &Secret) -> Result<(Issuer<'static, KeyPair>, CertificateDer<'static>)> {
     let key = [&PKCS8_ED25519[..], secret.derive("ca").bytes()].concat();
     let key = KeyPair::from_pkcs8_der_and_sign_algo(&key.into(), &PKCS_ED25519).map_err(failed)?;
@@ -120,7 +119,7 @@ fn authority(secret: &Secret) -> Result<(Issuer<'static, KeyPair>, CertificateDe
     Ok((Issuer::new(params, key), root))
 }
 
-/// AES-128 first: as safe as anybody needs, and the fastest where processors have it.
+/// Cipher suites, AES-128 first: it is the fastest where processors have instructions for it.
 fn provider() -> CryptoProvider {
     use ring::cipher_suite::*;
     use ring::kx_group::X25519;
@@ -137,13 +136,13 @@ fn name_of_end(name: &str, flow: u64) -> String {
     format!("{name}.{}", name_of_flow(flow))
 }
 
-/// The flow that such a name means.
+/// The inverse of `name_of_flow`; `None` for any other name.
 fn flow_of_name(name: &str) -> Option<u64> {
     let flow = u64::from_str_radix(name.strip_suffix(DOMAIN)?.strip_suffix('.')?, 16).ok()?;
     (name_of_flow(flow) == name).then_some(flow)
 }
 
-/// Fails unless this certificate is that of the end with this name.
+/// Fails unless the certificate names this end and flow.
 fn check_name(certificate: &CertificateDer<'_>, name: &str, flow: u64) -> Result<()> {
     let expected = name_of_end(name, flow);
     let asked = ServerName::try_from(expected.as_str()).map_err(failed)?;
@@ -156,7 +155,7 @@ fn failed(error: impl Display) -> Error {
     Error::failed(format!("TLS cannot be set up: {error}"))
 }
 
-/// A clock that stands still.
+/// A clock that always shows `TODAY`.
 #[derive(Debug)]
 struct NoClock;
 
@@ -171,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_authority_follows_from_the_secret() {
+    fn authority_is_a_function_of_the_secret() {
         let secret = Secret::random().unwrap();
         let key = |secret: &Secret| authority(secret).unwrap().0.key().serialize_der();
         assert_eq!(key(&secret), key(&Secret::parse(&secret.to_text()).unwrap()));
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_flows_are_read_as_they_are_written() {
+    fn flow_names_roundtrip() {
         for flow in [0, 7, 0x1f, u64::MAX] {
             assert_eq!(flow_of_name(&name_of_flow(flow)), Some(flow));
         }
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_good_for_one_name() {
+    fn certificate_is_valid_for_one_name_and_flow() {
         let secret = Secret::random().unwrap();
         let (authority, _) = authority(&secret).unwrap();
         let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
@@ -205,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn cards_are_made_once_and_few_are_kept() {
+    fn configs_are_cached_and_the_cache_is_bounded() {
         let secret = Secret::random().unwrap();
-        let first = cards("w1", 1, &secret).unwrap();
-        assert!(Arc::ptr_eq(&first, &cards("w1", 1, &secret).unwrap()));
-        assert!(!Arc::ptr_eq(&first, &cards("w1", 1, &Secret::random().unwrap()).unwrap()));
-        for flow in 2..2 + CARDS_MAX as u64 {
-            cards("w1", flow, &secret).unwrap();
+        let first = configs("w1", 1, &secret).unwrap();
+        assert!(Arc::ptr_eq(&first, &configs("w1", 1, &secret).unwrap()));
+        assert!(!Arc::ptr_eq(&first, &configs("w1", 1, &Secret::random().unwrap()).unwrap()));
+        for flow in 2..2 + CONFIGS_MAX as u64 {
+            configs("w1", flow, &secret).unwrap();
         }
-        assert!(!Arc::ptr_eq(&first, &cards("w1", 1, &secret).unwrap()));
+        assert!(!Arc::ptr_eq(&first, &configs("w1", 1, &secret).unwrap()));
     }
 }

@@ -1,5 +1,6 @@
-//! The fuzz targets without a fuzzer: over the corpus that is kept, and over what becomes of it at
-//! random. A failing run prints its seed; `EUPHRATES_SEED` has it run again.
+//! Runs the fuzz targets without a fuzzer, over the corpus and random mutations of it.
+//!
+//! A failing run prints its seed; set `EUPHRATES_SEED` to repeat it.
 
 #[path = "../fuzz/targets.rs"]
 mod targets;
@@ -9,14 +10,15 @@ use std::path::PathBuf;
 
 use euphrates_io::segment::Block;
 use euphrates_policy::distributed::{Piece, Stock, ToConsumer, ToProducer};
-use euphrates_wire::letter::Letter;
+use euphrates_wire::message::Message;
 use euphrates_wire::{Caps, Greeting, Header, Kind, Sender, block};
 
+/// Mutations of the corpus per target.
 const ROUNDS: usize = 50_000;
 type Target = (&'static str, fn(&[u8]));
 const TARGETS: [Target; 5] = [
     ("frame", targets::frame),
-    ("letter", targets::letter),
+    ("message", targets::message),
     ("block", targets::block),
     ("greeting", targets::greeting),
     ("handshake", targets::handshake),
@@ -26,7 +28,7 @@ fn corpus(target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target)
 }
 
-fn kept(target: &str) -> Vec<Vec<u8>> {
+fn seeds(target: &str) -> Vec<Vec<u8>> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(corpus(target)).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -34,7 +36,7 @@ fn kept(target: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn nothing_that_comes_breaks_anything() {
+fn no_mutation_of_the_corpus_breaks_a_target() {
     let seed = match std::env::var("EUPHRATES_SEED") {
         Ok(seed) => seed.parse().unwrap(),
         Err(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64,
@@ -42,21 +44,21 @@ fn nothing_that_comes_breaks_anything() {
     eprintln!("EUPHRATES_SEED={seed}");
     let mut random = Random(seed);
     for (name, target) in TARGETS {
-        let kept = kept(name);
-        assert!(!kept.is_empty());
-        kept.iter().for_each(|bytes| target(bytes));
+        let seeds = seeds(name);
+        assert!(!seeds.is_empty());
+        seeds.iter().for_each(|bytes| target(bytes));
         target(&[]);
         for _ in 0..ROUNDS {
-            let mut bytes = random.of(&kept).clone();
+            let mut bytes = random.of(&seeds).clone();
             for _ in 0..=random.below(4) {
-                random.change(&mut bytes, &kept);
+                random.change(&mut bytes, &seeds);
             }
             target(&bytes);
         }
     }
 }
 
-/// SplitMix64.
+/// A seeded generator of random numbers (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -102,11 +104,11 @@ impl Random {
 
 // --- the corpus --------------------------------------------------------------------------------
 
-/// Writes the corpus anew: one example of everything that is sound. What a fuzzer finds is put
-/// beside it under another name.
+/// Writes the corpus: one valid example of everything. Findings of a fuzzer are added under other
+/// names.
 #[test]
 #[ignore = "writes files of the source tree"]
-fn the_corpus_is_written() {
+fn corpus_is_written() {
     let keep = |target: &str, name: &str, bytes: &[u8]| {
         fs::create_dir_all(corpus(target)).unwrap();
         fs::write(corpus(target).join(name), bytes).unwrap();
@@ -121,33 +123,33 @@ fn the_corpus_is_written() {
         bytes
     };
     let whole: [(Kind, &[u8], &[u8]); 4] = [
-        (Kind::Letter, b"letter", b""),
+        (Kind::Message, b"letter", b""),
         (Kind::Batch, b"meta", &[5; 100]),
         (Kind::Beat, b"", b""),
         (Kind::Bye, b"", b""),
     ];
-    keep("frame", "letter", &frames(&whole[..1]));
+    keep("frame", "message", &frames(&whole[..1]));
     keep("frame", "stream", &frames(&whole));
 
     let piece = Piece { batch: 3, from: 1, to: 5, bytes: 1 << 20 };
     let stock = Stock { ready: 2, left: 9 };
-    let written = |letter: &dyn Fn(&mut Vec<u8>)| {
+    let written = |message: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = vec![];
-        letter(&mut bytes);
+        message(&mut bytes);
         bytes
     };
     let give = ToConsumer::Give { piece, stock, waited: true };
     let request = ToProducer::Request { mib_ns: 1, answer_ns: 2, left_typical: 3, wait: true };
-    keep("letter", "give", &written(&|out| give.write(out)));
-    keep("letter", "recall", &written(&|out| ToConsumer::Recall(piece).write(out)));
-    keep("letter", "request", &written(&|out| request.write(out)));
-    keep("letter", "withdraw", &written(&|out| ToProducer::Withdraw.write(out)));
+    keep("message", "give", &written(&|out| give.write(out)));
+    keep("message", "recall", &written(&|out| ToConsumer::Recall(piece).write(out)));
+    keep("message", "request", &written(&|out| request.write(out)));
+    keep("message", "withdraw", &written(&|out| ToProducer::Withdraw.write(out)));
 
     let described = Block { bytes: 1 << 20, rows: 10_486, meta_bytes: 320, ..Block::default() };
     let meta = written(&|out| block::write(&described, out));
     keep("block", "block", &[&described.bytes.to_le_bytes()[..], &meta, b"letter"].concat());
 
-    let said = Greeting {
+    let greeting = Greeting {
         name: "w2".into(),
         purpose: "batches".into(),
         flow: 7,
@@ -158,7 +160,7 @@ fn the_corpus_is_written() {
         caps: Caps::KNOWN,
         abilities: vec!["a".into(), "b".into()],
     };
-    let text = said.encode().unwrap();
+    let text = greeting.encode().unwrap();
     keep("greeting", "greeting", &text);
     keep("greeting", "unix", b"unix:/run/euphrates/w2");
     keep("greeting", "tcp", b"[::1]:4400");
@@ -172,8 +174,8 @@ fn the_corpus_is_written() {
         &frames(&[(Kind::Hello, &hello, b""), (Kind::Hello, &[1; 32], b"")]),
     );
     keep("handshake", "welcome", &frames(&[(Kind::Welcome, &welcome, b"")]));
-    let told = br#"{"refused":"no","remedy":"ask again"}"#;
-    keep("handshake", "refusal", &frames(&[(Kind::Bye, told, b"")]));
+    let refusal = br#"{"refused":"no","remedy":"ask again"}"#;
+    keep("handshake", "refusal", &frames(&[(Kind::Bye, refusal, b"")]));
     // As `targets::framed` reads it: kind, a quarter of the length, content.
     let padded = |kind: u8, meta: &[u8]| {
         let length = meta.len().div_ceil(4);

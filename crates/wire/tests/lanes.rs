@@ -1,4 +1,4 @@
-//! Lanes over every carrier: what is said comes, in order, until somebody says Bye.
+//! Lanes over every carrier: frames are delivered in order until one end sends Bye.
 
 mod common;
 
@@ -12,7 +12,7 @@ use euphrates_io::segment::{BlockDecoder, BlockEncoder};
 use euphrates_wire::{Address, Caps, Greeting, Header, Kind, Listener, Security, block};
 
 #[test]
-fn both_ends_know_each_other() {
+fn both_ends_see_the_greeting_of_the_other() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let me = Greeting { lane: 3, abilities: vec!["b".into(), "a".into()], ..greeting("w2") };
@@ -26,19 +26,19 @@ fn both_ends_know_each_other() {
 }
 
 #[test]
-fn letters_come_in_order_both_ways_at_once() {
+fn messages_arrive_in_order_in_both_directions() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let (calling, called) = answerer.pair();
         let (one, other) = (listen(calling), listen(called));
         let count = 20_000;
         for number in 0..count {
-            one.say(number, &number.to_le_bytes());
-            other.say(number, b"back");
+            one.send(number, &number.to_le_bytes());
+            other.send(number, b"back");
         }
-        for (ear, bytes) in [(&one, 4), (&other, 4)] {
+        for (endpoint, bytes) in [(&one, 4), (&other, 4)] {
             for number in 0..count {
-                let frame = ear.frame();
+                let frame = endpoint.frame();
                 assert_eq!(frame.header.queue, number, "{carrier:?}");
                 assert_eq!(frame.meta.len(), bytes);
             }
@@ -66,7 +66,7 @@ fn batch(rows: usize, seed: u8) -> RecordBatch {
 }
 
 #[test]
-fn batches_come_as_they_were_put() {
+fn batches_roundtrip() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let (calling, called) = answerer.pair();
@@ -83,8 +83,8 @@ fn batches_come_as_they_were_put() {
         let decoder = BlockDecoder::new(&schema(), None);
         for batch in &batches {
             let frame = other.frame();
-            let (block, letter) = block::read(&frame.meta, frame.header.body_bytes).unwrap();
-            assert_eq!(letter, b"letter");
+            let (block, message) = block::read(&frame.meta, frame.header.body_bytes).unwrap();
+            assert_eq!(message, b"letter");
             block.check(&frame.body).unwrap();
             assert!(decoder.decode(&block, &frame.body).unwrap() == *batch, "{carrier:?}");
         }
@@ -92,7 +92,7 @@ fn batches_come_as_they_were_put() {
 }
 
 #[test]
-fn a_large_value_comes_whole() {
+fn fifty_megabyte_value_roundtrips() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let (calling, called) = answerer.pair();
@@ -100,7 +100,7 @@ fn a_large_value_comes_whole() {
         let large: Vec<u8> = (0..50_000_001_u32).map(|at| (at * 2_654_435_761) as u8).collect();
         let body = vec![Buffer::from_vec(large.clone())];
         one.lane.send(Header::of(Kind::Batch), vec![1; 1 << 20], body);
-        one.say(1, b"behind it");
+        one.send(1, b"behind it");
         let frame = other.frame();
         assert_eq!(frame.meta.len(), 1 << 20);
         assert!(frame.body.as_slice() == large, "{carrier:?}");
@@ -109,17 +109,17 @@ fn a_large_value_comes_whole() {
 }
 
 #[test]
-fn many_lanes_at_once_are_apart() {
+fn concurrent_lanes_do_not_mix() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let pairs: Vec<_> = (0..8).map(|_| answerer.pair()).collect();
-        let ears: Vec<_> = pairs.into_iter().map(|(a, b)| (listen(a), listen(b))).collect();
+        let endpoints: Vec<_> = pairs.into_iter().map(|(a, b)| (listen(a), listen(b))).collect();
         for number in 0..1000 {
-            for (lane, (one, _)) in ears.iter().enumerate() {
-                one.say(number, &[lane as u8]);
+            for (lane, (one, _)) in endpoints.iter().enumerate() {
+                one.send(number, &[lane as u8]);
             }
         }
-        for (lane, (one, other)) in ears.iter().enumerate() {
+        for (lane, (one, other)) in endpoints.iter().enumerate() {
             for number in 0..1000 {
                 let frame = other.frame();
                 assert_eq!((frame.header.queue, frame.meta), (number, vec![lane as u8]));
@@ -131,16 +131,16 @@ fn many_lanes_at_once_are_apart() {
 }
 
 #[test]
-fn what_waits_is_said_before_bye_and_what_comes_later_is_dropped() {
+fn queued_frames_precede_bye_and_later_ones_are_dropped() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let (calling, called) = answerer.pair();
         let (one, other) = (listen(calling), listen(called));
         for number in 0..5000 {
-            one.say(number, &[0; 1000]);
+            one.send(number, &[0; 1000]);
         }
         one.lane.close();
-        one.say(9999, b"too late");
+        one.send(9999, b"too late");
         one.end().unwrap();
         other.end().unwrap();
         assert_eq!(other.frames().count(), 5000, "{carrier:?}");
@@ -148,7 +148,7 @@ fn what_waits_is_said_before_bye_and_what_comes_later_is_dropped() {
 }
 
 #[test]
-fn both_may_close_at_once_and_a_dropped_lane_is_closed() {
+fn both_ends_may_close_at_once_and_dropping_closes() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         for _ in 0..20 {
@@ -167,7 +167,7 @@ fn both_may_close_at_once_and_a_dropped_lane_is_closed() {
 }
 
 #[test]
-fn a_lane_that_is_cut_ends_at_both_ends() {
+fn cut_lane_ends_at_both_ends() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let (calling, called) = answerer.pair();
@@ -180,7 +180,7 @@ fn a_lane_that_is_cut_ends_at_both_ends() {
 }
 
 #[test]
-fn what_is_too_large_for_the_other_end_is_not_sent() {
+fn frame_above_the_peers_caps_is_not_sent() {
     let caps = Caps { meta_bytes_max: 1 << 20, body_bytes_max: 1000 };
     let answerer = answerer_as(Carrier::Unix, Greeting { caps, ..greeting("w1") });
     let (calling, called) = answerer.pair();
@@ -193,7 +193,7 @@ fn what_is_too_large_for_the_other_end_is_not_sent() {
 }
 
 #[test]
-fn a_panic_of_whoever_takes_frames_ends_the_lane() {
+fn panic_in_the_frame_handler_ends_the_lane() {
     let answerer = answerer(Carrier::Unix);
     let (calling, called) = answerer.pair();
     let one = listen(calling);
@@ -205,14 +205,14 @@ fn a_panic_of_whoever_takes_frames_ends_the_lane() {
         move |end| sender.send(end).unwrap(),
     )
     .unwrap();
-    one.say(1, b"");
+    one.send(1, b"");
     let why = ended.recv_timeout(common::LONG).unwrap().unwrap_err().to_string();
     assert!(why.contains("on purpose"), "{why}");
     assert!(one.why().contains("hung up"));
 }
 
 #[test]
-fn an_address_in_use_is_named_and_one_left_behind_is_taken() {
+fn address_in_use_is_named_and_a_stale_socket_file_is_replaced() {
     let keys = || Arc::new(|_| None);
     let bind = |address: &Address| {
         Listener::bind(address, greeting("w1"), keys(), Security::Token, |_| {})
@@ -228,7 +228,7 @@ fn an_address_in_use_is_named_and_one_left_behind_is_taken() {
     }
     let Address::Unix(path) = &unix else { unreachable!() };
     assert!(!path.exists());
-    // Of a process that was killed.
+    // The file that a killed process has left.
     drop(std::os::unix::net::UnixListener::bind(path).unwrap());
     assert!(path.exists());
     drop(bind(&unix).unwrap());
@@ -238,27 +238,27 @@ fn an_address_in_use_is_named_and_one_left_behind_is_taken() {
 }
 
 #[test]
-fn a_lane_that_is_held_sends_in_its_time_and_all_of_it_when_it_is_let_go() {
+fn rate_limited_lane_delays_frames_and_sends_all_when_released() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
         let (calling, called) = answerer.pair();
         let (one, other) = (listen(calling), listen(called));
-        // Far less than a frame in the life of this test.
+        // Less than one frame during this test.
         one.lane.hold(Some(1));
         for number in 0..3 {
-            one.say(number, &[0; 1000]);
+            one.send(number, &[0; 1000]);
         }
         assert_eq!(other.frame().header.queue, 0);
         assert!(one.lane.waiting_bytes() > 2000, "{carrier:?}");
-        other.say(9, b"the other way is free");
+        other.send(9, b"the other way is free");
         assert_eq!(one.frame().header.queue, 9);
         one.lane.hold(None);
         assert_eq!([other.frame(), other.frame()].map(|frame| frame.header.queue), [1, 2]);
         one.lane.hold(Some(1));
         for number in 3..6 {
-            one.say(number, &[0; 1000]);
+            one.send(number, &[0; 1000]);
         }
-        // Who hangs up does not keep what was to be sent.
+        // Closing ignores the limit.
         one.lane.close();
         let rest = [other.frame(), other.frame(), other.frame()];
         assert_eq!(rest.map(|frame| frame.header.queue), [3, 4, 5]);

@@ -1,4 +1,4 @@
-//! Links that hold, cut, damage, repeat and reorder what goes through them, and ends that die.
+//! Network faults: links that stall, cut, damage, repeat and reorder frames, and ends that die.
 
 mod common;
 
@@ -6,22 +6,22 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
-use common::proxy::{Proxy, Trick, proxy};
+use common::proxy::{Fault, Proxy, proxy};
 use common::{
-    Answerer, CARRIERS, Carrier, Ear, LONG, answerer, answerer_as, at_each, greeting, listen,
+    Answerer, CARRIERS, Carrier, Endpoint, LONG, answerer, answerer_as, at_each, greeting, listen,
 };
 use euphrates_io::segment::Block;
-use euphrates_wire::lane::SUSPICION;
+use euphrates_policy::failure_detector::LOCAL_TIMEOUT;
 use euphrates_wire::{Address, Greeting, Header, Kind, Secret, Security, block, dial};
 
-/// Both ends of a connection through a link that can be played with: the caller's first.
-fn through(answerer: &Answerer) -> (Ear, Ear, Proxy) {
+/// Both ends of a connection through a faulty link, the caller's first.
+fn through(answerer: &Answerer) -> (Endpoint, Endpoint, Proxy) {
     let link = proxy(answerer.carrier, answerer.listener.address());
     let calling = answerer.dial_at(&link.address, &greeting("w2")).unwrap();
     (listen(calling), listen(answerer.called()), link)
 }
 
-/// Nothing else happens for so long. Not to wait for something: the time is what is tested.
+/// Lets time pass. Not to wait for an event: the time itself is tested.
 fn let_pass(time: Duration) {
     let end = Instant::now() + time;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -30,15 +30,15 @@ fn let_pass(time: Duration) {
 }
 
 #[test]
-fn a_link_that_is_cut_for_a_second_heals() {
+fn connection_survives_a_cut_of_one_second() {
     at_each(|carrier| {
         let answerer = answerer(carrier);
         let (one, other, link) = through(&answerer);
-        one.say(1, b"before");
+        one.send(1, b"before");
         assert_eq!(other.frame().meta, b"before");
         link.hold(true);
-        one.say(2, b"meanwhile");
-        other.say(3, b"the other way");
+        one.send(2, b"meanwhile");
+        other.send(3, b"the other way");
         let_pass(Duration::from_secs(1));
         link.hold(false);
         assert_eq!(other.frame().meta, b"meanwhile");
@@ -50,11 +50,11 @@ fn a_link_that_is_cut_for_a_second_heals() {
 }
 
 #[test]
-fn a_link_that_stays_cut_is_noticed_at_both_ends_in_time() {
+fn permanent_cut_is_detected_at_both_ends_within_the_timeout() {
     at_each(|carrier| {
         let answerer = answerer(carrier);
         let (one, other, link) = through(&answerer);
-        one.say(1, b"before");
+        one.send(1, b"before");
         assert_eq!(other.frame().meta, b"before");
         link.hold(true);
         let since = Instant::now();
@@ -63,28 +63,28 @@ fn a_link_that_stays_cut_is_noticed_at_both_ends_in_time() {
         assert!(why.contains("remedy: look whether `w1` still runs"), "{why}");
         let why = other.why();
         assert!(why.contains("no sign of life from `w2` for 2.0 s"), "{why}");
-        assert!(since.elapsed() >= SUSPICION / 2, "too soon");
+        assert!(since.elapsed() >= LOCAL_TIMEOUT / 2, "too soon");
         link.hold(false);
     });
 }
 
 #[test]
-fn an_end_is_waited_for_as_long_as_it_asked_for_last() {
-    // In its greeting, and in milliseconds with a sign of life.
+fn last_advertised_timeout_applies() {
+    // Advertised in the greeting, then in a heartbeat, in milliseconds.
     let cases = [
         (2500, None, "2.5"),
         (0, Some(2500_u32), "2.5"),
         (9000, Some(2500), "2.5"),
         (9000, Some(0), "2.0"),
     ];
-    for (greeted, told, waited) in cases {
+    for (greeted, advertised, waited) in cases {
         at_each(|carrier| {
             let answerer = answerer_as(carrier, Greeting { silence_ms: greeted, ..greeting("w1") });
             let (calling, mut called) = answerer.pair();
             let one = listen(calling);
-            if let Some(told) = told {
+            if let Some(advertised) = advertised {
                 let header = Header::of(Kind::Beat);
-                called.sender.send(header, &told.to_le_bytes(), &[]).unwrap();
+                called.sender.send(header, &advertised.to_le_bytes(), &[]).unwrap();
             }
             let (why, awaited) = (one.why(), format!("no sign of life from `w1` for {waited} s"));
             assert!(why.contains(&awaited), "{carrier:?}: {why}");
@@ -93,66 +93,66 @@ fn an_end_is_waited_for_as_long_as_it_asked_for_last() {
 }
 
 #[test]
-fn lanes_with_nothing_to_say_live_on() {
+fn idle_lanes_stay_alive() {
     at_each(|carrier| {
         let answerer = answerer(carrier);
         let (one, other, _link) = through(&answerer);
-        let_pass(SUSPICION * 3 / 2);
-        one.say(1, b"still here");
+        let_pass(LOCAL_TIMEOUT * 3 / 2);
+        one.send(1, b"still here");
         assert_eq!(other.frame().meta, b"still here");
     });
 }
 
 #[test]
-fn what_a_link_does_to_frames_is_noticed_and_nothing_wrong_comes() {
-    let tricks = [
-        Trick::Flip(0),
-        Trick::Flip(77),
-        Trick::Flip(8 * 40),
-        Trick::Flip(8 * 70),
-        Trick::Truncate(0),
-        Trick::Truncate(500),
-        Trick::Truncate(999),
-        Trick::Duplicate,
-        Trick::Reorder,
-        Trick::Drop,
+fn every_link_fault_is_detected_and_no_wrong_frame_is_delivered() {
+    let faults = [
+        Fault::Flip(0),
+        Fault::Flip(77),
+        Fault::Flip(8 * 40),
+        Fault::Flip(8 * 70),
+        Fault::Truncate(0),
+        Fault::Truncate(500),
+        Fault::Truncate(999),
+        Fault::Duplicate,
+        Fault::Reorder,
+        Fault::Drop,
     ];
     for carrier in CARRIERS {
-        for trick in tricks {
+        for fault in faults {
             let answerer = answerer(carrier);
             let (one, other, link) = through(&answerer);
-            one.say(0, &[7; 20]);
+            one.send(0, &[7; 20]);
             assert_eq!(other.frame().header.queue, 0);
-            link.play(trick);
-            (1..200).for_each(|number| one.say(number, &[7; 20]));
+            link.inject(fault);
+            (1..200).for_each(|number| one.send(number, &[7; 20]));
             let why = other.why();
             let known =
                 ["damaged", "was due", "lost in the middle", "hung up", "changed on its way"];
-            assert!(known.iter().any(|known| why.contains(known)), "{carrier:?} {trick:?}: {why}");
-            let came: Vec<u32> = other.frames().map(|frame| frame.header.queue).collect();
-            let expected: Vec<u32> = (1..=came.len() as u32).collect();
-            assert_eq!(came, expected, "{carrier:?} {trick:?}");
-            assert!(came.len() < 199, "{carrier:?} {trick:?}");
+            assert!(known.iter().any(|known| why.contains(known)), "{carrier:?} {fault:?}: {why}");
+            let received: Vec<u32> = other.frames().map(|frame| frame.header.queue).collect();
+            let expected: Vec<u32> = (1..=received.len() as u32).collect();
+            assert_eq!(received, expected, "{carrier:?} {fault:?}");
+            assert!(received.len() < 199, "{carrier:?} {fault:?}");
             one.end().expect_err("the other end has hung up");
         }
     }
 }
 
 #[test]
-fn a_flipped_bit_in_a_body_is_found_by_who_decodes_it_or_before() {
+fn flipped_bit_in_a_body_is_detected_when_decoded_or_before() {
     for carrier in CARRIERS {
         for bit in [0, 1000, 60_001] {
             let answerer = answerer(carrier);
             let (one, other, link) = through(&answerer);
-            one.say(0, b"ready");
+            one.send(0, b"ready");
             other.frame();
             let body = Buffer::from(vec![5_u8; 10_000]);
             let crc = crc_fast::crc32_iscsi(&body);
             let block = Block { bytes: 10_000, crc, ..Block::default() };
             let mut meta = vec![];
             block::write(&block, &mut meta);
-            link.play(Trick::Flip(bit));
-            // Should a sign of life have gone first, it is the one that is damaged.
+            link.inject(Fault::Flip(bit));
+            // If a heartbeat goes first, the heartbeat is damaged.
             one.lane.send(Header::of(Kind::Batch), meta, vec![body]);
             let damaged = match other.frames().next() {
                 Some(frame) => {
@@ -167,13 +167,13 @@ fn a_flipped_bit_in_a_body_is_found_by_who_decodes_it_or_before() {
 }
 
 #[test]
-fn an_end_that_dribbles_is_lost() {
+fn peer_that_sends_too_slowly_is_lost() {
     at_each(|carrier| {
         let answerer = answerer(carrier);
         let (one, other, link) = through(&answerer);
-        one.say(0, b"ready");
+        one.send(0, b"ready");
         other.frame();
-        link.play(Trick::Dribble(100));
+        link.inject(Fault::Slow(100));
         one.lane.send(Header::of(Kind::Batch), vec![0; 1000], vec![Buffer::from(vec![0; 10_000])]);
         let why = other.why();
         assert!(why.contains("of a frame came in") || why.contains("no sign of life"), "{why}");
@@ -181,12 +181,12 @@ fn an_end_that_dribbles_is_lost() {
 }
 
 #[test]
-fn an_end_that_reads_nothing_is_lost_while_there_is_something_to_say() {
+fn peer_that_reads_nothing_is_lost_while_frames_wait() {
     at_each(|carrier| {
         let answerer = answerer(carrier);
         let (calling, called) = answerer.pair();
         let one = listen(calling);
-        // It lives, and says so.
+        // It lives and sends heartbeats.
         let mut mute = called;
         let closer = mute.closer();
         let beating = std::thread::spawn(move || {
@@ -207,24 +207,24 @@ fn an_end_that_reads_nothing_is_lost_while_there_is_something_to_say() {
     });
 }
 
-// --- ends in processes of their own -----------------------------------------------------------
+// --- ends in separate processes -----------------------------------------------------------
 
 const CALL: &str = "EUPHRATES_TEST_CALL";
 
-/// Not a test of its own: another end, when it is told whom to call.
+/// Not a test of its own: run as another process, it dials the address that the variable names.
 #[test]
 fn another_process() {
-    let Ok(told) = std::env::var(CALL) else { return };
-    let words: Vec<&str> = told.split(' ').collect();
+    let Ok(advertised) = std::env::var(CALL) else { return };
+    let words: Vec<&str> = advertised.split(' ').collect();
     let address: Address = words[0].parse().unwrap();
     let secret = Secret::parse(words[1]).unwrap();
     let security = if words[2] == "Tls" { Security::Tls } else { Security::Token };
-    let ear = listen(dial(&address, &greeting("w2"), &secret, security, LONG).unwrap());
-    ear.say(1, b"here");
-    let _ = ear.end();
+    let endpoint = listen(dial(&address, &greeting("w2"), &secret, security, LONG).unwrap());
+    endpoint.send(1, b"here");
+    let _ = endpoint.end();
 }
 
-fn other_process(answerer: &Answerer) -> (Child, Ear) {
+fn other_process(answerer: &Answerer) -> (Child, Endpoint) {
     let Answerer { listener, secret, carrier, .. } = answerer;
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "another_process"])
@@ -232,31 +232,31 @@ fn other_process(answerer: &Answerer) -> (Child, Ear) {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let ear = listen(answerer.called());
-    assert_eq!(ear.frame().meta, b"here");
-    (child, ear)
+    let endpoint = listen(answerer.called());
+    assert_eq!(endpoint.frame().meta, b"here");
+    (child, endpoint)
 }
 
 #[test]
-fn an_end_that_is_killed_is_noticed_at_once() {
+fn killed_process_is_detected_at_once() {
     for carrier in CARRIERS {
         let answerer = answerer(carrier);
-        let (mut child, ear) = other_process(&answerer);
+        let (mut child, endpoint) = other_process(&answerer);
         child.kill().unwrap();
-        let why = ear.why();
+        let why = endpoint.why();
         assert!(why.contains("`w2` hung up without saying Bye"), "{why}");
         child.wait().unwrap();
     }
 }
 
 #[test]
-fn an_end_that_is_stopped_is_suspected() {
+fn stopped_process_is_lost_after_the_timeout() {
     use rustix::process::{Pid, Signal, kill_process};
     at_each(|carrier| {
         let answerer = answerer(carrier);
-        let (mut child, ear) = other_process(&answerer);
+        let (mut child, endpoint) = other_process(&answerer);
         kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
-        let why = ear.why();
+        let why = endpoint.why();
         assert!(why.contains("no sign of life from `w2` for 2.0 s"), "{carrier:?}: {why}");
         child.kill().unwrap();
         child.wait().unwrap();

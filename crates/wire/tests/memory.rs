@@ -1,4 +1,6 @@
-//! What a stranger can make us allocate, counted. One test in one process: nobody else allocates.
+//! Memory that an unauthenticated peer can make this end allocate, counted by the allocator.
+//!
+//! One test in one process, so that no other test allocates.
 
 mod common;
 
@@ -25,24 +27,24 @@ fn count(more: usize, less: usize) {
     LIVE.fetch_sub(less, SeqCst);
 }
 
-// SAFETY: the system's allocator does everything; beside it, numbers are added.
+// SAFETY: every call is passed to the system's allocator; only counters are added.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the same contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         count(0, layout.size());
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the same contract.
         unsafe { System.dealloc(place, layout) }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both exist while it is moved.
+        // Both allocations exist while the content is moved.
         count(size, layout.size());
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the same contract.
         unsafe { System.realloc(place, layout, size) }
     }
 }
@@ -50,18 +52,18 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most that was allocated at once for a stranger who says this, and hangs up when it has heard
-/// something, or nothing more comes.
-fn cost(answerer: &Answerer, said: &[u8]) -> usize {
+/// The peak of memory allocated for a peer that sends `sent` and hangs up at the first answer or
+/// at the end of the stream.
+fn cost(answerer: &Answerer, sent: &[u8]) -> usize {
     let address = answerer.listener.address().to_string();
     let before = LIVE.load(SeqCst);
     PEAK.store(before, SeqCst);
     let mut stream = TcpStream::connect(&address[..]).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
-    let _ = stream.write_all(said);
-    let mut heard = [0; 512];
-    // Whether it is heard, or the line is dead: it is over then.
-    let _ = stream.read(&mut heard);
+    let _ = stream.write_all(sent);
+    let mut answer = [0; 512];
+    // An answer or an error: either ends the exchange.
+    let _ = stream.read(&mut answer);
     let _ = stream.shutdown(Shutdown::Both);
     let refusals = answerer.refusals();
     assert!(!refusals.is_empty());
@@ -74,7 +76,7 @@ fn framed(meta: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A Hello whose greeting is of this flow, and has this instead of its abilities.
+/// A Hello for a flow, with arbitrary JSON in place of its abilities.
 fn hello(flow: u64, abilities: &str) -> Vec<u8> {
     let greeting = Greeting { flow, ..greeting("w2") };
     let mut greeting = serde_json::to_value(greeting).unwrap();
@@ -83,7 +85,7 @@ fn hello(flow: u64, abilities: &str) -> Vec<u8> {
     framed(&[&[7; 32][..], text.as_bytes()].concat())
 }
 
-/// What a TLS client says first, to this name.
+/// A TLS ClientHello for a server name.
 fn client_hello(name: &'static str) -> Vec<u8> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -98,7 +100,7 @@ fn client_hello(name: &'static str) -> Vec<u8> {
     bytes
 }
 
-/// A handshake message of this kind that announces so many bytes, in records of a kilobyte.
+/// A handshake message of a kind and length, in records of a kilobyte.
 fn handshake(kind: u8, bytes: u32) -> Vec<u8> {
     let mut message = vec![kind];
     message.extend(&bytes.to_be_bytes()[1..]);
@@ -108,8 +110,8 @@ fn handshake(kind: u8, bytes: u32) -> Vec<u8> {
 }
 
 #[test]
-fn nobody_unknown_makes_us_allocate_more_than_was_promised() {
-    let said: Vec<(Carrier, &str, Vec<u8>)> = vec![
+fn unauthenticated_peer_allocates_at_most_the_bound() {
+    let sent: Vec<(Carrier, &str, Vec<u8>)> = vec![
         (Carrier::Tcp, "nothing of use", vec![b'x'; 10_000]),
         (Carrier::Tcp, "a large frame", framed(&[0; 4096])),
         (Carrier::Tcp, "many abilities", hello(7, &format!("[{}\"\"]", "\"\",".repeat(1200)))),
@@ -127,15 +129,15 @@ fn nobody_unknown_makes_us_allocate_more_than_was_promised() {
     ];
     let answerers = [answerer(Carrier::Tcp), answerer(Carrier::Tls)];
     let called = |carrier| answerers.iter().find(|answerer| answerer.carrier == carrier).unwrap();
-    // What is made once is not for strangers: certificates, tables, buffers of threads.
+    // Certificates, tables and thread buffers are allocated once, before anything is counted.
     answerers.iter().for_each(|answerer| drop(answerer.pair()));
-    for (carrier, _, bytes) in &said {
+    for (carrier, _, bytes) in &sent {
         cost(called(*carrier), bytes);
     }
-    for (carrier, what, bytes) in &said {
+    for (carrier, what, bytes) in &sent {
         let cost = cost(called(*carrier), bytes);
-        let told = format!("{carrier:?}, {what}: {cost} bytes for {}", bytes.len());
-        assert!(cost <= UNKNOWN_BYTES_MAX, "{told}");
-        eprintln!("{told}");
+        let summary = format!("{carrier:?}, {what}: {cost} bytes for {}", bytes.len());
+        assert!(cost <= UNKNOWN_BYTES_MAX, "{summary}");
+        eprintln!("{summary}");
     }
 }

@@ -154,7 +154,7 @@ impl WorkerHandle {
 
     /// The limit on its silence.
     pub fn silence(&self) -> Duration {
-        self.lane.borne()
+        self.lane.base_timeout()
     }
 
     /// Why it is lost, if it is.

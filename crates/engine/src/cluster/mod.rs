@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Cause, Error, Kind, Owner, Result};
-use euphrates_wire::lane::PATIENCE;
-use euphrates_wire::{Caps, Greeting, silence};
+use euphrates_wire::heartbeat::{self, ADAPTIVE_TIMEOUT_MAX};
+use euphrates_wire::{Caps, Greeting};
 
 pub use crate::placement::Member;
 pub use driver::Driver;
@@ -209,7 +209,7 @@ pub(crate) fn parted(one: &str, other: &str, error: Error) -> Error {
 /// The limit on silence of connections for batches: on a congested link, beats are delayed and
 /// lost with the other frames.
 pub(crate) fn patience(lost_after: Option<Duration>) -> Duration {
-    lost_after.map_or(PATIENCE, |lost_after| lost_after.max(PATIENCE))
+    lost_after.map_or(ADAPTIVE_TIMEOUT_MAX, |lost_after| lost_after.max(ADAPTIVE_TIMEOUT_MAX))
 }
 
 /// What an end says of itself.
@@ -221,7 +221,7 @@ pub(crate) fn greeting(name: &str, purpose: &str, (flow, epoch): (u64, u32)) -> 
         epoch,
         lane: 0,
         program: PROGRAM.to_string(),
-        silence_ms: silence::of_this_end().as_millis() as u32,
+        silence_ms: heartbeat::advertised_timeout().as_millis() as u32,
         caps: Caps::KNOWN,
         abilities: vec![],
     }

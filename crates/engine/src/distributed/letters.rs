@@ -3,7 +3,7 @@
 
 use arrow::record_batch::RecordBatch;
 use euphrates_policy::distributed::{Piece, ToConsumer, ToProducer};
-use euphrates_wire::letter::{Letter, Malformed};
+use euphrates_wire::message::{Malformed, Message};
 
 /// From a producer to a consumer.
 #[derive(Debug)]

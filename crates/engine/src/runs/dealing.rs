@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use euphrates_policy::distributed::{Now, Peer};
-use euphrates_policy::runs::Dealer;
+use euphrates_policy::runs::RunScheduler;
 
 use super::letters::{ToDealing, ToReceiving, ToSending};
 use super::{Address, RunQueue};
@@ -11,7 +11,7 @@ use crate::mailbox::Endpoint;
 
 /// The endpoint.
 pub struct Dealing {
-    policy: Dealer,
+    policy: RunScheduler,
     gone: BTreeSet<Peer>,
     is_over: bool,
 }
@@ -19,7 +19,7 @@ pub struct Dealing {
 impl Dealing {
     /// Of a queue with so many producers.
     pub fn new(producers: u32) -> Dealing {
-        let policy = Dealer::new(producers);
+        let policy = RunScheduler::new(producers);
         Dealing { policy, gone: BTreeSet::new(), is_over: false }
     }
 }
@@ -42,7 +42,7 @@ impl Endpoint for Dealing {
     }
 
     fn post(&mut self, queue: &RunQueue, _: Peer, due: &mut Vec<Address>) {
-        for dealt in self.policy.deal(|from, to| queue.are_neighbours(from, to)) {
+        for dealt in self.policy.assign(|from, to| queue.are_neighbours(from, to)) {
             let letter = ToSending::Dealt(dealt.run, dealt.to);
             queue.to_producer(dealt.to, dealt.from, letter, due);
             // Between the same two ends as the word that nothing more will be dealt, so before it.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use euphrates_flow::{Cancel, Error, Result, RunIndex};
-use euphrates_policy::dealing::Growing;
+use euphrates_policy::block_assignment::OpenSegment;
 
 use crate::append::{Turn, Turns};
 use crate::disk::{Loads, Reservation};
@@ -38,13 +38,14 @@ pub(super) struct NewSegment {
 }
 
 struct Dealt {
-    growing: Vec<Growing>,
+    growing: Vec<OpenSegment>,
     blocks: u32,
 }
 
 impl NewSegments {
     pub(super) fn new(segments: Vec<NewSegment>, loads: Arc<Loads>) -> NewSegments {
-        let growing = |new: &NewSegment| Growing { disks: new.disks.clone(), dealt_bytes: 0 };
+        let growing =
+            |new: &NewSegment| OpenSegment { disks: new.disks.clone(), assigned_bytes: 0 };
         let growing = segments.iter().map(growing).collect();
         NewSegments {
             segments,
@@ -72,7 +73,7 @@ impl NewSegments {
             let (at, reserved) = self.choose(&dealt.growing, bytes, cancel)?;
             let number = dealt.blocks;
             dealt.blocks = number.checked_add(1).ok_or_else(too_many)?;
-            dealt.growing[at].dealt_bytes += bytes;
+            dealt.growing[at].assigned_bytes += bytes;
             Ok((at, reserved, self.segments[at].segment.place(encoded)?, number))
         })?;
         let number = if self.segments.len() > 1 { number } else { 0 };
@@ -92,7 +93,7 @@ impl NewSegments {
         let bytes = encoded.block.bytes;
         let (at, _reserved) = self.dealt.take(None, cancel, |dealt| {
             let chosen = self.choose(&dealt.growing, bytes, cancel)?;
-            dealt.growing[chosen.0].dealt_bytes += bytes;
+            dealt.growing[chosen.0].assigned_bytes += bytes;
             Ok(chosen)
         })?;
         let offset = self.segments[at].segment.place(encoded)?;
@@ -137,7 +138,7 @@ impl NewSegments {
 
     fn choose(
         &self,
-        growing: &[Growing],
+        growing: &[OpenSegment],
         bytes: u64,
         cancel: &Cancel,
     ) -> Result<(usize, Reservation)> {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Kind, Owner, Result};
 use euphrates_policy::declustering::disk::{Begin, Disk as Policy, Outbox};
-use euphrates_policy::declustering::{OnWay, ToDisk, ToReader};
+use euphrates_policy::declustering::{InFlight, ToDisk, ToReader};
 use euphrates_policy::device::{ReadPath, Way};
 
 use super::Mirrors;
@@ -50,7 +50,7 @@ pub(super) struct Seat {
     pub copy: usize,
     pub source: Source,
     /// What is on its way to another process.
-    pub on_way: OnWay,
+    pub in_flight: InFlight,
 }
 
 /// A copy to read from.
@@ -166,7 +166,7 @@ impl Thread {
             Letter::Got { reader } => {
                 let now_ns = self.now_ns();
                 if let Some(seat) = self.seats.get_mut(&reader) {
-                    seat.on_way.on_got(now_ns);
+                    seat.in_flight.on_got(now_ns);
                 }
             }
             Letter::Gone { reader } => {
@@ -179,7 +179,7 @@ impl Thread {
                 let is_wanted = self.policy.on_done(reader, block, now_ns);
                 if let Some(seat) = self.seats.get_mut(&reader).filter(|_| is_wanted) {
                     if let (Some(_), Ok(bytes)) = (seat.asker, &read) {
-                        seat.on_way.on_sent(bytes.len() as u64, now_ns);
+                        seat.in_flight.on_sent(bytes.len() as u64, now_ns);
                     }
                     seat.on_read(block, read);
                 }
@@ -199,7 +199,7 @@ impl Thread {
     fn begin(&mut self) {
         let (mut out, now_ns) = (Outbox::new(), self.now_ns());
         for (&reader, seat) in self.seats.iter().filter(|(_, seat)| seat.asker.is_some()) {
-            self.policy.on_way(reader, seat.on_way.is_held_up(now_ns));
+            self.policy.on_held_up(reader, seat.in_flight.is_held_up(now_ns));
         }
         while let Some(Begin { reader, block, .. }) = self.policy.next(self.now_ns(), &mut out) {
             // Readers hear of a block before it comes.

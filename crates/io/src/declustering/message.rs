@@ -1,6 +1,6 @@
 //! What readers and disks of different processes tell each other, as bytes.
 
-use euphrates_policy::declustering::{ToDisk, ToReader, Told};
+use euphrates_policy::declustering::{Progress, ToDisk, ToReader};
 
 /// One, of a copy of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,21 +40,21 @@ struct Fields<'a> {
     block: u32,
     bytes: u64,
     flag: bool,
-    told: Told,
+    progress: Progress,
     text: &'a str,
 }
 
 impl Message {
     /// As bytes.
     pub fn write(&self) -> Vec<u8> {
-        let Fields { kind, block, bytes, flag, told, text } = self.word.fields();
+        let Fields { kind, block, bytes, flag, progress, text } = self.word.fields();
         let mut out = Vec::with_capacity(48 + text.len());
         out.push(kind);
         out.push(u8::from(flag));
         out.extend((self.segment as u32).to_le_bytes());
         out.extend((self.copy as u32).to_le_bytes());
         out.extend(block.to_le_bytes());
-        for number in [bytes, told.left_bytes, told.open_bytes, told.seen_bytes] {
+        for number in [bytes, progress.left_bytes, progress.open_bytes, progress.seen_bytes] {
             out.extend(number.to_le_bytes());
         }
         out.extend(text.as_bytes());
@@ -66,9 +66,9 @@ impl Message {
         let (&[kind, flag], rest) = bytes.split_first_chunk()?;
         let ([segment, copy, block], rest) = small(rest)?;
         let ([bytes, left_bytes, open_bytes, seen_bytes], rest) = large(rest)?;
-        let told = Told { left_bytes, open_bytes, seen_bytes };
+        let progress = Progress { left_bytes, open_bytes, seen_bytes };
         let text = std::str::from_utf8(rest).ok()?;
-        let word = Word::of(&Fields { kind, block, bytes, flag: flag == 1, told, text })?;
+        let word = Word::of(&Fields { kind, block, bytes, flag: flag == 1, progress, text })?;
         Some(Message { segment: segment as usize, copy: copy as usize, word })
     }
 }
@@ -78,13 +78,15 @@ impl Word {
         let none = Fields::default();
         match self {
             Word::Join => Fields { kind: 0, ..none },
-            Word::ToDisk(ToDisk::Claim { block, bytes, again, told }) => {
-                let (block, bytes, flag, told) = (*block, *bytes, *again, *told);
-                Fields { kind: 1, block, bytes, flag, told, ..none }
+            Word::ToDisk(ToDisk::Claim { block, bytes, again, progress }) => {
+                let (block, bytes, flag, progress) = (*block, *bytes, *again, *progress);
+                Fields { kind: 1, block, bytes, flag, progress, ..none }
             }
             Word::ToDisk(ToDisk::Withdraw { block }) => Fields { kind: 2, block: *block, ..none },
             Word::ToDisk(ToDisk::Cancel { block }) => Fields { kind: 3, block: *block, ..none },
-            Word::ToDisk(ToDisk::Progress(told)) => Fields { kind: 4, told: *told, ..none },
+            Word::ToDisk(ToDisk::Progress(progress)) => {
+                Fields { kind: 4, progress: *progress, ..none }
+            }
             Word::Gone => Fields { kind: 5, ..none },
             Word::ToReader(ToReader::Begun { block, again, waiting }) => {
                 let (block, flag, bytes) = (*block, *again, u64::from(*waiting));
@@ -105,13 +107,13 @@ impl Word {
     }
 
     fn of(fields: &Fields<'_>) -> Option<Word> {
-        let &Fields { kind, block, bytes, flag, told, text } = fields;
+        let &Fields { kind, block, bytes, flag, progress, text } = fields;
         Some(match kind {
             0 => Word::Join,
-            1 => Word::ToDisk(ToDisk::Claim { block, bytes, again: flag, told }),
+            1 => Word::ToDisk(ToDisk::Claim { block, bytes, again: flag, progress }),
             2 => Word::ToDisk(ToDisk::Withdraw { block }),
             3 => Word::ToDisk(ToDisk::Cancel { block }),
-            4 => Word::ToDisk(ToDisk::Progress(told)),
+            4 => Word::ToDisk(ToDisk::Progress(progress)),
             5 => Word::Gone,
             6 => {
                 let waiting = u32::try_from(bytes).ok()?;
@@ -153,13 +155,13 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let told = Told { left_bytes: 1, open_bytes: 2, seen_bytes: 3 };
+        let progress = Progress { left_bytes: 1, open_bytes: 2, seen_bytes: 3 };
         let words = [
             Word::Join,
-            Word::ToDisk(ToDisk::Claim { block: 4, bytes: 5 << 40, again: true, told }),
+            Word::ToDisk(ToDisk::Claim { block: 4, bytes: 5 << 40, again: true, progress }),
             Word::ToDisk(ToDisk::Withdraw { block: 6 }),
             Word::ToDisk(ToDisk::Cancel { block: 7 }),
-            Word::ToDisk(ToDisk::Progress(told)),
+            Word::ToDisk(ToDisk::Progress(progress)),
             Word::Gone,
             Word::ToReader(ToReader::Begun { block: 8, again: false, waiting: 9 }),
             Word::ToReader(ToReader::Returned { block: 10 }),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
-use euphrates_policy::declustering::{OnWay, ToDisk};
+use euphrates_policy::declustering::{InFlight, ToDisk};
 
 use super::disk::{DiskEnd, Letter, Seat, Source};
 use super::faults::Faults;
@@ -91,7 +91,7 @@ impl Part {
                         segment,
                         copy,
                         source,
-                        on_way: OnWay::default(),
+                        in_flight: InFlight::default(),
                     };
                     end.post(Letter::Join { reader: self.reader, seat });
                 }

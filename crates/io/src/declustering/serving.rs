@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
-use euphrates_policy::declustering::OnWay;
+use euphrates_policy::declustering::InFlight;
 
 use super::Mirrors;
 use super::disk::{DiskEnd, Letter, Refused, Seat, Source};
@@ -51,7 +51,7 @@ impl Serving {
             segment,
             copy,
             source,
-            on_way: OnWay::default(),
+            in_flight: InFlight::default(),
         };
         end.post(Letter::Join { reader, seat });
         self.lock().insert((asker, segment, copy), Served { reader, end });

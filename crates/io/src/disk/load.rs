@@ -1,9 +1,9 @@
-//! How much is on its way to each of several disks: facts for `euphrates_policy::dealing`.
+//! How much is on its way to each of several disks: facts for `euphrates_policy::block_assignment`.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use euphrates_policy::dealing::{Backlog, Growing, deal};
+use euphrates_policy::block_assignment::{Backlog, OpenSegment, assign};
 
 /// What is on its way to the disks of one collection.
 #[derive(Debug)]
@@ -44,15 +44,15 @@ impl Loads {
     pub fn choose(
         self: &Arc<Self>,
         patience: Duration,
-        segments: &[Growing],
+        segments: &[OpenSegment],
         bytes: u64,
     ) -> Option<(usize, Reservation)> {
         let mut state = self.lock();
-        let mut chosen = deal(segments, &state.backlogs);
+        let mut chosen = assign(segments, &state.backlogs);
         if chosen.is_none() {
             let woken = self.less.wait_timeout(state, patience);
             state = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-            chosen = deal(segments, &state.backlogs);
+            chosen = assign(segments, &state.backlogs);
         }
         let at = chosen?;
         let disks = segments[at].disks.clone();
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_block_counts_from_when_its_disk_was_chosen() {
         let loads = Loads::new(2);
-        let segment = |disk| Growing { disks: vec![disk], dealt_bytes: disk as u64 };
+        let segment = |disk| OpenSegment { disks: vec![disk], assigned_bytes: disk as u64 };
         let (segments, patience) = ([segment(0), segment(1)], Duration::ZERO);
         let (first, reserved) = loads.choose(patience, &segments, 10).unwrap();
         let (second, _other) = loads.choose(patience, &segments, 10).unwrap();

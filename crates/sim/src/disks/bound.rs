@@ -1,20 +1,19 @@
-//! When a mirrored collection can have been read at the earliest: no policy reads what a copy's
-//! disk cannot deliver.
+//! The lower bound on the time of reading a mirrored collection, by maximal flow.
 //!
-//! By a time T a disk has delivered at most what its speed adds up to. So all segments can have
-//! been read by T if and only if a flow from segments through the disks of their copies carries all
-//! bytes; the earliest T is found by bisection over maximal flows. Segments that begin later use
-//! only what disks deliver from then on. Disks may split blocks here, know the future and never
-//! seek, so the bound is one, not a goal.
+//! By a time T a disk has delivered at most the integral of its speed. All segments can therefore
+//! have been read by T if and only if a flow from segments through the disks of their copies
+//! carries all bytes; the earliest T is found by bisection over maximal flows. Segments that begin
+//! later use only what disks deliver from then on. Disks may split blocks here, know the future and
+//! never seek, so this is a bound and not a goal.
 
 use std::collections::VecDeque;
 
 use crate::speed::{SECOND_NS, Speed};
 
-/// What is to be read.
+/// A segment to be read.
 #[derive(Clone, Debug)]
 pub struct Demand<'a> {
-    /// The disks of the copies.
+    /// The disks with a copy.
     pub copies: &'a [usize],
     /// Bytes of the segment.
     pub bytes: u64,
@@ -22,7 +21,7 @@ pub struct Demand<'a> {
     pub from_ns: u64,
 }
 
-/// The earliest time, to a millionth, at which all can have been read; nothing if never.
+/// The earliest time at which everything can have been read, to a millionth; `None` if never.
 pub fn read_at(disks: &[&Speed], demands: &[Demand<'_>]) -> Option<u64> {
     let mut low = demands.iter().map(|demand| demand.from_ns).max().unwrap_or(0);
     let mut high = (low + 1).next_power_of_two();
@@ -115,7 +114,7 @@ impl MaxFlow {
         (layers[1] < u32::MAX).then_some(layers)
     }
 
-    /// One path through the layers, walked without recursion: rings make paths long.
+    /// Pushes flow along one path through the layers, without recursion: in a ring, paths are long.
     fn push(&mut self, layers: &[u32], tried: &mut [usize]) -> u64 {
         let (mut path, mut node): (Vec<usize>, usize) = (Vec::new(), 0);
         while node != 1 {
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_shares_the_load_of_a_slow_disk_and_a_pair_only_its_own() {
+    fn ring_spreads_the_load_of_a_slow_disk_and_a_pair_does_not() {
         let ring: &[&[usize]] = &[&[0, 1], &[1, 2], &[2, 3], &[3, 0]];
         assert!(near(seconds(&[500, 1000, 1000, 1000], ring, 7000), 28.0 / 3.5));
         let pairs: &[&[usize]] = &[&[0, 1], &[0, 1], &[2, 3], &[2, 3]];
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_set_of_segments_decides() {
+    fn bound_equals_the_worst_set_of_segments() {
         // Brute force over all sets of segments: their bytes over the speed of their disks (Hall).
         for seed in 0..200 {
             let mut random = Random::new(seed);
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_late_uses_only_what_is_delivered_from_then_on() {
+    fn late_segment_uses_only_later_capacity() {
         let step = Step { from_ns: 10 * SECOND_NS, bytes_per_second: 500 };
         let speed = Speed::changing(1000, &[step]);
         let demand = |bytes, from_ns| Demand { copies: &[0], bytes, from_ns };

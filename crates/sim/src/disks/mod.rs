@@ -1,10 +1,9 @@
-//! Mirrored collections read from disks of different and changing speeds, by the endpoints of
-//! `euphrates_policy::declustering` as they are.
+//! Simulation of mirrored reading, with the endpoints of `euphrates_policy::declustering`.
 //!
-//! A disk serves its queue of requests in order, at its speed, one at a time; a request costs a
-//! fixed time before it reaches the queue, so one request in flight does not fill the disk, and a
-//! seek if it does not follow the one before. Messages and data take the link's latency, in order
-//! between two ends. Consumers take what they are given at once.
+//! A disk serves its queue of requests in order, one at a time, at its current speed. A request
+//! takes a fixed time before it reaches the queue, so one request in flight does not keep the disk
+//! busy, and a seek unless it follows the request before. Messages and data take the link's latency
+//! and arrive in order between two ends. Consumers take blocks at once.
 
 pub mod bound;
 mod run;
@@ -16,42 +15,42 @@ use euphrates_policy::declustering::Order;
 use euphrates_policy::declustering::reader::{NoCopy, Settings};
 
 pub use run::run;
-pub use scenario::{DiskDeath, MirrorsScenario, SlowDisks, Way, run_scenario};
+pub use scenario::{DiskDeath, MirrorsScenario, ReadPolicy, SlowDisks, run_scenario};
 
 use crate::speed::Speed;
 use bound::Demand;
 
-/// Disks, what is on them, and who reads it how.
+/// Disks, the segments on them, and the policies that read them.
 #[derive(Clone, Debug)]
 pub struct Mirrors {
-    /// The disks.
+    /// The disks, by number.
     pub disks: Vec<Device>,
-    /// The segments; each has a reader.
+    /// The segments, each with one reader.
     pub segments: Vec<Segment>,
-    /// How a reader claims.
+    /// The settings of all readers.
     pub settings: Settings,
-    /// Whom a disk serves.
+    /// The order in which disks serve readers.
     pub order: Order,
-    /// Requests in flight at a disk at most.
+    /// Requests in flight per disk, at most.
     pub depth_max: usize,
-    /// From one end to another.
+    /// One-way latency between two ends.
     pub latency_ns: u64,
-    /// Up to so much more, at random.
+    /// Random latency on top, at most.
     pub latency_spread_ns: u64,
-    /// From a disk's death until its readers know.
+    /// Time from a disk's death until its readers are informed.
     pub notice_ns: u64,
 }
 
-/// A disk.
+/// A simulated disk, with its speed and its faults.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// Its speed.
+    /// Its speed over time.
     pub speed: Speed,
-    /// What a request costs that does not follow the one before.
+    /// The time of a seek: of a request that does not follow the one before.
     pub seek_ns: u64,
-    /// What a request costs before it is in the disk's queue.
+    /// The time of a request before it reaches the disk's queue.
     pub overhead_ns: u64,
-    /// When it dies, with all that is in flight.
+    /// When it dies and loses all requests in flight.
     pub dies_ns: Option<u64>,
 }
 
@@ -64,42 +63,42 @@ pub struct Segment {
     pub sizes: Vec<u64>,
     /// When its reader starts.
     pub from_ns: u64,
-    /// Blocks that cannot be read at a copy: the copy's place in `copies`, and the block.
+    /// Unreadable blocks: the index of the copy in `copies`, and the block.
     pub bad: Vec<(usize, u32)>,
 }
 
-/// What came of it.
+/// The measures of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// When each reader had all, or failed.
+    /// When each reader had all of its blocks, or failed.
     pub ends_ns: Vec<u64>,
-    /// Which readers failed, and for want of which block.
+    /// Failed readers, each with the block that has no copy left.
     pub failed: Vec<(usize, NoCopy)>,
-    /// Blocks delivered.
+    /// Blocks delivered to all readers.
     pub blocks: u64,
-    /// Blocks asked of a second copy while a first read them.
+    /// Blocks requested from a second copy while a first one read them.
     pub again: u64,
-    /// Blocks read whose answer nobody used.
+    /// Blocks read in vain.
     pub wasted: u64,
-    /// Messages between readers and disks, data apart.
+    /// Messages between readers and disks, without data.
     pub messages: u64,
     /// Requests that did not follow the one before.
     pub seeks: u64,
-    /// What one reader held at most.
+    /// The most bytes that one reader held.
     pub held_bytes: u64,
-    /// Events simulated.
+    /// Events simulated: the cost of the run.
     pub events: u64,
 }
 
 impl Report {
-    /// When the last reader had all.
+    /// When the last reader ended.
     pub fn end_ns(&self) -> u64 {
         self.ends_ns.iter().copied().max().unwrap_or(0)
     }
 }
 
 impl Mirrors {
-    /// When all can have been read at the earliest; nothing if never.
+    /// The earliest time at which everything can have been read; `None` if never.
     pub fn bound_ns(&self) -> Option<u64> {
         let speeds: Vec<Speed> = self.disks.iter().map(Device::speed_alive).collect();
         let bytes = |segment: &Segment| segment.sizes.iter().sum();
@@ -110,20 +109,20 @@ impl Mirrors {
         bound::read_at(&speeds.iter().collect::<Vec<_>>(), &demands.collect::<Vec<_>>())
     }
 
-    /// The bound as a part of the time it took, from 0 to 1.
+    /// The bound divided by the time of a run, from 0 to 1.
     pub fn fraction(&self, report: &Report) -> f64 {
         self.bound_ns().map_or(0.0, |bound_ns| bound_ns as f64 / report.end_ns() as f64)
     }
 }
 
 impl Device {
-    /// A disk of constant speed that costs nothing besides.
+    /// A disk of constant speed without seeks and overhead.
     pub fn constant(bytes_per_second: u64) -> Device {
         let speed = Speed::constant(bytes_per_second);
         Device { speed, seek_ns: 0, overhead_ns: 0, dies_ns: None }
     }
 
-    /// Its speed, 0 after its death.
+    /// The speed, which is 0 after the disk's death.
     fn speed_alive(&self) -> Speed {
         let Some(dies_ns) = self.dies_ns else { return self.speed.clone() };
         let before = self.speed.changes().iter().filter(|step| step.from_ns < dies_ns);

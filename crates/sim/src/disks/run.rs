@@ -1,4 +1,4 @@
-//! Drives the endpoints through virtual time.
+//! The simulation loop of mirrored reading: delivers events to readers and disks.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ enum Event {
         copy: usize,
         message: ToReader,
     },
-    /// The disk has time, once everything that happens now has happened.
+    /// The disk is free, after all other events of this time; `hops` defers it further.
     Free {
         disk: usize,
         hops: u8,
@@ -55,25 +55,25 @@ struct Simulation<'a> {
     random: Random,
     readers: Vec<Reader>,
     disks: Vec<Disk>,
-    /// When each disk has served its queue, and which block would follow.
+    /// When each disk has served its queue, and the block that would follow without a seek.
     queues: Vec<(u64, Option<(usize, u32)>)>,
     /// When the last message between two ends arrives, by reader, copy and direction.
     links: BTreeMap<(usize, usize, bool), u64>,
-    /// When each reader will be woken.
+    /// The pending wake-up of each reader.
     wakes: Vec<Option<u64>>,
     delivered: Vec<Vec<bool>>,
     handed: Vec<u32>,
     report: Report,
 }
 
-/// How often the books of a reader are counted in full.
+/// Events between two full checks of a reader's invariants.
 const CHECK_EVERY: u64 = 4099;
-/// And at each of the first events, which is all of a small run.
+/// Events at the start of a run that are all followed by a full check, which covers small runs.
 const CHECKS_FIRST: u64 = 2000;
-/// Events a block needs at most, far more than it does; a run with more goes in circles.
+/// Events per block, at most. A run needs far fewer; one with more is a livelock.
 const EVENTS_PER_BLOCK_MAX: u64 = 1000;
 
-/// Reads everything. Panics if a block is delivered twice, or out of order, or never.
+/// Runs until everything is read. Panics if a block is delivered twice, out of order, or never.
 pub fn run(mirrors: &Mirrors, seed: u64) -> Report {
     let mut simulation = Simulation::new(mirrors, seed);
     let blocks: usize = mirrors.segments.iter().map(|segment| segment.sizes.len()).sum();
@@ -108,7 +108,8 @@ impl<'a> Simulation<'a> {
         let of = |(reader, segment): (usize, &super::Segment)| {
             let mut settings = mirrors.settings;
             if let Claiming::Random(seed) = &mut settings.claiming {
-                // Or all readers would draw the same copies, and share the disks evenly.
+                // With equal seeds all readers would draw the same copies and share the disks
+                // evenly.
                 *seed = Random::new(*seed + reader as u64).next_u64();
             }
             Reader::new(settings, &segment.sizes, segment.copies.len())
@@ -183,7 +184,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// A reader acts; its messages leave, and what it can hand over is taken.
+    /// Lets a reader act, sends its messages, and takes the blocks that it delivers.
     fn with(
         &mut self,
         reader: usize,
@@ -279,7 +280,7 @@ impl<'a> Simulation<'a> {
         } else {
             self.report.wasted += 1;
         }
-        // Without latency, the reader's next claim is there before the disk decides.
+        // Without latency, the reader's next claim must arrive before the disk decides.
         let hops = if self.mirrors.latency_ns == 0 { 2 } else { 0 };
         self.events.push(now_ns, Event::Free { disk, hops });
     }
@@ -299,7 +300,7 @@ impl<'a> Simulation<'a> {
         copies.iter().position(|&at| at == disk).expect("a copy on this disk")
     }
 
-    /// When a message that leaves now arrives, not before one that left earlier.
+    /// The arrival time of a message sent now, not before that of an earlier one on the link.
     fn arrives(&mut self, link: (usize, usize, bool)) -> u64 {
         let mirrors = self.mirrors;
         let at_ns = self.events.now_ns() + mirrors.latency_ns;

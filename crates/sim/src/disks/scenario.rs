@@ -1,4 +1,4 @@
-//! Mirrored reading, as data: how many disks, where the copies are, who decides, what happens.
+//! Scenarios of mirrored reading: disks, placement of copies, policy, perturbations, deaths.
 
 use euphrates_policy::declustering::reader::Settings;
 use euphrates_policy::declustering::{Arrival, Claiming, Graduated, Laggard, Order, Shares};
@@ -11,41 +11,40 @@ use crate::random::Random;
 use crate::report::Report;
 use crate::speed::SECOND_NS;
 
-/// A mirrored collection on disks of one speed, each on a worker of its own, and one reader a
+/// A mirrored collection on disks of one speed, each on its own worker, with one reader per
 /// segment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MirrorsScenario {
-    /// For the reader.
+    /// A description for people.
     pub about: String,
-    /// Who decides.
-    pub policy: Way,
-    /// How many disks.
+    /// The policy of readers and disks.
+    pub policy: ReadPolicy,
+    /// Disks, each with one worker.
     pub disks: u32,
-    /// Copies of each segment.
+    /// Copies per segment, the primary included.
     pub copies: u32,
-    /// Segments whose first copy is on a disk: with 1 a chain, with more a block design.
+    /// Primary segments per disk: 1 places copies in a chain, more in a block design.
     pub segments_each: u32,
-    /// Blocks a disk would read if nothing were slow, in all its segments.
+    /// Blocks of all primary segments on a disk.
     pub blocks: u32,
-    /// Bytes of a block.
+    /// The size of a block, in bytes.
     pub block_bytes: u64,
-    /// How long a disk reads a block at full speed, in milliseconds.
+    /// The time to read a block at full speed, in milliseconds.
     pub read_ms: f64,
-    /// What a request costs before it is in the disk's queue, in milliseconds.
+    /// The time of a request before it reaches the disk's queue, in milliseconds.
     pub overhead_ms: f64,
-    /// What a request costs that does not follow the one before, in milliseconds.
+    /// The time of a seek, in milliseconds.
     pub seek_ms: f64,
-    /// Requests in flight at a disk.
+    /// Requests in flight per disk, at most.
     pub depth_max: u32,
     /// One-way time of a message, in microseconds; up to half as much is added at random.
     pub latency_us: f64,
-    /// Bytes of a stream that may be read before they are handed over in order; without, blocks
-    /// come in any order.
+    /// Bytes that an ordered stream may buffer; without it, blocks are delivered in any order.
     pub stream_window_bytes: Option<u64>,
-    /// What makes disks slow.
+    /// Perturbations of disks; those of one disk multiply.
     pub perturbations: Vec<SlowDisks>,
-    /// Which disks die.
+    /// Disks that die during the run.
     pub deaths: Vec<DiskDeath>,
 }
 
@@ -53,7 +52,7 @@ impl Default for MirrorsScenario {
     fn default() -> MirrorsScenario {
         MirrorsScenario {
             about: String::new(),
-            policy: Way::Graduated {},
+            policy: ReadPolicy::Graduated {},
             disks: 16,
             copies: 2,
             segments_each: 1,
@@ -71,53 +70,54 @@ impl Default for MirrorsScenario {
     }
 }
 
-/// How the copies are read.
+/// A policy of mirrored reading, by the names of scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Way {
-    /// Ours: claims bound late, the laggard first, with memory.
+pub enum ReadPolicy {
+    /// The default: claims bound late, the laggard first, with memory.
     Graduated {},
-    /// River's shares of bandwidth, with claims bound late.
+    /// The paper's shares of bandwidth, with claims bound late.
     River {},
-    /// So many requests at every copy, bound when sent; a disk serves who has received least.
+    /// A fixed number of requests at every copy, bound when sent; a disk serves the reader that has
+    /// received least.
     Laggard {
-        /// Requests of a reader at a copy.
+        /// Requests of a reader at one copy, at most.
         requests_max: u32,
     },
-    /// The same, and a disk serves in the order of arrival.
+    /// Like `Laggard`, but a disk serves requests in order of arrival.
     Fifo {
-        /// Requests of a reader at a copy.
+        /// Requests of a reader at one copy, at most.
         requests_max: u32,
     },
-    /// Block by block, one copy after the other.
+    /// Blocks alternate between the copies.
     Even {},
-    /// Only the first copy.
+    /// Only the primary copy is read.
     Primary {},
 }
 
-impl Way {
+impl ReadPolicy {
     fn decides(self) -> (Claiming, Order) {
         let room = |requests_max: u32| Claiming::Room(requests_max as usize);
         match self {
-            Way::Graduated {} => (Claiming::Late, Order::Graduated(Graduated::default())),
-            Way::River {} => (Claiming::Late, Order::Shares(Shares::new(8, 50))),
-            Way::Laggard { requests_max } => (room(requests_max), Order::Laggard(Laggard)),
-            Way::Fifo { requests_max } => (room(requests_max), Order::Arrival(Arrival)),
-            Way::Even {} => (Claiming::Alternate, Order::Arrival(Arrival)),
-            Way::Primary {} => (Claiming::One(0), Order::Arrival(Arrival)),
+            ReadPolicy::Graduated {} => (Claiming::Late, Order::Graduated(Graduated::default())),
+            ReadPolicy::River {} => (Claiming::Late, Order::Shares(Shares::new(8, 50))),
+            ReadPolicy::Laggard { requests_max } => (room(requests_max), Order::Laggard(Laggard)),
+            ReadPolicy::Fifo { requests_max } => (room(requests_max), Order::Arrival(Arrival)),
+            ReadPolicy::Even {} => (Claiming::Alternate, Order::Arrival(Arrival)),
+            ReadPolicy::Primary {} => (Claiming::One(0), Order::Arrival(Arrival)),
         }
     }
 }
 
-/// Something that makes disks slow.
+/// A perturbation of some disks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlowDisks {
-    /// Which.
+    /// The perturbed disks, from number 0 on.
     pub share: Share,
-    /// How many times slower.
+    /// The slowdown factor, from 0.001 to 10^6.
     pub slower: f64,
-    /// When.
+    /// The times of the perturbation.
     #[serde(default)]
     pub when: When,
 }
@@ -126,21 +126,22 @@ pub struct SlowDisks {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskDeath {
-    /// Its number.
+    /// The number of the disk, from 0.
     pub disk: u32,
-    /// When, in milliseconds.
+    /// The time of death, in milliseconds.
     pub at_ms: f64,
-    /// How much later its readers hear of it, in milliseconds.
+    /// The delay until its readers are informed, in milliseconds.
     #[serde(default)]
     pub noticed_ms: f64,
 }
 
-/// What all scenarios together may ask for.
+/// Disks of a scenario, at most, so that a typing error does not exhaust the memory.
 const DISKS_MAX: u32 = 10_000;
+/// Blocks of a scenario, at most, for the same reason.
 const BLOCKS_MAX: u64 = 10_000_000;
 
 impl MirrorsScenario {
-    /// Says what is wrong with it, if anything.
+    /// Checks a scenario; the error describes the first rule that it breaks.
     pub fn check(&self) -> Result<(), String> {
         let rule = |holds: bool, text: &str| if holds { Ok(()) } else { Err(text.to_string()) };
         rule((1..=DISKS_MAX).contains(&self.disks), "disks: from 1 to 10,000")?;
@@ -180,7 +181,7 @@ impl MirrorsScenario {
         placed.map(|plan| plan.segments).map_err(|wrong| format!("copies: {wrong:?}"))
     }
 
-    /// What a seed makes of the scenario.
+    /// Draws the random parts of the scenario from a seed.
     fn mirrors(&self, seed: u64) -> Mirrors {
         let ns = |ms: f64| (ms * 1e6) as u64;
         let full = ((self.block_bytes as f64 * 1000.0 / self.read_ms).round() as u64).max(1);
@@ -220,7 +221,7 @@ impl MirrorsScenario {
     }
 }
 
-/// Runs a scenario that has been checked.
+/// Runs a scenario that has been checked, and reports in the terms of queues.
 pub fn run_scenario(scenario: &MirrorsScenario, seed: u64) -> Report {
     let mirrors = scenario.mirrors(seed);
     let done = run(&mirrors, seed);

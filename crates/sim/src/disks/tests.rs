@@ -1,4 +1,4 @@
-//! Random clusters, deaths and delays: every block once, in order where there is one, and an end.
+//! Random clusters, deaths and delays: every block is delivered once, in order in a stream.
 
 use euphrates_policy::declustering::reader::Settings;
 use euphrates_policy::declustering::{Arrival, Claiming, Graduated, Laggard, Order, Shares};
@@ -17,7 +17,7 @@ fn random_disk(random: &mut Random) -> Device {
         Step { from_ns: random.below(2_000_000_000), bytes_per_second }
     };
     let mut steps: Vec<Step> = (0..random.below(4)).map(|_| change(random)).collect();
-    // In the end it moves again, or a run might last for ever.
+    // The disk recovers at the end, or a run might never end.
     steps.push(Step { from_ns: 2_000_000_000, bytes_per_second: fast });
     Device {
         speed: Speed::changing(fast, &steps),
@@ -83,8 +83,8 @@ fn random_mirrors(random: &mut Random) -> Mirrors {
     }
 }
 
-/// Runs seeds; the simulation itself asserts that each block comes once and in order, and that
-/// readers end. A failing seed is printed.
+/// Runs seeds. The simulation itself asserts that each block is delivered once and in order, and
+/// that readers end. A failing seed is printed.
 fn try_seeds(seeds: std::ops::Range<u64>, check: fn(&Mirrors, &Report), die: bool) {
     for seed in seeds {
         let mut random = Random::new(seed);
@@ -100,7 +100,7 @@ fn try_seeds(seeds: std::ops::Range<u64>, check: fn(&Mirrors, &Report), die: boo
 }
 
 #[test]
-fn every_block_comes_once_and_in_order_whatever_the_disks_do() {
+fn every_block_is_delivered_once_and_in_order() {
     let check = |mirrors: &Mirrors, report: &Report| {
         assert!(report.failed.is_empty());
         let blocks = |segment: &Segment| segment.sizes.len() as u64;
@@ -116,7 +116,7 @@ fn every_block_comes_once_and_in_order_whatever_the_disks_do() {
 }
 
 #[test]
-fn a_reader_fails_only_when_no_copy_of_a_block_is_left() {
+fn reader_fails_only_if_no_copy_of_a_block_is_left() {
     let check = |mirrors: &Mirrors, report: &Report| {
         for &(reader, error) in &report.failed {
             let segment = &mirrors.segments[reader];
@@ -130,7 +130,7 @@ fn a_reader_fails_only_when_no_copy_of_a_block_is_left() {
 }
 
 #[test]
-fn what_a_reader_holds_stays_within_its_window() {
+fn held_bytes_stay_within_the_window() {
     let check = |mirrors: &Mirrors, report: &Report| {
         let sizes = mirrors.segments.iter().flat_map(|segment| &segment.sizes);
         let largest = sizes.copied().max().unwrap_or(0);
@@ -140,7 +140,7 @@ fn what_a_reader_holds_stays_within_its_window() {
     try_seeds(20_000..21_000, check, false);
 }
 
-/// A ring with some disks slow, the links of a cluster, and disks that want several requests.
+/// A ring with some slow disks, the latency of a cluster, and disks that need several requests.
 fn ring(disks: usize, copies: usize, slow: usize, divisor: u64) -> Mirrors {
     let fast = 100 * MEGABYTE;
     let disk = |at: usize| Device {
@@ -170,7 +170,7 @@ fn fraction(mirrors: &Mirrors) -> f64 {
 }
 
 #[test]
-fn a_slow_disk_s_load_ripples_round_the_ring() {
+fn load_of_a_slow_disk_spreads_round_the_ring() {
     for (disks, copies, slow) in [(4, 2, 1), (16, 2, 1), (16, 3, 2), (100, 2, 1), (100, 2, 50)] {
         for divisor in [2, 10] {
             let reached = fraction(&ring(disks, copies, slow, divisor));
@@ -180,7 +180,7 @@ fn a_slow_disk_s_load_ripples_round_the_ring() {
 }
 
 #[test]
-fn a_stream_reaches_the_same_with_a_window_of_thirty_two_blocks() {
+fn stream_reaches_the_bound_with_a_window_of_32_blocks() {
     for divisor in [1, 2, 10] {
         let mut mirrors = ring(16, 2, 1, divisor);
         mirrors.settings.is_stream = true;
@@ -191,7 +191,7 @@ fn a_stream_reaches_the_same_with_a_window_of_thirty_two_blocks() {
 }
 
 #[test]
-fn mirrors_cost_next_to_nothing_when_nothing_is_slow_even_where_disks_seek() {
+fn mirroring_costs_little_on_even_disks_with_seeks() {
     let mut mirrors = ring(16, 2, 0, 1);
     mirrors.disks.iter_mut().for_each(|disk| disk.seek_ns = 8_000_000);
     let turn_bytes = 8 * MEGABYTE;
@@ -203,7 +203,7 @@ fn mirrors_cost_next_to_nothing_when_nothing_is_slow_even_where_disks_seek() {
 }
 
 #[test]
-fn a_run_is_the_same_every_time() {
+fn runs_are_deterministic() {
     let mirrors = ring(5, 2, 1, 10);
     assert_eq!(run(&mirrors, 3).ends_ns, run(&mirrors, 3).ends_ns);
 }

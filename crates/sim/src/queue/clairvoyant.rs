@@ -1,26 +1,26 @@
-//! A schedule of whole batches by one who knows everything: what a queue could reach.
+//! A clairvoyant schedule of whole batches: a completion time that a queue could reach.
 //!
-//! The fluid bound takes batches for water. They are not: none is worked on before it is read
-//! whole, or by two consumers at once, and the last one takes its time. How much of what a policy
-//! misses is due to that, this schedule tells. Whoever makes it knows all speeds, past and to
-//! come, and needs no messages; a consumer that is free begins a batch of the producer with most
-//! left, if it can be done by the deadline. The earliest deadline that all batches meet is found
-//! by bisection. (A greedy schedule, and none of pieces, so not a bound: only one that is reached.)
+//! The fluid bound treats batches as divisible. In a queue, a batch is read whole before it is
+//! consumed, and by one consumer. This schedule shows how much of a policy's distance to the bound
+//! is due to that. It knows all past and future speeds and needs no messages: a free consumer
+//! begins a batch of the producer with most left, if it can finish it by the deadline. Bisection
+//! finds the earliest deadline that all batches meet. The schedule is greedy and never cuts
+//! batches, so its time is one that can be reached, not a bound.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use super::scenario::{Cast, QueueScenario};
+use super::scenario::{Draws, QueueScenario};
 use crate::speed::Speed;
 
-/// The deadline is found to so many nanoseconds.
+/// The precision of the deadline, in nanoseconds.
 const EXACT_NS: u64 = 20_000;
 
-/// When all batches of a queue in which nobody dies can be finished, not before `bound_ns`, in
-/// nanoseconds; links take no time.
+/// The completion time of the schedule, in nanoseconds, for a queue without deaths and latency.
+/// `bound_ns` is a lower bound on it.
 pub fn done_at(scenario: &QueueScenario, seed: u64, bound_ns: u64) -> u64 {
-    let cast = scenario.cast(seed);
-    let meets = |by_ns: u64| Schedule::new(scenario, &cast, by_ns).run();
+    let draws = scenario.draws(seed);
+    let meets = |by_ns: u64| Schedule::new(scenario, &draws, by_ns).run();
     let (mut low, mut step) = (bound_ns, EXACT_NS);
     while !meets(low + step) {
         (low, step) = (low + step, 2 * step);
@@ -33,18 +33,18 @@ pub fn done_at(scenario: &QueueScenario, seed: u64, bound_ns: u64) -> u64 {
     high
 }
 
-/// What happens next: the time, whether it is a producer's, and whose.
+/// An event: its time, whether it is a producer's, and the node.
 type Event = Reverse<(u64, bool, usize)>;
 
 struct Schedule<'a> {
     scenario: &'a QueueScenario,
-    cast: &'a Cast,
+    draws: &'a Draws,
     by_ns: u64,
     events: BinaryHeap<Event>,
     producers: Vec<Stock>,
-    /// Who has something ready, by what is left.
+    /// Producers with a ready batch, by batches left.
     ready: BTreeSet<(u64, usize)>,
-    /// Who has time. One that cannot meet the deadline is not there any more.
+    /// Free consumers, without those that cannot meet the deadline any more.
     free: Vec<usize>,
     left: u64,
 }
@@ -57,29 +57,29 @@ struct Stock {
 }
 
 impl<'a> Schedule<'a> {
-    fn new(scenario: &'a QueueScenario, cast: &'a Cast, by_ns: u64) -> Schedule<'a> {
+    fn new(scenario: &'a QueueScenario, draws: &'a Draws, by_ns: u64) -> Schedule<'a> {
         let stock = Stock { ready: 0, unread: scenario.batches, is_reading: false };
         Schedule {
             scenario,
-            cast,
+            draws,
             by_ns,
             events: BinaryHeap::new(),
-            producers: vec![stock; cast.disks.len()],
+            producers: vec![stock; draws.disks.len()],
             ready: BTreeSet::new(),
-            free: (0..cast.cpus.len()).collect(),
-            left: scenario.batches * cast.disks.len() as u64,
+            free: (0..draws.cpus.len()).collect(),
+            left: scenario.batches * draws.disks.len() as u64,
         }
     }
 
-    /// Whether all batches are finished by then.
+    /// Whether all batches are finished by the deadline.
     fn run(mut self) -> bool {
         (0..self.producers.len()).for_each(|producer| self.read(producer, 0));
         while let Some(&Reverse((now_ns, ..))) = self.events.peek() {
-            while let Some(&Reverse((at_ns, is_read, who))) = self.events.peek()
+            while let Some(&Reverse((at_ns, is_read, node))) = self.events.peek()
                 && at_ns == now_ns
             {
                 self.events.pop();
-                if is_read { self.on_read(who, now_ns) } else { self.free.push(who) }
+                if is_read { self.on_read(node, now_ns) } else { self.free.push(node) }
             }
             self.hand_out(now_ns);
         }
@@ -101,20 +101,20 @@ impl<'a> Schedule<'a> {
         let more = stock.unread > 0 && stock.ready < u64::from(self.scenario.ready_max);
         if more && !stock.is_reading {
             stock.is_reading = true;
-            if let Some(done_ns) = self.done_at(&self.cast.disks[producer], now_ns) {
+            if let Some(done_ns) = self.done_at(&self.draws.disks[producer], now_ns) {
                 self.events.push(Reverse((done_ns, true, producer)));
             }
         }
     }
 
-    /// Gives what is ready to those who are done with it first.
+    /// Gives ready batches to the free consumers that finish them first.
     fn hand_out(&mut self, now_ns: u64) {
         if self.ready.is_empty() || self.free.is_empty() {
             return;
         }
         let mut free: Vec<_> = std::mem::take(&mut self.free)
             .into_iter()
-            .filter_map(|who| Some((self.done_at(&self.cast.cpus[who], now_ns)?, who)))
+            .filter_map(|node| Some((self.done_at(&self.draws.cpus[node], now_ns)?, node)))
             .filter(|&(done_ns, _)| done_ns <= self.by_ns)
             .collect();
         free.sort_unstable_by(|a, b| b.cmp(a));
@@ -130,7 +130,7 @@ impl<'a> Schedule<'a> {
             }
             self.read(producer, now_ns);
         }
-        self.free = free.into_iter().map(|(_, who)| who).collect();
+        self.free = free.into_iter().map(|(_, node)| node).collect();
     }
 
     fn done_at(&self, speed: &Speed, now_ns: u64) -> Option<u64> {
@@ -154,9 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn whole_batches_are_read_before_they_are_worked_on() {
-        // Ten batches of 10 ms each side, one after the other; four a producer, of 40 ms; and one
-        // consumer who would finish nothing in time.
+    fn batches_are_read_whole_before_they_are_consumed() {
+        // Ten batches of 10 ms on each side; the same with four consumers of 40 ms; and one
+        // consumer that would finish nothing in time.
         assert_eq!([reached_ms(1, 1, 1.0), reached_ms(1, 4, 1.0)], [110, 140]);
         assert_eq!(reached_ms(2, 2, 1e6), 10 + 20 * 10);
     }

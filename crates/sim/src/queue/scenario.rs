@@ -1,4 +1,4 @@
-//! A distributed queue, as data: who produces, who consumes, how fast, and what happens to them.
+//! Scenarios of a distributed queue: nodes, speeds, links, policy, perturbations, deaths.
 
 use euphrates_policy::distributed::{Policy, late, push};
 use serde::{Deserialize, Serialize};
@@ -13,40 +13,41 @@ pub const MS: u64 = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueScenario {
-    /// For the reader.
+    /// A description for people.
     pub about: String,
-    /// Who decides.
+    /// The policy of the queue.
     pub policy: PolicyName,
-    /// How many produce.
+    /// Producers, each with one disk.
     pub producers: u32,
-    /// How many consume.
+    /// Consumers, each with one processor.
     pub consumers: u32,
-    /// Batches a producer reads.
+    /// Batches that each producer reads.
     pub batches: u64,
-    /// Bytes of a batch.
+    /// The size of the largest batch, in bytes.
     pub batch_bytes: u64,
-    /// How much smaller a batch may be, chosen evenly: 0 for all equal, below 1.
+    /// How much smaller a batch may be, as a fraction drawn uniformly: 0 for equal sizes, below 1.
     pub batch_spread: f64,
-    /// How long a producer reads a full batch at full speed, in milliseconds.
+    /// The time to read a full batch at full speed, in milliseconds.
     pub read_ms: f64,
-    /// What consumers can do at full speed, all together, by what producers can: 1 is balanced,
-    /// 0.5 makes the consumers the bottleneck.
+    /// The capacity of all consumers over that of all producers: 1 is balanced, 0.5 makes the
+    /// consumers the bottleneck.
     pub consumer_speed: f64,
-    /// How much longer or shorter work on a byte may take than the mean, chosen evenly a piece.
+    /// How far the work per byte of a piece may deviate from the mean, as a fraction drawn
+    /// uniformly.
     pub work_spread: f64,
-    /// Batches a producer may have ready.
+    /// Ready batches per producer, at most.
     pub ready_max: u32,
-    /// Whether producers know what they have left.
+    /// Whether producers know how much they have left.
     pub knows_left: bool,
     /// One-way time of a message, in microseconds.
     pub latency_us: f64,
-    /// Bytes per second of each node's link in each direction; without, as fast as it takes.
+    /// Bytes per second of each node's link in each direction; unlimited without it.
     pub link_bytes_per_second: Option<u64>,
-    /// Nodes that are farther away.
+    /// Nodes with a longer latency.
     pub links: Vec<Link>,
-    /// What makes nodes slow.
+    /// Perturbations of nodes; those of one node multiply.
     pub perturbations: Vec<Perturbation>,
-    /// Who dies.
+    /// Nodes that die during the run.
     pub deaths: Vec<Death>,
 }
 
@@ -74,7 +75,7 @@ impl Default for QueueScenario {
     }
 }
 
-/// A policy of the crate `policy`, and its setting.
+/// A policy of the crate `policy` with its settings, by the names of scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[allow(missing_docs, reason = "they are those of the policies")]
@@ -88,7 +89,7 @@ pub enum PolicyName {
 }
 
 impl PolicyName {
-    /// The policy.
+    /// The policy with these settings.
     pub fn policy(self) -> Policy {
         match self {
             PolicyName::LateBinding {} => Policy::LateBinding(late::Limits::default()),
@@ -111,9 +112,9 @@ impl PolicyName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// Those who produce.
+    /// The producing side: nodes with disks.
     Producers,
-    /// Those who consume.
+    /// The consuming side: nodes with processors.
     Consumers,
 }
 
@@ -121,9 +122,9 @@ pub enum Side {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Share {
-    /// So many.
+    /// A number of nodes.
     Count(u32),
-    /// This part, rounded down, but at least one.
+    /// A fraction of the nodes, rounded down, but at least one node.
     Part(f64),
 }
 
@@ -136,49 +137,49 @@ impl Share {
     }
 }
 
-/// Nodes that are farther away.
+/// Nodes with a longer latency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// On which side.
+    /// The side of the queue.
     pub side: Side,
-    /// Which.
+    /// The nodes with the longer latency.
     pub share: Share,
-    /// One-way time of a message added, in microseconds.
+    /// Added one-way latency, in microseconds.
     pub latency_us: f64,
 }
 
-/// Something that makes nodes slow without failing them.
+/// A perturbation: it slows some nodes down without failing them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Perturbation {
-    /// On which side.
+    /// The side of the queue.
     pub side: Side,
-    /// Whom.
+    /// The perturbed nodes, from number 0 on.
     pub share: Share,
-    /// How many times slower; a competing stream of equal weight makes it 2; 0 stops them.
+    /// The slowdown factor: 2 for a competing stream of equal weight, 0 to stop the nodes.
     pub slower: f64,
-    /// When.
+    /// The times of the perturbation.
     #[serde(default)]
     pub when: When,
 }
 
-/// When a perturbation is there.
+/// The times at which a perturbation applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum When {
-    /// All the time.
+    /// During the whole run.
     #[default]
     Always,
-    /// From one time to another, in milliseconds.
+    /// Between two times, in milliseconds.
     Between {
         #[allow(missing_docs)]
         from_ms: f64,
         #[allow(missing_docs)]
         until_ms: f64,
     },
-    /// Each node by itself is perturbed or not, anew about every so many milliseconds, half of the
-    /// time in the mean.
+    /// At random times, independently for each node and for half of the time on average; the state
+    /// is drawn again about every `every_ms` milliseconds.
     Wandering {
         #[allow(missing_docs)]
         every_ms: f64,
@@ -189,33 +190,34 @@ pub enum When {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Death {
-    /// On which side.
+    /// The side of the queue.
     pub side: Side,
-    /// Its number.
+    /// The node's number on its side.
     pub node: u32,
-    /// When, in milliseconds. The others hear of it ten latencies later.
+    /// The time of death, in milliseconds. The other nodes are informed ten latencies later.
     pub at_ms: f64,
 }
 
-/// What chance decides before a run.
+/// The random parts of a scenario, drawn before a run.
 #[derive(Clone, Debug)]
-pub struct Cast {
-    /// How fast each producer reads, and when.
+pub struct Draws {
+    /// The speed of each producer's disk over time.
     pub disks: Vec<Speed>,
-    /// From what the sizes of each producer's batches are drawn.
+    /// The generators of batch sizes, one per producer.
     pub sizes: Vec<Random>,
-    /// How fast each consumer works, and when.
+    /// The speed of each consumer over time.
     pub cpus: Vec<Speed>,
-    /// From what everything else is drawn.
+    /// The generator of everything else.
     pub random: Random,
 }
 
-/// What all scenarios together may ask for, so that a typing error does not fill the memory.
+/// Nodes per side, at most, so that a typing error does not exhaust the memory.
 const NODES_MAX: u32 = 100_000;
+/// Batches of all producers, at most, for the same reason.
 const BATCHES_MAX: u64 = 100_000_000;
 
 impl QueueScenario {
-    /// Says what is wrong with it, if anything.
+    /// Checks a scenario; the error describes the first rule that it breaks.
     pub fn check(&self) -> Result<(), String> {
         let rule = |holds: bool, text: &str| if holds { Ok(()) } else { Err(text.to_string()) };
         let nodes = 1..=NODES_MAX;
@@ -247,21 +249,21 @@ impl QueueScenario {
         rule(living(Side::Producers, self.producers), "deaths: some producer must live")
     }
 
-    /// Bytes per second a producer reads at full speed.
+    /// The full speed of a producer's disk, in bytes per second.
     pub fn read_speed(&self) -> u64 {
         ((self.batch_bytes as f64 * 1000.0 / self.read_ms).round() as u64).max(1)
     }
 
-    /// Bytes per second a consumer works off at full speed.
+    /// The full speed of a consumer, in bytes per second.
     pub fn work_speed(&self) -> u64 {
         let ratio = f64::from(self.producers) / f64::from(self.consumers) * self.consumer_speed;
         ((self.read_speed() as f64 * ratio).round() as u64).max(1)
     }
 
-    /// One-way time between a producer and a consumer, in nanoseconds, by what each adds.
+    /// Each node's part of the one-way latency between a producer and a consumer, in nanoseconds.
     pub fn latencies(&self, side: Side) -> Vec<u64> {
         let (nodes, share) = match side {
-            // The common part is counted once, with the consumer.
+            // The common latency is counted once, at the consumer.
             Side::Producers => (self.producers, 0.0),
             Side::Consumers => (self.consumers, self.latency_us),
         };
@@ -273,16 +275,16 @@ impl QueueScenario {
         latencies
     }
 
-    /// What a seed makes of the scenario.
-    pub fn cast(&self, seed: u64) -> Cast {
+    /// Draws the random parts of the scenario from a seed.
+    pub fn draws(&self, seed: u64) -> Draws {
         let mut random = Random::new(seed);
         let disks = self.speeds(Side::Producers, &mut random);
         let sizes = disks.iter().map(|_| Random::new(random.next_u64())).collect();
         let cpus = self.speeds(Side::Consumers, &mut random);
-        Cast { disks, sizes, cpus, random }
+        Draws { disks, sizes, cpus, random }
     }
 
-    /// How fast each node of a side is, and when.
+    /// The speed of each node of a side over time.
     pub fn speeds(&self, side: Side, random: &mut Random) -> Vec<Speed> {
         let (nodes, full) = match side {
             Side::Producers => (self.producers, self.read_speed()),
@@ -298,14 +300,14 @@ impl QueueScenario {
         (0..nodes).map(speed).collect()
     }
 
-    /// Perturbations wander until this time: some times what the run lasts when nothing is slow.
+    /// The time until which wandering perturbations are drawn: several times an unperturbed run.
     fn horizon_ns(&self) -> u64 {
         let lasts_ms = self.batches as f64 * self.read_ms / self.consumer_speed.min(1.0);
         (lasts_ms * MS as f64 * 4.0) as u64
     }
 }
 
-/// A speed with perturbations, each of which divides it while it is there.
+/// A speed with perturbations, each of which divides it while it applies.
 pub(crate) fn speed_of(
     full: u64,
     perturbations: impl Iterator<Item = (f64, When)>,

@@ -1,31 +1,33 @@
-//! Counts what happens in a queue's run, and checks that every share of every batch is worked off.
+//! Counters of a queue's run, and the check that every share of every batch is finished once.
 
 use std::collections::BTreeMap;
 
 use euphrates_policy::distributed::{Held, Piece, SHARES, ToConsumer, ToProducer};
 
-/// What happened so far.
+/// The counters of a run so far.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Shares finished of each batch, of each producer.
+    /// Finished shares of each batch, by producer.
     finished: Vec<Vec<u32>>,
-    /// Messages of each kind.
+    /// Messages by kind, in the order of `KINDS`.
     counts: [u64; 11],
     pub pieces: u64,
     pub held_pieces_max: u32,
     pub held_bytes_max: u64,
-    /// When each consumer began its last piece, and how long it has worked, in nanoseconds.
+    /// When each consumer began its latest piece, in nanoseconds.
     pub last_begun: Vec<u64>,
+    /// How long each consumer has worked, in nanoseconds.
     pub busy: Vec<u64>,
 }
 
+/// Names of the kinds of messages, as in reports.
 const KINDS: [&str; 11] = [
     "reserve", "give", "wait", "none", "dismiss", "recall", "request", "withdraw", "finished",
     "returned", "kept",
 ];
 
 impl Tally {
-    /// Nothing yet, for so many batches of each producer.
+    /// Zero counters, for `batches` batches of each producer.
     pub fn new(producers: u32, consumers: u32, batches: u64) -> Tally {
         Tally {
             finished: vec![vec![0; batches as usize]; producers as usize],
@@ -62,19 +64,19 @@ impl Tally {
         self.held_bytes_max = self.held_bytes_max.max(held.bytes);
     }
 
-    /// A piece was finished, and its producer has heard of it.
+    /// A producer has received the message that a piece is finished.
     pub fn on_finished(&mut self, producer: u32, piece: Piece) {
         let finished = &mut self.finished[producer as usize][piece.batch as usize];
         *finished += piece.to - piece.from;
         assert!(*finished <= SHARES, "{piece:?} of producer {producer} was worked on twice");
     }
 
-    /// Whether all of a producer's batches are finished whole.
+    /// Whether every share of a producer's batches is finished.
     pub fn is_whole(&self, producer: u32) -> bool {
         self.finished[producer as usize].iter().all(|&shares| shares == SHARES)
     }
 
-    /// Messages by kind, and how many carried no data.
+    /// Messages by kind, and the number of those without data.
     pub fn messages(&self) -> (BTreeMap<&'static str, u64>, u64) {
         let kinds = KINDS.into_iter().zip(self.counts);
         let control = self.counts.iter().sum::<u64>() - self.counts[1];

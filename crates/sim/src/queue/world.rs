@@ -1,10 +1,10 @@
-//! The cluster in motion: carries messages, reads, works; asks the policies for everything else.
+//! The simulation loop of a distributed queue: delivers messages, reads batches, consumes pieces.
 
 use euphrates_policy::distributed::{
     Consumer, Now, Outbox, Peer, Piece, Place, Producer, ToConsumer, ToProducer,
 };
 
-use super::scenario::{Cast, MS, QueueScenario, Side};
+use super::scenario::{Draws, MS, QueueScenario, Side};
 use super::tally::Tally;
 use crate::events::Events;
 use crate::fluid;
@@ -12,9 +12,9 @@ use crate::random::Random;
 use crate::report::Report;
 use crate::speed::{SECOND_NS, Speed};
 
-/// Bytes of a message that carries no data, on a link of limited speed.
+/// The size of a message without data, on a link of limited speed.
 const MESSAGE_BYTES: u64 = 64;
-/// A run that takes so many events a batch does not end.
+/// Events per batch, at most. A run needs far fewer; one with more is a livelock.
 const EVENTS_PER_BATCH_MAX: u64 = 10_000;
 
 enum Event {
@@ -46,8 +46,9 @@ struct ProducerNode {
     disk: Speed,
     latency_ns: u64,
     link: LinkState,
-    /// Batches read, and the one being read.
+    /// Batches read so far.
     read: u64,
+    /// The size of the batch that is being read.
     reading: Option<u64>,
     sizes: Random,
     wake_ns: u64,
@@ -68,7 +69,7 @@ struct ConsumerNode {
     known_dead: bool,
 }
 
-/// Until when a link is taken in each direction.
+/// When a link is free again in each direction.
 #[derive(Clone, Copy, Default)]
 struct LinkState {
     out_ns: u64,
@@ -94,7 +95,7 @@ impl<'a> World<'a> {
         let (m, n) = (scenario.producers, scenario.consumers);
         let policy = scenario.policy.policy();
         let place = |me| Place { me, producers: m, consumers: n };
-        let Cast { disks, sizes, cpus, random } = scenario.cast(seed);
+        let Draws { disks, sizes, cpus, random } = scenario.draws(seed);
         let disks = disks.into_iter().zip(sizes);
         let latencies = scenario.latencies(Side::Producers);
         let producers =
@@ -187,7 +188,7 @@ impl<'a> World<'a> {
             }
             Event::WakeProducer(producer) => {
                 let node = &mut self.producers[producer as usize];
-                // One that has been put off, or brought forward, is not the one waited for.
+                // A wake-up that has been replaced by another is ignored.
                 if node.alive && node.wake_ns == now.ns {
                     node.wake_ns = u64::MAX;
                     node.end.on_wake(now, &mut self.to_consumers);
@@ -196,7 +197,7 @@ impl<'a> World<'a> {
             }
             Event::WakeConsumer(consumer) => {
                 let node = &mut self.consumers[consumer as usize];
-                // One that has been put off, or brought forward, is not the one waited for.
+                // A wake-up that has been replaced by another is ignored.
                 if node.alive && node.wake_ns == now.ns {
                     node.wake_ns = u64::MAX;
                     node.end.on_wake(now, &mut self.to_producers);
@@ -233,7 +234,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What follows whenever a producer's end was told something.
+    /// Sends a producer's messages and starts its next read, after every call of its endpoint.
     fn after_producer(&mut self, producer: u32) {
         let now_ns = self.events.now_ns();
         let node = &mut self.producers[producer as usize];
@@ -272,7 +273,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What follows whenever a consumer's end was told something.
+    /// Sends a consumer's messages and starts its next piece, after every call of its endpoint.
     fn after_consumer(&mut self, consumer: u32) {
         let now = self.now();
         let node = &mut self.consumers[consumer as usize];
@@ -373,7 +374,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The fluid bound of those who live to the end.
+    /// The fluid bound for the nodes that live to the end.
     fn bound_ns(&self) -> u64 {
         let read = |node: &ProducerNode| node.end.ledger().total_bytes();
         let producers: Vec<_> = self.producers.iter().filter(|node| node.alive).collect();
@@ -391,8 +392,8 @@ impl<'a> World<'a> {
     }
 }
 
-/// When a message arrives. Without a speed, links only delay; with one, they carry one message
-/// after the other, in both directions independently.
+/// The arrival time of a message. Unlimited links only delay; limited ones carry one message after
+/// the other, independently in both directions.
 fn carry(
     now_ns: u64,
     bytes: u64,
@@ -408,7 +409,7 @@ fn carry(
     to.in_ns
 }
 
-/// The size of a producer's next batch.
+/// Draws the size of a producer's next batch.
 fn next_bytes(scenario: &QueueScenario, sizes: &mut Random) -> u64 {
     let spread = (scenario.batch_bytes as f64 * scenario.batch_spread) as u64;
     scenario.batch_bytes - if spread > 0 { sizes.below(spread + 1) } else { 0 }
@@ -418,7 +419,7 @@ fn total_bytes(scenario: &QueueScenario, mut sizes: Random) -> u64 {
     (0..scenario.batches).map(|_| next_bytes(scenario, &mut sizes)).sum()
 }
 
-/// Work on so many bytes, in bytes times 10^9.
+/// The work of a piece, in bytes times 10^9.
 fn work_of(scenario: &QueueScenario, bytes: u64, random: &mut Random) -> u128 {
     let work = u128::from(bytes) * u128::from(SECOND_NS);
     if scenario.work_spread == 0.0 {

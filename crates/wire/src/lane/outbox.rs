@@ -1,22 +1,77 @@
-//! What waits at a lane, and what of it goes next. On purpose, a lane can be slower than it could
-//! be: held to a rate, it sends one frame after the other, each when those before have had their
-//! time. Signs of life are held up by none of it.
+//! The outbox of a lane: frames that wait, their rate limit, and what goes next.
+//!
+//! A perturbation can limit the rate of a lane. It then sends one frame at a time, each when the
+//! frames before it have used up their time. The limit does not delay heartbeats.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::{AT_ONCE_BYTES, Next, Out, Outbox, Phase};
-use crate::link::Outgoing;
+use euphrates_flow::Error;
 
-/// The rate that a lane is held to, if it is.
+use crate::link::{Outgoing, Sender, Sending};
+use crate::stream::WriteHalf;
+
+/// Bytes written per turn of the writing thread, at most: enough to fill a socket, little enough
+/// that progress counters stay fine-grained.
+const AT_ONCE_BYTES: usize = 1 << 20;
+
+/// The frames of a lane that wait, and how far its end has come.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    pub(super) frames: VecDeque<Outgoing>,
+    pub(super) hold: Hold,
+    /// The sending half; `None` while a thread writes.
+    pub(super) out: Option<Out>,
+    /// When a frame was last sent.
+    pub(super) last: Instant,
+    /// Whether the writing thread sleeps. Waking one that does not would cost a system call.
+    pub(super) idle: bool,
+    pub(super) phase: Phase,
+    /// Whether the reading thread has ended.
+    pub(super) has_read_all: bool,
+    /// Why the lane ended, if this end found the cause.
+    pub(super) cause: Option<Error>,
+    /// A new timeout for writes, which the writing thread has yet to apply.
+    pub(super) timeout: Option<Duration>,
+}
+
+/// The sending half, and the write that has begun on it.
+#[derive(Debug)]
+pub(super) struct Out {
+    pub(super) sender: Sender<WriteHalf>,
+    pub(super) rest: Option<Sending>,
+}
+
+/// How far the closing of a lane has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Open,
+    /// No more frames are accepted; Bye follows those that wait.
+    Closing,
+    /// Bye has been sent.
+    ByeSent,
+    /// Nothing more is sent.
+    Ended,
+}
+
+/// What the writing thread does next.
+pub(super) enum Next {
+    Frames(Vec<Outgoing>),
+    Rest,
+    Heartbeat,
+    Bye,
+}
+
+/// The rate limit of a lane, if it has one.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     bytes_per_second: Option<u64>,
-    /// When what has gone has had its time.
+    /// When the frames sent so far have used up their time.
     free_at: Option<Instant>,
 }
 
 impl Hold {
-    /// Holds to another rate; says whether it is one.
+    /// Sets the limit; returns whether it has changed.
     pub fn set(&mut self, bytes_per_second: Option<u64>) -> bool {
         let before = std::mem::replace(&mut self.bytes_per_second, bytes_per_second);
         if before == bytes_per_second {
@@ -26,13 +81,13 @@ impl Hold {
         true
     }
 
-    /// How long the next frame has to wait yet.
+    /// How long the next frame must wait.
     pub fn wait(&self) -> Duration {
         let until = self.free_at.filter(|_| self.bytes_per_second.is_some());
         until.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()))
     }
 
-    /// So many bytes go now.
+    /// Accounts for bytes that are sent now.
     pub fn go(&mut self, bytes: usize) {
         let Some(rate) = self.bytes_per_second else { return };
         let now = Instant::now();
@@ -43,29 +98,44 @@ impl Hold {
 }
 
 impl Outbox {
-    /// Whether frames may go on the spot: nothing is before them, and nothing holds them.
+    pub(super) fn new(out: Out) -> Outbox {
+        Outbox {
+            frames: VecDeque::new(),
+            hold: Hold::default(),
+            out: Some(out),
+            last: Instant::now(),
+            idle: false,
+            phase: Phase::Open,
+            has_read_all: false,
+            cause: None,
+            timeout: None,
+        }
+    }
+
+    /// Whether a frame may go at once: no frame waits, and the rate limit allows it.
     pub(super) fn is_free(&self) -> bool {
         self.frames.is_empty() && self.hold.wait().is_zero()
     }
 
-    /// How long what waits is held. Who hangs up lets go of it: it is for a flow that has ended.
+    /// How long the rate limit delays the waiting frames. A closing lane ignores the limit, which
+    /// was set for a flow that has ended.
     pub(super) fn held(&self) -> Duration {
         let is_held = self.phase == Phase::Open && !self.frames.is_empty();
         if is_held { self.hold.wait() } else { Duration::ZERO }
     }
 
-    /// What the writing thread does with this, if it is not to wait.
-    pub(super) fn next(&mut self, out: &Out, beat: bool) -> Option<Next> {
+    /// The next step of the writing thread; `None` if it has to wait.
+    pub(super) fn next(&mut self, out: &Out, heartbeat: bool) -> Option<Next> {
         let is_held = !self.held().is_zero();
         match self.phase {
             _ if out.rest.is_some() => Some(Next::Rest),
             _ if !self.frames.is_empty() && !is_held => Some(Next::Frames(self.take())),
             Phase::Closing => Some(Next::Bye),
-            _ => beat.then_some(Next::Beat),
+            _ => heartbeat.then_some(Next::Heartbeat),
         }
     }
 
-    /// The first frames: many if they are small.
+    /// Removes the first frames, many if they are small; one if a rate limit is set.
     fn take(&mut self) -> Vec<Outgoing> {
         let mut bytes = 0;
         let at_once = if self.hold.bytes_per_second.is_some() { 0 } else { AT_ONCE_BYTES };
@@ -86,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_takes_its_time_and_nothing_does_when_nobody_holds() {
+    fn rate_limit_delays_frames_and_no_limit_does_not() {
         let mut hold = Hold::default();
         hold.go(1 << 40);
         assert_eq!(hold.wait(), Duration::ZERO);

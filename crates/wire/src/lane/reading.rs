@@ -1,4 +1,4 @@
-//! The thread that reads: what comes, that something comes at all, and how it ends.
+//! The reading thread of a lane: it delivers frames, tracks liveness, and ends the lane.
 
 use std::any::Any;
 use std::io;
@@ -9,49 +9,51 @@ use std::time::Duration;
 
 use euphrates_flow::{Error, Result};
 
-use super::signs::Signs;
-use super::{Phase, Shared};
+use super::liveness::Liveness;
+use super::outbox::Phase;
+use super::shared::Shared;
 use crate::frame::{HEADER_BYTES, Header, Kind};
 use crate::handshake::refused;
+use crate::heartbeat;
 use crate::link::{Frame, Receiver, lost};
-use crate::silence;
 use crate::stream::ReadHalf;
 
-/// An end that says nothing for so long is lost from now on, and so is one that dribbles.
-pub(super) fn suspect(
+/// Applies a timeout: the other end is lost if it sends nothing for that long, or sends a frame too
+/// slowly.
+pub(super) fn set_timeout(
     receiver: &mut Receiver<ReadHalf>,
-    whom: &str,
-    patience: Duration,
+    peer: &str,
+    timeout: Duration,
 ) -> io::Result<()> {
-    receiver.stream_mut().suspect(whom, patience)?;
-    receiver.watch_pace(patience);
+    receiver.stream_mut().set_timeout(peer, timeout)?;
+    receiver.watch_pace(timeout);
     Ok(())
 }
 
 impl Shared {
     pub(super) fn read(
         &self,
-        (mut receiver, mut signs): (Receiver<ReadHalf>, Signs),
+        (mut receiver, mut liveness): (Receiver<ReadHalf>, Liveness),
         writer: JoinHandle<()>,
         mut on_frame: impl FnMut(Frame),
         on_end: impl FnOnce(Result<()>),
     ) {
         let reading =
-            AssertUnwindSafe(|| self.read_frames(&mut receiver, &mut signs, &mut on_frame));
+            AssertUnwindSafe(|| self.read_frames(&mut receiver, &mut liveness, &mut on_frame));
         let read = catch_unwind(reading).unwrap_or_else(|panic| Err(panicked(&*panic)));
-        let outcome = self.heard(read);
-        // What comes next may be the end of the process: first, the other end shall hear Bye.
+        let outcome = self.end_reading(read);
+        // The process may end in `on_end`, so Bye must have been sent before.
         let _ = writer.join();
-        // Frames that wait behind a handle in the closure would keep the lane alive.
+        // A handle in the closure would keep the lane alive.
         drop(on_frame);
         on_end(outcome.map_err(|error| error.at(format!("connection to {}", self.peer.name))));
     }
 
-    /// Nothing more is read. Whoever is the last of the two threads hangs up.
-    fn heard(&self, read: Result<()>) -> Result<()> {
+    /// Ends reading. The later of the two threads hangs up.
+    fn end_reading(&self, read: Result<()>) -> Result<()> {
         self.stop(read.is_ok());
         let mut outbox = self.lock();
-        outbox.heard = true;
+        outbox.has_read_all = true;
         if read.is_err() || outbox.phase != Phase::Closing {
             self.closer.close();
         }
@@ -64,7 +66,7 @@ impl Shared {
     fn read_frames(
         &self,
         receiver: &mut Receiver<ReadHalf>,
-        signs: &mut Signs,
+        liveness: &mut Liveness,
         on_frame: &mut impl FnMut(Frame),
     ) -> Result<()> {
         loop {
@@ -76,13 +78,13 @@ impl Shared {
             let Header { kind, meta_bytes, body_bytes, .. } = frame.header;
             let bytes = HEADER_BYTES as u64 + u64::from(meta_bytes) + body_bytes;
             self.received_bytes.fetch_add(bytes, Relaxed);
-            let told = match kind {
-                Kind::Beat => silence::decode(&frame.meta)?,
+            let advertised = match kind {
+                Kind::Beat => heartbeat::decode(&frame.meta)?,
                 _ => None,
             };
-            if let Some(patience) = signs.on_frame(told) {
-                suspect(receiver, &self.peer.name, patience).map_err(lost)?;
-                self.lock().patience = Some(patience);
+            if let Some(timeout) = liveness.on_frame(advertised) {
+                set_timeout(receiver, &self.peer.name, timeout).map_err(lost)?;
+                self.lock().timeout = Some(timeout);
             }
             match kind {
                 Kind::Beat => {}
@@ -91,7 +93,7 @@ impl Shared {
                 Kind::Hello | Kind::Welcome => {
                     return Err(Error::corrupt("a greeting from one who has greeted before"));
                 }
-                Kind::Letter | Kind::Batch | Kind::Control | Kind::Launch => on_frame(frame),
+                Kind::Message | Kind::Batch | Kind::Control | Kind::Launch => on_frame(frame),
             }
         }
     }

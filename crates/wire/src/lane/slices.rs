@@ -1,12 +1,12 @@
-//! Has threads that have little to do, but in time, run before those that compute.
+//! Scheduler hints: short time slices for threads that do little work but must do it in time.
 
-/// How long a thread runs before others may have their turn.
+/// The slice that a thread asks for. The scheduler rounds it up to its minimum.
 const SLICE_NS: u64 = 100_000;
 
-/// Asks for short slices for this thread: of those that wait for a processor, Linux (6.12, EEVDF)
-/// runs the one whose slice would end first. Otherwise where a process is allowed a thirtieth of a
-/// processor, and fifteen of its threads compute, a thread that sleeps for a quarter of a second
-/// wakes after up to six; so half of that. Older kernels give all the same.
+/// Asks for short slices for this thread: of the threads that wait for a processor, Linux (6.12,
+/// EEVDF) runs the one whose slice would end first. In a process with a thirtieth of a processor
+/// and fifteen computing threads, a thread that sleeps for a quarter of a second wakes after up to
+/// six seconds without the hint, and after half of that with it. Older kernels ignore the hint.
 pub(super) fn ask_short() {
     let Ok(nice) = rustix::process::getpriority_process(None) else { return };
     let attributes = libc::sched_attr {
@@ -19,6 +19,6 @@ pub(super) fn ask_short() {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: the kernel reads as many bytes as the structure says it has.
+    // SAFETY: the kernel reads `size` bytes, the size of the structure.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }

@@ -1,8 +1,8 @@
-//! TLS over a socket, for two threads: one lock for the state, none for the socket.
+//! TLS over a socket for a reading and a writing thread: the state is locked, the socket is not.
 //!
-//! Each half has ciphertext of its own. Whoever writes encrypts a piece under the lock and sends it
-//! afterwards; whoever reads waits for the socket first and decrypts under the lock. There is one
-//! writer, so what was encrypted first is sent first.
+//! Each half has its own ciphertext buffer. The writer encrypts a piece under the lock and sends it
+//! without; the reader waits for the socket without the lock and decrypts under it. There is one
+//! writer, so records are sent in the order in which they were encrypted.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,44 +12,44 @@ use rustls::pki_types::ServerName;
 use rustls::server::Acceptor;
 use rustls::{AlertDescription, ClientConnection, Connection};
 
-use super::{Cards, check_name, flow_of_name, name_of_flow};
+use super::{TlsConfigs, check_name, flow_of_name, name_of_flow};
 use crate::handshake::{REMEDY_TOKEN, unknown_flow};
 
-/// What is encrypted, and decrypted, at once: a lock and a system call are little beside it. With
-/// more, what rustls allocates for it is given back to the system each time, and faulted in again,
-/// which cost a third of the speed (glibc trims beyond 128 KiB).
+/// Bytes encrypted or decrypted under one lock: enough to amortise a lock and a system call. With
+/// more, glibc (which trims beyond 128 KiB) returns the buffers of rustls to the system each time,
+/// and faulting them in again cost a third of the throughput.
 const PIECE_BYTES: usize = 96 << 10;
-/// What a TLS connection begins with: the content type of a handshake.
+/// The first byte of a TLS connection: the content type of a handshake record.
 const HANDSHAKE: u8 = 22;
 
-/// The state of a connection, which both halves use.
+/// The TLS state that both halves share.
 pub(crate) struct Tls(Arc<Mutex<Connection>>);
 
-/// Makes a TLS connection as the one who called, over these halves.
+/// Opens TLS as the caller.
 pub(crate) fn call(
     reading: &mut impl Read,
     writing: &mut impl Write,
-    cards: &Cards,
+    configs: &TlsConfigs,
     flow: u64,
 ) -> Result<Tls> {
     let name = ServerName::try_from(name_of_flow(flow)).map_err(super::failed)?;
-    let connection = ClientConnection::new(cards.calling.clone(), name).map_err(super::failed)?;
+    let connection = ClientConnection::new(configs.calling.clone(), name).map_err(super::failed)?;
     finish(connection.into(), reading, writing)
 }
 
-/// A TLS connection as the one who was called, and the flow it is about.
+/// A TLS connection at the answerer, and the flow that the caller named.
 pub(crate) struct Opened {
     pub tls: Tls,
     pub flow: u64,
 }
 
-/// Makes a TLS connection as the one who was called, with the cards for the flow that the caller
-/// names, if there are any.
+/// Opens TLS as the answerer, with the configuration for the flow that the caller names; fails if
+/// there is none.
 pub(crate) fn serve(
     reading: &mut impl Read,
     writing: &mut impl Write,
     me: &str,
-    cards_for: impl Fn(u64) -> Option<Result<Arc<Cards>>>,
+    configs_for: impl Fn(u64) -> Option<Result<Arc<TlsConfigs>>>,
 ) -> Result<Opened> {
     let mut acceptor = Acceptor::default();
     let accepted = loop {
@@ -60,14 +60,14 @@ pub(crate) fn serve(
             Ok(None) => {}
             Ok(Some(accepted)) => break accepted,
             Err((error, mut alert)) => {
-                // Whoever has gone does not hear why.
+                // The caller may have hung up.
                 let _ = alert.write_all(writing);
                 return Err(explained(&error));
             }
         }
     };
     let asked = accepted.client_hello().server_name().and_then(flow_of_name);
-    let Some((flow, cards)) = asked.and_then(|flow| Some((flow, cards_for(flow)?))) else {
+    let Some((flow, configs)) = asked.and_then(|flow| Some((flow, configs_for(flow)?))) else {
         refuse_tls(writing, AlertDescription::UnrecognisedName);
         return Err(match asked {
             Some(flow) => unknown_flow(me, flow),
@@ -75,7 +75,7 @@ pub(crate) fn serve(
                 .remedy("look whether it is Euphrates that calls"),
         });
     };
-    match accepted.into_connection(cards?.called.clone()) {
+    match accepted.into_connection(configs?.called.clone()) {
         Ok(connection) => Ok(Opened { tls: finish(connection.into(), reading, writing)?, flow }),
         Err((error, mut alert)) => {
             let _ = alert.write_all(writing);
@@ -84,16 +84,16 @@ pub(crate) fn serve(
     }
 }
 
-/// Whether this first byte of a connection is one of TLS.
+/// Whether the first byte of a connection begins TLS.
 pub(crate) fn is_tls(first: u8) -> bool {
     first == HANDSHAKE
 }
 
-/// Tells a caller, who awaits TLS, why there will be none: a fatal alert (RFC 8446, 6).
+/// Sends a caller that expects TLS a fatal alert with the reason (RFC 8446, 6).
 pub(crate) fn refuse_tls(writing: &mut impl Write, why: AlertDescription) {
     const ALERT: u8 = 21;
     const FATAL: u8 = 2;
-    // Whoever has gone does not hear why.
+    // The caller may have hung up.
     let _ = writing.write_all(&[ALERT, 3, 3, 0, 2, FATAL, why.into()]);
 }
 
@@ -106,7 +106,7 @@ fn finish(
     while connection.is_handshaking() || connection.wants_write() {
         let done = connection.complete_io(&mut Both { reading, writing });
         if let Err(error) = done {
-            // It has an alert that says why; whoever has gone does not hear it.
+            // An alert with the reason is queued; the other end may have hung up.
             while connection.wants_write() && connection.write_tls(writing).is_ok_and(|n| n > 0) {}
             return Err(lost(error));
         }
@@ -136,7 +136,7 @@ impl<R, W: Write> Write for Both<'_, R, W> {
 }
 
 impl Tls {
-    /// What decrypts, and what encrypts.
+    /// The decrypting and the encrypting half.
     pub fn halves(&self) -> (Opening, Sealing) {
         let opening = Opening { tls: self.0.clone(), sealed: vec![], start: 0, end: 0 };
         (opening, Sealing { tls: self.0.clone(), sealed: vec![], sent: 0 })
@@ -165,7 +165,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// Fills these with what has come, and waits only if that is nothing at all.
+    /// Fills `slices` with decrypted bytes; calls `more`, which may wait, only if there are none.
     pub fn read(
         &mut self,
         slices: &mut [IoSliceMut<'_>],
@@ -185,7 +185,7 @@ impl Opening {
         }
     }
 
-    /// As much as there is; `None` if there is nothing, and 0 at the end.
+    /// Decrypts what has been received; `None` if there is nothing, 0 at the end of the stream.
     fn open(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
         let mut tls = lock(&self.tls);
         let mut opened = 0;
@@ -218,8 +218,8 @@ pub(crate) struct Sealing {
 }
 
 impl Sealing {
-    /// Encrypts the beginning of these and sends it, once all that was encrypted before has gone.
-    /// What cannot go now is kept.
+    /// Encrypts the beginning of `slices` and sends it, after all ciphertext from before. What the
+    /// socket does not take now is kept.
     pub fn write(
         &mut self,
         slices: &[IoSlice<'_>],
@@ -240,7 +240,7 @@ impl Sealing {
         }
     }
 
-    /// Sends what is encrypted already.
+    /// Sends the ciphertext that is left.
     pub fn flush(&mut self, mut out: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<()> {
         while self.sent < self.sealed.len() {
             match out(&self.sealed[self.sent..]) {
@@ -258,7 +258,7 @@ fn broken(error: &rustls::Error) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, explained(error))
 }
 
-/// An error of the handshake, which may be one of the socket, or of TLS below it.
+/// Converts an error of the handshake, which may be one of the socket or of TLS.
 fn lost(error: io::Error) -> Error {
     match error.downcast::<rustls::Error>() {
         Ok(error) => explained(&error),
@@ -269,7 +269,7 @@ fn lost(error: io::Error) -> Error {
     }
 }
 
-/// What an error of TLS means here.
+/// Translates an error of TLS into its cause and remedy.
 fn explained(error: &rustls::Error) -> Error {
     use AlertDescription::*;
     match error {
@@ -295,5 +295,5 @@ fn explained(error: &rustls::Error) -> Error {
     }
 }
 
-/// What to do about ends of which one speaks TLS and the other does not.
+/// The remedy for ends of which only one uses TLS.
 pub(crate) const REMEDY_SECURITY: &str = "set `channel_security` to the same at both ends";

@@ -1,4 +1,4 @@
-//! Two ends of a connection over every carrier, and what they say and hear.
+//! Test helpers: both ends of a connection over every carrier, and the frames they exchange.
 #![allow(dead_code)]
 
 pub mod proxy;
@@ -13,7 +13,7 @@ use euphrates_wire::{
     dial,
 };
 
-/// Longer than anything here takes on a crowded machine.
+/// A time-out for tests: longer than any step takes on a crowded machine.
 pub const LONG: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Carrier {
     }
 }
 
-/// All carriers at the same time, where what is tested is time.
+/// Runs a test over all carriers at the same time, where the test itself takes seconds.
 pub fn at_each(test: impl Fn(Carrier) + Sync) {
     let test = &test;
     std::thread::scope(|scope| {
@@ -55,7 +55,7 @@ pub fn greeting(name: &str) -> Greeting {
     }
 }
 
-/// Somebody who can be called, as `w1`.
+/// A listener named `w1`, and the connections it has accepted.
 pub struct Answerer {
     pub listener: Listener,
     pub secret: Secret,
@@ -88,8 +88,8 @@ impl Answerer {
         self.connections.recv_timeout(LONG).expect("a caller")
     }
 
-    /// Nobody was let in so far.
-    pub fn nobody(&self) -> bool {
+    /// Whether no caller has been authenticated so far.
+    pub fn has_no_caller(&self) -> bool {
         self.connections.try_recv().is_err()
     }
 
@@ -101,13 +101,13 @@ impl Answerer {
         dial(address, me, &self.secret, self.carrier.security(), LONG)
     }
 
-    /// Both ends of a connection: the caller's, as `w2`, first.
+    /// Both ends of a connection, the caller's (`w2`) first.
     pub fn pair(&self) -> (Connection, Connection) {
         let calling = self.dial(&greeting("w2")).unwrap();
         (calling, self.called())
     }
 
-    /// What the listener says of those that it did not let in, once it says something.
+    /// Waits for the first refusals of the listener and returns their text.
     pub fn refusals(&self) -> String {
         for _ in 0..60_000 {
             let refusals = self.listener.refusals();
@@ -120,14 +120,14 @@ impl Answerer {
     }
 }
 
-/// A lane, and what came out of it.
-pub struct Ear {
+/// A lane, and the frames and end that it has delivered.
+pub struct Endpoint {
     pub lane: Lane,
     frames: Receiver<Frame>,
     end: Receiver<Result<()>>,
 }
 
-pub fn listen(connection: Connection) -> Ear {
+pub fn listen(connection: Connection) -> Endpoint {
     let (frame_sender, frames) = mpsc::channel();
     let (end_sender, end) = mpsc::channel();
     let lane = Lane::start(
@@ -136,10 +136,10 @@ pub fn listen(connection: Connection) -> Ear {
         move |frame| frame_sender.send(frame).unwrap_or(()),
         move |ended| end_sender.send(ended).unwrap_or(()),
     );
-    Ear { lane: lane.unwrap(), frames, end }
+    Endpoint { lane: lane.unwrap(), frames, end }
 }
 
-impl Ear {
+impl Endpoint {
     pub fn frame(&self) -> Frame {
         self.frames.recv_timeout(LONG).expect("a frame")
     }
@@ -152,13 +152,13 @@ impl Ear {
         self.end.recv_timeout(LONG).expect("an end")
     }
 
-    /// Why it ended, which was no Bye.
+    /// The reason why the lane ended without Bye.
     pub fn why(&self) -> String {
         self.end().expect_err("no Bye").to_string()
     }
 
-    pub fn say(&self, queue: u32, meta: &[u8]) {
-        let header = Header { queue, flow: 7, ..Header::of(Kind::Letter) };
+    pub fn send(&self, queue: u32, meta: &[u8]) {
+        let header = Header { queue, flow: 7, ..Header::of(Kind::Message) };
         self.lane.send(header, meta.to_vec(), vec![]);
     }
 }

@@ -1,5 +1,4 @@
-//! A link that misbehaves as it is told: what goes through is taken unit by unit (a frame, or a TLS
-//! record), so that something can be done to the next one.
+//! A proxy that injects network faults into single units (frames or TLS records) of a connection.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,30 +12,30 @@ use euphrates_wire::frame::{Caps, HEADER_BYTES, Header};
 
 use super::Carrier;
 
-/// What is done to a unit on its way.
+/// A fault injected into one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trick {
-    /// One of its bits, counted from its end, is the other.
+pub enum Fault {
+    /// Flips one bit, counted from the end of the unit.
     Flip(usize),
-    /// Only this part of it comes, in thousandths, and nothing after that.
+    /// Delivers only the first thousandths of the unit and nothing after it.
     Truncate(usize),
-    /// It comes twice.
+    /// Delivers the unit twice.
     Duplicate,
-    /// It comes after the one that follows it.
+    /// Delivers the unit after the one that follows it.
     Reorder,
-    /// It does not come, and those after it do.
+    /// Drops the unit and delivers those after it.
     Drop,
-    /// From here on, a byte comes each time so many milliseconds have passed.
-    Dribble(u64),
+    /// Delivers one byte per interval of this many milliseconds.
+    Slow(u64),
 }
 
 #[derive(Default)]
 struct State {
     held: bool,
-    trick: Option<Trick>,
+    fault: Option<Fault>,
 }
 
-/// The link between a caller and the one who is called; tricks are played on what the caller says.
+/// A link from a caller to an answerer; faults apply to what the caller sends.
 pub struct Proxy {
     pub address: Address,
     state: Arc<(Mutex<State>, Condvar)>,
@@ -68,7 +67,7 @@ impl Stream for UnixStream {
     }
 }
 
-/// A link to this address for one connection.
+/// Starts a proxy to an address, for one connection.
 pub fn proxy(carrier: Carrier, to: &Address) -> Proxy {
     let folder = tempfile::tempdir().unwrap();
     let state: Arc<(Mutex<State>, Condvar)> = Arc::default();
@@ -106,15 +105,15 @@ pub fn proxy(carrier: Carrier, to: &Address) -> Proxy {
 }
 
 impl Proxy {
-    /// From now on nothing goes through, either way; or it goes on, and nothing is lost.
+    /// Stops or resumes both directions; nothing is lost.
     pub fn hold(&self, held: bool) {
         self.state.0.lock().unwrap().held = held;
         self.state.1.notify_all();
     }
 
-    /// Plays this on the next unit.
-    pub fn play(&self, trick: Trick) {
-        self.state.0.lock().unwrap().trick = Some(trick);
+    /// Injects a fault into the next unit.
+    pub fn inject(&self, fault: Fault) {
+        self.state.0.lock().unwrap().fault = Some(fault);
     }
 }
 
@@ -131,9 +130,9 @@ fn carry(
     mut from: Box<dyn Stream>,
     mut to: Box<dyn Stream>,
     state: &Shared,
-    tricks: bool,
+    faults: bool,
 ) {
-    let _ = carry_units(carrier, &mut *from, &mut *to, state, tricks);
+    let _ = carry_units(carrier, &mut *from, &mut *to, state, faults);
     from.shut();
     to.shut();
 }
@@ -143,31 +142,31 @@ fn carry_units(
     from: &mut dyn Stream,
     to: &mut dyn Stream,
     state: &Shared,
-    tricks: bool,
+    faults: bool,
 ) -> io::Result<()> {
     let mut late: Option<Vec<u8>> = None;
     loop {
         let mut bytes = unit(carrier, from)?;
         let mut now = state.1.wait_while(state.0.lock().unwrap(), |state| state.held).unwrap();
-        let trick = now.trick.take_if(|_| tricks);
+        let fault = now.fault.take_if(|_| faults);
         drop(now);
-        match trick {
+        match fault {
             None => to.write_all(&bytes)?,
-            Some(Trick::Flip(bit)) => {
+            Some(Fault::Flip(bit)) => {
                 let at = bytes.len() - 1 - bit / 8 % bytes.len();
                 bytes[at] ^= 1 << (bit % 8);
                 to.write_all(&bytes)?;
             }
-            Some(Trick::Truncate(part)) => {
+            Some(Fault::Truncate(part)) => {
                 return to.write_all(&bytes[..bytes.len() * part / 1000]);
             }
-            Some(Trick::Duplicate) => to.write_all(&bytes.repeat(2))?,
-            Some(Trick::Reorder) => {
+            Some(Fault::Duplicate) => to.write_all(&bytes.repeat(2))?,
+            Some(Fault::Reorder) => {
                 late = Some(bytes);
                 continue;
             }
-            Some(Trick::Drop) => {}
-            Some(Trick::Dribble(wait_ms)) => {
+            Some(Fault::Drop) => {}
+            Some(Fault::Slow(wait_ms)) => {
                 for byte in bytes {
                     to.write_all(&[byte])?;
                     thread::park_timeout(Duration::from_millis(wait_ms));
@@ -180,7 +179,7 @@ fn carry_units(
     }
 }
 
-/// The next frame, or record.
+/// Reads the next frame or TLS record.
 fn unit(carrier: Carrier, from: &mut dyn Stream) -> io::Result<Vec<u8>> {
     const RECORD_HEADER_BYTES: usize = 5;
     let any = Caps { meta_bytes_max: u32::MAX, body_bytes_max: u64::MAX };

@@ -1,0 +1,6 @@
+//! Disks: I/O paths, placement of writes and mirrors, mirrored reading.
+
+pub mod block_assignment;
+pub mod declustering;
+pub mod device;
+pub mod placement;

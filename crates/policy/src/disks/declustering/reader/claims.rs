@@ -1,0 +1,156 @@
+//! Bookkeeping of a reader: claims at each copy, and the progress reported to the disks.
+
+use alloc::collections::BTreeMap;
+
+use super::super::claiming::Claiming;
+use super::super::protocol::{Progress, ToDisk};
+use super::super::unclaimed::Room;
+use super::state::{Asked, NoCopy, Outbox, Place, Reader, Stage};
+
+impl Reader {
+    /// Claims blocks at all copies in turn, as long as they have room.
+    pub(super) fn fill(&mut self, now_ns: u64, out: &mut Outbox) {
+        let mut claimed = true;
+        while claimed {
+            claimed = false;
+            for copy in 0..self.copies.len() {
+                if self.has_room(copy)
+                    && let Some(block) = self.take_next(copy)
+                {
+                    self.claim(block, copy, false, now_ns, out);
+                    claimed = true;
+                }
+            }
+        }
+    }
+
+    fn has_room(&self, copy: usize) -> bool {
+        let at = &self.copies[copy];
+        !at.is_lost
+            && match self.settings.claiming {
+                Claiming::Room(requests_max) => at.waiting + at.begun < requests_max.max(1),
+                _ => at.waiting + at.coming < at.claims_target,
+            }
+    }
+
+    /// Takes the next unclaimed block for a copy.
+    pub(super) fn take_next(&mut self, copy: usize) -> Option<u32> {
+        if self.unclaimed.bytes() == 0 {
+            return None;
+        }
+        let (window_bytes, held_bytes) = (self.settings.window_bytes_max, self.held_bytes());
+        let room = match held_bytes {
+            _ if self.settings.is_stream => self.unclaimed.within(self.next, window_bytes),
+            0 => Room::Bytes(u64::MAX),
+            _ => Room::Bytes(window_bytes.saturating_sub(held_bytes)),
+        };
+        let (bad, copies) = (&self.bad, &self.copies);
+        let can = |block: u32| bad.get(&block).is_none_or(|mask| mask & 1 << copy == 0);
+        self.unclaimed.take(copy, can, room, |copy| copies[copy].is_lost)
+    }
+
+    /// Claims a block at a copy; `again` if another copy has begun it.
+    pub(super) fn claim(
+        &mut self,
+        block: u32,
+        copy: usize,
+        again: bool,
+        now_ns: u64,
+        out: &mut Outbox,
+    ) {
+        let bytes = self.unclaimed.bytes_of(block);
+        let place = Place { copy, sent: self.sent, stage: Stage::Waiting };
+        self.sent += 1;
+        let asked = self.asked.entry(block).or_default();
+        if again {
+            assert!(asked.second.replace(place).is_none() && asked.first.is_some());
+        } else {
+            assert!(asked.first.replace(place).is_none() && asked.second.is_none());
+            self.waiting_bytes += bytes;
+        }
+        let at = &mut self.copies[copy];
+        at.is_quick |= core::mem::replace(&mut at.is_idle, false);
+        at.waiting += 1;
+        if at.waiting == 1 {
+            at.pace.on_wait(now_ns);
+        }
+        let progress = self.progress(copy);
+        self.copies[copy].progress = progress;
+        out.push((copy, ToDisk::Claim { block, bytes, again, progress }));
+    }
+
+    /// Removes a claim. Returns whether no other copy has a claim of the block.
+    pub(super) fn forget(&mut self, block: u32, copy: usize) -> bool {
+        let asked = self.asked.get_mut(&block).expect("a claim of this block");
+        let again = asked.second.is_some_and(|place| place.copy == copy);
+        let place = if again { asked.second.take() } else { asked.first.take() };
+        let gone = asked.first.is_none() && asked.second.is_none();
+        let place = place.expect("a claim at this copy");
+        assert_eq!(place.copy, copy);
+        if matches!(place.stage, Stage::Begun { .. }) {
+            self.copies[copy].begun -= 1;
+        } else {
+            self.copies[copy].waiting -= 1;
+            self.waiting_bytes -= if again { 0 } else { self.unclaimed.bytes_of(block) };
+        }
+        if let Stage::Leaving { to } = place.stage {
+            self.copies[to].coming -= 1;
+        }
+        if gone {
+            self.asked.remove(&block);
+        }
+        gone
+    }
+
+    /// Removes a claim that failed, and gives the block back unless another copy has a claim of it.
+    pub(super) fn drop_claim(&mut self, block: u32, copy: usize) {
+        if self.forget(block, copy) {
+            self.unclaimed.give_back(block);
+        }
+    }
+
+    pub(super) fn is_bad(&self, block: u32, copy: usize) -> bool {
+        self.bad.get(&block).is_some_and(|mask| mask & 1 << copy != 0)
+    }
+
+    pub(super) fn expect_a_copy(&self, block: u32) -> Result<(), NoCopy> {
+        let good = |&copy: &usize| !self.copies[copy].is_lost && !self.is_bad(block, copy);
+        (0..self.copies.len()).find(good).map(|_| ()).ok_or(NoCopy { block })
+    }
+
+    /// Reports progress to disks whose last report is more than half a block old.
+    pub(super) fn report_progress(&mut self, out: &mut Outbox) {
+        if !matches!(self.settings.claiming, Claiming::Late | Claiming::Room(_)) {
+            return;
+        }
+        let step_bytes = self.bytes / u64::from(self.unclaimed.blocks().max(1)) / 2;
+        for copy in 0..self.copies.len() {
+            let (progress, before) = (self.progress(copy), self.copies[copy].progress);
+            let moved = before.open_bytes.abs_diff(progress.open_bytes)
+                + before.left_bytes.abs_diff(progress.left_bytes);
+            if moved > step_bytes && self.copies[copy].waiting > 0 {
+                self.copies[copy].progress = progress;
+                out.push((copy, ToDisk::Progress(progress)));
+            }
+        }
+    }
+
+    fn progress(&self, copy: usize) -> Progress {
+        Progress {
+            left_bytes: self.left_bytes,
+            open_bytes: self.open_bytes(),
+            seen_bytes: self.copies[copy].seen_bytes,
+        }
+    }
+}
+
+/// The claim of a block at a copy; `None` without one.
+pub(super) fn place_at(
+    asked: &mut BTreeMap<u32, Asked>,
+    block: u32,
+    copy: usize,
+) -> Option<&mut Place> {
+    let asked = asked.get_mut(&block)?;
+    let places = [asked.first.as_mut(), asked.second.as_mut()];
+    places.into_iter().flatten().find(|place| place.copy == copy)
+}

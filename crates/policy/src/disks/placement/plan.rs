@@ -1,0 +1,75 @@
+//! The result of placement, its invariants, and the errors of impossible requests.
+
+use alloc::vec::Vec;
+
+/// The disks of every segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The disks of each segment's copies, the primary first.
+    pub segments: Vec<Vec<usize>>,
+    /// Segments with two copies on one worker, whose failure loses both.
+    pub on_one_worker: Vec<usize>,
+}
+
+/// The error for a request that cannot be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// There are no disks, no segments or no copies.
+    Nothing,
+    /// There are fewer disks than copies of a segment.
+    TooFewDisks {
+        /// The number of copies that was asked for.
+        copies: usize,
+        /// The number of disks.
+        disks: usize,
+    },
+}
+
+impl Placement {
+    pub(super) fn new(segments: Vec<Vec<usize>>, workers: &[u32]) -> Placement {
+        let is_on_one = |disks: &Vec<usize>| {
+            let mut of: Vec<u32> = disks.iter().map(|&disk| workers[disk]).collect();
+            of.sort_unstable();
+            of.windows(2).any(|pair| pair[0] == pair[1])
+        };
+        let on_one_worker = (0..segments.len()).filter(|&at| is_on_one(&segments[at])).collect();
+        let placement = Placement { segments, on_one_worker };
+        placement.check(workers.len());
+        placement
+    }
+
+    /// The number of segments that a disk shares with each other one.
+    pub fn shared_with(&self, disk: usize, disks: usize) -> Vec<usize> {
+        let mut shared = alloc::vec![0; disks];
+        for copies in self.segments.iter().filter(|copies| copies.contains(&disk)) {
+            copies.iter().filter(|&&other| other != disk).for_each(|&other| shared[other] += 1);
+        }
+        shared
+    }
+
+    fn check(&self, disks: usize) {
+        let mut held = alloc::vec![0usize; disks];
+        for copies in &self.segments {
+            for (at, &disk) in copies.iter().enumerate() {
+                assert!(!copies[..at].contains(&disk), "two copies on disk {disk}");
+                held[disk] += 1;
+            }
+        }
+        let (least, most) = (held.iter().min(), held.iter().max());
+        assert!(least.zip(most).is_none_or(|(least, most)| most - least <= 1), "{held:?}");
+    }
+}
+
+pub(super) fn expect_room(
+    disks: usize,
+    segments_per_disk: usize,
+    copies: usize,
+) -> Result<(), Error> {
+    if copies == 0 || segments_per_disk == 0 || disks == 0 {
+        return Err(Error::Nothing);
+    }
+    if copies > disks {
+        return Err(Error::TooFewDisks { copies, disks });
+    }
+    Ok(())
+}

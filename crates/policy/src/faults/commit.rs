@@ -1,0 +1,178 @@
+//! Two-phase commit of a flow's outputs with presumed abort: recovery after crashes and failures.
+//! All outputs are prepared, then one durable record decides
+//! that they are published. Without a record nothing has been published, and everything prepared
+//! is removed; with one, publishing is completed.
+
+/// The state of one prepared output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It can be published.
+    Ready,
+    /// It has been published, and perhaps replaced or removed since.
+    Published,
+    /// Something else has taken its name, which it must not replace.
+    Refused,
+    /// It cannot be seen from here: another machine or an object store has it.
+    OutOfReach,
+}
+
+/// The decision about the outputs of one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Course {
+    /// Publish what is ready. The record stays until everything is published.
+    Forward,
+    /// Forget the record, then remove what was prepared. Nothing of it is visible.
+    Back,
+    /// Change nothing, and decide again at the next start.
+    Wait,
+}
+
+/// Decides about outputs whose flow has ended without completing them. `is_decided` tells whether
+/// the durable record exists.
+///
+/// ```
+/// use euphrates_policy::commit::{Course, State, course};
+///
+/// assert_eq!(course(false, &[State::Ready]), Course::Back);
+/// assert_eq!(course(true, &[State::Ready, State::Published]), Course::Forward);
+/// ```
+pub fn course(is_decided: bool, outputs: &[State]) -> Course {
+    let has = |state| outputs.contains(&state);
+    match is_decided {
+        false => Course::Back,
+        true if has(State::Published) => Course::Forward,
+        true if has(State::Refused) => Course::Back,
+        true if has(State::OutOfReach) => Course::Wait,
+        true => Course::Forward,
+    }
+}
+
+/// Decides for a live flow that could not publish one output although the record exists.
+pub fn on_failure(outputs: &[State]) -> Course {
+    let may_be_visible = |state: &State| matches!(state, State::Published | State::OutOfReach);
+    if outputs.iter().any(may_be_visible) { Course::Forward } else { Course::Back }
+}
+
+/// The order of publication: outputs that may still fail come first, so that a failure finds
+/// nothing visible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    /// Whether this process publishes it, not another.
+    pub is_here: bool,
+    /// Whether it replaces existing output, so that it cannot be refused.
+    pub replaces: bool,
+}
+
+/// The record that a reservation refers to, as far as this process can see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The reservation belongs to a flow with one output, which needs no record.
+    NotNeeded,
+    /// The folder of the record cannot be seen from here.
+    HomeUnseen,
+    /// The process that decides is alive.
+    Open,
+    /// The record exists: the outputs are to be published.
+    Decided,
+    /// The record does not exist.
+    Absent,
+}
+
+/// The decision about a reserved name that another flow needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserved {
+    /// The name is in use: leave it alone.
+    InUse,
+    /// The state is unknown: leave the name alone.
+    InDoubt,
+    /// Complete the outputs of the flow, which ends the reservation.
+    Complete,
+    /// Remove the reservation and everything staged for it.
+    Stale,
+}
+
+/// Decides about a reservation found on disk.
+pub fn reserved(owner_lives: bool, record: Record) -> Reserved {
+    match (owner_lives, record) {
+        (true, _) | (_, Record::Open) => Reserved::InUse,
+        (_, Record::HomeUnseen) => Reserved::InDoubt,
+        (_, Record::Decided) => Reserved::Complete,
+        (_, Record::NotNeeded | Record::Absent) => Reserved::Stale,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Course::{Back, Forward, Wait};
+    use super::State::{OutOfReach, Published, Ready, Refused};
+    use super::*;
+
+    #[test]
+    fn outputs_without_a_record_are_removed() {
+        for one in [Ready, Published, Refused, OutOfReach] {
+            assert_eq!(course(false, &[one, Ready]), Back, "{one:?}");
+        }
+        assert_eq!(course(false, &[]), Back);
+    }
+
+    #[test]
+    fn outputs_with_a_record_are_published_if_possible() {
+        let table: &[(&[State], Course)] = &[
+            (&[], Forward),
+            (&[Ready, Ready], Forward),
+            (&[Published, Published], Forward),
+            (&[Ready, Published], Forward),
+            // Part of it is visible: the rest follows as far as possible.
+            (&[Published, Refused, Ready], Forward),
+            (&[Published, OutOfReach], Forward),
+            // Nothing is visible, and not everything can become visible.
+            (&[Ready, Refused], Back),
+            (&[OutOfReach, Refused], Back),
+            // Nothing is visible, and everything may become visible later.
+            (&[Ready, OutOfReach], Wait),
+        ];
+        for (outputs, expected) in table {
+            assert_eq!(course(true, outputs), *expected, "{outputs:?}");
+        }
+    }
+
+    #[test]
+    fn failure_aborts_only_while_nothing_can_be_visible() {
+        let table: &[(&[State], Course)] = &[
+            (&[Ready, Ready], Back),
+            (&[Refused, Ready], Back),
+            (&[Published, Ready], Forward),
+            (&[Published, Refused], Forward),
+            (&[OutOfReach, Ready], Forward),
+        ];
+        for (outputs, expected) in table {
+            assert_eq!(on_failure(outputs), *expected, "{outputs:?}");
+        }
+    }
+
+    #[test]
+    fn fallible_outputs_are_published_first() {
+        let rank = |is_here, replaces| Rank { is_here, replaces };
+        let mut ranks = [rank(true, true), rank(true, false), rank(false, true)];
+        ranks.sort();
+        assert_eq!(ranks, [rank(false, true), rank(true, false), rank(true, true)]);
+    }
+
+    #[test]
+    fn reservation_ends_only_if_no_process_can_need_it() {
+        use Record::*;
+        let table = [
+            (true, NotNeeded, Reserved::InUse),
+            (true, Absent, Reserved::InUse),
+            (true, Decided, Reserved::InUse),
+            (false, Open, Reserved::InUse),
+            (false, HomeUnseen, Reserved::InDoubt),
+            (false, Decided, Reserved::Complete),
+            (false, Absent, Reserved::Stale),
+            (false, NotNeeded, Reserved::Stale),
+        ];
+        for (owner_lives, record, expected) in table {
+            assert_eq!(reserved(owner_lives, record), expected, "{owner_lives} {record:?}");
+        }
+    }
+}

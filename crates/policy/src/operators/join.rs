@@ -1,0 +1,180 @@
+//! Hash join: which side to hold, how to build its table, and how to slice parts with heavy keys.
+
+use alloc::vec::Vec;
+
+use crate::parts::SLOT_BYTES;
+
+/// Bytes of slots per part of a table, so that a part is built within the second-level cache.
+const PART_BYTES: usize = 1 << 20;
+/// The most bits of a part number: partitioning into more parts would exceed the write streams that
+/// a processor can track.
+const TABLE_BITS_MAX: u32 = 10;
+
+/// The bits of a hash that choose the part of a table with `rows` rows.
+pub fn table_bits(rows: usize) -> u32 {
+    let parts = (rows * SLOT_BYTES).div_ceil(PART_BYTES).max(1);
+    parts.next_power_of_two().ilog2().min(TABLE_BITS_MAX)
+}
+
+/// Whether to hold the left side in the table: only if it is known to be the smaller one.
+///
+/// ```
+/// use euphrates_policy::join::holds_left;
+///
+/// assert!(holds_left(Some(10), Some(20)));
+/// assert!(!holds_left(Some(10), None), "the right side is the default");
+/// ```
+pub fn holds_left(left_bytes: Option<u64>, right_bytes: Option<u64>) -> bool {
+    left_bytes.zip(right_bytes).is_some_and(|(left, right)| left < right)
+}
+
+/// The largest side that is broadcast: a link of 100 MB/s carries it in a third of a second.
+const SENT_BYTES_MAX: usize = 32 << 20;
+
+/// Whether to broadcast the held side, of `held_bytes` with its slots, to every process. Then no
+/// row of the other side is sent or waits.
+pub fn sends_to_all(held_bytes: usize, memory_bytes: usize) -> bool {
+    held_bytes <= SENT_BYTES_MAX.min(memory_bytes / 8)
+}
+
+/// Units per instance into which a single part with all rows is sliced.
+const UNITS_PER_INSTANCE: usize = 4;
+/// Assumed bytes per row with its slot, to estimate rows from bytes.
+const ROW_BYTES: usize = 2 * SLOT_BYTES;
+
+/// A unit of join work: a part, or a slice of one side of a part with all of its other side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// The number of the part.
+    pub part: usize,
+    /// The number of the slice, from 0.
+    pub slice: usize,
+    /// Slices of the part; 1 if it is not sliced.
+    pub slices: usize,
+    /// Whether the held side is sliced, not the other one.
+    pub of_held: bool,
+}
+
+/// The sides of a part that may be sliced. Slices of one side do not know which rows of the other
+/// side have matched elsewhere, so outer joins forbid some.
+#[derive(Clone, Copy, Debug)]
+pub struct MaySlice {
+    /// Whether the held side may be sliced.
+    pub held: bool,
+    /// Whether the other side, which is streamed, may be sliced.
+    pub other: bool,
+}
+
+/// The units of all parts, given the bytes of each on both sides, the largest first. A part with a
+/// heavy key exceeds an instance's share of the work. Its larger side is sliced until the smaller
+/// side, which every slice needs, would dominate the work.
+///
+/// ```
+/// use euphrates_policy::join::{MaySlice, units};
+///
+/// let may_slice = MaySlice { held: true, other: true };
+/// assert_eq!(units(&[100; 8], &[100; 8], 2, may_slice).len(), 8);
+/// let skewed = [100, 100, 100_000, 100];
+/// let units = units(&[100; 4], &skewed, 2, may_slice);
+/// assert!(units[0].part == 2 && units[0].slices > 1);
+/// ```
+pub fn units(
+    held_bytes: &[usize],
+    other_bytes: &[usize],
+    instances: usize,
+    may_slice: MaySlice,
+) -> Vec<Unit> {
+    let works = works(held_bytes, other_bytes);
+    let most = instances * UNITS_PER_INSTANCE;
+    let share = (works.iter().sum::<f64>() / most as f64).max(1.0);
+    let mut units = Vec::new();
+    for (part, work) in works.iter().enumerate() {
+        let is_held_larger = held_bytes[part] > other_bytes[part];
+        let of_held = may_slice.held && (is_held_larger || !may_slice.other);
+        let whole_bytes = if of_held { other_bytes[part] } else { held_bytes[part] };
+        let wanted = (work / share).min(work / whole_bytes.max(1) as f64) as usize;
+        let can = may_slice.held || may_slice.other;
+        let slices = if can { wanted.clamp(1, most) } else { 1 };
+        let each = work / slices as f64;
+        units.extend((0..slices).map(|slice| (each, Unit { part, slice, slices, of_held })));
+    }
+    units.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    units.into_iter().map(|(_, unit)| unit).collect()
+}
+
+/// The estimated work of each part, in bytes: its input, and its output if everything beyond twice
+/// the mean is rows of one key.
+fn works(held_bytes: &[usize], other_bytes: &[usize]) -> Vec<f64> {
+    let usual = |all: &[usize]| 2.0 * all.iter().sum::<usize>() as f64 / all.len().max(1) as f64;
+    let (held_usual, other_usual) = (usual(held_bytes), usual(other_bytes));
+    let work = |(held, other): (&usize, &usize)| {
+        let (held, other) = (*held as f64, *other as f64);
+        let pairs = (held - held_usual).max(0.0) * (other - other_usual).max(0.0);
+        held + other + pairs / ROW_BYTES as f64
+    };
+    held_bytes.iter().zip(other_bytes).map(work).collect()
+}
+
+/// Recursive partitionings by further bits, at most: a part that is still large has one heavy key.
+pub const LEVELS_MAX: u32 = 4;
+
+/// Whether partitioning again is useless, because the largest part has nearly all bytes.
+pub fn is_one_key(largest_bytes: usize, all_bytes: usize) -> bool {
+    largest_bytes > all_bytes / 4 * 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EITHER: MaySlice = MaySlice { held: true, other: true };
+
+    fn slices(held: &[usize], other: &[usize], may_slice: MaySlice, part: usize) -> Vec<Unit> {
+        let all = units(held, other, 8, may_slice);
+        let mut own: Vec<Unit> = all.into_iter().filter(|unit| unit.part == part).collect();
+        own.sort_by_key(|unit| unit.slice);
+        own
+    }
+
+    #[test]
+    fn only_a_part_with_a_heavy_key_is_sliced() {
+        let (usual, mut heavy) = ([100_000; 64], [1_000_000; 64]);
+        assert_eq!(units(&usual, &heavy, 8, EITHER).len(), 64);
+        heavy[7] = 100_000_000;
+        let own = slices(&usual, &heavy, EITHER, 7);
+        assert!((16..=32).contains(&own.len()) && !own[0].of_held, "{own:?}");
+        assert!(own.iter().enumerate().all(|(at, unit)| unit.slice == at));
+        assert_eq!(units(&usual, &heavy, 8, EITHER).len(), 63 + own.len());
+        // The side with the heavy key is sliced, if it may be.
+        assert!(slices(&heavy, &usual, EITHER, 7)[0].of_held);
+        let neither = MaySlice { held: false, other: false };
+        assert_eq!(slices(&usual, &heavy, neither, 7).len(), 1);
+        let held_only = MaySlice { held: true, other: false };
+        assert_eq!(slices(&usual, &heavy, held_only, 7).len(), 1, "each would need the heavy side");
+    }
+
+    #[test]
+    fn key_that_is_heavy_on_both_sides_is_sliced_by_output() {
+        let (mut held, mut other) = ([10_000; 64], [10_000; 64]);
+        (held[3], other[3]) = (1_000_000, 1_000_000);
+        for held_may in [true, false] {
+            let may_slice = MaySlice { held: held_may, other: !held_may };
+            assert!(slices(&held, &other, may_slice, 3).len() > 16);
+        }
+    }
+
+    #[test]
+    fn small_side_is_broadcast() {
+        assert!(sends_to_all(10 << 20, 1 << 30) && !sends_to_all(64 << 20, 1 << 40));
+        assert!(!sends_to_all(3 << 20, 16 << 20));
+        assert!(sends_to_all(0, 0));
+    }
+
+    #[test]
+    fn table_parts_fit_the_cache_up_to_a_bound() {
+        assert_eq!(table_bits(0), 0);
+        assert_eq!(table_bits(1000), 0);
+        assert_eq!(table_bits(15_000_000), 9);
+        assert_eq!(table_bits(usize::MAX / SLOT_BYTES), TABLE_BITS_MAX);
+    }
+}

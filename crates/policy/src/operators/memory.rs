@@ -1,0 +1,130 @@
+//! Division of the memory budget between instances, queues, sinks and readers.
+
+/// Memory of a process that nothing accounts for: code, stacks, an interpreter (35 MB before it has
+/// read a byte), and fragmentation of the allocator.
+pub const BASE_BYTES: usize = 64 << 20;
+
+/// The share of the budget for each instance that can use memory. Queues, cached slabs and the
+/// buffers of sinks have bounds of their own and are subtracted first, up to three quarters of the
+/// budget. A share is never smaller than `SHARE_BYTES_MIN`.
+///
+/// ```
+/// use euphrates_policy::memory::share;
+///
+/// let (budget, queue_bytes) = (4 << 30, 64 << 20);
+/// assert_eq!(share(budget, queue_bytes, 2) / share(budget, queue_bytes, 4), 2);
+/// ```
+pub fn share(budget: usize, queue_bytes: usize, hungry_instances: usize) -> usize {
+    let apart = BASE_BYTES + queue_bytes + slabs_bytes_max(budget) + budget / 8;
+    let share = (budget - apart.min(budget / 4 * 3)) / hungry_instances.max(1);
+    share.max(SHARE_BYTES_MIN)
+}
+
+/// Bytes of unused slabs that the pool keeps, at most.
+pub fn slabs_bytes_max(budget: usize) -> usize {
+    (budget / 16).clamp(2 << 20, 128 << 20)
+}
+
+/// The default bound of a queue: `usual`, or less where all queues together would exceed a quarter
+/// of the budget.
+pub fn queue_bytes_max(budget: usize, queues: usize, usual: usize) -> usize {
+    (budget / 4 / queues.max(1)).clamp(QUEUE_BYTES_MIN.min(usual), usual)
+}
+
+/// The smallest default bound of a queue; below it a queue would hold single batches.
+const QUEUE_BYTES_MIN: usize = 1 << 20;
+
+/// The size from which allocations are mapped and returned to the system when freed; `None` where
+/// the budget has room for fragmentation. Each mapping costs page faults.
+pub fn mapped_bytes_min(budget: usize) -> Option<usize> {
+    (budget < SHORT_BYTES).then_some(256 << 10)
+}
+
+/// The budget below which fragmentation would be a considerable part of it.
+const SHORT_BYTES: usize = 256 << 20;
+
+/// Bytes that an instance of a sink encodes before it writes; it holds them twice meanwhile.
+pub fn chunk_bytes_max(budget: usize, instances: usize) -> usize {
+    (budget / 16 / instances.max(1)).max(1 << 20)
+}
+
+/// How many instances of a process read files at a time, and how many bytes each may hold, if each
+/// needs about `bytes_held` (pages of all columns). A single reader may hold nearly the whole
+/// budget, since there is no other way to read the file.
+pub fn readers(budget: usize, bytes_held: u64, instances: usize) -> (usize, usize) {
+    let together = (budget / 4).max(BASE_BYTES);
+    let held = usize::try_from(bytes_held).unwrap_or(usize::MAX).max(1);
+    match (together / held).clamp(1, instances.max(1)) {
+        1 => (1, budget / 8 * 7),
+        readers => (readers, together / readers),
+    }
+}
+
+/// The smallest share of an instance; with less, spilling makes no useful progress.
+pub const SHARE_BYTES_MIN: usize = 4 << 20;
+
+/// The largest row, in bytes, where `holders` instances and queues may each hold one.
+pub fn row_bytes_max(budget: usize, holders: usize) -> usize {
+    (budget / holders.max(HOLDERS_MIN)).max(ROW_BYTES_MIN)
+}
+
+/// Holders of the smallest flow: two readers, two writers, the queue between them, and a copy.
+const HOLDERS_MIN: usize = 6;
+
+/// The largest record of a text file, in bytes: escapes and unread columns make it longer than its
+/// row.
+pub fn record_bytes_max(row_bytes_max: usize) -> usize {
+    row_bytes_max.saturating_mul(2)
+}
+
+/// The longest sample of a text file, in bytes; it is held twice.
+pub fn sample_bytes_max(budget: usize) -> usize {
+    (budget / 4).max(ROW_BYTES_MIN)
+}
+
+/// The smallest bound of a row: as much as a batch of short rows may have.
+const ROW_BYTES_MIN: usize = 2 << 20;
+
+/// Whether instances take turns with a batch of `batch_bytes`, because its copies are large beside
+/// their shares.
+pub fn takes_turns(batch_bytes: usize, share_bytes: usize) -> bool {
+    batch_bytes > (share_bytes / 4).max(LONG_BYTES_MIN)
+}
+
+/// The size up to which instances never take turns; only a batch with a long row is larger.
+const LONG_BYTES_MIN: usize = 3 << 20;
+
+/// The default budget: 70 % of the memory of the machine or its control group.
+pub fn default_budget(memory_bytes: u64) -> usize {
+    usize::try_from(memory_bytes / 10 * 7).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_decrease_with_the_bytes_that_each_holds() {
+        assert_eq!(readers(128 << 20, 0, 4), (4, 16 << 20));
+        assert_eq!(readers(128 << 20, 30 << 20, 4), (2, 32 << 20));
+        assert_eq!(readers(128 << 20, 200 << 20, 4), (1, 112 << 20));
+        assert_eq!(readers(1 << 30, u64::MAX, 0), (1, 896 << 20));
+    }
+
+    #[test]
+    fn shares_fit_the_budget() {
+        for (budget, queues, hungry) in [(1 << 30, 32 << 20, 2), (1 << 30, 2 << 30, 4)] {
+            assert!(share(budget, queues, hungry) * hungry <= budget);
+        }
+        assert_eq!(share(1 << 20, 0, 1), SHARE_BYTES_MIN);
+    }
+
+    #[test]
+    fn queue_bounds_shrink_with_the_budget() {
+        let usual = 8 << 20;
+        assert_eq!(queue_bytes_max(1 << 30, 4, usual), usual);
+        assert_eq!(queue_bytes_max(64 << 20, 4, usual), 4 << 20);
+        assert_eq!(queue_bytes_max(24 << 20, 40, usual), QUEUE_BYTES_MIN);
+        assert_eq!(queue_bytes_max(0, 0, 1000), 1000);
+    }
+}

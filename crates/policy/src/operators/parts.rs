@@ -1,0 +1,86 @@
+//! Hash partitioning of rows: the number of parts, and which parts spill to scratch disks.
+
+/// Bytes of slots per row of a hash table: slots of sixteen bytes, half of them used.
+pub const SLOT_BYTES: usize = 32;
+
+/// The size of a block on scratch, in bytes.
+pub const BLOCK_BYTES: usize = 256 << 10;
+
+/// Parts per instance: enough that the imbalance at the end is a small fraction of the work.
+const PARTS_PER_INSTANCE: usize = 8;
+/// The fewest bits of a part number: fewer parts would be too large for little memory.
+const PART_BITS_MIN: u32 = 6;
+/// The most bits of a part number: more parts would be too small to write efficiently.
+const PART_BITS_MAX: u32 = 10;
+
+/// The bits of a hash that choose the part of a row, for parts shared by `instances`.
+///
+/// ```
+/// assert_eq!(euphrates_policy::parts::part_bits(16), 7, "eight parts per instance");
+/// ```
+pub fn part_bits(instances: usize) -> u32 {
+    let parts = (instances * PARTS_PER_INSTANCE).next_power_of_two();
+    parts.ilog2().clamp(PART_BITS_MIN, PART_BITS_MAX)
+}
+
+/// Whether a process must spill rows before it accepts more. The rest of its memory is for rows in
+/// flight to scratch and for output.
+pub fn must_spill(held_bytes: usize, memory_bytes: usize) -> bool {
+    held_bytes > memory_bytes / 8 * 5
+}
+
+/// Whether an instance takes part in spilling: it holds at least half of the mean. One with little
+/// would write small blocks, and often.
+pub fn is_my_turn(own_bytes: usize, held_bytes: usize, instances: usize) -> bool {
+    own_bytes * instances * 2 >= held_bytes
+}
+
+/// Whether an instance must write the rows that it has buffered for spilled parts.
+pub fn must_write(held_bytes: usize, share_bytes: usize) -> bool {
+    held_bytes > share_bytes / 8
+}
+
+/// Whether a part fits an instance's share as a hash table.
+pub fn part_fits(part_bytes: usize, share_bytes: usize) -> bool {
+    part_bytes <= share_bytes / 2
+}
+
+/// How many of the `resident` first parts stay in memory, given the bytes of all parts in memory.
+/// Parts that have been spilled before go first, if that frees a quarter; else half of all bytes
+/// goes, from the last part on.
+///
+/// ```
+/// assert_eq!(euphrates_policy::parts::stay(&[10; 8], 8), 4);
+/// ```
+pub fn stay(part_bytes: &[usize], resident: usize) -> usize {
+    let held: usize = part_bytes.iter().sum();
+    let mut freed: usize = part_bytes[resident..].iter().sum();
+    let mut resident = resident;
+    if freed * 4 >= held {
+        return resident;
+    }
+    while resident > 0 && freed * 2 < held {
+        resident -= 1;
+        freed += part_bytes[resident];
+    }
+    resident
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_bytes_spill_from_the_last_part_on() {
+        assert_eq!(stay(&[10; 8], 8), 4);
+        assert_eq!(stay(&[100, 1, 1, 1], 4), 0);
+        // The bytes of spilled parts are enough.
+        assert_eq!(stay(&[10, 10, 10, 10], 3), 3);
+        assert_eq!(stay(&[], 0), 0);
+    }
+
+    #[test]
+    fn part_bits_grow_with_instances_within_bounds() {
+        assert_eq!((part_bits(1), part_bits(64), part_bits(4000)), (6, 9, 10));
+    }
+}

@@ -1,0 +1,6 @@
+//! Queues between modules: admission, scheduling of runs, distributed queues, flow control.
+
+pub mod distributed;
+pub mod queue;
+pub mod runs;
+pub mod window;

@@ -1,0 +1,253 @@
+//! Distributed queues: which consumer gets a batch, and when (River 2.3.2).
+//!
+//! The endpoints of producers and consumers exchange small messages. Each is a plain struct: facts
+//! come in (a batch is ready, a message has arrived, a piece is finished, a peer has died), and
+//! messages go out through an [`Outbox`]. The driver, in a process, across a network or in a
+//! simulation, delivers the messages in order between any two endpoints; nothing else is assumed.
+//! Messages are small, except [`ToConsumer::Give`], with which the driver sends the piece's data.
+//!
+//! All endpoints of a queue have the same [`Policy`]. `LateBinding` is the default, the others are
+//! baselines.
+
+use alloc::vec::Vec;
+
+pub(crate) mod dice;
+pub mod keyed;
+pub mod late;
+pub mod ledger;
+pub mod order;
+mod protocol;
+pub mod push;
+pub mod sparrow;
+
+pub use self::protocol::{
+    Held, Now, Outbox, Peer, Piece, Place, SHARES, Stock, ToConsumer, ToProducer,
+};
+
+/// The policy of a queue.
+///
+/// ```
+/// use euphrates_policy::distributed::late::Limits;
+/// use euphrates_policy::distributed::{Consumer, Now, Outbox, Place, Policy, Producer};
+///
+/// let policy = Policy::LateBinding(Limits::default());
+/// let place = Place { me: 0, producers: 1, consumers: 1 };
+/// let mut producer = Producer::new(policy, place, 1 << 20, None);
+/// let mut consumer = Consumer::new(policy, place);
+/// let (mut down, mut up) = (Outbox::default(), Outbox::default());
+/// let now = |ns| Now { ns, random: 7 };
+///
+/// producer.on_ready(0, 1000, now(0), &mut down);
+/// consumer.on_start(now(0), &mut up);
+/// for time in 1..4 {
+///     let messages: Vec<_> = up.drain().collect();
+///     messages.into_iter().for_each(|(_, m)| producer.on_message(0, m, now(time), &mut down));
+///     let messages: Vec<_> = down.drain().collect();
+///     messages.into_iter().for_each(|(_, m)| consumer.on_message(0, m, now(time), &mut up));
+/// }
+/// let (peer, piece) = consumer.begin(now(4), &mut up).expect("the batch has been given");
+/// assert_eq!((peer, piece.batch), (0, 0));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The default: reservations, laggard first, recalls, small pieces at the end.
+    LateBinding(late::Limits),
+    /// Sparrow's late binding: a fixed number of reservations per batch at random consumers.
+    Sparrow {
+        /// Reservations per batch, at least 1.
+        reservations: u32,
+        /// Pieces that a consumer holds or has requested, at most.
+        slots_max: u32,
+    },
+    /// Batches are sent to consumers with credit, without requests.
+    Push(push::Choice),
+}
+
+/// A producer's endpoint, under the policy of its queue.
+#[derive(Clone, Debug)]
+pub enum Producer {
+    /// The endpoint for [`Policy::LateBinding`].
+    LateBinding(late::Producer),
+    /// The endpoint for [`Policy::Sparrow`].
+    Sparrow(sparrow::Producer),
+    /// The endpoint for [`Policy::Push`].
+    Push(push::Producer),
+}
+
+/// A consumer's endpoint, under the policy of its queue.
+#[derive(Clone, Debug)]
+pub enum Consumer {
+    /// The endpoint for [`Policy::LateBinding`].
+    LateBinding(late::Consumer),
+    /// The endpoint for [`Policy::Sparrow`].
+    Sparrow(sparrow::Consumer),
+    /// The endpoint for [`Policy::Push`].
+    Push(push::Consumer),
+}
+
+/// Calls the same method of any variant.
+macro_rules! each {
+    ($kind:ident, $self:ident, $endpoint:ident => $call:expr) => {
+        match $self {
+            $kind::LateBinding($endpoint) => $call,
+            $kind::Sparrow($endpoint) => $call,
+            $kind::Push($endpoint) => $call,
+        }
+    };
+}
+
+impl Producer {
+    /// A producer with at most `bytes_max` of ready batches, or one larger batch, and `bytes_total`
+    /// in all, if that is known.
+    pub fn new(policy: Policy, place: Place, bytes_max: u64, bytes_total: Option<u64>) -> Producer {
+        let ledger = ledger::Ledger::new(bytes_max, bytes_total);
+        match policy {
+            Policy::LateBinding(limits) => {
+                Producer::LateBinding(late::Producer::new(place, limits, ledger))
+            }
+            Policy::Sparrow { reservations, .. } => {
+                Producer::Sparrow(sparrow::Producer::new(place, reservations, ledger))
+            }
+            Policy::Push(choice) => Producer::Push(push::Producer::new(place, choice, ledger)),
+        }
+    }
+
+    /// Sets the consumers on the same machine.
+    pub fn set_near(&mut self, near: Vec<Peer>) {
+        if let Producer::LateBinding(end) = self {
+            end.set_near(near);
+        }
+    }
+
+    /// Whether another batch may become ready now.
+    pub fn may_accept(&self, bytes: u64) -> bool {
+        each!(Producer, self, end => end.ledger().may_accept(bytes))
+    }
+
+    /// A batch becomes ready. Its number is used once.
+    pub fn on_ready(&mut self, batch: u64, bytes: u64, now: Now, out: &mut Outbox<ToConsumer>) {
+        each!(Producer, self, end => end.on_ready(Piece::whole(batch, bytes.max(1)), now, out));
+    }
+
+    /// No more batches will become ready.
+    pub fn on_end(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
+        each!(Producer, self, end => end.on_end(now, out));
+    }
+
+    /// A consumer has sent a message.
+    pub fn on_message(
+        &mut self,
+        from: Peer,
+        message: ToProducer,
+        now: Now,
+        out: &mut Outbox<ToConsumer>,
+    ) {
+        each!(Producer, self, end => end.on_message(from, message, now, out));
+    }
+
+    /// A consumer has died. Its unfinished pieces are ready again.
+    pub fn on_death(&mut self, consumer: Peer, now: Now, out: &mut Outbox<ToConsumer>) {
+        each!(Producer, self, end => end.on_death(consumer, now, out));
+    }
+
+    /// When [`Self::on_wake`] is due, in nanoseconds of the caller's clock.
+    pub fn wake_at_ns(&self) -> Option<u64> {
+        match self {
+            Producer::LateBinding(end) => end.wake_at_ns(),
+            Producer::Sparrow(_) | Producer::Push(_) => None,
+        }
+    }
+
+    /// The wake-up time has come. The call may be late or spurious.
+    pub fn on_wake(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
+        if let Producer::LateBinding(end) = self {
+            end.on_wake(now, out);
+        }
+    }
+
+    /// Whether all batches are finished and no more will become ready.
+    pub fn is_drained(&self) -> bool {
+        each!(Producer, self, end => end.ledger().is_drained())
+    }
+
+    /// The ledger of ready and given pieces.
+    pub fn ledger(&self) -> &ledger::Ledger {
+        each!(Producer, self, end => end.ledger())
+    }
+}
+
+impl Consumer {
+    /// A consumer without pieces.
+    pub fn new(policy: Policy, place: Place) -> Consumer {
+        match policy {
+            Policy::LateBinding(limits) => {
+                Consumer::LateBinding(late::Consumer::new(place, limits))
+            }
+            Policy::Sparrow { slots_max, .. } => {
+                Consumer::Sparrow(sparrow::Consumer::new(slots_max))
+            }
+            Policy::Push(_) => Consumer::Push(push::Consumer::default()),
+        }
+    }
+
+    /// Sets the producers on the same machine.
+    pub fn set_near(&mut self, near: Vec<Peer>) {
+        if let Consumer::LateBinding(end) = self {
+            end.set_near(near);
+        }
+    }
+
+    /// The consumer is idle for the first time; called before anything else.
+    pub fn on_start(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+        if let Consumer::LateBinding(end) = self {
+            end.on_wake(now, out);
+        }
+    }
+
+    /// A producer has sent a message.
+    pub fn on_message(
+        &mut self,
+        from: Peer,
+        message: ToConsumer,
+        now: Now,
+        out: &mut Outbox<ToProducer>,
+    ) {
+        each!(Consumer, self, end => end.on_message(from, message, now, out));
+    }
+
+    /// Begins the next piece, if there is one and the piece before is finished. Returns the
+    /// producer and the piece.
+    pub fn begin(&mut self, now: Now, out: &mut Outbox<ToProducer>) -> Option<(Peer, Piece)> {
+        each!(Consumer, self, end => end.begin(now, out))
+    }
+
+    /// The piece in service is finished.
+    pub fn on_finished(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+        each!(Consumer, self, end => end.on_finished(now, out));
+    }
+
+    /// A producer has died. Its pieces at this consumer stay.
+    pub fn on_death(&mut self, producer: Peer, now: Now, out: &mut Outbox<ToProducer>) {
+        each!(Consumer, self, end => end.on_death(producer, now, out));
+    }
+
+    /// When [`Self::on_wake`] is due, in nanoseconds of the caller's clock.
+    pub fn wake_at_ns(&self) -> Option<u64> {
+        match self {
+            Consumer::LateBinding(end) => end.wake_at_ns(),
+            Consumer::Sparrow(_) | Consumer::Push(_) => None,
+        }
+    }
+
+    /// The wake-up time has come. The call may be late or spurious.
+    pub fn on_wake(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+        if let Consumer::LateBinding(end) = self {
+            end.on_wake(now, out);
+        }
+    }
+
+    /// Pieces and bytes at this consumer, including the piece in service.
+    pub fn held(&self) -> Held {
+        each!(Consumer, self, end => end.held())
+    }
+}

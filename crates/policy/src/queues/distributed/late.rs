@@ -1,0 +1,38 @@
+//! Late binding with laggard-first requests: the default policy.
+//!
+//! A batch is bound to a consumer when the consumer is about to begin it. Before that there are
+//! only reservations of a few bytes. The endpoints meet as follows:
+//!
+//! - *Homes.* A producer reserves its k-th batch at one consumer, its home, such that all producers
+//!   together cover all consumers evenly. This is the perfect division while nothing is slow, with
+//!   three small messages per batch. A second reservation, at a random consumer, is placed only if
+//!   an earlier batch has not been requested yet, that is, if the perfect division fails.
+//! - *Locality.* If some endpoints share a machine, a producer's homes are the consumers near it,
+//!   its only ready batch is kept for them for a while, and a consumer asks near producers unless a
+//!   far one has much more left. Batches that can be consumed locally thus stay off the network.
+//! - *Laggard first.* Every message of a producer carries its bytes left. A consumer remembers the
+//!   latest stock of a few producers and asks the one with most left, so that all finish together.
+//! - *Just in time.* A consumer requests a piece when the pieces it holds will last no longer than
+//!   an answer takes. A fast and far consumer keeps many slots busy; a slow one has one piece in
+//!   service and none behind it. Nothing needs tuning.
+//! - *Waiting.* A consumer that finds nothing waits at one producer, which gives it its next piece
+//!   at once. It then polls others with exponential back-off and relies on reservations.
+//! - *Advertising.* A producer with a ready batch that nobody requests reserves it at other
+//!   consumers with exponential back-off, and once more at once when the others have nothing. The
+//!   ends thus find each other when few are left, without flooding.
+//! - *Pieces.* When a producer estimates that the queue will end before the requester could finish
+//!   a whole batch, it gives a piece that takes half of that time.
+//! - *Recalls.* Unbegun pieces are recalled for a waiting consumer.
+//!
+//! After Sparrow's late binding (SOSP '13). Laggard first is River's graduated declustering (2.2.3)
+//! for producers, and the pieces are guided self-scheduling (Polychronopoulos and Kuck, 1987).
+
+mod consumer;
+mod known;
+mod limits;
+mod pace;
+mod producer;
+
+pub use consumer::Consumer;
+pub use limits::Limits;
+pub use producer::Producer;

@@ -1,0 +1,179 @@
+//! Sparrow's late binding for data: reservations at random consumers, oldest first.
+//!
+//! After Ousterhout et al. (SOSP '13): for each batch a producer places reservations of a few bytes
+//! at random consumers. A consumer with a free slot requests a batch from the producer of its
+//! oldest reservation, which gives one or replies that there is none. The pieces that a consumer
+//! holds are bounded for any number of producers. This is the baseline of `late`.
+
+use alloc::collections::{BTreeSet, VecDeque};
+
+use super::dice::Dice;
+use super::ledger::Ledger;
+use super::protocol::{Held, Now, Outbox, Peer, Piece, Place, ToConsumer, ToProducer};
+
+/// The producer's endpoint under Sparrow's policy.
+#[derive(Clone, Debug)]
+pub struct Producer {
+    place: Place,
+    reservations: u32,
+    ledger: Ledger,
+    dead: BTreeSet<Peer>,
+}
+
+impl Producer {
+    pub(super) fn new(place: Place, reservations: u32, ledger: Ledger) -> Producer {
+        Producer { place, reservations: reservations.max(1), ledger, dead: BTreeSet::new() }
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(super) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut Outbox<ToConsumer>) {
+        self.ledger.on_ready(piece);
+        self.reserve(1, now, out);
+    }
+
+    pub(super) fn on_end(&mut self, _: Now, _: &mut Outbox<ToConsumer>) {
+        self.ledger.on_end();
+    }
+
+    pub(super) fn on_message(
+        &mut self,
+        from: Peer,
+        message: ToProducer,
+        _: Now,
+        out: &mut Outbox<ToConsumer>,
+    ) {
+        match message {
+            ToProducer::Request { .. } if self.ledger.next().is_none() => {
+                out.push(from, ToConsumer::None(self.ledger.stock()));
+            }
+            ToProducer::Request { .. } => {
+                let piece = self.ledger.give(from, None);
+                let stock = self.ledger.stock();
+                out.push(from, ToConsumer::Give { piece, stock, waited: false });
+            }
+            ToProducer::Finished(piece) => self.ledger.on_finished(from, piece),
+            ToProducer::Withdraw | ToProducer::Returned(_) | ToProducer::Kept(_) => {}
+        }
+    }
+
+    /// Reservations at a dead consumer are lost, so everything ready is reserved again.
+    pub(super) fn on_death(&mut self, consumer: Peer, now: Now, out: &mut Outbox<ToConsumer>) {
+        self.ledger.on_death(consumer);
+        self.dead.insert(consumer);
+        self.reserve(self.ledger.stock().ready, now, out);
+    }
+
+    fn reserve(&mut self, batches: u32, now: Now, out: &mut Outbox<ToConsumer>) {
+        let n = self.place.consumers;
+        if self.dead.len() as u32 >= n {
+            return;
+        }
+        let mut dice = Dice(now.random);
+        for _ in 0..batches * self.reservations.min(n) {
+            let begin = dice.below(n);
+            let living = (begin..n).chain(0..begin).find(|peer| !self.dead.contains(peer));
+            out.push(living.expect("somebody lives"), ToConsumer::Reserve(self.ledger.stock()));
+        }
+    }
+}
+
+/// The consumer's endpoint under Sparrow's policy.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    slots_max: u32,
+    /// Reservations, oldest first, as counts of consecutive ones of one producer.
+    reserved: VecDeque<(Peer, u32)>,
+    asked: VecDeque<Peer>,
+    waiting: VecDeque<(Peer, Piece)>,
+    serving: Option<(Peer, Piece)>,
+    bytes: u64,
+}
+
+impl Consumer {
+    pub(super) fn new(slots_max: u32) -> Consumer {
+        Consumer {
+            slots_max: slots_max.max(1),
+            reserved: VecDeque::new(),
+            asked: VecDeque::new(),
+            waiting: VecDeque::new(),
+            serving: None,
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn on_message(
+        &mut self,
+        from: Peer,
+        message: ToConsumer,
+        _: Now,
+        out: &mut Outbox<ToProducer>,
+    ) {
+        match message {
+            ToConsumer::Reserve(_) => match self.reserved.back_mut() {
+                Some((peer, count)) if *peer == from => *count += 1,
+                _ => self.reserved.push_back((from, 1)),
+            },
+            ToConsumer::Give { piece, .. } => {
+                self.on_answer(from);
+                self.bytes += piece.bytes;
+                self.waiting.push_back((from, piece));
+            }
+            ToConsumer::None(_) => self.on_answer(from),
+            ToConsumer::Wait(_) | ToConsumer::Dismiss(_) => {}
+            ToConsumer::Recall(piece) => out.push(from, ToProducer::Kept(piece)),
+        }
+        self.ask(out);
+    }
+
+    pub(super) fn begin(&mut self, _: Now, _: &mut Outbox<ToProducer>) -> Option<(Peer, Piece)> {
+        if self.serving.is_some() {
+            return None;
+        }
+        self.serving = self.waiting.pop_front();
+        self.serving
+    }
+
+    pub(super) fn on_finished(&mut self, _: Now, out: &mut Outbox<ToProducer>) {
+        let (from, piece) = self.serving.take().expect("a piece was begun");
+        self.bytes -= piece.bytes;
+        out.push(from, ToProducer::Finished(piece));
+        self.ask(out);
+    }
+
+    pub(super) fn on_death(&mut self, producer: Peer, _: Now, out: &mut Outbox<ToProducer>) {
+        self.reserved.retain(|&(peer, _)| peer != producer);
+        self.asked.retain(|&peer| peer != producer);
+        self.ask(out);
+    }
+
+    pub(super) fn held(&self) -> Held {
+        Held { pieces: self.held_pieces(), bytes: self.bytes }
+    }
+
+    fn held_pieces(&self) -> u32 {
+        self.waiting.len() as u32 + u32::from(self.serving.is_some())
+    }
+
+    fn on_answer(&mut self, from: Peer) {
+        let at = self.asked.iter().position(|&peer| peer == from).expect("an answer was asked for");
+        self.asked.remove(at);
+    }
+
+    fn ask(&mut self, out: &mut Outbox<ToProducer>) {
+        while self.held_pieces() + (self.asked.len() as u32) < self.slots_max {
+            let Some((peer, count)) = self.reserved.front_mut() else { break };
+            *count -= 1;
+            let to = *peer;
+            if *count == 0 {
+                self.reserved.pop_front();
+            }
+            self.asked.push_back(to);
+            let (mib_ns, answer_ns, left_typical) = (0, 0, 0);
+            out.push(to, ToProducer::Request { mib_ns, answer_ns, left_typical, wait: false });
+        }
+        debug_assert!(self.held_pieces() + self.asked.len() as u32 <= self.slots_max);
+    }
+}

@@ -1,8 +1,0 @@
-//! See `targets::letter`.
-#![no_main]
-#![allow(dead_code)]
-
-#[path = "../targets.rs"]
-mod targets;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::letter(data));
