@@ -48,7 +48,7 @@ deny:  ## Check licences, sources and advisories of dependencies (needs cargo-de
 bench: build $(VENV)/.test $(VENV)/.bench $(VENV)/.peers  ## Measure against the peers, and plot
 	cargo bench -p euphrates-modules --bench kernels
 	$(PY) bench/peers/sort.py
-	TPCH_SCALE=1 $(PY) -m pytest python/tests/test_join.py -k joins_of_tpch
+	TPCH_SCALE=1 $(PY) -m pytest python/tests/operators/test_join_scale.py -k joins_of_tpch
 	$(PY) bench/peers/join.py --scale 10 --rounds 5 --keep
 	$(PY) bench/peers/join.py --scale 10 --rounds 1 --memory 180000000 --keep
 	$(PY) bench/peers/aggregate.py --keep

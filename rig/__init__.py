@@ -9,16 +9,16 @@ processor, memory that is gone, a pause. See docs/rig.md.
 
 from __future__ import annotations
 
+from .cleanup.ledger import reclaim
 from .cpus import Cpu
 from .disks import Disk, Disks
+from .faults.perturbers import Perturber, cpu_hog, memory_hog, pause
+from .faults.slow_clients import Strangers
+from .faults.syscalls import Fault, Syscalls
 from .features import missing
 from .hosts import Host, Hosts
-from .ledger import reclaim
 from .memory import Memory, Swap
-from .perturbers import Perturber, cpu_hog, memory_hog, pause
 from .ray import RayCluster
-from .strangers import Strangers
-from .syscalls import Fault, Syscalls
 from .tools import RigError
 
 __all__ = [

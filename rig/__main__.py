@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable
 
 from . import measure
+from .cleanup.ledger import reclaim
+from .cleanup.marked import marked
 from .disks import Disks
+from .faults.syscalls import CHANGING, Fault, Syscalls
 from .features import missing
 from .hosts import Hosts
-from .ledger import reclaim
-from .processes import marked
-from .syscalls import CHANGING, Fault, Syscalls
 from .tools import RigError
 
 

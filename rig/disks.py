@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import overload
 
 from . import cgroups, units
+from .cleanup.ledger import Ledger, ledger
+from .faults.perturbers import Competitor, Pattern
 from .features import require
-from .ledger import Ledger, ledger
-from .perturbers import Competitor, Pattern
 from .tools import tool
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from . import cgroups
+from .cleanup.ledger import ledger
+from .cleanup.marked import marked
 from .features import require
-from .ledger import ledger
-from .processes import marked
 from .tools import RigError
 
 Entered = TypeVar("Entered", bound="Group")

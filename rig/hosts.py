@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 from . import network, units
+from .cleanup.ledger import ledger
+from .cleanup.marked import marked
 from .cpus import Cpu
 from .disks import Disk, Disks
 from .features import missing, require
-from .ledger import ledger
-from .processes import marked
 from .tools import RigError
 
 Word = str | os.PathLike[str]

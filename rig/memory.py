@@ -6,10 +6,10 @@ import contextlib
 import os
 
 from . import cgroups, units
+from .cleanup.ledger import ledger
 from .disks import Disk
 from .features import require
 from .groups import Group
-from .ledger import ledger
 from .tools import tool
 
 

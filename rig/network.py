@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from . import cgroups
-from .ledger import Ledger
+from .cleanup.ledger import Ledger
+from .cleanup.undo import NAMESPACES
 from .tools import RigError, tool
-from .undo import NAMESPACES
 
 # Large frames, as clusters have: of 1500 bytes a twentieth would be headers.
 FRAME_BYTES = 9000

@@ -17,11 +17,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import cgroups, undo, units
+from . import cgroups, units
+from .cleanup import undo
+from .cleanup.ledger import ledger
+from .cleanup.marked import marked
+from .faults.perturbers import Pause, pause
 from .hosts import Host, Hosts
-from .ledger import ledger
-from .perturbers import Pause, pause
-from .processes import marked
 from .tools import RigError
 
 START_SECONDS_MAX = 120

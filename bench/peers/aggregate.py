@@ -21,7 +21,7 @@ import duckdb
 from sort import DATAFUSION, DUCKDB, POLARS, THREADS, fresh, in_turns, run
 from tpch import arguments, keep, medians, table, timed
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "tests" / "operators"))
 from aggregations import TPCH, sql, wrong
 
 SCRIPTS = {

@@ -1,6 +1,6 @@
 """Kills a commit before and after every system call that changes files, and fails each of them.
 
-Every kind of commit of python/tests/crash_points.py, at every rename, link, unlink, fsync and
+Every kind of commit of python/tests/durability/crash_points.py, at every rename, link, unlink, fsync and
 mkdir, with four errors: all of them, or with `--kills` and `--errors` so many, drawn by a seed.
 Afterwards there must be the old or the new state, and no file left over. A point that is wrong is
 printed as `SCENARIO KIND:N:ACTION`, which `--only` tries again.
@@ -25,12 +25,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "python" / "tests")]
+TESTS = ROOT / "python" / "tests"
+sys.path[:0] = [str(ROOT), str(TESTS / "durability"), str(TESTS / "support")]
 
 import rig  # noqa: E402
 import s3_server  # noqa: E402
 from crash_points import ERRORS, SCENARIOS, Outcome, Scenario, Torture, faults  # noqa: E402
-from rig.syscalls import Run  # noqa: E402
+from rig.faults.syscalls import Run  # noqa: E402
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from . import canon, values
+from . import canonical, values
 
 _CONTEXT = decimal.Context(prec=200)
 
@@ -23,13 +23,13 @@ class Column:
     kind: pa.DataType | None
     """None where the documents leave it open."""
     raw: list[Any]
-    """As `canon` has them."""
+    """As `canonical` has them."""
     norm: pa.Array | None
     """As DuckDB and Polars take them, in the same order; None of what has no order but ours."""
 
     @staticmethod
     def of(array: pa.ChunkedArray) -> Column:
-        return Column(values.decoded(array.type), canon.column(array), normal(array))
+        return Column(values.decoded(array.type), canonical.column(array), normal(array))
 
     def take(self, at: Sequence[int | None]) -> Column:
         """The rows at these places; null where there is none."""
@@ -80,20 +80,24 @@ class Expected:
         for field, column in zip(found.schema, self.columns.values()):
             kind = column.kind
             same = kind in (None, field.type) or (
-                not exact and canon.plain(field.type) == canon.plain(kind)
+                not exact and canonical.plain(field.type) == canonical.plain(kind)
             )
             if not same:
                 return f"column {field.name!r} is {field.type} instead of {kind}"
             has_bits = not pa.types.is_union(field.type)
-            if not field.nullable and has_bits and None in canon.column(found.column(field.name)):
+            if (
+                not field.nullable
+                and has_bits
+                and None in canonical.column(found.column(field.name))
+            ):
                 return f"column {field.name!r} says it has no nulls, and has"
         if found.num_rows != len(self):
             return f"{found.num_rows} rows instead of {len(self)}"
-        have, want = canon.rows(found), self.rows()
+        have, want = canonical.rows(found), self.rows()
         start = 0
         for at in range(1, len(want) + 1):
             if at == len(want) or self.groups[at] != self.groups[start]:
-                wrong = canon.different_rows(have[start:at], want[start:at], ordered=False)
+                wrong = canonical.different_rows(have[start:at], want[start:at], ordered=False)
                 if wrong:
                     return f"rows {start} to {at}: {wrong}"
                 start = at

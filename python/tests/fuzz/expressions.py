@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import euphrates as eu
 
-from . import canon, tables, values
+from . import canonical, tables, values
 from .columns import normal
 from .context import Context, WrongAnswerError
 from .oracles import connection
@@ -79,16 +79,16 @@ def _filter(context: Context, table: pa.Table) -> None:
     module = eu.filter(text)
     found = _told(context, table, [module, eu.project([tables.ROW])], wanted, text)
     if found is not None and wanted is not None:
-        rows = sorted(canon.rows(found))
-        wrong = canon.different_rows(rows, canon.rows(wanted), ordered=True)
+        rows = sorted(canonical.rows(found))
+        wrong = canonical.different_rows(rows, canonical.rows(wanted), ordered=True)
         if wrong:
-            raise WrongAnswerError(f"{wrong}; of {_shown(table, rows, canon.rows(wanted))}")
+            raise WrongAnswerError(f"{wrong}; of {_shown(table, rows, canonical.rows(wanted))}")
 
 
 def _shown(table: pa.Table, found: list[Any], wanted: list[Any]) -> list[Any]:
     """The rows that are there too much, or missing."""
     different = sorted(set(found) ^ set(wanted))[:2]
-    rows = canon.rows(table)
+    rows = canonical.rows(table)
     return [dict(zip(table.column_names, rows[row])) for (row,) in different]
 
 
@@ -105,7 +105,7 @@ def _project(context: Context, table: pa.Table) -> None:
     if found is not None and wanted is not None:
         sides = [_comparable(found), _comparable(wanted)]
         rows = [sorted(side, key=lambda row: row[0]) for side in sides]
-        wrong = canon.different_rows(*rows, ordered=True)
+        wrong = canonical.different_rows(*rows, ordered=True)
         if wrong:
             raise WrongAnswerError(wrong)
 
@@ -118,10 +118,10 @@ def _comparable(table: pa.Table) -> list[tuple[Any, ...]]:
         if pa.types.is_floating(kind):
             column = column.cast(pa.float64())
         if pa.types.is_temporal(kind):
-            columns.append(canon.column(column))
+            columns.append(canonical.column(column))
             continue
         held = normal(column)
-        columns.append(canon.column(held, loose=True))
+        columns.append(canonical.column(held, loose=True))
     return list(zip(*columns))
 
 

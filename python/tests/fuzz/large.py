@@ -133,7 +133,7 @@ def _different(target: Path, wanted: str) -> str | None:
 
 
 def _run(context: Context, document: Path, budget: int, place: str) -> dict[str, int]:
-    arguments = [sys.executable, "-m", "fuzz.alone", str(document), str(budget), place]
+    arguments = [sys.executable, "-m", "fuzz.measure_peak", str(document), str(budget), place]
     home = context.folder / "home"
     environment = {**os.environ, "EUPHRATES_HOME": str(home)}
     outcome = subprocess.run(

@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from . import canon
+from . import canonical
 from .columns import Column, Expected
 from .tables import ROW
 
@@ -90,7 +90,7 @@ def _equal_by_bits(table: pa.Table) -> pa.Table:
     """
     for at, column in enumerate(table.columns):
         if pa.types.is_floating(column.type):
-            bits = pa.array(canon.column(column, loose=True), pa.uint64())
+            bits = pa.array(canonical.column(column, loose=True), pa.uint64())
             table = table.set_column(at, table.schema.field(at).name, bits)
     return table
 
@@ -110,7 +110,7 @@ def groups(table: Expected, by: list[str], asked: list[tuple[str, str | None]]) 
         found = con.sql(f"select {text} from t{grouped}").to_arrow_table()
     except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
         raise DoesNotFitError(str(error)) from error
-    rows = canon.rows(found, loose=True)
+    rows = canonical.rows(found, loose=True)
     return {row[: len(by)]: row[len(by) :] for row in rows}
 
 

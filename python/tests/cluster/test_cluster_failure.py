@@ -1,0 +1,287 @@
+"""Workers and programs that die, stand still or leave: the right output or an error that names who,
+nothing that stays behind, and never a flow that hangs.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cluster_harness as clusters
+import euphrates as eu
+import functions
+from cluster_harness import is_alive, staged, wait_for, workers_of
+from flow_outcomes import ROWS, SECONDS, is_as_it_should, numbers, result, rows_out, saving, writing
+
+
+def test_a_flow_begins_without_a_worker_that_does_not_answer(
+    cluster: eu.Cluster, tmp_path: Path
+) -> None:
+    flow, read = writing(tmp_path)
+    stopped = workers_of(os.getpid())["w1"]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        report = flow.go(cluster=cluster)
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    assert "w1 was lost" in str(report) and "the flow began without it" in str(report)
+    assert is_as_it_should(read, report)
+    assert [worker.name for worker in cluster.workers] == ["w0", "w2"]
+
+
+@pytest.mark.parametrize("output", [saving, writing])
+@pytest.mark.parametrize("moment", ["before", "early", "late", "staged"])
+def test_the_death_of_a_worker_is_told_and_no_output_is_wrong(
+    output: Any, moment: str, cluster: eu.Cluster, tmp_path: Path
+) -> None:
+    flow, read = output(tmp_path)
+    victim = workers_of(os.getpid())["w1"]
+    if moment == "before":
+        os.kill(victim, signal.SIGKILL)
+    running = flow.start(cluster=cluster)
+    happened = {
+        "before": lambda: True,
+        "early": lambda: rows_out(running) > 0,
+        "late": lambda: rows_out(running) > ROWS,
+        "staged": lambda: staged(tmp_path),
+    }
+    wait_for(lambda: happened[moment]() or running.wait(0), moment)
+    if moment != "before":
+        os.kill(victim, signal.SIGKILL)
+    outcome = result(running)
+    assert isinstance(outcome, eu.Report), outcome
+    assert is_as_it_should(read, outcome), outcome
+    # The next flow has all workers again.
+    if moment != "before":
+        wait_for(lambda: len(cluster.workers) == 2, "the loss is noticed")
+    counted = numbers(1000, eu.count(), eu.collect()).go(cluster=cluster)
+    assert counted.collected().to_pylist() == [{"count": 1000}]
+
+
+def test_a_worker_that_was_slowed_down_may_be_lost(cluster: eu.Cluster, tmp_path: Path) -> None:
+    flow, read = writing(tmp_path)
+    perturbed = [eu.perturb(worker="w1", share=0.5), eu.perturb(worker="w2", share=0.5)]
+    running = flow.start(cluster=cluster, perturb=perturbed)
+    wait_for(lambda: rows_out(running) > 0, "it runs")
+    os.kill(workers_of(os.getpid())["w1"], signal.SIGKILL)
+    outcome = result(running)
+    assert isinstance(outcome, eu.Report), outcome
+    assert is_as_it_should(read, outcome), outcome
+
+
+def test_a_worker_that_has_ended_is_missed_for_what_it_keeps(cluster: eu.Cluster) -> None:
+    flow = numbers(100_000, eu.partition(["n"]))
+    flow.attach("partition_1", flow.place(eu.map(functions.dawdling), count=1, workers=["w0"]))
+    flow.attach("map_1", flow.place(eu.count()))
+    flow.attach("count_1", flow.place(eu.collect()))
+    running = flow.start(cluster=cluster)
+    ended = lambda: [at.state for at in running.progress().modules][1:2] == ["ended"]  # noqa: E731
+    wait_for(ended, "all is partitioned")
+    os.kill(sleeper := workers_of(os.getpid())["w1"], signal.SIGSTOP)
+    outcome = result(running)
+    os.kill(sleeper, signal.SIGCONT)
+    assert isinstance(outcome, eu.Report) and "w1 was lost" in str(outcome), outcome
+
+
+def test_the_death_of_all_workers_is_told(cluster: eu.Cluster) -> None:
+    running = numbers(10**11, eu.sort(["n"]), eu.write("out")).start(cluster=cluster)
+    wait_for(lambda: rows_out(running) > 0, "it runs")
+    for pid in workers_of(os.getpid()).values():
+        os.kill(pid, signal.SIGKILL)
+    assert isinstance(result(running), eu.ResourceError)
+    wait_for(lambda: not cluster.workers, "the losses are noticed")
+    # They are started again for the next.
+    report = numbers(1000, eu.count(), eu.collect()).go(cluster=cluster)
+    assert report.collected().to_pylist() == [{"count": 1000}]
+    assert len(cluster.workers) == 3
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
+@pytest.mark.parametrize("output", [saving, writing])
+def test_a_worker_may_be_lost_at_any_moment(output: Any, name: str, tmp_path: Path) -> None:
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    moments = random.Random(seed)
+    seconds = 0.0
+    for number in range(5):
+        own = tmp_path / str(number)
+        os.environ["EUPHRATES_HOME"] = str(own / "home")  # restored after the test
+        own.mkdir()
+        flow, read = output(own, 1_000_000)
+        with clusters.processes(3) as cluster:
+            running = flow.start(cluster=cluster)
+            victim = workers_of(os.getpid())[f"w{moments.randrange(3)}"]
+            # The first goes undisturbed: it shows how long they take, to the end of the end.
+            moment = moments.uniform(0.4, 1.1) * seconds
+            if number > 0 and not running.wait(moment):
+                os.kill(victim, getattr(signal, name))
+            outcome = result(running)
+            seconds = seconds or outcome.seconds
+            if is_alive(victim):
+                os.kill(victim, signal.SIGCONT)
+        wait_for(lambda: not is_alive(victim), "it ends")  # noqa: B023 - waited for at once
+        assert is_as_it_should(read, outcome, 1_000_000), f"round {number}: {outcome}"
+
+
+@pytest.mark.parametrize("output", [saving, writing])
+def test_a_worker_that_stands_still_is_given_up_and_comes_back_in_vain(
+    output: Any, tmp_path: Path
+) -> None:
+    flow, read = output(tmp_path)
+    with clusters.processes(3) as cluster:
+        sleeper = workers_of(os.getpid())["w2"]
+        running = flow.start(cluster=cluster)
+        wait_for(lambda: rows_out(running) > 0, "it runs")
+        os.kill(sleeper, signal.SIGSTOP)
+        try:
+            outcome = result(running)
+        finally:
+            os.kill(sleeper, signal.SIGCONT)
+    if isinstance(outcome, eu.EuphratesError):
+        assert isinstance(outcome, eu.ResourceError) and "w2" in str(outcome), outcome
+    assert is_as_it_should(read, outcome), outcome
+
+
+def test_what_a_worker_that_stood_still_has_staged_goes_when_it_comes_back(
+    cluster: eu.Cluster, tmp_path: Path
+) -> None:
+    sleeper = workers_of(os.getpid())["w2"]
+    running = numbers(10**11, eu.write("out")).start(cluster=cluster)
+    wait_for(lambda: [path for path in staged(tmp_path) if "-w2-" in path.name], "it writes")
+    os.kill(sleeper, signal.SIGSTOP)
+    try:
+        wait_for(lambda: len(cluster.workers) == 2, "it is missed")
+        # The others have begun again, and would never end.
+        running.cancel()
+        result(running)
+    finally:
+        os.kill(sleeper, signal.SIGCONT)
+    wait_for(lambda: not is_alive(sleeper), "it sees that nobody waits for it")
+    # A cancel waits only so long for those who delete gigabytes.
+    wait_for(lambda: not staged(tmp_path), "what it and the others wrote is removed")
+
+
+@pytest.mark.parametrize("output", ["write", "save"])
+def test_what_a_dead_worker_has_staged_is_gone_when_the_cluster_is_closed(
+    output: str, tmp_path: Path
+) -> None:
+    sink = eu.write("out") if output == "write" else eu.save(tmp_path / "out.parquet")
+    with clusters.processes(2) as cluster:
+        running = numbers(10**11, sink).start(cluster=cluster)
+        wait_for(lambda: staged(tmp_path), "it writes")
+        [victim] = {path.name.split("-w")[1][0] for path in staged(tmp_path)[:1]}
+        os.kill(workers_of(os.getpid())[f"w{victim}"], signal.SIGKILL)
+        wait_for(lambda: len(cluster.workers) == 1, "it is missed")
+        # The other has begun again, and would never end.
+        running.cancel()
+        result(running)
+    assert not staged(tmp_path)
+
+
+@pytest.mark.parametrize("output", ["write", "save"])
+def test_what_the_only_worker_has_staged_goes_with_it_though_nobody_begins_again(
+    output: str, tmp_path: Path
+) -> None:
+    sink = eu.write("out") if output == "write" else eu.save(tmp_path / "out.parquet")
+    with clusters.processes(1) as cluster:
+        running = numbers(10**11, sink).start(cluster=cluster)
+        wait_for(lambda: staged(tmp_path), "it writes")
+        os.kill(workers_of(os.getpid())["w0"], signal.SIGKILL)
+        outcome = result(running)
+        assert isinstance(outcome, eu.ResourceError) and "w0" in str(outcome), outcome
+        assert not staged(tmp_path)
+
+
+PROGRAM = """
+import sys
+import euphrates as eu
+
+sink = eu.save(sys.argv[1]) if len(sys.argv) > 1 else eu.write("out")
+flow = eu.Flow("endless")
+by = eu.sort(["n"]) if len(sys.argv) < 3 else eu.filter("n >= 0")
+flow.chain(eu.generate("integers", rows=10**11), by, sink)
+flow.go(cluster="processes:3", memory="96MiB")
+"""
+
+
+@pytest.fixture
+def sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where programs have their sockets: paths of sockets have to be short."""
+    with tempfile.TemporaryDirectory(prefix="eu") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Path(folder)
+
+
+@pytest.fixture
+def program(tmp_path: Path, sockets: Path) -> Iterator[Callable[..., tuple[Any, list[int]]]]:
+    """Starts a program that runs a flow without end, and its workers."""
+    started = []
+
+    def start(*words: str) -> tuple[Any, list[int]]:
+        command = [sys.executable, "-c", PROGRAM, *words]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        started.append(process)
+        wait_for(lambda: staged(tmp_path) or process.poll() is not None, "it writes")
+        assert process.poll() is None, process.stderr.read()
+        pids = list(workers_of(process.pid).values())
+        assert len(pids) == 3
+        return process, pids
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("words", [[], ["out.parquet"], ["out.parquet", "unsorted"]])
+def test_workers_end_when_their_program_is_killed(
+    words: list[str], program: Any, tmp_path: Path
+) -> None:
+    words = [str(tmp_path / words[0]), *words[1:]] if words else []
+    process, pids = program(*words)
+    process.kill()
+    wait_for(lambda: not any(map(is_alive, pids)), "the workers end", 5)
+    assert not list(tmp_path.glob("*.parquet"))
+    assert not staged(tmp_path)
+
+
+def test_the_token_of_a_program_goes_with_it(program: Any, sockets: Path) -> None:
+    process, pids = program()
+    assert len(list(sockets.glob("*/token"))) == 1
+    process.kill()
+    wait_for(lambda: not any(map(is_alive, pids)), "the workers end", 5)
+    assert not list(sockets.iterdir())
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_workers_end_when_their_program_is_told_to(name: str, program: Any, tmp_path: Path) -> None:
+    process, pids = program()
+    process.send_signal(getattr(signal, name))
+    assert process.wait(SECONDS) != 0
+    wait_for(lambda: not any(map(is_alive, pids)), "the workers end", 5)
+    if name == "SIGINT":
+        assert "KeyboardInterrupt" in process.stderr.read()
+    assert not staged(tmp_path)
+
+
+def test_the_command_line_hears_ctrl_c(tmp_path: Path) -> None:
+    path = tmp_path / "flow.py"
+    program = PROGRAM.replace("len(sys.argv)", "1")
+    path.write_text(program[: program.rindex("flow.go")])
+    started = clusters.Program(tmp_path, "run", path, "--cluster", "processes:2")
+    wait_for(lambda: staged(tmp_path) or started.ended, "it writes")
+    pids = list(workers_of(started.pid).values())
+    started.process.send_signal(signal.SIGINT)
+    assert started.wait(SECONDS) == 130, started.complained
+    wait_for(lambda: not any(map(is_alive, pids)), "the workers end", 5)
+    assert len(pids) == 2
+    assert not staged(tmp_path)

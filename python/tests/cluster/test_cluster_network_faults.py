@@ -1,0 +1,223 @@
+"""What the world does to a cluster that joins over networks: links that are cut, clocks that jump,
+strangers who dribble, workers of another version. Nothing is lost, nothing counts twice, and
+whoever must give up says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import cluster_harness as clusters
+import euphrates as eu
+import rig
+from cluster_harness import Command, Program, free_port, staged, wait_for, worker
+from flow_outcomes import ROWS, is_as_it_should, numbers, rows_out, saving, writing
+from rig_requirements import needs
+
+PATIENCE = 90
+"""More than anything here takes, unless it hangs."""
+
+
+def outcome_of(running: Any) -> eu.Report:
+    """What comes of a flow, which must come."""
+    assert running.wait(PATIENCE), "the flow hangs"
+    return running.finish()
+
+
+def counted(cluster: eu.Cluster) -> list[dict[str, int]]:
+    return numbers(1000, eu.count(), eu.collect()).go(cluster=cluster).collected().to_pylist()
+
+
+# --- links ---------------------------------------------------------------------------------------
+
+
+class Machines:
+    """Hosts of the rig with a worker each, and the cluster that they have joined."""
+
+    def __init__(self, hosts: rig.Hosts, folder: Path) -> None:
+        self.hosts = {host.name: host for host in hosts}
+        self.workers: dict[str, Program] = {}
+        self.folder = folder
+        self.outside = hosts.outside
+
+    @contextlib.contextmanager
+    def joined(self) -> Iterator[eu.Cluster]:
+        with clusters.joined_by(
+            self._start, self.folder, len(self.hosts), self.outside
+        ) as self.cluster:
+            yield self.cluster
+
+    def _start(self, address: str, token: Path) -> list[Command]:
+        for name, host in self.hosts.items():
+            self.workers[name] = worker(self.folder, address, token, name, inside=host.inside)
+        return [*self.workers.values()]
+
+    def staging(self) -> list[str]:
+        """The workers that have staged something, the first first."""
+        names = [path.name for path in staged(self.folder)]
+        return [worker for worker in self.hosts if any(f"-{worker}-" in name for name in names)]
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[Machines]:
+    with rig.Hosts(3, "20MB/s") as hosts:
+        machines = Machines(hosts, tmp_path)
+        with machines.joined():
+            yield machines
+
+
+@needs("hosts")
+@pytest.mark.parametrize("way", ["both", "in", "out"])
+def test_a_link_that_is_cut_for_a_second_costs_no_record(
+    way: str, machines: Machines, tmp_path: Path
+) -> None:
+    flow, read = saving(tmp_path)
+    running = flow.start(cluster=machines.cluster)
+    for name, rows in (("host1", ROWS // 4), ("host2", ROWS)):
+        wait_for(lambda rows=rows: rows_out(running) > rows or running.wait(0), "it runs")
+        with machines.hosts[name].cut(way):
+            assert not running.wait(1), "it has ended without a worker that it needs"
+    assert is_as_it_should(read, outcome_of(running))
+    assert not staged(tmp_path)
+
+
+@needs("hosts")
+@pytest.mark.parametrize(
+    ("output", "way"), [(saving, "both"), (writing, "both"), (saving, "out"), (writing, "in")]
+)
+def test_a_flow_goes_on_without_a_worker_whose_link_is_cut_for_ever(
+    output: Any, way: str, machines: Machines, tmp_path: Path
+) -> None:
+    flow, read = output(tmp_path)
+    running = flow.start(cluster=machines.cluster)
+    [lost, *_] = wait_for(machines.staging, "it writes")
+    machines.hosts[lost].cut(way)
+    report = outcome_of(running)
+    assert f"{lost} was lost" in str(report)
+    assert is_as_it_should(read, report)
+    assert lost not in [one.name for one in machines.cluster.workers]
+    assert counted(machines.cluster) == [{"count": 1000}]
+    assert machines.workers[lost].wait() == 0, "it sees that nobody can reach it"
+    assert not staged(tmp_path)
+    assert is_as_it_should(read, report)
+
+
+@needs("hosts")
+def test_a_flow_waits_for_workers_who_lose_each_other_for_a_while(
+    machines: Machines, tmp_path: Path
+) -> None:
+    flow, read = writing(tmp_path)
+    running = flow.start(cluster=machines.cluster)
+    wait_for(lambda: rows_out(running) > ROWS // 4, "it runs")
+    one, other, _ = machines.hosts.values()
+    with one.part_from(other):
+        # The program hears of both, and nothing moves, for longer than modules may wait for each
+        # other, and shorter than the connection of these two lasts.
+        assert not running.wait(5), "it has ended without what these two owe each other"
+    assert is_as_it_should(read, outcome_of(running))
+    assert len(machines.cluster.workers) == 3
+
+
+@needs("hosts")
+def test_a_flow_goes_on_without_one_of_two_workers_that_are_parted_for_ever(
+    machines: Machines, tmp_path: Path
+) -> None:
+    flow, read = writing(tmp_path)
+    running = flow.start(cluster=machines.cluster)
+    wait_for(lambda: rows_out(running) > ROWS // 4, "it runs")
+    one, other, _ = machines.hosts.values()
+    with one.part_from(other):
+        told = str(report := outcome_of(running))
+        assert "the connection between" in told and one.name in told and other.name in told
+        assert "cannot connect to all other workers" in told
+        assert is_as_it_should(read, report)
+        assert not staged(tmp_path)
+        # The next one knows, and has nobody to wait for.
+        told = str(numbers(1000, eu.sort(["n"]), eu.write("next")).go(cluster=machines.cluster))
+        assert "cannot connect to all other workers" in told and "again" not in told
+    assert len(machines.cluster.workers) == 3
+
+
+def stream() -> Any:
+    """A table without end that can be read but once."""
+    batch = pa.record_batch({"n": range(10_000)})
+    return pa.RecordBatchReader.from_batches(batch.schema, itertools.repeat(batch))
+
+
+@needs("hosts")
+@pytest.mark.parametrize(
+    "first",
+    [
+        lambda: [eu.from_arrow(stream())],
+        lambda: [eu.generate("integers", rows=10**11), eu.exec("cat", input="csv")],
+    ],
+    ids=["a stream", "a program"],
+)
+def test_a_flow_that_cannot_be_repeated_names_the_worker_whose_link_is_cut(
+    first: Callable[[], list[Any]], machines: Machines, tmp_path: Path
+) -> None:
+    flow = eu.Flow("once")
+    flow.chain(*first(), eu.write("out"))
+    running = flow.start(cluster=machines.cluster)
+    [lost, *_] = wait_for(machines.staging, "it writes")
+    machines.hosts[lost].cut()
+    with pytest.raises(eu.ResourceError, match=f"worker {lost} is lost"):
+        outcome_of(running)
+    assert machines.workers[lost].wait() == 0, "it sees that nobody can reach it"
+    wait_for(lambda: not staged(tmp_path), "nothing is left")
+    assert counted(machines.cluster) == [{"count": 1000}]
+
+
+# --- strangers -----------------------------------------------------------------------------------
+
+STRANGERS = 200
+HEARD_MAX = 64
+"""How many of them are heard at a time, as docs/security.md says."""
+FLOW_FILES_MAX = 32
+"""More than a flow itself opens at a worker."""
+
+
+def open_files(program: Command) -> int:
+    return len(os.listdir(f"/proc/{program.pid}/fd"))
+
+
+def test_strangers_who_dribble_are_dropped_and_disturb_no_flow(tmp_path: Path) -> None:
+    workers: list[Command] = []
+    ports = [free_port(), free_port()]
+
+    def start(address: str, token: Path) -> list[Command]:
+        for port in ports:
+            listening = ("--listen", f"127.0.0.1:{port}")
+            workers.append(worker(tmp_path, address, token, f"w{len(workers)}", *listening))
+        ports.append(int(address.split(":")[1]))
+        return workers
+
+    with clusters.joined_by(start, tmp_path, len(ports)) as cluster:
+        flow = numbers(ROWS, eu.sort(["n"]), eu.count(), eu.collect())
+        flow.go(cluster=cluster)
+        before = [open_files(one) for one in workers]
+        most = list(before)
+        running = flow.start(cluster=cluster)
+        wait_for(lambda: rows_out(running) > 0, "it runs")
+        doors = [("127.0.0.1", port) for port in ports]
+        with rig.Strangers(doors, STRANGERS, again=1) as strangers:
+            for _ in range(4):
+                while not running.wait(0.01):
+                    most = [max(one) for one in zip(most, map(open_files, workers))]
+                assert outcome_of(running).collected().to_pylist() == [{"count": ROWS}]
+                # The first was disturbed in the middle; the others meet them at the door.
+                running = flow.start(cluster=cluster)
+            outcome_of(running)
+            strangers.give_up()
+            wait_for(lambda: not strangers.held, "all are dropped")
+        allowed = [files + HEARD_MAX + FLOW_FILES_MAX for files in before]
+        assert all(one <= bound for one, bound in zip(most, allowed)), (before, most)
+        assert len(cluster.workers) == len(workers)
