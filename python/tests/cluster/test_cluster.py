@@ -51,7 +51,7 @@ def embedded(data: Path, tmp_path_factory: Any) -> Callable[[Case], Rows]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_output_is_the_same_everywhere(
+def test_output_is_the_same_on_every_cluster(
     case: Case,
     cluster: eu.Cluster,
     embedded: Callable[[Case], Rows],
@@ -89,7 +89,7 @@ def where(cluster: eu.Cluster, **placing: Any) -> Counter[int]:
     return Counter(flow.go(cluster=cluster).collected().to_pydict()["pid"])
 
 
-def test_instances_are_where_they_are_placed(cluster: eu.Cluster) -> None:
+def test_instances_run_on_their_workers(cluster: eu.Cluster) -> None:
     workers = cluster.workers
     everywhere = where(cluster, per_worker=2)
     assert set(everywhere.values()) == {2} and len(everywhere) == len(workers)
@@ -105,7 +105,7 @@ def test_instances_are_where_they_are_placed(cluster: eu.Cluster) -> None:
     assert "w0" in str(refused.value)
 
 
-def test_a_worker_that_is_slowed_down_changes_nothing(cluster: eu.Cluster) -> None:
+def test_slowed_worker_changes_no_output(cluster: eu.Cluster) -> None:
     rows = 3_000_000
     flow = eu.Flow("slowed")
     asked = flow.place(eu.map(functions.pid), per_worker=1)
@@ -115,7 +115,7 @@ def test_a_worker_that_is_slowed_down_changes_nothing(cluster: eu.Cluster) -> No
     assert "perturbed: " in str(report)
 
 
-def test_a_link_that_is_held_changes_nothing_and_others_do_the_work(cluster: eu.Cluster) -> None:
+def test_held_link_changes_no_output_and_peers_take_the_work(cluster: eu.Cluster) -> None:
     rows = 3_000_000
     flow = eu.Flow("held")
     numbers = flow.place(eu.generate("integers", rows=rows), count=1, workers=["w0"])
@@ -132,16 +132,14 @@ def test_a_link_that_is_held_changes_nothing_and_others_do_the_work(cluster: eu.
         flow.go(perturb=eu.perturb(link="w0>w1", rate="2MB/s"))
 
 
-def test_a_worker_that_is_not_there_cannot_be_slowed_down(cluster: eu.Cluster) -> None:
+def test_perturbing_an_unknown_worker_is_rejected(cluster: eu.Cluster) -> None:
     flow = eu.Flow("slowed")
     flow.chain(eu.generate("integers", rows=10), eu.collect())
     with pytest.raises(eu.UsageError, match="w9"):
         flow.go(cluster=cluster, perturb=eu.perturb(worker="w9", share=0.9))
 
 
-def test_what_the_program_reads_and_writes_is_at_the_program(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_program_side_data_stays_in_the_program(cluster: eu.Cluster, tmp_path: Path) -> None:
     numbers = tmp_path / "in.csv"
     numbers.write_text("n\n" + "".join(f"{n}\n" for n in range(50_000)))
     out = tmp_path / "out"
@@ -157,12 +155,12 @@ def test_what_the_program_reads_and_writes_is_at_the_program(
     assert heard == ["n\n" + "".join(f"{n}\n" for n in range(0, 50_000, 2))]
 
 
-def test_a_cluster_has_workers() -> None:
+def test_cluster_lists_its_workers() -> None:
     with pytest.raises(eu.UsageError, match="0 workers"):
         eu.Cluster.processes(0)
 
 
-def test_a_function_that_gives_tables_is_called_by_the_program(cluster: eu.Cluster) -> None:
+def test_source_function_runs_in_the_program(cluster: eu.Cluster) -> None:
     called_in = []
 
     def table() -> pa.Table:

@@ -78,7 +78,7 @@ def from_disks(report: eu.Report) -> dict[str, float]:
 
 @pytest.mark.parametrize("each", [1, 2])
 @pytest.mark.parametrize("copies", [1, 2])
-def test_every_worker_reads_its_own_disks_for_all(
+def test_workers_read_local_disks_for_all_readers(
     copies: int, each: int, cluster: eu.Cluster, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
@@ -92,9 +92,7 @@ def test_every_worker_reads_its_own_disks_for_all(
     assert used and all(disk.startswith(worker) for disk, worker in used), used
 
 
-def test_the_mirrors_of_other_workers_share_the_reading_of_a_slow_disk(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_remote_mirrors_relieve_a_slow_disk(cluster: eu.Cluster, tmp_path: Path) -> None:
     home = tmp_path / "home"
     write(home, cluster, 2)
     disks = name_disks(home, cluster, slow=RATE // 20)
@@ -104,9 +102,7 @@ def test_the_mirrors_of_other_workers_share_the_reading_of_a_slow_disk(
     assert told.get(disks[0], 0) < min(told[disk] for disk in disks[1:]) / 2, told
 
 
-def test_readers_that_are_at_one_worker_read_from_the_disks_of_all(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_readers_on_one_worker_use_all_disks(cluster: eu.Cluster, tmp_path: Path) -> None:
     home = tmp_path / "home"
     write(home, cluster, 2)
     flow = eu.Flow("one")
@@ -117,7 +113,7 @@ def test_readers_that_are_at_one_worker_read_from_the_disks_of_all(
     assert integers(flow.go(cluster=cluster, home=home)) == ALL
 
 
-def test_a_stream_is_read_in_order(cluster: eu.Cluster, tmp_path: Path) -> None:
+def test_ordered_read_across_workers(cluster: eu.Cluster, tmp_path: Path) -> None:
     home = tmp_path / "home"
     disks = name_disks(home, cluster)
     flow = eu.Flow("write")
@@ -138,9 +134,7 @@ def spoil(home: Path, disk: str) -> None:
                 file.write(b"spoilt")
 
 
-def test_a_damaged_block_comes_from_the_mirror_at_another_worker(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_damaged_block_is_read_from_a_remote_mirror(cluster: eu.Cluster, tmp_path: Path) -> None:
     home = tmp_path / "home"
     write(home, cluster, 2)
     spoil(home, "w1-0")
@@ -153,9 +147,7 @@ def test_a_damaged_block_comes_from_the_mirror_at_another_worker(
         reading().go(cluster=cluster, home=home)
 
 
-def test_divided_in_advance_each_worker_reads_its_segments(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_static_division_reads_local_segments(cluster: eu.Cluster, tmp_path: Path) -> None:
     home = tmp_path / "home"
     write(home, cluster, 1, each=2)
     report = reading().go(cluster=cluster, home=home, queues="static")
@@ -163,7 +155,7 @@ def test_divided_in_advance_each_worker_reads_its_segments(
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
-def test_the_disks_of_a_lost_worker_are_read_by_others(name: str, tmp_path: Path) -> None:
+def test_disks_of_a_lost_worker_are_read_by_peers(name: str, tmp_path: Path) -> None:
     home = tmp_path / "home"
     with clusters.processes(3) as cluster:
         write(home, cluster, 2)

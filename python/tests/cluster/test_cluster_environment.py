@@ -80,7 +80,7 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, int], dict
     return wrong
 
 
-def test_nothing_depends_on_what_the_wall_clock_says(
+def test_cluster_is_independent_of_wall_clocks(
     clock: Callable[[int, int], dict[str, str]], tmp_path: Path
 ) -> None:
     wrong = {
@@ -154,7 +154,7 @@ def mpi_of(nodes: int, folder: Path) -> dict[str, str]:
 @pytest.mark.skipif(
     not (shutil.which("mpirun") or os.environ.get("EUPHRATES_CI")), reason="no mpirun"
 )
-def test_mpirun_starts_workers_as_the_manual_says(tmp_path: Path) -> None:
+def test_mpirun_command_of_the_manual_starts_workers(tmp_path: Path) -> None:
     manual = (ROOT / "docs" / "join.md").read_text()
     [command] = re.findall(r"^```\n(mpirun .*?)```", manual, re.MULTILINE | re.DOTALL)
     [count] = map(int, re.findall(r"-np (\d+)", command))
@@ -198,7 +198,7 @@ def names_both_and_the_remedy(said: str, other: str) -> bool:
     return all(word in said for word in words)
 
 
-def test_a_worker_of_another_version_is_told_and_so_is_the_program(
+def test_version_mismatch_is_reported_at_worker_and_program(
     other_version: tuple[str, dict[str, str]], tmp_path: Path
 ) -> None:
     version, env = other_version
@@ -216,7 +216,7 @@ def test_a_worker_of_another_version_is_told_and_so_is_the_program(
     assert names_both_and_the_remedy(strange[0].complained, version)
 
 
-def test_whoever_is_of_another_version_than_the_keeper_is_told(
+def test_version_mismatch_with_the_keeper_is_reported(
     other_version: tuple[str, dict[str, str]], tmp_path: Path
 ) -> None:
     version, env = other_version
@@ -236,7 +236,7 @@ def test_whoever_is_of_another_version_than_the_keeper_is_told(
 
 
 @pytest.mark.parametrize("listening", ["worker", "cluster"])
-def test_an_address_in_use_is_named_with_a_remedy(listening: str, tmp_path: Path) -> None:
+def test_listening_on_an_address_in_use_names_a_remedy(listening: str, tmp_path: Path) -> None:
     token = clusters.new_token(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -23,9 +23,7 @@ from cluster_harness import is_alive, staged, wait_for, workers_of
 from flow_outcomes import ROWS, SECONDS, is_as_it_should, numbers, result, rows_out, saving, writing
 
 
-def test_a_flow_begins_without_a_worker_that_does_not_answer(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_flow_starts_without_an_unresponsive_worker(cluster: eu.Cluster, tmp_path: Path) -> None:
     flow, read = writing(tmp_path)
     stopped = workers_of(os.getpid())["w1"]
     os.kill(stopped, signal.SIGSTOP)
@@ -40,7 +38,7 @@ def test_a_flow_begins_without_a_worker_that_does_not_answer(
 
 @pytest.mark.parametrize("output", [saving, writing])
 @pytest.mark.parametrize("moment", ["before", "early", "late", "staged"])
-def test_the_death_of_a_worker_is_told_and_no_output_is_wrong(
+def test_worker_death_is_reported_and_output_correct(
     output: Any, moment: str, cluster: eu.Cluster, tmp_path: Path
 ) -> None:
     flow, read = output(tmp_path)
@@ -67,7 +65,7 @@ def test_the_death_of_a_worker_is_told_and_no_output_is_wrong(
     assert counted.collected().to_pylist() == [{"count": 1000}]
 
 
-def test_a_worker_that_was_slowed_down_may_be_lost(cluster: eu.Cluster, tmp_path: Path) -> None:
+def test_losing_a_slowed_worker_is_survived(cluster: eu.Cluster, tmp_path: Path) -> None:
     flow, read = writing(tmp_path)
     perturbed = [eu.perturb(worker="w1", share=0.5), eu.perturb(worker="w2", share=0.5)]
     running = flow.start(cluster=cluster, perturb=perturbed)
@@ -78,7 +76,7 @@ def test_a_worker_that_was_slowed_down_may_be_lost(cluster: eu.Cluster, tmp_path
     assert is_as_it_should(read, outcome), outcome
 
 
-def test_a_worker_that_has_ended_is_missed_for_what_it_keeps(cluster: eu.Cluster) -> None:
+def test_losing_a_finished_worker_with_held_data_is_noticed(cluster: eu.Cluster) -> None:
     flow = numbers(100_000, eu.partition(["n"]))
     flow.attach("partition_1", flow.place(eu.map(functions.dawdling), count=1, workers=["w0"]))
     flow.attach("map_1", flow.place(eu.count()))
@@ -92,7 +90,7 @@ def test_a_worker_that_has_ended_is_missed_for_what_it_keeps(cluster: eu.Cluster
     assert isinstance(outcome, eu.Report) and "w1 was lost" in str(outcome), outcome
 
 
-def test_the_death_of_all_workers_is_told(cluster: eu.Cluster) -> None:
+def test_death_of_all_workers_is_a_resource_error(cluster: eu.Cluster) -> None:
     running = numbers(10**11, eu.sort(["n"]), eu.write("out")).start(cluster=cluster)
     wait_for(lambda: rows_out(running) > 0, "it runs")
     for pid in workers_of(os.getpid()).values():
@@ -107,7 +105,7 @@ def test_the_death_of_all_workers_is_told(cluster: eu.Cluster) -> None:
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
 @pytest.mark.parametrize("output", [saving, writing])
-def test_a_worker_may_be_lost_at_any_moment(output: Any, name: str, tmp_path: Path) -> None:
+def test_worker_loss_at_random_moments(output: Any, name: str, tmp_path: Path) -> None:
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     moments = random.Random(seed)
@@ -133,9 +131,7 @@ def test_a_worker_may_be_lost_at_any_moment(output: Any, name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("output", [saving, writing])
-def test_a_worker_that_stands_still_is_given_up_and_comes_back_in_vain(
-    output: Any, tmp_path: Path
-) -> None:
+def test_stopped_worker_is_dropped_and_not_readmitted(output: Any, tmp_path: Path) -> None:
     flow, read = output(tmp_path)
     with clusters.processes(3) as cluster:
         sleeper = workers_of(os.getpid())["w2"]
@@ -151,9 +147,7 @@ def test_a_worker_that_stands_still_is_given_up_and_comes_back_in_vain(
     assert is_as_it_should(read, outcome), outcome
 
 
-def test_what_a_worker_that_stood_still_has_staged_goes_when_it_comes_back(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_resumed_worker_removes_its_staged_files(cluster: eu.Cluster, tmp_path: Path) -> None:
     sleeper = workers_of(os.getpid())["w2"]
     running = numbers(10**11, eu.write("out")).start(cluster=cluster)
     wait_for(lambda: [path for path in staged(tmp_path) if "-w2-" in path.name], "it writes")
@@ -171,9 +165,7 @@ def test_what_a_worker_that_stood_still_has_staged_goes_when_it_comes_back(
 
 
 @pytest.mark.parametrize("output", ["write", "save"])
-def test_what_a_dead_worker_has_staged_is_gone_when_the_cluster_is_closed(
-    output: str, tmp_path: Path
-) -> None:
+def test_closing_removes_staged_files_of_a_dead_worker(output: str, tmp_path: Path) -> None:
     sink = eu.write("out") if output == "write" else eu.save(tmp_path / "out.parquet")
     with clusters.processes(2) as cluster:
         running = numbers(10**11, sink).start(cluster=cluster)
@@ -188,9 +180,7 @@ def test_what_a_dead_worker_has_staged_is_gone_when_the_cluster_is_closed(
 
 
 @pytest.mark.parametrize("output", ["write", "save"])
-def test_what_the_only_worker_has_staged_goes_with_it_though_nobody_begins_again(
-    output: str, tmp_path: Path
-) -> None:
+def test_staged_files_of_the_only_worker_are_removed(output: str, tmp_path: Path) -> None:
     sink = eu.write("out") if output == "write" else eu.save(tmp_path / "out.parquet")
     with clusters.processes(1) as cluster:
         running = numbers(10**11, sink).start(cluster=cluster)
@@ -254,7 +244,7 @@ def test_workers_end_when_their_program_is_killed(
     assert not staged(tmp_path)
 
 
-def test_the_token_of_a_program_goes_with_it(program: Any, sockets: Path) -> None:
+def test_token_is_removed_with_its_program(program: Any, sockets: Path) -> None:
     process, pids = program()
     assert len(list(sockets.glob("*/token"))) == 1
     process.kill()
@@ -263,7 +253,9 @@ def test_the_token_of_a_program_goes_with_it(program: Any, sockets: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_workers_end_when_their_program_is_told_to(name: str, program: Any, tmp_path: Path) -> None:
+def test_workers_end_when_their_program_is_signalled(
+    name: str, program: Any, tmp_path: Path
+) -> None:
     process, pids = program()
     process.send_signal(getattr(signal, name))
     assert process.wait(SECONDS) != 0
@@ -273,7 +265,7 @@ def test_workers_end_when_their_program_is_told_to(name: str, program: Any, tmp_
     assert not staged(tmp_path)
 
 
-def test_the_command_line_hears_ctrl_c(tmp_path: Path) -> None:
+def test_command_line_handles_ctrl_c(tmp_path: Path) -> None:
     path = tmp_path / "flow.py"
     program = PROGRAM.replace("len(sys.argv)", "1")
     path.write_text(program[: program.rindex("flow.go")])

@@ -13,7 +13,7 @@ from cluster_harness import is_alive, staged, wait_for, workers_of
 from flow_outcomes import ROWS, numbers, result
 
 
-def test_what_is_raised_at_a_worker_is_raised_here(cluster: eu.Cluster, tmp_path: Path) -> None:
+def test_worker_exception_is_raised_in_the_program(cluster: eu.Cluster, tmp_path: Path) -> None:
     flow = eu.Flow("raises")
     raising = flow.place(functions.raising, id="picky")
     flow.chain(eu.generate("integers", rows=1000), raising, eu.save(tmp_path / "out.parquet"))
@@ -25,7 +25,7 @@ def test_what_is_raised_at_a_worker_is_raised_here(cluster: eu.Cluster, tmp_path
     assert not (tmp_path / "out.parquet").exists()
 
 
-def test_a_function_may_bring_much_with_it(cluster: eu.Cluster) -> None:
+def test_function_with_a_large_closure_is_shipped(cluster: eu.Cluster) -> None:
     many = bytes(40_000_000)
 
     def kept(batch: eu.Batch) -> eu.Batch:
@@ -37,7 +37,7 @@ def test_a_function_may_bring_much_with_it(cluster: eu.Cluster) -> None:
     assert len(flow.go(cluster=cluster).collected()) == 10
 
 
-def test_what_cannot_travel_is_named_before_the_start(cluster: eu.Cluster) -> None:
+def test_unpicklable_function_is_named_before_the_run(cluster: eu.Cluster) -> None:
     flow = eu.Flow("locked")
     kept = flow.place(eu.map(functions.keeping_a_lock()), id="keeps_a_lock")
     flow.chain(eu.generate("integers", rows=10), kept, eu.collect())
@@ -46,7 +46,7 @@ def test_what_cannot_travel_is_named_before_the_start(cluster: eu.Cluster) -> No
     assert "keeps_a_lock" in str(refused.value) and "locked" in str(refused.value)
 
 
-def test_flows_run_beside_each_other(cluster: eu.Cluster) -> None:
+def test_flows_run_concurrently(cluster: eu.Cluster) -> None:
     by = [{"column": "n", "descending": True}]
     flows = [numbers(300_000 + n, eu.sort(by), eu.collect()) for n in range(4)]
     for n, running in enumerate([flow.start(cluster=cluster) for flow in flows]):
@@ -55,7 +55,7 @@ def test_flows_run_beside_each_other(cluster: eu.Cluster) -> None:
         assert report.collected().to_pydict()["n"] == list(range(299_999 + n, -1, -1))
 
 
-def test_a_failure_is_no_concern_of_the_flow_beside_it(cluster: eu.Cluster) -> None:
+def test_failing_flow_does_not_affect_a_concurrent_one(cluster: eu.Cluster) -> None:
     fails = numbers(10**8, functions.raising, eu.collect()).start(cluster=cluster)
     works = numbers(ROWS, eu.filter("n % 2 = 0"), eu.count(), eu.collect()).start(cluster=cluster)
     assert isinstance(result(fails), eu.FlowError)
@@ -64,9 +64,7 @@ def test_a_failure_is_no_concern_of_the_flow_beside_it(cluster: eu.Cluster) -> N
     assert report.collected().to_pylist() == [{"count": ROWS // 2}]
 
 
-def test_a_flow_that_is_cancelled_leaves_the_cluster_as_it_was(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_cancelled_flow_leaves_the_cluster_usable(cluster: eu.Cluster, tmp_path: Path) -> None:
     for _ in range(3):
         running = numbers(10**11, eu.sort(["n"]), eu.write("out")).start(
             cluster=cluster, memory="96MiB"
@@ -79,7 +77,7 @@ def test_a_flow_that_is_cancelled_leaves_the_cluster_as_it_was(
     assert counted.collected().to_pylist() == [{"count": 1000}]
 
 
-def test_a_flow_that_nobody_waits_for_is_cancelled(cluster: eu.Cluster, tmp_path: Path) -> None:
+def test_dropped_flow_is_cancelled(cluster: eu.Cluster, tmp_path: Path) -> None:
     running = numbers(10**11, eu.write("out")).start(cluster=cluster)
     wait_for(lambda: staged(tmp_path), "it writes")
     del running
@@ -91,7 +89,7 @@ def used(pid: int) -> tuple[int, int]:
     return len(os.listdir(f"/proc/{pid}/task")), len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def test_many_flows_need_no_more_than_one(cluster: eu.Cluster) -> None:
+def test_repeated_flows_leak_no_threads_or_files(cluster: eu.Cluster) -> None:
     pids = [*workers_of(os.getpid()).values(), os.getpid()]
     flow = numbers(1000, eu.map(functions.same), eu.sort(["n"]), eu.collect())
 
@@ -110,7 +108,7 @@ def test_many_flows_need_no_more_than_one(cluster: eu.Cluster) -> None:
     wait_for(has_not_grown, f"{before} again", 5)
 
 
-def test_a_cluster_that_is_closed_says_so(tmp_path: Path) -> None:
+def test_closed_cluster_rejects_use(tmp_path: Path) -> None:
     cluster = eu.Cluster.processes(2)
     pids = workers_of(os.getpid()).values()
     running = numbers(10**11, eu.write("out")).start(cluster=cluster)
@@ -126,7 +124,7 @@ def test_a_cluster_that_is_closed_says_so(tmp_path: Path) -> None:
     assert repr(cluster) == "<a closed cluster>"
 
 
-def test_a_cluster_that_is_closed_leaves_nothing_of_its_flows(tmp_path: Path) -> None:
+def test_closing_a_cluster_removes_staged_files(tmp_path: Path) -> None:
     cluster = eu.Cluster.processes(2)
     endless = numbers(10**11, eu.sort(["n"]), eu.write("out"))
     running = endless.start(cluster=cluster, memory="96MiB")
@@ -137,15 +135,13 @@ def test_a_cluster_that_is_closed_leaves_nothing_of_its_flows(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("words", ["processes:0", "processes:x", "procesess:2", "join", "at:x"])
-def test_words_that_are_no_cluster_are_refused(words: str) -> None:
+def test_invalid_cluster_words_are_rejected(words: str) -> None:
     with pytest.raises(eu.UsageError) as refused:
         numbers(1, eu.collect()).go(cluster=words)
     assert refused.value.remedy
 
 
-def test_a_home_that_workers_cannot_be_told_of_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_non_utf8_home_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EUPHRATES_HOME", str(tmp_path / os.fsdecode(b"\xff")))
     with pytest.raises(eu.UsageError, match="not UTF-8") as refused:
         numbers(1, eu.count(), eu.collect()).go(cluster="processes:1")

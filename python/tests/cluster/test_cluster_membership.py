@@ -59,7 +59,7 @@ def other_token(folder: Path) -> Path:
     return clusters.new_token(other)
 
 
-def test_a_token_is_its_owners_alone_and_never_replaced(token: Path) -> None:
+def test_token_file_is_private_and_never_replaced(token: Path) -> None:
     assert token.stat().st_mode & 0o777 == 0o600
     assert len(token.read_text().strip()) == 64
     command = [*clusters.COMMAND, "token", str(token)]
@@ -67,7 +67,7 @@ def test_a_token_is_its_owners_alone_and_never_replaced(token: Path) -> None:
     assert again.returncode == 2 and "exists" in again.stderr
 
 
-def test_a_worker_with_another_token_is_told_and_so_is_the_program(
+def test_token_mismatch_is_reported_at_worker_and_program(
     tmp_path: Path, token: Path, programs: list[Program]
 ) -> None:
     port, other = free_port(), other_token(tmp_path)
@@ -91,7 +91,7 @@ eu.Cluster.join("{HERE}:{port}", 1, token_file={str(token)!r}, timeout=4)
 
 @pytest.mark.filterwarnings("ignore:channel_security")
 @pytest.mark.parametrize("way", ["tls", "token"])
-def test_a_program_with_another_token_is_told(
+def test_program_with_wrong_token_is_rejected(
     way: Any, tmp_path: Path, token: Path, programs: list[Program]
 ) -> None:
     words = ("--listen", f"{HERE}:0", "--token-file", token, "--channel-security", way)
@@ -105,7 +105,7 @@ def test_a_program_with_another_token_is_told(
     assert address in str(refused.value)
 
 
-def test_ends_of_different_security_are_told(
+def test_security_mismatch_is_reported_at_both_ends(
     tmp_path: Path, token: Path, keeper: str, programs: list[Program]
 ) -> None:
     with pytest.warns(UserWarning, match="channel_security"), pytest.raises(eu.UsageError) as said:
@@ -116,7 +116,7 @@ def test_ends_of_different_security_are_told(
     assert plain.wait() != 0 and "TLS" in plain.complained
 
 
-def test_a_trusted_network_needs_no_tls(tmp_path: Path) -> None:
+def test_trusted_network_works_without_tls(tmp_path: Path) -> None:
     token, port = clusters.new_token(tmp_path), free_port()
     code = f"""
 import warnings
@@ -143,7 +143,7 @@ with eu.Cluster.join("{HERE}:{port}", 2, timeout=30, **where) as cluster:
             program.end()
 
 
-def test_a_token_that_others_may_read_is_refused(
+def test_world_readable_token_is_rejected(
     tmp_path: Path, token: Path, keeper: str, programs: list[Program]
 ) -> None:
     shown = tmp_path / "shown"
@@ -158,7 +158,7 @@ def test_a_token_that_others_may_read_is_refused(
 
 
 @pytest.mark.parametrize("content", ["", "12\n", "x" * 64, "0" * 63])
-def test_what_is_no_token_is_refused(content: str, tmp_path: Path, keeper: str) -> None:
+def test_malformed_token_is_rejected(content: str, tmp_path: Path, keeper: str) -> None:
     path = tmp_path / "none"
     path.write_text(content)
     path.chmod(0o600)
@@ -167,19 +167,19 @@ def test_what_is_no_token_is_refused(content: str, tmp_path: Path, keeper: str) 
     assert "none" in str(refused.value)
 
 
-def test_a_token_that_is_not_there_is_named(tmp_path: Path, keeper: str) -> None:
+def test_missing_token_is_named(tmp_path: Path, keeper: str) -> None:
     with pytest.raises(eu.UsageError, match="nowhere"):
         eu.Cluster.at(keeper, token_file=tmp_path / "nowhere")
 
 
-def test_words_for_other_machines_need_a_token() -> None:
+def test_remote_cluster_words_need_a_token() -> None:
     flow = eu.Flow("none")
     flow.chain(eu.generate("integers", rows=1), eu.collect())
     with pytest.raises(eu.UsageError, match="token"):
         flow.go(cluster=f"at:{HERE}:1")
 
 
-def test_an_address_in_use_is_named(token: Path) -> None:
+def test_address_in_use_is_named(token: Path) -> None:
     with socket.socket() as taken:
         taken.bind((HERE, 0))
         taken.listen()
@@ -189,7 +189,7 @@ def test_an_address_in_use_is_named(token: Path) -> None:
     assert "another port" in str(refused.value)
 
 
-def test_a_machine_that_does_not_exist_is_named(token: Path, programs: list[Program]) -> None:
+def test_unknown_host_is_named(token: Path, programs: list[Program]) -> None:
     nowhere = "nobody.invalid:4400"
     with pytest.raises(eu.ResourceError, match=r"nobody\.invalid"):
         eu.Cluster.at(nowhere, token_file=token)
@@ -207,13 +207,13 @@ def hears(pid: int, number: int) -> bool:
     return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
 
 
-def test_a_keeper_that_is_not_there_is_named(token: Path, programs: list[Program]) -> None:
+def test_unreachable_keeper_is_named(token: Path, programs: list[Program]) -> None:
     address = f"{HERE}:{free_port()}"
     with pytest.raises(eu.ResourceError, match=address):
         eu.Cluster.at(address, token_file=token)
 
 
-def test_who_answers_but_is_no_keeper_is_told_apart(token: Path) -> None:
+def test_non_keeper_peer_is_identified(token: Path) -> None:
     with socket.socket() as deaf:
         deaf.bind((HERE, 0))
         deaf.listen()
@@ -221,7 +221,7 @@ def test_who_answers_but_is_no_keeper_is_told_apart(token: Path) -> None:
             eu.Cluster.at(f"{HERE}:{deaf.getsockname()[1]}", token_file=token)
 
 
-def test_too_few_workers_are_counted(
+def test_too_few_workers_are_reported(
     tmp_path: Path, token: Path, keeper: str, programs: list[Program]
 ) -> None:
     with pytest.raises(eu.ResourceError, match="0 of 1 workers"):
@@ -235,7 +235,7 @@ def test_too_few_workers_are_counted(
     assert "euphrates worker --join" in str(refused.value)
 
 
-def test_workers_of_one_name_are_told_apart(
+def test_duplicate_worker_names_are_disambiguated(
     tmp_path: Path, token: Path, keeper: str, programs: list[Program]
 ) -> None:
     programs += [worker(tmp_path, keeper, token, "twin") for _ in range(3)]
@@ -248,7 +248,7 @@ def test_workers_of_one_name_are_told_apart(
     assert report.collected().to_pydict()["n"] == list(range(100_000))
 
 
-def test_a_worker_that_leaves_before_the_flow_is_not_missed(
+def test_worker_leaving_before_the_flow_is_tolerated(
     tmp_path: Path, token: Path, keeper: str, programs: list[Program]
 ) -> None:
     programs += [worker(tmp_path, keeper, token, name) for name in ("stays", "leaves")]
@@ -265,7 +265,7 @@ def test_a_worker_that_leaves_before_the_flow_is_not_missed(
             count(cluster)
 
 
-def test_a_kept_cluster_outlives_its_programs(
+def test_persistent_cluster_outlives_its_programs(
     tmp_path: Path, token: Path, keeper: str, programs: list[Program]
 ) -> None:
     programs += [worker(tmp_path, keeper, token, name) for name in ("a", "b")]
@@ -291,7 +291,7 @@ with eu.Cluster.at("{keeper}", token_file={str(token)!r}) as cluster:
         assert count(one) == [{"count": 100_000}]
 
 
-def test_workers_that_stay_join_again(tmp_path: Path, token: Path, programs: list[Program]) -> None:
+def test_staying_workers_rejoin(tmp_path: Path, token: Path, programs: list[Program]) -> None:
     address = f"{HERE}:{free_port()}"
     words = ("cluster", "--listen", address, "--token-file", token)
     keeper = Program(tmp_path, *words)
@@ -309,7 +309,7 @@ def test_workers_that_stay_join_again(tmp_path: Path, token: Path, programs: lis
         assert count(cluster) == [{"count": 100_000}]
 
 
-def test_strangers_cost_nobody_anything(
+def test_unauthenticated_connections_do_no_harm(
     tmp_path: Path, token: Path, keeper: str, programs: list[Program]
 ) -> None:
     ports = [free_port(), int(keeper.rsplit(":", 1)[1])]
@@ -331,7 +331,7 @@ def test_strangers_cost_nobody_anything(
         wait_for(lambda threads=threads: len(os.listdir(threads)) < 20, "callers are let go")
 
 
-def test_the_command_line_runs_on_a_kept_cluster(
+def test_command_line_runs_on_a_persistent_cluster(
     tmp_path: Path, token: Path, keeper: str, programs: list[Program]
 ) -> None:
     programs += [worker(tmp_path, keeper, token, name) for name in ("a", "b")]
@@ -347,7 +347,7 @@ def test_the_command_line_runs_on_a_kept_cluster(
         assert program.wait() == 0, program.complained
 
 
-def test_a_worker_says_what_it_lacks(tmp_path: Path, token: Path) -> None:
+def test_worker_reports_missing_or_invalid_arguments(tmp_path: Path, token: Path) -> None:
     for words, said in [
         ((), "--token-file"),
         (("--token-file", token), "--listen"),
@@ -389,7 +389,7 @@ def scanned(path: str, cluster: eu.Cluster) -> list[int]:
     return sorted(flow.go(cluster=cluster).collected().to_pydict()["n"])
 
 
-def test_a_file_that_a_worker_lacks_is_named_with_the_worker(apart: Any) -> None:
+def test_file_missing_at_a_worker_is_named_with_the_worker(apart: Any) -> None:
     cluster, _, _, here = apart
     put(here / "in.parquet", 0)
     # By this path every process has a folder of its own.
@@ -398,14 +398,14 @@ def test_a_file_that_a_worker_lacks_is_named_with_the_worker(apart: Any) -> None
     assert "worker a" in str(failed.value) or "worker b" in str(failed.value)
 
 
-def test_a_relative_path_means_the_same_at_workers(apart: Any) -> None:
+def test_relative_path_resolves_alike_at_workers(apart: Any) -> None:
     cluster, a, b, here = apart
     for folder, first in ((a, 100), (b, 200), (here, 0)):
         put(folder / "in.parquet", first)
     assert scanned("in.parquet", cluster) == list(range(100))
 
 
-def test_workers_that_see_other_files_are_found_out(apart: Any) -> None:
+def test_divergent_files_at_workers_are_detected(apart: Any) -> None:
     cluster, a, b, here = apart
     for folder, names in ((a, "xy"), (b, "y"), (here, "xy")):
         for name in names:
@@ -414,7 +414,7 @@ def test_workers_that_see_other_files_are_found_out(apart: Any) -> None:
         scanned("/proc/self/cwd/*.parquet", cluster)
 
 
-def test_workers_that_see_another_version_of_a_collection_are_found_out(apart: Any) -> None:
+def test_divergent_collection_versions_at_workers_are_detected(apart: Any) -> None:
     cluster, a, b, here = apart
     for version, folder in enumerate((a, b, here)):
         flow = eu.Flow("write")
@@ -427,7 +427,7 @@ def test_workers_that_see_another_version_of_a_collection_are_found_out(apart: A
         flow.go(cluster=cluster, home="/proc/self/cwd/home")
 
 
-def test_workers_of_this_machine_find_the_modules_of_their_program(tmp_path: Path) -> None:
+def test_local_workers_import_their_programs_modules(tmp_path: Path) -> None:
     folder = tmp_path / "program"
     folder.mkdir()
     (folder / "helpers.py").write_text("def same(batch):\n    return batch\n")

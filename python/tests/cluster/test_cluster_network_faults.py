@@ -76,9 +76,7 @@ def machines(tmp_path: Path) -> Iterator[Machines]:
 
 @needs("hosts")
 @pytest.mark.parametrize("way", ["both", "in", "out"])
-def test_a_link_that_is_cut_for_a_second_costs_no_record(
-    way: str, machines: Machines, tmp_path: Path
-) -> None:
+def test_one_second_partition_loses_no_record(way: str, machines: Machines, tmp_path: Path) -> None:
     flow, read = saving(tmp_path)
     running = flow.start(cluster=machines.cluster)
     for name, rows in (("host1", ROWS // 4), ("host2", ROWS)):
@@ -93,7 +91,7 @@ def test_a_link_that_is_cut_for_a_second_costs_no_record(
 @pytest.mark.parametrize(
     ("output", "way"), [(saving, "both"), (writing, "both"), (saving, "out"), (writing, "in")]
 )
-def test_a_flow_goes_on_without_a_worker_whose_link_is_cut_for_ever(
+def test_flow_continues_without_a_partitioned_worker(
     output: Any, way: str, machines: Machines, tmp_path: Path
 ) -> None:
     flow, read = output(tmp_path)
@@ -111,7 +109,7 @@ def test_a_flow_goes_on_without_a_worker_whose_link_is_cut_for_ever(
 
 
 @needs("hosts")
-def test_a_flow_waits_for_workers_who_lose_each_other_for_a_while(
+def test_flow_waits_for_a_transient_partition_between_workers(
     machines: Machines, tmp_path: Path
 ) -> None:
     flow, read = writing(tmp_path)
@@ -127,9 +125,7 @@ def test_a_flow_waits_for_workers_who_lose_each_other_for_a_while(
 
 
 @needs("hosts")
-def test_a_flow_goes_on_without_one_of_two_workers_that_are_parted_for_ever(
-    machines: Machines, tmp_path: Path
-) -> None:
+def test_flow_drops_one_of_two_partitioned_workers(machines: Machines, tmp_path: Path) -> None:
     flow, read = writing(tmp_path)
     running = flow.start(cluster=machines.cluster)
     wait_for(lambda: rows_out(running) > ROWS // 4, "it runs")
@@ -161,7 +157,7 @@ def stream() -> Any:
     ],
     ids=["a stream", "a program"],
 )
-def test_a_flow_that_cannot_be_repeated_names_the_worker_whose_link_is_cut(
+def test_unrepeatable_flow_names_the_partitioned_worker(
     first: Callable[[], list[Any]], machines: Machines, tmp_path: Path
 ) -> None:
     flow = eu.Flow("once")
@@ -189,7 +185,7 @@ def open_files(program: Command) -> int:
     return len(os.listdir(f"/proc/{program.pid}/fd"))
 
 
-def test_strangers_who_dribble_are_dropped_and_disturb_no_flow(tmp_path: Path) -> None:
+def test_slow_clients_are_dropped_and_disturb_no_flow(tmp_path: Path) -> None:
     workers: list[Command] = []
     ports = [free_port(), free_port()]
 

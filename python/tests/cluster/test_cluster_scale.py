@@ -51,7 +51,7 @@ def sockets_while(running: Any, pids: Iterable[int]) -> int:
     return most
 
 
-def test_sixty_four_workers_sort_together_within_their_bounds() -> None:
+def test_sixty_four_workers_sort_within_documented_bounds() -> None:
     with clusters.processes(WORKERS) as cluster:
         pids = workers_of(os.getpid()).values()
         assert len(cluster.workers) == len(pids) == WORKERS
@@ -82,7 +82,7 @@ def sockets_between_two(cores: int, folder: Path) -> int:
     return most
 
 
-def test_large_machines_have_several_connections_for_batches(tmp_path: Path) -> None:
+def test_large_machines_open_several_batch_connections(tmp_path: Path) -> None:
     # Two more to the other worker, and to the program, which has what is collected.
     for name in ("large", "small"):
         (tmp_path / name).mkdir()

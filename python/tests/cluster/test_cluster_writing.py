@@ -69,7 +69,7 @@ def files(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("order", [False, True])
 @pytest.mark.parametrize(("copies", "each"), [(1, 1), (2, 1), (2, 2), (3, 1)])
-def test_each_worker_writes_to_its_own_disks_and_mirrors_go_to_those_of_others(
+def test_workers_write_local_primaries_and_remote_mirrors(
     copies: int, each: int, order: bool, cluster: eu.Cluster, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
@@ -100,9 +100,7 @@ def test_each_worker_writes_to_its_own_disks_and_mirrors_go_to_those_of_others(
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
-def test_what_replaces_another_leaves_none_of_its_files(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_replaced_collection_leaves_no_files(cluster: eu.Cluster, tmp_path: Path) -> None:
     home = tmp_path / "home"
     disks = name_disks(home, [worker.name for worker in cluster.workers])
     writing(disks=disks, copies=2).go(cluster=cluster, home=home)
@@ -114,9 +112,7 @@ def test_what_replaces_another_leaves_none_of_its_files(
     assert len(at_home) == len(disks), "tables of contents"
 
 
-def test_workers_that_cannot_write_to_their_disks_are_named(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_workers_with_unwritable_disks_are_named(cluster: eu.Cluster, tmp_path: Path) -> None:
     home = tmp_path / "home"
     names = [worker.name for worker in cluster.workers]
     disks = name_disks(home, [*names, "nobody"])
@@ -127,9 +123,7 @@ def test_workers_that_cannot_write_to_their_disks_are_named(
     assert not files(home / "catalog")
 
 
-def test_a_mirror_that_cannot_be_written_fails_the_flow_and_leaves_nothing(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_unwritable_mirror_fails_the_flow_cleanly(cluster: eu.Cluster, tmp_path: Path) -> None:
     home = tmp_path / "home"
     disks = name_disks(home, [worker.name for worker in cluster.workers])
     # Nothing can be staged on the disk that has the mirror of w0's.
@@ -155,7 +149,7 @@ def ends_without_trace(running: Any, home: Path, dying: str) -> None:
     assert not traces(home)
 
 
-def test_when_a_worker_dies_the_flow_ends_and_nothing_stays_on_the_disks(tmp_path: Path) -> None:
+def test_dead_disk_worker_fails_the_flow_cleanly(tmp_path: Path) -> None:
     home = tmp_path / "home"
     disks = name_disks(home, NAMES, rate=20_000_000)
     with clusters.processes(3) as cluster:
@@ -164,7 +158,7 @@ def test_when_a_worker_dies_the_flow_ends_and_nothing_stays_on_the_disks(tmp_pat
         ends_without_trace(running, home, "w1")
 
 
-def test_a_worker_that_dies_at_the_end_when_others_wait_for_it_ends_the_flow(
+def test_worker_death_during_final_wait_fails_the_flow(
     tmp_path: Path,
 ) -> None:
     home = tmp_path / "home"
@@ -181,9 +175,7 @@ def test_a_worker_that_dies_at_the_end_when_others_wait_for_it_ends_the_flow(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a small disk")
-def test_a_full_disk_of_another_worker_fails_the_flow_and_leaves_nothing(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_full_remote_disk_fails_the_flow_cleanly(cluster: eu.Cluster, tmp_path: Path) -> None:
     home = tmp_path / "home"
     disks = name_disks(home, [worker.name for worker in cluster.workers])
     full = home / "on-w1-0"
@@ -214,7 +206,7 @@ def may_unshare() -> bool:
 
 
 @pytest.mark.skipif(not may_unshare(), reason="needs root, to hide disks from other workers")
-def test_nobody_needs_to_see_the_disks_of_another(tmp_path: Path) -> None:
+def test_workers_need_no_access_to_remote_disks(tmp_path: Path) -> None:
     home, private = tmp_path / "home", tmp_path / "private"
     disks = name_disks(home, NAMES)
     hidden = partial(own_disk, home, private)

@@ -63,7 +63,7 @@ def run(script: str, folder: Path) -> str:
     return program.stdout
 
 
-def test_a_child_that_ends_leaves_the_cluster_of_its_parent_alone(tmp_path: Path) -> None:
+def test_exiting_child_keeps_the_parents_cluster(tmp_path: Path) -> None:
     script = """
 with eu.Cluster.processes(2) as cluster:
     assert child(lambda: None) == 0
@@ -74,7 +74,7 @@ with eu.Cluster.processes(2) as cluster:
     run(script, tmp_path)
 
 
-def test_a_child_is_refused_the_cluster_and_the_flows_of_its_parent(tmp_path: Path) -> None:
+def test_child_cannot_use_the_parents_cluster_or_flows(tmp_path: Path) -> None:
     script = """
 with eu.Cluster.processes(2) as cluster:
     running = numbers(eu.map(functions.same), eu.count(), eu.collect(), rows=2_000_000).start(
@@ -104,7 +104,7 @@ with eu.Cluster.processes(2) as cluster:
     run(script, tmp_path)
 
 
-def test_processes_that_multiprocessing_forks_are_refused_it_too(tmp_path: Path) -> None:
+def test_multiprocessing_child_cannot_use_the_parents_cluster(tmp_path: Path) -> None:
     script = """
 def use(number):
     refused(lambda: counted(cluster=cluster))
@@ -119,7 +119,7 @@ with eu.Cluster.processes(2) as cluster:
     run(script, tmp_path)
 
 
-def test_a_child_runs_flows_of_its_own_beside_one_of_its_parent(tmp_path: Path) -> None:
+def test_child_runs_its_own_flows_concurrently(tmp_path: Path) -> None:
     script = """
 out = os.path.join(sys.argv[1], "out.parquet")
 running = numbers(eu.sort(["n"]), eu.save(out), rows=3_000_000).start()
@@ -139,7 +139,7 @@ assert os.path.exists(out)
 
 
 @pytest.mark.parametrize("where", ["here", "processes"])
-def test_a_function_may_fork_a_child_that_ends(where: str, tmp_path: Path) -> None:
+def test_user_function_may_fork(where: str, tmp_path: Path) -> None:
     script = f"""
 where = {{"here": None, "processes": "processes:2"}}[{where!r}]
 flow = numbers(eu.map(functions.forking), eu.save(os.path.join(sys.argv[1], "out.parquet")))

@@ -78,7 +78,7 @@ def test_ctrl_c_ends_a_flow_within_two_seconds(module: str, signals: int, tmp_pa
     assert list(output.parent.iterdir()) == []
 
 
-def test_a_program_that_ends_takes_its_flows_along(tmp_path: Path) -> None:
+def test_exiting_program_ends_its_flows(tmp_path: Path) -> None:
     script = """
 import euphrates as eu, functions, sys
 flow = eu.Flow()
@@ -122,9 +122,7 @@ running.finish()
     ],
     ids=["whole", "per_batch"],
 )
-def test_ctrl_c_breaks_off_a_library_that_does_not_look_at_python(
-    source: str, options: str
-) -> None:
+def test_ctrl_c_interrupts_blocking_native_code(source: str, options: str) -> None:
     program = subprocess.Popen(
         [sys.executable, "-c", SQL.format(source=source, options=options)],
         stdout=subprocess.PIPE,
@@ -155,7 +153,7 @@ with eu.Cluster.processes(2) as cluster:
 """
 
 
-def test_ctrl_c_is_heard_while_workers_prepare_a_flow(tmp_path: Path) -> None:
+def test_ctrl_c_is_handled_while_workers_prepare(tmp_path: Path) -> None:
     program = subprocess.Popen(
         [sys.executable, "-c", STARTING],
         cwd=SUPPORT,

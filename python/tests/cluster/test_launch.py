@@ -19,7 +19,7 @@ from persistent_cluster import EUPHRATES, PATIENCE, SOON, PersistentCluster
 # --- what comes home ---
 
 
-def test_programs_know_who_they_are_and_lines_carry_their_names(
+def test_programs_get_their_rank_and_lines_their_worker(
     persistent: PersistentCluster,
 ) -> None:
     script = 'echo "$EUPHRATES_WORKER $EUPHRATES_RANK of $EUPHRATES_RANKS, $X"; pwd; echo no >&2'
@@ -37,7 +37,7 @@ def test_programs_know_who_they_are_and_lines_carry_their_names(
     ]
 
 
-def test_a_hundred_thousand_lines_of_each_come_whole_and_in_order(
+def test_100_000_lines_per_worker_arrive_in_order(
     persistent: PersistentCluster,
 ) -> None:
     lines = 100_000
@@ -52,7 +52,7 @@ def test_a_hundred_thousand_lines_of_each_come_whole_and_in_order(
     assert all(said == wanted for said in by_worker.values())
 
 
-def test_binary_output_is_the_same_here_and_there(persistent: PersistentCluster) -> None:
+def test_binary_output_is_unchanged(persistent: PersistentCluster) -> None:
     code = "import sys; sys.stdout.buffer.write(bytes(n * n // 7 % 256 for n in range(3000000)))"
     wanted = bytes(n * n // 7 % 256 for n in range(3_000_000))
     on_one = ["--plain", "--on", "w1", "--", sys.executable, "-c", code]
@@ -63,7 +63,7 @@ def test_binary_output_is_the_same_here_and_there(persistent: PersistentCluster)
         assert launched.stdout == {name: wanted for name in persistent.workers}
 
 
-def test_json_tells_every_line_and_every_end(persistent: PersistentCluster) -> None:
+def test_json_log_has_every_line_and_exit(persistent: PersistentCluster) -> None:
     script = "echo 'a\"b'; printf c >&2; exit $EUPHRATES_RANK"
     done = persistent.launch(script, "--log", "json", "--on", "w0,w2")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -80,7 +80,7 @@ def test_json_tells_every_line_and_every_end(persistent: PersistentCluster) -> N
     assert done.returncode == 1
 
 
-def test_the_first_code_that_is_not_zero_is_the_launchs(persistent: PersistentCluster) -> None:
+def test_first_nonzero_exit_code_is_returned(persistent: PersistentCluster) -> None:
     script = "case $EUPHRATES_RANK in 1) exit 3;; 2) kill -9 $$;; 3) exit 4;; esac"
     done = persistent.launch(script)
     assert done.returncode == 3
@@ -94,7 +94,7 @@ def test_the_first_code_that_is_not_zero_is_the_launchs(persistent: PersistentCl
     assert (quiet.returncode, quiet.stderr) == (137, "")
 
 
-def test_what_cannot_run_names_the_worker_and_the_program(persistent: PersistentCluster) -> None:
+def test_unstartable_program_names_worker_and_program(persistent: PersistentCluster) -> None:
     done = persistent.run("launch", "--on", "w2", "--", "no-such-program", "x")
     assert done.returncode == 2
     assert "worker w2: no program `no-such-program`" in done.stderr
@@ -110,7 +110,7 @@ def test_what_cannot_run_names_the_worker_and_the_program(persistent: Persistent
     assert persistent.run("launch", "--env", "nonsense", "--", "true").returncode == 2
 
 
-def test_standard_input_goes_to_all(persistent: PersistentCluster) -> None:
+def test_stdin_is_broadcast(persistent: PersistentCluster) -> None:
     given = "".join(f"{n}\n" for n in range(200_000))
     done = persistent.launch("cksum", "--stdin", input=given)
     checksum = subprocess.run(
@@ -129,7 +129,7 @@ def memory_of(process: subprocess.Popen) -> int:
     return int(status.split("VmRSS:")[1].split()[0]) << 10
 
 
-def test_a_flood_arrives_whole(persistent: PersistentCluster) -> None:
+def test_output_flood_arrives_complete(persistent: PersistentCluster) -> None:
     script = "yes | head -c 1G"
     launch = persistent.command("launch", "--plain", "--on", "w0", "--", "sh", "-c", script)
     counted = f"{shlex.join(launch)} | wc -c"
@@ -137,7 +137,7 @@ def test_a_flood_arrives_whole(persistent: PersistentCluster) -> None:
     assert done.stdout.strip() == str(1 << 30), done.stderr
 
 
-def test_a_flood_that_nobody_reads_takes_no_memory_and_stops_no_flow(
+def test_unread_flood_uses_bounded_memory_and_blocks_no_flow(
     persistent: PersistentCluster,
 ) -> None:
     before = {name: memory_of(process) for name, process in persistent.workers.items()}
@@ -164,7 +164,7 @@ def test_a_flood_that_nobody_reads_takes_no_memory_and_stops_no_flow(
     wait_for(lambda: persistent.ps() == [])
 
 
-def test_a_reader_that_has_had_enough_ends_the_programs(persistent: PersistentCluster) -> None:
+def test_closed_output_pipe_ends_the_programs(persistent: PersistentCluster) -> None:
     launch = shlex.join(persistent.command("launch", "--", "yes"))
     done = subprocess.run(
         f"{launch} | head -n 3; exit ${{PIPESTATUS[0]}}",
@@ -182,7 +182,7 @@ def test_a_reader_that_has_had_enough_ends_the_programs(persistent: PersistentCl
 # --- Python ---
 
 
-def test_python_hears_lines_as_they_come_and_can_answer(persistent: PersistentCluster) -> None:
+def test_python_reads_lines_live_and_answers(persistent: PersistentCluster) -> None:
     heard: list[eu.Line] = []
     asked = threading.Event()
 
@@ -205,7 +205,7 @@ def test_python_hears_lines_as_they_come_and_can_answer(persistent: PersistentCl
     assert launched.stdout == {"w1": b"", "w3": b""}
 
 
-def test_python_ends_what_it_has_launched(persistent: PersistentCluster) -> None:
+def test_python_kills_its_launches(persistent: PersistentCluster) -> None:
     with persistent.python() as cluster:
         launched = cluster.launch(["sleep", "1000"])
         launched.kill()
@@ -225,7 +225,7 @@ def test_python_ends_what_it_has_launched(persistent: PersistentCluster) -> None
         wait_for(lambda: cluster.ps() == [])
 
 
-def test_a_cluster_is_kept_for_its_launches_and_takes_them_along_when_it_is_closed() -> None:
+def test_closing_a_cluster_ends_its_launches() -> None:
     launched = eu.Cluster.processes(2).launch(["sh", "-c", "read x; echo $x"], stdin=True)
     launched.feed(b"here\n")
     assert launched.wait(PATIENCE)
@@ -240,7 +240,7 @@ def test_a_cluster_is_kept_for_its_launches_and_takes_them_along_when_it_is_clos
         cluster.launch(["true"])
 
 
-def test_the_end_of_a_python_program_is_the_end_of_its_launches(
+def test_launches_end_with_their_python_program(
     persistent: PersistentCluster,
 ) -> None:
     code = f"""
@@ -255,7 +255,7 @@ print(len(cluster.ps()), flush=True)
 
 
 @pytest.mark.parametrize("cluster", ["processes:2"])
-def test_other_clusters_run_programs_as_well(cluster: str) -> None:
+def test_every_cluster_kind_launches_programs(cluster: str) -> None:
     launch = [EUPHRATES, "launch", "--cluster", cluster, "--", "sh", "-c", "echo $EUPHRATES_RANK"]
     done = subprocess.run(launch, capture_output=True, text=True, timeout=PATIENCE)
     assert sorted(done.stdout.splitlines()) == ["w0 | 0", "w1 | 1"], done.stderr

@@ -20,7 +20,7 @@ SLEEPS = "echo ready; exec sleep 1000"
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_who_listens_to_ctrl_c_ends_as_it_wants(persistent: PersistentCluster, name: str) -> None:
+def test_program_handling_ctrl_c_ends_itself(persistent: PersistentCluster, name: str) -> None:
     begun = persistent.begin(TRAPS)
     begun.send_signal(getattr(signal, name))
     _, complaint = begun.communicate(timeout=SOON)
@@ -28,7 +28,7 @@ def test_who_listens_to_ctrl_c_ends_as_it_wants(persistent: PersistentCluster, n
     assert complaint.splitlines() == [f"w{n} exited with 7" for n in range(4)]
 
 
-def test_who_does_not_listen_is_ended(persistent: PersistentCluster) -> None:
+def test_program_ignoring_ctrl_c_is_killed(persistent: PersistentCluster) -> None:
     begun = persistent.begin(IGNORES)
     begun.send_signal(signal.SIGINT)
     _, complaint = begun.communicate(timeout=SOON)
@@ -36,7 +36,7 @@ def test_who_does_not_listen_is_ended(persistent: PersistentCluster) -> None:
     assert complaint.splitlines() == [f"w{n} was killed by signal 9" for n in range(4)]
 
 
-def test_ps_shows_programs_and_flows_and_kill_ends_them(persistent: PersistentCluster) -> None:
+def test_ps_lists_and_kill_ends_programs_and_flows(persistent: PersistentCluster) -> None:
     begun = persistent.begin(SLEEPS)
     with persistent.python() as cluster:
         flow = eu.Flow("endless")
@@ -97,7 +97,7 @@ def group_of(leader: int) -> list[int]:
     return found
 
 
-def test_a_launcher_that_is_killed_leaves_nothing(persistent: PersistentCluster) -> None:
+def test_killed_launcher_leaves_no_process(persistent: PersistentCluster) -> None:
     begun = persistent.begin("sleep 1000 & trap '' INT TERM HUP; echo ready; wait")
     leaders = family_of(begun, persistent)
     assert len(leaders) == 4 and all(len(group_of(leader)) == 2 for leader in leaders)
@@ -107,7 +107,7 @@ def test_a_launcher_that_is_killed_leaves_nothing(persistent: PersistentCluster)
     wait_for(lambda: persistent.ps() == [])
 
 
-def test_a_worker_that_is_killed_leaves_nothing_and_the_others_go_on(
+def test_killed_worker_leaves_no_process_and_peers_continue(
     own_cluster: PersistentCluster,
 ) -> None:
     script = "sleep 1000 & setsid -f sleep 54321; trap '' INT TERM HUP; echo ready; wait"
@@ -145,7 +145,7 @@ def escaped(seconds: str) -> list[int]:
     return found
 
 
-def test_a_worker_that_is_told_to_end_takes_its_programs_along(
+def test_terminated_worker_ends_its_programs(
     own_cluster: PersistentCluster,
 ) -> None:
     begun = own_cluster.begin(IGNORES)
@@ -157,7 +157,7 @@ def test_a_worker_that_is_told_to_end_takes_its_programs_along(
     wait_for(lambda: not any(group_of(leader) for leader in leaders), seconds=SOON)
 
 
-def test_a_detached_program_stays_until_it_is_killed(persistent: PersistentCluster) -> None:
+def test_detached_program_runs_until_killed(persistent: PersistentCluster) -> None:
     done = persistent.run("launch", "--detach", "--on", "w0,w1", "--", "sleep", "1000")
     name = done.stdout.strip()
     listed = persistent.ps()
@@ -179,7 +179,7 @@ def children(process: subprocess.Popen) -> list[str]:
     return [child for task in tasks for child in task.read_text().split()]
 
 
-def test_many_launches_leave_no_descriptors_and_no_zombies(persistent: PersistentCluster) -> None:
+def test_many_launches_leak_no_descriptors_or_zombies(persistent: PersistentCluster) -> None:
     """Set EUPHRATES_LAUNCHES for more."""
     persistent.launch("true")
     wait_for(lambda: persistent.ps() == [])

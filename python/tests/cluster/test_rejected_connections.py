@@ -44,7 +44,7 @@ def started(folder: Path, command: list[str]) -> Iterator[tuple[int, IO[str]]]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_who_is_refused_is_told_with_address_and_reason(name: str, tmp_path: Path) -> None:
+def test_rejected_peer_is_logged_with_address_and_reason(name: str, tmp_path: Path) -> None:
     with started(tmp_path, COMMANDS[name]) as (port, log):
         address = ("127.0.0.1", port)
         with socket.create_connection(address, timeout=WAIT_SECONDS) as caller:

@@ -38,7 +38,7 @@ def counted(cluster: eu.Cluster) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("way", crashing.WAYS)
-def test_a_function_that_crashes_is_named_with_its_rows_and_costs_no_worker(
+def test_crashing_function_names_its_rows_and_spares_the_worker(
     way: str, cluster: eu.Cluster, tmp_path: Path
 ) -> None:
     pids = workers_of(os.getpid())
@@ -57,9 +57,7 @@ def test_a_function_that_crashes_is_named_with_its_rows_and_costs_no_worker(
     assert counted(cluster) == [{"count": ROWS}]
 
 
-def test_a_function_that_crashes_once_is_given_the_same_batch_again(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_batch_is_retried_after_a_crash(cluster: eu.Cluster, tmp_path: Path) -> None:
     once = eu.map(crashing.crash_once, arguments={"marker": str(tmp_path / "crashed")})
     total = eu.aggregate([], values={"sum": "sum(n)", "rows": "count()"})
     report = numbers(once, total, eu.collect()).go(cluster=cluster)
@@ -78,16 +76,14 @@ def test_order_is_kept_across_a_crash(cluster: eu.Cluster, tmp_path: Path) -> No
     assert read.go().collected().to_pydict()["n"] == list(range(ROWS))
 
 
-def test_a_crash_at_a_partition_names_its_rows(cluster: eu.Cluster) -> None:
+def test_crash_in_a_partition_names_its_rows(cluster: eu.Cluster) -> None:
     crash = eu.map(crashing.crash_in_partition)
     flow = numbers(eu.partition(["n"]), crash, eu.count(), eu.collect())
     with pytest.raises(eu.FlowError, match=r"rows \d+ to \d+ of its input.*SIGSEGV"):
         flow.go(cluster=cluster)
 
 
-def test_a_class_that_crashes_once_begins_again_with_its_flow(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_crashed_class_restarts_with_its_flow(cluster: eu.Cluster, tmp_path: Path) -> None:
     once = crashing.Stateful(str(tmp_path / "crashed"))
     total = eu.aggregate([], values={"sum": "sum(sum)"})
     report = numbers(once, total, eu.collect()).go(cluster=cluster)
@@ -96,7 +92,7 @@ def test_a_class_that_crashes_once_begins_again_with_its_flow(
     assert len(cluster.workers) == 2
 
 
-def test_a_class_that_always_crashes_is_given_up_after_two_attempts(cluster: eu.Cluster) -> None:
+def test_class_crashing_repeatedly_fails_after_two_attempts(cluster: eu.Cluster) -> None:
     flow = numbers(crashing.Stateful(), eu.count(), eu.collect())
     with pytest.raises(eu.FlowError, match="gave up after 2 crashes") as failed:
         flow.go(cluster=cluster)
@@ -105,7 +101,7 @@ def test_a_class_that_always_crashes_is_given_up_after_two_attempts(cluster: eu.
     assert counted(cluster) == [{"count": ROWS}]
 
 
-def test_a_crash_is_no_concern_of_another_programs_flow(tmp_path: Path) -> None:
+def test_crash_does_not_affect_another_programs_flow(tmp_path: Path) -> None:
     with clusters.persistent(tmp_path, ["w0", "w1"]) as one:
         said = (tmp_path / "0.out").read_text().splitlines()
         address = next(line.split()[-1] for line in said if "join at" in line)
@@ -122,7 +118,7 @@ def test_a_crash_is_no_concern_of_another_programs_flow(tmp_path: Path) -> None:
         assert len(one.workers) == 2
 
 
-def test_a_worker_that_has_died_is_started_again_for_the_next_flow() -> None:
+def test_dead_worker_is_restarted_for_the_next_flow() -> None:
     with clusters.processes(2) as cluster:
         before = workers_of(os.getpid())
         os.kill(before["w1"], signal.SIGKILL)
@@ -135,7 +131,7 @@ def test_a_worker_that_has_died_is_started_again_for_the_next_flow() -> None:
         assert [worker.name for worker in cluster.workers] == ["w0", "w1"]
 
 
-def test_a_worker_that_stays_is_started_again_when_it_dies(tmp_path: Path) -> None:
+def test_staying_worker_is_restarted_when_it_dies(tmp_path: Path) -> None:
     token = clusters.new_token(tmp_path)
     keeper, address = clusters.keep(tmp_path, token)
     staying = clusters.worker(tmp_path, address, token, "w0", "--stay")
@@ -156,7 +152,7 @@ def test_a_worker_that_stays_is_started_again_when_it_dies(tmp_path: Path) -> No
     assert not is_alive(second)
 
 
-def test_no_process_of_user_code_outlives_its_worker(tmp_path: Path) -> None:
+def test_user_code_processes_end_with_their_worker(tmp_path: Path) -> None:
     before = {*workers_of(os.getpid()).values()}
     with clusters.processes(1) as cluster:
         [worker] = {*children_of(os.getpid())} - before

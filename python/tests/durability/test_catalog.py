@@ -23,7 +23,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run([EUPHRATES, *arguments], capture_output=True, text=True)
 
 
-def test_nothing_is_removed_unless_all_names_are_known() -> None:
+def test_rm_removes_nothing_if_a_name_is_unknown() -> None:
     make("one", "two")
     assert run("rm", "one", "nothing").returncode == 2
     assert "one" in run("ls").stdout
@@ -31,7 +31,7 @@ def test_nothing_is_removed_unless_all_names_are_known() -> None:
     assert run("ls").stdout == ""
 
 
-def test_a_damaged_manifest_hides_no_other(tmp_path: Path) -> None:
+def test_damaged_manifest_hides_no_other_collection(tmp_path: Path) -> None:
     make("good", "bad")
     [manifest] = (tmp_path / "home/catalog/bad").rglob("*.json")
     manifest.write_bytes(manifest.read_bytes()[:100])
@@ -44,7 +44,7 @@ def test_a_damaged_manifest_hides_no_other(tmp_path: Path) -> None:
     assert error["kind"] == "corrupt" and error["remedy"]
 
 
-def test_a_missing_segment_is_damage(tmp_path: Path) -> None:
+def test_missing_segment_is_reported_as_damage(tmp_path: Path) -> None:
     make("kept")
     for segment in (tmp_path / "home/data").rglob("*.arrow"):
         segment.unlink()
@@ -69,7 +69,7 @@ def flip(path: Path, offset: int) -> None:
     path.write_bytes(text)
 
 
-def test_a_mirrored_collection_outlives_a_block_and_a_disk(tmp_path: Path) -> None:
+def test_mirrored_collection_survives_block_and_disk_loss(tmp_path: Path) -> None:
     home = tmp_path / "home"
     disks = name_disks(home, 3, 3)
     flow = eu.Flow("write")
@@ -105,7 +105,7 @@ def test_a_mirrored_collection_outlives_a_block_and_a_disk(tmp_path: Path) -> No
     assert "nothing to repair" in run("repair", "kept").stderr
 
 
-def test_what_has_no_good_copy_is_not_repaired(tmp_path: Path) -> None:
+def test_block_without_a_good_copy_is_not_repaired(tmp_path: Path) -> None:
     home = tmp_path / "home"
     disks = name_disks(home, 2, 1)
     flow = eu.Flow("write")
@@ -119,7 +119,7 @@ def test_what_has_no_good_copy_is_not_repaired(tmp_path: Path) -> None:
     assert run("repair", "nothing").returncode == 2
 
 
-def test_more_copies_than_disks_is_the_users_mistake(tmp_path: Path) -> None:
+def test_more_copies_than_disks_is_a_usage_error(tmp_path: Path) -> None:
     disks = name_disks(tmp_path / "home", 2, 2)
     flow = eu.Flow("write")
     flow.chain(eu.generate("integers", rows=10), eu.write("x", disks=disks, copies=3))

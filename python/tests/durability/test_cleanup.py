@@ -39,7 +39,7 @@ def small(path: Path) -> None:
     flow.go()
 
 
-def test_what_the_dead_have_staged_goes_with_the_next_output_beside_it(tmp_path: Path) -> None:
+def test_orphaned_staged_file_is_removed_by_the_next_output(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     process = saving(folder / "large.dat")
@@ -54,9 +54,7 @@ def test_what_the_dead_have_staged_goes_with_the_next_output_beside_it(tmp_path:
 
 
 @pytest.mark.parametrize("next_flow", ["count", "save", "write"])
-def test_collections_in_the_making_go_with_the_next_flow_of_any_kind(
-    next_flow: str, tmp_path: Path
-) -> None:
+def test_orphaned_collection_is_removed_by_the_next_flow(next_flow: str, tmp_path: Path) -> None:
     home = tmp_path / "home"
     code = f"""
 import euphrates as eu
@@ -86,7 +84,7 @@ flow.go(home={str(home)!r})
     assert not any(staging.rglob("*.*"))
 
 
-def test_what_the_living_have_staged_stays(tmp_path: Path) -> None:
+def test_staged_files_of_live_runs_are_kept(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     process = saving(folder / "large.dat")
@@ -98,7 +96,7 @@ def test_what_the_living_have_staged_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_a_signal_leaves_nothing(name: str, tmp_path: Path) -> None:
+def test_signalled_run_is_cleaned_up(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     command = [EUPHRATES, "gensort", "1000000000", str(folder / "data")]
@@ -109,7 +107,7 @@ def test_a_signal_leaves_nothing(name: str, tmp_path: Path) -> None:
     assert os.listdir(folder) == []
 
 
-def test_an_end_of_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+def test_named_pipe_output_is_not_replaced(tmp_path: Path) -> None:
     source = tmp_path / "in.parquet"
     small(source)
     link = tmp_path / "stdout"
@@ -121,7 +119,7 @@ def test_an_end_of_a_pipe_is_not_replaced(tmp_path: Path) -> None:
     assert link.is_symlink()
 
 
-def test_two_outputs_of_one_name_are_told_apart_before_anything_is_written(tmp_path: Path) -> None:
+def test_duplicate_output_names_are_rejected_before_writing(tmp_path: Path) -> None:
     flow = eu.Flow("twice")
     tee = flow.place(eu.tee())
     flow.attach(flow.place(eu.generate("integers", rows=10)), tee)
@@ -187,9 +185,7 @@ def fails_syncs_of_versions() -> Callable[[rig.Call], str]:
 
 @needs_syscalls
 @pytest.mark.parametrize("command", ["run", "rm"])
-def test_a_version_that_may_not_survive_is_named_as_such_and_what_it_replaced_stays(
-    command: str, home: Path
-) -> None:
+def test_unsynced_version_is_reported_and_old_version_kept(command: str, home: Path) -> None:
     old = segments(home)
     words: list[str | Path] = ["rm", "c"] if command == "rm" else ["run", collection_of(home, 20)]
     failed = run(home, words, fails_syncs_of_versions())
@@ -207,7 +203,7 @@ def test_a_version_that_may_not_survive_is_named_as_such_and_what_it_replaced_st
 
 
 @needs_syscalls
-def test_a_version_that_a_loss_of_power_has_taken_back_leaves_nothing(home: Path) -> None:
+def test_version_lost_in_a_power_failure_leaves_nothing(home: Path) -> None:
     old = segments(home)
     assert run(home, ["run", collection_of(home, 20)], fails_syncs_of_versions()).returncode == 4
     (home / "catalog/c/.v/0000000002.json").unlink()
@@ -217,7 +213,7 @@ def test_a_version_that_a_loss_of_power_has_taken_back_leaves_nothing(home: Path
 
 
 @needs_syscalls
-def test_segments_of_a_dead_flow_that_cannot_be_removed_are_found_by_the_next_gc(
+def test_unremovable_segments_are_found_by_the_next_gc(
     home: Path,
 ) -> None:
     old = segments(home)
@@ -238,9 +234,7 @@ def test_segments_of_a_dead_flow_that_cannot_be_removed_are_found_by_the_next_gc
 
 
 @needs_syscalls
-def test_a_note_of_outputs_that_were_never_published_goes_with_gc(
-    home: Path, tmp_path: Path
-) -> None:
+def test_gc_removes_records_of_unpublished_outputs(home: Path, tmp_path: Path) -> None:
     flow = eu.Flow("resumed")
     flow.chain(eu.generate("integers", rows=10), eu.save(str(tmp_path / "a.csv")))
     path = tmp_path / "flow.json"

@@ -62,7 +62,7 @@ CLUSTERS = [None, "processes:2"]
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_several_outputs_appear_and_leave_nothing_else(
+def test_several_outputs_are_published_cleanly(
     cluster: str | None, home: Path, tmp_path: Path
 ) -> None:
     flow_to(eu.save("a.parquet"), eu.save("b.csv"), eu.write("c")).go(cluster=cluster)
@@ -72,7 +72,7 @@ def test_several_outputs_appear_and_leave_nothing_else(
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_a_file_that_appears_while_the_flow_runs_refuses_all_outputs(
+def test_concurrently_created_file_rejects_all_outputs(
     cluster: str | None, home: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "z.parquet"
@@ -91,7 +91,7 @@ def test_a_file_that_appears_while_the_flow_runs_refuses_all_outputs(
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_a_collection_that_appears_while_the_flow_runs_refuses_all_outputs(
+def test_concurrently_created_collection_rejects_all_outputs(
     cluster: str | None, home: Path, tmp_path: Path
 ) -> None:
     environment = dict(os.environ)
@@ -115,9 +115,7 @@ def one_output(collection: str) -> str:
     return flow.to_json()
 
 
-def test_a_home_that_cannot_hold_the_record_is_refused_before_the_start(
-    home: Path, tmp_path: Path
-) -> None:
+def test_home_without_commit_records_is_rejected_before_the_run(home: Path, tmp_path: Path) -> None:
     home.mkdir()
     (home / "commits").write_text("in the way")
     with pytest.raises(eu.EuphratesError, match="commit records"):
@@ -129,7 +127,7 @@ def test_a_home_that_cannot_hold_the_record_is_refused_before_the_start(
     assert hidden(tmp_path) == [] and (tmp_path / "a.csv").exists()
 
 
-def test_a_source_deleted_while_the_flow_runs_is_a_flow_error(tmp_path: Path) -> None:
+def test_source_deleted_during_the_run_is_a_flow_error(tmp_path: Path) -> None:
     # The first does not fit the queue, so the second is opened when the function has been called.
     for name, rows in (("a", 5_000_000), ("b", 1000)):
         pq.write_table(pa.table({"n": pa.array(range(rows))}), tmp_path / f"{name}.parquet")
@@ -156,7 +154,7 @@ def document(tmp_path: Path, *sinks: Any) -> list[str]:
 
 @needs_syscalls
 @pytest.mark.parametrize("action", ["kill-before", "kill-after"])
-def test_objects_files_and_collections_are_published_together_after_a_kill(
+def test_kill_publishes_objects_files_and_collections_atomically(
     action: str,
     s3: S3Server,  # noqa: F811
     home: Path,
@@ -187,9 +185,7 @@ def test_objects_files_and_collections_are_published_together_after_a_kill(
 
 
 @needs_syscalls
-def test_another_start_leaves_the_outputs_of_a_living_flow_alone(
-    home: Path, tmp_path: Path
-) -> None:
+def test_other_starts_keep_outputs_of_a_live_flow(home: Path, tmp_path: Path) -> None:
     command = document(tmp_path, eu.save("a.parquet"), eu.write("b"), eu.write("c"))
     before: list[list[str]] = []
 
@@ -211,9 +207,7 @@ def test_another_start_leaves_the_outputs_of_a_living_flow_alone(
 
 
 @needs_syscalls
-def test_a_resumed_flow_that_was_killed_between_its_outputs_has_nothing_left_to_do(
-    home: Path, tmp_path: Path
-) -> None:
+def test_resume_after_a_kill_between_outputs_is_complete(home: Path, tmp_path: Path) -> None:
     command = [*document(tmp_path, eu.save("a.parquet"), eu.write("c")), "--resume"]
 
     def shows(call: rig.Call) -> bool:
@@ -243,9 +237,7 @@ def is_sync_after(name: str) -> Callable[[Call], bool]:
 
 @needs_syscalls
 @pytest.mark.parametrize("several", [False, True])
-def test_an_output_that_is_visible_but_cannot_be_synced_is_named_as_such(
-    several: bool, home: Path, tmp_path: Path
-) -> None:
+def test_visible_unsynced_output_is_reported(several: bool, home: Path, tmp_path: Path) -> None:
     if several:
         command = document(tmp_path, eu.save("a.parquet"), eu.write("c"))
     else:
@@ -266,9 +258,7 @@ def test_an_output_that_is_visible_but_cannot_be_synced_is_named_as_such(
 
 
 @needs_syscalls
-def test_a_folder_that_cannot_be_synced_is_found_out_before_anything_is_visible(
-    home: Path, tmp_path: Path
-) -> None:
+def test_unsyncable_folder_is_detected_before_publishing(home: Path, tmp_path: Path) -> None:
     command = document(tmp_path, eu.save("a.parquet"), eu.write("c"))
     folder = str(tmp_path.resolve())
     fails = lambda call: call.kind == "fsync" and call.paths[0] == folder  # noqa: E731
@@ -280,9 +270,7 @@ def test_a_folder_that_cannot_be_synced_is_found_out_before_anything_is_visible(
 
 
 @needs_syscalls
-def test_an_output_that_cannot_be_published_takes_the_decision_back(
-    home: Path, tmp_path: Path
-) -> None:
+def test_unpublishable_output_aborts_the_commit(home: Path, tmp_path: Path) -> None:
     command = document(tmp_path, eu.save("a.parquet"), eu.write("c"))
 
     def fails(call: rig.Call) -> bool:
@@ -302,7 +290,7 @@ KILLS = None if os.environ.get("EUPHRATES_TORTURE") else 7
 @needs_syscalls
 @pytest.mark.parametrize("replaces", [False, True])
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_a_kill_at_any_system_call_leaves_all_outputs_or_none(
+def test_kill_at_any_system_call_is_atomic(
     cluster: str | None, replaces: bool, home: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"

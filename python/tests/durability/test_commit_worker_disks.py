@@ -106,9 +106,7 @@ needs_own_disks = pytest.mark.skipif(
 
 
 @needs_own_disks
-def test_a_file_on_a_disk_that_only_its_worker_sees_is_published_with_the_others(
-    home: Path, tmp_path: Path
-) -> None:
+def test_output_on_a_private_worker_disk_is_published(home: Path, tmp_path: Path) -> None:
     disk = OwnDisk(tmp_path)
     with clusters.joined(tmp_path, ["w0", "w1"], disk.hidden) as cluster:
         disk.flow.go(cluster=cluster)
@@ -118,9 +116,7 @@ def test_a_file_on_a_disk_that_only_its_worker_sees_is_published_with_the_others
 
 @needs_own_disks
 @needs_syscalls
-def test_workers_complete_what_their_program_had_decided_when_it_was_killed(
-    home: Path, tmp_path: Path
-) -> None:
+def test_workers_complete_a_decided_commit_of_a_killed_program(home: Path, tmp_path: Path) -> None:
     disk = OwnDisk(tmp_path)
     disk.master_killed(kill_workers=False)
     assert disk.visible() == [True] * 3
@@ -129,9 +125,7 @@ def test_workers_complete_what_their_program_had_decided_when_it_was_killed(
 
 @needs_own_disks
 @needs_syscalls
-def test_outputs_wait_for_the_worker_that_alone_sees_one_of_them(
-    home: Path, tmp_path: Path
-) -> None:
+def test_commit_waits_for_the_only_worker_with_an_output(home: Path, tmp_path: Path) -> None:
     disk = OwnDisk(tmp_path)
     disk.master_killed(kill_workers=True)
     collected = subprocess.run([EUPHRATES, "gc"], capture_output=True, text=True)

@@ -29,7 +29,7 @@ def guarded() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_a_kill_or_an_error_leaves_the_old_or_the_new_state_and_nothing_else(
+def test_fault_leaves_exactly_old_or_new_state(
     scenario: Scenario, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     store = request.getfixturevalue("s3") if scenario.has_objects else None

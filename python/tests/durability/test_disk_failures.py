@@ -74,9 +74,7 @@ def pull(disk: rig.Disk) -> None:
 
 
 @needs_rig
-def test_a_disk_pulled_while_it_is_read_is_done_without(
-    rig_disks: rig.Disks, tmp_path: Path
-) -> None:
+def test_reader_survives_a_pulled_mirrored_disk(rig_disks: rig.Disks, tmp_path: Path) -> None:
     write(name_disks(tmp_path / "home", *(disk.path / "data" for disk in rig_disks)), copies=2)
     for disk in rig_disks:
         disk.set_rate("8MB/s")
@@ -86,7 +84,7 @@ def test_a_disk_pulled_while_it_is_read_is_done_without(
 
 
 @needs_rig
-def test_without_a_mirror_the_error_names_the_disk_and_the_block(
+def test_pulled_unmirrored_disk_is_named_with_the_block(
     rig_disks: rig.Disks, tmp_path: Path
 ) -> None:
     write(name_disks(tmp_path / "home", *(disk.path / "data" for disk in rig_disks)), copies=1)
@@ -98,9 +96,7 @@ def test_without_a_mirror_the_error_names_the_disk_and_the_block(
 
 
 @pytest.mark.parametrize("copies", [1, 2])
-def test_a_folder_removed_while_it_is_read_is_missed_by_the_next_reader(
-    copies: int, tmp_path: Path
-) -> None:
+def test_removed_disk_folder_is_detected_by_the_next_reader(copies: int, tmp_path: Path) -> None:
     home, folders = tmp_path / "home", [tmp_path / "one", tmp_path / "two"]
     write(name_disks(home, *folders), copies)
     name_disks(home, *folders, rate=8_000_000)
@@ -116,9 +112,7 @@ def test_a_folder_removed_while_it_is_read_is_missed_by_the_next_reader(
 
 
 @pytest.mark.parametrize("copies", [1, 2])
-def test_a_disk_that_fills_while_it_is_written_leaves_nothing_half_visible(
-    copies: int, tmp_path: Path
-) -> None:
+def test_full_disk_publishes_nothing_partial(copies: int, tmp_path: Path) -> None:
     large, small = tmp_path / "large", tmp_path / "small"
     disks = name_disks(tmp_path / "home", large, small)
     document = flow_file(

@@ -48,7 +48,7 @@ SORT = {"module": "sort", "config": {"by": ["key"]}}
 
 
 @pytest.mark.parametrize("sink", ["file", "collection"])
-def test_kill_9_leaves_no_output_and_the_next_start_cleans_up(sink: str, tmp_path: Path) -> None:
+def test_kill_9_leaves_no_output_and_next_start_cleans_up(sink: str, tmp_path: Path) -> None:
     home = tmp_path / "home"
     save = {"module": "save", "config": {"path": str(tmp_path / "out.dat")}}
     write = {"module": "write", "config": {"collection": "out"}}
@@ -92,7 +92,7 @@ def in_small_disk(folder: Path, command: list[str], megabytes: int) -> subproces
     )
 
 
-def test_a_full_disk_during_output_is_a_resource_error_and_leaves_nothing(tmp_path: Path) -> None:
+def test_full_disk_during_output_fails_cleanly(tmp_path: Path) -> None:
     small = tmp_path / "small"
     document = flow_file(
         tmp_path / "flow.json",
@@ -105,7 +105,7 @@ def test_a_full_disk_during_output_is_a_resource_error_and_leaves_nothing(tmp_pa
     assert done.stdout.strip() == "", "nothing is left on the disk"
 
 
-def test_a_full_disk_during_spill_is_a_resource_error(tmp_path: Path) -> None:
+def test_full_disk_during_spill_is_a_resource_error(tmp_path: Path) -> None:
     small = tmp_path / "small"
     document = flow_file(
         tmp_path / "flow.json",
@@ -131,9 +131,7 @@ SPILLING = {
 
 
 @pytest.mark.parametrize("modules", SPILLING.values(), ids=SPILLING)
-def test_what_one_full_scratch_folder_cannot_take_goes_to_another(
-    modules: list[dict], tmp_path: Path
-) -> None:
+def test_full_scratch_folder_fails_over_to_another(modules: list[dict], tmp_path: Path) -> None:
     small, large = tmp_path / "small", tmp_path / "large"
     document = flow_file(
         tmp_path / "flow.json",
@@ -150,7 +148,7 @@ def test_what_one_full_scratch_folder_cannot_take_goes_to_another(
     assert done.stdout.strip() == "" and list(large.iterdir()) == []
 
 
-def test_when_all_scratch_folders_are_full_the_error_names_each(tmp_path: Path) -> None:
+def test_error_names_every_full_scratch_folder(tmp_path: Path) -> None:
     small = tmp_path / "small"
     document = flow_file(
         tmp_path / "flow.json",
@@ -167,7 +165,7 @@ def test_when_all_scratch_folders_are_full_the_error_names_each(tmp_path: Path) 
     assert not (tmp_path / "out.dat").exists()
 
 
-def test_the_old_output_survives_a_failed_run(tmp_path: Path) -> None:
+def test_old_output_survives_a_failed_run(tmp_path: Path) -> None:
     old = pa.table({"n": [1, 2, 3]})
     pa.parquet.write_table(old, tmp_path / "out.parquet")
 
@@ -186,14 +184,14 @@ def test_the_old_output_survives_a_failed_run(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir() if p.name != "home") == ["out.parquet"]
 
 
-def test_a_file_may_be_sorted_onto_itself(tmp_path: Path) -> None:
+def test_file_can_be_sorted_in_place(tmp_path: Path) -> None:
     path = tmp_path / "same.parquet"
     pa.parquet.write_table(pa.table({"n": [3, 1, 2]}), path)
     sort_rows(eu.scan(path), eu.save(path, overwrite=True))
     assert pa.parquet.read_table(path)["n"].to_pylist() == [1, 2, 3]
 
 
-def test_two_writers_of_one_collection_one_wins_and_the_other_is_told() -> None:
+def test_one_of_two_concurrent_writers_wins() -> None:
     flows: list[eu.Running] = []
     outcomes = []
 
@@ -220,7 +218,7 @@ def test_two_writers_of_one_collection_one_wins_and_the_other_is_told() -> None:
     assert sorted(outcomes) == ["lost", "won"]
 
 
-def test_mixed_schemas_name_the_file_and_the_column(tmp_path: Path) -> None:
+def test_mixed_schemas_name_file_and_column(tmp_path: Path) -> None:
     pa.parquet.write_table(pa.table({"n": [1], "m": [1]}), tmp_path / "a.parquet")
     pa.parquet.write_table(pa.table({"n": [1], "m": ["x"]}), tmp_path / "b.parquet")
     with pytest.raises(eu.UsageError) as caught:
@@ -240,7 +238,7 @@ def test_mixed_schemas_name_the_file_and_the_column(tmp_path: Path) -> None:
         ("nothing-*.csv", None, eu.UsageError, ["nothing-*.csv"]),
     ],
 )
-def test_bad_files_are_named(name: str, content, kind, words, tmp_path: Path) -> None:
+def test_damaged_files_are_named(name: str, content, kind, words, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     flow = eu.Flow("read")
@@ -251,7 +249,7 @@ def test_bad_files_are_named(name: str, content, kind, words, tmp_path: Path) ->
         assert word in str(caught.value), str(caught.value)
 
 
-def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+def test_unreadable_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "folder.csv"
     path.mkdir()
     (path / "x.txt").write_text("x")
@@ -261,7 +259,7 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
         flow.go()
 
 
-def test_no_rows_stay_no_rows(tmp_path: Path) -> None:
+def test_empty_input_gives_empty_output(tmp_path: Path) -> None:
     (tmp_path / "head.csv").write_text("n,m\n")
     sort_rows(eu.scan(tmp_path / "head.csv"), eu.save(tmp_path / "out.parquet"))
     assert pa.parquet.read_table(tmp_path / "out.parquet").num_rows == 0
@@ -293,7 +291,7 @@ def test_unknown_names_get_a_suggestion() -> None:
         eu.Flow.from_json(document).check()
 
 
-def test_one_name_stands_for_a_list_of_it(collected: Callable[..., eu.Table]) -> None:
+def test_single_name_is_accepted_for_a_list(collected: Callable[..., eu.Table]) -> None:
     rows = eu.from_arrow(pa.table({"n": [2, 1, 2]}))
     assert collected(rows, eu.sort("n desc")).to_pydict() == {"n": [2, 2, 1]}
     counted = collected(rows, eu.aggregate("n", values={"all": "count()"}), eu.sort("n"))

@@ -39,7 +39,7 @@ def catalog_version(name: str) -> int:
 
 
 @pytest.mark.parametrize("cluster", [None, "processes:2"])
-def test_what_has_been_made_is_not_made_again(cluster: str | None, tmp_path: Path) -> None:
+def test_resume_skips_finished_outputs(cluster: str | None, tmp_path: Path) -> None:
     flow = copying(eu.write("kept"), eu.save("kept.parquet"))
     first = flow.go(resume=True, cluster=cluster)
     assert first.made_before == [] and first.modules
@@ -55,7 +55,7 @@ def test_what_has_been_made_is_not_made_again(cluster: str | None, tmp_path: Pat
         flow.go(cluster=cluster)
 
 
-def test_what_is_missing_is_made_and_replaces_only_its_own(tmp_path: Path) -> None:
+def test_resume_rebuilds_missing_outputs_and_keeps_foreign_files(tmp_path: Path) -> None:
     flow = copying(eu.write("kept"), eu.save("kept.parquet"))
     flow.go(resume=True)
     (tmp_path / "kept.parquet").unlink()
@@ -69,7 +69,7 @@ def test_what_is_missing_is_made_and_replaces_only_its_own(tmp_path: Path) -> No
     assert (tmp_path / "kept.parquet").read_text() == "mine"
 
 
-def test_another_flow_or_another_folder_is_not_the_same(
+def test_resume_distinguishes_flows_and_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copying(eu.save("kept.parquet")).go(resume=True)
@@ -81,7 +81,7 @@ def test_another_flow_or_another_folder_is_not_the_same(
     assert (tmp_path / "elsewhere" / "kept.parquet").exists()
 
 
-def test_sources_that_have_changed_are_named(tmp_path: Path) -> None:
+def test_resume_names_changed_sources(tmp_path: Path) -> None:
     source = tmp_path / "numbers.csv"
     source.write_text("n\n1\n2\n")
     flow = eu.Flow("convert")
@@ -95,21 +95,21 @@ def test_sources_that_have_changed_are_named(tmp_path: Path) -> None:
             flow.go(resume=True)
 
 
-def test_what_the_program_wants_itself_is_made_again() -> None:
+def test_resume_reruns_in_memory_outputs() -> None:
     flow = copying(eu.write("kept"), eu.collect())
     assert flow.go(resume=True).collected().num_rows == ROWS
     assert flow.go(resume=True).collected().num_rows == ROWS
     assert catalog_version("kept") == 2
 
 
-def test_python_objects_of_the_program_are_refused() -> None:
+def test_resume_rejects_in_process_objects() -> None:
     flow = eu.Flow("map")
     flow.chain(eu.generate("integers", rows=10), eu.map(lambda batch: batch), eu.write("kept"))
     with pytest.raises(eu.UsageError, match="lives in this process only"):
         flow.go(resume=True)
 
 
-def test_a_program_killed_at_any_moment_can_be_run_again(tmp_path: Path) -> None:
+def test_program_killed_at_any_moment_resumes(tmp_path: Path) -> None:
     flow = copying(eu.write("kept"), eu.save("kept.parquet"), rows=3_000_000)
     (tmp_path / "flow.json").write_text(flow.to_json())
     command = [sys.executable, "-m", "euphrates", "run", "flow.json", "--resume"]

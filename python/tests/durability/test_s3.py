@@ -20,7 +20,7 @@ def sort(source: str, target: str, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.csv", "x.jsonl", "x.arrow"])
-def test_sorted_there_and_back(s3: S3Server, name: str) -> None:  # noqa: F811
+def test_sort_roundtrips_through_s3(s3: S3Server, name: str) -> None:  # noqa: F811
     make = eu.Flow("make")
     make.chain(eu.generate("integers", rows=50_000), eu.save(s3.url(name)))
     make.go()
@@ -31,7 +31,7 @@ def test_sorted_there_and_back(s3: S3Server, name: str) -> None:  # noqa: F811
     assert read.go().collected().to_pydict()["n"] == list(range(50_000))
 
 
-def test_a_prefix_with_a_glob(s3: S3Server) -> None:  # noqa: F811
+def test_glob_below_a_prefix_is_scanned(s3: S3Server) -> None:  # noqa: F811
     for part in range(3):
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table({"n": [part]}), sink)
@@ -40,7 +40,7 @@ def test_a_prefix_with_a_glob(s3: S3Server) -> None:  # noqa: F811
     assert pq.read_table(pa.BufferReader(s3.get("out.parquet")))["n"].to_pylist() == [0, 1, 2]
 
 
-def test_large_uploads_come_in_parts_and_appear_at_once(s3: S3Server) -> None:  # noqa: F811
+def test_large_upload_is_multipart_and_atomic(s3: S3Server) -> None:  # noqa: F811
     flow = eu.Flow("large")
     flow.chain(eu.generate("records", rows=400_000), eu.save(s3.url("large.dat")))
     flow.go()
@@ -48,7 +48,7 @@ def test_large_uploads_come_in_parts_and_appear_at_once(s3: S3Server) -> None:  
     assert s3.unfinished() == []
 
 
-def test_nothing_appears_of_a_failed_flow(s3: S3Server) -> None:  # noqa: F811
+def test_failed_flow_publishes_no_object(s3: S3Server) -> None:  # noqa: F811
     def fails(batch: eu.Batch) -> eu.Batch:
         if batch.to_pydict()["n"][-1] > 500_000:
             raise ValueError("no luck")
@@ -66,7 +66,7 @@ def test_nothing_appears_of_a_failed_flow(s3: S3Server) -> None:  # noqa: F811
     assert s3.keys() == [] and s3.unfinished() == []
 
 
-def test_an_object_that_exists_is_refused(s3: S3Server) -> None:  # noqa: F811
+def test_existing_object_is_rejected(s3: S3Server) -> None:  # noqa: F811
     s3.put("x.csv", b"n\n1\n")
     with pytest.raises(eu.UsageError, match="exists already"):
         sort(s3.url("x.csv"), s3.url("x.csv"))
@@ -74,12 +74,12 @@ def test_an_object_that_exists_is_refused(s3: S3Server) -> None:  # noqa: F811
     assert s3.get("x.csv") == b"n\n1\n"
 
 
-def test_a_missing_object_is_named(s3: S3Server) -> None:  # noqa: F811
+def test_missing_object_is_named(s3: S3Server) -> None:  # noqa: F811
     with pytest.raises(eu.UsageError, match=r"missing\.parquet"):
         sort(s3.url("missing.parquet"), s3.url("out.parquet"))
 
 
-def test_an_object_that_was_put_anew_is_another(
+def test_rewritten_object_is_detected_as_changed(
     s3: S3Server,  # noqa: F811
     tmp_path: Path,
 ) -> None:

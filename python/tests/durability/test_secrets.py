@@ -26,7 +26,7 @@ def umask() -> Iterator[None]:
     os.umask(old)
 
 
-def test_scratch_and_staged_files_are_their_users_alone(tmp_path: Path, umask: None) -> None:
+def test_scratch_and_staged_files_are_private(tmp_path: Path, umask: None) -> None:
     seen: dict[str, int] = {}
 
     def look(batch: Any) -> Any:
@@ -59,7 +59,7 @@ def test_scratch_and_staged_files_are_their_users_alone(tmp_path: Path, umask: N
     assert segments and {mode(path) for path in segments} == {0o644}
 
 
-def test_a_replaced_file_keeps_its_mode(tmp_path: Path, umask: None) -> None:
+def test_replaced_file_keeps_its_mode(tmp_path: Path, umask: None) -> None:
     out = tmp_path / "out.csv"
     out.write_text("old")
     out.chmod(0o640)
@@ -69,7 +69,7 @@ def test_a_replaced_file_keeps_its_mode(tmp_path: Path, umask: None) -> None:
     assert mode(out) == 0o640 and out.read_text() != "old"
 
 
-def test_a_home_that_others_write_to_is_shared(tmp_path: Path) -> None:
+def test_group_writable_home_is_shared(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     home.chmod(0o770)
@@ -112,7 +112,7 @@ def run_by_command(document: dict[str, Any], folder: Path, *words: str) -> str:
         ("generate", {"what": ADDRESS, "rows": 1}),
     ],
 )
-def test_a_key_in_an_address_is_refused_and_never_repeated(
+def test_key_in_an_address_is_rejected_and_not_echoed(
     tmp_path: Path, module: str, config: dict[str, Any]
 ) -> None:
     node = {"id": "it", "module": module, "config": config}
@@ -129,7 +129,7 @@ def test_a_key_in_an_address_is_refused_and_never_repeated(
         assert KEY not in text and "AKIAEXAMPLE" not in text
 
 
-def test_a_key_in_a_variable_is_refused_as_well(tmp_path: Path) -> None:
+def test_key_in_a_variable_is_rejected(tmp_path: Path) -> None:
     config = {"path": {"$var": "from"}}
     node = {"id": "it", "module": "scan", "config": config}
     document = {
@@ -159,7 +159,7 @@ def test_a_key_in_a_variable_is_refused_as_well(tmp_path: Path) -> None:
         ["aggregate", ADDRESS, "out.csv", "--compute", "count()"],
     ],
 )
-def test_commands_repeat_no_key(tmp_path: Path, words: list[str]) -> None:
+def test_commands_do_not_echo_keys(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "in.csv").write_text("n\n1\n")
     words = [sys.executable, "-m", "euphrates", *words]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
@@ -167,7 +167,7 @@ def test_commands_repeat_no_key(tmp_path: Path, words: list[str]) -> None:
     assert KEY not in done.stdout + done.stderr, done.stderr
 
 
-def test_a_flow_that_a_program_builds_with_a_key_is_not_written_down() -> None:
+def test_flow_built_with_a_key_is_not_saved() -> None:
     flow = eu.Flow()
     flow.chain(eu.scan(ADDRESS), eu.collect())
     for look in (flow.to_json, flow.code, flow.draw, flow.check, flow.go):

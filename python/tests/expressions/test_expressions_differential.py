@@ -73,19 +73,19 @@ def difference(
 
 
 @pytest.mark.parametrize("part", range(SLICES))
-def test_expressions_give_what_duckdb_gives(part: int) -> None:
+def test_expressions_match_duckdb(part: int) -> None:
     oracle = Oracle(case(0).table)
     wrong = [w for seed in list(SEEDS)[part::SLICES] for w in differences(case(seed), oracle)]
     assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong[:20])
 
 
-def test_cases_are_the_same_every_time() -> None:
+def test_cases_are_deterministic() -> None:
     tables = [[plain(column) for column in case(7).table.columns] for _ in range(2)]
     assert tables[0] == tables[1]
     assert case(7).expressions == case(7).expressions
 
 
-def test_the_oracle_answers_most_cases() -> None:
+def test_oracle_answers_most_cases() -> None:
     cases = [case(seed) for seed in range(10)]
     oracle = Oracle(cases[0].table)
     answered = []

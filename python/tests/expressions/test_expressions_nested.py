@@ -99,7 +99,7 @@ for name, (open_, close, middle) in json.loads(sys.argv[1]).items():
 """
 
 
-def test_nested_operands_are_checked_and_computed_once() -> None:
+def test_nested_operands_are_evaluated_once() -> None:
     """A tree that doubles at each of 48 levels is never done."""
     command = [sys.executable, "-c", CODE, json.dumps(NESTS), str(NESTED)]
     try:
@@ -113,7 +113,7 @@ def test_nested_operands_are_checked_and_computed_once() -> None:
     assert [result for result in results if not result[-1] or result[1] < 12] == []
 
 
-def test_what_is_wrong_within_nested_words_is_said_at_once() -> None:
+def test_error_in_nested_keywords_is_reported_promptly() -> None:
     """The parser begins again at each such word, with the word as a name."""
     code = """
 import sys, pyarrow as pa, euphrates as eu
@@ -138,7 +138,7 @@ print("done", flush=True)
     assert child.stdout.endswith("done\n"), child.stderr
 
 
-def test_a_name_may_be_a_word_of_sql() -> None:
+def test_column_name_may_be_an_sql_keyword() -> None:
     table = pa.table({name: [1] for name in ["floor", "position", "case", "extract", "trim"]})
     flow = eu.Flow("words")
     text = "floor + position + extract + 1 as x"
@@ -146,7 +146,7 @@ def test_a_name_may_be_a_word_of_sql() -> None:
     assert pa.table(flow.go(progress=False).collected())["x"].to_pylist() == [4]
 
 
-def test_operands_that_are_named_twice_are_as_lazy_as_before() -> None:
+def test_shared_operands_stay_lazy() -> None:
     """What is computed once is computed where it was: what fails elsewhere does not fail."""
     table = pa.table(
         {
@@ -175,7 +175,7 @@ def test_operands_that_are_named_twice_are_as_lazy_as_before() -> None:
         assert repr(found) == repr(expected), text
 
 
-def test_a_side_that_another_guards_is_guarded_at_any_depth() -> None:
+def test_guards_hold_at_any_depth() -> None:
     table = pa.table({"i": pa.array([0, 1, 2, None]), "b": pa.array([True, False, None, True])})
     levels = 20
     text = "(i <> 0 and 6 / i > 2 and " * levels + "b is not null" + ")" * levels

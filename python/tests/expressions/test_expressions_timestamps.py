@@ -53,12 +53,12 @@ NOW = pa.table(
         ("date_part('year', c)", "Time"),
     ],
 )
-def test_a_unit_that_is_none_is_refused_by_the_check(text: str, message: str) -> None:
+def test_unknown_unit_is_rejected_by_check(text: str, message: str) -> None:
     with pytest.raises(eu.UsageError, match=f"(?s){message}"):
         flow_of(NOW, text).check()
 
 
-def test_units_have_the_names_that_they_have_elsewhere() -> None:
+def test_units_accept_common_names() -> None:
     assert of(NOW, "date_trunc('months', t)") == [dt.datetime(2024, 5, 1)]
     assert of(NOW, "date_trunc('MIN', t)") == [dt.datetime(2024, 5, 6, 7, 8)]
     assert of(NOW, "date_part('yrs', d)") == [2024]
@@ -67,7 +67,7 @@ def test_units_have_the_names_that_they_have_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("kind", ["s", "ms", "us"])
-def test_units_of_far_moments_are_those_of_the_calendar(kind: str) -> None:
+def test_units_of_distant_timestamps_follow_the_calendar(kind: str) -> None:
     """Of years beyond those of `datetime`, by the days since the same day 400 years on."""
     unit = {"s": 1, "ms": 1000, "us": 1_000_000}[kind]
     near = dt.datetime(2024, 5, 6, 7, 8, 9)
@@ -105,7 +105,7 @@ def test_units_of_far_moments_are_those_of_the_calendar(kind: str) -> None:
         (LEAST, pa.timestamp("us"), "date_part('year', t)", -290_308),
     ],
 )
-def test_the_first_and_last_moments_have_units(
+def test_extreme_timestamps_have_units(
     value: int, kind: pa.DataType, text: str, expected: object
 ) -> None:
     assert of(at(value, kind), text) == [expected]
@@ -124,7 +124,7 @@ def test_the_first_and_last_moments_have_units(
         (LEAST, pa.date64(), "date_trunc('month', t)"),
     ],
 )
-def test_what_has_no_place_in_its_type_fails_and_says_where(
+def test_out_of_range_timestamp_fails_and_names_the_row(
     value: int, kind: pa.DataType, text: str
 ) -> None:
     """A moment before the first wrapped round, and became one after the last."""
@@ -133,7 +133,7 @@ def test_what_has_no_place_in_its_type_fails_and_says_where(
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Shanghai", "Europe/Berlin"])
-def test_local_times_of_long_ago_have_the_offset_of_their_time(zone: str) -> None:
+def test_historic_local_times_use_historic_offsets(zone: str) -> None:
     moments = [
         dt.datetime(year, month, 4, 12, 34, 56, tzinfo=dt.UTC)
         for year in (2, 1000, 1716, 1799, 1801, 1950, 2024)

@@ -45,19 +45,19 @@ WIDE = row(
     ["coalesce(z, a)", "greatest(half, a)", "case when z is null then a else z end",
      "coalesce(w, large)", "cast(a as Decimal256(76, 76))", "nvl(z, a)"],
 )  # fmt: skip
-def test_decimals_that_do_not_fit_a_common_scale_fail(text: str) -> None:
+def test_decimals_without_a_common_scale_fail(text: str) -> None:
     with pytest.raises(eu.FlowError, match=r"Decimal256\(76, \d+\)|overflow|Overflow|too large"):
         of(WIDE, text)
 
 
-def test_a_cast_tried_beyond_76_digits_is_null() -> None:
+def test_try_cast_beyond_76_digits_is_null() -> None:
     assert of(WIDE, "try_cast(a as Decimal256(76, 76))", "try_cast(a as Decimal256(76, 70))") == [
         None,
         Decimal(12345),
     ]
 
 
-def test_decimals_at_scales_far_apart_keep_values_that_fit() -> None:
+def test_decimals_of_distant_scales_keep_values_that_fit() -> None:
     assert of(WIDE, "coalesce(w, a)", "coalesce(z, half)", "greatest(w, d)") == [
         Decimal(12345),
         Decimal("0.5"),
@@ -68,14 +68,14 @@ def test_decimals_at_scales_far_apart_keep_values_that_fit() -> None:
 @pytest.mark.parametrize(
     "names", ["n, d, a", "n, a, d", "d, n, a", "d, a, n", "a, n, d", "a, d, n"]
 )
-def test_the_common_type_of_decimals_does_not_depend_on_their_order(names: str) -> None:
+def test_common_decimal_type_is_order_independent(names: str) -> None:
     table = row(n=(None, pa.int64()), d=(TINY, pa.decimal64(18, 6)), a=(None, pa.decimal256(76, 0)))
     assert of(table, f"coalesce({names})", f"greatest({names})") == [TINY, TINY]
     small = row(n=(None, pa.int64()), d=(TINY, pa.decimal64(18, 6)), a=(None, pa.decimal128(38, 0)))
     assert of(small, f"coalesce({names})", f"least({names})") == [TINY, TINY]
 
 
-def test_integers_and_decimals_meet_with_all_digits() -> None:
+def test_integer_decimal_arithmetic_keeps_all_digits() -> None:
     most = Decimal("999999999999.999999")
     table = row(i=(-(2**63), pa.int64()), d=(most, pa.decimal64(18, 6)), a=(1, pa.int8()))
     assert of(table, "greatest(i, d, a)", "greatest(a, i, d)", "least(d, a, i)") == [
@@ -85,7 +85,7 @@ def test_integers_and_decimals_meet_with_all_digits() -> None:
     ]
 
 
-def test_nvl_has_the_types_of_coalesce() -> None:
+def test_nvl_types_match_coalesce() -> None:
     table = pa.table(
         {
             "d": pa.array([Decimal("12345678901234567890.12")]),
@@ -109,7 +109,7 @@ def test_nvl_has_the_types_of_coalesce() -> None:
 
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
 @pytest.mark.parametrize("function", ["round", "trunc"])
-def test_rounding_to_any_number_of_digits_is_finite(kind: pa.DataType, function: str) -> None:
+def test_rounding_to_any_digits_is_finite(kind: pa.DataType, function: str) -> None:
     largest = 1e300 if kind == pa.float64() else float(2.0**100)
     table = pa.table(
         {
@@ -130,7 +130,7 @@ def test_rounding_to_any_number_of_digits_is_finite(kind: pa.DataType, function:
     assert of(table, f"{function}(1.5, 310)", f"{function}(1.5, -400)") == [1.5, 0.0]
 
 
-def test_decimals_without_a_common_type_are_compared_exactly() -> None:
+def test_decimals_without_a_common_type_compare_exactly() -> None:
     table = row(
         i=(-5, pa.int8()),
         tiny=(Decimal(1).scaleb(-76), pa.decimal256(76, 76)),
@@ -153,7 +153,7 @@ def test_decimals_without_a_common_type_are_compared_exactly() -> None:
     assert of(table, "i = null", "a < null") == [None, None]
 
 
-def test_numbers_and_prefixes_of_long_texts_need_no_room() -> None:
+def test_scalar_results_of_long_texts_need_no_memory() -> None:
     text = "é" + "x" * 20_000_000
     table = pa.table({"s": pa.array([text])})
     found = of(
@@ -171,7 +171,7 @@ def test_numbers_and_prefixes_of_long_texts_need_no_room() -> None:
     assert found == [20_000_001, 20_000_002, 2, 233, "éx", "xx", "éxx", True]
 
 
-def test_a_prefix_without_its_end_needs_the_room_of_the_text() -> None:
+def test_unterminated_prefix_needs_memory_for_the_text() -> None:
     table = pa.table({"s": pa.array(["x" * 20_000_000])})
     for text in ("left(s, -1)", "substr(s, 2)", "substr(s, 2, 19000000)"):
         with pytest.raises(eu.ResourceError, match="would be made of one row"):
@@ -189,7 +189,7 @@ NESTED = 48
      ("nullif(", ", 7)", "a + 6", None), ("coalesce(nullif(", ", 1), a + 1)", "a", 2),
      ("nvl2(", ", a, n)", "a", 1)],
 )  # fmt: skip
-def test_nested_choices_are_translated_once(
+def test_nested_case_is_translated_once(
     open_: str, close: str, first: str, expected: int | None
 ) -> None:
     """A tree that doubles at each of 48 levels is never done."""
@@ -198,7 +198,7 @@ def test_nested_choices_are_translated_once(
     assert of(table, open_ * levels + first + close * levels) == [expected]
 
 
-def test_coalesce_computes_an_argument_only_where_it_is_needed() -> None:
+def test_coalesce_is_lazy_per_row() -> None:
     table = pa.table(
         {
             "a": pa.array([10, None, None, 40]),
@@ -233,7 +233,7 @@ def test_coalesce_computes_an_argument_only_where_it_is_needed() -> None:
         assert pa.table(flow.go(progress=False).collected())["x"].to_pylist() == expected, text
 
 
-def test_bytes_of_all_layouts_are_compared_with_each_other() -> None:
+def test_binary_layouts_compare_with_each_other() -> None:
     table = row(
         two=(b"ab", pa.binary(2)),
         three=(b"abc", pa.binary(3)),
@@ -262,9 +262,7 @@ def test_bytes_of_all_layouts_are_compared_with_each_other() -> None:
      ("Europe/Berlin", "2024-10-27 03:00:00", "2024-10-27 02:00:00"),
      ("Pacific/Apia", "2011-12-30 12:00:00", "2011-12-30 22:00:00")],
 )  # fmt: skip
-def test_local_times_that_a_zone_skips_or_repeats_have_a_place(
-    zone: str, local: str, instant: str
-) -> None:
+def test_skipped_and_repeated_local_times_are_resolved(zone: str, local: str, instant: str) -> None:
     """The instants are those of DuckDB."""
     at = datetime.datetime.fromisoformat(instant)
     when = datetime.datetime.fromisoformat(local)

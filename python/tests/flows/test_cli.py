@@ -52,7 +52,7 @@ def test_gensort_takes_the_file_options_of_version_1_5(run, tmp_path: Path) -> N
     assert (tmp_path / "x").stat().st_size == 10_000
 
 
-def test_sorting_records_and_checking_them(run, tmp_path: Path) -> None:
+def test_sorted_records_pass_valsort(run, tmp_path: Path) -> None:
     run("gensort", 100_000, "in.dat")
     unsorted = run("valsort", "in.dat", code=1).stderr
     assert unsorted.startswith("First unordered record is record 2\n")
@@ -65,7 +65,7 @@ def test_sorting_records_and_checking_them(run, tmp_path: Path) -> None:
     assert run("valsort", "-q", "out.dat").stderr == ""
 
 
-def test_summaries_of_parts_add_up(run, tmp_path: Path) -> None:
+def test_valsort_combines_summaries_of_parts(run, tmp_path: Path) -> None:
     run("gensort", 2000, "in.dat")
     run("sort", "in.dat", "out.dat")
     whole = (tmp_path / "out.dat").read_bytes()
@@ -79,7 +79,7 @@ def test_summaries_of_parts_add_up(run, tmp_path: Path) -> None:
     assert run("valsort", "-s", "all.sum").stderr == run("valsort", "out.dat").stderr
 
 
-def test_text_lines_are_sorted_as_gnu_sort_does(run, tmp_path: Path) -> None:
+def test_text_lines_are_sorted_like_gnu_sort(run, tmp_path: Path) -> None:
     lines = [hashlib.md5(str(n).encode()).hexdigest()[: n % 30] for n in range(20_000)]
     (tmp_path / "in.txt").write_text("\n".join(lines) + "\n")
     run("sort", "in.txt", "out.txt")
@@ -89,7 +89,7 @@ def test_text_lines_are_sorted_as_gnu_sort_does(run, tmp_path: Path) -> None:
     assert (tmp_path / "out.txt").read_bytes() == expected
 
 
-def test_an_output_that_exists_is_refused_and_left_alone(run, tmp_path: Path) -> None:
+def test_existing_output_is_rejected_and_unchanged(run, tmp_path: Path) -> None:
     run("gensort", 100, "in.dat")
     (tmp_path / "out.dat").write_text("precious")
     refused = run("sort", "in.dat", "out.dat", code=2).stderr
@@ -99,7 +99,7 @@ def test_an_output_that_exists_is_refused_and_left_alone(run, tmp_path: Path) ->
     assert (tmp_path / "out.dat").stat().st_size == 10_000
 
 
-def test_usage_errors_say_what_to_do(run, tmp_path: Path) -> None:
+def test_usage_errors_have_a_remedy(run, tmp_path: Path) -> None:
     assert "--by" in run("sort", "x.parquet", "y.parquet", code=2).stderr
     assert "cannot read" in run("sort", "no.parquet", "y.parquet", "--by", "a", code=2).stderr
     (tmp_path / "a.csv").write_text("k,v\n1,2\n")
@@ -109,7 +109,7 @@ def test_usage_errors_say_what_to_do(run, tmp_path: Path) -> None:
     run("sorte", code=2)
 
 
-def test_all_that_read_tables_can_be_told_how(run, tmp_path: Path) -> None:
+def test_commands_that_read_tables_take_format_options(run, tmp_path: Path) -> None:
     (tmp_path / "towns").write_text('zip;"a,b";name=\n01067;2;Dresden\n10115;1;Berlin\n')
     (tmp_path / "sold.csv").write_text("zip;n\n01067;5\n01067;7\n")
     how = ("--format", "csv", "--delimiter", ";", "--types", "zip=string")
@@ -137,7 +137,7 @@ def test_all_that_read_tables_can_be_told_how(run, tmp_path: Path) -> None:
         ("aggregate", "a.csv", "b.csv", "--by", "k", "--value", "n=count()"),
     ],
 )
-def test_a_printed_flow_does_what_the_command_does(
+def test_printed_flow_is_equivalent_to_the_command(
     run, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     (tmp_path / "a.csv").write_text("k,v\n2,x\n1,y\n")
@@ -149,7 +149,7 @@ def test_a_printed_flow_does_what_the_command_does(
     assert sorted(by_flow.splitlines()) == sorted((tmp_path / "b.csv").read_text().splitlines())
 
 
-def test_collections_from_copy_in_to_rm(run, tmp_path: Path) -> None:
+def test_collection_lifecycle_from_copy_in_to_rm(run, tmp_path: Path) -> None:
     data = "".join(f"{n},{'x' * (n % 7)}\n" for n in range(5000))
     run("copy-in", "in.1", "--format", "csv", input="n,text\n" + data)
     run("sort", "@in.1", "@out.1", "--by", "n desc")
@@ -164,7 +164,7 @@ def test_collections_from_copy_in_to_rm(run, tmp_path: Path) -> None:
     run("describe", "in.1", code=2)
 
 
-def test_a_damaged_collection_is_told_with_exit_code_3(run, tmp_path: Path) -> None:
+def test_damaged_collection_exits_with_code_3(run, tmp_path: Path) -> None:
     run("copy-in", "in.1", "--format", "lines", input="some\ntext\n" * 1000)
     segment = max((tmp_path / "home").rglob("*.arrow"), key=lambda path: path.stat().st_size)
     damaged = bytearray(segment.read_bytes())
@@ -187,7 +187,7 @@ FLOW = {
 }
 
 
-def test_a_flow_document_is_run_checked_shown_and_written_as_code(run, tmp_path: Path) -> None:
+def test_flow_document_runs_checks_draws_and_generates_code(run, tmp_path: Path) -> None:
     (tmp_path / "flow.json").write_text(json.dumps(FLOW))
     assert run("run", "flow.json", "-p", "rows=3").stdout.split() == ["n", "2", "1", "0"]
     assert "sound" in run("check", "flow.json").stdout
@@ -201,7 +201,7 @@ def test_a_flow_document_is_run_checked_shown_and_written_as_code(run, tmp_path:
     assert "no variable named `row`" in run("run", "flow.json", "-p", "row=2", code=2).stderr
 
 
-def test_modules_and_doctor(run) -> None:
+def test_modules_and_doctor_commands(run) -> None:
     assert "sort" in run("modules").stdout
     assert "by (required)" in run("modules", "sort").stdout
     assert "did you mean `filter`" in run("modules", "filtre", code=2).stderr
@@ -216,7 +216,7 @@ def test_progress_and_report_as_json_lines(run) -> None:
     assert events[-1]["report"]["modules"][0]["rows_out"] == 200_000
 
 
-def test_ctrl_c_ends_within_two_seconds_and_leaves_nothing(tmp_path: Path) -> None:
+def test_ctrl_c_ends_within_two_seconds_and_cleans_up(tmp_path: Path) -> None:
     environment = {**os.environ, "EUPHRATES_HOME": str(tmp_path / "home")}
     endless = {**FLOW, "variables": {}, "modules": [
         {"id": "a", "module": "generate", "config": {"what": "records", "rows": 10**11}},
@@ -238,7 +238,7 @@ def test_ctrl_c_ends_within_two_seconds_and_leaves_nothing(tmp_path: Path) -> No
     assert not list((tmp_path / "home" / "scratch").iterdir())
 
 
-def test_a_flow_is_perturbed_as_it_is_said(run, tmp_path: Path) -> None:
+def test_perturb_option_slows_the_flow(run, tmp_path: Path) -> None:
     flow = eu.Flow("filter")
     flow.chain(
         eu.generate("integers", rows=100_000),
@@ -272,7 +272,7 @@ def test_a_flow_is_perturbed_as_it_is_said(run, tmp_path: Path) -> None:
     assert json.loads(run("perturb", "--schema").stdout)["type"] == "array"
 
 
-def test_the_row_at_fault_is_told(run, tmp_path: Path) -> None:
+def test_error_names_the_failing_row(run, tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text("v\n1\n9223372036854775807\n")
     words = ["aggregate", "v.csv", "sum.csv", "--value", "s=sum(v+1)"]
     assert "\n  row: row 1 of" in run(*words, code=1).stderr
@@ -280,7 +280,7 @@ def test_the_row_at_fault_is_told(run, tmp_path: Path) -> None:
     assert told["error"]["row"].startswith("row 1 of") and "9223372036854775807" in str(told)
 
 
-def test_gc_refuses_what_is_no_folder_and_a_token_replaces_no_file(run, tmp_path: Path) -> None:
+def test_gc_rejects_a_non_folder_and_token_keeps_existing_files(run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in ("file", "nothing"):
         assert f"{name} is no folder" in run("gc", name, code=2).stderr

@@ -112,7 +112,7 @@ def normal(document: dict[str, Any]) -> Any:
 
 @settings(max_examples=150, deadline=None)
 @given(documents())
-def test_running_the_code_of_a_document_gives_the_document(document: dict[str, Any]) -> None:
+def test_generated_code_rebuilds_the_document(document: dict[str, Any]) -> None:
     wanted = normal(document)
     code = eu.Flow.from_json(json.dumps(document)).code()
     invisible = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
@@ -138,7 +138,7 @@ def test_any_document_can_be_drawn(document: dict[str, Any]) -> None:
     assert all(line.count('"') in (0, 2) for line in flow.draw("mermaid").splitlines())
 
 
-def test_a_name_alone_is_a_list_of_it_in_a_call_and_stays_what_it_is_in_a_document() -> None:
+def test_single_name_is_a_list_in_calls_only() -> None:
     assert eu.sort("price").config == eu.sort(["price"]).config == {"by": ["price"]}
     node = {"id": "sort_1", "module": "sort", "config": {"by": "price"}}
     document = {"euphrates": 1, "name": "x", "modules": [node], "queues": []}
@@ -146,7 +146,7 @@ def test_a_name_alone_is_a_list_of_it_in_a_call_and_stays_what_it_is_in_a_docume
     assert 'eu.module("sort", {"by": "price"})' in flow.code()
 
 
-def test_code_reads_like_what_a_person_writes() -> None:
+def test_generated_code_is_idiomatic() -> None:
     flow = eu.Flow("sort")
     path = flow.variable("path", default="in.parquet", doc="what to sort")
     source = flow.place(eu.scan(path, columns=["a", "b"]), count=2)
@@ -183,7 +183,7 @@ def test_generated_code_runs_as_a_program(tmp_path: Path) -> None:
     assert "12,345" in done.stdout
 
 
-def test_languages_and_formats_are_named() -> None:
+def test_unknown_languages_and_formats_are_named() -> None:
     flow = eu.Flow("x")
     with pytest.raises(eu.UsageError, match="did you mean `python`"):
         flow.code("pyhton")  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ class NeverGets(eu.Module):
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_what_would_go_to_a_consumer_that_never_gets_goes_to_others(workers: int) -> None:
+def test_records_bypass_a_consumer_that_never_reads(workers: int) -> None:
     NeverGets.seen.clear()
     NeverGets.rest_is_done.clear()
     flow = eu.Flow("never")
@@ -71,7 +71,7 @@ class Dies(eu.Module):
 
 
 @pytest.mark.parametrize("queues", WAYS)
-def test_a_producer_that_dies_fails_the_flow_and_hangs_nobody(queues: str | None) -> None:
+def test_dead_producer_fails_the_flow_without_a_hang(queues: str | None) -> None:
     Dies.has_died.clear()
     flow = eu.Flow("dies")
     numbers = flow.place(eu.generate("integers", rows=ROWS), count=2)
@@ -82,7 +82,7 @@ def test_a_producer_that_dies_fails_the_flow_and_hangs_nobody(queues: str | None
     assert "dies.1" in str(failed.value)
 
 
-def test_a_queue_that_would_lose_an_order_is_refused_before_the_start() -> None:
+def test_order_losing_queue_is_rejected_before_the_run() -> None:
     flow = eu.Flow("pairs")
     numbers = flow.place(eu.generate("integers", rows=ROWS, order=True), count=2)
     kept = flow.place(eu.filter("n % 2 = 0"), count=2)
@@ -113,7 +113,7 @@ class Stuck(eu.Module):
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_a_consumer_that_stands_still_stalls_nobody(workers: int) -> None:
+def test_stopped_consumer_stalls_no_peer(workers: int) -> None:
     Stuck.seen.clear()
     Stuck.rest_is_done.clear()
     flow = eu.Flow("stuck")
@@ -133,7 +133,7 @@ def test_runs_stay_in_order_between_workers() -> None:
     assert table["n"] == list(range(ROWS - 1, -1, -1))
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_queue_options_are_rejected() -> None:
     flow = eu.Flow("none")
     flow.chain(eu.generate("integers", rows=1), eu.collect())
     with pytest.raises(eu.UsageError, match="workers is 0"):

@@ -16,7 +16,7 @@ import pytest
 import euphrates as eu
 
 
-def test_place_attach_go() -> None:
+def test_flow_is_placed_attached_and_run() -> None:
     flow = eu.Flow("count")
     numbers = flow.place(eu.generate("integers", rows=100_000), count=2)
     counted = flow.place(eu.count())
@@ -32,7 +32,7 @@ def test_place_attach_go() -> None:
     assert json.loads(report.to_json())["name"] == "count"
 
 
-def test_modules_are_joined_by_arrows_and_ports() -> None:
+def test_arrows_and_ports_connect_modules() -> None:
     from functions import Split
 
     flow = eu.Flow()
@@ -48,7 +48,7 @@ def test_modules_are_joined_by_arrows_and_ports() -> None:
         report.collected("split_1")
 
 
-def test_ids_are_unique_and_may_be_chosen() -> None:
+def test_module_ids_are_unique_and_selectable() -> None:
     flow = eu.Flow()
     assert [flow.place(eu.count()).id for _ in range(2)] == ["count_1", "count_2"]
     assert flow.place(eu.count(), id="mine").id == "mine"
@@ -65,7 +65,7 @@ def test_ids_are_unique_and_may_be_chosen() -> None:
         (eu.write("kept"), eu.write("kept", overwrite=True), "collection kept"),
     ],
 )
-def test_two_modules_may_not_make_the_same(one: object, other: object, both: str) -> None:
+def test_two_modules_with_one_output_are_rejected(one: object, other: object, both: str) -> None:
     flow = eu.Flow()
     tee = flow.place(eu.generate("integers", rows=10)) >> eu.tee()
     for sink in (one, other):
@@ -74,7 +74,7 @@ def test_two_modules_may_not_make_the_same(one: object, other: object, both: str
         flow.check()
 
 
-def test_functions_have_real_signatures() -> None:
+def test_module_functions_have_real_signatures() -> None:
     signature = inspect.signature(eu.generate)
     kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
     assert kinds["what"] is inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -97,7 +97,7 @@ def test_functions_have_real_signatures() -> None:
         (lambda flow: flow.attach("a", "b"), "no module"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_runs(
+def test_invalid_flows_are_rejected_before_the_run(
     change: Callable[[eu.Flow], object], says: str
 ) -> None:
     flow = eu.Flow()
@@ -108,7 +108,7 @@ def test_what_is_wrong_is_said_before_anything_runs(
     assert isinstance(caught.value, eu.EuphratesError)
 
 
-def test_an_error_has_place_and_remedy_and_survives_pickling() -> None:
+def test_error_has_place_and_remedy_and_pickles() -> None:
     flow = eu.Flow()
     flow.chain(eu.generate("integers", rows=1), eu.sort(["m"]), eu.collect())
     with pytest.raises(eu.UsageError) as caught:
@@ -122,7 +122,7 @@ def test_an_error_has_place_and_remedy_and_survives_pickling() -> None:
     assert (str(again), again.place, again.remedy) == (str(error), error.place, error.remedy)
 
 
-def test_variables_are_given_when_the_flow_is_run() -> None:
+def test_variables_are_bound_at_run_time() -> None:
     flow = eu.Flow()
     rows = eu.var("rows", default=3, doc="how many")
     flow.chain(eu.generate("integers", rows=rows), eu.collect())
@@ -135,7 +135,7 @@ def test_variables_are_given_when_the_flow_is_run() -> None:
         flow.variable("rows", default=4)
 
 
-def test_documents_are_saved_and_loaded(tmp_path: Path) -> None:
+def test_documents_roundtrip_through_files(tmp_path: Path) -> None:
     flow = eu.Flow("saved")
     flow.chain(eu.generate("integers", rows=5), eu.collect())
     flow.save(tmp_path / "flow.json")
@@ -148,7 +148,7 @@ def test_documents_are_saved_and_loaded(tmp_path: Path) -> None:
         eu.Flow.from_json('{"euphrates": 99, "name": "x", "modules": []}')
 
 
-def test_what_lives_in_this_process_only_is_not_saved() -> None:
+def test_in_process_objects_are_not_saved() -> None:
     flow = eu.Flow()
     flow.chain(eu.generate("integers", rows=5), eu.map(lambda batch: batch), eu.collect())
     assert len(flow.go().collected()) == 5
@@ -160,7 +160,7 @@ def test_what_lives_in_this_process_only_is_not_saved() -> None:
     assert "a Python object" in flow.draw("mermaid")
 
 
-def test_explain_says_what_would_run() -> None:
+def test_explain_describes_the_plan() -> None:
     flow = eu.Flow("explained")
     flow.chain(eu.generate("integers", rows=5), eu.sort(["n"]), eu.collect())
     explained = flow.explain()
@@ -183,19 +183,19 @@ def test_explain_says_what_would_run() -> None:
         (1e9, 10**9),
     ],
 )
-def test_sizes(text: float | str, size: int) -> None:
+def test_sizes_are_parsed(text: float | str, size: int) -> None:
     from euphrates._options import size as parsed
 
     assert parsed(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "1XB", 0, "1iB", 0.5, float("nan"), [1]])
-def test_what_is_no_size(text: object) -> None:
+def test_invalid_sizes_are_rejected(text: object) -> None:
     with pytest.raises(eu.UsageError):
         eu.Flow().go(memory=text)  # type: ignore[arg-type]
 
 
-def test_a_started_flow_is_waited_for() -> None:
+def test_started_flow_can_be_awaited() -> None:
     flow = eu.Flow()
     flow.chain(eu.generate("integers", rows=1_000_000), eu.count(), eu.collect())
     running = flow.start()
@@ -206,7 +206,7 @@ def test_a_started_flow_is_waited_for() -> None:
         running.finish()
 
 
-def test_a_cancelled_flow_is_interrupted() -> None:
+def test_cancelled_flow_raises_interrupted() -> None:
     flow = eu.Flow()
     flow.chain(eu.generate("records", rows=10**12), eu.count(), eu.collect())
     running = flow.start()
@@ -217,7 +217,7 @@ def test_a_cancelled_flow_is_interrupted() -> None:
         running.finish()
 
 
-def test_a_limit_behind_modules_that_keep_an_order_ends_the_flow(tmp_path: Path) -> None:
+def test_limit_behind_ordered_modules_ends_the_flow(tmp_path: Path) -> None:
     path = tmp_path / "long.parquet"
     pq.write_table(pa.table({"n": range(1_000_000)}), path, row_group_size=100_000)
     flow = eu.Flow("first")
@@ -227,7 +227,7 @@ def test_a_limit_behind_modules_that_keep_an_order_ends_the_flow(tmp_path: Path)
         assert flow.go(memory="32MiB").collected().to_pydict() == {"n": [0, 1, 2, 3, 4]}
 
 
-def test_progress_is_told_to_a_function() -> None:
+def test_progress_callback_is_called() -> None:
     heard = []
     flow = eu.Flow()
     flow.chain(eu.generate("records", rows=10**12), eu.count(), eu.collect())
@@ -245,7 +245,7 @@ def test_progress_is_told_to_a_function() -> None:
     assert "rows in" in str(heard[-1])
 
 
-def test_many_threads_run_flows_of_their_own() -> None:
+def test_threads_run_flows_concurrently() -> None:
     failures = []
 
     def run(number: int) -> None:
@@ -265,7 +265,7 @@ def test_many_threads_run_flows_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("named", [[0, 1], [1, None], [None, 0], [None, 1]])
-def test_outputs_that_are_named_leave_the_others_to_those_that_are_not(
+def test_named_outputs_leave_the_rest_to_unnamed(
     named: list[int | None],
 ) -> None:
     flow = eu.Flow("tee")

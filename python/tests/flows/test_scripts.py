@@ -70,14 +70,14 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_with_functions_and_classes_is_run_and_checked(script: Path, tmp_path: Path) -> None:
+def test_file_with_functions_and_classes_runs_and_checks(script: Path, tmp_path: Path) -> None:
     assert "is sound" in run(tmp_path, "check", "scripts/flow.py").stdout
     printed = run(tmp_path, "run", "scripts/flow.py").stdout
     assert printed.splitlines() == ["n", "-", "7", "8", "9", "collect_1: 3 rows"]
     assert "flowchart" in run(tmp_path, "show", "scripts/flow.py").stdout
 
 
-def test_documents_and_code_say_where_functions_are(script: Path, tmp_path: Path) -> None:
+def test_documents_and_code_reference_functions_by_file(script: Path, tmp_path: Path) -> None:
     document = run(tmp_path, "show", "scripts/flow.py", "--as", "json").stdout
     modules = {module["id"]: module["config"] for module in json.loads(document)["modules"]}
     assert modules["map_1"] == {"function": f"{script}:plus"}
@@ -101,9 +101,7 @@ def test_documents_and_code_say_where_functions_are(script: Path, tmp_path: Path
         ("eu.map(make())", "`make.<locals>.inner`"),
     ],
 )
-def test_what_has_no_name_runs_and_is_not_written_down(
-    module: str, what: str, tmp_path: Path
-) -> None:
+def test_unnamed_function_runs_and_is_not_saved(module: str, what: str, tmp_path: Path) -> None:
     (tmp_path / "flow.py").write_text(
         "import euphrates as eu\n"
         "def make():\n    def inner(batch):\n        return batch\n    return inner\n"
@@ -129,7 +127,7 @@ def test_what_has_no_name_runs_and_is_not_written_down(
         ("import euphrates as eu\neu.scan('x', colums=1)\n", ["did you mean `columns`", "line 2"]),
     ],
 )
-def test_a_missing_or_broken_file_is_a_usage_error(
+def test_missing_or_broken_file_is_a_usage_error(
     text: str | None, says: list[str], tmp_path: Path
 ) -> None:
     if text is not None:
@@ -142,7 +140,7 @@ def test_a_missing_or_broken_file_is_a_usage_error(
             assert ours not in told, told
 
 
-def test_what_a_file_wants_done_at_the_end_is_done(tmp_path: Path) -> None:
+def test_atexit_handlers_of_a_file_run(tmp_path: Path) -> None:
     (tmp_path / "flow.py").write_text(
         "import atexit, pathlib\nimport euphrates as eu\n"
         "atexit.register(lambda: pathlib.Path('ended').touch())\n"

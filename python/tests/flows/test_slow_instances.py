@@ -27,7 +27,7 @@ def flow(rows: int) -> eu.Flow:
     return made
 
 
-def test_who_is_slow_is_told_live_printed_drawn_and_in_json() -> None:
+def test_slow_instances_are_reported_live_printed_drawn_and_in_json() -> None:
     named: list[set[str]] = []
     lines: list[str] = []
 
@@ -61,7 +61,7 @@ def test_who_is_slow_is_told_live_printed_drawn_and_in_json() -> None:
     assert shown.count("<svg") == 1
 
 
-def test_nobody_slow_is_one_line_more_and_no_chart() -> None:
+def test_report_without_slow_instances_has_no_chart() -> None:
     report = flow(100_000_000).go()
     assert report.slow == []
     assert str(report).splitlines()[-1].startswith("ideal: ")
@@ -69,7 +69,7 @@ def test_nobody_slow_is_one_line_more_and_no_chart() -> None:
     assert "<svg" not in report._repr_html_()
 
 
-def test_a_paused_instance_holds_no_other_and_no_interpreter() -> None:
+def test_paused_instance_blocks_neither_peers_nor_the_interpreter() -> None:
     pause = eu.perturb(instance="work.1", pause=True, lasts=3600)
     running = flow(10_000_000).start(perturb=[pause])
     # The others go on, in Python, while it stands still.
@@ -94,13 +94,15 @@ def test_a_paused_instance_holds_no_other_and_no_interpreter() -> None:
         ({}, "no target"),
     ],
 )
-def test_what_cannot_be_is_refused_before_the_start(given: dict[str, object], says: str) -> None:
+def test_invalid_perturbation_is_rejected_before_the_run(
+    given: dict[str, object], says: str
+) -> None:
     with pytest.raises(eu.UsageError) as refused:
         flow(1000).go(perturb=[eu.perturb(**given)])  # type: ignore[arg-type]
     assert says in str(refused.value)
 
 
-def test_a_perturbation_is_made_by_perturb() -> None:
+def test_perturbation_is_constructed_by_perturb() -> None:
     assert repr(eu.perturb(disk="d", rate="5MB/s")) == "eu.perturb(disk='d', rate=5000000)"
     with pytest.raises(eu.UsageError, match="no size"):
         eu.perturb(disk="d", rate=0)

@@ -73,14 +73,14 @@ def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60)
 
 
-def test_every_module_that_calls_user_code_is_covered() -> None:
+def test_every_user_code_module_is_covered() -> None:
     specs = json.loads(_euphrates.specs())
     assert {spec["name"] for spec in specs if spec["user_code"]} == set(user_code())
 
 
 @pytest.mark.parametrize("module", user_code())
 @pytest.mark.parametrize("words", ["check", "show", "show --as json", "code"])
-def test_looking_at_a_document_calls_no_user_code(folder: Path, module: str, words: str) -> None:
+def test_inspecting_a_document_calls_no_user_code(folder: Path, module: str, words: str) -> None:
     (folder / "flow.json").write_text(json.dumps(flow_of(module, user_code()[module])))
     name, *more = words.split()
     done = command(folder, name, "flow.json", *more)
@@ -93,7 +93,7 @@ def test_looking_at_a_document_calls_no_user_code(folder: Path, module: str, wor
 
 
 @pytest.mark.parametrize("module", user_code())
-def test_a_trusted_document_is_checked_whole(folder: Path, module: str) -> None:
+def test_trusted_document_is_fully_checked(folder: Path, module: str) -> None:
     config = {"query": "select * from input"} if module == "sql" else user_code()[module]
     (folder / "flow.json").write_text(json.dumps(flow_of(module, config)))
     done = command(folder, "check", "flow.json", "--trust")
@@ -102,14 +102,14 @@ def test_a_trusted_document_is_checked_whole(folder: Path, module: str) -> None:
     assert (folder / "ran").exists() == (module != "sql")
 
 
-def test_the_pager_of_pydoc_is_no_source_of_rows(folder: Path) -> None:
+def test_pydoc_pager_is_rejected_as_a_source(folder: Path) -> None:
     config = {"module": "pydoc:pipepager", "args": ["", "touch ran"]}
     (folder / "flow.json").write_text(json.dumps(flow_of("python", config)))
     done = command(folder, "check", "flow.json")
     assert done.returncode == 0 and not (folder / "ran").exists()
 
 
-def test_a_program_that_a_flow_runs_is_not_run_by_a_check(folder: Path) -> None:
+def test_check_runs_no_external_program(folder: Path) -> None:
     flow = flow_of("exec", {"command": ["touch", "ran"]})
     flow["modules"][1]["config"].update({"input": "csv", "output": "lines"})
     (folder / "flow.json").write_text(json.dumps(flow))
@@ -118,7 +118,7 @@ def test_a_program_that_a_flow_runs_is_not_run_by_a_check(folder: Path) -> None:
     assert not (folder / "ran").exists()
 
 
-def test_what_does_not_depend_on_user_code_is_checked_all_the_same(folder: Path) -> None:
+def test_check_covers_modules_independent_of_user_code(folder: Path) -> None:
     flow = flow_of("map", user_code()["map"])
     flow["modules"].append({"id": "odd", "module": "filter", "config": {"where": "nn > 1"}})
     flow["modules"].append({"id": "tee", "module": "tee", "config": {}})
@@ -137,7 +137,7 @@ def test_what_does_not_depend_on_user_code_is_checked_all_the_same(folder: Path)
 
 
 @pytest.mark.parametrize("module", user_code())
-def test_a_flow_that_a_program_reads_is_not_trusted(folder: Path, module: str) -> None:
+def test_flow_loaded_by_a_program_is_untrusted(folder: Path, module: str) -> None:
     text = json.dumps(flow_of(module, user_code()[module]))
     (folder / "flow.json").write_text(text)
     for flow in (eu.Flow.load("flow.json"), eu.Flow.from_json(text)):
@@ -151,7 +151,7 @@ def test_a_flow_that_a_program_reads_is_not_trusted(folder: Path, module: str) -
     assert not (folder / "ran").exists()
 
 
-def test_a_program_trusts_what_it_has_built_and_what_it_says_it_trusts(folder: Path) -> None:
+def test_built_and_explicitly_trusted_flows_are_trusted(folder: Path) -> None:
     called = []
 
     def same(batch: Any) -> Any:
@@ -169,7 +169,7 @@ def test_a_program_trusts_what_it_has_built_and_what_it_says_it_trusts(folder: P
     assert (folder / "ran").read_text() == "called"
 
 
-def test_a_view_in_a_notebook_imports_nothing_of_a_document(folder: Path) -> None:
+def test_notebook_view_imports_nothing_from_a_document(folder: Path) -> None:
     from euphrates._own import specs_of_flow
 
     document = flow_of("map", user_code()["map"])

@@ -21,7 +21,7 @@ from arrow_streams import CountedStream
 COLUMNS = {"n": [1, 2, 3], "s": ["a", None, "ç"], "f": [0.5, None, 2.0]}
 
 
-def test_timestamps_of_96_bits_are_read_wherever_they_lie(
+def test_int96_timestamps_are_read_at_any_depth(
     tmp_path: Path, collected: Callable[..., eu.Table]
 ) -> None:
     days = [datetime.datetime(year, 12, 31, 23, 59, 59, 999_999) for year in (1, 1582, 2024, 9999)]
@@ -62,7 +62,7 @@ FLOATS = [float("nan"), 0.0, -0.0, None, float("inf")]
     ids=str,
 )
 @pytest.mark.parametrize("rows", [5, 40_000])
-def test_others_read_our_parquet(
+def test_written_parquet_is_readable_by_other_engines(
     kind: pa.DataType, values: list[Any], rows: int, tmp_path: Path
 ) -> None:
     """Few values make a dictionary; the numbers beside them, all different, make none."""
@@ -96,13 +96,15 @@ def test_others_read_our_parquet(
     ],
     ids=["dict", "table", "batch", "reader", "polars", "pandas", "duckdb", "list", "function"],
 )
-def test_sources(make: Callable[[], Any], collected: Callable[..., eu.Table]) -> None:
+def test_arrow_sources_are_accepted(
+    make: Callable[[], Any], collected: Callable[..., eu.Table]
+) -> None:
     columns = collected(eu.from_arrow(make())).to_pydict()
     columns["f"] = [None if value != value else value for value in columns["f"]]
     assert columns == COLUMNS
 
 
-def test_sinks(collected: Callable[..., eu.Table]) -> None:
+def test_results_convert_to_other_libraries(collected: Callable[..., eu.Table]) -> None:
     rows = collected(eu.from_arrow(pa.table(COLUMNS)))
     assert rows.to_pyarrow().to_pydict() == COLUMNS
     assert pa.table(rows).to_pydict() == COLUMNS
@@ -119,7 +121,7 @@ def test_sinks(collected: Callable[..., eu.Table]) -> None:
     assert "<td" in rows._repr_html_()
 
 
-def test_nothing_is_copied(collected: Callable[..., eu.Table]) -> None:
+def test_exchange_is_zero_copy(collected: Callable[..., eu.Table]) -> None:
     source = pa.table({"n": pa.array(range(1000)), "s": pa.array(["x" * 10] * 1000)})
     result = pa.table(collected(eu.from_arrow(source), eu.map(lambda batch: batch)))
 
@@ -130,7 +132,7 @@ def test_nothing_is_copied(collected: Callable[..., eu.Table]) -> None:
     assert addresses(result) == addresses(source)
 
 
-def test_values_of_every_kind_come_as_pythons_own(collected: Callable[..., eu.Table]) -> None:
+def test_values_convert_to_python_types(collected: Callable[..., eu.Table]) -> None:
     day = datetime.date(2024, 2, 29)
     moment = datetime.datetime(1969, 12, 31, 23, 59, 59, 5)
     zone = datetime.timezone.utc
@@ -156,7 +158,7 @@ def test_values_of_every_kind_come_as_pythons_own(collected: Callable[..., eu.Ta
     assert pa.table(ours).equals(table)
 
 
-def test_a_dict_makes_the_columns_its_values_are(collected: Callable[..., eu.Table]) -> None:
+def test_dict_is_a_table_of_its_values(collected: Callable[..., eu.Table]) -> None:
     day = datetime.date(1969, 7, 20)
     moment = datetime.datetime(2001, 1, 1, 2, 3, 4, 5)
     columns = {"d": [day, None], "m": [None, moment], "b": [b"x", b""], "t": [True, None]}
@@ -167,14 +169,14 @@ def test_a_dict_makes_the_columns_its_values_are(collected: Callable[..., eu.Tab
             eu.from_arrow(wrong)
 
 
-def test_large_tables_are_cut_into_batches(collected: Callable[..., eu.Table]) -> None:
+def test_large_tables_are_split_into_batches(collected: Callable[..., eu.Table]) -> None:
     source = pa.table({"n": pa.array(range(1_000_000))})
     table = collected(eu.from_arrow(source, order=True))
     assert len(table.batches) >= 4
     assert pa.table(table).combine_chunks().equals(source)
 
 
-def test_what_is_no_table_is_refused(collected: Callable[..., eu.Table]) -> None:
+def test_non_tables_are_rejected(collected: Callable[..., eu.Table]) -> None:
     for wrong, says in [
         (3, "is int, which holds no Arrow data"),
         (None, "give a pyarrow, Polars, pandas or DuckDB table"),
@@ -202,7 +204,7 @@ def test_what_is_no_table_is_refused(collected: Callable[..., eu.Table]) -> None
         collected(eu.from_arrow(changing))
 
 
-def test_a_stream_is_pulled_only_as_fast_as_it_is_needed() -> None:
+def test_stream_is_pulled_with_backpressure() -> None:
     stream = CountedStream(batches=10_000, rows=1000)
     flow = eu.Flow()
     source = flow.place(eu.from_arrow(stream))
@@ -213,7 +215,7 @@ def test_a_stream_is_pulled_only_as_fast_as_it_is_needed() -> None:
     assert stream.released == 1
 
 
-def test_every_stream_and_every_batch_is_released_exactly_once(
+def test_streams_and_batches_are_released_exactly_once(
     collected: Callable[..., eu.Table],
 ) -> None:
     stream = CountedStream(batches=20, rows=10)
@@ -228,7 +230,7 @@ def test_every_stream_and_every_batch_is_released_exactly_once(
     assert stream.batches_released == 20
 
 
-def test_streams_of_flows_that_never_run_are_released() -> None:
+def test_streams_of_unrun_flows_are_released() -> None:
     stream = CountedStream(batches=20, rows=10)
     flow = eu.Flow()
     flow.chain(eu.from_arrow(stream), eu.collect())

@@ -30,7 +30,7 @@ PAIRS = pa.StructArray.from_arrays([NUMBERS, NUMBERS], ["a", "b"], mask=pa.array
     ],
     ids=lambda column: str(column.type)[:40],
 )
-def test_slices_of_structs_within_others_come_in(column: pa.Array, collected: Collected) -> None:
+def test_nested_struct_slices_are_imported(column: pa.Array, collected: Collected) -> None:
     for start, length in [(0, len(column)), (1, 2), (2, len(column) - 2), (len(column), 0)]:
         table = pa.table({"c": column.slice(start, length)})
         found = collected(eu.from_arrow(table)).to_pyarrow()
@@ -49,7 +49,7 @@ def unions(mode: str) -> pa.Array:
 
 
 @pytest.mark.parametrize("mode", ["sparse", "dense"])
-def test_parts_of_lists_of_unions_are_written_as_they_are(
+def test_slices_of_union_lists_are_written_unchanged(
     mode: str, tmp_path: Path, collected: Collected
 ) -> None:
     lists = pa.ListArray.from_arrays(pa.array([0, 2, 3, 3, 6], pa.int32()), unions(mode))
@@ -73,9 +73,7 @@ def runs(rows: int) -> pa.Array:
     return pa.RunEndEncodedArray.from_arrays(ends, values)
 
 
-def test_runs_come_in_as_their_values_also_within_others(
-    tmp_path: Path, collected: Collected
-) -> None:
+def test_run_end_encoding_is_decoded_at_any_depth(tmp_path: Path, collected: Collected) -> None:
     encoded = runs(20)
     columns = {
         "plain": encoded,
@@ -94,7 +92,7 @@ def test_runs_come_in_as_their_values_also_within_others(
         assert found.to_pydict() == wanted
 
 
-def test_more_rows_than_a_short_run_end_can_count_are_joined(collected: Collected) -> None:
+def test_tables_beyond_16_bit_run_ends_are_concatenated(collected: Collected) -> None:
     encoded = pa.RunEndEncodedArray.from_arrays(pa.array([300], pa.int16()), pa.array(["same"]))
     table = pa.table({"k": pa.array([1] * 300), "text": encoded})
     flow = eu.Flow("many pairs")
@@ -105,7 +103,7 @@ def test_more_rows_than_a_short_run_end_can_count_are_joined(collected: Collecte
     assert flow.go().collected().to_pylist() == [{"text": "same", "n": 90_000}]
 
 
-def test_fixed_size_lists_of_nothing_are_refused_before_a_start(collected: Collected) -> None:
+def test_zero_size_lists_are_rejected_before_the_run(collected: Collected) -> None:
     kind = pa.list_(pa.int32(), 0)
     column = pa.Array.from_buffers(kind, 4, [None], children=[pa.array([], pa.int32())])
     with pytest.raises(eu.UsageError, match="column `c` has fixed-size lists of no values"):
@@ -116,9 +114,7 @@ ODD = [math.nan, -math.nan, 0.0, -0.0, 1.0, -1.0, None, math.inf]
 
 
 @pytest.mark.parametrize("form", ["dictionary", "struct", "list", "map"])
-def test_zeros_are_equal_and_nan_is_last_within_other_values(
-    form: str, collected: Collected
-) -> None:
+def test_nested_zeros_are_equal_and_nan_sorts_last(form: str, collected: Collected) -> None:
     """So that what comes next decides: it is the number of the row, downwards."""
     numbers = pa.array(ODD)
     column = {
@@ -135,9 +131,7 @@ def test_zeros_are_equal_and_nan_is_last_within_other_values(
 
 
 @pytest.mark.parametrize("former", [False, True], ids=["current framing", "former framing"])
-def test_arrow_files_of_the_former_version_are_read(
-    former: bool, tmp_path: Path, collected: Collected
-) -> None:
+def test_feather_v1_files_are_read(former: bool, tmp_path: Path, collected: Collected) -> None:
     version = pyarrow.ipc.MetadataVersion.V4
     options = pyarrow.ipc.IpcWriteOptions(metadata_version=version, use_legacy_format=former)
     table = pa.table({"n": [1, None], "text": pa.array(["a", "b"]).dictionary_encode()})
@@ -148,7 +142,7 @@ def test_arrow_files_of_the_former_version_are_read(
         assert collected(eu.scan(path)).to_pylist() == table.to_pylist()
 
 
-def test_integers_of_128_bits_are_refused_by_their_name(
+def test_128_bit_integers_are_rejected_by_name(
     tmp_path: Path, collected: Collected, capfd: pytest.CaptureFixture[str]
 ) -> None:
     polars = pytest.importorskip("polars")

@@ -14,7 +14,7 @@ CORPORA = [corpora_parquet]
 
 
 @pytest.mark.parametrize("corpus", CORPORA, ids=lambda corpus: corpus.FOLDER)
-def test_files_are_read_as_others_read_them_or_refused(
+def test_corpus_files_match_other_readers_or_are_rejected(
     corpus: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = corpora.folder()

@@ -77,7 +77,7 @@ def resaved(path: Path, copy: Path) -> Any:
     return json.loads(copy.read_bytes())
 
 
-def test_what_is_json_is_read_and_what_is_none_is_refused(tmp_path: Path, collected: Run) -> None:
+def test_valid_json_is_read_and_invalid_rejected(tmp_path: Path, collected: Run) -> None:
     counts: Counter[str] = Counter()
     wrong: list[str] = []
     for path in files(JSON, "*.json"):
@@ -124,7 +124,7 @@ def unix(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     return [{name: text.replace("\r\n", "\n") for name, text in row.items()} for row in rows]
 
 
-def test_csv_means_what_its_json_says(tmp_path: Path, collected: Run) -> None:
+def test_csv_matches_its_json_twin(tmp_path: Path, collected: Run) -> None:
     counts: Counter[str] = Counter()
     for path in files(CSV, "*.csv"):
         says = json.loads((CSV.parent / "json" / f"{path.stem}.json").read_bytes())

@@ -64,7 +64,7 @@ def write(table: pa.Table, path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["arrow", "arrows"])
 @pytest.mark.parametrize("others", [False, True])
-def test_a_table_in_one_batch_is_read_as_it_is(
+def test_single_batch_table_is_read_unchanged(
     ending: str, others: bool, tmp_path: Path, collected: Run
 ) -> None:
     table = pa.table({**COLUMNS, **(OTHERS if others else {})})
@@ -84,7 +84,7 @@ def test_a_table_in_one_batch_is_read_as_it_is(
     assert counted.to_pyarrow()["rows"].to_pylist() == [ROWS]
 
 
-def test_a_damaged_large_batch_is_an_error_at_worst(tmp_path: Path, collected: Run) -> None:
+def test_damaged_large_batch_is_at_worst_an_error(tmp_path: Path, collected: Run) -> None:
     path = tmp_path / "one.arrow"
     write(pa.table({"text": TEXTS, "list": COLUMNS["list"]}), path)
     content = path.read_bytes()
@@ -115,7 +115,7 @@ with open("/proc/self/status") as status:
 
 
 @pytest.mark.parametrize("ending", ["arrow", "arrows"])
-def test_a_batch_larger_than_the_budget_is_read_within_it(ending: str, tmp_path: Path) -> None:
+def test_batch_beyond_the_budget_is_read_within_it(ending: str, tmp_path: Path) -> None:
     source, target = tmp_path / f"one.{ending}", tmp_path / "out.parquet"
     write(pa.table({"n": np.arange(40_000_000), "m": np.arange(40_000_000) * 2}), source)
     command = [sys.executable, "-c", PROGRAM, str(source), str(target)]
@@ -123,7 +123,7 @@ def test_a_batch_larger_than_the_budget_is_read_within_it(ending: str, tmp_path:
     assert int(done.stdout) <= 128 * 1.1 + 64
 
 
-def test_rows_of_very_different_lengths_are_read_within_the_budget(tmp_path: Path) -> None:
+def test_rows_of_skewed_lengths_are_read_within_the_budget(tmp_path: Path) -> None:
     source, target = tmp_path / "one.arrow", tmp_path / "out.arrow"
     lengths = [10_000_000 if row % 3000 == 1000 else 10 for row in range(60_000)]
     write(pa.table({"bytes": pa.array([b"x" * length for length in lengths])}), source)
@@ -136,7 +136,7 @@ def test_rows_of_very_different_lengths_are_read_within_the_budget(tmp_path: Pat
     assert sorted(found) == sorted(lengths)
 
 
-def test_a_row_of_hundreds_of_megabytes_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_huge_row_is_rejected_before_it_is_read(tmp_path: Path) -> None:
     source, target = tmp_path / "one.arrow", tmp_path / "out.arrow"
     values = pa.array(np.arange(30_000_000))
     rows = pa.ListArray.from_arrays(pa.array([0, 10, 30_000_000], pa.int32()), values)

@@ -50,7 +50,7 @@ def checked(path: Path, **options: object) -> None:
 
 @pytest.mark.parametrize("name", ["parquet", "arrow", "jsonl"])
 @pytest.mark.parametrize("make", [lists, structs])
-def test_columns_at_the_limit_are_written_and_read(
+def test_columns_at_the_nesting_limit_roundtrip(
     tmp_path: Path, name: str, make: Callable[[int], pa.Table]
 ) -> None:
     rows, path = make(DEPTH_MAX), tmp_path / f"deep.{name}"
@@ -85,13 +85,13 @@ def deep_parquet(levels: int) -> bytes:
 
 
 @pytest.mark.parametrize("levels", [500, 100_000])
-def test_deep_parquet_schemas_are_refused(tmp_path: Path, levels: int) -> None:
+def test_deep_parquet_schema_is_rejected(tmp_path: Path, levels: int) -> None:
     path = tmp_path / "deep.parquet"
     path.write_bytes(deep_parquet(levels))
     checked(path)
 
 
-def test_the_parquet_schema_of_these_tests_is_one(tmp_path: Path) -> None:
+def test_handmade_parquet_schema_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "flat.parquet"
     path.write_bytes(deep_parquet(10))
     assert pq.read_schema(path).names == ["g"]
@@ -100,7 +100,7 @@ def test_the_parquet_schema_of_these_tests_is_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("levels", [DEPTH_MAX + 1, 500])
 @pytest.mark.parametrize("kind", ["file", "stream"])
-def test_deep_arrow_schemas_are_refused(tmp_path: Path, levels: int, kind: str) -> None:
+def test_deep_arrow_schema_is_rejected(tmp_path: Path, levels: int, kind: str) -> None:
     schema = pa.schema([("a", pa.int64())])
     data_type = pa.int64()
     for _ in range(levels - 1):
@@ -115,7 +115,7 @@ def test_deep_arrow_schemas_are_refused(tmp_path: Path, levels: int, kind: str) 
 @pytest.mark.parametrize("levels", [DEPTH_MAX, 500, 1_000_000])
 @pytest.mark.parametrize("brackets", [("[", "]"), ('{"b": ', "}")])
 @pytest.mark.parametrize("before", [0, 50_000])
-def test_deep_json_is_refused(
+def test_deep_json_is_rejected(
     tmp_path: Path, levels: int, brackets: tuple[str, str], before: int
 ) -> None:
     """In the records that tell the columns, and behind them."""
@@ -125,14 +125,14 @@ def test_deep_json_is_refused(
     checked(path)
 
 
-def test_deep_types_are_refused_by_name(tmp_path: Path) -> None:
+def test_deep_type_name_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1}\n')
     for name in ("list<", "List("):
         checked(path, types={"a": name * 10_000})
 
 
-def test_deep_tables_in_memory_are_refused_at_once() -> None:
+def test_deep_in_memory_table_is_rejected_promptly() -> None:
     data_type = pa.int64()
     for _ in range(5000):
         data_type = pa.list_(data_type)
@@ -148,7 +148,7 @@ def test_deep_tables_in_memory_are_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("levels", [100, 100_000])
-def test_deep_documents_are_refused(levels: int) -> None:
+def test_deep_document_is_rejected(levels: int) -> None:
     text = json.dumps({"euphrates": 1, "name": "x", "modules": [], "layout": "HERE"})
     text = text.replace('"HERE"', "[" * levels + "]" * levels)
     with pytest.raises(eu.UsageError, match=TOO_DEEP):
@@ -156,7 +156,7 @@ def test_deep_documents_are_refused(levels: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["(" * 50_000, "not " * 50_000, "-" * 50_000, "1+" * 2000 + "1"])
-def test_deep_expressions_are_refused(text: str) -> None:
+def test_deep_expression_is_rejected(text: str) -> None:
     flow = eu.Flow("deep")
     flow.chain(eu.generate("integers", rows=3), eu.filter(f"{text} > 0"), eu.collect())
     with pytest.raises(eu.UsageError):

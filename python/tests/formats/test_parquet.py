@@ -57,7 +57,7 @@ def test_nested_columns_of_several_pages_are_read(
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
-def test_nested_columns_are_read_back_by_all(tmp_path: Path, compression: str) -> None:
+def test_nested_columns_are_readable_by_other_readers(tmp_path: Path, compression: str) -> None:
     rows, path = nested(), tmp_path / "rows.parquet"
     # Enough for several pages of a megabyte.
     rows = pa.concat_tables([rows] * 10)
@@ -120,7 +120,7 @@ def test_seconds_and_date64_are_stored_as_times_and_dates(
     assert str(types["lists"]) == f"{by_duckdb}[]"
 
 
-def test_what_a_stored_type_cannot_hold_fails_and_names_the_column(tmp_path: Path) -> None:
+def test_value_beyond_the_stored_type_names_the_column(tmp_path: Path) -> None:
     far = pa.array([2**62], pa.int64()).cast(pa.timestamp("s"))
     noon = pa.array([DAY // 2], pa.int64()).view(pa.date64())
     for name, values in (("far", far), ("noon", noon)):
@@ -174,7 +174,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_every_other_type_is_read_back_by_pyarrow(tmp_path: Path, name: str) -> None:
+def test_other_types_are_readable_by_pyarrow(tmp_path: Path, name: str) -> None:
     rows, path = pa.table({name: OTHERS[name]}), tmp_path / "other.parquet"
     corpora.save(rows, path)
     for read in (pq.read_table(path), corpora.read(path)):
@@ -205,7 +205,7 @@ UNFIT = {
 
 @pytest.mark.parametrize("name", UNFIT)
 @pytest.mark.parametrize("compression", ["none", "zstd"])
-def test_types_that_parquet_has_not_are_refused_before_anything_runs(
+def test_types_without_parquet_form_are_rejected_before_the_run(
     tmp_path: Path, name: str, compression: str
 ) -> None:
     inner = UNFIT[name]
@@ -220,7 +220,7 @@ def test_types_that_parquet_has_not_are_refused_before_anything_runs(
 
 
 @pytest.mark.parametrize("footer", ["encrypted", "plain"])
-def test_encryption_is_named(tmp_path: Path, footer: str) -> None:
+def test_encrypted_parquet_is_named(tmp_path: Path, footer: str) -> None:
     import pyarrow.parquet.encryption as pe
 
     class Kms(pe.KmsClient):
@@ -334,9 +334,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "sink"), CASES)
-def test_small_files_of_much_data_stay_within_the_memory(
-    tmp_path: Path, name: str, sink: str
-) -> None:
+def test_highly_compressed_files_stay_within_memory(tmp_path: Path, name: str, sink: str) -> None:
     rows, options = BOMBS[name]()
     path = tmp_path / "bomb.parquet"
     pq.write_table(rows, path, **options)

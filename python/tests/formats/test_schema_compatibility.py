@@ -50,7 +50,7 @@ def told(rows: list[object]) -> list[str]:
 
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("turned", [False, True])
-def test_inputs_of_a_union_may_be_laid_out_differently(name: str, turned: bool) -> None:
+def test_union_accepts_differing_layouts(name: str, turned: bool) -> None:
     columns = PAIRS[name][::-1] if turned else PAIRS[name]
     flow = eu.Flow("union")
     union = flow.place(eu.union())
@@ -73,7 +73,7 @@ def write(column: pa.Array, file: Path) -> None:
 
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("extension", ["parquet", "arrow"])
-def test_files_may_be_laid_out_differently(name: str, extension: str, tmp_path: Path) -> None:
+def test_scan_accepts_files_of_differing_layouts(name: str, extension: str, tmp_path: Path) -> None:
     if name == "view" and extension == "parquet":
         pytest.skip("Parquet has no views")
     for number, column in enumerate(PAIRS[name]):
@@ -85,7 +85,7 @@ def test_files_may_be_laid_out_differently(name: str, extension: str, tmp_path: 
     assert told(rows) == told(expected)
 
 
-def test_maps_may_call_their_entries_anything(tmp_path: Path) -> None:
+def test_map_entry_names_do_not_matter(tmp_path: Path) -> None:
     entries = pa.struct([pa.field("a", pa.string(), False), pa.field("b", pa.int32())])
     named = pa.map_(entries[0], entries[1])
     for number, maps in enumerate([MAPS, MAPS.cast(named)]):
@@ -97,7 +97,7 @@ def test_maps_may_call_their_entries_anything(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("extension", ["parquet", "arrow"])
-def test_files_of_other_types_are_refused(extension: str, tmp_path: Path) -> None:
+def test_files_of_differing_types_are_rejected(extension: str, tmp_path: Path) -> None:
     write(pa.array([1], pa.int32()), tmp_path / f"0.{extension}")
     write(pa.array([1], pa.int64()), tmp_path / f"1.{extension}")
     flow = eu.Flow("scan")

@@ -50,7 +50,7 @@ def content(name: str) -> bytes:
 
 @pytest.mark.parametrize("packing", PACKINGS)
 @pytest.mark.parametrize("name", FORMATS)
-def test_compressed_text_is_read_by_its_name_and_by_its_first_bytes(
+def test_compression_is_detected_by_name_and_magic_bytes(
     name: str, packing: str, tmp_path: Path, collected: Run
 ) -> None:
     (tmp_path / f"a.{name}").write_bytes(content(name))
@@ -75,7 +75,7 @@ def test_compressed_text_is_read_by_its_name_and_by_its_first_bytes(
                 collected(eu.scan(str(short)))
 
 
-def test_a_folder_is_read_with_all_that_is_compressed_in_it(tmp_path: Path, collected: Run) -> None:
+def test_folder_with_compressed_files_is_read(tmp_path: Path, collected: Run) -> None:
     for n, (packing, pack) in enumerate(PACKINGS.items()):
         (tmp_path / f"{n}.csv.{packing}").write_bytes(pack(b"a\n%d\n" % n))
     (tmp_path / "3.csv").write_bytes(b"a\n3\n")
@@ -92,7 +92,7 @@ def test_a_folder_is_read_with_all_that_is_compressed_in_it(tmp_path: Path, coll
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("packing", PACKINGS)
-def test_what_is_saved_is_compressed_as_its_name_says(
+def test_saved_file_is_compressed_by_its_suffix(
     name: str, packing: str, tmp_path: Path, collected: Run
 ) -> None:
     source = tmp_path / f"a.{name}"
@@ -112,7 +112,7 @@ def test_what_is_saved_is_compressed_as_its_name_says(
     assert scanned == rows(collected(eu.scan(str(source), order=True)))
 
 
-def test_compression_can_be_named_and_must_agree_with_the_name(tmp_path: Path) -> None:
+def test_compression_option_must_match_the_suffix(tmp_path: Path) -> None:
     rows = pa.table({"a": [1]})
 
     def save(path: str, **options: Any) -> bytes:
@@ -129,7 +129,7 @@ def test_compression_can_be_named_and_must_agree_with_the_name(tmp_path: Path) -
         save("b.parquet.gz")
 
 
-def test_a_compressed_pipe_is_read(tmp_path: Path, collected: Run) -> None:
+def test_compressed_pipe_is_read(tmp_path: Path, collected: Run) -> None:
     import os
 
     for n, packed in enumerate(pack(content("csv")) for pack in PACKINGS.values()):
@@ -142,7 +142,7 @@ def test_a_compressed_pipe_is_read(tmp_path: Path, collected: Run) -> None:
         assert len(rows(table)) == 5000
 
 
-def test_a_bomb_is_refused_in_little_memory(tmp_path: Path, collected: Run) -> None:
+def test_decompression_bomb_is_rejected_within_memory(tmp_path: Path, collected: Run) -> None:
     packed = gzip.compress(b"a,b\n1," + b"0" * (300 << 20), compresslevel=1)
     (tmp_path / "bomb.csv.gz").write_bytes(packed)
     with pytest.raises(eu.ResourceError, match="longer than 32 MiB"):
@@ -151,7 +151,7 @@ def test_a_bomb_is_refused_in_little_memory(tmp_path: Path, collected: Run) -> N
 
 @pytest.mark.parametrize("layout", ["array", "pretty array", "pretty", "one pretty", "one line"])
 @pytest.mark.parametrize("packing", [None, "gz"])
-def test_json_of_any_layout_is_one_table(
+def test_json_layouts_give_the_same_table(
     layout: str, packing: str | None, tmp_path: Path, collected: Run
 ) -> None:
     values = [{"n": n, "s": f'[{n}], "{{"', "l": [n, None], "o": {"x": n / 2}} for n in range(5000)]
@@ -172,7 +172,7 @@ def test_json_of_any_layout_is_one_table(
     assert rows(columns)[-1] == {"s": expected[-1]["s"], "n": float(expected[-1]["n"])}
 
 
-def test_an_array_is_read_as_it_comes_in_little_memory(tmp_path: Path, collected: Run) -> None:
+def test_json_array_is_streamed_within_memory(tmp_path: Path, collected: Run) -> None:
     path = tmp_path / "large.json"
     with path.open("w") as file:
         file.write("[")
@@ -189,7 +189,7 @@ def test_an_array_is_read_as_it_comes_in_little_memory(tmp_path: Path, collected
     assert rows(table) == [{"n": sum(range(400_000)), "count": 400_000}]
 
 
-def test_a_fault_in_an_array_names_its_line(tmp_path: Path, collected: Run) -> None:
+def test_error_in_a_json_array_names_its_line(tmp_path: Path, collected: Run) -> None:
     values = ['{"a": 1,\n "b": 2}'] * 10_000
     for wrong, line in [('{"a": 1,\n "b": "x"}', 20_001), ('{"a": 1,\n "c": 2}', 20_001)]:
         (tmp_path / "a.json").write_text("[" + ",\n".join([*values, wrong]) + "]")
@@ -200,7 +200,7 @@ def test_a_fault_in_an_array_names_its_line(tmp_path: Path, collected: Run) -> N
         collected(eu.scan(str(tmp_path / "a.json")))
 
 
-def test_records_that_are_no_objects_are_one_column(tmp_path: Path, collected: Run) -> None:
+def test_non_object_records_become_one_column(tmp_path: Path, collected: Run) -> None:
     for text, expected in {
         "[1, 2, null]": [1, 2, None],
         "1\n2\n": [1, 2],
@@ -224,7 +224,7 @@ ENCODINGS = ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252", "
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("name", ["csv", "json", "txt"])
-def test_text_is_read_in_the_encoding_that_is_named(
+def test_text_is_read_in_the_given_encoding(
     encoding: str, name: str, tmp_path: Path, collected: Run
 ) -> None:
     text = {"csv": "name\né ü\n", "json": '[{"name": "é ü"}]', "txt": "é ü\n"}[name]
@@ -236,13 +236,13 @@ def test_text_is_read_in_the_encoding_that_is_named(
     assert rows(collected(eu.copy_in(format, path=str(path), encoding=encoding))) == [expected]
 
 
-def test_a_mark_says_that_text_is_utf_16(tmp_path: Path, collected: Run) -> None:
+def test_bom_selects_utf_16(tmp_path: Path, collected: Run) -> None:
     for encoding in ("utf-16-le", "utf-16-be"):
         (tmp_path / "a.csv").write_bytes("\ufeffé,b\n1,ü\n".encode(encoding))
         assert rows(collected(eu.scan(str(tmp_path / "a.csv")))) == [{"é": 1, "b": "ü"}]
 
 
-def test_a_wrong_encoding_is_an_error_that_names_the_line(tmp_path: Path, collected: Run) -> None:
+def test_wrong_encoding_names_the_line(tmp_path: Path, collected: Run) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n1,x\n2,\xe9\n")
     with pytest.raises(eu.CorruptError, match=r"a\.csv: line 3"):
@@ -256,7 +256,7 @@ def test_a_wrong_encoding_is_an_error_that_names_the_line(tmp_path: Path, collec
         collected(eu.scan(str(tmp_path / "a.parquet"), encoding="latin-1"))
 
 
-def test_csv_options_mean_what_others_mean_by_them(tmp_path: Path, collected: Run) -> None:
+def test_csv_options_match_other_readers(tmp_path: Path, collected: Run) -> None:
     path = tmp_path / "a.csv"
 
     def scan(text: str, **options: Any) -> list[dict[str, Any]]:
@@ -287,9 +287,7 @@ def test_csv_options_mean_what_others_mean_by_them(tmp_path: Path, collected: Ru
             scan("a\n1\n", **options)
 
 
-def test_a_fault_behind_skipped_lines_names_its_line_in_the_file(
-    tmp_path: Path, collected: Run
-) -> None:
+def test_error_after_skipped_lines_names_its_file_line(tmp_path: Path, collected: Run) -> None:
     text = "skip\n'\n# c\na,b\n" + "1,2\n" * 9000 + "1,x\n"
     (tmp_path / "a.csv").write_text(text)
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
@@ -310,7 +308,7 @@ def test_infinity_and_nan_are_numbers(tmp_path: Path, collected: Run) -> None:
     assert found == [{"a": "infinite"}, {"a": "nano"}]
 
 
-def test_what_is_written_in_a_dialect_is_read_in_it(tmp_path: Path, collected: Run) -> None:
+def test_csv_dialects_roundtrip(tmp_path: Path, collected: Run) -> None:
     texts = ["", "NA", None, 'a"b', "it's", "x,y", "line\nend", "back\\slash", "\r", "plain"]
     table = pa.table({"text": texts, "n": [None, *range(9)]})
     dialects: list[dict[str, Any]] = [
@@ -331,7 +329,7 @@ def test_what_is_written_in_a_dialect_is_read_in_it(tmp_path: Path, collected: R
         assert found == table.to_pylist(), options
 
 
-def test_what_cannot_be_written_without_quotes_is_an_error(tmp_path: Path) -> None:
+def test_value_needing_quotes_is_rejected_without_quoting(tmp_path: Path) -> None:
     def save(value: str, **options: Any) -> str:
         flow = eu.Flow("quotes")
         path = tmp_path / "a.csv"

@@ -25,7 +25,7 @@ def save(table: pa.Table, path: Path, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"escape": "\\"}, {"quote": "", "escape": "\\"}])
-def test_a_byte_order_mark_that_is_data_comes_back(
+def test_leading_bom_in_data_roundtrips(
     options: dict[str, Any], tmp_path: Path, collected: Run
 ) -> None:
     path = tmp_path / "marked.csv"
@@ -37,7 +37,7 @@ def test_a_byte_order_mark_that_is_data_comes_back(
         assert found.column_names == (table.column_names if header else ["column_1", "column_2"])
 
 
-def test_a_byte_order_mark_that_cannot_be_quoted_is_refused(tmp_path: Path) -> None:
+def test_unquotable_bom_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(eu.FlowError, match="byte order mark"):
         save(pa.table({"a": [MARK], "b": [MARK]}), tmp_path / "marked.csv", quote="")
 
@@ -54,9 +54,7 @@ def test_a_byte_order_mark_that_cannot_be_quoted_is_refused(tmp_path: Path) -> N
         "1677-01-01 00:00:00.123456789",
     ],
 )
-def test_what_has_the_form_of_a_date_and_is_none_is_text(
-    value: str, tmp_path: Path, collected: Run
-) -> None:
+def test_invalid_dates_are_inferred_as_text(value: str, tmp_path: Path, collected: Run) -> None:
     path = tmp_path / "dates.csv"
     path.write_text(f"a,b\n{value},1\n,2\n")
     found = collected(eu.scan(path, order=True)).to_pyarrow()
@@ -64,14 +62,14 @@ def test_what_has_the_form_of_a_date_and_is_none_is_text(
     assert found.column("a").to_pylist() == [value, None]
 
 
-def test_times_that_no_unit_holds_together_are_text(tmp_path: Path, collected: Run) -> None:
+def test_times_without_a_common_unit_are_inferred_as_text(tmp_path: Path, collected: Run) -> None:
     path = tmp_path / "times.csv"
     values = ["1500-01-01 00:00:00", "2024-01-01 00:00:00.123456789"]
     path.write_text("a\n" + "".join(f"{value}\n" for value in values))
     assert collected(eu.scan(path, order=True)).to_pyarrow()["a"].to_pylist() == values
 
 
-def test_a_leap_second_is_no_time_of_the_next_day(tmp_path: Path, collected: Run) -> None:
+def test_leap_second_is_not_the_next_day(tmp_path: Path, collected: Run) -> None:
     path = tmp_path / "leap.csv"
     for value, kind in [("2016-12-31 23:59:60", "timestamp"), ("23:59:60", "Time64(ns)")]:
         path.write_text(f"a,b\n{value},1\n")
@@ -79,9 +77,7 @@ def test_a_leap_second_is_no_time_of_the_next_day(tmp_path: Path, collected: Run
             collected(eu.scan(path, types={"a": kind}))
 
 
-def test_a_date_behind_the_sample_that_is_none_names_its_line(
-    tmp_path: Path, collected: Run
-) -> None:
+def test_invalid_date_beyond_the_sample_names_its_line(tmp_path: Path, collected: Run) -> None:
     path = tmp_path / "late.csv"
     path.write_text("a,b\n" + "2024-02-29,1\n" * 5000 + "2024-02-30,1\n")
     with pytest.raises(eu.CorruptError, match=r"late\.csv.*line 5002.*`a`.*`2024-02-30`"):
@@ -102,9 +98,7 @@ def pack(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", LONG_TEXTS)
-def test_a_record_that_is_too_long_says_so_and_names_its_line(
-    name: str, tmp_path: Path, collected: Run
-) -> None:
+def test_overlong_record_names_its_line(name: str, tmp_path: Path, collected: Run) -> None:
     path = tmp_path / name
     path.write_bytes(LONG_TEXTS[name](b"x" * LONG))
     said = r"line 4: a record is longer than \d+ MiB.*memory"
@@ -114,16 +108,14 @@ def test_a_record_that_is_too_long_says_so_and_names_its_line(
     assert collected(eu.scan(path), memory="2GiB").num_rows >= 4
 
 
-def test_a_long_record_in_another_encoding_names_its_line(tmp_path: Path, collected: Run) -> None:
+def test_overlong_record_in_another_encoding_names_its_line(tmp_path: Path, collected: Run) -> None:
     path = tmp_path / "long.csv"
     path.write_bytes(b'a,b\n2,b\n1,"' + b"\xe9" * LONG + b'"\n')
     with pytest.raises(eu.ResourceError, match=r"line 3: a record is longer than \d+ MiB"):
         collected(eu.scan(path, encoding="latin-1"), memory="96MiB")
 
 
-def test_a_first_record_that_is_too_long_is_refused_before_the_flow_runs(
-    tmp_path: Path, collected: Run
-) -> None:
+def test_overlong_first_record_is_rejected_before_the_run(tmp_path: Path, collected: Run) -> None:
     path = tmp_path / "long.jsonl"
     path.write_bytes(b'{"a":"' + b"x" * LONG + b'"}\n')
     with pytest.raises(eu.ResourceError, match=r"the first record is longer than 32 MiB"):
@@ -131,7 +123,7 @@ def test_a_first_record_that_is_too_long_is_refused_before_the_flow_runs(
     assert collected(eu.scan(path), memory="2GiB").num_rows == 1
 
 
-def test_blank_lines_are_no_record_however_many_there_are(tmp_path: Path, collected: Run) -> None:
+def test_blank_lines_are_never_records(tmp_path: Path, collected: Run) -> None:
     blank = b"\n" * LONG
     texts = {
         "blank.csv.gz": pack(b"a,b\n1,2\n" + blank + b"3,4\n" + blank),
@@ -166,7 +158,7 @@ def packed_by_us(content: bytes, path: Path) -> bytes:
 
 @pytest.mark.parametrize("name", DAMAGED)
 @pytest.mark.parametrize("suffix", ["gz", "bz2", "zst"])
-def test_compressed_text_that_is_damaged_is_not_blamed_on_its_records(
+def test_damaged_compression_is_not_reported_as_a_record_error(
     name: str, suffix: str, tmp_path: Path, collected: Run
 ) -> None:
     path = tmp_path / f"damaged.{name}.{suffix}"
@@ -187,16 +179,14 @@ def test_compressed_text_that_is_damaged_is_not_blamed_on_its_records(
             collected(eu.scan(path))
 
 
-def test_a_fault_in_sound_compressed_text_is_one_of_its_records(
-    tmp_path: Path, collected: Run
-) -> None:
+def test_record_error_in_intact_compression_is_reported(tmp_path: Path, collected: Run) -> None:
     path = tmp_path / "fault.csv.gz"
     path.write_bytes(pack(DAMAGED["csv"] + b"1\n" + DAMAGED["csv"][4:]))
     with pytest.raises(eu.CorruptError, match=r"line 200002: 1 fields instead of 2"):
         collected(eu.scan(path))
 
 
-def test_columns_that_are_named_leave_out_fields_that_the_sample_lacks(
+def test_column_selection_skips_fields_missing_from_the_sample(
     tmp_path: Path, collected: Run
 ) -> None:
     for name, content in {
@@ -210,7 +200,7 @@ def test_columns_that_are_named_leave_out_fields_that_the_sample_lacks(
 
 
 @pytest.mark.parametrize("magic", [b"BZh91", b"P*M\x18", b"\x1f\x8b", b"\xfd7zXZ"])
-def test_text_that_looks_compressed_is_read_where_it_is_said_not_to_be(
+def test_compression_none_reads_text_that_looks_compressed(
     magic: bytes, tmp_path: Path, collected: Run
 ) -> None:
     text, records = tmp_path / "magic.txt.gz", tmp_path / "magic.records"
@@ -226,7 +216,7 @@ def test_text_that_looks_compressed_is_read_where_it_is_said_not_to_be(
             collected(eu.scan(path))
 
 
-def test_compression_of_what_is_read_can_only_be_none(tmp_path: Path, collected: Run) -> None:
+def test_read_compression_accepts_only_none(tmp_path: Path, collected: Run) -> None:
     (tmp_path / "a.csv").write_text("a\n1\n")
     with pytest.raises(eu.UsageError, match="first bytes tell"):
         collected(eu.scan(tmp_path / "a.csv", compression="gzip"))

@@ -84,7 +84,7 @@ def check(column: pa.Array, kind: str, folder: Path, format: str) -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("kind", MOMENTS)
-def test_moments_of_the_whole_range_come_back(kind: str, format: str, tmp_path: Path) -> None:
+def test_timestamps_of_the_whole_range_roundtrip(kind: str, format: str, tmp_path: Path) -> None:
     data_type, values, bits = MOMENTS[kind]
 
     @QUICK
@@ -100,7 +100,7 @@ def test_moments_of_the_whole_range_come_back(kind: str, format: str, tmp_path: 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("width, digits", [(32, 9), (64, 18), (128, 38), (256, 76)])
 @pytest.mark.parametrize("scale", [0, 1, 7, 9, -3])
-def test_decimals_come_back(
+def test_decimals_roundtrip(
     width: int, digits: int, scale: int, format: str, tmp_path: Path
 ) -> None:
     kind = getattr(pa, f"decimal{width}")(digits, scale)
@@ -119,9 +119,7 @@ def test_decimals_come_back(
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_decimal_with_more_digits_than_its_type_is_written_as_it_is(
-    format: str, tmp_path: Path
-) -> None:
+def test_decimal_beyond_its_precision_is_written_unchanged(format: str, tmp_path: Path) -> None:
     number = 9223372036854775807009
     data = pa.py_buffer(number.to_bytes(16, "little"))
     column = pa.Array.from_buffers(pa.decimal128(20, 3), 1, [None, data])
@@ -150,7 +148,7 @@ KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_values_come_back(kind: str, format: str, tmp_path: Path) -> None:
+def test_values_roundtrip(kind: str, format: str, tmp_path: Path) -> None:
     data_type, values = KINDS[kind]
 
     @QUICK
@@ -173,7 +171,7 @@ def nulls() -> dict[str, pa.Array]:
 
 
 @pytest.mark.parametrize("name", nulls())
-def test_a_null_behind_a_dictionary_or_runs_is_null(name: str, tmp_path: Path) -> None:
+def test_null_in_dictionary_or_run_values_is_null(name: str, tmp_path: Path) -> None:
     column = nulls()[name]
     expected = [None if name == "null" else 7 if name == "numbers" else "a", None, None, None]
     lines = written(column, tmp_path, "jsonl").read_text().splitlines()
@@ -184,9 +182,7 @@ def test_a_null_behind_a_dictionary_or_runs_is_null(name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", nulls())
-def test_a_null_behind_a_dictionary_or_runs_is_null_at_every_depth(
-    name: str, tmp_path: Path
-) -> None:
+def test_null_in_nested_dictionary_or_run_values_is_null(name: str, tmp_path: Path) -> None:
     values = nulls()[name]
     first = None if name == "null" else 7 if name == "numbers" else "a"
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 1, 2, 4], pa.int32()), values)
@@ -214,7 +210,7 @@ NESTED = {
         ("time", "List(Timestamp(s))"),
     ],
 )
-def test_values_within_lists_come_back(name: str, kind: str, tmp_path: Path) -> None:
+def test_values_within_lists_roundtrip(name: str, kind: str, tmp_path: Path) -> None:
     back = read(written(NESTED[name], tmp_path, "jsonl"), kind).combine_chunks()
     assert back.flatten().equals(NESTED[name].flatten())
     assert back.value_lengths().equals(NESTED[name].value_lengths())
@@ -230,7 +226,7 @@ def test_values_within_lists_come_back(name: str, kind: str, tmp_path: Path) -> 
     ],
     ids=["bytes", "after midnight", "before midnight"],
 )
-def test_a_value_that_cannot_be_written_is_an_error_that_names_row_and_column(
+def test_unwritable_value_names_row_and_column(
     column: pa.Array, format: str, tmp_path: Path
 ) -> None:
     with pytest.raises(eu.FlowError) as caught:
@@ -240,7 +236,7 @@ def test_a_value_that_cannot_be_written_is_an_error_that_names_row_and_column(
     assert not (tmp_path / f"out.{format}").exists()
 
 
-def test_lines_of_text_are_text_in_json(tmp_path: Path) -> None:
+def test_line_text_is_written_as_json_strings(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_bytes('Ur\n"Uruk"\n𠮷\n'.encode())
     flow = eu.Flow("lines")
     flow.chain(eu.scan(str(tmp_path / "in.txt"), order=True), eu.save(str(tmp_path / "out.jsonl")))
@@ -255,9 +251,7 @@ def test_lines_of_text_are_text_in_json(tmp_path: Path) -> None:
 
 @QUICK
 @given(st.lists(st.characters(min_codepoint=0x10000), min_size=1, max_size=9))
-def test_characters_of_all_planes_are_read_from_their_escapes(
-    tmp_path: Path, characters: list[str]
-) -> None:
+def test_escapes_of_all_unicode_planes_are_read(tmp_path: Path, characters: list[str]) -> None:
     text = "".join(characters)
     rows = [{f"k{text}": {"in": [f"\\ud842{text}", "\ud7a3"]}}, {f"k{text}": None}] * 3
     file = tmp_path / "in.jsonl"
@@ -269,7 +263,7 @@ def test_characters_of_all_planes_are_read_from_their_escapes(
 
 @pytest.mark.parametrize("text", [r"\ud842", r"\udfb7\ud842", r"\ud842x", r"\ud842\n"])
 @pytest.mark.parametrize("before", [0, 30_000])
-def test_half_a_character_is_refused_with_its_line(text: str, before: int, tmp_path: Path) -> None:
+def test_lone_surrogate_names_its_line(text: str, before: int, tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     file.write_text('{"a":"b"}\n' * before + f'{{"a":"{text}"}}\n')
     flow = eu.Flow("read")
@@ -280,9 +274,7 @@ def test_half_a_character_is_refused_with_its_line(text: str, before: int, tmp_p
 
 
 @pytest.mark.parametrize("module", ["project", "scan", "map"])
-def test_a_name_with_a_nul_is_refused_where_it_would_leave_the_flow(
-    module: str, tmp_path: Path
-) -> None:
+def test_column_name_with_nul_is_rejected_on_export(module: str, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("a\0b,c\n1,2\n")
     flow = eu.Flow("nul")
     source = eu.scan(str(tmp_path / "in.csv"))
@@ -296,7 +288,7 @@ def test_a_name_with_a_nul_is_refused_where_it_would_leave_the_flow(
         flow.go(progress=False)
 
 
-def test_columns_of_one_name_are_refused_before_anything_runs() -> None:
+def test_duplicate_column_names_are_rejected_before_the_run() -> None:
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     flow = eu.Flow("twice")
     flow.chain(eu.from_arrow(table), eu.collect())
@@ -313,7 +305,7 @@ def test_columns_of_one_name_are_refused_before_anything_runs() -> None:
     ],
     ids=["map", "map in a list", "union"],
 )
-def test_what_json_cannot_hold_is_refused_before_anything_runs(
+def test_types_without_json_form_are_rejected_before_the_run(
     column: pa.Array, tmp_path: Path
 ) -> None:
     flow = eu.Flow("save")
@@ -322,7 +314,7 @@ def test_what_json_cannot_hold_is_refused_before_anything_runs(
         flow.check()
 
 
-def test_maps_whose_keys_are_written_as_text_are_saved_as_json(tmp_path: Path) -> None:
+def test_maps_with_textual_keys_are_saved_as_json(tmp_path: Path) -> None:
     kinds = [pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string()), pa.date32()]
     for kind in kinds:
         key = 0 if kind == pa.date32() else b"a" if kind == pa.binary() else "a"
@@ -335,7 +327,7 @@ def test_maps_whose_keys_are_written_as_text_are_saved_as_json(tmp_path: Path) -
     ids=str,
 )
 @pytest.mark.parametrize("within", [False, True])
-def test_maps_that_repeat_a_key_are_not_written_as_json(
+def test_maps_with_duplicate_keys_are_rejected_by_json(
     keys: pa.DataType, within: bool, tmp_path: Path
 ) -> None:
     """A reader would take one of the values, and none says which."""
@@ -358,7 +350,7 @@ def test_maps_that_repeat_a_key_are_not_written_as_json(
 
 
 @pytest.mark.parametrize("rows", [[None], [None, None], [None, 1], [1, None]], ids=str)
-def test_nulls_alone_come_back_from_csv_without_a_header(
+def test_null_column_roundtrips_through_headerless_csv(
     rows: list[int | None], tmp_path: Path
 ) -> None:
     """Each is an empty line, which alone shows one column."""

@@ -20,14 +20,14 @@ SHOWN = 20
 """Failures that are told in full."""
 
 
-def test_random_flows_do_what_other_engines_say() -> None:
+def test_random_flows_match_other_engines() -> None:
     summary = pool.run(range(FIRST, FIRST + CASES), processes=os.cpu_count() or 2)
     print(summary.table())
     told = "\n\n".join(str(failure) for failure in summary.failures[:SHOWN])
     assert not summary.failures, f"{len(summary.failures)} of {CASES} cases failed:\n{told}"
 
 
-def test_a_crash_and_a_hang_are_failures_of_their_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crash_and_hang_are_reported_with_their_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     [crashed] = pool.run([7], kind="aborting").failures
     assert (crashed.seed, crashed.outcome) == (7, "crashed")
     assert "--seed 7 --kind aborting" in str(crashed)
@@ -37,12 +37,12 @@ def test_a_crash_and_a_hang_are_failures_of_their_seeds(monkeypatch: pytest.Monk
     assert "forever" in hung.why, "where it hangs is told"
 
 
-def test_cases_behind_a_crash_are_run() -> None:
+def test_cases_after_a_crash_are_run() -> None:
     summary = pool.run([1, 2, 3], kind="aborting", processes=1)
     assert [failure.seed for failure in summary.failures] == [1, 2, 3]
 
 
-def test_a_seed_gives_the_same_table_again() -> None:
+def test_seed_reproduces_its_table() -> None:
     def made(seed: int) -> pa.Table:
         luck = random.Random(seed)
         return tables.table(luck, [values.any_type(luck) for _ in range(4)], 50)
@@ -54,7 +54,7 @@ def test_a_seed_gives_the_same_table_again() -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
-def test_what_equality_hides_is_a_difference(kind: pa.DataType) -> None:
+def test_bitwise_differences_are_detected(kind: pa.DataType) -> None:
     def table(*numbers: float) -> pa.Table:
         bits = [values.float_bits(number, kind) for number in numbers]
         return pa.table({"x": values.of_raw(bits, kind)})

@@ -113,7 +113,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("name", FITTING)
-def test_what_grows_keeps_within_the_budget(name: str) -> None:
+def test_growing_expressions_stay_within_the_budget(name: str) -> None:
     flow, expected = FITTING[name]
     said, peak = run(flow)
     assert said == f"done {expected}"
@@ -121,7 +121,7 @@ def test_what_grows_keeps_within_the_budget(name: str) -> None:
 
 
 @pytest.mark.parametrize("expression", REFUSED)
-def test_what_cannot_fit_is_refused(expression: str) -> None:
+def test_oversized_results_are_rejected(expression: str) -> None:
     said, peak = run(chain(f"eu.project([{expression + ' as s'!r}])", rows=3))
     assert said.startswith("ResourceError") and "row 0 of a batch" in said, said
     assert peak <= PEAK_MIB, peak

@@ -95,7 +95,7 @@ def test_long_texts_are_read_and_saved_within_the_budget(
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "txt"])
 @pytest.mark.parametrize("columns", [0, -1])
-def test_a_record_of_hundreds_of_megabytes_is_refused_before_it_is_held(
+def test_huge_record_is_rejected_before_it_is_held(
     ending: str, columns: int, tmp_path: Path
 ) -> None:
     source = long_records(tmp_path, ending, 300, 2)
@@ -104,7 +104,7 @@ def test_a_record_of_hundreds_of_megabytes_is_refused_before_it_is_held(
     assert peak <= PEAK_MIB, peak
 
 
-def test_a_compressed_batch_that_cannot_fit_is_refused(tmp_path: Path) -> None:
+def test_oversized_compressed_batch_is_rejected(tmp_path: Path) -> None:
     source = tmp_path / "zeros.arrow"
     zeros = pa.table({"n": np.zeros(50_000_000, np.int64)})
     options = pa.ipc.IpcWriteOptions(compression="zstd")

@@ -26,7 +26,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_long_values_keep_within_the_budget(case: Case, tmp_path: Path) -> None:
+def test_long_values_stay_within_the_memory_budget(case: Case, tmp_path: Path) -> None:
     files = inputs(case, tmp_path)
     folder = tmp_path / "run"
     folder.mkdir()
@@ -59,7 +59,7 @@ TOO_LONG = [
 
 
 @pytest.mark.parametrize("case", TOO_LONG, ids=str)
-def test_a_row_that_cannot_fit_is_refused(case: Case, tmp_path: Path) -> None:
+def test_oversized_row_is_rejected(case: Case, tmp_path: Path) -> None:
     files = inputs(case, tmp_path)
     folder = tmp_path / "run"
     folder.mkdir()
@@ -70,7 +70,7 @@ def test_a_row_that_cannot_fit_is_refused(case: Case, tmp_path: Path) -> None:
     assert outcome.peak <= allowed(case), f"{outcome.peak / MIB:.0f} MiB"
 
 
-def test_keys_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+def test_indistinguishable_key_prefixes_are_rejected(tmp_path: Path) -> None:
     # Seven beginnings of ten megabytes, of which there is room for one.
     case = Case("sort", 10_000_000, 40, "groups")
     files = inputs(case, tmp_path)

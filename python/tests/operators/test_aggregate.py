@@ -102,12 +102,12 @@ def numbers(seed: int, rows: int, keys: int) -> pa.Table:
 @pytest.mark.parametrize(
     "by", [[], ["k"], ["m"], ["t"], ["w"], ["k", "m"], ["m", "w"], ["k", "m", "t", "w"]], ids=str
 )
-def test_any_keys(by: list[str]) -> None:
+def test_group_keys_of_any_type(by: list[str]) -> None:
     check(numbers(1, 4000, 300), by)
 
 
 @pytest.mark.parametrize("by", [[], ["k"], ["t", "m"]], ids=str)
-def test_an_empty_input(by: list[str]) -> None:
+def test_empty_input(by: list[str]) -> None:
     table = numbers(2, 10, 5).slice(0, 0)
     found = aggregated(table, by, ALL)
     assert found.num_rows == (0 if by else 1)
@@ -116,11 +116,11 @@ def test_an_empty_input(by: list[str]) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("keys", [1, 20, 100_000])
-def test_any_number_of_instances_and_of_groups(keys: int, count: int) -> None:
+def test_any_number_of_instances_and_groups(keys: int, count: int) -> None:
     check(numbers(3, 30_000, keys), ["k"], count=count)
 
 
-def test_keys_alone_are_those_that_differ() -> None:
+def test_keys_alone_give_distinct_keys() -> None:
     check(numbers(4, 2000, 100), ["k", "m"], {})
 
 
@@ -161,7 +161,7 @@ def test_every_type(kind: str) -> None:
     check(table, ["x", "g"], {"n": "count()"})
 
 
-def test_zeros_of_either_sign_and_nan_are_one_group_each() -> None:
+def test_signed_zeros_and_nan_form_one_group_each() -> None:
     table = pa.table({"x": [0.0, -0.0, float("nan"), -float("nan"), None, 1.0]})
     found = aggregated(table, ["x"], {"n": "count()", "high": "max(x)"})
     assert sorted(found["n"].to_pylist()) == [1, 1, 2, 2]
@@ -185,14 +185,14 @@ def many(rows: int, keys: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("cluster", [None, "processes:2"])
-def test_what_does_not_fit_goes_to_scratch(cluster: str | None) -> None:
+def test_beyond_memory_spills_to_scratch(cluster: str | None) -> None:
     table, report = many(300_000, 250_000), []
     go = {"memory": "32MB", "report": report, **({"cluster": cluster} if cluster else {})}
     check(table, ["k"], WIDE, **go)
     assert "went through scratch" in str(report[0])
 
 
-def test_views_hold_what_they_look_at_and_nothing_else() -> None:
+def test_views_hold_only_their_own_bytes() -> None:
     """All groups look into one buffer, which none of them is as large as."""
     texts = pa.array([f"{number % 200_000:060}" for number in range(300_000)])
     table, report = pa.table({"v": texts.cast(pa.string_view())}), []
@@ -202,14 +202,14 @@ def test_views_hold_what_they_look_at_and_nothing_else() -> None:
     assert "went through scratch" in str(report[0])
 
 
-def test_different_values_of_one_group_beyond_memory() -> None:
+def test_distinct_values_of_one_group_beyond_memory() -> None:
     table, report = many(400_000, 10), []
     values = {"kinds": "count(distinct d)", "rows": "count()", "n": "count(distinct k)"}
     check(table, [], values, memory="32MB", report=report)
     assert "went through scratch" in str(report[0])
 
 
-def test_keys_that_hardly_repeat_are_passed_on() -> None:
+def test_nearly_unique_keys_skip_pre_aggregation() -> None:
     report: list[eu.Report] = []
     table = pa.table({"k": range(600_000), "v": range(600_000)})
     batches = pa.Table.from_batches(table.to_batches(max_chunksize=50_000))
@@ -260,7 +260,7 @@ def test_groups_of_tpch(name: str, lineitem: Path) -> None:
         (["key"], {"t": "sum(distinct price)"}, "`distinct` is for `count(distinct column)`"),
     ],
 )
-def test_what_is_wrong_is_told_before_the_start(
+def test_errors_are_reported_before_the_run(
     by: list[str], values: dict[str, str], said: str
 ) -> None:
     table = pa.table({"key": [1], "price": [1], "name": ["a"], "list": [[1]]})
@@ -269,7 +269,7 @@ def test_what_is_wrong_is_told_before_the_start(
     assert said in str(caught.value)
 
 
-def test_a_sum_that_is_too_large_is_an_error() -> None:
+def test_overflowing_sum_is_an_error() -> None:
     table = pa.table({"x": [2**62, 2**62]})
     with pytest.raises(eu.FlowError, match="the sum `total` is too large for Int64"):
         aggregated(table, [], {"total": "sum(x)"})
@@ -277,7 +277,7 @@ def test_a_sum_that_is_too_large_is_an_error() -> None:
     assert found["total"].to_pylist() == [decimal.Decimal(2**63)]
 
 
-def test_the_flow_can_be_spelled_out_and_drawn() -> None:
+def test_aggregate_expands_and_is_drawn() -> None:
     flow = eu.Flow("a")
     table = pa.table({"k": [1, 1], "x": [1, 2]})
     flow.chain(eu.from_arrow(table), eu.aggregate(["k"], values={"t": "sum(x)"}), eu.collect())
@@ -292,7 +292,7 @@ def test_the_flow_can_be_spelled_out_and_drawn() -> None:
         other.go()
 
 
-def test_from_the_command_line(tmp_path: Path) -> None:
+def test_aggregate_on_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("k,v\na,1\nb,2\na,3\n")
     words = [
         "aggregate",
@@ -309,7 +309,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert sorted((tmp_path / "out.csv").read_text().split()) == ["a,4,2", "b,2,1", "k,t,n"]
 
 
-def test_a_column_of_nulls_has_no_sum_and_no_extremes() -> None:
+def test_null_column_has_no_sum_or_extremes() -> None:
     table = pa.table({"k": [1, 1, 2], "x": pa.nulls(3)})
     values = {**ALL, "twice": "sum(x) + 1"}
     expected = {"rows": 3, "n": 0, "kinds": 0, "total": None, "low": None, "high": None}
@@ -324,7 +324,7 @@ def test_a_column_of_nulls_has_no_sum_and_no_extremes() -> None:
     }
 
 
-def test_nulls_without_a_type_go_to_scratch_and_between_processes() -> None:
+def test_untyped_nulls_spill_and_cross_processes() -> None:
     rows, report = 300_000, []
     table = many(rows, 250_000).append_column("x", pa.nulls(rows))
     values = {"low": "min(x)", "total": "sum(x)", "kinds": "count(distinct p)", "high": "max(p)"}
@@ -335,7 +335,7 @@ def test_nulls_without_a_type_go_to_scratch_and_between_processes() -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.uint64(), pa.decimal128(19, 3)], ids=str)
-def test_a_mean_of_large_numbers_is_rounded_once(kind: pa.DataType) -> None:
+def test_mean_of_large_numbers_is_rounded_once(kind: pa.DataType) -> None:
     luck, most = random.Random(3), 2**63 - 1
     for count in (1, 3, 7, 10):
         least = 0 if kind == pa.uint64() else -most

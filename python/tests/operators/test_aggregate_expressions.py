@@ -63,13 +63,13 @@ def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_fault_over_aggregates_names_the_group() -> None:
+def test_error_over_aggregates_names_the_group() -> None:
     with pytest.raises(eu.FlowError, match="ivide by zero") as caught:
         aggregated(["k"], {"x": "1 / (count(n) - count(n))"})
     assert "row" in str(caught.value)
 
 
-def test_sums_of_decimals_that_overflow_fail() -> None:
+def test_overflowing_decimal_sums_fail() -> None:
     table = pa.table({"d": pa.array([decimal.Decimal(10**37)] * 10, pa.decimal128(38, 0))})
     flow = eu.Flow("sum")
     flow.chain(eu.from_arrow(table), eu.aggregate([], values={"s": "sum(d)"}), eu.collect())
@@ -86,7 +86,7 @@ def test_sums_of_decimals_that_overflow_fail() -> None:
         ("round(n, 2)", "not one function|no function named `round`"),
     ],
 )
-def test_what_is_wrong_is_found_before_the_start(value: str, said: str) -> None:
+def test_errors_over_aggregates_are_found_before_the_run(value: str, said: str) -> None:
     with pytest.raises(eu.UsageError, match=said):
         aggregated(["k"], {"x": value})
 

@@ -19,7 +19,7 @@ from join_tables import HOWS, check_same, expected, joined, tables
 @pytest.mark.parametrize("build", ["left", "right"])
 @pytest.mark.parametrize("on", [["k"], ["k", "m"], ["t"], ["t", "m"]], ids="-".join)
 @pytest.mark.parametrize("how", HOWS)
-def test_every_kind_of_join(how: str, on: list[str], build: str) -> None:
+def test_every_join_kind_matches_duckdb(how: str, on: list[str], build: str) -> None:
     left, right = tables(1)
     right = right.drop_columns([name for name in ("k", "m", "t") if name not in on])
     found = joined(left, right, on, how=how, build=build)
@@ -28,7 +28,7 @@ def test_every_kind_of_join(how: str, on: list[str], build: str) -> None:
 
 @pytest.mark.parametrize("build", ["left", "right"])
 @pytest.mark.parametrize("how", HOWS)
-def test_a_condition_decides_what_matches(how: str, build: str) -> None:
+def test_condition_restricts_matches(how: str, build: str) -> None:
     left, right = tables(2)
     right = right.drop_columns(["m", "t"])
     where = "a_value < b_value and a_row % 3 <> 1"
@@ -38,7 +38,7 @@ def test_a_condition_decides_what_matches(how: str, build: str) -> None:
 
 @pytest.mark.parametrize("empty", ["left", "right", "both"])
 @pytest.mark.parametrize("how", HOWS)
-def test_sides_without_rows(how: str, empty: str) -> None:
+def test_empty_sides(how: str, empty: str) -> None:
     left, right = tables(3)
     right = right.drop_columns(["m", "t"])
     left = left.slice(0, 0) if empty != "right" else left
@@ -76,7 +76,7 @@ KEYS = {
 
 @pytest.mark.parametrize("second", ["none", "beside"])
 @pytest.mark.parametrize("kind", KEYS)
-def test_every_type_of_key(kind: str, second: str) -> None:
+def test_every_key_type(kind: str, second: str) -> None:
     values = KEYS[kind]
     twice = pa.concat_arrays([values, values.slice(1)])
     names = ["k"] if second == "none" else ["k", "n"]
@@ -93,7 +93,7 @@ def test_every_type_of_key(kind: str, second: str) -> None:
 
 @pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
 @pytest.mark.parametrize("on", [["k"], ["k", "n"]], ids=str)
-def test_zeros_of_either_sign_are_equal_and_so_is_nan(on: list[str], kind: pa.DataType) -> None:
+def test_signed_zeros_and_nan_compare_equal(on: list[str], kind: pa.DataType) -> None:
     def table(values: list[float], name: str) -> pa.Table:
         column = pa.array(values, pa.float64()).cast(kind)
         return pa.table({"k": column, "n": pa.array([7] * len(values)), name: range(len(values))})
@@ -116,7 +116,7 @@ def test_zeros_of_either_sign_are_equal_and_so_is_nan(on: list[str], kind: pa.Da
     ],
     ids=str,
 )
-def test_types_that_hold_the_same_are_one(one: pa.DataType, other: pa.DataType) -> None:
+def test_equivalent_key_types_join(one: pa.DataType, other: pa.DataType) -> None:
     values = pa.array([1, 2, 3, None])
     texts = pa.array(["1", "2", "3", None])
 
@@ -136,7 +136,7 @@ def test_types_that_hold_the_same_are_one(one: pa.DataType, other: pa.DataType) 
         check_same(joined(left, right, ["k"], how=how), expected(left, right, ["k"], how))
 
 
-def test_names_that_both_sides_have_get_a_suffix() -> None:
+def test_shared_column_names_get_a_suffix() -> None:
     left = pa.table({"k": [1, 2], "v": ["a", "b"]})
     right = pa.table({"id": [2, 3], "v": ["c", "d"]})
     on = [{"left": "k", "right": "id"}]
@@ -151,7 +151,7 @@ def test_names_that_both_sides_have_get_a_suffix() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("how", HOWS)
-def test_any_number_of_instances(how: str, count: int) -> None:
+def test_any_instance_count(how: str, count: int) -> None:
     left, right = tables(4, rows=20_000)
     right = right.drop_columns(["m", "t"])
     left = pa.Table.from_batches(left.to_batches(max_chunksize=500))
@@ -175,7 +175,7 @@ def test_any_number_of_instances(how: str, count: int) -> None:
         ({"on": [{"left": "k"}]}, "right"),
     ],
 )
-def test_what_is_wrong_is_told_before_the_start(options: dict[str, Any], said: str) -> None:
+def test_errors_are_reported_before_the_run(options: dict[str, Any], said: str) -> None:
     left = pa.table({"k": [1], "t": [1], "a": [1], "list": [[1]]})
     right = pa.table({"k": [1], "t": ["1"], "b": [1], "list": [[1]]})
     with pytest.raises(eu.UsageError) as caught:
@@ -183,7 +183,7 @@ def test_what_is_wrong_is_told_before_the_start(options: dict[str, Any], said: s
     assert said in str(caught.value)
 
 
-def test_the_smaller_side_is_held_as_far_as_it_is_known(tmp_path: Path) -> None:
+def test_smaller_side_is_built_where_sizes_are_known(tmp_path: Path) -> None:
     few, many = pa.table({"k": range(10)}), pa.table({"k": range(10_000)})
     pq.write_table(few, tmp_path / "few.parquet")
     pq.write_table(many, tmp_path / "many.parquet")
@@ -212,7 +212,7 @@ def test_the_smaller_side_is_held_as_far_as_it_is_known(tmp_path: Path) -> None:
     )
 
 
-def test_the_report_counts_what_both_sides_bring() -> None:
+def test_report_counts_rows_of_both_sides() -> None:
     flow = eu.Flow("both")
     joined = flow.place(eu.join(["n"]))
     for side, rows in (("left", 3), ("right", 2000)):
@@ -221,7 +221,7 @@ def test_the_report_counts_what_both_sides_bring() -> None:
     assert "\n2,003 rows, 16.0 kB in; " in str(flow.go())
 
 
-def test_the_report_counts_what_a_source_of_the_users_own_brings() -> None:
+def test_report_counts_rows_of_a_user_defined_source() -> None:
     class Thousand(eu.Module):
         inputs = ()
 

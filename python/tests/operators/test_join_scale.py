@@ -28,7 +28,7 @@ SMALL = {"memory": "16MB"}
 
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("how", HOWS)
-def test_what_does_not_fit_goes_to_scratch(how: str, count: int) -> None:
+def test_beyond_memory_spills_to_scratch(how: str, count: int) -> None:
     left, right = spill_tables(list(range(0, 200_000)), 100_000)
     left = left.append_column("pad_left", right["pad"].slice(0, left.num_rows))
     flow_report: list[eu.Report] = []
@@ -38,7 +38,7 @@ def test_what_does_not_fit_goes_to_scratch(how: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("go", [{}, SMALL], ids=["memory", "scratch"])
-def test_a_dictionary_is_not_held_with_every_piece(go: dict[str, Any]) -> None:
+def test_spilled_pieces_do_not_repeat_the_dictionary(go: dict[str, Any]) -> None:
     rows, words = 100_000, [f"{number:040}" for number in range(20_000)]
     left = pa.table({"k": range(rows), "a": range(rows)})
     codes = pa.array([number % len(words) for number in range(rows)], pa.int32())
@@ -87,7 +87,7 @@ def test_several_processes(how: str) -> None:
 
 @pytest.mark.parametrize("build", ["left", "right"])
 @pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
-def test_a_heavy_key_is_not_one_workers(how: str, build: str) -> None:
+def test_heavy_key_is_spread_over_workers(how: str, build: str) -> None:
     left, right = spill_tables(list(range(100_000)), 40_000)
     heavy = pa.table({"k": [7] * 360_000, "a": range(360_000)})
     left = pa.Table.from_batches(pa.concat_tables([left, heavy]).to_batches(max_chunksize=5000))

@@ -35,11 +35,11 @@ def numbers(rows: int = 10, **options: Any) -> eu.modules.ModuleCall:
     ],
     ids=["function", "path", "polars", "to_polars", "pandas", "table", "duckdb"],
 )
-def test_functions_return_whatever_speaks_arrow(function: Any, collected: Run) -> None:
+def test_functions_may_return_any_arrow_object(function: Any, collected: Run) -> None:
     assert collected(numbers(), eu.map(function)).to_pydict()["n"] == list(range(0, 20, 2))
 
 
-def test_a_function_that_can_be_imported_is_part_of_the_document() -> None:
+def test_importable_function_is_saved_by_reference() -> None:
     flow = eu.Flow()
     flow.chain(numbers(), functions.doubled, eu.collect())
     config = json.loads(flow.to_json())["modules"][1]["config"]
@@ -48,7 +48,7 @@ def test_a_function_that_can_be_imported_is_part_of_the_document() -> None:
     assert again.go().collected().to_pydict()["n"][-1] == 18
 
 
-def test_arguments_are_given_to_every_call(collected: Run) -> None:
+def test_arguments_are_passed_to_every_call(collected: Run) -> None:
     call = eu.map(functions.doubled, arguments={"factor": 3})
     assert collected(numbers(), call).to_pydict()["n"][-1] == 27
 
@@ -66,14 +66,14 @@ def test_none_sends_nothing_and_order_is_kept(collected: Run) -> None:
     assert 65536 in kept
 
 
-def test_a_function_may_give_more_than_it_gets(collected: Run) -> None:
+def test_function_may_return_more_rows(collected: Run) -> None:
     def often(batch: eu.Batch) -> pa.Table:
         return pa.Table.from_batches([batch.to_pyarrow()] * 100)
 
     assert len(collected(numbers(50_000), eu.map(often))) == 5_000_000
 
 
-def test_instances_run_in_threads_of_their_own(collected: Run) -> None:
+def test_instances_run_in_separate_threads(collected: Run) -> None:
     local = threading.local()
     meeting = threading.Barrier(2, timeout=20)
 
@@ -91,7 +91,7 @@ def test_instances_run_in_threads_of_their_own(collected: Run) -> None:
     assert len(flow.go().collected()) == 2_000_000
 
 
-def test_an_exception_is_told_with_its_place_and_traceback(collected: Run) -> None:
+def test_exception_has_place_and_traceback(collected: Run) -> None:
     with pytest.raises(eu.FlowError) as caught:
         collected(numbers(), functions.raising)
     text = str(caught.value)
@@ -114,14 +114,14 @@ def test_an_exception_is_told_with_its_place_and_traceback(collected: Run) -> No
     ],
     ids=["type", "list", "name", "kind", "null", "column"],
 )
-def test_what_a_function_must_not_return(function: Any, says: str, collected: Run) -> None:
+def test_invalid_return_values_are_rejected(function: Any, says: str, collected: Run) -> None:
     with pytest.raises(eu.EuphratesError, match=says) as caught:
         collected(numbers(), eu.map(function))
     assert "module map_1" in str(caught.value)
     assert "rows 0 to 9" in str(caught.value)
 
 
-def test_columns_are_checked_before_anything_runs() -> None:
+def test_columns_are_checked_before_the_run() -> None:
     flow = eu.Flow()
     flow.chain(numbers(), eu.map(lambda batch: 3), eu.collect())
     with pytest.raises(eu.UsageError, match="with an empty batch"):
@@ -136,7 +136,7 @@ def test_columns_are_checked_before_anything_runs() -> None:
         flow.check()
 
 
-def test_an_exception_during_the_check_is_the_cause() -> None:
+def test_exception_during_check_is_the_cause() -> None:
     flow = eu.Flow()
     flow.chain(numbers(), eu.map(lambda batch: 1 // len(batch)), eu.collect())
     with pytest.raises(eu.UsageError, match="empty batch") as caught:
@@ -144,7 +144,7 @@ def test_an_exception_during_the_check_is_the_cause() -> None:
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_text_may_come_as_any_of_arrows_text_types(collected: Run) -> None:
+def test_any_arrow_text_type_is_accepted(collected: Run) -> None:
     call = eu.map(lambda batch: pl.DataFrame({"s": ["x"]}), schema=pa.schema({"s": pa.string()}))
     rows = collected(numbers(), call)
     assert rows.to_pyarrow().schema.field("s").type == pa.string()
@@ -161,6 +161,6 @@ def test_text_may_come_as_any_of_arrows_text_types(collected: Run) -> None:
         ({"$live": 10**9}, "another process"),
     ],
 )
-def test_references_that_lead_nowhere(reference: Any, says: str, collected: Run) -> None:
+def test_unresolvable_references_are_rejected(reference: Any, says: str, collected: Run) -> None:
     with pytest.raises(eu.UsageError, match=says):
         collected(numbers(), eu.map(reference))

@@ -36,7 +36,7 @@ def test_named_outputs() -> None:
     assert len(report.collected(even)) + len(report.collected(odd)) == 300_000
 
 
-def test_arguments_of_the_constructor_are_part_of_the_document() -> None:
+def test_constructor_arguments_are_saved_in_the_document() -> None:
     flow, even, _ = split_flow(Split(first=1))
     config = json.loads(flow.to_json())["modules"][1]["config"]
     assert config == {"module": "functions:Split", "kwargs": {"first": 1}}
@@ -44,7 +44,7 @@ def test_arguments_of_the_constructor_are_part_of_the_document() -> None:
     assert report.collected(even).to_pydict()["n"][0] == 65536
 
 
-def test_arguments_come_as_they_were_or_stay_in_this_process(collected: Run) -> None:
+def test_arguments_roundtrip_or_stay_in_process(collected: Run) -> None:
     class Level(enum.IntEnum):
         LOW = 1
 
@@ -67,7 +67,7 @@ def test_arguments_come_as_they_were_or_stay_in_this_process(collected: Run) -> 
         assert rows[: len(given)] == [type(arg).__name__ for arg in given]
 
 
-def test_a_source_gives_its_runs_an_order_and_a_sink_sees_it() -> None:
+def test_run_order_from_source_reaches_the_sink() -> None:
     Last.seen.clear()
     flow = eu.Flow()
     flow.chain(Numbers(100, rows=3), Last())
@@ -76,7 +76,7 @@ def test_a_source_gives_its_runs_an_order_and_a_sink_sees_it() -> None:
     assert Last.seen == list(range(300))
 
 
-def test_two_inputs_are_selected_from() -> None:
+def test_select_waits_on_two_inputs() -> None:
     flow = eu.Flow()
     left = flow.place(eu.generate("integers", rows=100_000))
     right = flow.place(eu.generate("integers", rows=7))
@@ -90,7 +90,7 @@ def test_two_inputs_are_selected_from() -> None:
     assert rows == {"left": 100_000, "right": 7}
 
 
-def test_what_cannot_be_written_down_stays_in_this_process(collected: Run) -> None:
+def test_unserializable_module_stays_in_process(collected: Run) -> None:
     class Adds(eu.Module):
         def __init__(self, function: Callable[[int], int]) -> None:
             self.function = function
@@ -125,7 +125,7 @@ def module(run: Callable[[Any, eu.Ports], None], **attributes: Any) -> eu.Module
         (lambda self, ports: 1 // 0, "ZeroDivisionError"),
     ],
 )
-def test_mistakes_are_named(
+def test_wrong_port_use_is_rejected(
     run: Callable[[Any, eu.Ports], None], says: str, collected: Run
 ) -> None:
     with pytest.raises(eu.EuphratesError, match=says) as caught:
@@ -143,7 +143,7 @@ def test_mistakes_are_named(
         ({"inputs": ()}, "does not say what it makes"),
     ],
 )
-def test_classes_that_are_wrong(attributes: Any, says: str) -> None:
+def test_invalid_module_classes_are_rejected(attributes: Any, says: str) -> None:
     flow = eu.Flow()
     placed = flow.place(module(lambda self, ports: None, **attributes))
     if "inputs" not in attributes:
@@ -153,7 +153,7 @@ def test_classes_that_are_wrong(attributes: Any, says: str) -> None:
         flow.check()
 
 
-def test_ports_are_of_no_use_after_the_run(collected: Run) -> None:
+def test_ports_are_closed_after_the_run(collected: Run) -> None:
     kept = []
     run = lambda self, ports: kept.append((ports, ports.stream()))  # noqa: E731
     collected(eu.generate("integers", rows=3), module(run))
@@ -164,7 +164,7 @@ def test_ports_are_of_no_use_after_the_run(collected: Run) -> None:
         pa.table(stream)
 
 
-def test_an_input_is_a_stream_that_flows_by_once(collected: Run) -> None:
+def test_input_stream_is_consumed_once(collected: Run) -> None:
     def run(self: Any, ports: eu.Ports) -> None:
         stream = ports.stream()
         assert pa.RecordBatchReader.from_stream(stream).schema.names == ["n"]
@@ -175,7 +175,7 @@ def test_an_input_is_a_stream_that_flows_by_once(collected: Run) -> None:
     assert len(collected(eu.generate("integers", rows=500_000), module(run))) == 500_000
 
 
-def test_trying_does_not_wait(collected: Run) -> None:
+def test_try_get_does_not_block(collected: Run) -> None:
     def run(self: Any, ports: eu.Ports) -> None:
         assert (ports.instance, ports.instances, ports.inputs) == (0, 1, ["in"])
         rows = 0
@@ -193,7 +193,7 @@ def test_trying_does_not_wait(collected: Run) -> None:
     assert len(rows) == 200_000
 
 
-def test_a_module_ends_when_nobody_reads_it_any_more(collected: Run) -> None:
+def test_module_ends_when_its_readers_are_gone(collected: Run) -> None:
     def run(self: Any, ports: eu.Ports) -> None:
         while True:
             try:
@@ -205,7 +205,7 @@ def test_a_module_ends_when_nobody_reads_it_any_more(collected: Run) -> None:
     assert len(collected(source, eu.limit(3))) == 3
 
 
-def test_rows_put_outside_of_runs_are_not_lost(collected: Run) -> None:
+def test_rows_put_outside_runs_are_kept(collected: Run) -> None:
     def run(self: Any, ports: eu.Ports) -> None:
         batches = list(ports)
         ports.put(batches[0])
@@ -235,7 +235,7 @@ class Patient(eu.Module):
             self.ended.set()
 
 
-def test_a_library_is_told_when_its_flow_is_stopped() -> None:
+def test_on_stop_is_called_when_the_flow_is_cancelled() -> None:
     flow = eu.Flow("patient")
     flow.attach(flow.place(Patient(), count=1), flow.place(eu.collect()))
     running = flow.start()

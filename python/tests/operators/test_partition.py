@@ -77,7 +77,7 @@ BETWEEN: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("between", BETWEEN)
-def test_groups_stay_whole_behind_what_keeps_order(between: str) -> None:
+def test_groups_stay_whole_behind_order_preserving_modules(between: str) -> None:
     data = table(1_000_000, width=10)
     flow = partitioned(data, eu.partition(["k"], together=True), *BETWEEN[between], SEEING)
     assert "keeps groups whole" in str(flow.explain())
@@ -88,7 +88,7 @@ def test_groups_stay_whole_behind_what_keeps_order(between: str) -> None:
     assert sum(row["rows"] for row in rows) == len(data) // (2 if between == "all" else 1)
 
 
-def test_partitions_of_which_nothing_is_left_are_left_out() -> None:
+def test_emptied_partitions_are_skipped() -> None:
     few = eu.filter("k = 7 or k = 999")
     flow = partitioned(table(1_000_000, width=10), eu.partition(["k"], together=True), few, SEEING)
     assert [row["keys"] for row in partitions(flow)] == [[7], [999]]
@@ -114,7 +114,7 @@ def test_equal_keys_are_in_one_partition_across_processes(cluster: eu.Cluster) -
     assert sum(row["rows"] for row in rows) == len(data)
 
 
-def test_partitions_are_small_at_first_and_in_the_end_whatever_the_keys() -> None:
+def test_first_and_last_partitions_are_small() -> None:
     flow = partitioned(table(2_000_000, width=40), eu.partition(["k"]), SEEING)
     sizes = [row["rows"] for row in partitions(flow, cores=2)]
     left = [sum(sizes[at:]) for at in range(len(sizes))]
@@ -143,7 +143,7 @@ def test_partitions_come_sorted() -> None:
     assert len(rows) == ROWS
 
 
-def test_a_sort_is_spelled_out_and_the_same_spelled_out() -> None:
+def test_explicit_sort_is_equivalent_to_sort() -> None:
     flow = eu.Flow("sorted")
     flow.chain(eu.generate("integers", rows=ROWS), eu.sort(["n desc"]), eu.collect())
     spelled = flow.spelled_out()
@@ -160,7 +160,7 @@ def test_a_sort_is_spelled_out_and_the_same_spelled_out() -> None:
     assert "partition" in spelled.draw() and "eu.partition(" in spelled.code()
 
 
-def test_a_sort_sorts_the_partitions_that_it_is_given() -> None:
+def test_sort_module_sorts_given_partitions() -> None:
     flow = partitioned(table(), eu.partition(["k"], together=True), eu.sort(["n desc"]))
     assert "sort_1_partition" not in str(flow.explain())
     rows = flow.go().collected().to_pylist()
@@ -170,7 +170,7 @@ def test_a_sort_sorts_the_partitions_that_it_is_given() -> None:
     assert sum(map(len, keys)) == len(set.union(*keys)), "no key is in two partitions"
 
 
-def test_partitions_go_to_workers_that_have_taken_nothing_in(cluster: eu.Cluster) -> None:
+def test_partitions_go_to_workers_without_intake(cluster: eu.Cluster) -> None:
     flow = eu.Flow("apart")
     source = flow.place(eu.generate("integers", rows=1_000_000))
     kept = flow.place(eu.partition(["n desc"]), workers=["w0"])
@@ -185,7 +185,7 @@ def test_partitions_go_to_workers_that_have_taken_nothing_in(cluster: eu.Cluster
 @pytest.mark.parametrize(
     "module", [eu.sort(["key"]), eu.aggregate(["key"], values={"n": "count()"})]
 )
-def test_scratch_of_workers_is_gone_when_the_flow_is(cluster: eu.Cluster, module: Any) -> None:
+def test_worker_scratch_is_removed_with_the_flow(cluster: eu.Cluster, module: Any) -> None:
     """A worker may be ended as soon as that is heard."""
     flow = eu.Flow("spilling")
     flow.chain(eu.generate("records", rows=1_500_000), module, eu.count(), eu.collect())
@@ -195,7 +195,7 @@ def test_scratch_of_workers_is_gone_when_the_flow_is(cluster: eu.Cluster, module
     assert left == []
 
 
-def test_processes_with_unequal_room_cut_what_does_not_fit_alike(cluster: eu.Cluster) -> None:
+def test_unequal_memory_does_not_change_partition_cuts(cluster: eu.Cluster) -> None:
     """Two instances share the memory of one process, and one has all of the other's."""
     flow = eu.Flow("uneven")
     records = flow.place(eu.generate("records", rows=1_500_000), count=3)
@@ -210,7 +210,7 @@ def test_processes_with_unequal_room_cut_what_does_not_fit_alike(cluster: eu.Clu
     assert pc.all(pc.less_equal(found[:-1], found[1:])).as_py()
 
 
-def test_a_class_gets_whole_partitions() -> None:
+def test_module_class_gets_whole_partitions() -> None:
     class Largest(eu.Module):
         """The largest number of every key."""
 
@@ -231,23 +231,23 @@ def test_a_class_gets_whole_partitions() -> None:
     assert got.equals(expected)
 
 
-def test_whoever_has_enough_of_the_partitions_may_leave() -> None:
+def test_module_may_stop_reading_partitions_early() -> None:
     rows = partitions(partitioned(table(), eu.partition(["n desc"]), eu.limit(3)))
     assert [row["n"] for row in rows] == [ROWS - 1, ROWS - 2, ROWS - 3]
 
 
-def test_nothing_is_in_no_partition() -> None:
+def test_empty_input_gives_no_partition() -> None:
     assert partitions(partitioned(table(0), eu.partition(["k"]), SEEING)) == []
 
 
-def test_a_partition_of_nothing_is_no_sort_by_nothing() -> None:
+def test_partition_without_keys_is_rejected() -> None:
     with pytest.raises(eu.UsageError, match="`by` is empty"):
         partitioned(table(), eu.partition([])).check()
     with pytest.raises(eu.UsageError, match="did you mean `k`"):
         partitioned(table(), eu.partition(["kk"])).check()
 
 
-def test_only_partitions_go_through_a_keyed_queue() -> None:
+def test_keyed_queue_accepts_only_partitions() -> None:
     flow = eu.Flow("wrong")
     source, sink = flow.place(eu.generate("integers", rows=10)), flow.place(eu.collect())
     flow.attach(source, sink, queue="keyed")
@@ -261,7 +261,7 @@ def test_only_partitions_go_through_a_keyed_queue() -> None:
         flow.check()
 
 
-def test_a_module_without_partitions_says_so() -> None:
+def test_module_without_partitions_is_rejected() -> None:
     class Asks(eu.Module):
         def run(self, ports: Any) -> None:
             ports.get_partition()
@@ -271,7 +271,7 @@ def test_a_module_without_partitions_says_so() -> None:
         flow.go()
 
 
-def test_the_command_prints_the_flow_that_it_would_run(tmp_path: Path) -> None:
+def test_sort_command_prints_its_flow(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("n\n3\n1\n2\n")
     command = [str(Path(sys.executable).with_name("euphrates")), "sort", "in.csv", "out.csv"]
     printed = subprocess.run(

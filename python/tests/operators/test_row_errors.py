@@ -30,13 +30,13 @@ def row_of(collected: Run, *modules: Any) -> str:
     return caught.value.row
 
 
-def test_the_first_row_at_which_a_function_raises_is_named(collected: Run) -> None:
+def test_first_row_that_raises_is_named(collected: Run) -> None:
     told = row_of(collected, eu.filter("n >= 7"), raises_at(300_000, 300_001, 900_000))
     assert "of its input: n = " in told and "cannot be told" not in told
     assert told.endswith('n = "300000"') or told.endswith('n = "900000"')
 
 
-def test_rows_that_raise_only_together_are_not_blamed_alone(collected: Run) -> None:
+def test_rows_raising_only_together_are_not_blamed(collected: Run) -> None:
     def function(batch: Any) -> Any:
         if len(batch) > 10_000:
             raise ValueError("too many")
@@ -45,7 +45,7 @@ def test_rows_that_raise_only_together_are_not_blamed_alone(collected: Run) -> N
     assert "it cannot be told which" in row_of(collected, function)
 
 
-def test_a_function_that_raises_once_is_told_by_its_batch(collected: Run) -> None:
+def test_transient_exception_names_the_batch(collected: Run) -> None:
     raised: list[int] = []
 
     def function(batch: Any) -> Any:
@@ -57,7 +57,7 @@ def test_a_function_that_raises_once_is_told_by_its_batch(collected: Run) -> Non
     assert "the first of" in row_of(collected, function)
 
 
-def test_a_class_that_raises_is_told_by_the_batch_it_took_last(collected: Run) -> None:
+def test_module_exception_names_its_last_batch(collected: Run) -> None:
     class Third(eu.Module):
         def run(self, ports: eu.Ports) -> None:
             for number, batch in enumerate(ports):
@@ -77,7 +77,7 @@ def test_a_class_that_raises_is_told_by_the_batch_it_took_last(collected: Run) -
     assert "batch 2 of input `in`, rows " in caught.value.row
 
 
-def test_an_expression_names_the_row_wherever_it_fails(collected: Run) -> None:
+def test_failing_expression_names_the_row(collected: Run) -> None:
     """As it travels from a worker, too."""
     told = row_of(collected, eu.project(["10 / (n - 300000) as q"]))
     assert told.endswith(': n = "300000"')

@@ -50,7 +50,7 @@ def read(made: list[Path]) -> pa.Table:
 
 @pytest.mark.parametrize("by", KEYS)
 @pytest.mark.parametrize("variant", [sorts.now, sorts.bucket])
-def test_buckets_in_their_order_are_sorted(
+def test_bucket_sort_output_is_sorted(
     variant: Callable[..., sorts.Variant], by: list[str], parts: list[Path], tmp_path: Path
 ) -> None:
     made = [tmp_path / f"{at}.parquet" for at in range(WORKERS)]
@@ -62,7 +62,7 @@ def test_buckets_in_their_order_are_sorted(
     assert all(abs(count - ROWS / WORKERS) < ROWS / 50 for count in rows), rows
 
 
-def test_buckets_are_made_across_processes(
+def test_bucket_sort_across_processes(
     cluster: eu.Cluster, parts: list[Path], tmp_path: Path
 ) -> None:
     made = [tmp_path / f"{at}.parquet" for at in range(WORKERS)]
@@ -72,7 +72,7 @@ def test_buckets_are_made_across_processes(
     assert read(made).equals(ours(parts, ["key"]))
 
 
-def test_a_bucket_of_all_records_is_sorted_too(tmp_path: Path) -> None:
+def test_single_bucket_of_all_records_is_sorted(tmp_path: Path) -> None:
     """What uneven keys do to ranges that do not follow them."""
     made = [tmp_path / f"{at}.parquet" for at in range(WORKERS)]
     source = eu.generate("integers", rows=ROWS)
@@ -85,7 +85,9 @@ def test_a_bucket_of_all_records_is_sorted_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("by", KEYS)
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_merge_tree_sorts(count: int, by: list[str], parts: list[Path], tmp_path: Path) -> None:
+def test_merge_tree_output_is_sorted(
+    count: int, by: list[str], parts: list[Path], tmp_path: Path
+) -> None:
     made = tmp_path / "sorted.parquet"
     sort = sorts.merge_tree(
         lambda at: eu.scan(str(parts[at])), eu.save(str(made)), by, NAMES[:count]
@@ -94,9 +96,7 @@ def test_a_merge_tree_sorts(count: int, by: list[str], parts: list[Path], tmp_pa
     assert pq.read_table(made).equals(ours(parts[:count], by))
 
 
-def test_a_merge_tree_sorts_across_processes_what_their_memory_does_not_hold(
-    cluster: eu.Cluster, tmp_path: Path
-) -> None:
+def test_merge_tree_across_processes_beyond_memory(cluster: eu.Cluster, tmp_path: Path) -> None:
     rows = 1_200_000
     made = tmp_path / "sorted.parquet"
     sort = sorts.merge_tree(
@@ -117,7 +117,7 @@ def test_a_merge_tree_sorts_across_processes_what_their_memory_does_not_hold(
     assert ordered.as_py()
 
 
-def test_streams_that_are_not_sorted_are_named(tmp_path: Path) -> None:
+def test_merge_names_unsorted_streams(tmp_path: Path) -> None:
     flow = eu.Flow("wrong")
     merge = flow.place(eu.merge(["n desc"]))
     for at in range(2):
@@ -128,13 +128,13 @@ def test_streams_that_are_not_sorted_are_named(tmp_path: Path) -> None:
         flow.go(progress=False)
 
 
-def test_workers_are_named() -> None:
+def test_sort_without_worker_names_is_rejected() -> None:
     for wrong in ([], "w0"):
         with pytest.raises(eu.UsageError, match="no workers are named"):
             sorts.merge_tree(lambda at: eu.generate("integers", rows=1), eu.count(), ["n"], wrong)
 
 
-def test_as_many_have_disks_as_sort() -> None:
+def test_disk_count_must_match_sort_workers() -> None:
     with pytest.raises(eu.UsageError, match="3 workers sort, and 1 have disks"):
         sorts.merge_tree(
             lambda at: eu.generate("integers", rows=1), eu.count(), ["n"], NAMES, disks=["w0"]

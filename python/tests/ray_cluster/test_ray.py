@@ -76,7 +76,7 @@ def limited(run: Callable[..., eu.Report], folder: Path) -> eu.Report:
 
 
 @pytest.mark.parametrize("flow", [filtered, sorted_file, closure, collection, limited])
-def test_a_flow_gives_the_same_everywhere(
+def test_flow_output_is_the_same_on_ray(
     flow: Callable[..., eu.Report], cluster: eu.Cluster, tmp_path: Path
 ) -> None:
     found = []
@@ -100,7 +100,7 @@ def test_a_flow_gives_the_same_everywhere(
 # What the workers are
 
 
-def test_workers_are_what_ray_says_of_its_nodes(ray: Any, cluster: eu.Cluster) -> None:
+def test_workers_report_ray_node_properties(ray: Any, cluster: eu.Cluster) -> None:
     alive = {node["NodeID"]: node for node in ray.nodes()}
     assert len(cluster.workers) == len(alive) == 2
     for worker in cluster.workers:
@@ -115,7 +115,7 @@ def test_workers_are_what_ray_says_of_its_nodes(ray: Any, cluster: eu.Cluster) -
 
 
 @pytest.mark.parametrize("zone", ["a", "b"])
-def test_modules_are_placed_by_labels_of_ray(ray: Any, cluster: eu.Cluster, zone: str) -> None:
+def test_modules_are_placed_by_ray_labels(ray: Any, cluster: eu.Cluster, zone: str) -> None:
     def worker(batch: eu.Batch) -> Any:
         import polars
 
@@ -132,9 +132,7 @@ def test_modules_are_placed_by_labels_of_ray(ray: Any, cluster: eu.Cluster, zone
     assert found in [process_of(ray, name) for name in actors(ray) if name.endswith(node[:6])]
 
 
-def test_a_function_that_uses_ray_is_in_the_cluster_of_its_worker(
-    ray: Any, cluster: eu.Cluster
-) -> None:
+def test_function_using_ray_joins_its_workers_cluster(ray: Any, cluster: eu.Cluster) -> None:
     def address(batch: eu.Batch) -> Any:
         import polars
         import ray
@@ -168,9 +166,7 @@ def node_of(name: str, **more: Any) -> dict[str, Any]:
         ({"zone": "b", "disk": "fast"}, ["two"]),
     ],
 )
-def test_nodes_are_selected_as_ray_selects_them(
-    selector: dict[str, str], chosen: list[str]
-) -> None:
+def test_node_selection_follows_ray(selector: dict[str, str], chosen: list[str]) -> None:
     nodes = [
         node_of("two", Labels=RAY_LABELS[1]),
         node_of("one", Labels=RAY_LABELS[0]),
@@ -180,7 +176,7 @@ def test_nodes_are_selected_as_ray_selects_them(
     assert [place.name for place in on_ray._places(nodes, None, selector, None)] == chosen
 
 
-def test_names_are_readable_and_of_one_worker_each() -> None:
+def test_worker_names_are_readable_and_unique() -> None:
     nodes = [
         node_of(
             "gpu box", Resources={"CPU": 2.5, "GPU": 1.0, "memory": 5, "object_store_memory": 3}
@@ -213,7 +209,7 @@ def counted(**options: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("words", ["ray", "ray:auto", "ray:{}"])
-def test_a_word_is_enough(ray: Any, words: str) -> None:
+def test_cluster_given_as_a_word_is_opened(ray: Any, words: str) -> None:
     before = set(actors(ray))
     address = ray.get_runtime_context().gcs_address
     assert counted(cluster=words.format(address)) == [{"count": 1000}]
@@ -221,7 +217,7 @@ def test_a_word_is_enough(ray: Any, words: str) -> None:
     wait_for(lambda: set(actors(ray)) <= before)
 
 
-def test_actors_have_readable_names_and_go_with_their_cluster(ray: Any) -> None:
+def test_actors_have_readable_names_and_end_with_their_cluster(ray: Any) -> None:
     before = set(actors(ray))
     with eu.Cluster.ray(workers=1) as cluster:
         (name,) = set(actors(ray)) - before
@@ -252,7 +248,7 @@ def test_actors_have_readable_names_and_go_with_their_cluster(ray: Any) -> None:
         ({"timeout": 0}, eu.ResourceError, r"Ray node .*, Ray node .* within 0 seconds"),
     ],
 )
-def test_what_cannot_be_is_told(
+def test_invalid_ray_clusters_are_rejected(
     ray: Any, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     before = set(actors(ray))
@@ -268,7 +264,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("told", STRANGE)
-def test_a_node_without_the_package_is_named(ray: Any, told: str, tmp_path: Path) -> None:
+def test_node_without_the_package_is_named(ray: Any, told: str, tmp_path: Path) -> None:
     (tmp_path / "euphrates.py").write_text(STRANGE[told])
     with pytest.raises(eu.ResourceError, match=told) as failed:
         eu.Cluster.ray(runtime_env={"env_vars": {"PYTHONPATH": str(tmp_path)}})
@@ -276,9 +272,7 @@ def test_a_node_without_the_package_is_named(ray: Any, told: str, tmp_path: Path
     assert 'runtime_env={"pip"' in (failed.value.remedy or "")
 
 
-def test_without_ray_or_with_an_old_one_the_remedy_is_named(
-    ray: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_or_old_ray_names_the_remedy(ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "__version__", "2.53.1")
     with pytest.raises(eu.UsageError, match=r"Ray is 2.53.1; 2.54 is needed") as old:
         eu.Cluster.ray()
@@ -288,7 +282,7 @@ def test_without_ray_or_with_an_old_one_the_remedy_is_named(
         eu.Cluster.ray()
 
 
-def test_open_doors_are_told_once(ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_insecure_ray_is_warned_about_once(ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_ray, "_warned", False)
     monkeypatch.delenv("RAY_AUTH_MODE")
     with pytest.warns(UserWarning, match="RAY_AUTH_MODE is not `token`") as told:
@@ -301,7 +295,7 @@ def test_open_doors_are_told_once(ray: Any, monkeypatch: pytest.MonkeyPatch) -> 
 # Failure
 
 
-def test_what_a_function_raises_arrives_as_it_was(cluster: eu.Cluster) -> None:
+def test_user_exception_is_reraised_unchanged(cluster: eu.Cluster) -> None:
     def raising(batch: eu.Batch) -> eu.Batch:
         if len(batch):
             raise LookupError("seven is right out")
@@ -315,7 +309,7 @@ def test_what_a_function_raises_arrives_as_it_was(cluster: eu.Cluster) -> None:
     assert any(worker.name in str(failed.value) for worker in cluster.workers)
 
 
-def test_what_cannot_travel_is_named_with_the_reason(cluster: eu.Cluster) -> None:
+def test_unpicklable_function_is_named_with_the_reason(cluster: eu.Cluster) -> None:
     flow = eu.Flow("locked")
     kept = flow.place(eu.map(functions.keeping_a_lock()), id="keeps_a_lock")
     flow.chain(eu.generate("integers", rows=10), kept, eu.collect())
@@ -342,9 +336,7 @@ def process_of(ray: Any, actor: str) -> int:
     return int(ray.get(asked))
 
 
-def test_a_flow_that_may_be_repeated_goes_on_without_a_worker_that_is_killed(
-    ray: Any, tmp_path: Path
-) -> None:
+def test_repeatable_flow_survives_a_killed_worker(ray: Any, tmp_path: Path) -> None:
     rows, before = 1_000_000, set(actors(ray))
     with eu.Cluster.ray() as cluster:
         flow = eu.Flow("goes on")
@@ -365,9 +357,7 @@ def test_a_flow_that_may_be_repeated_goes_on_without_a_worker_that_is_killed(
 
 
 @pytest.mark.parametrize("how", ["ray.kill", "kill -9"])
-def test_an_actor_that_dies_ends_the_flow_and_leaves_nothing(
-    ray: Any, how: str, tmp_path: Path
-) -> None:
+def test_dead_actor_fails_the_flow_and_is_cleaned_up(ray: Any, how: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     before = set(actors(ray))

@@ -72,7 +72,7 @@ def driver(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
         one.process.communicate()
 
 
-def test_what_workers_print_comes_to_the_program(
+def test_worker_output_reaches_the_program(
     ray_nodes: rig.RayCluster, driver: Callable[..., Driver]
 ) -> None:
     program = driver(ray_nodes.driver())
@@ -92,7 +92,7 @@ QUICK = {
 }
 
 
-def test_a_node_that_ray_gives_up_is_lost_though_its_worker_runs_on(
+def test_node_dropped_by_ray_is_lost_while_its_worker_runs(
     driver: Callable[..., Driver],
 ) -> None:
     with rig.RayCluster(2, settings=QUICK, logs=True) as nodes:
@@ -103,7 +103,7 @@ def test_a_node_that_ray_gives_up_is_lost_though_its_worker_runs_on(
             program.ends()
 
 
-def test_a_head_that_crashes_takes_its_worker_with_it(driver: Callable[..., Driver]) -> None:
+def test_head_crash_loses_its_worker(driver: Callable[..., Driver]) -> None:
     with rig.RayCluster(2, logs=True) as nodes:
         program = driver(nodes.driver(nodes.nodes[1]))
         program.says("working at")
@@ -112,7 +112,7 @@ def test_a_head_that_crashes_takes_its_worker_with_it(driver: Callable[..., Driv
         program.says("^closed")
 
 
-def test_a_flow_goes_on_without_the_head_but_not_for_ever(driver: Callable[..., Driver]) -> None:
+def test_flow_outlives_the_ray_head_for_a_bounded_time(driver: Callable[..., Driver]) -> None:
     patience = {"RAY_gcs_rpc_server_reconnect_timeout_s": "12"}
     with rig.RayCluster(1, logs=True) as nodes:
         programs = [driver(nodes.driver(), **patience) for _ in range(2)]
@@ -140,7 +140,7 @@ def head_server(nodes: rig.RayCluster) -> int:
 
 
 @needs("hosts")
-def test_a_flow_works_across_hosts(driver: Callable[..., Driver]) -> None:
+def test_flow_works_across_hosts(driver: Callable[..., Driver]) -> None:
     with rig.Hosts(2, "50MB/s") as hosts, rig.RayCluster(hosts, logs=True) as nodes:
         program = driver(nodes.driver())
         assert len(program.says("^workers (.*)")[1].split()) == 2
@@ -149,7 +149,7 @@ def test_a_flow_works_across_hosts(driver: Callable[..., Driver]) -> None:
         program.ends()
 
 
-def test_a_program_can_be_submitted_as_a_job(tmp_path: Path) -> None:
+def test_program_runs_as_a_submitted_job(tmp_path: Path) -> None:
     pytest.importorskip("aiohttp", reason="ray[default] is not installed")
     (tmp_path / "go-on").touch()
     ray = [sys.executable, "-m", "ray.scripts.scripts"]

@@ -47,7 +47,7 @@ def disk() -> Iterator[rig.Disk]:
 # --- words and numbers ---------------------------------------------------------------------------
 
 
-def test_amounts_and_rates_are_read_as_written() -> None:
+def test_amounts_and_rates_are_parsed() -> None:
     assert units.rate("5.45MB/s") == 5_450_000
     assert units.rate("20 MiB/s") == 20 << 20
     assert units.amount("64MB") == units.amount(64 * MB) == 64 * MB
@@ -55,18 +55,18 @@ def test_amounts_and_rates_are_read_as_written() -> None:
     assert units.rate(None) is None
 
 
-def test_a_rate_that_may_be_bits_or_bytes_is_asked_about() -> None:
+def test_ambiguous_bit_or_byte_rate_is_rejected() -> None:
     with pytest.raises(ValueError, match="bits or bytes"):
         units.rate("1Gb/s")
 
 
 @pytest.mark.parametrize("bad", ["", "fast", "1.2.3MB", "0", 0, -1, "5 TB/s", "fastbit/s"])
-def test_what_is_no_amount_is_refused(bad: str | int) -> None:
+def test_invalid_amounts_are_rejected(bad: str | int) -> None:
     with pytest.raises(ValueError, match="not an amount"):
         units.rate(bad)
 
 
-def test_limits_are_written_as_each_version_of_the_kernel_wants_them() -> None:
+def test_limits_match_each_cgroup_version() -> None:
     assert cgroups.io_limits(2, "7:0", 1000, None) == {
         "io.max": "7:0 rbps=1000 wbps=1000 riops=max wiops=max"
     }
@@ -79,19 +79,19 @@ def test_limits_are_written_as_each_version_of_the_kernel_wants_them() -> None:
     assert cgroups.cpu_limits(1, None, 50)["cpu.shares"] == "512"
 
 
-def test_without_root_the_word_is_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_root_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert rig.missing() == "needs root"
     with pytest.raises(rig.RigError, match="needs root"), rig.Disks(1):
         pass
 
 
-def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(features, "TOOLS", ("no-such-tool",))
     assert features.missing_for_disks() == "no no-such-tool"
 
 
-def test_a_ledger_that_others_can_write_to_is_not_acted_upon(tmp_path: Path) -> None:
+def test_ledger_writable_by_others_is_ignored(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     assert not ledger.is_own(folder)
     folder.mkdir(mode=0o700)
@@ -114,7 +114,7 @@ WAYS: dict[str, Way] = {
 
 @needs("disks")
 @pytest.mark.parametrize("way", WAYS)
-def test_a_disk_is_never_faster_than_asked(disk: rig.Disk, way: str) -> None:
+def test_disk_never_exceeds_its_rate(disk: rig.Disk, way: str) -> None:
     if way == "writes flushed by the kernel" and at_own_limits_only():
         pytest.skip("the kernel's own threads are out of reach in this container")
     path, bytes_ = disk.path / "file", 6 * REQUEST
@@ -138,7 +138,7 @@ def at_own_limits_only() -> bool:
 
 
 @needs("disks")
-def test_each_disk_has_a_rate_of_its_own() -> None:
+def test_disks_have_independent_rates() -> None:
     bytes_ = 4 * REQUEST
     with rig.Disks(2, RATE, size="32MB") as disks:
         disks[0].set_rate(RATE // 2)
@@ -148,7 +148,7 @@ def test_each_disk_has_a_rate_of_its_own() -> None:
 
 
 @needs("disks")
-def test_requests_a_second_are_limited_too() -> None:
+def test_disk_requests_per_second_are_limited() -> None:
     with rig.Disks(1, None, iops=10, size="32MB") as disks:
         path = disks[0].path / "file"
         took = measure.seconds(lambda: measure.write(path, 12 * REQUEST))
@@ -156,7 +156,7 @@ def test_requests_a_second_are_limited_too() -> None:
 
 
 @needs("disks")
-def test_a_rate_changed_under_a_stream_slows_the_stream(disk: rig.Disk) -> None:
+def test_rate_change_slows_a_running_stream(disk: rig.Disk) -> None:
     """The stream is one process, the change comes from another thread while it reads."""
     disk.set_rate("100MB/s")
     slow_rate = 2 * MB
@@ -183,7 +183,7 @@ def test_a_rate_changed_under_a_stream_slows_the_stream(disk: rig.Disk) -> None:
 
 @needs("disks")
 @pytest.mark.parametrize("way", ["read", "write"])
-def test_a_competitor_takes_its_part_of_the_rate(disk: rig.Disk, way: str) -> None:
+def test_competitor_takes_its_share_of_the_rate(disk: rig.Disk, way: str) -> None:
     ours = 0
     path = disk.path / "file"
     start = time.perf_counter()
@@ -198,7 +198,7 @@ def test_a_competitor_takes_its_part_of_the_rate(disk: rig.Disk, way: str) -> No
 
 
 @needs("disks")
-def test_what_cannot_be_is_refused(disk: rig.Disk) -> None:
+def test_invalid_rig_options_are_rejected(disk: rig.Disk) -> None:
     with pytest.raises(ValueError, match="reads or writes"):
         disk.competitor("erase")
     with pytest.raises(ValueError, match="multiple of 4096"):
@@ -215,7 +215,7 @@ SPIN = "import sys, time\nwhile time.process_time() < {cpu_seconds}: pass\n"
 
 
 @needs("cpus")
-def test_a_cpu_gives_no_more_than_its_quota() -> None:
+def test_cpu_never_exceeds_its_quota() -> None:
     with rig.Cpu(1.0) as cpu:
         cpu.set_quota(0.2)
         start = time.perf_counter()
@@ -225,7 +225,7 @@ def test_a_cpu_gives_no_more_than_its_quota() -> None:
 
 
 @needs("cpus")
-def test_a_stolen_cpu_is_slower_until_it_is_given_back() -> None:
+def test_stolen_cpu_is_slower_until_restored() -> None:
     with rig.Cpu(0.8) as cpu:
         with cpu.stolen(0.75):
             start = time.perf_counter()
@@ -237,14 +237,14 @@ def test_a_stolen_cpu_is_slower_until_it_is_given_back() -> None:
 
 
 @needs("cpus")
-def test_who_is_still_on_a_cpu_ends_with_it() -> None:
+def test_processes_end_with_their_cpu() -> None:
     with rig.Cpu() as cpu:
         sleeper = cpu.start(["sleep", "1000"])
     assert sleeper.wait() == -signal.SIGKILL
 
 
 @needs("cpus")
-def test_a_hog_takes_its_share_and_no_more() -> None:
+def test_cpu_hog_takes_exactly_its_share() -> None:
     def used() -> float:
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         return usage.ru_utime + usage.ru_stime
@@ -257,7 +257,7 @@ def test_a_hog_takes_its_share_and_no_more() -> None:
 
 
 @needs("disks", "cpus")
-def test_a_memory_hog_holds_what_it_says() -> None:
+def test_memory_hog_holds_its_amount() -> None:
     with rig.memory_hog("32MB") as hog:
         status = Path(f"/proc/{hog.pid}/status").read_text()
         held = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))
@@ -266,7 +266,7 @@ def test_a_memory_hog_holds_what_it_says() -> None:
 
 
 @needs("disks", "cpus")
-def test_a_paused_process_stands_still_and_goes_on() -> None:
+def test_paused_process_stops_and_resumes() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
         assert cat.stdin is not None and cat.stdout is not None
         with rig.pause(cat.pid):
@@ -279,7 +279,7 @@ def test_a_paused_process_stands_still_and_goes_on() -> None:
 
 
 @needs("disks", "cpus")
-def test_a_pattern_ends_when_its_seconds_are_over() -> None:
+def test_pattern_ends_after_its_seconds() -> None:
     with subprocess.Popen(["sleep", "1000"]) as sleeper:
         start = time.perf_counter()
         with rig.pause(sleeper.pid, on=0.02, off=0.02, seconds=0.2) as pause:
@@ -292,7 +292,7 @@ def test_a_pattern_ends_when_its_seconds_are_over() -> None:
 
 
 @needs("disks")
-def test_the_command_runs_a_command_on_disks_and_gives_its_code(tmp_path: Path) -> None:
+def test_disks_command_passes_the_exit_code(tmp_path: Path) -> None:
     script = 'echo data > "$0/x" && cp "$0/x" "$1/x" && df "$1" | tail -1 && exit 7'
     command = [sys.executable, "-m", "rig", "disks", "2", "--rate", "20MB/s", "--size", "32MB"]
     done = subprocess.run(
@@ -305,7 +305,7 @@ def test_the_command_runs_a_command_on_disks_and_gives_its_code(tmp_path: Path) 
     assert done.stdout.startswith("/dev/loop")
 
 
-def test_the_command_says_what_is_wrong() -> None:
+def test_rig_command_reports_usage_errors() -> None:
     command = [sys.executable, "-m", "rig", "disks", "1", "--rate", "quick", "true"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2

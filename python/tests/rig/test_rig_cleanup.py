@@ -43,7 +43,7 @@ def rigged(at_the_end: str = "pass") -> tuple[subprocess.Popen[str], int]:
 
 @needs("disks", "cpus")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_signal_leaves_nothing_behind(how: signal.Signals) -> None:
+def test_signalled_process_is_cleaned_up(how: signal.Signals) -> None:
     process, guardian = rigged()
     handle = os.pidfd_open(guardian)
     assert len(left_by(process.pid)) >= 8
@@ -55,7 +55,7 @@ def test_a_signal_leaves_nothing_behind(how: signal.Signals) -> None:
 
 @needs("disks", "cpus")
 @pytest.mark.parametrize("at_the_end", ["pass", "raise OSError('on purpose')", "os._exit(3)"])
-def test_an_end_of_its_own_leaves_nothing_behind(at_the_end: str) -> None:
+def test_exiting_process_is_cleaned_up(at_the_end: str) -> None:
     process, guardian = rigged(f"import os; {at_the_end}")
     handle = os.pidfd_open(guardian)
     process.communicate("")
@@ -74,7 +74,7 @@ with rig.Cpu():
 
 
 @needs("disks", "cpus")
-def test_a_tool_that_is_at_work_ends_with_its_caller() -> None:
+def test_running_tool_ends_with_its_caller() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", TOOL], cwd=ROOT, stdout=subprocess.PIPE
     ) as process:
@@ -87,7 +87,7 @@ def test_a_tool_that_is_at_work_ends_with_its_caller() -> None:
 
 
 @needs("disks", "cpus")
-def test_the_next_start_reclaims_what_a_dead_guardian_left() -> None:
+def test_next_start_reclaims_after_a_dead_guardian() -> None:
     process, guardian = rigged()
     handle = os.pidfd_open(guardian)
     os.kill(guardian, signal.SIGKILL)
@@ -104,7 +104,7 @@ def test_the_next_start_reclaims_what_a_dead_guardian_left() -> None:
 
 
 @needs("disks")
-def test_a_disk_that_is_in_use_goes_with_its_last_user() -> None:
+def test_disk_in_use_is_removed_with_its_last_user() -> None:
     before = left_by(os.getpid())
     with rig.Disks(1, size="32MB") as disks:
         path = disks[0].path
@@ -115,7 +115,7 @@ def test_a_disk_that_is_in_use_goes_with_its_last_user() -> None:
 
 
 @needs("disks")
-def test_limits_are_lifted_at_the_end() -> None:
+def test_limits_are_lifted_on_exit() -> None:
     io, rare = cgroups.need("io"), 7_654_321
 
     def limited() -> bool:

@@ -86,7 +86,7 @@ def answered(stream: socket.socket, text: bytes, seconds: float = 60) -> bool:
 
 
 @needs("hosts")
-def test_hosts_and_the_outside_reach_each_other() -> None:
+def test_hosts_and_outside_are_connected() -> None:
     with rig.Hosts(3) as hosts, socket.create_server((hosts.outside, 0)) as outside:
         assert len({host.address for host in hosts}) == 3
         servers = [f"{host.address}:{listening(host, NAMED, host.name)[1]}" for host in hosts]
@@ -104,7 +104,7 @@ def test_hosts_and_the_outside_reach_each_other() -> None:
 
 
 @needs("hosts")
-def test_two_rigs_have_networks_of_their_own() -> None:
+def test_two_rigs_have_separate_networks() -> None:
     with rig.Hosts(1) as ours, rig.Hosts(1) as theirs:
         assert ours.outside != theirs.outside
         _, port = listening(theirs[0], NAMED, "theirs")
@@ -115,7 +115,7 @@ def test_two_rigs_have_networks_of_their_own() -> None:
 
 @needs("hosts")
 @pytest.mark.parametrize("own", [True, False])
-def test_a_host_has_a_name_of_its_own_if_asked(own: bool) -> None:
+def test_host_has_its_own_hostname_on_request(own: bool) -> None:
     script = "import socket; print(socket.gethostname())"
     with rig.Hosts(2, hostnames=own) as hosts:
         names = [
@@ -126,7 +126,7 @@ def test_a_host_has_a_name_of_its_own_if_asked(own: bool) -> None:
 
 
 @needs("hosts")
-def test_a_program_in_a_host_gives_its_code_and_takes_its_input() -> None:
+def test_program_in_a_host_passes_exit_code_and_input() -> None:
     with rig.Hosts(1) as hosts:
         host = hosts[0]
         assert host.run(["sh", "-c", "exit 7"]).returncode == 7
@@ -137,14 +137,14 @@ def test_a_program_in_a_host_gives_its_code_and_takes_its_input() -> None:
             host.run(["sleep", "1000"], timeout=0.1)
 
 
-def test_a_range_that_the_machine_uses_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_range_in_use_is_avoided(monkeypatch: pytest.MonkeyPatch) -> None:
     routes = ["default", "0.0.0.0/1", "10.0.0.0/8", "172.29.0.7", "172.29.1.0/25"]
     listed = json.dumps([{"dst": route} for route in routes])
     monkeypatch.setattr(network, "tool", lambda *_: listed)
     assert next(network.free_networks()) == ipaddress.ip_network("172.29.2.0/24")
 
 
-def test_what_is_missing_for_hosts_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_host_feature_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(features, "capabilities", lambda: 1 << features.CAP_SYS_ADMIN)
     assert features.missing_for_hosts() == "needs root's rights to networks (CAP_NET_ADMIN)"
     monkeypatch.setattr(features, "capabilities", lambda: -1)
@@ -152,7 +152,7 @@ def test_what_is_missing_for_hosts_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert features.missing_for_hosts() == "no no-such-tool"
 
 
-def test_a_cluster_of_none_or_too_many_is_refused() -> None:
+def test_invalid_host_count_is_rejected() -> None:
     for count in (0, network.HOSTS_MAX + 1):
         with pytest.raises(ValueError, match="1 to"):
             rig.Hosts(count)
@@ -167,7 +167,7 @@ def at_once(rate: float) -> float:
 
 
 @needs("hosts")
-def test_a_link_reaches_its_rate_and_never_exceeds_it() -> None:
+def test_link_reaches_and_never_exceeds_its_rate() -> None:
     with rig.Hosts(2, RATE) as hosts:
         rates = []
         for _ in range(3):
@@ -179,7 +179,7 @@ def test_a_link_reaches_its_rate_and_never_exceeds_it() -> None:
 
 @needs("hosts")
 @pytest.mark.parametrize("way", ["in", "out"])
-def test_either_end_of_a_link_limits_it(way: str) -> None:
+def test_either_end_limits_a_link(way: str) -> None:
     with rig.Hosts(2) as hosts:
         hosts[0].set_link_rate(RATE, way)
         ends = (hosts[1], hosts[0]) if way == "in" else (hosts[0], hosts[1])
@@ -188,7 +188,7 @@ def test_either_end_of_a_link_limits_it(way: str) -> None:
 
 
 @needs("hosts")
-def test_a_rate_changes_in_use_and_comes_back() -> None:
+def test_link_rate_changes_in_use_and_is_restored() -> None:
     with rig.Hosts(2, 4 * RATE) as hosts:
         stream = measure.Stream(hosts[0], hosts[1], 1000, each=MB)
         stream.came()
@@ -216,7 +216,7 @@ def rate_from_now(stream: measure.Stream) -> tuple[int, float]:
 
 
 @needs("hosts")
-def test_a_stream_stands_still_while_its_link_is_cut_and_goes_on() -> None:
+def test_stream_stalls_while_its_link_is_cut() -> None:
     with rig.Hosts(1, RATE) as hosts, echo(hosts[0]) as (stream, _):
         assert answered(stream, b"before")
         with hosts[0].cut():
@@ -231,7 +231,7 @@ def test_a_stream_stands_still_while_its_link_is_cut_and_goes_on() -> None:
 
 @needs("hosts")
 @pytest.mark.parametrize("way", ["in", "out"])
-def test_a_link_that_is_cut_one_way_carries_the_other(way: str) -> None:
+def test_one_way_cut_keeps_the_other_direction(way: str) -> None:
     with rig.Hosts(1) as hosts, echo(hosts[0]) as (stream, printed):
         assert answered(stream, b"before") and printed.readline() == "heard\n"
         with hosts[0].cut(way):
@@ -242,7 +242,7 @@ def test_a_link_that_is_cut_one_way_carries_the_other(way: str) -> None:
 
 
 @needs("hosts")
-def test_a_cut_link_takes_a_rate_for_later() -> None:
+def test_rate_set_on_a_cut_link_applies_after_mend() -> None:
     with rig.Hosts(1) as hosts, echo(hosts[0]) as (stream, _):
         assert answered(stream, b"before")
         with hosts[0].cut():
@@ -253,7 +253,7 @@ def test_a_cut_link_takes_a_rate_for_later() -> None:
 
 
 @needs("hosts")
-def test_two_hosts_that_are_parted_reach_all_but_each_other() -> None:
+def test_parted_hosts_reach_all_but_each_other() -> None:
     with rig.Hosts(3) as hosts:
         servers = [f"{host.address}:{listening(host, NAMED, host.name)[1]}" for host in hosts]
 
@@ -268,7 +268,7 @@ def test_two_hosts_that_are_parted_reach_all_but_each_other() -> None:
         assert reaches(hosts[0], servers[1]) and reaches(hosts[1], servers[0])
 
 
-def test_a_way_that_is_none_is_refused() -> None:
+def test_unknown_link_direction_is_rejected() -> None:
     end = network.End("none", "none")
     with pytest.raises(ValueError, match="both, in or out"):
         network.Link(end, end).ends("up")
@@ -278,7 +278,7 @@ def test_a_way_that_is_none_is_refused() -> None:
 
 
 @needs()
-def test_a_host_has_link_disk_and_cpu_and_each_can_be_slow() -> None:
+def test_host_link_disk_and_cpu_can_be_slowed() -> None:
     with rig.Hosts(2, "20MB/s", disk_rate="20MB/s", disk_size="32MB", cpu_quota=0.5) as hosts:
         host = hosts[0]
         path = host.disk.path / "written"
@@ -293,7 +293,7 @@ def test_a_host_has_link_disk_and_cpu_and_each_can_be_slow() -> None:
 
 
 @needs("hosts")
-def test_a_host_without_a_disk_says_how_to_give_it_one() -> None:
+def test_missing_host_disk_names_the_remedy() -> None:
     with rig.Hosts(1) as hosts, pytest.raises(rig.RigError, match="disk_rate"):
         hosts[0].slow_disk("1MB/s")
 
@@ -314,7 +314,7 @@ with rig.Hosts(2, "2MB/s", disk_size="32MB", hostnames=True) as hosts:
 
 @needs()
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, None])
-def test_no_end_leaves_anything_behind(how: signal.Signals | None) -> None:
+def test_hosts_are_cleaned_up_however_the_process_ends(how: signal.Signals | None) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", EVERYTHING],
         cwd=ROOT,
@@ -342,7 +342,7 @@ def addresses() -> list[str]:
 
 
 @needs("hosts")
-def test_the_command_runs_a_command_among_hosts() -> None:
+def test_hosts_command_runs_a_command() -> None:
     script = "ip -brief address show dev eth0; exit 7"
     command = [sys.executable, "-m", "rig", "hosts", "2", "--link", "20MB/s", "--"]
     done = subprocess.run(

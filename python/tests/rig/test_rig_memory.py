@@ -30,7 +30,7 @@ print(next(line.split()[1] for line in status.splitlines() if line.startswith("V
 """
 
 
-def test_who_needs_more_memory_than_there_is_goes_to_swap_while_there_is_some() -> None:
+def test_oversized_process_swaps() -> None:
     needing = [sys.executable, "-c", NEEDS]
     with rig.Disks(1, size="96MB") as disks, rig.Memory("24MB") as memory:
         with rig.Swap(disks[0], "64MB"):
@@ -44,12 +44,12 @@ def test_who_needs_more_memory_than_there_is_goes_to_swap_while_there_is_some() 
         assert killed.wait() == -signal.SIGKILL
 
 
-def test_who_is_still_in_a_memory_ends_with_it() -> None:
+def test_processes_end_with_their_memory_group() -> None:
     with rig.Memory("64MB") as memory:
         sleeper = memory.start(["sleep", "1000"])
     assert sleeper.wait() == -signal.SIGKILL
 
 
-def test_a_memory_that_is_not_there_is_not_entered() -> None:
+def test_entering_a_closed_memory_group_is_rejected() -> None:
     with pytest.raises(rig.RigError, match="not there"):
         rig.Memory("64MB").inside(["true"])

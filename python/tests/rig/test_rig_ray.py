@@ -93,7 +93,7 @@ LABELS = [{"rig": "node0"}, {"rig": "node1"}]
 
 @needs("hosts")
 @with_ray
-def test_a_cluster_works_across_hosts_for_drivers_in_them_and_outside() -> None:
+def test_ray_works_across_hosts_for_inner_and_outer_drivers() -> None:
     with rig.Hosts(2, "50MB/s") as hosts, rig.RayCluster(hosts, labels=LABELS) as cluster:
         outside = subprocess.run(
             script(DRIVER, cluster.driver()), check=True, stdout=subprocess.PIPE, text=True
@@ -108,7 +108,7 @@ def test_a_cluster_works_across_hosts_for_drivers_in_them_and_outside() -> None:
 
 @needs("hosts")
 @with_ray
-def test_the_head_can_be_outside_the_hosts() -> None:
+def test_ray_head_can_be_outside_the_hosts() -> None:
     with (
         rig.Hosts(2, "50MB/s") as hosts,
         rig.RayCluster(hosts, labels=LABELS, outside_head=True) as cluster,
@@ -123,7 +123,7 @@ def test_the_head_can_be_outside_the_hosts() -> None:
 
 
 @with_ray
-def test_a_cluster_on_loopback_works_without_root() -> None:
+def test_ray_on_loopback_works_without_root() -> None:
     with rig.RayCluster(2, labels=LABELS) as cluster:
         folder = cluster.head.folder
         done = subprocess.run(
@@ -167,21 +167,21 @@ def next_said(printed: Any) -> list[str]:
 
 @with_ray
 @pytest.mark.parametrize("how", ["kill_raylet", "crash"])
-def test_a_node_that_dies_is_gone(watched: tuple[rig.RayCluster, Any], how: str) -> None:
+def test_dead_node_leaves_the_ray_cluster(watched: tuple[rig.RayCluster, Any], how: str) -> None:
     cluster, printed = watched
     getattr(cluster.nodes[1], how)()
     assert next_said(printed) == ["127.0.0.2"]
 
 
 @with_ray
-def test_a_node_that_is_frozen_is_gone_to_ray(watched: tuple[rig.RayCluster, Any]) -> None:
+def test_frozen_node_is_dropped_by_ray(watched: tuple[rig.RayCluster, Any]) -> None:
     cluster, printed = watched
     with cluster.nodes[1].freeze():
         assert next_said(printed) == ["127.0.0.2"]
 
 
 @with_ray
-def test_a_head_that_crashes_leaves_no_process_of_its_own() -> None:
+def test_crashed_head_leaves_no_process() -> None:
     with rig.RayCluster(1) as cluster:
         folder = os.fsencode(cluster.head.folder)
         assert running(folder)
@@ -205,7 +205,7 @@ with rig.RayCluster(2) as cluster:
 
 
 @with_ray
-def test_a_cluster_goes_with_a_caller_that_is_killed() -> None:
+def test_ray_cluster_ends_with_a_killed_caller() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", CLUSTER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -220,12 +220,12 @@ def test_a_cluster_goes_with_a_caller_that_is_killed() -> None:
     assert not (ledger.STATE / str(process.pid)).exists()
 
 
-def test_without_ray_the_word_is_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rays.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(rig.RigError, match="ray is not installed"), rig.RayCluster(1):
         pass
 
 
-def test_labels_are_one_set_a_node() -> None:
+def test_labels_need_one_set_per_node() -> None:
     with pytest.raises(ValueError, match="labels for 1 nodes"):
         rig.RayCluster(2, labels=[{}])

@@ -79,7 +79,7 @@ def test_calls_of_all_processes_are_counted_in_order(syscalls: rig.Syscalls, fol
 
 
 @pytest.mark.parametrize("number", range(1, len(CALLS) + 1))
-def test_a_kill_comes_exactly_before_or_after_a_call(
+def test_kill_happens_exactly_before_or_after_a_call(
     number: int, syscalls: rig.Syscalls, folder: Path
 ) -> None:
     killed = syscalls.run(python(CHANGES, folder), rig.Fault("any", number, "kill-before"))
@@ -95,7 +95,7 @@ def test_a_kill_comes_exactly_before_or_after_a_call(
     assert found(folder) == STATES[number]
 
 
-def test_a_kill_of_one_process_leaves_its_parent(syscalls: rig.Syscalls, folder: Path) -> None:
+def test_kill_one_spares_the_parent(syscalls: rig.Syscalls, folder: Path) -> None:
     run = syscalls.run(python(CHANGES, folder), rig.Fault("rename", 2, "kill-one-before"))
     assert run.returncode == 1
     assert "SIGKILL" in run.stderr
@@ -103,7 +103,9 @@ def test_a_kill_of_one_process_leaves_its_parent(syscalls: rig.Syscalls, folder:
 
 
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC", "ENOMEM", "EAGAIN"])
-def test_an_error_is_that_of_the_call(error: str, syscalls: rig.Syscalls, folder: Path) -> None:
+def test_injected_error_is_returned_by_the_call(
+    error: str, syscalls: rig.Syscalls, folder: Path
+) -> None:
     code = """
 import errno, os, sys
 for name in "ab":
@@ -143,7 +145,7 @@ for folder in sys.argv[1:]:
         ).counts() == {"fsync": 2}
 
 
-def test_writes_and_creations_are_trapped_if_asked_for(folder: Path) -> None:
+def test_writes_and_creations_are_trapped_on_request(folder: Path) -> None:
     code = """
 import os, sys
 handle = os.open(sys.argv[1] + "/file", os.O_CREAT | os.O_RDWR)
@@ -164,13 +166,13 @@ os.open(sys.argv[1] + "/file", os.O_RDONLY)
         assert sizes == [0, 3, 6, 100, 6]
 
 
-def test_a_mode_is_what_the_program_would_have_made(syscalls: rig.Syscalls, folder: Path) -> None:
+def test_created_files_keep_the_programs_mode(syscalls: rig.Syscalls, folder: Path) -> None:
     code = "import os, sys; os.umask(0o027); os.mkdir(sys.argv[1] + '/new')"
     syscalls.run(python(code, folder), rig.Fault("mkdir", 1, "kill-after"))
     assert (folder / "new").stat().st_mode & 0o777 == 0o750
 
 
-def test_a_function_may_decide_by_the_call(syscalls: rig.Syscalls, folder: Path) -> None:
+def test_fault_function_decides_per_call(syscalls: rig.Syscalls, folder: Path) -> None:
     def decide(call: Call) -> str:
         return "EIO" if str(call).endswith("folder/b") else "pass"
 
@@ -179,7 +181,7 @@ def test_a_function_may_decide_by_the_call(syscalls: rig.Syscalls, folder: Path)
     assert str(run).splitlines()[-1].startswith("> rename 1: rename ")
 
 
-def test_calls_of_many_threads_are_each_counted_once(syscalls: rig.Syscalls, folder: Path) -> None:
+def test_concurrent_calls_are_counted_once_each(syscalls: rig.Syscalls, folder: Path) -> None:
     code = """
 import os, sys, threading
 def make(at):
@@ -197,7 +199,7 @@ for thread in threads: thread.join()
     assert 100 - 7 <= len(found(folder)) <= 100
 
 
-def test_no_process_is_left_if_the_caller_fails(syscalls: rig.Syscalls, folder: Path) -> None:
+def test_failed_caller_leaves_no_process(syscalls: rig.Syscalls, folder: Path) -> None:
     pids = []
 
     def decide(call: Call) -> str:
@@ -210,7 +212,7 @@ def test_no_process_is_left_if_the_caller_fails(syscalls: rig.Syscalls, folder: 
         os.kill(pids[0], 0)
 
 
-def test_misuse_is_named() -> None:
+def test_invalid_faults_are_rejected() -> None:
     with pytest.raises(ValueError, match="no such kind of call: remane"):
         rig.Fault("remane", 1, "EIO")
     with pytest.raises(ValueError, match="no such action: EOI"):
@@ -221,7 +223,7 @@ def test_misuse_is_named() -> None:
         rig.Syscalls().run(["true"])
 
 
-def test_the_command_line_lists_the_calls_and_hits_one(folder: Path) -> None:
+def test_syscalls_command_lists_calls_and_injects_a_fault(folder: Path) -> None:
     command = [sys.executable, "-m", "rig", "syscalls", "--below", str(folder)]
     fault = ["--fault", "rename:2:kill-before", "--", *python(CHANGES, folder)]
     done = subprocess.run([*command, *fault], capture_output=True, text=True)

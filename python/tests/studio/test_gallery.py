@@ -53,7 +53,7 @@ GIVEN: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
-def test_a_flow_of_the_gallery_runs(path: Path, tmp_path: Path) -> None:
+def test_gallery_flow_runs(path: Path, tmp_path: Path) -> None:
     assert path.stem in GIVEN, "say what it is given to run small"
     report = eu.Flow.load(path).go(variables=GIVEN[path.stem](tmp_path))
     assert sum(module.rows_in + module.rows_out for module in report.modules) > 0

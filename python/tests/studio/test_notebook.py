@@ -83,7 +83,7 @@ def counted(rows: int) -> eu.Flow:
     return flow
 
 
-def test_the_wheel_has_what_shows_a_flow() -> None:
+def test_wheel_contains_the_notebook_view() -> None:
     page = _euphrates.notebook()
     if "EUPHRATES_CI" not in os.environ and page == "export default {}":
         pytest.skip("built without Node")
@@ -92,7 +92,7 @@ def test_the_wheel_has_what_shows_a_flow() -> None:
     assert "import(" not in page and "fetch(" not in page
 
 
-def test_a_flow_is_shown_before_it_runs(pages: list[Page]) -> None:
+def test_view_shows_a_flow_before_the_run(pages: list[Page]) -> None:
     flow = eu.Flow("shown")
     flow.chain(eu.generate("integers", rows=10), lambda batch: batch, eu.collect())
     _, page = view_of(flow, pages)
@@ -113,7 +113,7 @@ class Parted(eu.Module):
             ports.put("even", batch)
 
 
-def test_modules_of_the_notebooks_own_are_described(pages: list[Page]) -> None:
+def test_notebook_defined_modules_are_described(pages: list[Page]) -> None:
     class Local(Parted):
         def __init__(self, kept: object) -> None:
             self.kept = kept
@@ -137,7 +137,7 @@ def test_modules_of_the_notebooks_own_are_described(pages: list[Page]) -> None:
     assert [queue["from"][1] for queue in last["queues"]][1:3] == ["even", "even"]
 
 
-def test_a_run_is_told_from_its_start_to_its_report(pages: list[Page]) -> None:
+def test_view_follows_a_run_to_its_report(pages: list[Page]) -> None:
     view, page = view_of(counted(1000), pages)
     view.run()
     assert view.wait(WAIT_SECONDS)
@@ -155,7 +155,7 @@ def test_a_run_is_told_from_its_start_to_its_report(pages: list[Page]) -> None:
     ]
 
 
-def test_a_page_runs_stops_and_runs_again(pages: list[Page]) -> None:
+def test_view_runs_stops_and_reruns(pages: list[Page]) -> None:
     view, page = view_of(counted(ENDLESS), pages)
     page.say({"wish": "run"})
     running = page.wait("progress", lambda live: live["modules"][0]["rows_out"] > 0)
@@ -170,7 +170,7 @@ def test_a_page_runs_stops_and_runs_again(pages: list[Page]) -> None:
     assert view.wait(WAIT_SECONDS)
 
 
-def test_who_is_slow_is_named_as_the_engine_names_it(pages: list[Page]) -> None:
+def test_view_names_slow_instances_like_the_engine(pages: list[Page]) -> None:
     gallery = Path(__file__).parents[3] / "studio/gallery/slow_consumer.json"
     slowed = eu.perturb(instance="work.3", share=0.875)
     view, page = view_of(eu.Flow.load(gallery), pages, rows=ENDLESS, perturb=slowed)
@@ -185,7 +185,7 @@ def failing(batch: eu.Batch) -> eu.Batch:
     raise ValueError("<b>not</b> with me")
 
 
-def test_a_failure_is_told_with_its_traceback(pages: list[Page]) -> None:
+def test_view_shows_a_failure_with_its_traceback(pages: list[Page]) -> None:
     flow = eu.Flow("failing")
     flow.chain(
         eu.generate("integers", rows=10), eu.map(failing, schema={"n": "int64"}), eu.collect()
@@ -201,7 +201,7 @@ def test_a_failure_is_told_with_its_traceback(pages: list[Page]) -> None:
     assert isinstance(view.error.__cause__, ValueError)
 
 
-def test_what_cannot_start_is_told_and_raised(pages: list[Page]) -> None:
+def test_failed_start_is_shown_and_raised(pages: list[Page]) -> None:
     flow = eu.Flow("wrong")
     flow.chain(eu.generate("integers", rows=10), eu.filter("m > 3"), eu.collect())
     view, page = view_of(flow, pages)
@@ -215,7 +215,7 @@ def test_what_cannot_start_is_told_and_raised(pages: list[Page]) -> None:
     assert view.wait(0)
 
 
-def test_it_runs_once_at_a_time(pages: list[Page]) -> None:
+def test_view_runs_once_at_a_time(pages: list[Page]) -> None:
     view, page = view_of(counted(ENDLESS), pages)
     view.run()
     with pytest.raises(eu.UsageError, match="running already"):
@@ -228,7 +228,7 @@ def test_it_runs_once_at_a_time(pages: list[Page]) -> None:
     assert view.wait(WAIT_SECONDS)
 
 
-def test_a_page_that_does_not_read_is_told_little(
+def test_slow_reader_gets_bounded_updates(
     pages: list[Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view, page = view_of(counted(1), pages)
@@ -255,13 +255,13 @@ def test_a_page_that_does_not_read_is_told_little(
     assert told_within(1) == 4
 
 
-def test_options_are_those_of_a_run(pages: list[Page]) -> None:
+def test_view_takes_run_options(pages: list[Page]) -> None:
     with pytest.raises(eu.UsageError, match="`studio` has no option `memry`") as raised:
         eu.studio(counted(1), memry="1GiB")
     assert raised.value.remedy == "did you mean `memory`?"
 
 
-def test_without_anywidget_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_anywidget_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "euphrates.notebook")
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(eu.UsageError) as raised:
@@ -269,7 +269,7 @@ def test_without_anywidget_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     assert raised.value.remedy == "pip install 'euphrates[notebook]'"
 
 
-def test_without_the_page_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_page_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_euphrates, "notebook", lambda: None)
     with pytest.raises(eu.UsageError, match="built without the studio"):
         eu.studio(counted(1))

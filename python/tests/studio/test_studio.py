@@ -29,7 +29,7 @@ def group_of(identity: str) -> int | None:
     return None
 
 
-def test_a_run_tells_how_it_goes_and_how_it_ended(studio: Studio) -> None:
+def test_run_reports_progress_and_outcome(studio: Studio) -> None:
     (Path(studio.ask("GET", "/api/session")["root"]) / "in.csv").write_text("n,name\n1,a\n2,\n")
     document = flow(("scan", {"path": {"$var": "path"}}), ("collect", {}), variables={"path": {}})
     identity = studio.run(document, variables={"path": "in.csv"})
@@ -44,7 +44,7 @@ def test_a_run_tells_how_it_goes_and_how_it_ended(studio: Studio) -> None:
     assert studio.ask("GET", "/api/runs")[0]["state"] == "done"
 
 
-def test_a_run_is_stopped_and_its_rows_are_seen(studio: Studio) -> None:
+def test_stopped_run_keeps_its_sampled_rows(studio: Studio) -> None:
     identity = studio.run(ENDLESS)
     run = studio.until(identity, lambda run: run.get("progress", {}).get("seconds", 0) > 0.5)
     group = group_of(identity)
@@ -65,7 +65,7 @@ def test_a_run_is_stopped_and_its_rows_are_seen(studio: Studio) -> None:
     assert studio.ask("GET", path)["rows"]
 
 
-def test_who_is_made_slow_while_it_runs_is_named_and_let_go(studio: Studio) -> None:
+def test_live_perturbation_names_the_slow_instance_and_is_cleared(studio: Studio) -> None:
     identity = studio.run(ENDLESS)
     studio.until(identity, lambda run: run.get("progress", {}).get("seconds", 0) > 1)
     wish = {"perturbations": [{"module": "filter_1", "share": 0.95}]}
@@ -98,7 +98,7 @@ def test_who_is_made_slow_while_it_runs_is_named_and_let_go(studio: Studio) -> N
         studio.ask("POST", f"/api/runs/{identity}/perturb", wish)
 
 
-def test_a_failure_names_its_module_and_the_line_of_the_users_code(studio: Studio) -> None:
+def test_failure_names_module_and_user_code_line(studio: Studio) -> None:
     root = Path(studio.ask("GET", "/api/session")["root"])
     (root / "in.csv").write_text("n\n1\n")
     (root / "flow.py").write_text(
@@ -120,7 +120,7 @@ def test_a_failure_names_its_module_and_the_line_of_the_users_code(studio: Studi
     assert error["row"] == {"about": "row 0 of its input", "values": values}
 
 
-def test_a_run_outlives_a_server_that_is_killed_and_the_next_one_finds_it(tmp_path: Path) -> None:
+def test_run_survives_a_killed_server(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     first = Studio(tmp_path / "project", tmp_path / "home")
     identity = first.run(ENDLESS)
@@ -137,7 +137,7 @@ def test_a_run_outlives_a_server_that_is_killed_and_the_next_one_finds_it(tmp_pa
     second.end()
 
 
-def test_a_run_of_another_studio_is_told_live(tmp_path: Path) -> None:
+def test_run_of_another_studio_is_shown_live(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     first, second = (Studio(tmp_path / "project", tmp_path / "home") for _ in range(2))
     identity = first.run(ENDLESS)
@@ -159,7 +159,7 @@ def is_running(process: int) -> bool:
     return said.rsplit(")", 1)[1].split()[0] != "Z"
 
 
-def test_what_a_script_leaves_behind_is_ended_and_not_waited_for(studio: Studio) -> None:
+def test_processes_left_by_a_script_are_ended(studio: Studio) -> None:
     root = Path(studio.ask("GET", "/api/session")["root"])
     (root / "flow.py").write_text(
         "import subprocess\n"
@@ -183,7 +183,7 @@ def test_what_a_script_leaves_behind_is_ended_and_not_waited_for(studio: Studio)
         time.sleep(0.01)
 
 
-def test_runs_end_with_their_server_if_that_is_asked_for(tmp_path: Path) -> None:
+def test_runs_end_with_their_server_on_request(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     first = Studio(tmp_path / "project", tmp_path / "home", "--end-runs")
     identity = first.run(ENDLESS)
@@ -195,7 +195,7 @@ def test_runs_end_with_their_server_if_that_is_asked_for(tmp_path: Path) -> None
     second.end()
 
 
-def test_a_reader_that_does_not_read_gets_the_newest_state_and_costs_nothing(
+def test_slow_event_reader_gets_only_the_newest_state(
     studio: Studio,
 ) -> None:
     identity = studio.run(ENDLESS)
@@ -209,7 +209,7 @@ def test_a_reader_that_does_not_read_gets_the_newest_state_and_costs_nothing(
         assert seen >= 3
 
 
-def test_the_wheel_has_the_page(studio: Studio) -> None:
+def test_wheel_contains_the_page(studio: Studio) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", studio.port, timeout=WAIT_SECONDS)
     connection.request("GET", "/", headers=studio.headers())
     page = connection.getresponse().read().decode()
@@ -222,7 +222,7 @@ def test_the_wheel_has_the_page(studio: Studio) -> None:
     assert len(response.read()) > 10_000
 
 
-def test_rows_are_seen_wherever_their_consumers_are(studio: Studio) -> None:
+def test_rows_are_sampled_at_remote_consumers(studio: Studio) -> None:
     identity = studio.run(ENDLESS, cluster="processes:2")
     studio.until(identity, lambda run: run.get("progress", {}).get("seconds", 0) > 0.5)
     path, deadline = f"/api/runs/{identity}/rows?queue=0", time.monotonic() + WAIT_SECONDS

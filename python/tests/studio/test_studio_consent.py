@@ -11,8 +11,6 @@ import pytest
 from euphrates import _euphrates
 from studio_server import Studio, flow
 
-__all__ = ["studio"]
-
 RUST_MODULES = Path(__file__).parents[3] / "crates/modules/src/modules"
 
 # A script that leaves a file when it is imported, and another one when it is called.
@@ -69,7 +67,7 @@ def ran(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("module", python_modules())
-def test_opening_and_checking_run_nothing_of_a_flow(studio: Studio, module: str) -> None:
+def test_opening_and_checking_run_no_user_code(studio: Studio, module: str) -> None:
     root = Path(studio.ask("GET", "/api/session")["root"])
     (root / "script.py").write_text(SCRIPT)
     assert HOSTILE.get(module), f"say what a hostile `{module}` would run"
@@ -97,7 +95,7 @@ def test_opening_and_checking_run_nothing_of_a_flow(studio: Studio, module: str)
     assert ran(root) == []
 
 
-def test_a_flow_that_is_run_runs_what_it_names(studio: Studio) -> None:
+def test_running_a_flow_runs_its_user_code(studio: Studio) -> None:
     """The test above would notice."""
     root = Path(studio.ask("GET", "/api/session")["root"])
     (root / "script.py").write_text(SCRIPT)
@@ -106,7 +104,7 @@ def test_a_flow_that_is_run_runs_what_it_names(studio: Studio) -> None:
     assert ran(root) == ["ran-call", "ran-import", "ran-python"]
 
 
-def test_drawing_a_flow_and_writing_its_code_run_nothing_of_it(
+def test_drawing_and_code_generation_run_no_user_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

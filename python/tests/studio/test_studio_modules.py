@@ -57,7 +57,7 @@ class Open(eu.Module):
 '''
 
 
-def test_modules_of_the_users_own_are_known_once_their_script_was_run(studio: Studio) -> None:
+def test_user_modules_are_listed_after_their_script_runs(studio: Studio) -> None:
     root = Path(studio.ask("GET", "/api/session")["root"])
     (root / "own").mkdir()
     (root / "own" / "mine.py").write_text(OWN_MODULES)
@@ -109,7 +109,7 @@ def test_modules_of_the_users_own_are_known_once_their_script_was_run(studio: St
         assert run["collected"]["collect_2"]["rows"][0] == ["0"]
 
 
-def test_a_scripts_own_modules_are_named_from_the_projects_folder(studio: Studio) -> None:
+def test_script_modules_are_named_relative_to_the_project(studio: Studio) -> None:
     root = Path(studio.ask("GET", "/api/session")["root"])
     text = OWN_MODULES + (
         "\nflow = eu.Flow('own')\n"
