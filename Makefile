@@ -54,11 +54,11 @@ bench: build $(VENV)/.test $(VENV)/.bench $(VENV)/.peers  ## Measure against the
 	$(PY) bench/peers/aggregate.py --keep
 	$(PY) bench/peers/unequal.py
 
-torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, stop them, let strangers dribble, and fuzz
+torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, stop them, attack with slow clients, and fuzz
 	cd python/tests && $(CURDIR)/$(PY) -m fuzz --cases 50000
 	$(PY) bench/torture/kill_workers.py --keep
 	$(PY) bench/torture/kill_workers.py --kills 20 --how STOP
-	$(PY) bench/torture/dribblers.py --keep
+	$(PY) bench/torture/slow_clients.py --keep
 	$(PY) bench/torture/crash_points.py --keep
 
 figures: build $(VENV)/.bench  ## Measure what the two mechanisms gain, plot it, and check the claims

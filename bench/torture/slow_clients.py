@@ -1,12 +1,12 @@
-"""Strangers dribble at every port of a cluster: what that costs the flows that run there.
+"""Slow clients at every port of a cluster: the cost to the flows that run there.
 
 Two workers have joined a program over TCP and TLS, all on this machine. The same numbers go from
-one worker to the other, in turns with nobody else there, and while so many strangers at each of the
-three ports say nothing, or a byte every now and then, and call again a second after they are
-dropped. Every run must end with the right count; the claim is that it takes at most 1.2 times as
-long (median of the rounds).
+one worker to the other, in turns without and with `--strangers` slow clients at each of the three
+ports. A slow client sends nothing, or a byte now and then, and reconnects a second after it is
+dropped. Every run must end with the right count. The claim is that runs with slow clients take at
+most 1.2 times as long (median of the rounds).
 
-    python bench/torture/dribblers.py --rounds 9 --keep
+    python bench/torture/slow_clients.py --rounds 9 --keep
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
         outcome = measured(cluster, ports, options)
     print(json.dumps(outcome, indent=2))
     if options.keep:
-        path = RESULTS / f"{date.today().isoformat()}-dribblers.json"
+        path = RESULTS / f"{date.today().isoformat()}-slow_clients.json"
         path.write_text(json.dumps(outcome, indent=1) + "\n")
     if outcome["slower"] > SLOWER_MAX:
         sys.exit(f"flows take {outcome['slower']:.2f} times as long")
@@ -64,7 +64,7 @@ def arguments() -> argparse.Namespace:
 
 @contextlib.contextmanager
 def joined(folder: Path) -> Iterator[tuple[eu.Cluster, list[int]]]:
-    """Two workers that have joined, and the ports at which program and workers listen."""
+    """A cluster of two joined workers, and the ports of the program and the workers."""
     token, ports = folder / "token", [free_port() for _ in range(3)]
     subprocess.run([*EUPHRATES, "token", token], check=True)
     address, opened = f"{HERE}:{ports[0]}", []
@@ -94,21 +94,21 @@ def free_port() -> int:
 
 def measured(cluster: eu.Cluster, ports: list[int], options: argparse.Namespace) -> dict[str, Any]:
     run(cluster, options.rows)
-    alone, among = [], []
+    alone, attacked = [], []
     for _ in range(options.rounds):
         alone.append(run(cluster, options.rows))
-        doors = [(HERE, port) for port in ports]
-        with rig.Strangers(doors, options.strangers, again=AGAIN_SECONDS):
-            among.append(run(cluster, options.rows))
+        addresses = [(HERE, port) for port in ports]
+        with rig.SlowClients(addresses, options.strangers, again=AGAIN_SECONDS):
+            attacked.append(run(cluster, options.rows))
     return {
         "machine": {"cpus": os.cpu_count(), "kernel": platform.release()},
         "rows": options.rows,
         "strangers_at_each_port": options.strangers,
         "ports": len(ports),
         "alone_seconds": alone,
-        "among_strangers_seconds": among,
-        # Round by round, for the machine may have other things to do in some of them.
-        "slower": statistics.median(one / other for one, other in zip(among, alone)),
+        "among_strangers_seconds": attacked,
+        # Ratio per round, because other load on the machine differs between rounds.
+        "slower": statistics.median(one / other for one, other in zip(attacked, alone)),
     }
 
 

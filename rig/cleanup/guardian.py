@@ -1,7 +1,7 @@
-"""Outlives the process that uses the rig, and unmakes what it left. Started by the ledger.
+"""Outlives the process that uses the rig and undoes what it left. The ledger starts it.
 
-It has a session of its own, so that no Ctrl-C reaches it, and ignores the signals that ask to end.
-It learns of the caller's end from the kernel (a pidfd), and of a proper goodbye from its input.
+It runs in a session of its own, so Ctrl-C does not reach it, and it ignores SIGTERM and SIGINT. A
+pidfd tells it of the caller's end; a line on its input tells it of a regular exit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(folder: Path, owner: int) -> None:
         waiting.register(owner, select.POLLIN)
         waiting.register(sys.stdin, select.POLLIN)
         waiting.poll()
-        # The caller's death closes the pipe, unless a forked child of its still holds it.
+        # The caller's death closes the pipe, unless a forked child of it still holds the other end.
         owner_is_dead = bool(select.select([owner], [], [], 0)[0])
         said = "" if owner_is_dead else os.read(sys.stdin.fileno(), 16).decode()
         if said != "bye":

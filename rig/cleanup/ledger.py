@@ -1,9 +1,8 @@
-"""What this process has made and not yet unmade: written down before it is made.
+"""A write-ahead ledger of what this process makes and has not yet undone.
 
-The ledger lies under /run/euphrates-rig/<pid>, and that of who is not root in a folder under /tmp.
-As long as anything stands in it a guardian process watches: when the caller ends in whatever way,
-kill -9 included, the guardian unmakes the rest. What a guardian could not, because it died too,
-`reclaim` does at the next start.
+The ledger lies under /run/euphrates-rig/<pid>; without root, in a folder under /tmp. While it has
+entries, a guardian process watches: when the caller ends, also by kill -9, the guardian undoes the
+rest. If the guardian died too, `reclaim` undoes the rest at the next start.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ PACKAGES = Path(__file__).resolve().parents[2]
 
 
 class Ledger:
-    """The entries of one process. Its forked children share none of it."""
+    """The entries of one process. Forked children do not share it."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -41,13 +40,13 @@ class Ledger:
         self.guardian: subprocess.Popen[str] | None = None
 
     def name(self) -> str:
-        """A name no other thing of the rig has."""
+        """A name that no other object of the rig has."""
         with self.lock:
             self.last += 1
             return f"{self.pid}-{self.last}"
 
     def record(self, kind: str, **facts: str) -> int:
-        """Writes down what is about to be made; returns the number to unmake it by."""
+        """Writes down what is about to be made; returns the number to undo it by."""
         with self.lock:
             if self.guardian is None or self.guardian.poll() is not None:
                 self.watch()
@@ -57,7 +56,7 @@ class Ledger:
             return self.last
 
     def undo(self, number: int) -> None:
-        """Unmakes an entry, once. With the last one the guardian goes, too."""
+        """Undoes an entry once. After the last entry the guardian ends."""
         with self.lock:
             if os.getpid() != self.pid or number not in self.entries:
                 return
@@ -85,7 +84,8 @@ class Ledger:
         (self.folder / "owner").write_text(f"{self.pid} {undo.started(self.pid)}")
         own = os.pidfd_open(self.pid)
         try:
-            # Not under a mark of a rig around this one, which would kill it before its work.
+            # Without the mark of an enclosing rig, which would kill the guardian before its work is
+            # done.
             environment = {key: text for key, text in os.environ.items() if key != MARK}
             self.guardian = subprocess.Popen(
                 [sys.executable, "-m", "rig.cleanup.guardian", str(self.folder), str(own)],
@@ -125,7 +125,7 @@ def ledger() -> Ledger:
 
 
 def standing(folder: Path) -> dict[int, tuple[str, dict[str, str]]]:
-    """The entries of a ledger that are not unmade; a last line cut short was not acted on."""
+    """The entries of a ledger that are not undone. A truncated last line was never acted on."""
     entries: dict[int, tuple[str, dict[str, str]]] = {}
     with contextlib.suppress(FileNotFoundError):
         for line in (folder / "ledger").read_text().splitlines():
@@ -141,17 +141,17 @@ def standing(folder: Path) -> dict[int, tuple[str, dict[str, str]]]:
 
 
 def undo_all(folder: Path) -> list[str]:
-    """Unmakes all that stands in a dead process's ledger; returns what could not be."""
+    """Undoes every entry of a dead process's ledger; returns the failures."""
     backwards = sorted(standing(folder).items(), reverse=True)
     limits = [(number, entry) for number, entry in backwards if entry[0] == "limits"]
     others = [entry for _, entry in backwards if entry[0] != "limits"]
-    # Limits first: what waits at a slow disk holds up the end of processes and file systems. And
-    # never again: the device may be somebody else's then.
+    # Limits first: requests queued at a slow disk delay the end of processes and file systems.
+    # Limits are undone only once: later the device may belong to another process.
     for number, entry in limits:
         undo_each([entry])
         with open(folder / "ledger", "a") as file:
             file.write(json.dumps([number]) + "\n")
-    # Twice, for a tool the caller had only just begun may have made its thing in between.
+    # Twice, because a tool that the caller had just started may have made its object in between.
     failed = []
     for _ in range(2):
         failed = undo_each([("processes", {"mark": folder.name}), *others])
@@ -163,7 +163,7 @@ def undo_all(folder: Path) -> list[str]:
 
 
 def undo_each(entries: list[tuple[str, dict[str, str]]]) -> list[str]:
-    """Goes on after a failure; returns all of them."""
+    """Undoes each entry, continues after failures, and returns them all."""
     failed = []
     for kind, facts in entries:
         try:
@@ -174,14 +174,14 @@ def undo_each(entries: list[tuple[str, dict[str, str]]]) -> list[str]:
 
 
 def reclaim() -> list[str]:
-    """Unmakes what processes left whose guardian died, too; returns whose it was."""
+    """Undoes what dead processes with dead guardians left; returns their process ids."""
     found = []
     for folder in sorted(STATE.glob("*")) if is_own(STATE) else []:
         with contextlib.suppress(FileNotFoundError), open(folder / "lock", "a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                continue  # its guardian is at work
+                continue  # its guardian is running
             if not is_owned(folder):
                 found.append(folder.name)
                 for failure in undo_all(folder):
@@ -190,7 +190,7 @@ def reclaim() -> list[str]:
 
 
 def is_owned(folder: Path) -> bool:
-    """Whether the process of a ledger is alive; one that has no owner yet is being made."""
+    """Whether the process of a ledger is alive; a ledger without an owner is being made."""
     try:
         pid, started = (folder / "owner").read_text().split()
     except (FileNotFoundError, ValueError):
@@ -199,7 +199,7 @@ def is_owned(folder: Path) -> bool:
 
 
 def is_own(state: Path) -> bool:
-    """Whether nobody else can have written there what is to be unmade: /tmp is everybody's."""
+    """Whether only this user can have written the entries: everybody may write to /tmp."""
     try:
         facts = state.lstat()
     except FileNotFoundError:

@@ -1,4 +1,6 @@
-"""Processes that end with the rig: each is started under a mark that its children inherit."""
+"""Processes that end with the rig: each starts with a mark in its environment that children
+inherit.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from .ledger import ledger
 
 
 def marked(made: contextlib.ExitStack, command: list[str], **options: Any) -> subprocess.Popen[Any]:
-    """Starts a process that ends, with all it starts, when `made` is closed or the caller dies."""
+    """Starts a process that ends, with its descendants, when `made` is closed or the caller dies."""
     book = ledger()
     mark = book.name()
     made.callback(book.undo, book.record("processes", mark=mark))
@@ -23,7 +25,7 @@ def marked(made: contextlib.ExitStack, command: list[str], **options: Any) -> su
 
 
 def reap(process: subprocess.Popen[Any], owner: int) -> None:
-    """Ends a child and takes its exit code; in a forked copy of its parent it is nobody's."""
+    """Kills a child and collects its exit code; a forked copy of the parent leaves it alone."""
     if os.getpid() == owner:
         process.kill()
         process.wait()

@@ -1,7 +1,7 @@
-"""How each kind of thing the rig makes is unmade.
+"""Undoes each kind of object that the rig makes.
 
-Each function takes the facts that were recorded before the thing was made, so it must bear that it
-was never made, or is unmade already. What it was not given, it does not touch.
+Each function takes the facts that were recorded before the object was made, and must work if the
+object was never made or is undone already. It touches nothing else.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ NAMESPACES = Path("/run/netns")
 
 
 def processes(facts: dict[str, str]) -> None:
-    """Kills what was started under a mark (or marks below it), and what that started."""
+    """Kills the processes started under a mark (or marks below it), and their descendants."""
     mark = f"{MARK}={facts['mark']}".encode()
     kill_all(lambda: [pid for pid in all_pids() if is_marked(environment(pid), mark)])
 
 
 def titled(facts: dict[str, str]) -> None:
-    """Kills those of Ray's processes that have files in a folder: the title they take is written
-    over their mark. Others may read there, or be the driver.
+    """Kills Ray's processes that have files open in a folder: their process title overwrites their
+    mark. Other processes, such as the driver, may read there too.
     """
     kill_all(lambda: titled_in(facts["path"]))
 
@@ -73,7 +73,7 @@ def environment(pid: int) -> list[bytes]:
 
 
 def kill_all(listed: Callable[[], list[int]]) -> None:
-    """Until nobody is listed, for one that is killed may have started another just before."""
+    """Kills until none is listed: a killed process may just have started another."""
     deadline = time.monotonic() + DEATH_SECONDS_MAX
     while pids := listed():
         if time.monotonic() > deadline:
@@ -83,7 +83,7 @@ def kill_all(listed: Callable[[], list[int]]) -> None:
 
 
 def kill(pid: int) -> None:
-    """Kills and waits for the end: a process may have requests at a slow disk to wait for."""
+    """Kills and waits for the end: a process may wait for requests at a slow disk."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -99,7 +99,7 @@ def kill(pid: int) -> None:
 
 
 def started(pid: int) -> str | None:
-    """When a process began, in the kernel's ticks: with its number it is a name for ever."""
+    """The start time of a process in kernel ticks; with its id it is unique."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -109,14 +109,14 @@ def started(pid: int) -> str | None:
 
 
 def stopped(facts: dict[str, str]) -> None:
-    """Lets a paused process go on."""
+    """Resumes a paused process."""
     if started(int(facts["pid"])) == facts["started"]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(facts["pid"]), signal.SIGCONT)
 
 
 def group(facts: dict[str, str]) -> None:
-    """Removes a group and those below; who is inside dies, or goes to where they came from."""
+    """Removes a group and those below; kills its processes, or moves them back to their old group."""
     top = Path(facts["path"])
     for path in sorted((path for path in [top, *top.rglob("*")] if path.is_dir()), reverse=True):
         if "back" in facts:
@@ -133,7 +133,7 @@ def alive(group: Path) -> list[int]:
 
 
 def remove(group: Path) -> None:
-    """The kernel lets go of a group a moment after the last process in it."""
+    """Removes a group: the kernel releases it a moment after its last process."""
     deadline = time.monotonic() + DEATH_SECONDS_MAX
     while group.is_dir():
         try:
@@ -154,7 +154,7 @@ def limits(facts: dict[str, str]) -> None:
 
 
 def mount(facts: dict[str, str]) -> None:
-    """Unmounts; if somebody still uses it, it goes when the last of them ends."""
+    """Unmounts; a file system in use is detached with its last user."""
     if os.path.ismount(facts["path"]):
         try:
             tool("umount", facts["path"])
@@ -165,7 +165,7 @@ def mount(facts: dict[str, str]) -> None:
 
 
 def swap(facts: dict[str, str]) -> None:
-    """Takes a file out of the machine's swap, and away."""
+    """Disables swap on a file and removes the file."""
     listed = Path("/proc/swaps").read_text().splitlines()
     if any(line.split()[0] == facts["path"] for line in listed):
         tool("swapoff", facts["path"])
@@ -174,7 +174,7 @@ def swap(facts: dict[str, str]) -> None:
 
 
 def loop(facts: dict[str, str]) -> None:
-    """Detaches what holds an image. The kernel remembers its name after it is unlinked."""
+    """Detaches the loop device of an image. The kernel keeps its name after unlink."""
     for device in Path("/sys/block").glob("loop*"):
         held = device / "loop" / "backing_file"
         with contextlib.suppress(OSError):  # detached in the meantime
@@ -183,28 +183,28 @@ def loop(facts: dict[str, str]) -> None:
 
 
 def namespace(facts: dict[str, str]) -> None:
-    """Kills who is inside a network namespace, takes its links away, and removes it.
+    """Kills the processes of a network namespace, removes its links, and removes it.
 
-    The kernel takes a namespace apart some time later; until then its links would be seen outside.
+    The kernel dismantles a namespace later; until then its links would be visible outside.
     """
     path = NAMESPACES / facts["name"]
     if not path.exists():
         return
     kill_all(functools.partial(within, path))
-    # One whose maker was killed half-way is a file and no more.
+    # If its maker was killed half-way, only a file exists.
     while os.path.ismount(path) and (found := links(path.name)):
         tool("ip", "-netns", path.name, "link", "delete", found[0])
     tool("ip", "netns", "delete", path.name)
 
 
 def links(namespace: str) -> list[str]:
-    """With one end of a link its other goes."""
+    """Removes one end of a link, and with it the other."""
     listed = tool("ip", "-netns", namespace, "-json", "link", "show", "type", "veth")
     return [link["ifname"] for link in json.loads(listed or "[]") if link]
 
 
 def within(path: Path) -> list[int]:
-    """Who is in the network namespace of that name."""
+    """The processes in the network namespace of that name."""
     wanted, found = path.stat(), []
     for pid in all_pids():
         with contextlib.suppress(OSError):  # ended in the meantime

@@ -1,6 +1,6 @@
-"""The process of a perturber. Started by file name, so that it is at work in a few milliseconds.
+"""The process of a perturber. Started by file name, so that it works within milliseconds.
 
-It prints "ready" when it is, and ends by itself only if it was given `--seconds`.
+It prints "ready" once it works, and ends by itself only with `--seconds`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ for_ever = float("inf")
 
 
 def turns(on: float, off: float, seconds: float) -> Iterator[float]:
-    """The end of each stretch of work; asking for the next sleeps through the time between."""
+    """Yields the end of each working period; advancing sleeps through the idle period."""
     start = time.monotonic()
     last = start + (seconds or for_ever)
     for turn in itertools.count():
@@ -31,7 +31,7 @@ def turns(on: float, off: float, seconds: float) -> Iterator[float]:
         if begin >= last:
             return
         time.sleep(max(0.0, begin - time.monotonic()))
-        if time.monotonic() < end:  # a turn that was slept through is none
+        if time.monotonic() < end:  # a working period that passed during the sleep is skipped
             yield end
         if end == last:
             return
@@ -42,7 +42,7 @@ def ready() -> None:
 
 
 def competitor(way: str, target: str, depth: int, request: int, ends: Ends) -> None:
-    """`depth` threads that move the same file, each every depth-th request, past the cache."""
+    """`depth` threads that transfer one file past the page cache, each every depth-th request."""
     read = way == "competitor-read"
     file, span = open_device(target) if read else open_scratch(target, request)
     move = os.preadv if read else os.pwritev
@@ -64,13 +64,13 @@ def competitor(way: str, target: str, depth: int, request: int, ends: Ends) -> N
 
 
 def open_device(path: str) -> tuple[int, int]:
-    """Reading takes the device itself: there need be nothing on the disk to read."""
+    """Opens the device itself: the disk may hold no data to read."""
     file = os.open(path, os.O_RDONLY | os.O_DIRECT)
     return file, os.lseek(file, 0, os.SEEK_END)
 
 
 def open_scratch(folder: str, request: int) -> tuple[int, int]:
-    """Writing takes a file without a name, of a quarter of what is free."""
+    """Opens an unnamed file of a quarter of the free space."""
     free = os.statvfs(folder)
     span = min(SPAN_BYTES_MAX, free.f_bavail * free.f_frsize // 4)
     span = max(1, span // request) * request

@@ -1,7 +1,7 @@
-"""What makes a component slow without failing it: each a process, for as long as a `with` lasts.
+"""Perturbers slow a component without failing it. Each is a process that runs within a `with`.
 
-All take a pattern: `on` seconds at work and `off` seconds idle, in turns, for `seconds` in all.
-Without one a perturber is at work all the time.
+All take a pattern: `on` seconds working and `off` seconds idle, in turns, for `seconds` in all.
+Without one a perturber works all the time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Self = TypeVar("Self", bound="Perturber")
 
 @dataclass(frozen=True)
 class Pattern:
-    """When a perturber is at work."""
+    """The times at which a perturber works."""
 
     on: float | None = None
     off: float = 0
@@ -44,7 +44,7 @@ class Pattern:
 
 
 class Perturber:
-    """A process that gets in the way. It is at work when the `with` begins."""
+    """A process that perturbs a component. It works when `__enter__` returns."""
 
     def __init__(self, what: list[str], pattern: Pattern) -> None:
         self._command = [sys.executable, "-S", str(SCRIPT), *pattern.arguments(), *what]
@@ -55,7 +55,7 @@ class Perturber:
     def __enter__(self: Self) -> Self:
         with contextlib.ExitStack() as made:
             self._prepare(made)
-            # In a session of its own: a Ctrl-C is the caller's to act upon.
+            # It has its own session: Ctrl-C is left to the caller.
             command = cgroups.joining(self._groups, self._command)
             self._process = marked(
                 made, command, stdout=subprocess.PIPE, start_new_session=True, text=True
@@ -72,7 +72,7 @@ class Perturber:
         self._made.close()
 
     def _prepare(self, made: contextlib.ExitStack) -> None:
-        """What must be there before the process is."""
+        """Prepares what the process needs before it starts."""
 
     @property
     def pid(self) -> int:
@@ -81,7 +81,7 @@ class Perturber:
         return self._process.pid
 
     def wait(self) -> None:
-        """Until its `seconds` are over."""
+        """Waits until its `seconds` have passed."""
         assert self._process is not None, "this perturber is not at work: use it in a `with`"
         self._process.wait()
 
@@ -97,7 +97,7 @@ class Competitor(Perturber):
         self._field = {"read": "read_bytes", "write": "write_bytes"}[way]
 
     def moved_bytes(self) -> int:
-        """What it has read or written so far."""
+        """Bytes read or written since its start."""
         for line in Path(f"/proc/{self.pid}/io").read_text().splitlines():
             name, _, bytes_ = line.partition(": ")
             if name == self._field:
@@ -106,7 +106,7 @@ class Competitor(Perturber):
 
 
 class CpuHog(Perturber):
-    """A job that steals part of a processor; see `cpu_hog`."""
+    """A job that takes part of a processor; see `cpu_hog`."""
 
     def __init__(self, share: float, cpu: int, pattern: Pattern) -> None:
         if not 0 < share <= 1:
@@ -122,7 +122,7 @@ class CpuHog(Perturber):
         if cpu.version == 2:
             cgroups.enable(cpu.root, "cpu")
         group.mkdir()
-        # The greatest weight and a hard limit: it gets its share whoever else is there.
+        # The greatest weight and a hard limit give it its share regardless of other load.
         limits = cgroups.cpu_limits(cpu.version, self.share, cgroups.WEIGHT_MAX)
         for name, text in limits.items():
             cgroups.write(group / name, text)
@@ -137,7 +137,7 @@ def cpu_hog(
     off: float = 0,
     seconds: float | None = None,
 ) -> CpuHog:
-    """Takes that share of one CPU of the machine from whoever runs there (the paper: 0.75)."""
+    """Takes that share of one of the machine's CPUs from all other processes (the paper: 0.75)."""
     return CpuHog(share, cpu, Pattern(on, off, seconds))
 
 
@@ -148,15 +148,15 @@ def memory_hog(
     off: float = 0,
     seconds: float | None = None,
 ) -> Perturber:
-    """Holds that much memory and touches it again each second, so that it is not paged out first.
+    """Holds that much memory and touches it every second, so that other memory is paged out first.
 
-    If the machine runs out of memory the kernel ends the hog before anybody else.
+    If the machine runs out of memory, the kernel kills the hog before any other process.
     """
     return Perturber(["memory-hog", str(units.amount(bytes_))], Pattern(on, off, seconds))
 
 
 class Pause(Perturber):
-    """Stops a process and lets it go on; see `pause`."""
+    """Stops and resumes a process; see `pause`."""
 
     def __init__(self, pid: int, pattern: Pattern) -> None:
         super().__init__(["pause", str(pid)], pattern)
@@ -178,8 +178,8 @@ def pause(
     off: float = 0,
     seconds: float | None = None,
 ) -> Pause:
-    """Stops a process for `on` seconds (or to the end of the `with`), and lets it go on for `off`.
+    """Stops a process for `on` seconds (or to the end of the `with`) and resumes it for `off`.
 
-    It goes on in any case when the `with` ends, or the caller.
+    The process always resumes when the `with` or the caller ends.
     """
     return Pause(pid, Pattern(on, off, seconds))

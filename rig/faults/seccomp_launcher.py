@@ -1,11 +1,12 @@
-"""Runs a command whose system calls of some kinds wait for the word of a supervisor.
+"""Runs a command whose system calls of some kinds wait for a supervisor's answer.
 
-Started by `rig.faults.syscalls`, never imported: it installs a seccomp filter, hands the descriptor that
-listens to it to the supervisor, and becomes the command. All its children inherit the filter.
+`rig.faults.syscalls` starts it; it is never imported. It installs a seccomp filter, sends the
+filter's listener descriptor to the supervisor, and executes the command. All children inherit the
+filter.
 
-    python seccomp_launcher.py SOCKET NUMBER[,NUMBER...] [NUMBER[,NUMBER...]] -- COMMAND...
+python seccomp_launcher.py SOCKET NUMBER[,NUMBER...] [NUMBER[,NUMBER...]] -- COMMAND...
 
-The second list has the calls that are trapped only if they may create a file.
+Calls of the second list are trapped only if they may create a file.
 """
 
 import ctypes
@@ -16,20 +17,20 @@ import sys
 
 SYS_SECCOMP = 317
 SET_MODE_FILTER = 1
-# A signal does not make a thread ask again once it has been heard.
+# A signal does not restart a call whose notification was received.
 NEW_LISTENER, WAIT_KILLABLE = 1 << 3, 1 << 5
 PR_SET_NO_NEW_PRIVS = 38
 AUDIT_ARCH_X86_64 = 0xC000003E
 RETURN_NOTIFY, RETURN_ALLOW = 0x7FC00000, 0x7FFF0000
 LOAD, EQUAL, ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
-# Where `struct seccomp_data` has the call's number, the architecture, and `open`'s flags.
+# Offsets in `struct seccomp_data` of the call's number, the architecture, and `open`'s flags.
 NUMBER, ARCHITECTURE = 0, 4
 FLAGS = {2: 16 + 8, 257: 16 + 16}
 CREATING = os.O_CREAT | 0x400000  # and __O_TMPFILE
 
 
 def program(always: list[int], creating: list[int]) -> bytes:
-    """The filter, in instructions of (code, jump if true, jump if false, operand)."""
+    """The filter as instructions of (code, jump if true, jump if false, operand)."""
     lines = [(LOAD, 0, 0, ARCHITECTURE), (EQUAL, 1, 0, AUDIT_ARCH_X86_64)]
     lines += [(RETURN, 0, 0, RETURN_ALLOW), (LOAD, 0, 0, NUMBER)]
     for number in always:
@@ -43,12 +44,12 @@ def program(always: list[int], creating: list[int]) -> bytes:
 
 
 def listen(always: list[int], creating: list[int]) -> int:
-    """Installs the filter in this process; returns the descriptor that hears of its calls."""
+    """Installs the filter in this process; returns the listener descriptor."""
     libc = ctypes.CDLL(None, use_errno=True)
     code = program(always, creating)
     kept = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(kept))
-    # Else it needs root.
+    # Otherwise it needs root.
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
     listener = libc.syscall(SYS_SECCOMP, SET_MODE_FILTER, NEW_LISTENER | WAIT_KILLABLE, header)
@@ -62,7 +63,7 @@ def main() -> None:
     command = sys.argv[sys.argv.index("--") + 1 :]
     numbers = [[int(number) for number in text.split(",") if number] for text in lists]
     with socket.socket(fileno=int(handle)) as supervisor:
-        # The listener closes when the command is executed.
+        # The listener closes on exec.
         socket.send_fds(supervisor, [b"."], [listen(*numbers)])
     os.execvp(command[0], command)
 

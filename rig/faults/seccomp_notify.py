@@ -1,7 +1,8 @@
-"""System calls as seccomp's user notifications tell of them: what each is, and the answers.
+"""System calls as seccomp's user notifications report them, and the answers to them.
 
-The kernel stops the thread that made a call until there is an answer. Its paths are in its memory,
-its descriptors in /proc. A call can also be made in its place: then it is known to be done.
+The kernel stops the calling thread until it gets an answer. The call's paths are in the thread's
+memory, its descriptors in /proc. The supervisor can also make the call on the thread's behalf, and
+then knows that it is done.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Shape:
-    """A system call of x86-64. A letter for each argument: a folder's descriptor and the path below
-    it (`d`, `p`), a descriptor (`f`), bytes and how many (`b`), a number (`i`).
+    """A system call of x86-64. One letter per argument: a folder's descriptor and the path below it
+    (`d`, `p`), a descriptor (`f`), bytes and their count (`b`), a number (`i`).
     """
 
     kind: str
@@ -69,7 +70,7 @@ IN_MEMORY = ("writev", "pwritev", "pwritev2", "copy_file_range")
 
 
 def numbers(kinds: Sequence[str]) -> tuple[list[int], list[int]]:
-    """The numbers of the calls of these kinds, and of those that only sometimes are."""
+    """The numbers of the calls of these kinds, and of those that belong to them only sometimes."""
     always = [number for number, one in SHAPES.items() if one.kind in kinds]
     creating = [number for number in always if SHAPES[number].kind == "create"]
     return [number for number in always if number not in creating], creating
@@ -77,7 +78,7 @@ def numbers(kinds: Sequence[str]) -> tuple[list[int], list[int]]:
 
 @dataclass(frozen=True)
 class Call:
-    """A call that was counted: the how many-th of all, and of its kind."""
+    """A counted call: its number among all calls, and among those of its kind."""
 
     number: int
     kind: str
@@ -92,7 +93,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Asked:
-    """A thread that waits for the answer to its call."""
+    """A stopped thread and the call that it waits for."""
 
     identity: int
     thread: int
@@ -122,7 +123,9 @@ class Asked:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Absolute, as the thread would find them; what cannot be told is left out."""
+        """The absolute paths of the call, resolved as the thread would; unresolvable ones are left
+        out.
+        """
         found = []
         folder = AT_FDCWD
         for letter, value in zip(self.shape.arguments, self.arguments):
@@ -139,11 +142,11 @@ class Asked:
         place = "cwd" if folder == AT_FDCWD else f"fd/{folder}"
         above = "/" if path.startswith("/") else os.readlink(f"/proc/{self.thread}/{place}")
         whole = os.path.normpath(os.path.join(above, path))
-        # Links above are followed, the last name is what the call is about.
+        # Symbolic links above are resolved; the call acts on the last name itself.
         return os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole))
 
     def text(self, address: int) -> str:
-        """The string at an address; the page behind its own may not be there."""
+        """The string at an address; the page after its own may be unmapped."""
         read = self.memory(address, PATH_BYTES_MAX)
         return os.fsdecode(read.partition(b"\0")[0])
 
@@ -155,8 +158,8 @@ class Asked:
             os.close(file)
 
     def perform(self) -> None:
-        """Makes the call in the thread's place, which never learns of it. An error is its result,
-        as it would have been there.
+        """Makes the call on the thread's behalf and returns its result; a failing call returns its
+        errno.
         """
         if self.name in IN_MEMORY:
             raise ValueError(f"{self.name} cannot be made in the place of another process")
@@ -169,7 +172,7 @@ class Asked:
                 os.close(result)
 
     def translated(self, made: contextlib.ExitStack, at: int) -> ctypes.c_long | bytes:
-        """An argument as this process has to give it to mean the same."""
+        """An argument in the form in which it means the same in this process."""
         letter, value = self.shape.arguments[at], self.arguments[at]
         if letter == "d" and signed(value) == AT_FDCWD:
             folder = os.open(f"/proc/{self.thread}/cwd", os.O_PATH)
@@ -197,13 +200,13 @@ class Asked:
 
 
 def signed(value: int) -> int:
-    """A descriptor, of which the kernel looks at 32 bits."""
+    """A descriptor, of which the kernel reads 32 bits."""
     return ctypes.c_int(value & 0xFFFFFFFF).value
 
 
 @contextlib.contextmanager
 def taken(pid: int, descriptor: int) -> Iterator[int]:
-    """A descriptor of another process, as one of this one; its own, if that has none of it."""
+    """A duplicate of another process's descriptor, or the number itself if that process has none."""
     process = os.pidfd_open(pid)
     try:
         own = libc.syscall(*map(ctypes.c_long, (SYS_PIDFD_GETFD, process, descriptor, 0)))
@@ -217,7 +220,7 @@ def taken(pid: int, descriptor: int) -> Iterator[int]:
 
 
 def receive(listener: int) -> Asked | None:
-    """The next call that waits; `None` if its thread was killed meanwhile."""
+    """The next waiting call; `None` if its thread was killed meanwhile."""
     buffer = bytearray(NOTIFICATION.size)
     try:
         fcntl.ioctl(listener, RECEIVE, buffer)

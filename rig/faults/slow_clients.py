@@ -1,7 +1,7 @@
-"""Strangers who call a port and never come to the point: silent, or a byte every now and then.
+"""Slow clients (slow-loris): connections that send nothing, or one byte at a time.
 
-Whoever listens at a port of a network meets them: probes, broken programs, people who mean harm.
-None of them knows a secret; what they can cost is what is to be found out.
+Every port of a network meets such clients: probes, broken programs, attackers. They hold no secret;
+tests measure what they cost the server.
 """
 
 from __future__ import annotations
@@ -15,55 +15,55 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 Address = tuple[str, int]
-Self = TypeVar("Self", bound="Strangers")
+Self = TypeVar("Self", bound="SlowClients")
 
-# How the greeting of TLS begins: a record of 512 bytes that is not going to come soon.
+# The beginning of a TLS greeting: the header of a record of 512 bytes.
 TLS = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
-SAYINGS = (b"", TLS + bytes(501), os.urandom(512))
-"""Each stranger says one of these: nothing, something that may become TLS, and no language."""
+PAYLOADS = (b"", TLS + bytes(501), os.urandom(512))
+"""Each client sends one of these: nothing, an incomplete TLS greeting, or random bytes."""
 CONNECT_SECONDS_MAX = 10
 
 
-class Stranger:
-    """One of them, who says a byte of his at a time."""
+class SlowClient:
+    """One connection that sends its payload byte by byte."""
 
-    def __init__(self, address: Address, saying: bytes) -> None:
+    def __init__(self, address: Address, payload: bytes) -> None:
         self.dropped: float | None = None
         self._address = address
-        self._saying = saying
-        self.call()
+        self._payload = payload
+        self.connect()
 
-    def call(self) -> None:
-        self._left = iter(self._saying)
+    def connect(self) -> None:
+        self._left = iter(self._payload)
         self._stream = socket.create_connection(self._address, CONNECT_SECONDS_MAX)
         self._stream.setblocking(False)
         self.dropped = None
 
-    def go_on(self) -> None:
-        """Says what is next, and notices if nobody is there to hear it."""
+    def send_byte(self) -> None:
+        """Sends the next byte, and notes when the server has closed the connection."""
         try:
             for byte in self._left:
                 self._stream.send(bytes([byte]))
                 break
-            # A reason is sent before the end; whoever reads no more is told of the end.
+            # The server sends a reason before it closes: read on until the end.
             while self._stream.recv(4096):
                 pass
-            self.hang_up()
+            self.close()
         except BlockingIOError:
             pass
         except OSError:
-            self.hang_up()
+            self.close()
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         self._stream.close()
         self.dropped = time.monotonic()
 
 
-class Strangers:
-    """`count` of them at each of the addresses, for as long as a `with` lasts.
+class SlowClients:
+    """`count` slow clients at each of the addresses within a `with`.
 
-    Each says a byte every `pause` seconds. Who is dropped calls again `again` seconds later, or not
-    at all if that is None; with `give_up` nobody does any more.
+    Each sends a byte every `pause` seconds. A dropped client reconnects `again` seconds later, or
+    never if that is None; after `give_up` none reconnects.
     """
 
     def __init__(
@@ -74,46 +74,46 @@ class Strangers:
         pause: float = 0.05,
         again: float | None = None,
     ) -> None:
-        self._callers = [
-            (address, SAYINGS[number % len(SAYINGS)])
+        self._planned = [
+            (address, PAYLOADS[number % len(PAYLOADS)])
             for number in range(count)
             for address in addresses
         ]
         self._pause = pause
         self._again = again
         self._over = threading.Event()
-        self._talking = threading.Thread(target=self._talk, daemon=True)
-        self._strangers: list[Stranger] = []
+        self._sender = threading.Thread(target=self._send, daemon=True)
+        self._clients: list[SlowClient] = []
 
     def __enter__(self: Self) -> Self:
-        for caller in self._callers:
-            self._strangers.append(Stranger(*caller))
-        self._talking.start()
+        for planned in self._planned:
+            self._clients.append(SlowClient(*planned))
+        self._sender.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._talking.join()
-        for stranger in self._strangers:
-            stranger.hang_up()
+        self._sender.join()
+        for client in self._clients:
+            client.close()
 
     @property
     def held(self) -> int:
-        """How many of them nobody has dropped yet."""
-        return sum(stranger.dropped is None for stranger in self._strangers)
+        """The number of clients that the servers have not dropped."""
+        return sum(client.dropped is None for client in self._clients)
 
     def give_up(self) -> None:
         self._again = None
 
-    def _talk(self) -> None:
+    def _send(self) -> None:
         while not self._over.wait(self._pause):
-            for stranger in self._strangers:
-                if stranger.dropped is None:
-                    stranger.go_on()
-                elif self._is_due(stranger.dropped):
-                    # Nobody may be listening any more, or have time.
+            for client in self._clients:
+                if client.dropped is None:
+                    client.send_byte()
+                elif self._is_due(client.dropped):
+                    # The server may have ended, or be too busy to accept.
                     with contextlib.suppress(OSError):
-                        stranger.call()
+                        client.connect()
 
     def _is_due(self, dropped: float) -> bool:
         again = self._again

@@ -1,9 +1,9 @@
-"""Faults at system calls: the n-th rename, link, unlink, fsync ... of a whole process tree.
+"""Faults at system calls: at the n-th rename, link, unlink, fsync ... of a whole process tree.
 
-A program asks the kernel to change its files by a handful of system calls. Here each of them waits
-for the word of a supervisor (seccomp's user notifications), which counts it and lets it pass, lets
-it fail, or kills the program before or after it. So faults come at a count and never at a time, and
-in every process that the program starts. Calls made without the C library are seen, too.
+A program changes files through a handful of system calls. A supervisor (seccomp user notifications)
+stops each of them, counts it, and lets it pass, fails it, or kills the program before or after it.
+Faults are therefore placed by count, not by time, in every process that the program starts. Calls
+made without the C library are caught too.
 
     with rig.Syscalls([folder]) as syscalls:
         calm = syscalls.run(command)
@@ -42,11 +42,11 @@ KILLS = ("kill-before", "kill-after", "kill-one-before", "kill-one-after")
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens at the n-th call of a kind, or at the n-th of all if the kind is `any`.
+    """The action at the n-th call of a kind, or at the n-th of all calls if the kind is `any`.
 
-    The action is one of `KILLS` or an error, such as `EIO`. `kill-before` and `kill-after` send
-    SIGKILL to every process of the tree, `kill-one-before` and `kill-one-after` to the process that
-    made the call. With `onwards` all later calls of the kind fail, too, as on a full disk.
+    The action is one of `KILLS` or an error such as `EIO`. `kill-before` and `kill-after` send
+    SIGKILL to every process of the tree, `kill-one-before` and `kill-one-after` to the calling
+    process. With `onwards` all later calls of the kind fail too, as on a full disk.
     """
 
     kind: str
@@ -74,7 +74,7 @@ class Fault:
 
 @dataclass
 class Run:
-    """What a command did: its calls in the order they were counted, and those that were hit."""
+    """The result of a command: its calls in counting order, and the calls that a fault hit."""
 
     calls: list[Call] = field(default_factory=list)
     hit: list[Call] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Run:
     stderr: str = ""
 
     def counts(self) -> dict[str, int]:
-        """How many calls of each kind there were."""
+        """The number of calls of each kind."""
         return dict(Counter(call.kind for call in self.calls))
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class Run:
 
 class Syscalls:
     """Runs commands under supervision. Only calls whose paths or descriptors lie below one of the
-    folders are counted (all, if none is named), and only those of the `kinds` are trapped at all.
+    folders are counted (all calls, if none is given), and only calls of the `kinds` are trapped.
     """
 
     def __init__(self, below: Sequence[Path | str] = (), kinds: Sequence[str] = CHANGING) -> None:
@@ -123,15 +123,15 @@ class Syscalls:
         timeout: float = 120,
         **options: Any,
     ) -> Run:
-        """Runs the command until all processes that it has started have ended, too.
+        """Runs the command until every process that it has started has ended.
 
-        `fault` is asked at each call what is to happen: `pass`, or an action of `Fault`. The other
-        options are those of `subprocess.Popen`. What the command prints is caught.
+        `fault` decides for each call: it returns `pass` or an action of `Fault`. The other options
+        are those of `subprocess.Popen`. The command's output is captured.
         """
         if not self._mark:
             raise RigError("Syscalls is not there: use it in a `with`")
         self._runs += 1
-        # Below the mark in the ledger, so that a guardian ends it, too.
+        # Its mark extends the ledger's, so that a guardian kills it too.
         mark = f"{self._mark}-{self._runs}"
         environment = {**(options.pop("env", None) or os.environ), MARK: mark}
         run = Run()
@@ -151,7 +151,7 @@ class Syscalls:
 def launched(
     command: Sequence[Path | str], kinds: Sequence[str], **options: Any
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The command, about to begin, and the descriptor that hears of its calls."""
+    """The command, stopped before exec, and the descriptor that receives its calls."""
     ours, theirs = socket.socketpair()
     with contextlib.ExitStack() as made:
         made.enter_context(ours)
@@ -195,7 +195,7 @@ class Tree:
 
     @contextlib.contextmanager
     def supervised(self) -> Iterator[None]:
-        """Answers calls. Whoever leaves early has killed the tree, or does it now."""
+        """Answers calls. On an early exit it kills the tree."""
         self._thread.start()
         try:
             yield
@@ -206,7 +206,7 @@ class Tree:
                 raise self._failed
 
     def wait(self, seconds: float) -> None:
-        """Until no process of the tree is left."""
+        """Waits until the tree has no process left."""
         self._thread.join(seconds)
         if self._thread.is_alive():
             raise RigError("the command has ended, but not all processes that it has started")
@@ -218,7 +218,7 @@ class Tree:
             while True:
                 ((_, event),) = waiting.poll()
                 if not event & select.POLLIN:
-                    return  # nobody has the filter any more
+                    return  # no process has the filter any more
                 asked = seccomp_notify.receive(self._listener)
                 if asked is not None:
                     self._answer(asked)
@@ -227,7 +227,7 @@ class Tree:
             undo.processes({"mark": self._mark})
 
     def _answer(self, asked: seccomp_notify.Asked) -> None:
-        """A call that was trapped: counted, if it is one of those, and answered."""
+        """Answers a trapped call, and counts it if it matches."""
         kind, paths = asked.kind, asked.paths
         if self._below and not any(is_below(path, self._below) for path in paths):
             return seccomp_notify.let_pass(self._listener, asked)
@@ -242,7 +242,7 @@ class Tree:
         if action not in KILLS:
             return seccomp_notify.fail(self._listener, asked, getattr(errno, action))
         if action.endswith("-after"):
-            # In its place: so it is done, and its thread has done nothing else.
+            # The supervisor makes the call, so it is done while its thread is still stopped.
             asked.perform()
         if action.startswith("kill-one-"):
             undo.kill(asked.pid)

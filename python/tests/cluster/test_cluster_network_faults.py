@@ -172,9 +172,9 @@ def test_unrepeatable_flow_names_the_partitioned_worker(
     assert counted(machines.cluster) == [{"count": 1000}]
 
 
-# --- strangers -----------------------------------------------------------------------------------
+# --- slow clients --------------------------------------------------------------------------------
 
-STRANGERS = 200
+SLOW_CLIENTS = 200
 HEARD_MAX = 64
 """How many of them are heard at a time, as docs/security.md says."""
 FLOW_FILES_MAX = 32
@@ -203,8 +203,8 @@ def test_slow_clients_are_dropped_and_disturb_no_flow(tmp_path: Path) -> None:
         most = list(before)
         running = flow.start(cluster=cluster)
         wait_for(lambda: rows_out(running) > 0, "it runs")
-        doors = [("127.0.0.1", port) for port in ports]
-        with rig.Strangers(doors, STRANGERS, again=1) as strangers:
+        addresses = [("127.0.0.1", port) for port in ports]
+        with rig.SlowClients(addresses, SLOW_CLIENTS, again=1) as clients:
             for _ in range(4):
                 while not running.wait(0.01):
                     most = [max(one) for one in zip(most, map(open_files, workers))]
@@ -212,8 +212,8 @@ def test_slow_clients_are_dropped_and_disturb_no_flow(tmp_path: Path) -> None:
                 # The first was disturbed in the middle; the others meet them at the door.
                 running = flow.start(cluster=cluster)
             outcome_of(running)
-            strangers.give_up()
-            wait_for(lambda: not strangers.held, "all are dropped")
+            clients.give_up()
+            wait_for(lambda: not clients.held, "all are dropped")
         allowed = [files + HEARD_MAX + FLOW_FILES_MAX for files in before]
         assert all(one <= bound for one, bound in zip(most, allowed)), (before, most)
         assert len(cluster.workers) == len(workers)
