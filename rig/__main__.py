@@ -1,4 +1,6 @@
-"""`python -m rig`: reports what works on this machine, or runs a command on throttled components."""
+"""`python -m rig`: reports what works on this machine, or runs a command on throttled
+components.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def on_disks(given: argparse.Namespace) -> int:
 
 
 def among_hosts(given: argparse.Namespace) -> int:
-    """Runs the command with {0} replaced by the first host's address and {netns0} by its namespace."""
+    """Runs the command with {0} replaced by the first host's address and {netns0} by its
+    namespace.
+    """
     with Hosts(given.count, given.link, hostnames=given.hostnames) as hosts:
         names = {str(number): host.address for number, host in enumerate(hosts)}
         names |= {f"netns{number}": host.namespace for number, host in enumerate(hosts)}
@@ -55,7 +59,9 @@ def among_hosts(given: argparse.Namespace) -> int:
 
 
 def under_faults(given: argparse.Namespace) -> int:
-    """Runs the command with a fault at a system call, and lists its calls; returns its exit code."""
+    """Runs the command with a fault at a system call, and lists its calls; returns its exit
+    code.
+    """
     fault = None
     if given.fault is not None:
         kind, nth, action = given.fault.split(":")

@@ -57,7 +57,9 @@ def words(path: Path) -> list[str]:
 
 
 def own_group(root: Path, name: str) -> Path:
-    """The group of this process. In a container that sees part of the tree, that part is the root."""
+    """The group of this process. In a container that sees part of the tree, that part is the
+    root.
+    """
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if name in controllers.split(",") and (root / path.lstrip("/")).is_dir():

@@ -38,7 +38,9 @@ class Disk:
         return f"Disk({str(self.path)!r}, {rate})"
 
     def set_rate(self, rate: str | int | float | None, *, iops: int | None = None) -> None:
-        """Changes the rate at once, also for running readers and writers; None removes the limit."""
+        """Changes the rate at once, also for running readers and writers; None removes the
+        limit.
+        """
         bytes_ = units.rate(rate)
         self._limits.set(self.number, bytes_, iops)
         self.rate, self.iops = bytes_, iops

@@ -62,7 +62,9 @@ def missing_for_all() -> str | None:
 
 
 def missing_for_ledger() -> str | None:
-    """The reason why no guardian can run, or None: processes need no root, but always a guardian."""
+    """The reason why no guardian can run, or None: processes need no root, but always a
+    guardian.
+    """
     if not hasattr(os, "pidfd_open"):
         return "no pidfd (Linux 5.3)"
     if os.geteuid() == 0 and not os.access("/run", os.W_OK):

@@ -14,7 +14,9 @@ from .ledger import ledger
 
 
 def marked(made: contextlib.ExitStack, command: list[str], **options: Any) -> subprocess.Popen[Any]:
-    """Starts a process that ends, with its descendants, when `made` is closed or the caller dies."""
+    """Starts a process that ends, with its descendants, when `made` is closed or the caller
+    dies.
+    """
     book = ledger()
     mark = book.name()
     made.callback(book.undo, book.record("processes", mark=mark))

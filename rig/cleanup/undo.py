@@ -116,7 +116,9 @@ def stopped(facts: dict[str, str]) -> None:
 
 
 def group(facts: dict[str, str]) -> None:
-    """Removes a group and those below; kills its processes, or moves them back to their old group."""
+    """Removes a group and those below; kills its processes, or moves them back to their old
+    group.
+    """
     top = Path(facts["path"])
     for path in sorted((path for path in [top, *top.rglob("*")] if path.is_dir()), reverse=True):
         if "back" in facts:

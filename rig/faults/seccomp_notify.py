@@ -206,7 +206,9 @@ def signed(value: int) -> int:
 
 @contextlib.contextmanager
 def taken(pid: int, descriptor: int) -> Iterator[int]:
-    """A duplicate of another process's descriptor, or the number itself if that process has none."""
+    """A duplicate of another process's descriptor, or the number itself if that process has
+    none.
+    """
     process = os.pidfd_open(pid)
     try:
         own = libc.syscall(*map(ctypes.c_long, (SYS_PIDFD_GETFD, process, descriptor, 0)))
