@@ -1,4 +1,4 @@
-"""Where a running flow stands, and a line on the terminal that says so."""
+"""Progress of a running flow, and the terminal line that shows it."""
 
 from __future__ import annotations
 
@@ -12,55 +12,55 @@ from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 _LINE_SECONDS = 10.0
-"""How often a line is written where there is no terminal."""
+"""The interval between lines when the output is not a terminal."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ModuleProgress:
-    """Where a module stands; the numbers are sums over its instances."""
+    """The state of a module; numbers are sums over its instances."""
 
     id: str
     count: int
     """The number of instances."""
     state: str
-    """What most instances do: `waiting`, `busy`, `starved`, `blocked` or `ended`."""
+    """The state of most instances: `waiting`, `busy`, `starved`, `blocked` or `ended`."""
     waiting_bytes: tuple[int, int]
-    """Bytes in its input queues, and their bound."""
+    """Bytes in its input queues, and their limit."""
     rows_in: int
     bytes_in: int
     rows_out: int
     bytes_out: int
     spilled_bytes: int
-    """Bytes written to scratch because they did not fit the memory."""
+    """Bytes written to scratch because they exceeded memory."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SlowNow:
-    """An instance or a disk that is slow at this moment."""
+    """An instance or a disk that is currently slow."""
 
     name: str
     factor: float | None
-    """How many times as long it takes; `None` if it stands still."""
+    """The slowdown: how many times as long its work takes; `None` if it makes no progress."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """Where a flow stands."""
+    """The state of a running flow."""
 
     seconds: float
     """Since the start."""
     modules: list[ModuleProgress]
     """Producers before consumers."""
     bytes_per_second: float = 0.0
-    """What the module that moves most has moved in the last second, in or out."""
+    """Throughput of the busiest module in the last second, in or out."""
     line: str = ""
-    """All this for people, what matters first."""
+    """A summary for people, most important first."""
     slow: list[SlowNow] = dataclasses.field(default_factory=list)
-    """Instances and disks that are slow now."""
+    """Instances and disks that are currently slow."""
 
     @classmethod
     def of_json(cls, text: str) -> Progress:
-        """What the engine says; nothing at first."""
+        """The progress that the engine reports; all zero at first."""
         if not text:
             return cls(0.0, [])
         data = json.loads(text)
@@ -80,7 +80,7 @@ def _module(data: dict[str, Any]) -> ModuleProgress:
 
 @contextlib.contextmanager
 def watcher(progress: Any, name: str) -> Iterator[Callable[[Progress], object] | None]:
-    """What to call with the progress of a flow while it runs, if anything."""
+    """The function to call with the progress of a running flow, or None."""
     if callable(progress):
         yield progress
     elif progress is False or (progress is None and not sys.stderr.isatty()):
@@ -96,7 +96,7 @@ def watcher(progress: Any, name: str) -> Iterator[Callable[[Progress], object] |
 
 
 class _Line:
-    """One line that is written over and over, and gone at the end."""
+    """One terminal line that is rewritten in place and erased at the end."""
 
     def __init__(self, stream: TextIO, name: str) -> None:
         self.stream = stream

@@ -1,4 +1,4 @@
-"""A small picture of who did how much over time, as SVG that needs nothing else."""
+"""A small chart of throughput over time, as self-contained SVG."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 
-from ._numbers import bytes_text
+from .numbers import bytes_text
 
 _WIDTH, _HEIGHT = 640, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 110, 26, 24
 _COLOURS = ("#4269d0", "#3ca951", "#efb118", "#a463f2", "#97bbf5", "#9c6b4e", "#6cc5b0", "#ff8ab7")
 _SLOW_COLOUR = "#d7301f"
 _NAMED_MAX = 8
-"""Lines that are named beside the picture."""
+"""The number of lines labelled beside the chart."""
 
 
 def chart(
@@ -22,7 +22,7 @@ def chart(
     series: Mapping[str, Sequence[float]],
     slow: Sequence[tuple[str, float, float]],
 ) -> str:
-    """Lines of bytes per second; times in which somebody was slow are red, on a red ground."""
+    """Lines of bytes per second. Slow episodes are red, on a red background."""
     end = seconds[-1] if seconds else 0.0
     shown = {name: _smooth(values) for name, values in series.items()}
     top = _round_up(max((max(values, default=0.0) for values in shown.values()), default=0.0))
@@ -77,7 +77,7 @@ def chart(
 
 
 def _smooth(values: Sequence[float]) -> list[float]:
-    """Means of neighbours: batches come in steps, and it is the trend that is to be seen."""
+    """Moving averages: batches arrive in steps, and the chart shows the trend."""
     reach = 1 if len(values) < 100 else 2
     near = [values[max(0, at - reach) : at + reach + 1] for at in range(len(values))]
     return [sum(some) / len(some) for some in near]
@@ -98,7 +98,7 @@ def _ticks(end: float) -> list[float]:
 
 
 def _apart(places: list[float]) -> list[float]:
-    """Heights of names, moved so that they do not cover each other."""
+    """Heights of labels, moved so that they do not overlap."""
     moved = list(places)
     last = -math.inf
     for at in sorted(range(len(places)), key=lambda at: places[at]):
