@@ -1,4 +1,4 @@
-"""What the tests share."""
+"""Fixtures of all tests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import euphrates as eu
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Collections and scratch of a test are its own."""
+    """Gives each test its own home for collections and scratch."""
     monkeypatch.setenv("EUPHRATES_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture
 def collected() -> Callable[..., eu.Table]:
-    """Runs a chain of modules and gives what came out of it."""
+    """Runs a chain of modules and returns the collected table."""
 
     def run(*modules: Any, **options: Any) -> eu.Table:
         flow = eu.Flow("test")

@@ -1,4 +1,4 @@
-"""Flows as data: how each is built, what it gives, and what somebody else says it must give."""
+"""Flows as data: how each is built, its output, and the expected output by another engine."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ import functions
 
 FILES = 6
 ROWS = 20_000
-"""Of each file of numbers."""
+"""Rows of each file."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A flow, or several one after the other, over the same input everywhere."""
+    """A flow, or several in sequence, over the same input on every cluster."""
 
     name: str
     flows: Callable[[Path, Path], list[eu.Flow]]
-    """Of the folder with the input, and a folder of its own."""
+    """Builds the flows from the input folder and a private folder."""
     expected: Callable[[Path], pa.Table]
-    """By an oracle, from the input."""
+    """The oracle's result over the input."""
     got: Callable[[eu.Report, Path], pa.Table] = lambda report, _: report.collected().to_pyarrow()
     ordered: bool = False
     same_rows: bool = True
-    """Whether every module has as many rows in and out wherever it runs."""
+    """Whether every module has the same rows in and out on every cluster."""
     options: dict[str, Any] = field(default_factory=dict, hash=False)
-    """More arguments of `go`."""
+    """Additional arguments of `go`."""
 
 
 def make_input(folder: Path) -> None:
-    """Numbers from 0, in any order, with other columns, in several files."""
+    """Integers from 0, shuffled, with other columns, in several files."""
     for number in range(FILES):
-        # A number that shares no factor with the number of rows visits all of them.
+        # A stride coprime to the number of rows visits all of them.
         n = [
             (row * 7919 + number * ROWS) % (FILES * ROWS) for row in range(number, FILES * ROWS, 6)
         ]
@@ -91,7 +91,7 @@ def numbers(folder: Path) -> pl.DataFrame:
 
 
 def sql(query: str) -> Callable[[Path], pa.Table]:
-    """What DuckDB says to a query over the numbers."""
+    """DuckDB's result over the numbers."""
 
     def ask(folder: Path) -> pa.Table:
         view = f"from read_parquet('{folder}/numbers-*.parquet')"
@@ -119,7 +119,7 @@ def with_lambda(folder: Path, _: Path) -> list[eu.Flow]:
 
 
 def joined_again(folder: Path, _: Path) -> list[eu.Flow]:
-    """A tee, of which each output is filtered in its own way, and a union of both."""
+    """A tee whose outputs are filtered differently, and a union of both."""
     made = eu.Flow("tee and union")
     tee, union = made.place(eu.tee()), made.place(eu.union())
     made.attach(made.place(scan(folder)), tee)
@@ -157,7 +157,7 @@ def through_collection(*before: Any, order: bool) -> Callable[[Path, Path], list
 
 
 def split(folder: Path, _: Path) -> list[eu.Flow]:
-    """A class with two outputs, which come together again."""
+    """A class with two outputs that are united again."""
     made = eu.Flow("split")
     both, union = made.place(functions.Split(1), count=3), made.place(eu.union())
     made.attach(made.place(scan(folder)), both)

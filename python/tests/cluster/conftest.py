@@ -1,4 +1,4 @@
-"""Clusters that tests of this folder share."""
+"""Clusters that the tests of this folder share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def persistent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PersistentC
 
 @pytest.fixture
 def own_cluster(tmp_path: Path) -> Iterator[PersistentCluster]:
-    """One whose workers may be killed."""
+    """A persistent cluster whose workers a test may kill."""
     cluster = PersistentCluster(tmp_path, 2)
     try:
         yield cluster
@@ -36,7 +36,7 @@ def own_cluster(tmp_path: Path) -> Iterator[PersistentCluster]:
 
 @pytest.fixture
 def cluster() -> Iterator[eu.Cluster]:
-    """Three processes, of which none is left when it is closed."""
+    """Three worker processes; none is left after close."""
     with clusters.processes(3) as started:
         pids = workers_of(os.getpid()).values()
         yield started

@@ -1,4 +1,4 @@
-"""Functions and classes for flows on workers that end the process they run in."""
+"""Functions and classes for flows on workers that crash their process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import euphrates as eu
 
 ROW = 123_456
-"""The row at which all of them go wrong."""
+"""The row at which all of them crash."""
 
 
 def segmentation_fault() -> None:
@@ -37,7 +37,7 @@ WAYS: dict[str, tuple[Callable[[], None], str]] = {
     "kill": (killed, "signal 9 (SIGKILL)"),
     "abort": (aborted, "signal 6 (SIGABRT)"),
 }
-"""Every way to go, and what is said of it."""
+"""Every way to crash, and the expected message."""
 
 
 def is_in(batch: eu.Batch, row: int = ROW) -> bool:
@@ -46,14 +46,14 @@ def is_in(batch: eu.Batch, row: int = ROW) -> bool:
 
 
 def crash(batch: eu.Batch, way: str) -> eu.Batch:
-    """Goes at one row, whenever it sees that."""
+    """Crashes at one row, every time."""
     if is_in(batch):
         WAYS[way][0]()
     return batch
 
 
 def crash_once(batch: eu.Batch, marker: str) -> eu.Batch:
-    """Goes at one row the first time it sees that, anywhere."""
+    """Crashes at one row the first time any process sees it."""
     if is_in(batch) and not Path(marker).exists():
         Path(marker).touch()
         segmentation_fault()
@@ -67,7 +67,9 @@ def crash_in_partition(batch: eu.Batch) -> eu.Batch:
 
 
 class Stateful(eu.Module):
-    """Keeps a sum, so that nobody could go on where it was; goes once, or always."""
+    """Keeps a running sum, so that its state cannot be resumed elsewhere; crashes once, or
+    always.
+    """
 
     outputs = ("out",)
 

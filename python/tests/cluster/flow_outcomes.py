@@ -14,7 +14,7 @@ import euphrates as eu
 
 ROWS = 4_000_000
 SECONDS = 12
-"""More than anything here takes: a flow that has not ended by then hangs."""
+"""The timeout after which a flow counts as hanging."""
 
 
 def numbers(rows: int, *modules: Any) -> eu.Flow:
@@ -24,7 +24,7 @@ def numbers(rows: int, *modules: Any) -> eu.Flow:
 
 
 def result(running: Any) -> eu.Report | eu.EuphratesError:
-    """What comes of a flow, which must come."""
+    """The report or error of a flow, which must end."""
     assert running.wait(SECONDS), "the flow hangs"
     try:
         return running.finish()
@@ -41,7 +41,7 @@ def downwards(rows: int, sink: Any) -> eu.Flow:
 
 
 def saving(own: Path, rows: int = ROWS) -> tuple[eu.Flow, Callable[[], pa.Array | None]]:
-    """A flow, and what reads its output, if there is some."""
+    """A flow, and a function that reads its output if it exists."""
     path = own / "out.parquet"
 
     def read() -> pa.Array | None:
@@ -64,7 +64,7 @@ def writing(_: Path, rows: int = ROWS) -> tuple[eu.Flow, Callable[[], pa.Array |
 
 
 def is_as_it_should(read: Any, outcome: eu.Report | eu.EuphratesError, rows: int = ROWS) -> bool:
-    """Whether there is all of the output of a flow that ended well, and nothing of another's."""
+    """Whether the output is complete after success, and absent after failure."""
     got = read()
     if isinstance(outcome, eu.EuphratesError):
         return got is None

@@ -1,5 +1,5 @@
-"""The same flows in this program, on processes of this machine, and on workers that join over TCP:
-the same output everywhere, as others compute it.
+"""The same flows in this program, on local processes, and on workers that join over TCP, with
+identical output that matches other engines.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import functions
 from cluster_cases import CASES, Case
 
 Rows = list[dict[str, tuple[int, int]]]
-"""By flow and module: rows in and rows out."""
+"""Rows in and out by flow and module."""
 
 
 @pytest.fixture(scope="module", params=clusters.KINDS)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[eu.Cluster]:
-    """One of each kind for all tests."""
+    """One cluster of each kind for all tests."""
     with clusters.started(request.param, tmp_path_factory.mktemp(request.param)) as started:
         yield started
 
@@ -41,7 +41,7 @@ def data(tmp_path_factory: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def embedded(data: Path, tmp_path_factory: Any) -> Callable[[Case], Rows]:
-    """What a flow does in this program."""
+    """Row counts of a flow in this program."""
 
     @functools.cache
     def run(case: Case) -> Rows:
@@ -64,7 +64,7 @@ def test_output_is_the_same_on_every_cluster(
 
 
 def ran(case: Case, data: Path, own: Path, **options: Any) -> Rows:
-    """Runs a case and compares what it gives."""
+    """Runs a case and checks its output."""
     options = {"home": own / "home", **case.options, **options}
     reports = [flow.go(**options) for flow in case.flows(data, own)]
     same(case.got(reports[-1], own), case.expected(data), case.ordered)
@@ -83,7 +83,7 @@ def same(got: pa.Table, expected: pa.Table, ordered: bool) -> None:
 
 
 def where(cluster: eu.Cluster, **placing: Any) -> Counter[int]:
-    """How many instances each process has of a module that is placed so."""
+    """The number of instances that each process has of a module placed this way."""
     flow = eu.Flow("where")
     flow.chain(flow.place(functions.Who(), **placing), eu.collect())
     return Counter(flow.go(cluster=cluster).collected().to_pydict()["pid"])

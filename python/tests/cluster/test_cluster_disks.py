@@ -1,5 +1,5 @@
-"""Collections on the disks of several workers: read beside the disks, and by graduated declustering
-over the wire.
+"""Collections on the disks of several workers: read locally, and by graduated declustering over the
+network.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import euphrates as eu
 from cluster_harness import wait_for, workers_of
 
 ROWS = 2_000_000
-"""Integers: 16 MB, 32 with their mirrors."""
+"""Integers: 16 MB, or 32 MB with mirrors."""
 RATE = 40_000_000
 
 
@@ -32,7 +32,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[e
 def name_disks(
     home: Path, cluster: eu.Cluster, each: int = 1, *, slow: int | None = None, rate: int = RATE
 ) -> list[str]:
-    """Disks of every worker, one of which may have a rate of its own."""
+    """Names the disks of every worker; one may have a rate of its own."""
     home.mkdir(exist_ok=True)
     disks = [
         {"name": f"{worker.name}-{at}", "folder": f"on-{worker.name}-{at}", "worker": worker.name}
@@ -60,7 +60,7 @@ def reading(*modules: Any, **options: Any) -> eu.Flow:
 
 
 def integers(report: eu.Report) -> tuple[int, int, int]:
-    """What tells whether every number came, once."""
+    """A checksum that proves that every number arrived once."""
     found = report.collected().to_pydict()["n"]
     return len(found), sum(found), len(set(found))
 
@@ -69,7 +69,7 @@ ALL = (ROWS, ROWS * (ROWS - 1) // 2, ROWS)
 
 
 def from_disks(report: eu.Report) -> dict[str, float]:
-    """MiB that came from each disk, as the readers tell."""
+    """MiB read from each disk, as the readers report."""
     found: dict[str, float] = {}
     for mebibytes, disk in re.findall(r"([\d.]+) MiB from ([\w-]+)", str(report)):
         found[disk] = found.get(disk, 0) + float(mebibytes)
@@ -126,7 +126,7 @@ def test_ordered_read_across_workers(cluster: eu.Cluster, tmp_path: Path) -> Non
 
 
 def spoil(home: Path, disk: str) -> None:
-    """A few other bytes in every block of a disk."""
+    """Overwrites some bytes in every block of a disk."""
     for path in (home / f"on-{disk}").rglob("*.arrow"):
         with path.open("r+b") as file:
             for at in range(5_000, path.stat().st_size, 100_000):

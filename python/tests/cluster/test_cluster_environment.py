@@ -1,4 +1,4 @@
-"""Clusters in a hostile environment: wrong clocks, other versions, ports in use, and mpirun."""
+"""Clusters in a hostile environment: wrong clocks, version mismatches, ports in use; and mpirun."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ HOUR, YEAR = 3600, 365 * 24 * 3600
 
 @pytest.fixture(scope="module")
 def clock(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, int], dict[str, str]]:
-    """An environment whose wall clock goes wrong by so much, and by so much in the next 3 ms."""
+    """Makes an environment whose wall clock alternates between two offsets every 3 ms."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
@@ -115,7 +115,7 @@ def test_cluster_is_independent_of_wall_clocks(
 
 
 def told_by_clocks(cluster: eu.Cluster) -> dict[str, set[int]]:
-    """By worker: the hours by which its wall clock was found to be wrong."""
+    """By worker: the hours by which its wall clock is wrong."""
     told = {}
     for one in cluster.workers:
         flow = eu.Flow("asked")
@@ -126,7 +126,7 @@ def told_by_clocks(cluster: eu.Cluster) -> dict[str, set[int]]:
     return told
 
 
-# Takes the place of `ssh`. Nodes of one folder for what is passing would write over each other.
+# Replaces `ssh`. Nodes with a common temporary folder would overwrite each other's files.
 TO_NODE = """#!/bin/sh
 export TMPDIR="$TMPDIR/$1"
 mkdir -p "$TMPDIR"
@@ -136,7 +136,7 @@ exec sh -c "$*"
 
 
 def mpi_of(nodes: int, folder: Path) -> dict[str, str]:
-    """An environment in which `mpirun` has so many nodes; all of them are here."""
+    """An environment in which `mpirun` has that many nodes, all on this machine."""
     listed, to_node = folder / "nodes", folder / "to-node"
     listed.write_text("".join(f"node{number} slots=1\n" for number in range(nodes)))
     to_node.write_text(TO_NODE)
@@ -174,10 +174,10 @@ def test_mpirun_command_of_the_manual_starts_workers(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def other_version(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, str]]:
-    """A version that this is not, and an environment with it.
+    """Another version number, and an environment with a package of that version.
 
-    It differs in nothing else: it is this package with another number wherever the number stands,
-    which is in the text of the program and, four bytes at a time, in its instructions.
+    It is a copy of this package in which only the number is replaced: in the text of the program
+    and, four bytes at a time, in its instructions.
     """
     if platform.machine() != "x86_64":
         pytest.skip("the instructions of other processors take texts in other pieces")

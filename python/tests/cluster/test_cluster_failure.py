@@ -1,5 +1,5 @@
-"""Workers and programs that die, stand still or leave: the right output or an error that names who,
-nothing that stays behind, and never a flow that hangs.
+"""Workers and programs that die, stop or leave: the output is right or an error names the cause,
+nothing is left behind, and no flow hangs.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_death_of_all_workers_is_a_resource_error(cluster: eu.Cluster) -> None:
         os.kill(pid, signal.SIGKILL)
     assert isinstance(result(running), eu.ResourceError)
     wait_for(lambda: not cluster.workers, "the losses are noticed")
-    # They are started again for the next.
+    # They are restarted for the next flow.
     report = numbers(1000, eu.count(), eu.collect()).go(cluster=cluster)
     assert report.collected().to_pylist() == [{"count": 1000}]
     assert len(cluster.workers) == 3
@@ -118,7 +118,7 @@ def test_worker_loss_at_random_moments(output: Any, name: str, tmp_path: Path) -
         with clusters.processes(3) as cluster:
             running = flow.start(cluster=cluster)
             victim = workers_of(os.getpid())[f"w{moments.randrange(3)}"]
-            # The first goes undisturbed: it shows how long they take, to the end of the end.
+            # The first run is undisturbed and measures the duration of a run.
             moment = moments.uniform(0.4, 1.1) * seconds
             if number > 0 and not running.wait(moment):
                 os.kill(victim, getattr(signal, name))
@@ -154,13 +154,13 @@ def test_resumed_worker_removes_its_staged_files(cluster: eu.Cluster, tmp_path: 
     os.kill(sleeper, signal.SIGSTOP)
     try:
         wait_for(lambda: len(cluster.workers) == 2, "it is missed")
-        # The others have begun again, and would never end.
+        # The other workers have restarted the endless flow.
         running.cancel()
         result(running)
     finally:
         os.kill(sleeper, signal.SIGCONT)
     wait_for(lambda: not is_alive(sleeper), "it sees that nobody waits for it")
-    # A cancel waits only so long for those who delete gigabytes.
+    # A cancel waits a bounded time for workers that delete gigabytes.
     wait_for(lambda: not staged(tmp_path), "what it and the others wrote is removed")
 
 
@@ -173,7 +173,7 @@ def test_closing_removes_staged_files_of_a_dead_worker(output: str, tmp_path: Pa
         [victim] = {path.name.split("-w")[1][0] for path in staged(tmp_path)[:1]}
         os.kill(workers_of(os.getpid())[f"w{victim}"], signal.SIGKILL)
         wait_for(lambda: len(cluster.workers) == 1, "it is missed")
-        # The other has begun again, and would never end.
+        # The other worker has restarted the endless flow.
         running.cancel()
         result(running)
     assert not staged(tmp_path)
@@ -205,7 +205,7 @@ flow.go(cluster="processes:3", memory="96MiB")
 
 @pytest.fixture
 def sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where programs have their sockets: paths of sockets have to be short."""
+    """The folder for sockets of programs: paths of sockets must be short."""
     with tempfile.TemporaryDirectory(prefix="eu") as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         yield Path(folder)
@@ -213,7 +213,7 @@ def sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def program(tmp_path: Path, sockets: Path) -> Iterator[Callable[..., tuple[Any, list[int]]]]:
-    """Starts a program that runs a flow without end, and its workers."""
+    """Starts a program with workers and an endless flow."""
     started = []
 
     def start(*words: str) -> tuple[Any, list[int]]:

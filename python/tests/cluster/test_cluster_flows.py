@@ -85,7 +85,7 @@ def test_dropped_flow_is_cancelled(cluster: eu.Cluster, tmp_path: Path) -> None:
 
 
 def used(pid: int) -> tuple[int, int]:
-    """Threads and open files of a process."""
+    """The number of threads and open files of a process."""
     return len(os.listdir(f"/proc/{pid}/task")), len(os.listdir(f"/proc/{pid}/fd"))
 
 

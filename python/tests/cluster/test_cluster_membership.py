@@ -1,5 +1,5 @@
-"""Meeting: tokens, addresses, keepers and workers that come, do not come, or go; and workers that
-do not see what their program sees.
+"""Cluster membership: tokens, addresses, keepers, workers that join, fail to join, or leave; and
+workers that see other files than their program.
 """
 
 from __future__ import annotations
@@ -195,14 +195,14 @@ def test_unknown_host_is_named(token: Path, programs: list[Program]) -> None:
         eu.Cluster.at(nowhere, token_file=token)
     lost = worker(token.parent, nowhere, token, "lost")
     programs.append(lost)
-    # It may be known in a while, so a worker tries again, until it is told to end.
+    # The name may resolve later, so a worker retries until it is terminated.
     wait_for(lambda: hears(lost.pid, signal.SIGTERM), "it listens to signals")
     lost.end()
     assert lost.wait() != 0 and "nobody.invalid" in lost.complained
 
 
 def hears(pid: int, number: int) -> bool:
-    """Whether a process does something of its own when it gets a signal."""
+    """Whether a process handles a signal."""
     caught = re.search(r"SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
     return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
 
@@ -392,7 +392,7 @@ def scanned(path: str, cluster: eu.Cluster) -> list[int]:
 def test_file_missing_at_a_worker_is_named_with_the_worker(apart: Any) -> None:
     cluster, _, _, here = apart
     put(here / "in.parquet", 0)
-    # By this path every process has a folder of its own.
+    # Each process resolves this relative path in its own folder.
     with pytest.raises(eu.UsageError, match=r"in\.parquet") as failed:
         scanned("/proc/self/cwd/in.parquet", cluster)
     assert "worker a" in str(failed.value) or "worker b" in str(failed.value)

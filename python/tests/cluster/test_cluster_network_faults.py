@@ -1,6 +1,5 @@
-"""What the world does to a cluster that joins over networks: links that are cut, clocks that jump,
-strangers who dribble, workers of another version. Nothing is lost, nothing counts twice, and
-whoever must give up says why.
+"""Network faults between joined workers: partitions, cut links, and slow clients. No record is lost
+or duplicated, and a flow that must give up names the reason.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from flow_outcomes import ROWS, is_as_it_should, numbers, rows_out, saving, writ
 from rig_requirements import needs
 
 PATIENCE = 90
-"""More than anything here takes, unless it hangs."""
+"""A timeout that only a hang exceeds."""
 
 
 def outcome_of(running: Any) -> eu.Report:
-    """What comes of a flow, which must come."""
+    """The report of a flow, which must end."""
     assert running.wait(PATIENCE), "the flow hangs"
     return running.finish()
 
@@ -40,7 +39,7 @@ def counted(cluster: eu.Cluster) -> list[dict[str, int]]:
 
 
 class Machines:
-    """Hosts of the rig with a worker each, and the cluster that they have joined."""
+    """Hosts of the rig with a worker each, and the cluster that the workers have joined."""
 
     def __init__(self, hosts: rig.Hosts, folder: Path) -> None:
         self.hosts = {host.name: host for host in hosts}
@@ -61,7 +60,7 @@ class Machines:
         return [*self.workers.values()]
 
     def staging(self) -> list[str]:
-        """The workers that have staged something, the first first."""
+        """The workers that have staged files, in host order."""
         names = [path.name for path in staged(self.folder)]
         return [worker for worker in self.hosts if any(f"-{worker}-" in name for name in names)]
 
@@ -117,8 +116,8 @@ def test_flow_waits_for_a_transient_partition_between_workers(
     wait_for(lambda: rows_out(running) > ROWS // 4, "it runs")
     one, other, _ = machines.hosts.values()
     with one.part_from(other):
-        # The program hears of both, and nothing moves, for longer than modules may wait for each
-        # other, and shorter than the connection of these two lasts.
+        # The program learns of the partition from both workers, and no data moves, for longer than
+        # the modules' timeout and shorter than the heartbeat timeout of their connection.
         assert not running.wait(5), "it has ended without what these two owe each other"
     assert is_as_it_should(read, outcome_of(running))
     assert len(machines.cluster.workers) == 3
@@ -136,14 +135,14 @@ def test_flow_drops_one_of_two_partitioned_workers(machines: Machines, tmp_path:
         assert "cannot connect to all other workers" in told
         assert is_as_it_should(read, report)
         assert not staged(tmp_path)
-        # The next one knows, and has nobody to wait for.
+        # The next flow knows of the loss, and waits for no worker.
         told = str(numbers(1000, eu.sort(["n"]), eu.write("next")).go(cluster=machines.cluster))
         assert "cannot connect to all other workers" in told and "again" not in told
     assert len(machines.cluster.workers) == 3
 
 
 def stream() -> Any:
-    """A table without end that can be read but once."""
+    """An endless single-use table."""
     batch = pa.record_batch({"n": range(10_000)})
     return pa.RecordBatchReader.from_batches(batch.schema, itertools.repeat(batch))
 
@@ -176,9 +175,9 @@ def test_unrepeatable_flow_names_the_partitioned_worker(
 
 SLOW_CLIENTS = 200
 HEARD_MAX = 64
-"""How many of them are heard at a time, as docs/security.md says."""
+"""The number of unauthenticated connections served at a time, from docs/security.md."""
 FLOW_FILES_MAX = 32
-"""More than a flow itself opens at a worker."""
+"""A bound on the files that a flow itself opens at a worker."""
 
 
 def open_files(program: Command) -> int:
@@ -209,7 +208,7 @@ def test_slow_clients_are_dropped_and_disturb_no_flow(tmp_path: Path) -> None:
                 while not running.wait(0.01):
                     most = [max(one) for one in zip(most, map(open_files, workers))]
                 assert outcome_of(running).collected().to_pylist() == [{"count": ROWS}]
-                # The first was disturbed in the middle; the others meet them at the door.
+                # The first flow is attacked while it runs, the others from their start.
                 running = flow.start(cluster=cluster)
             outcome_of(running)
             clients.give_up()

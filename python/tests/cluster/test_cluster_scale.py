@@ -1,4 +1,4 @@
-"""Many workers: what each holds stays within what the documentation says."""
+"""Many workers: each stays within the documented bounds."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from cluster_harness import Command, Program, wait_for, workers_of
 WORKERS = 64
 ROWS = 640_000
 CONNECTIONS_MAX = WORKERS + 8
-"""One to each other worker, one to the program, and what any process has open."""
+"""One to each other worker, one to the program, and the baseline of a process."""
 RESIDENT_MAX = 120 << 20
-"""Of a worker that sorts 10,000 integers and has 64 connections, in bytes."""
+"""Resident bytes of a worker that sorts 10,000 integers with 64 connections."""
 
 
 def open_sockets(pid: int) -> int:
     found = 0
     for entry in Path(f"/proc/{pid}/fd").iterdir():
-        # A file may be closed while it is looked at.
+        # A file may be closed during the scan.
         with suppress(FileNotFoundError):
             found += os.readlink(entry).startswith("socket:")
     return found
 
 
 def resident(pid: int) -> int:
-    """The most it ever held, in bytes."""
+    """Its peak resident memory in bytes."""
     [kilobytes] = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     return int(kilobytes) << 10
 
@@ -44,7 +44,7 @@ def sorting(rows: int) -> eu.Flow:
 
 
 def sockets_while(running: Any, pids: Iterable[int]) -> int:
-    """The most that any of these processes has open until the flow ends."""
+    """The peak number of open sockets of any of these processes during the flow."""
     pids, most = list(pids), 0
     while not running.wait(0.1):
         most = max(most, *map(open_sockets, pids))
@@ -65,7 +65,7 @@ def test_sixty_four_workers_sort_within_documented_bounds() -> None:
 
 
 def sockets_between_two(cores: int, folder: Path) -> int:
-    """What a worker of two that say they have so many cores opens to sort."""
+    """The sockets that one of two workers opens to sort, if both report that many cores."""
     rows, workers = 3_000_000, list[Command]()
 
     def start(address: str, token: Path) -> list[Command]:
@@ -83,7 +83,7 @@ def sockets_between_two(cores: int, folder: Path) -> int:
 
 
 def test_large_machines_open_several_batch_connections(tmp_path: Path) -> None:
-    # Two more to the other worker, and to the program, which has what is collected.
+    # Two more: one to the other worker, one to the program, which collects the output.
     for name in ("large", "small"):
         (tmp_path / name).mkdir()
     most = sockets_between_two(24, tmp_path / "large")

@@ -1,5 +1,5 @@
-"""Collections written by several workers at once, each to its own disks, with mirrors on those of
-others; also where nobody sees another's disks.
+"""Collections written by several workers at once, each to its own disks, with mirrors on other
+workers' disks, also where no worker sees another's disks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import euphrates as eu
 from cluster_harness import wait_for, workers_of
 
 ROWS = 2_000_000
-"""Integers: 16 MB, 32 with their mirrors."""
+"""Integers: 16 MB, or 32 MB with mirrors."""
 SUM = ROWS * (ROWS - 1) // 2
 NAMES = ["w0", "w1", "w2"]
 
@@ -33,7 +33,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[e
 
 
 def name_disks(home: Path, names: list[str], each: int = 1, **options: Any) -> list[str]:
-    """Disks of every worker."""
+    """Names the disks of every worker."""
     home.mkdir(exist_ok=True)
     disks = [
         {"name": f"{name}-{at}", "folder": f"on-{name}-{at}", "worker": name, **options}
@@ -63,7 +63,7 @@ def segments(home: Path) -> list[dict[str, Any]]:
 
 
 def files(folder: Path) -> list[Path]:
-    """Whatever lies there, but for the locks of the living."""
+    """All files there, except locks of running programs."""
     return [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
 
 
@@ -89,7 +89,7 @@ def test_workers_write_local_primaries_and_remote_mirrors(
     read = numbers(home, order, cluster=cluster)
     assert (len(read), sum(read), len(set(read))) == (ROWS, SUM, ROWS)
     assert not order or read == list(range(ROWS))
-    # Every copy alone is all of it.
+    # Every copy alone is complete.
     for way in ["primary", "alternate"][:copies]:
         flow = eu.Flow("read")
         flow.chain(eu.read("kept", mirrors=way), eu.collect())
@@ -126,7 +126,7 @@ def test_workers_with_unwritable_disks_are_named(cluster: eu.Cluster, tmp_path: 
 def test_unwritable_mirror_fails_the_flow_cleanly(cluster: eu.Cluster, tmp_path: Path) -> None:
     home = tmp_path / "home"
     disks = name_disks(home, [worker.name for worker in cluster.workers])
-    # Nothing can be staged on the disk that has the mirror of w0's.
+    # Staging fails on the disk with the mirror of w0's.
     (home / "on-w1-0").mkdir()
     (home / "on-w1-0" / ".staging").write_text("in the way")
     with pytest.raises(eu.EuphratesError, match=r"on-w1-0/\.staging"):
@@ -135,13 +135,13 @@ def test_unwritable_mirror_fails_the_flow_cleanly(cluster: eu.Cluster, tmp_path:
 
 
 def traces(home: Path) -> list[Path]:
-    """What an unfinished `write` must not leave."""
+    """Files that an unfinished `write` must not leave."""
     parts = [path for path in files(home) if path.suffix in (".arrow", ".toc")]
     return parts + files(home / "catalog")
 
 
 def ends_without_trace(running: Any, home: Path, dying: str) -> None:
-    """Kills a worker that has disks, without which the flow cannot go on."""
+    """Kills a worker with disks, without which the flow cannot continue."""
     os.kill(workers_of(os.getpid())[dying], signal.SIGKILL)
     assert running.wait(30), "the flow hangs"
     with pytest.raises(eu.ResourceError, match=f"{dying} was lost"):
@@ -192,7 +192,7 @@ def test_full_remote_disk_fails_the_flow_cleanly(cluster: eu.Cluster, tmp_path: 
 
 
 def own_disk(home: Path, private: Path, name: str, command: list[str]) -> list[str]:
-    """The command, run where nothing else sees the worker's disk."""
+    """The command in a mount namespace, where no other process sees the worker's disk."""
     shadow, folder = private / name, home / f"on-{name}-0"
     shadow.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)

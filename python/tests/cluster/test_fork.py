@@ -1,5 +1,5 @@
-"""Children that programs and functions fork: they own nothing of their parents', and say so at once
-when they are asked to use it.
+"""Forked children of programs and functions: they own none of their parent's clusters and flows,
+and reject their use at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from cluster_harness import with_tests
 
 SECONDS = 60
-"""More than anything here takes, unless it hangs."""
+"""A timeout that only a hang exceeds."""
 
 BEGIN = """
 import multiprocessing, os, signal, sys, time

@@ -1,4 +1,4 @@
-"""Ctrl-C, whatever Python code is doing."""
+"""Ctrl-C, whatever Python code is running."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_ctrl_c_is_handled_while_workers_prepare(tmp_path: Path) -> None:
         assert program.stdout.readline() == "ready\n"
         wait_for(lambda: (tmp_path / "came").exists(), "a worker prepares it")
         program.send_signal(signal.SIGINT)
-        # It would come in five minutes.
+        # Unpickling would end in five minutes.
         _, complaint = program.communicate(timeout=60)
     finally:
         program.kill()

@@ -1,4 +1,4 @@
-"""Programs on the workers of a persistent cluster: what comes home, floods, and Python."""
+"""Programs on the workers of a persistent cluster: their output, floods, and the Python API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import euphrates as eu
 from cluster_harness import is_alive, wait_for
 from persistent_cluster import EUPHRATES, PATIENCE, SOON, PersistentCluster
 
-# --- what comes home ---
+# --- output ---
 
 
 def test_programs_get_their_rank_and_lines_their_worker(
@@ -145,7 +145,7 @@ def test_unread_flood_uses_bounded_memory_and_blocks_no_flow(
     flooding = subprocess.Popen(flood, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         wait_for(lambda: len(persistent.ps()) == 4)
-        # A flow runs beside it, over the same workers.
+        # A concurrent flow runs over the same workers.
         with persistent.python() as cluster:
             flow = eu.Flow("beside")
             flow.chain(eu.generate("integers", rows=100_000), eu.count(), eu.collect())
@@ -157,7 +157,7 @@ def test_unread_flood_uses_bounded_memory_and_blocks_no_flow(
         assert memory_of(flooding) < 300 << 20
     finally:
         assert flooding.stdout is not None and flooding.stderr is not None
-        # Who has nobody left to write to ends.
+        # A program without a reader ends.
         flooding.stdout.close()
         flooding.wait(PATIENCE)
         flooding.stderr.close()

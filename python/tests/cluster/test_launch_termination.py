@@ -1,4 +1,6 @@
-"""How programs on a persistent cluster end, and that nothing is left, whoever is killed."""
+"""Termination of programs on a persistent cluster: no process is left, whichever process is
+killed.
+"""
 
 from __future__ import annotations
 
@@ -82,12 +84,12 @@ def test_ps_lists_and_kill_ends_programs_and_flows(persistent: PersistentCluster
 
 
 def family_of(begun: subprocess.Popen, persistent: PersistentCluster) -> list[int]:
-    """The first processes of all programs."""
+    """The first process of each program."""
     return [process["pid"] for process in persistent.ps() if process["started_by"] == begun.pid]
 
 
 def group_of(leader: int) -> list[int]:
-    """All processes of its group that live."""
+    """All living processes of its group."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -122,7 +124,7 @@ def test_killed_worker_leaves_no_process_and_peers_continue(
     own_cluster.workers["w1"].kill()
     own_cluster.workers["w1"].wait()
     wait_for(lambda: not any(group_of(leader) for leader in there), seconds=SOON)
-    # Also what has left its group, and what was to outlive its master.
+    # Also processes that have left their group, and detached ones.
     wait_for(lambda: len(escaped("54321")) == 1 and not escaped("54322"), seconds=SOON)
     assert all(len(group_of(leader)) == 2 for leader in here)
     begun.send_signal(signal.SIGINT)
@@ -136,7 +138,7 @@ def test_killed_worker_leaves_no_process_and_peers_continue(
 
 
 def escaped(seconds: str) -> list[int]:
-    """Who sleeps so long."""
+    """Processes that sleep that long."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -180,7 +182,7 @@ def children(process: subprocess.Popen) -> list[str]:
 
 
 def test_many_launches_leak_no_descriptors_or_zombies(persistent: PersistentCluster) -> None:
-    """Set EUPHRATES_LAUNCHES for more."""
+    """EUPHRATES_LAUNCHES sets the number of launches."""
     persistent.launch("true")
     wait_for(lambda: persistent.ps() == [])
     workers = list(persistent.workers.values())
@@ -193,5 +195,5 @@ def test_many_launches_leak_no_descriptors_or_zombies(persistent: PersistentClus
     for _ in range(5):
         assert persistent.launch("true").returncode == 0
     wait_for(lambda: all(descriptors(now) <= then for now, then in zip(workers, before)))
-    # The guard is the one that is left.
+    # The remaining child is the guard process.
     wait_for(lambda: all(len(children(worker)) <= 1 for worker in workers))

@@ -1,4 +1,4 @@
-"""Studio, workers and keepers log each refused caller to standard error."""
+"""Studio, workers and keepers log each rejected connection to standard error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""User code that ends its process, on workers: it costs one flow an attempt or an error that says
-what crashed where, and neither a worker nor the flow of anybody else.
+"""User code that crashes its process on a worker: the flow retries or fails with an error that
+names the crash; the worker and other flows are unaffected.
 """
 
 from __future__ import annotations

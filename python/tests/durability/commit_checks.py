@@ -43,7 +43,7 @@ def records(home: Path) -> list[str]:
 
 
 def decides(call: Call) -> bool:
-    """Whether the call makes the record of a commit."""
+    """Whether the call creates the record of a commit."""
     return (
         call.kind == "rename" and call.paths[-1].endswith(".json") and "commits" in call.paths[-1]
     )

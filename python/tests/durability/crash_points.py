@@ -1,9 +1,9 @@
-"""Kinds of commits, and what must be true after a kill or an error at any of their system calls.
+"""Kinds of commits, and the invariants after a kill or an error at any of their system calls.
 
-A scenario is a command that changes what there is from an old state to a new one. It is run again
-and again under `rig.Syscalls`, each time with a fault at another call. Afterwards there must be the
-old or the new state, and after the next start and `euphrates gc` no file that a run without a
-fault does not leave.
+A scenario is a command that changes an old state to a new one. It runs repeatedly under
+`rig.Syscalls`, each time with a fault at another call. Afterwards the state must be the old or the
+new one; after the next start and `euphrates gc`, no file may remain that a fault-free run does not
+leave.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from rig.faults.syscalls import Call, Run
 from s3_server import S3Server
 
 ERRORS = ("EIO", "ENOSPC", "ENOMEM", "EAGAIN")
-# What an error must be: not a crash (negative, or Rust's 101), nor one that nobody has typed.
+# Expected exit codes of an error: neither a signal (negative), nor Rust's panic code 101.
 TYPED = {1, 2, 3, 4}
-# What an error says of an output that is visible all the same.
+# Messages about an output that is visible despite the error.
 UNSYNCED = "complete and visible, but may not survive a loss of power"
-# What reports of a commit of several outputs that the next start is to go on with.
+# Messages about a commit of several outputs that the next start completes.
 UNCOMPLETED = "publishes whatever is missing"
 OLD, NEW = 1_000, 2_000
 ABSENT = "absent"
@@ -50,7 +50,7 @@ def file_state(path: Path) -> str:
 
 
 def collection_state(sandbox: Sandbox, name: str) -> str:
-    """How many numbers a collection has, all of which are read; or that it is not there."""
+    """The number of rows of a collection, all of which are read, or its absence."""
     flow = eu.Flow("state")
     flow.chain(eu.read(name), eu.collect())
     try:
@@ -65,7 +65,7 @@ def collection_state(sandbox: Sandbox, name: str) -> str:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A command, the states of what it changes, and how they are made."""
+    """A command, the states that it changes, and how they are made."""
 
     name: str
     old: Callable[[Sandbox], None]
@@ -76,20 +76,20 @@ class Scenario:
     folders: tuple[str, ...] = ("out",)
     # Whether one of the outputs is an object.
     has_objects: bool = False
-    # Of how many calls that differ one is tried by those who have little time.
+    # The sampling interval over distinct calls for short runs.
     every: int = 1
 
 
 @dataclass
 class Outcome:
-    """What was found at one point."""
+    """The outcome at one crash point."""
 
     point: str
     wrong: list[str] = field(default_factory=list)
 
 
 def nothing(sandbox: Sandbox) -> None:
-    """Nothing was there before."""
+    """The old state is empty."""
 
 
 def run_flow(
@@ -126,7 +126,7 @@ def three(overwrite: bool) -> list[Callable[[Sandbox], dict[str, Any]]]:
 
 
 def state_of_three(sandbox: Sandbox) -> str:
-    # To read a collection is the next start, which completes what was decided.
+    # Reading a collection counts as the next start, which completes a decided commit.
     found = {collection_state(sandbox, name) for name in ("b", "c")}
     found.add(file_state(sandbox.out / "a.parquet"))
     return found.pop() if len(found) == 1 else f"a part of it: {sorted(found)}"
@@ -161,7 +161,7 @@ def state_of(name: str) -> Callable[[Sandbox], str]:
 
 
 def damaged(sandbox: Sandbox) -> None:
-    """A mirrored collection one of whose copies is damaged."""
+    """A mirrored collection with one damaged copy."""
     before(OLD, sink("c", **MIRRORED))(sandbox)
     segment = next((sandbox.root / "d1" / "c").rglob("*.arrow"))
     with open(segment, "r+b") as file:
@@ -170,7 +170,7 @@ def damaged(sandbox: Sandbox) -> None:
 
 
 def without_manifest(sandbox: Sandbox) -> None:
-    """A mirrored collection whose manifest in the catalog is damaged."""
+    """A mirrored collection with a damaged manifest in the catalog."""
     before(OLD, sink("c", **MIRRORED))(sandbox)
     (sandbox.home / "catalog/c/.v/0000000001.json").write_text("damaged")
 
@@ -183,7 +183,7 @@ def verified(sandbox: Sandbox) -> str:
 
 
 def leavings(sandbox: Sandbox) -> None:
-    """What a run leaves that was killed half-way in a commit of three outputs."""
+    """The leftovers of a run killed half-way in a commit of three outputs."""
     with rig.Syscalls([sandbox.root]) as syscalls:
         command = run_flow(OLD, *three(False))(sandbox)
         syscalls.run(command, rig.Fault("rename", 2, "kill-after"), env=sandbox.environment)
@@ -303,7 +303,7 @@ SCENARIOS = [
 
 
 def faults(run: Run, errors: Sequence[str]) -> Iterator[rig.Fault]:
-    """A kill before and after each call of a run, and each of the errors at it."""
+    """A kill before and after each call of a run, and each error at it."""
     for call in run.calls:
         yield rig.Fault(call.kind, call.nth, "kill-before")
         yield rig.Fault(call.kind, call.nth, "kill-after")
@@ -312,7 +312,7 @@ def faults(run: Run, errors: Sequence[str]) -> Iterator[rig.Fault]:
 
 
 class Torture:
-    """A scenario, at one point after another."""
+    """Runs a scenario at one crash point after another."""
 
     def __init__(
         self,
@@ -330,7 +330,7 @@ class Torture:
         self.allowed: dict[str, Counter[str]] = {}
 
     def begin(self) -> Run:
-        """Runs the command without a fault, and learns what there is before and after it."""
+        """Runs the command without a fault, and records the states before and after it."""
         old, new = self.scenario.states
         assert self.scenario.state(self.sandbox) == old
         self.sandbox.reset()
@@ -345,7 +345,7 @@ class Torture:
         return self.calm
 
     def at(self, fault: rig.Fault) -> Outcome:
-        """Runs the command with a fault, and finds out what is wrong after it."""
+        """Runs the command with a fault, and returns the violated invariants."""
         self.sandbox.reset()
         run = self.run(fault)
         outcome = Outcome(f"{self.scenario.name} at {fault}: {''.join(map(str, run.hit))}")
@@ -366,7 +366,7 @@ class Torture:
         ):
             outcome.wrong.append(f"an error, and it has been done: {run.stderr}")
         self.tidy()
-        # A commit of several outputs is rolled forward or back by the next start.
+        # The next start rolls a commit of several outputs forward or back.
         state = self.scenario.state(self.sandbox)
         if state not in self.scenario.states:
             outcome.wrong.append(f"neither old nor new after the next start: {state}")
@@ -382,7 +382,7 @@ class Torture:
             return syscalls.run(command, fault, **options)
 
     def tidy(self) -> None:
-        """The next start, and `gc`."""
+        """Performs the next start, and `gc`."""
         flow = self.sandbox.flow(
             "next", 10, save(self.sandbox.out / "next.parquet", overwrite=True)
         )
@@ -391,7 +391,7 @@ class Torture:
 
 
 def distinct(calls: Sequence[Call]) -> list[Call]:
-    """One of each kind of call at each kind of path: for those who have little time."""
+    """One call of each kind at each kind of path, for short runs."""
     seen, found = set(), []
     for call in calls:
         what = (call.kind, *(NAMES.sub("*", path) for path in call.paths))

@@ -1,4 +1,4 @@
-"""The folder in which a commit is tortured, and what there is in it afterwards."""
+"""The sandbox folder of crash tests, and an inventory of its contents."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any
 from s3_server import S3Server
 
 EUPHRATES = str(Path(sys.executable).with_name("euphrates"))
-# A run's name has the time, the process and a number, as have those of files in the making.
+# Names of runs and staged files contain the time, the process and a number.
 NAMES = re.compile(r"[0-9a-f]{9,}(-[0-9a-f]+)+")
-# Locks and folders that stay, empty, from one run to the next.
+# Locks and empty folders that persist between runs.
 STANDING = {
     "flow.json",
     "home",
@@ -35,7 +35,8 @@ STANDING = {
 
 class Sandbox:
     """The folder of a scenario: a home, named disks, files, and the temporary folder; and a bucket,
-    if it has objects, too."""
+    if it has objects.
+    """
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class Sandbox:
         (self.home / "disks.json").write_text(json.dumps(disks))
 
     def keep(self) -> None:
-        """Remembers the state, to begin from again."""
+        """Saves the state for later resets."""
         shutil.copytree(self.root, self.kept, symlinks=True)
         if self.s3:
             self.objects = {key: self.s3.get(key) for key in self.s3.keys()}  # noqa: SIM118
@@ -93,7 +94,7 @@ class Sandbox:
         assert done.returncode == 0, (words, done.stderr)
 
     def flow(self, name: str, rows: int, *sinks: dict[str, Any]) -> Path:
-        """The file of a flow that gives numbers to each of these sinks."""
+        """A flow file that sends integers to each of these sinks."""
         source = {"id": "in", "module": "generate", "config": {"what": "integers", "rows": rows}}
         modules, queues = [source], []
         if len(sinks) > 1:
@@ -108,8 +109,8 @@ class Sandbox:
         return path
 
     def listed(self) -> Counter[str]:
-        """How many files and folders there are of each name, without what differs from run to run:
-        the segments that the newest manifests name, how many these are, and their folders.
+        """The number of files and folders of each name, without what differs between runs: the
+        segments of the newest manifests, their number, and their folders.
         """
         shown = set(self.shown())
         paths = (str(path.relative_to(self.root)) for path in self.root.rglob("*"))
@@ -118,7 +119,7 @@ class Sandbox:
         return Counter(name for name in names if name not in standing)
 
     def shown(self) -> Iterator[str]:
-        """The files of the segments that can be read, and their folders."""
+        """The files of the readable segments, and their folders."""
         newest: dict[str, Path] = {}
         for path in sorted((self.home / "catalog").rglob(".v/*.json")):
             newest[str(path.parent)] = path
@@ -127,7 +128,7 @@ class Sandbox:
             try:
                 segments = json.loads(path.read_text())["manifest"]["segments"]
             except ValueError:
-                # It is damaged: nothing may have gone yet.
+                # Damaged: no file may have been removed yet.
                 segments = self.segments_of_copy(path)
             for segment in segments:
                 for copy in (segment, *segment.get("mirrors", [])):
@@ -136,7 +137,7 @@ class Sandbox:
                         yield from (os.path.dirname(place), place, f"{place}.toc")
 
     def segments_of_copy(self, manifest: Path) -> list[dict[str, Any]]:
-        """What a copy of a damaged manifest says."""
+        """The segments that a copy of a damaged manifest names."""
         name = manifest.parents[1].relative_to(self.home / "catalog")
         for copy in self.root.glob(f"d*/{name}/.v/{manifest.stem}.*.json"):
             found: list[dict[str, Any]] = json.loads(copy.read_text())["manifest"]["segments"]

@@ -1,4 +1,4 @@
-"""Commands on collections when some of them are damaged or missing."""
+"""Commands on collections when some are damaged or missing."""
 
 from __future__ import annotations
 

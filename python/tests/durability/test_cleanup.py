@@ -1,4 +1,4 @@
-"""What a run leaves behind when it does not come to its end, and who clears it away."""
+"""Leftovers of runs that did not finish, and the commands that remove them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def staged(folder: Path) -> list[Path]:
 
 
 def saving(path: Path) -> subprocess.Popen:
-    """A process in the middle of writing a large file."""
+    """A process that is writing a large file."""
     code = f"""
 import euphrates as eu
 flow = eu.Flow("endless")
@@ -141,7 +141,7 @@ def run(home: Path, command: list[str | Path], fault: Callable[[rig.Call], str])
 
 
 def collection_of(home: Path, rows: int) -> Path:
-    """A flow that writes so many numbers to a collection, in the place of what it has."""
+    """A flow that replaces a collection by that many numbers."""
     flow = eu.Flow("numbers")
     flow.chain(eu.generate("integers", rows=rows), eu.write("c", overwrite=True))
     path = home / f"{rows}.json"
@@ -170,7 +170,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fails_syncs_of_versions() -> Callable[[rig.Call], str]:
-    """Fails the first sync of the catalog's folder after a version has got its name."""
+    """Fails the first sync of the catalog's folder after a version was renamed into it."""
     seen: list[str] = []
 
     def fault(call: rig.Call) -> str:
@@ -191,7 +191,7 @@ def test_unsynced_version_is_reported_and_old_version_kept(command: str, home: P
     failed = run(home, words, fails_syncs_of_versions())
     assert len(failed.hit) == 1 and failed.returncode == 4, failed.stderr
     assert "collection `c` is complete and visible, but may not survive" in failed.stderr
-    # After a loss of power the version before might be the newest.
+    # After a power failure the previous version might be the newest.
     assert old <= segments(home)
     if command == "run":
         assert rows_of("c") == 20

@@ -1,4 +1,4 @@
-"""Flows with several outputs: all of them appear or none, whatever fails, dies or comes between."""
+"""Flows with several outputs: all appear or none, after any failure, death or conflict."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def flow_to(*sinks: Any, meanwhile: Callable[[], object] | None = None) -> eu.Flow:
-    """Numbers to each of these; something may happen while they flow."""
+    """Sends integers to each of these sinks; `meanwhile` runs during the flow."""
     flow = eu.Flow("several")
     source, tee = flow.place(eu.generate("integers", rows=ROWS)), flow.place(eu.tee())
     if meanwhile is None:
@@ -128,7 +128,7 @@ def test_home_without_commit_records_is_rejected_before_the_run(home: Path, tmp_
 
 
 def test_source_deleted_during_the_run_is_a_flow_error(tmp_path: Path) -> None:
-    # The first does not fit the queue, so the second is opened when the function has been called.
+    # The first batch overflows the queue, so the second source opens after the function's call.
     for name, rows in (("a", 5_000_000), ("b", 1000)):
         pq.write_table(pa.table({"n": pa.array(range(rows))}), tmp_path / f"{name}.parquet")
 
@@ -190,7 +190,7 @@ def test_other_starts_keep_outputs_of_a_live_flow(home: Path, tmp_path: Path) ->
     before: list[list[str]] = []
 
     def collect_meanwhile(call: Call) -> str:
-        # The flow stands still at this call until this returns.
+        # The flow is stopped at this call until the function returns.
         if any("commits" in path or "euphrates-" in path for path in call.paths):
             listed = sorted(str(path) for path in tmp_path.rglob("*"))
             subprocess.run([EUPHRATES, "gc", str(tmp_path)], check=True, capture_output=True)
@@ -222,7 +222,7 @@ def test_resume_after_a_kill_between_outputs_is_complete(home: Path, tmp_path: P
 
 
 def is_sync_after(name: str) -> Callable[[Call], bool]:
-    """The first sync of a folder after a file has got its name there."""
+    """The first sync of a folder after a file was renamed into it."""
     seen: list[Call] = []
 
     def asked(call: Call) -> bool:
@@ -284,7 +284,7 @@ def test_unpublishable_output_aborts_the_commit(home: Path, tmp_path: Path) -> N
 
 
 KILLS = None if os.environ.get("EUPHRATES_TORTURE") else 7
-"""How many calls, evenly over a run, it is killed before; all of them in a torture."""
+"""The number of kill points, evenly spread over a run; a torture run tries all."""
 
 
 @needs_syscalls
@@ -314,7 +314,7 @@ def test_kill_at_any_system_call_is_atomic(
             shutil.copytree(kept / folder.name, folder, symlinks=True)
 
     def state() -> set[int | None]:
-        # Reading the collection is the next start.
+        # Reading the collection counts as the next start.
         found = {collection_rows("c")}
         files = [out / name for name in ("a.parquet", "b.parquet")]
         return found | {rows_of(file) if file.exists() else None for file in files}

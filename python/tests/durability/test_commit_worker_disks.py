@@ -43,7 +43,7 @@ with eu.Cluster.join(sys.argv[1], 2, token_file=sys.argv[2], timeout=60) as clus
 
 
 def own_disk(own: Path, private: Path, name: str, command: list[str]) -> list[str]:
-    """The command of a worker, run where nothing else sees its disk."""
+    """The command of a worker in a mount namespace, where no other process sees its disk."""
     shadow = private / name
     shadow.mkdir(parents=True, exist_ok=True)
     mount = 'mount --bind "$0" "$1" && shift && exec "$@"'
@@ -72,7 +72,7 @@ class OwnDisk:
         (folder / "flow.json").write_text(flow.to_json())
 
     def master_killed(self, kill_workers: bool) -> None:
-        """Runs the flow, and kills its program when the record of the commit is there."""
+        """Runs the flow, and kills its program when the record of the commit exists."""
         token, port = clusters.new_token(self.folder), clusters.free_port()
         address = f"127.0.0.1:{port}"
         programs: list[clusters.Command] = []

@@ -1,7 +1,7 @@
-"""Kills and errors at the system calls of every kind of commit: old or new state, nothing left.
+"""Kills and errors at the system calls of every kind of commit: old or new state, no leftovers.
 
-Of each scenario the calls that differ are tried, each with a kill on one of its sides and one of
-the errors, in turn; `bench/torture/crash_points.py` tries all of them.
+Each scenario tries its distinct calls, each with a kill on one side and one of the errors, in turn;
+`bench/torture/crash_points.py` tries all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Disks that vanish, fill or go bad under a flow that is at work on them."""
+"""Disks that vanish, fill up or fail during a flow."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write(disks: list[str], copies: int) -> None:
 
 
 def read(after_a_batch: Callable[[], object]) -> eu.Report:
-    """Reads the collection as a stream; something happens when its first batch has come."""
+    """Reads the collection as a stream; `meanwhile` runs after its first batch."""
     happened = []
 
     def pass_on(batch: eu.Batch) -> eu.Batch:
@@ -67,7 +67,7 @@ def rig_disks() -> Iterator[rig.Disks]:
 
 
 def pull(disk: rig.Disk) -> None:
-    """Whatever is asked of the disk from now on is an I/O error."""
+    """Makes every later request to the disk an I/O error."""
     folder = os.open(disk, os.O_RDONLY)
     fcntl.ioctl(folder, EXT4_IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
     os.close(folder)
@@ -100,7 +100,7 @@ def test_removed_disk_folder_is_detected_by_the_next_reader(copies: int, tmp_pat
     home, folders = tmp_path / "home", [tmp_path / "one", tmp_path / "two"]
     write(name_disks(home, *folders), copies)
     name_disks(home, *folders, rate=8_000_000)
-    # Whoever has opened the files keeps them.
+    # A process with open files keeps them.
     assert numbers(read(lambda: shutil.rmtree(folders[1]))) == list(range(ROWS))
     if copies == 1:
         with pytest.raises(eu.CorruptError, match=r"two/kept/.* is missing(.|\n)*is disk `d1` in"):

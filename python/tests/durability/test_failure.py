@@ -1,4 +1,4 @@
-"""Bad input and bad luck: a clear error, nothing lost, nothing half visible."""
+"""Bad input and failures: a clear error, no data lost, no partial output."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_kill_9_leaves_no_output_and_next_start_cleans_up(sink: str, tmp_path: P
 
 
 def in_small_disk(folder: Path, command: list[str], megabytes: int) -> subprocess.CompletedProcess:
-    """Runs a command where `folder` is a disk of so many megabytes."""
+    """Runs a command with `folder` as a disk of that many megabytes."""
     folder.mkdir(exist_ok=True)
     script = f"mount -t tmpfs -o size={megabytes}m tmpfs {folder} && " + (
         '"$@"; code=$?; ls -A ' + str(folder) + "; exit $code"
@@ -209,7 +209,7 @@ def test_one_of_two_concurrent_writers_wins() -> None:
         flow.chain(eu.generate("integers", rows=1000), eu.write("contested"))
         flows.append(flow.start())
 
-    # The first may have won before the second begins.
+    # The first writer may win before the second begins.
     told(begin)
     told(begin)
     for running in flows:
@@ -306,7 +306,7 @@ def test_memory_stays_within_its_budget(tmp_path: Path) -> None:
         SORT,
         {"module": "save", "config": {"path": str(tmp_path / "out.dat")}},
     )
-    # A process is charged with what its parent held when it was made: a small parent measures.
+    # A process's peak includes its parent's memory at the fork: a small parent measures.
     measure = (
         "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"

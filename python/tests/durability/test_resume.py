@@ -1,4 +1,4 @@
-"""A flow that is run again after its program died: what it has made before is not made again."""
+"""A flow that runs again after its program died keeps the outputs that it has made before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def copying(*sinks: Any, rows: int = ROWS) -> eu.Flow:
-    """Numbers to each of these."""
+    """Sends integers to each of these sinks."""
     flow = eu.Flow("copy")
     numbers, tee = flow.place(eu.generate("integers", rows=rows)), flow.place(eu.tee())
     flow.chain(numbers, tee)
@@ -62,7 +62,7 @@ def test_resume_rebuilds_missing_outputs_and_keeps_foreign_files(tmp_path: Path)
     assert flow.go(resume=True).made_before == []
     assert catalog_version("kept") == 2
     assert flow.go(resume=True).made_before == ["save_1", "write_1"]
-    # What somebody else has written there is not its own.
+    # A file written by another program is not replaced.
     (tmp_path / "kept.parquet").write_text("mine")
     with pytest.raises(eu.UsageError, match="exists already"):
         flow.go(resume=True)
@@ -88,7 +88,7 @@ def test_resume_names_changed_sources(tmp_path: Path) -> None:
     flow.chain(eu.scan(str(source)), eu.save("kept.parquet"))
     flow.go(resume=True)
     assert flow.go(resume=True).made_before == ["save_1"]
-    # As long as it was, or longer.
+    # The same length as before, or longer.
     for text in ("n\n1\n3\n", "n\n1\n2\n3\n"):
         source.write_text(text)
         with pytest.raises(eu.UsageError, match=r"scan_1: what it reads has changed"):
@@ -114,7 +114,7 @@ def test_program_killed_at_any_moment_resumes(tmp_path: Path) -> None:
     (tmp_path / "flow.json").write_text(flow.to_json())
     command = [sys.executable, "-m", "euphrates", "run", "flow.json", "--resume"]
     for seconds in [0.2, 0.25, 0.3, 0.35, 0.4, 0.5]:
-        # Who takes longer is killed.
+        # A run beyond this time is killed.
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(command, timeout=seconds, stderr=subprocess.DEVNULL, check=True)
     done = subprocess.run(command, capture_output=True, text=True, check=False)

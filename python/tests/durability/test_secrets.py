@@ -1,4 +1,4 @@
-"""File modes of what a flow writes, and keys in addresses, which no error repeats."""
+"""File modes of outputs, and keys in addresses, which no message echoes."""
 
 import contextlib
 import json
@@ -52,7 +52,7 @@ def test_scratch_and_staged_files_are_private(tmp_path: Path, umask: None) -> No
     assert [f"{name}: {seen[name]:o}" for name in files if seen[name] != 0o600] == []
     staged = [name for name in seen if name.endswith("euphrates-part")]
     assert staged and {seen[name] for name in staged} == {0o600}
-    # What is published is like any other file.
+    # Published files have ordinary modes.
     assert mode(tmp_path / "out.parquet") == 0o644
     assert mode(home) == 0o700
     segments = [*(home / "data").rglob("*.arrow")]

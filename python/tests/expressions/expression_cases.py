@@ -1,8 +1,8 @@
-"""Random tables of edge values, and random expressions over them in Euphrates' SQL and DuckDB's.
+"""Random tables of edge values, and random expressions in Euphrates' SQL and in DuckDB's.
 
-`case(seed)` gives the same case every time. Where the two differ by design (docs/expressions.md),
-an expression is spelled for each: a FLOAT is widened in DuckDB before it meets anything else, and
-so are integers before arithmetic.
+`case(seed)` is deterministic. Where the dialects differ by design (docs/expressions.md), an
+expression is spelled for each: DuckDB's FLOAT is widened before any operation, and so are integers
+before arithmetic.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DECIMALS = decimal.Context(prec=100)
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """An expression as each of the two takes it."""
+    """An expression in both dialects."""
 
     ours: str
     theirs: str
@@ -118,7 +118,7 @@ def values(rng: random.Random, column: Column, rows: int) -> pa.Array:
 
 
 class Maker:
-    """Makes expressions, each of a family whose members can be compared."""
+    """Generates expressions, each of a family whose members are comparable."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -218,7 +218,7 @@ class Maker:
         return self.both(f"({{a}} {no}like {pattern})", a=self.make("text", depth))
 
     def chosen(self, family: str) -> Callable[[int], Pair]:
-        """CASE and its like, over members of the family."""
+        """CASE and similar, over members of the family."""
 
         def make(depth: int) -> Pair:
             a, b, c = (self.make(family, depth) for _ in range(3))
@@ -236,11 +236,12 @@ class Maker:
         return make
 
     def reckoned(self, depth: int) -> Pair:
-        """Small numbers, for which types do not matter, and large ones that may overflow."""
+        """Small numbers, whose types do not matter, and large ones that may overflow."""
         exact = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "d5", "d18"]
         a = self.rng.choice(exact) if self.rng.random() < 0.7 else "f64"
         b = self.rng.choice([*exact, "f64", "1", "2", "0.5", "3"])
-        # DuckDB rounds what has more than 38 digits where results of a CASE meet; not here.
+        # DuckDB rounds values beyond 38 digits where results of a CASE are unified; Euphrates does
+        # not.
         op = self.rng.choice(["+", "-", "%"] if "d18" in (a, b) else ["+", "-", "*", "%"])
         if op == "%":
             b = self.rng.choice(["3", "7", "2"])
@@ -280,7 +281,7 @@ class Maker:
 
 
 def doubles(family: str, parts: list[Pair]) -> list[Pair]:
-    """DuckDB compares all in one type: that of floating point numbers, if there is one."""
+    """DuckDB compares all operands in one type: floating point, if one operand is."""
     floating = any(re.search(r"f64|f32|double|e0", part.ours) for part in parts)
     if family != "number" or not floating:
         return parts
@@ -288,7 +289,7 @@ def doubles(family: str, parts: list[Pair]) -> list[Pair]:
 
 
 def plain(array: pa.ChunkedArray) -> list[Any]:
-    """Values that can be compared with those of another type."""
+    """Values comparable with those of another type."""
     data_type = array.type
     if pa.types.is_dictionary(data_type):
         return plain(array.cast(data_type.value_type))
@@ -314,7 +315,7 @@ def plain_value(value: Any) -> Any:
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Whether values are equal; doubles may be off in their last bits."""
+    """Whether values are equal; doubles may differ in their last bits."""
     if ours == theirs:
         return True
     numbers = isinstance(ours, fractions.Fraction) and isinstance(theirs, fractions.Fraction)
@@ -324,14 +325,14 @@ def same(ours: Any, theirs: Any) -> bool:
 
 
 class Oracle:
-    """DuckDB, with the table of one case."""
+    """DuckDB with the table of one case."""
 
     def __init__(self, table: pa.Table) -> None:
         self.con = duckdb.connect()
         self.con.register("cases", table)
 
     def values(self, expressions: list[str]) -> list[list[Any]] | None:
-        """The values of each expression; `None` if one of them is refused."""
+        """The values of each expression; `None` if one is rejected."""
         items = ", ".join(f"{text} as x{number}" for number, text in enumerate(expressions))
         try:
             table = self.con.sql(f"select {items} from cases").to_arrow_table()
@@ -340,6 +341,6 @@ class Oracle:
             return None
 
     def use(self, table: pa.Table) -> None:
-        """Asks about another table from now on."""
+        """Switches to another table."""
         self.con.unregister("cases")
         self.con.register("cases", table)

@@ -1,6 +1,6 @@
-"""Random expressions over edge values give what DuckDB gives.
+"""Random expressions over edge values match DuckDB.
 
-`EXPRESSION_CASES=5000` tries more than the suite does, and `EXPRESSION_SEED=17` one case again.
+`EXPRESSION_CASES=5000` tries more cases, and `EXPRESSION_SEED=17` repeats one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ CASES = int(os.environ.get("EXPRESSION_CASES", "600"))
 SEEDS = [int(os.environ["EXPRESSION_SEED"])] if "EXPRESSION_SEED" in os.environ else range(CASES)
 SLICES = 5
 
-#: Errors that are ours by decision, where DuckDB has an answer: an integer that does not fit its
-#: type is one here, and becomes a wider type there; a time that has no place in nanoseconds is one
-#: also where DuckDB never looks, behind a condition that is constant.
+#: Documented errors where DuckDB has a result: an integer overflow is an error here and widens
+#: there; a time beyond nanoseconds is an error even behind a constant condition.
 DECIDED = [
     "verflow",
     "representable i64 range",
@@ -39,7 +38,7 @@ def of_euphrates(table: pa.Table, expressions: list[Pair]) -> list[list[Any]]:
 
 
 def differences(one: Case, oracle: Oracle) -> Iterator[str]:
-    """What is wrong with the expressions of a case; all are tried at once, which most stand."""
+    """The differences for the expressions of a case, evaluated in one flow."""
     oracle.use(one.table)
     try:
         ours = of_euphrates(one.table, one.expressions)

@@ -1,4 +1,4 @@
-"""Nested expressions take time in proportion to their length: nothing doubles at each level."""
+"""Nested expressions take time linear in their length: nothing doubles per level."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 import euphrates as eu
 
-#: The parser takes no more of what stands in one pair of brackets a level.
+#: The parser's limit on brackets per level.
 NESTED = 48
 
-#: What stands around an expression, and what stands in the middle; DuckDB says the same of a few
-#: levels. (Of 48 some double for it.)
+#: The text around an expression, and the innermost text; DuckDB agrees for a few levels. (At 48
+#: levels some take it exponential time.)
 NESTS = {
     "between": ("(", " between false and true)", "b"),
     "between, mixed": ("case when ", " between 0 and d then 1 else 2 end", "i + 1"),
@@ -71,7 +71,7 @@ NESTS = {
     "position": ("position('1' in cast(", " as text))", "i"),
 }  # fmt: skip
 
-#: Prints the deepest nesting that is taken, and what comes of a few levels, here and in DuckDB.
+#: Prints the deepest accepted nesting, and the values of a few levels, here and in DuckDB.
 CODE = """
 import json, sys, datetime, decimal, duckdb, pyarrow as pa, euphrates as eu
 table = pa.table({
@@ -100,7 +100,7 @@ for name, (open_, close, middle) in json.loads(sys.argv[1]).items():
 
 
 def test_nested_operands_are_evaluated_once() -> None:
-    """A tree that doubles at each of 48 levels is never done."""
+    """Evaluation that doubles at each of 48 levels would not end."""
     command = [sys.executable, "-c", CODE, json.dumps(NESTS), str(NESTED)]
     try:
         child = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -114,7 +114,7 @@ def test_nested_operands_are_evaluated_once() -> None:
 
 
 def test_error_in_nested_keywords_is_reported_promptly() -> None:
-    """The parser begins again at each such word, with the word as a name."""
+    """The parser backtracks at each such word, to read it as a name."""
     code = """
 import sys, pyarrow as pa, euphrates as eu
 table = pa.table({"i": [1]})
@@ -147,7 +147,7 @@ def test_column_name_may_be_an_sql_keyword() -> None:
 
 
 def test_shared_operands_stay_lazy() -> None:
-    """What is computed once is computed where it was: what fails elsewhere does not fail."""
+    """A shared operand is evaluated lazily: it raises no error where it is not needed."""
     table = pa.table(
         {
             "i": pa.array([0, 1, 2, None]),

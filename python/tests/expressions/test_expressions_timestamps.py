@@ -1,4 +1,4 @@
-"""Units of dates and times: which there are, and what they are of the first and last moments."""
+"""Units of dates and times: their names, and their values at the extremes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_units_accept_common_names() -> None:
 
 @pytest.mark.parametrize("kind", ["s", "ms", "us"])
 def test_units_of_distant_timestamps_follow_the_calendar(kind: str) -> None:
-    """Of years beyond those of `datetime`, by the days since the same day 400 years on."""
+    """For years beyond `datetime`, by days since the same day 400 years later."""
     unit = {"s": 1, "ms": 1000, "us": 1_000_000}[kind]
     near = dt.datetime(2024, 5, 6, 7, 8, 9)
     seconds = int((near - dt.datetime(1970, 1, 1)).total_seconds())
@@ -127,7 +127,7 @@ def test_extreme_timestamps_have_units(
 def test_out_of_range_timestamp_fails_and_names_the_row(
     value: int, kind: pa.DataType, text: str
 ) -> None:
-    """A moment before the first wrapped round, and became one after the last."""
+    """Without the check, a timestamp before the first would wrap round to one after the last."""
     with pytest.raises(eu.FlowError, match=r"(?s)out of.*range.*row 0 of a batch"):
         of(at(value, kind), text)
 

@@ -1,4 +1,4 @@
-"""Values at the edges of numeric types keep their digits, whatever they meet."""
+"""Values at the edges of numeric types keep their digits in every operation."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_unterminated_prefix_needs_memory_for_the_text() -> None:
             of(table, text, memory="128MiB")
 
 
-#: The parser takes no more.
+#: The parser's limit.
 NESTED = 48
 
 
@@ -192,7 +192,7 @@ NESTED = 48
 def test_nested_case_is_translated_once(
     open_: str, close: str, first: str, expected: int | None
 ) -> None:
-    """A tree that doubles at each of 48 levels is never done."""
+    """Translation that doubles at each of 48 levels would not end."""
     levels = NESTED // 2 if open_.count("(") == 2 else NESTED
     table = pa.table({"a": pa.array([1]), "n": pa.array([None], pa.int64())})
     assert of(table, open_ * levels + first + close * levels) == [expected]
@@ -263,7 +263,7 @@ def test_binary_layouts_compare_with_each_other() -> None:
      ("Pacific/Apia", "2011-12-30 12:00:00", "2011-12-30 22:00:00")],
 )  # fmt: skip
 def test_skipped_and_repeated_local_times_are_resolved(zone: str, local: str, instant: str) -> None:
-    """The instants are those of DuckDB."""
+    """The instants match DuckDB's."""
     at = datetime.datetime.fromisoformat(instant)
     when = datetime.datetime.fromisoformat(local)
     for unit in ("s", "ms", "us", "ns"):

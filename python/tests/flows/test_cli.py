@@ -1,4 +1,4 @@
-"""The command line, as a user runs it."""
+"""The command line, end to end."""
 
 from __future__ import annotations
 

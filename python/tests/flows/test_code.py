@@ -1,4 +1,4 @@
-"""Code and pictures of flows: what a document holds never becomes syntax."""
+"""Generated code and drawings of flows: text of a document never becomes syntax."""
 
 from __future__ import annotations
 

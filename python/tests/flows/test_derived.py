@@ -1,4 +1,4 @@
-"""What is derived is fresh, and what is typed is right."""
+"""Derived files are fresh, and module functions match their specs."""
 
 from __future__ import annotations
 

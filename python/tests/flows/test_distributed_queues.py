@@ -1,4 +1,4 @@
-"""Several workers in one process: the queues between them, and what they do about a slow one."""
+"""Several workers in one process: the queues between them, with slow and dead instances."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_record_arrives_once(queues: str | None, producers: int, consumers
 
 
 class NeverGets(eu.Module):
-    """Its first instance looks at none of its input, and does not end before the rest is done."""
+    """Its first instance reads no input, and does not end before the rest is done."""
 
     seen: ClassVar[Counter[int]] = Counter()
     rest_is_done = threading.Event()
@@ -56,7 +56,7 @@ def test_records_bypass_a_consumer_that_never_reads(workers: int) -> None:
 
 
 class Dies(eu.Module):
-    """Its second instance fails with what it has taken in its hands; the first leaves it some."""
+    """Its second instance fails with a batch taken; the first leaves some for it."""
 
     has_died = threading.Event()
 
@@ -94,9 +94,9 @@ def test_order_losing_queue_is_rejected_before_the_run() -> None:
 
 
 class Stuck(eu.Module):
-    """Its first instance stands still until the others have had all the rest."""
+    """Its first instance blocks until the others have processed the rest."""
 
-    # Of the class, because every instance works with a copy of the object.
+    # A class attribute, because every instance works on a copy of the object.
     seen: ClassVar[Counter[int]] = Counter()
     rest_is_done = threading.Event()
     lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Flows: place, attach, go, and what is said when they are wrong."""
+"""The flow API: place, attach, go, and its errors."""
 
 from __future__ import annotations
 

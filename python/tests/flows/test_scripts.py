@@ -1,4 +1,4 @@
-"""Python files that build flows, given to the command line."""
+"""Python files that build flows, run from the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow instances, made so on purpose: what is told of them, live, printed, drawn, in JSON."""
+"""Instances slowed on purpose, and their reports: live, printed, drawn, in JSON."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_report_without_slow_instances_has_no_chart() -> None:
 def test_paused_instance_blocks_neither_peers_nor_the_interpreter() -> None:
     pause = eu.perturb(instance="work.1", pause=True, lasts=3600)
     running = flow(10_000_000).start(perturb=[pause])
-    # The others go on, in Python, while it stands still.
+    # The other instances continue in Python while it is paused.
     while sum(one.rows_out for one in running.progress().modules if one.id == "work") < 5_000_000:
         assert not running.wait(0.01)
     running.cancel()

@@ -1,5 +1,5 @@
-"""A check calls no user code without consent, whichever module of a document names it and however
-the document is looked at.
+"""A check calls no user code without consent, for every module and every way to inspect a
+document.
 """
 
 import json
@@ -13,7 +13,7 @@ import pytest
 import euphrates as eu
 from euphrates import _euphrates
 
-# What betrays that it ran: it writes a file beside the flow.
+# A marker of execution: it writes a file beside the flow.
 VICTIM = """
 from pathlib import Path
 Path(__file__).with_name("ran").write_text("imported")
@@ -54,7 +54,7 @@ def user_code() -> dict[str, dict[str, Any]]:
 
 
 def flow_of(module: str, config: dict[str, Any]) -> dict[str, Any]:
-    """A document with the module in the middle, or at the beginning if it takes nothing."""
+    """A document with the module in the middle, or first if it has no input."""
     node = {"id": "it", "module": module, "config": config}
     line = [node, SAVE] if module == "from_arrow" else [NUMBERS, node, SAVE]
     queues = [{"from": a["id"], "to": b["id"]} for a, b in zip(line, line[1:], strict=False)]

@@ -1,4 +1,4 @@
-"""An Arrow stream written with nothing but ctypes, which counts what is done to it."""
+"""An Arrow C stream implemented in ctypes, which counts its callbacks."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class CountedStream:
         self.opened = self.released = self.given = self.batches_released = 0
         self.error = c.create_string_buffer(b"the well is dry")
         self.values = (c.c_int64 * rows)()
-        # What C refers to must stay where it is.
+        # C pointers refer to these objects: they must stay alive.
         self.kept: list[Any] = []
         self.callbacks = [
             _RELEASE(self._nothing),

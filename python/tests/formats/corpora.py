@@ -1,15 +1,15 @@
-"""Corpora of other projects' files: how each is judged, one process for many files.
+"""Runs many files of other projects' test corpora in one child process, and judges each.
 
 A corpus is a module with
 
 - ``FOLDER``: its folder below the corpora's;
 - ``files(root)``: its files;
-- ``judge(path, scratch)``: the ``Verdict`` on one of them.
+- ``judge(path, scratch)``: the ``Verdict`` on one file.
 
-Files are judged in a child process that says which file it has begun with, so that a crash is the
-verdict on that file, and so is a hang; the child is then replaced for the files that are left.
+The child prints each file that it begins, so that a crash or a hang is the verdict on that file; a
+new child continues with the remaining files.
 
-    python corpora.py corpora_parquet FILE...
+python corpora.py corpora_parquet FILE...
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import euphrates as eu
 
 ROOT = Path(__file__).parents[3]
 
-# A file takes a second at most; a machine that is busy with other things may take much longer.
+# A file takes at most a second; a loaded machine may need much longer.
 SECONDS_MAX = 120
 
 READ, REFUSED, WRONG, CRASHED, HUNG = "read", "refused", "wrong", "crashed", "hung"
@@ -43,24 +43,24 @@ READ, REFUSED, WRONG, CRASHED, HUNG = "read", "refused", "wrong", "crashed", "hu
 
 @dataclass
 class Verdict:
-    """What became of a file."""
+    """The outcome of a file."""
 
     file: str
     outcome: str
     reason: str = ""
-    # The formats it was written to and read back from.
+    # The formats to which it was written and from which it was read back.
     written: list[str] = field(default_factory=list)
 
 
 def folder() -> Path | None:
-    """Where the corpora are, if they are there."""
+    """The folder of the corpora, or None."""
     given = os.environ.get("EUPHRATES_CORPORA")
     path = Path(given) if given else ROOT.parent / "shared" / "corpora"
     return path if path.is_dir() else None
 
 
 def judged(corpus: ModuleType, files: list[Path]) -> list[Verdict]:
-    """The verdicts on files, in their order."""
+    """The verdicts on the files, in order."""
     verdicts: list[Verdict] = []
     while len(verdicts) < len(files):
         left = files[len(verdicts) :]
@@ -95,7 +95,7 @@ def _lines(out: Any, lines: queue.Queue[str | None]) -> None:
 
 
 def table(verdicts: dict[str, list[Verdict]]) -> str:
-    """Counts by corpus, and what was refused and why."""
+    """Counts by corpus, and the rejected files with their reasons."""
     outcomes = [READ, REFUSED, WRONG, CRASHED, HUNG]
     lines = [f"{'corpus':24}" + "".join(f"{name:>9}" for name in ["files", *outcomes])]
     for corpus, judged in verdicts.items():
@@ -110,7 +110,7 @@ def table(verdicts: dict[str, list[Verdict]]) -> str:
 
 
 def read(path: Path, **options: Any) -> pa.Table:
-    """All of a file, in order."""
+    """All rows of a file, in order."""
     flow = eu.Flow("read")
     flow.chain(eu.scan(str(path), order=True, **options), eu.collect())
     return pa.table(flow.go(cores=2, memory="512MiB").collected())
@@ -124,13 +124,13 @@ def save(rows: pa.Table, path: Path) -> None:
 
 
 def plain(scalar: Any) -> Any:
-    """A value without what differs between libraries that mean the same."""
+    """A value without representation differences between libraries."""
     if not scalar.is_valid:
         return None
     if isinstance(scalar, (pa.DictionaryScalar, pa.ExtensionScalar)):
         return plain(scalar.value)
     if pa.types.is_map(scalar.type):
-        # Some readers know a map only as a list of its entries.
+        # Some readers return a map as a list of entries.
         return [{"key": plain(e["key"]), "value": plain(e["value"])} for e in _entries(scalar)]
     if isinstance(scalar, pa.ListScalar | pa.ListViewScalar | pa.FixedSizeListScalar):
         return [plain(value) for value in scalar.values]
@@ -156,7 +156,7 @@ def _entries(scalar: Any) -> list[dict[str, Any]]:
 
 
 def difference(ours: pa.Table, theirs: pa.Table) -> str | None:
-    """The first difference between two tables, if there is one."""
+    """The first difference between two tables, or None."""
     if ours.column_names != theirs.column_names:
         return f"columns {ours.column_names}, not {theirs.column_names}"
     if ours.num_rows != theirs.num_rows:
@@ -171,9 +171,10 @@ def difference(ours: pa.Table, theirs: pa.Table) -> str | None:
 
 
 def written(rows: pa.Table, scratch: Path, formats: list[str]) -> tuple[list[str], str | None]:
-    """The formats a table was written to and read back from, and what was wrong with one.
+    """The formats to which a table was written and from which it was read back, and the first
+    failure.
 
-    A format may refuse the types of a table, before anything runs; a text may refuse values.
+    A format may reject the types of a table before the run; a text format may reject values.
     """
     done = []
     for name in formats:
@@ -185,12 +186,12 @@ def written(rows: pa.Table, scratch: Path, formats: list[str]) -> tuple[list[str
         except eu.UsageError:
             continue
         except eu.FlowError:
-            # Bytes that are no text, NaN in JSON.
+            # Rejected values: bytes that are not text, NaN in JSON.
             if is_text:
                 continue
             raise
         if is_text:
-            # Texts know fewer types; their own tests compare values.
+            # Text formats have fewer types; their own tests compare values.
             back = read(path) if rows.num_rows else rows
             wrong = None if back.num_rows == rows.num_rows else f"{back.num_rows} rows"
         else:

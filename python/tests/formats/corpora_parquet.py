@@ -1,4 +1,6 @@
-"""Apache's Parquet files for tests: read as pyarrow or DuckDB read them, or refused as they do."""
+"""Apache's Parquet test files: read as pyarrow or DuckDB read them, or rejected as they reject
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,12 @@ FORMATS = ["parquet", "arrow", "csv", "jsonl"]
 
 
 def files(root: Path) -> list[Path]:
-    """All Parquet files; the others are about them."""
+    """All Parquet files of the corpus."""
     wanted = {".parquet", ".encrypted"}
     return sorted(path for path in root.rglob("*") if path.suffix in wanted)
 
 
-# Readers disagree about a timestamp of 96 bits in the year 290000. The microseconds that were
-# written:
+# Readers disagree about a 96-bit timestamp in the year 290000. The microseconds that were written:
 SPARK = [
     1704141296123456,
     1704070800000000,
@@ -37,7 +38,7 @@ SPARK = [
 
 
 def judge(path: Path, scratch: Path) -> Verdict:
-    """Compares with the readers there are."""
+    """Compares the result with those of the available readers."""
     ours = _or_error(lambda path: corpora.read(path, format="parquet"), path)
     if isinstance(ours, Exception):
         return _judge_refusal(path, ours)
@@ -53,7 +54,7 @@ def judge(path: Path, scratch: Path) -> Verdict:
 
 
 def _differences(path: Path, ours: pa.Table) -> list[str]:
-    """How every other reader differs; nothing if one agrees, or if none reads the file."""
+    """The difference from every other reader; empty if one agrees, or if none reads the file."""
     differences = []
     for read in (_by_pyarrow, _by_duckdb):
         theirs = _or_error(read, path)
@@ -90,7 +91,7 @@ def _or_error(read: Any, path: Path) -> pa.Table | Exception:
 
 
 def _by_pyarrow(path: Path) -> pa.Table:
-    # Timestamps of 96 bits go beyond what nanoseconds can count.
+    # 96-bit timestamps exceed the range of nanoseconds.
     return pq.ParquetFile(path, coerce_int96_timestamp_unit="us").read()
 
 

@@ -1,4 +1,4 @@
-"""Data in and out: everything that speaks Arrow, nothing copied, each stream released once."""
+"""Data exchange with other libraries by Arrow: zero-copy, each stream released once."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ FLOATS = [float("nan"), 0.0, -0.0, None, float("inf")]
 def test_written_parquet_is_readable_by_other_engines(
     kind: pa.DataType, values: list[Any], rows: int, tmp_path: Path
 ) -> None:
-    """Few values make a dictionary; the numbers beside them, all different, make none."""
+    """Few distinct values are dictionary-encoded; the distinct numbers beside them are not."""
     raw = pa.array((values * rows)[:rows], pa.int64() if values is SPARSE else kind)
     column = raw.cast(pa.int32()).cast(kind) if kind == pa.date32() else raw.cast(kind)
     path = tmp_path / "out.parquet"

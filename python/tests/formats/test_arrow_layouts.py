@@ -1,4 +1,4 @@
-"""Encodings that few tables have: what is in them comes through, or is refused before a start."""
+"""Rare Arrow layouts: their values are preserved, or rejected before the run."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_slices_of_union_lists_are_written_unchanged(
 
 
 def runs(rows: int) -> pa.Array:
-    """Values `0, 0, 1, 1, …`, and every fifth null."""
+    """Values `0, 0, 1, 1, …`, with every fifth null."""
     ends = pa.array(range(2, rows + 1, 2), pa.int16())
     values = pa.array([None if at % 5 == 4 else float(at) for at in range(rows // 2)])
     return pa.RunEndEncodedArray.from_arrays(ends, values)
@@ -115,7 +115,7 @@ ODD = [math.nan, -math.nan, 0.0, -0.0, 1.0, -1.0, None, math.inf]
 
 @pytest.mark.parametrize("form", ["dictionary", "struct", "list", "map"])
 def test_nested_zeros_are_equal_and_nan_sorts_last(form: str, collected: Collected) -> None:
-    """So that what comes next decides: it is the number of the row, downwards."""
+    """A tie is broken by the row number, descending."""
     numbers = pa.array(ODD)
     column = {
         "dictionary": lambda: pa.DictionaryArray.from_arrays(pa.array(range(8)), numbers),

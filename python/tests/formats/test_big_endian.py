@@ -1,4 +1,4 @@
-"""Arrow IPC with big-endian buffers, which pyarrow reads but does not write: made here by hand."""
+"""Arrow IPC with big-endian buffers, which pyarrow reads but does not write: built here by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import euphrates as eu
 
 Run = Callable[..., eu.Table]
 
-# How wide the numbers are in the buffers of each column, in their order; 1 is bytes.
+# The width of the numbers in the buffers of each column, in order; 1 is bytes.
 COLUMNS: dict[str, tuple[pa.Array, list[int]]] = {
     "bool": (pa.array([True, None, False]), [1, 1]),
     "int8": (pa.array([1, None, -3], pa.int8()), [1, 1]),
@@ -63,7 +63,7 @@ def uoffset(data: bytes, at: int) -> int:
 
 
 def slot(data: bytes, table: int, number: int) -> int:
-    """Where a field of a flatbuffer's table lies; 0 if it has its default."""
+    """The position of a field in a flatbuffer's table; 0 if it has its default."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     size = struct.unpack_from("<H", data, vtable)[0]
     if 4 + 2 * number >= size:
@@ -73,7 +73,7 @@ def slot(data: bytes, table: int, number: int) -> int:
 
 
 def declare_big(data: bytearray, schema: int) -> None:
-    """Says in a schema that its buffers are big-endian, which needs a vtable of its own."""
+    """Declares big-endian buffers in a schema, which needs a vtable of its own."""
     assert not slot(data, schema, 0)
     old = schema - struct.unpack_from("<i", data, schema)[0]
     size = struct.unpack_from("<H", data, old)[0]
@@ -87,7 +87,7 @@ def declare_big(data: bytearray, schema: int) -> None:
 
 
 def messages(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
-    """Where the flatbuffer of each message begins, where its body does, and how long that is."""
+    """For each message, the offsets of its flatbuffer and body, and the body's length."""
     while True:
         assert data[at : at + 4] == b"\xff\xff\xff\xff"
         length = struct.unpack_from("<I", data, at + 4)[0]

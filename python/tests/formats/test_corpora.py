@@ -1,4 +1,4 @@
-"""Every file of the corpora is read as others read it, or refused as they refuse it."""
+"""Every file of the corpora is read as other readers do, or rejected as they do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Third-party JSON and CSV: every file is read as others read it, or refused as they refuse it."""
+"""Third-party JSON and CSV files: read as other readers do, or rejected as they do."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def files(folder: Path, pattern: str) -> list[Path]:
 
 
 def records(path: Path) -> list[Any]:
-    """What a file says, by Python's own reader: an array is its elements."""
+    """The records of a file by Python's JSON reader: an array is its elements."""
     value = json.loads(path.read_bytes().decode("utf-8-sig"))
     return value if isinstance(value, list) else [value]
 
 
 def expected(values: list[Any]) -> list[dict[str, Any]]:
-    """The records as a table: objects with fields are rows, other values are a column."""
+    """The records as a table: objects are rows, other values one column."""
     if values and all(isinstance(value, dict) and value for value in values):
         return values
     kinds = {type(value) for value in values if value is not None}
@@ -50,7 +50,7 @@ def expected(values: list[Any]) -> list[dict[str, Any]]:
 
 
 def refused_by_others(path: Path) -> str:
-    """Which of the others refuse a file."""
+    """The other readers that reject a file."""
     refusing = []
     try:
         duckdb.sql(f"from read_json('{path}')").fetchall()
@@ -70,7 +70,7 @@ def show(title: str, counts: Counter[str]) -> None:
 
 
 def resaved(path: Path, copy: Path) -> Any:
-    """What a file of one record says once it has been read and written."""
+    """The JSON of a single-record file after reading and writing it."""
     flow = eu.Flow("copy")
     flow.chain(eu.scan(str(path)), eu.save(str(copy)))
     flow.go()
@@ -86,7 +86,7 @@ def test_valid_json_is_read_and_invalid_rejected(tmp_path: Path, collected: Run)
             table = collected(eu.scan(str(path), order=True)).to_pylist()
         except TYPED as error:
             if "has a NUL in it" in str(error):
-                # Names end with a NUL where Arrow hands columns to Python. The file is read.
+                # Arrow's C interface ends names at a NUL. The file itself is read.
                 counts[f"{kind}_ read, and not given to Python"] += 1
                 assert resaved(path, tmp_path / "named.json") == json.loads(path.read_bytes())
                 continue
@@ -107,7 +107,7 @@ def test_valid_json_is_read_and_invalid_rejected(tmp_path: Path, collected: Run)
         try:
             flow.go()
         except eu.FlowError as error:
-            # JSON has no infinity, which the exponents of some of these are read as.
+            # JSON has no infinity, as which some of these exponents are read.
             assert "infinity" in str(error), error
             counts[f"{kind}_ not written: no number of JSON"] += 1
             continue
@@ -133,9 +133,9 @@ def test_csv_matches_its_json_twin(tmp_path: Path, collected: Run) -> None:
         options: dict[str, Any] = {"types": dict.fromkeys(names, "string"), "null_values": []}
         table = collected(eu.scan(str(path), order=True, **options)).to_pylist()
         if path.stem == "location_coordinates":
-            # Its json has another telephone number.
+            # Its JSON file has another telephone number.
             assert table[0].pop(names[0]) == "2095257564" and says[0].pop(names[0])
-        # Within quotes, line ends are those of the file.
+        # Line ends within quotes are those of the file.
         assert unix(table) == unix(says), path
         copy = tmp_path / path.name
         flow = eu.Flow("copy")

@@ -1,4 +1,4 @@
-"""Arrow files of one large batch, which are read some rows at a time."""
+"""Arrow files of one large batch, which are read in slices of rows."""
 
 from __future__ import annotations
 

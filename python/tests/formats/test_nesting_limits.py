@@ -1,4 +1,4 @@
-"""How deep things may be nested: one limit for all, and no stack overflows."""
+"""Limits on nesting depth: one limit for all formats, and no stack overflow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOO_DEEP = "nested more than 60 levels deep"
 
 
 def lists(levels: int) -> pa.Table:
-    """A column of this many levels."""
+    """A list column of this many levels."""
     values: pa.Array = pa.array([1, None, 3])
     for _ in range(levels - 1):
         values = pa.ListArray.from_arrays([0, 1, 2, 3], values)
@@ -118,7 +118,7 @@ def test_deep_arrow_schema_is_rejected(tmp_path: Path, levels: int, kind: str) -
 def test_deep_json_is_rejected(
     tmp_path: Path, levels: int, brackets: tuple[str, str], before: int
 ) -> None:
-    """In the records that tell the columns, and behind them."""
+    """In the records of the sample, and after it."""
     path = tmp_path / "deep.jsonl"
     first = '{"a": 1}\n' * before
     path.write_text(f'{first}{{"a": {brackets[0] * levels}1{brackets[1] * levels}}}\n')
@@ -136,14 +136,14 @@ def test_deep_in_memory_table_is_rejected_promptly() -> None:
     data_type = pa.int64()
     for _ in range(5000):
         data_type = pa.list_(data_type)
-    # pyarrow takes ten seconds to make a table of these.
+    # pyarrow takes ten seconds to build such a table.
     rows = pa.RecordBatchReader.from_batches(pa.schema([("a", data_type)]), [])
     begun = time.monotonic()
     with pytest.raises(eu.UsageError, match=TOO_DEEP):
         flow = eu.Flow("deep")
         flow.chain(eu.from_arrow(rows), eu.count(), eu.collect())
         flow.check()
-    # A guard against what grows with the square of the levels, or worse.
+    # Detects quadratic or worse time in the number of levels.
     assert time.monotonic() - begun < 10
 
 

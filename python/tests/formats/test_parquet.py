@@ -1,4 +1,4 @@
-"""Parquet files: what others read of ours, and we of theirs."""
+"""Parquet files written by Euphrates and by others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = 30_000
 
 
 def nested() -> pa.Table:
-    """Columns that have several entries a row, of several pages each."""
+    """Columns with several entries per row, of several pages each."""
     numbers = range(ROWS)
     lists = pa.array([None if n % 97 == 0 else [n] * (n % 4) for n in numbers])
     maps = pa.array(
@@ -86,7 +86,7 @@ TIMES = [
 
 
 def wrapped(values: pa.Array) -> dict[str, pa.Array]:
-    """Values as a column, and inside of others."""
+    """Values as a column, and inside nested types."""
     lists = pa.ListArray.from_arrays(list(range(len(values) + 1)), values)
     keys = pa.array([f"{n}" for n in range(len(values))])
     ends = list(range(len(values) + 1))
@@ -263,13 +263,13 @@ def one_page(rows: int, compression: str) -> tuple[pa.Table, dict[str, Any]]:
 
 
 def long_word() -> pa.Array:
-    """A text of a megabyte, of which most rows consist, and many short ones."""
+    """A text of a megabyte, repeated in most rows, and many short ones."""
     words = pa.array(["y" * MILLION, *(f"k{n}" for n in range(999))])
     codes = pa.array([*range(1000), *[0] * 2000])
     return pa.DictionaryArray.from_arrays(codes, words).cast("string")
 
 
-# Small files of much data: what is written, and how.
+# Highly compressed files: their rows, and the writer's options.
 BOMBS: dict[str, Callable[[], tuple[pa.Table, dict[str, Any]]]] = {
     "a page": lambda: one_page(100 * MILLION, "zstd"),
     "gzip": lambda: one_page(50 * MILLION, "gzip"),
@@ -324,7 +324,7 @@ print(status.partition("VmHWM:")[2].split()[0])
 
 COUNTED, SAVED = "count(), eu.collect()", "save(sys.argv[2], overwrite=True)"
 
-# A sink holds a page in the making for every column, which are not bounded together.
+# A sink holds one unfinished page per column; their total is unbounded.
 CASES = [
     (name, sink)
     for name in BOMBS

@@ -1,4 +1,4 @@
-"""Columns that differ only in how their values are laid out, or called inside, are one column."""
+"""Columns that differ only in layout or in the names of nested fields have compatible schemas."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def table(column: pa.Array) -> pa.Table:
 
 
 def told(rows: list[object]) -> list[str]:
-    """Equal values alike, whatever the digits they are written with."""
+    """A digest that is equal for equal values, whatever their digits."""
     return sorted(str(Fraction(row) if isinstance(row, Decimal) else row) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""Text of every kind: compressed, in other encodings and dialects, JSON of any layout."""
+"""Text formats: compression, encodings, dialects, and JSON layouts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rows(table: eu.Table) -> list[dict[str, Any]]:
 
 
 def content(name: str) -> bytes:
-    """The rows as a format has them, written by others."""
+    """The rows in a format, written by other libraries."""
     if name in ("csv", "tsv"):
         comma = "," if name == "csv" else "\t"
         lines = [f"n{comma}text"]

@@ -1,4 +1,4 @@
-"""Text at the border of what its format can say: what comes back, what is refused, and why."""
+"""Text at the limits of its format: values that roundtrip, and values that are rejected."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_overlong_record_names_its_line(name: str, tmp_path: Path, collected: Ru
     said = r"line 4: a record is longer than \d+ MiB.*memory"
     with pytest.raises(eu.ResourceError, match=re.compile(said, re.DOTALL)):
         collected(eu.scan(path), memory="96MiB")
-    # Where there is memory, it is as good as any other.
+    # With enough memory it is a record like any other.
     assert collected(eu.scan(path), memory="2GiB").num_rows >= 4
 
 
@@ -150,7 +150,7 @@ DAMAGED = {
 
 
 def packed_by_us(content: bytes, path: Path) -> bytes:
-    """With the checksum that zstd has only if one asks for it."""
+    """zstd with the checksum, which it writes only on request."""
     lines = pa.table({"line": pa.array(content.splitlines(), pa.binary())})
     save(lines, path, format="lines", compression=None)
     return path.read_bytes()

@@ -1,4 +1,4 @@
-"""Every type that CSV and JSON hold, written and read back, compared with pyarrow's own values."""
+"""Every type that CSV and JSON support, written and read back, compared with pyarrow's values."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def integers(bits: int) -> st.SearchStrategy[int]:
 
 
 def viewed(values: list[int | None], bits: int, kind: pa.DataType) -> pa.Array:
-    """Integers as what they are underneath."""
+    """Values as their underlying integers."""
     return pa.array(values, pa.int64() if bits == 64 else pa.int32()).view(kind)
 
 
 def moments() -> dict[str, tuple[pa.DataType, st.SearchStrategy[int], int]]:
-    """Types of time by how they are named: the type, what it can hold, and how wide it is."""
+    """Timestamp types by name: the type, its range, and its width."""
     kinds: dict[str, tuple[pa.DataType, st.SearchStrategy[int], int]] = {
         "Date32": (pa.date32(), integers(32), 32),
         "Date64": (
@@ -108,7 +108,7 @@ def test_decimals_roundtrip(
     @QUICK
     @given(st.lists(st.integers(1 - 10**digits, 10**digits - 1) | st.none(), min_size=1))
     def comes_back(values: list[int | None]) -> None:
-        # Made of bytes: of negative scales, pyarrow refuses some that it can hold.
+        # Built from bytes: pyarrow rejects some values of negative scales that it can represent.
         bits = width // 8
         data = b"".join((value or 0).to_bytes(bits, "little", signed=True) for value in values)
         valid = pa.array([value is not None for value in values]).buffers()[1]
@@ -160,7 +160,7 @@ def test_values_roundtrip(kind: str, format: str, tmp_path: Path) -> None:
 
 
 def nulls() -> dict[str, pa.Array]:
-    """Nulls that are not in the column's own mask."""
+    """Nulls outside the column's own validity mask."""
     codes = pa.array([0, 1, None, 1], pa.int32())
     return {
         "dictionary": pa.DictionaryArray.from_arrays(codes, pa.array(["a", None])),
@@ -330,7 +330,7 @@ def test_maps_with_textual_keys_are_saved_as_json(tmp_path: Path) -> None:
 def test_maps_with_duplicate_keys_are_rejected_by_json(
     keys: pa.DataType, within: bool, tmp_path: Path
 ) -> None:
-    """A reader would take one of the values, and none says which."""
+    """Readers keep one of the values, and differ in which."""
     days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
     a, b = days if keys == pa.date32() else (b"a", b"b") if keys == pa.binary() else ("a", "b")
     maps = [[(a, 1), (b, 2)], None, [], [(a, 1), (b, 2), (a, 3)]]
@@ -353,7 +353,7 @@ def test_maps_with_duplicate_keys_are_rejected_by_json(
 def test_null_column_roundtrips_through_headerless_csv(
     rows: list[int | None], tmp_path: Path
 ) -> None:
-    """Each is an empty line, which alone shows one column."""
+    """Each null is an empty line, which alone implies one column."""
     path = tmp_path / "nulls.csv"
     saved = eu.Flow("save")
     table = pa.table({"a": pa.array(rows, pa.int64())})

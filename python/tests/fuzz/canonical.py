@@ -1,7 +1,7 @@
-"""What a table says, apart from how it is encoded: values that Python compares.
+"""The values of a table independent of their encoding, as comparable Python values.
 
-Floats are their bits, since NaN is not equal to itself and zeros of either sign are. Times are
-nanoseconds, whatever their unit. Dictionaries, runs and views are the values they stand for.
+Floats become their bits, since NaN is unequal to itself and signed zeros are equal. Times become
+nanoseconds, whatever their unit. Dictionaries, run-end encodings and views become their values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHOWN = 3
 
 
 def column(of: pa.Array | pa.ChunkedArray, *, loose: bool = False) -> list[Any]:
-    """The values of a column; `loose`: floats such that equal ones are the same."""
+    """The values of a column; with `loose`, equal floats become identical."""
     if isinstance(of, pa.ChunkedArray):
         return [value for chunk in of.chunks for value in column(chunk, loose=loose)]
     types, kind = pa.types, of.type
@@ -57,7 +57,7 @@ def rows(of: pa.Table, *, loose: bool = False) -> list[tuple[Any, ...]]:
 
 
 def plain(kind: pa.DataType) -> str:
-    """What values of a type are, apart from how they are encoded."""
+    """A type independent of its encoding."""
     types = pa.types
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return plain(kind.value_type)
@@ -87,7 +87,9 @@ def plain(kind: pa.DataType) -> str:
 def difference(
     found: pa.Table, wanted: pa.Table, *, ordered: bool, exact: bool, loose: bool = False
 ) -> str | None:
-    """In what two tables differ: as lists of rows, or as bags; in types, or in what these mean."""
+    """The first difference between two tables: as lists or bags of rows, in types or in plain
+    types.
+    """
     if found.column_names != wanted.column_names:
         return f"columns {found.column_names} instead of {wanted.column_names}"
     for one, other in zip(found.schema, wanted.schema):

@@ -1,4 +1,4 @@
-"""The kinds of cases: what is built, and compared with what."""
+"""The kinds of cases: the flow built, and its oracle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .steps import State
 
 
 def passing(context: Context) -> None:
-    """What goes in comes out: every type, in every form it can be given in."""
+    """Pass-through: every type, in every form of input."""
     state = steps.start(context, _table(context))
     for _ in range(context.luck.randrange(2)):
         ways = [steps.choose, steps.some_rows, steps.limit, identities.identity]
@@ -30,22 +30,22 @@ def passing(context: Context) -> None:
 
 
 def sorting(context: Context) -> None:
-    """Sorts, alone and with more around them."""
+    """Sorts, alone and combined with other modules."""
     _chain(context, [steps.sort, steps.sort, steps.partition])
 
 
 def joining(context: Context) -> None:
-    """Joins, alone and with more around them."""
+    """Joins, alone and combined with other modules."""
     _chain(context, [steps.join])
 
 
 def uniting(context: Context) -> None:
-    """Unions, alone and with more around them."""
+    """Unions, alone and combined with other modules."""
     _chain(context, [steps.union])
 
 
 def grouping(context: Context) -> None:
-    """Groups of a table, or of what comes out of a step."""
+    """Groups of a table, or of a step's output."""
     flat = [values.leaf(context.data) for _ in range(context.data.randrange(1, 4))]
     flat += [values.any_type(context.data)]
     rows = tables.row_count(context.data)
@@ -96,12 +96,12 @@ def _compare(state: State) -> None:
 
 
 def all_apart(groups: list[int]) -> bool:
-    """Whether no two rows may change places."""
+    """Whether the expected order of the rows is total."""
     return len(set(groups)) == len(groups)
 
 
 def _some_of(state: State, found: pa.Table) -> None:
-    """A limit without an order takes whichever rows come first."""
+    """A limit without an order may return any rows."""
     assert state.left is not None
     if found.num_rows != len(state.expected):
         raise WrongAnswerError(f"{found.num_rows} rows instead of {len(state.expected)}")
@@ -177,7 +177,7 @@ def _spelled(function: str, of: str | None) -> str:
 
 
 def _sum_may_overflow(column: pa.Array) -> bool:
-    """Whether decimals add up to more than 128 bits, in some order."""
+    """Whether decimals exceed 128 bits when summed in some order."""
     if not pa.types.is_decimal(column.type):
         return False
     unscaled = (abs(int(v.scaleb(column.type.scale))) for v in column.to_pylist() if v is not None)
@@ -220,17 +220,17 @@ def _is_near(function: str, kind: pa.DataType, one: Any, value: Any, near: list[
 
 
 def _is_near_float(function: str, one: float, value: Any, near: list[Any]) -> bool:
-    """How far a sum may be off depends on how large its terms are: each rounding loses 2**-53."""
+    """Compares a sum with a tolerance from its largest terms: each rounding loses 2**-53."""
     if value is None:
         return False
     size, count, odd, of_odd = near
     whole = _number(value)
     if odd:
-        # What is not finite decides; the others do not matter.
+        # Non-finite terms decide; the others do not matter.
         other = _number(of_odd)
         return (math.isnan(one) and math.isnan(other)) or one == other
     if not math.isfinite(_number(size)):
-        # Whether parts of it are infinite depends on who adds what.
+        # Whether partial sums overflow depends on their order.
         return True
     bound = Fraction(_number(size)) * count * Fraction(1, 2**52)
     if function == "avg":
@@ -240,7 +240,7 @@ def _is_near_float(function: str, one: float, value: Any, near: list[Any]) -> bo
 
 
 def _number(value: Any) -> float:
-    """Of the bits that `canonical` has of a double; or a number of another type."""
+    """The number from the bits that `canonical` has for a double; or a number of another type."""
     if isinstance(value, int):
         return float(pa.array([value], pa.uint64()).view(pa.float64())[0].as_py())
     return float(value)
@@ -248,7 +248,7 @@ def _number(value: Any) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A kind of case, and how often it comes."""
+    """A kind of case, and its weight."""
 
     run: Callable[[Context], None]
     weight: int

@@ -1,4 +1,4 @@
-"""Modules that change nothing, or nothing but the order, in the middle of a flow."""
+"""Modules that preserve their input, or only reorder it, in the middle of a flow."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from .steps import State
 
 
 def same(batch: eu.Batch) -> Any:
-    """Gives back what it is given, by way of pyarrow."""
+    """Returns its batch by way of pyarrow."""
     return batch.to_pyarrow()
 
 
 def count_of_keys(part: eu.Batch) -> Any:
-    """How many rows each key of a partition has: its last column."""
+    """The number of rows of each key of a partition: its last column."""
     table = pa.table(part)
     keys = table.column(table.num_columns - 1)
     return pa.table({"key": keys.cast(pa.int64())}).group_by("key").aggregate([([], "count_all")])
 
 
 def identity(state: State) -> State:
-    """One of them."""
+    """A random one of them."""
     ways = [through_map, tee_and_union, divide_and_union, whole_sample]
     return state.context.luck.choice(ways)(state)
 
 
 def through_map(state: State) -> State:
-    """A Python function, which gives back what it gets."""
+    """A Python function that returns its input."""
     state.context.tell("map")
     return state.then(eu.map(same), state.expected, state.ordered)
 
@@ -47,7 +47,7 @@ def tee_and_union(state: State) -> State:
 
 
 def divide_and_union(state: State) -> State:
-    """Rows by ranges of their number, together again."""
+    """Rows divided by ranges of their number, and united again."""
     if tables.ROW not in state.expected.columns:
         return state
     state.context.tell("divide and union")
@@ -66,7 +66,7 @@ def _apart_and_together(state: State, module: Any, ways: int, expected: Expected
 
 
 def whole_sample(state: State) -> State:
-    """All rows, picked by chance."""
+    """A sample of all rows."""
     state.context.tell("sample")
     if state.context.luck.random() < 0.5:
         return state.then(eu.sample(fraction=1.0), state.expected, state.ordered)
@@ -76,7 +76,7 @@ def whole_sample(state: State) -> State:
 
 
 def merging(context: Context) -> None:
-    """Streams that are sorted, as one; of equal keys those of the earlier input come first."""
+    """Sorted streams merged into one; among equal keys the earlier input comes first."""
     flow = eu.Flow("fuzz")
     parts = []
     kinds = steps.sortable_types(context)
@@ -107,7 +107,7 @@ def merging(context: Context) -> None:
 
 
 def whole_groups(context: Context) -> None:
-    """Behind a partition, a function sees all rows of a key together, and each key once."""
+    """After a partition, a function sees all rows of a key together, and each key once."""
     rows = tables.row_count(context.data)
     keys = [context.data.randrange(context.luck.choice([1, 5, 1000])) for _ in range(rows)]
     kinds = steps.sortable_types(context)
@@ -126,9 +126,9 @@ def whole_groups(context: Context) -> None:
 
 
 def again(context: Context) -> None:
-    """With `resume`, what is made is not made again, and not of sources that have changed."""
+    """`resume` skips finished outputs, unless their sources have changed."""
     context.place = "here"
-    # pyarrow cannot unify dictionaries with nulls, which a file needs.
+    # pyarrow cannot unify dictionaries with nulls, as a file needs.
     kinds = [values.leaf(context.data) for _ in range(2)]
     table = tables.table(context.data, kinds, 50)
     source, target = context.path(".arrow"), context.path(".arrow")

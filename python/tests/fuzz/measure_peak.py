@@ -1,4 +1,4 @@
-"""Runs the flow of a document, and says how much memory each process of it had at most."""
+"""Runs the flow of a document, and prints the peak memory of each process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import euphrates as eu
 
 
 def peak(process: int) -> int:
-    """The most bytes of memory a process has had."""
+    """The peak resident bytes of a process."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
 
 
 def children(process: int) -> list[int]:
-    """The processes that a process has started."""
+    """The child processes of a process."""
     found: list[int] = []
     for task in Path(f"/proc/{process}/task").iterdir():
         # A thread may end meanwhile.
@@ -28,7 +28,7 @@ def children(process: int) -> list[int]:
 
 
 def main(document: str, budget: str, place: str) -> None:
-    """Runs it here, on workers of this process, or on processes."""
+    """Runs the flow in this process, on its workers, or on worker processes."""
     flow = eu.Flow.load(document)
     peaks = {}
     if place == "processes":

@@ -1,4 +1,6 @@
-"""Round trips: what is written is read again, by us and by others, and what others write by us."""
+"""Round trips: files written by Euphrates and read by it and others, and files written by
+others.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from .context import Context, RefusedError, WrongAnswerError
 from .steps import State
 
 YEARS_MAX = 262_000
-"""Dates beyond these years have no text."""
+"""Years beyond which dates have no text form."""
 NANOSECONDS_OF_YEAR = 365 * values.DAY * 10**9
 
 TEXT_TYPES = [
@@ -40,13 +42,13 @@ TEXT_TYPES = [
     pa.timestamp("us", "UTC"),
     pa.timestamp("s", "UTC"),
 ]
-"""Types of columns that text can be read as."""
+"""Column types that can be read from text."""
 SIMPLE = [pa.int64(), pa.int32(), pa.float64(), pa.string(), pa.bool_(), pa.date32(), pa.uint8()]
 """Types on which all readers agree."""
 
 
 def binary(context: Context) -> None:
-    """Through Parquet, Arrow IPC, or a collection: every type they have."""
+    """Through Parquet, Arrow IPC, or a collection, with every type they support."""
     how = context.luck.choice(["parquet", "parquet", "arrow", "collection"])
     kinds = [values.any_type(context.data) for _ in range(context.data.randrange(1, 6))]
     if how == "parquet":
@@ -60,7 +62,7 @@ def binary(context: Context) -> None:
         state = steps.sort(state)
     sink, source, path = _binary(context, how, state.ordered)
     state.flow.attach(state.placed, state.flow.place(sink))
-    # Parquet has no seconds: what does not fit milliseconds cannot be written.
+    # Parquet has no seconds: values beyond the range of milliseconds cannot be written.
     seconds = how == "parquet" and any(_has(kind, is_in_seconds) for kind in table.schema.types)
     context.go(state.flow, lambda text: seconds and "verflow" in text)
     _same(state.expected, context.collected(source))
@@ -88,7 +90,7 @@ def _binary(context: Context, how: str, ordered: bool) -> tuple[Any, Any, Path |
 
 
 def text(context: Context) -> None:
-    """Through CSV or JSON lines, with the types said; and as others read it."""
+    """Through CSV or JSON lines with explicit types; also read by others."""
     how = context.luck.choice(["csv", "json"])
     luck = context.data
     kinds = [luck.choice(TEXT_TYPES) for _ in range(luck.randrange(1, 6))]
@@ -113,7 +115,7 @@ def text(context: Context) -> None:
 
 
 def unreadable(context: Context) -> None:
-    """To CSV or JSON lines: types that are not read back. Never an error in place of a value."""
+    """Types that CSV and JSON lines do not read back: writing must not fail on values."""
     how = context.luck.choice(["csv", "json"])
     kinds = [values.any_type(context.data) for _ in range(context.data.randrange(1, 4))]
     table = context.table(tables.table(context.data, kinds, tables.row_count(context.data, 300)))
@@ -133,7 +135,7 @@ def unreadable(context: Context) -> None:
 
 
 def strangers(context: Context) -> None:
-    """Files that others have written."""
+    """Files written by other libraries."""
     how = context.luck.choice(["parquet", "parquet", "arrow", "arrows", "csv", "json"])
     if how in ("csv", "json"):
         return _texts_of_strangers(context, how)
@@ -147,7 +149,7 @@ def strangers(context: Context) -> None:
         _written(context, table, path, how)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         raise RefusedError(f"by pyarrow: {error}") from error
-    # What the writer has made of it: pyarrow keeps no seconds in Parquet.
+    # The writer's own conversion: pyarrow stores no seconds in Parquet.
     wanted = pq.read_table(path) if how == "parquet" else _read_ipc(path, how)
     expected = Expected.of(wanted, True)
     _same(expected, context.collected(eu.scan(path, order=True)))
@@ -194,7 +196,7 @@ def _texts_of_strangers(context: Context, how: str) -> None:
         raise RefusedError("Polars has no text for these")
     try:
         if how == "csv":
-            # An empty text and a null are the same to Polars unless all text is quoted.
+            # Polars does not distinguish empty text from null unless all text is quoted.
             frame.write_csv(path, quote_style="non_numeric")
         else:
             frame.write_ndjson(path)
@@ -206,7 +208,7 @@ def _texts_of_strangers(context: Context, how: str) -> None:
 
 
 def has_no_text(expected: Expected, how: str) -> bool:
-    """Whether a value cannot be written: the flow has to say so."""
+    """Whether a value has no text form, so that the flow must reject it."""
     for column in expected.columns.values():
         kind = column.kind
         if pa.types.is_floating(kind) and how == "json":
@@ -221,7 +223,7 @@ def has_no_text(expected: Expected, how: str) -> bool:
 
 
 def _with_one_nan(expected: Expected) -> Expected:
-    """`NaN` says neither its sign nor its payload."""
+    """NaN in text has neither sign nor payload."""
     columns = {}
     for name, column in expected.columns.items():
         if column.kind is not None and pa.types.is_floating(column.kind):
@@ -255,7 +257,7 @@ def _csv_of_python(path: Path, delimiter: str, names: list[str]) -> list[list[st
         rows = list(csv.reader(file, delimiter=delimiter, strict=True))
     if rows and rows[0] != names:
         raise WrongAnswerError(f"the header is {rows[0]}")
-    # A line without anything is the null of a file of one column.
+    # An empty line is a null of a single-column file.
     return [row or [""] for row in rows[1:]]
 
 
@@ -266,7 +268,7 @@ def _json_of_python(path: Path, _: str, names: list[str]) -> list[list[Any]]:
 
 
 def _same_texts(state: State, rows: list[list[Any]], how: str) -> None:
-    """Of the columns whose text is not ours to choose."""
+    """Compares columns whose text form the format prescribes."""
     checked = [
         at
         for at, column in enumerate(state.expected.columns.values())
@@ -295,13 +297,13 @@ def _same(expected: Expected, found: pa.Table) -> None:
 
 
 def is_in_seconds(kind: pa.DataType) -> bool:
-    """Whether it is written to Parquet in a finer unit."""
+    """Whether Parquet stores it in a finer unit."""
     held = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_timestamp(held) and held.unit == "s")
 
 
 def is_not_of_parquet(kind: pa.DataType) -> bool:
-    """Whether Parquet has nothing for it: refused when the flow is checked."""
+    """Whether Parquet has no form for it: rejected by the flow check."""
     types = pa.types
     return types.is_union(kind) or types.is_interval(kind)
 
@@ -311,7 +313,7 @@ def _has(kind: pa.DataType, is_it: Callable[[pa.DataType], bool]) -> bool:
 
 
 def rust_name(kind: pa.DataType) -> str:
-    """A type as `types=` takes it."""
+    """A type's name for `types=`."""
     types = pa.types
     units = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
     if types.is_timestamp(kind):

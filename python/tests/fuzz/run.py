@@ -37,11 +37,11 @@ KINDS = {
     "unreadable": (round_trips.unreadable, 5),
     "strangers": (round_trips.strangers, 12),
     "large": (large.large, 1),
-    # What the tests of all this need; it does not come by chance.
+    # For the tests of the fuzzer itself; never drawn at random.
     "aborting": (_abort, 0),
     "hanging": (_hang_forever, 0),
 }
-"""What kinds of cases there are, and how many of each there are beside the others."""
+"""The kinds of cases, and their relative frequencies."""
 
 
 def kind_of(seed: int) -> str:
@@ -51,7 +51,7 @@ def kind_of(seed: int) -> str:
 
 
 def run(seed: int, kind: str | None = None, smaller: Smaller | None = None) -> dict[str, str]:
-    """Runs a case; says which kind it was of, and what is wrong if something is."""
+    """Runs a case; returns its kind, and its failure if any."""
     kind = kind or kind_of(seed)
     folder = Path(tempfile.mkdtemp(prefix=f"fuzz-{seed}-"))
     context = None

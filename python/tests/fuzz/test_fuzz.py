@@ -1,7 +1,7 @@
-"""Random flows over random tables do what DuckDB, Polars and pyarrow say.
+"""Random flows over random tables match DuckDB, Polars and pyarrow.
 
-A case that fails is named with the command that runs it again. `FUZZ_CASES` and `FUZZ_FIRST` say
-how many cases there are, and from which seed on; `make torture` runs many more.
+A failing case is named with the command that repeats it. `FUZZ_CASES` and `FUZZ_FIRST` set the
+number of cases and the first seed; `make torture` runs many more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fuzz import canonical, pool, tables, values
 CASES = int(os.environ.get("FUZZ_CASES", "2000"))
 FIRST = int(os.environ.get("FUZZ_FIRST", "0"))
 SHOWN = 20
-"""Failures that are told in full."""
+"""The number of failures printed in full."""
 
 
 def test_random_flows_match_other_engines() -> None:

@@ -1,6 +1,6 @@
-"""Arrays of every Arrow type, with the values at which implementations differ.
+"""Arrays of every Arrow type, with values at which implementations differ.
 
-Everything is drawn from a `random.Random`, so a seed gives the same bits again.
+All randomness comes from a `random.Random`, so a seed reproduces the same bits.
 """
 
 from __future__ import annotations
@@ -69,18 +69,18 @@ WORDS = [
 
 
 def leaf(luck: random.Random) -> pa.DataType:
-    """A flat type, each family as often as the others."""
+    """A random flat type; each family has the same probability."""
     return luck.choice(luck.choice(GROUPS))
 
 
 def any_type(luck: random.Random, depth: int = 2) -> pa.DataType:
-    """A type, nested at most so deep."""
+    """A random type, nested up to a depth."""
     if depth == 0 or luck.random() < 0.7:
         return leaf(luck)
     inner = any_type(luck, depth - 1)
     nullable = luck.random() < 0.9
     field = pa.field("item", inner, nullable or pa.types.is_null(inner))
-    # Of size 0 they are refused.
+    # Size 0 is rejected.
     size = luck.randrange(1, 4)
     wide = [pa.field(f"f{at}", any_type(luck, depth - 1)) for at in range(luck.randrange(1, 4))]
     key = luck.choice([pa.string(), pa.int32(), pa.date32()])
@@ -109,8 +109,8 @@ def union_type(luck: random.Random) -> pa.DataType:
 
 
 def decoded(kind: pa.DataType) -> pa.DataType:
-    """The type as it is in a flow, as documented: runs are decoded where they come in, and items
-    that are dictionaries or unions may be null.
+    """The type inside a flow, as documented: run-end encodings are decoded on input, and dictionary
+    or union items may be null.
     """
     types = pa.types
     if types.is_run_end_encoded(kind):
@@ -137,13 +137,13 @@ def _decoded_field(field: pa.Field) -> pa.Field:
 
 
 def _with_long_codes(kind: pa.DataType) -> pa.DataType:
-    """Codes within lists, structs and maps have 32 bits from where they come in."""
+    """Dictionary codes within lists, structs and maps have 32 bits after input."""
     short = pa.types.is_dictionary(kind) and kind.index_type.bit_width < 32
     return pa.dictionary(pa.int32(), kind.value_type, kind.ordered) if short else kind
 
 
 def array(luck: random.Random, kind: pa.DataType, rows: int, few: bool = False) -> pa.Array:
-    """So many values; of `few` different ones, where the type is flat."""
+    """Random values; with `few`, few distinct ones, where the type is flat."""
     nulls = luck.choice([0.0, 0.0, 0.1, 0.5, 1.0 if luck.random() < 0.1 else 0.2])
     for is_it, make in _MAKERS:
         if is_it(kind):
@@ -152,7 +152,7 @@ def array(luck: random.Random, kind: pa.DataType, rows: int, few: bool = False) 
 
 
 def edges(luck: random.Random, kind: pa.DataType, count: int) -> list[Any]:
-    """Values of a flat type as what `of_raw` takes: the odd ones, and others."""
+    """Values of a flat type in the form that `of_raw` takes: edge cases, and others."""
     types = pa.types
     if types.is_null(kind):
         return [None]
@@ -181,7 +181,7 @@ def edges(luck: random.Random, kind: pa.DataType, count: int) -> list[Any]:
 
 
 def of_raw(raw: list[Any], kind: pa.DataType) -> pa.Array:
-    """The array of what `edges` gives, in which null is None."""
+    """The array of the values of `edges`; null is None."""
     types = pa.types
     if types.is_decimal(kind):
         scaled = [v if v is None else EXACT.scaleb(decimal.Decimal(v), -kind.scale) for v in raw]
@@ -218,7 +218,7 @@ def _integers(luck: random.Random, kind: pa.DataType, count: int) -> list[int]:
 
 
 def _floats(luck: random.Random, kind: pa.DataType, count: int) -> list[int]:
-    """As bits: not a number has a sign and a payload."""
+    """Floats as bits: NaN has a sign and a payload."""
     sign = 1 << (kind.bit_width - 1)
     nan = float_bits(math.nan, kind) & ~sign
     most = float_bits(math.inf, kind) - 1
@@ -233,7 +233,7 @@ def _times(luck: random.Random, kind: pa.DataType, count: int) -> list[int]:
     types = pa.types
     low, high = (-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1)
     if types.is_date64(kind):
-        # Milliseconds of whole days, says the format.
+        # The format requires milliseconds of whole days.
         days = [luck.randrange(-100_000, 100_000) for _ in range(count)]
         return [day * DAY * 1000 for day in [0, 1, -1, 19_000, 10**6, -(10**6), *days]]
     if types.is_date(kind):
@@ -271,7 +271,7 @@ def _leaves(luck: random.Random, kind: pa.DataType, rows: int, nulls: float, few
     at = random_at.integers(0, len(pool), rows)
     mask = random_at.random(rows) < nulls
     if rows > 5000 or kind in (pa.string_view(), pa.binary_view()):
-        # The kernel is fast, and has no views: those are made of what it takes.
+        # The kernel is fast but lacks views: those are made from its result.
         narrow = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(kind, kind)
         taken = pa.array(values.to_pylist(), narrow) if narrow != kind else values
         return taken.take(pa.array(at, mask=mask)).cast(kind)
@@ -288,7 +288,7 @@ def _sizes(luck: random.Random, rows: int) -> list[int]:
 
 
 def _child(luck: random.Random, field: pa.Field, rows: int) -> pa.Array:
-    """Values of a field, which may not be null if it says so."""
+    """Values of a field, without nulls if it is not nullable."""
     made = array(luck, field.type, rows)
     if field.nullable or made.null_count == 0:
         return made
@@ -350,7 +350,7 @@ def _dictionary(luck: random.Random, kind: pa.DataType, rows: int, nulls: float)
     pool = edges(luck, held, 3)
     values: list[Any] = luck.sample(pool, min(len(pool), 20))
     if luck.random() < 0.4 and nulls > 0:
-        # The format allows it, and allows a value to be there twice.
+        # The format allows nulls and duplicates in dictionaries.
         values += [None, values[0]]
     at = [None if luck.random() < nulls else luck.randrange(len(values)) for _ in range(rows)]
     indices = pa.array(at, kind.index_type)

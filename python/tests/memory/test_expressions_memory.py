@@ -1,6 +1,6 @@
-"""Expressions keep within the memory budget, whatever they make, or end with an error.
+"""Expressions stay within the memory budget, or fail with an error.
 
-Each case is a process of its own, whose peak the kernel tells.
+Each case runs in a process of its own, whose peak the kernel reports.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Files of many columns, and files that unpack to far more than they have, under a small budget.
+"""Files of many columns, and highly compressed files, under a small budget.
 
-Each case is a process of its own, whose peak the kernel tells.
+Each case runs in a process of its own, whose peak the kernel reports.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ENDINGS = ("parquet", "zstd.parquet", "arrow", "csv")
 MANY = [(columns, ending) for columns in (200, 1000) for ending in ENDINGS]
 
 
-# 5,000 columns of Parquet take 350 MiB: a row group has something for each of them in the footer.
+# 5,000 columns of Parquet need 350 MiB: the footer has an entry per row group and column.
 @pytest.mark.parametrize(("columns", "ending"), [*MANY, (2000, "arrow"), (2000, "csv")])
 def test_many_columns_are_saved_within_the_budget(
     columns: int, ending: str, tmp_path: Path

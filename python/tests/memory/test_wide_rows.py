@@ -1,4 +1,4 @@
-"""Few, large values under a small budget: the whole matrix is `python wide_rows.py`."""
+"""Large values under a small budget; `python wide_rows.py` runs the whole matrix."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_long_values_stay_within_the_memory_budget(case: Case, tmp_path: Path) -
         assert ends == sorted(ends)
 
 
-# Each of them is longer than an instance may hold; without a bound, some take all of the memory.
+# Each row exceeds the limit of an instance; without the limit, some fill the memory.
 TOO_LONG = [
     Case("sort", 20_000_000, 4),
     Case("sort:payload", 20_000_000, 4),
@@ -71,7 +71,7 @@ def test_oversized_row_is_rejected(case: Case, tmp_path: Path) -> None:
 
 
 def test_indistinguishable_key_prefixes_are_rejected(tmp_path: Path) -> None:
-    # Seven beginnings of ten megabytes, of which there is room for one.
+    # Seven prefixes of ten megabytes; the memory holds one.
     case = Case("sort", 10_000_000, 40, "groups")
     files = inputs(case, tmp_path)
     folder = tmp_path / "run"

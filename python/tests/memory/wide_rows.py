@@ -1,10 +1,10 @@
-"""Flows of few, large values under small budgets: what they hold at most, in every process.
+"""Flows of large values under small budgets: the peak memory of every process.
 
     python wide_rows.py             runs all cases, a line for each
     python wide_rows.py sort 1MB    those whose names have these words
 
-A case runs in a process of its own (`one`), which is watched from outside: the kernel keeps the
-most memory a process has ever had resident (`VmHWM`).
+A case runs in a process of its own (`one`), which is measured from outside: the kernel records each
+process's peak resident memory (`VmHWM`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 MIB = 1 << 20
 SLACK = 64 * MIB
-"""What a process needs that nobody accounts for, beyond a tenth of the budget."""
+"""Unaccounted memory of a process, beyond a tenth of the budget."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Case:
 
 
 def column(case: Case, seed: int = 0) -> Any:
-    """Texts of a case: all begin alike, or differ at once, or begin alike in groups."""
+    """Texts of a case: with a common prefix, without one, or with one prefix per group."""
     import pyarrow as pa
 
     def text(row: int) -> bytes:
@@ -75,7 +75,7 @@ def column(case: Case, seed: int = 0) -> Any:
 
 
 def inputs(case: Case, folder: Path) -> list[Path]:
-    """Files of the case's rows, a few rows each, so that making them needs little."""
+    """Files of the case's rows, a few rows each, so that writing them needs little memory."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -146,7 +146,7 @@ def one(case: Case, files: list[str], out: str) -> None:
 
 @dataclass
 class Outcome:
-    """What became of a case."""
+    """The outcome of a case."""
 
     peak: int
     seconds: float
@@ -155,7 +155,7 @@ class Outcome:
 
 
 def run(case: Case, files: list[Path], folder: Path) -> Outcome:
-    """Runs a case in a process of its own, and watches all processes it starts."""
+    """Runs a case in a process of its own, and measures all processes that it starts."""
     out = folder / f"out{len(os.listdir(folder))}.arrow"
     told = json.dumps({**case.__dict__})
     command = [sys.executable, __file__, "--one", told, str(out), *map(str, files)]
@@ -185,7 +185,7 @@ def run(case: Case, files: list[Path], folder: Path) -> Outcome:
 
 
 def family(pid: int) -> Iterator[int]:
-    """A process and all those it has started."""
+    """A process and its descendants."""
     yield pid
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -197,7 +197,7 @@ def family(pid: int) -> Iterator[int]:
 
 
 def high_water(pid: int) -> int:
-    """The most memory a process has had resident."""
+    """The peak resident memory of a process."""
     try:
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM"):
@@ -208,7 +208,7 @@ def high_water(pid: int) -> int:
 
 
 def allowed(case: Case) -> int:
-    """Bytes that a process of a case may have."""
+    """The memory limit of a process of a case, in bytes."""
     return case.memory * 11 // 10 + SLACK
 
 
@@ -234,7 +234,7 @@ OPERATORS = [
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """All cases."""
     for size, rows in [(10_000, 40_000), (1_000_000, 400), (10_000_000, 40)]:
         for what in OPERATORS:
             for cluster in ["", "processes:2"]:
@@ -251,7 +251,7 @@ def cases() -> Iterator[Case]:
 
 
 def main() -> None:
-    """Runs the cases whose names have all of these words."""
+    """Runs the cases whose names contain all of these words."""
     if sys.argv[1:2] == ["--one"]:
         told, out, *files = sys.argv[2:]
         return one(Case(**json.loads(told)), files, out)

@@ -1,4 +1,4 @@
-"""Ten ways to group lineitem of TPC-H, and what shows that a result is right: for tests, and for
+"""Ten groupings of TPC-H's lineitem and checks of their results, for tests and for
 `bench/peers/aggregate.py`.
 """
 
@@ -33,14 +33,16 @@ TPCH: dict[str, tuple[list[str], dict[str, str]]] = {
 
 
 def sql(by: list[str], values: dict[str, str], table: str = "t") -> str:
-    """The same in SQL."""
+    """The same grouping in SQL."""
     chosen = [f'{what.replace("count()", "count(*)")} as "{name}"' for name, what in values.items()]
     grouped = f" group by {', '.join(by)}" if by else ""
     return f"select {', '.join([*by, *chosen])} from {table}{grouped}"
 
 
 def wrong(con: Any, by: list[str], values: dict[str, str], nearly: float = 1e-9) -> str | None:
-    """What is wrong with the table `found`, if it should be `wanted`; sums and means nearly."""
+    """The first difference of the table `found` from `wanted`, or None; sums and means are compared
+    approximately.
+    """
 
     def same(name: str, what: str) -> str:
         if what.startswith(("sum", "avg")):

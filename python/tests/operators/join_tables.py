@@ -57,7 +57,7 @@ def expected(
 
 
 def check_same(found: pa.Table, wanted: pa.Table) -> None:
-    """As bags of rows."""
+    """Compares bags of rows."""
     assert found.column_names == wanted.column_names
     assert found.num_rows == wanted.num_rows
     con = duckdb.connect()
@@ -69,7 +69,7 @@ def check_same(found: pa.Table, wanted: pa.Table) -> None:
 
 
 def tables(seed: int, rows: int = ROWS, keys: int = 700) -> tuple[pa.Table, pa.Table]:
-    """Two tables with duplicates, nulls and strangers among their keys."""
+    """Two tables with duplicate, null and unmatched keys."""
     luck = random.Random(seed)
 
     def column(make: Any, count: int) -> list[Any]:
@@ -96,7 +96,7 @@ def tables(seed: int, rows: int = ROWS, keys: int = 700) -> tuple[pa.Table, pa.T
 
 
 def spill_tables(keys: list[int], rows: int) -> tuple[pa.Table, pa.Table]:
-    """A left of many rows with these keys in turns, and a right that is wide."""
+    """A left table of many rows with random keys of these, and a wide right table."""
     luck = random.Random(7)
     left = pa.table({"k": [luck.choice(keys) for _ in range(rows)], "a": range(rows)})
     pad = ["".join(luck.choices("abcdefgh", k=80)) for _ in range(999)]

@@ -1,4 +1,4 @@
-"""Groups give what DuckDB gives."""
+"""Aggregates match DuckDB."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def expected(table: Any, by: list[str], values: dict[str, str]) -> pa.Table:
 
 
 def check_same(found: pa.Table, wanted: pa.Table, by: list[str]) -> None:
-    """As bags of rows, floats and decimals nearly."""
+    """Compares bags of rows; floats and decimals approximately."""
     assert found.column_names == wanted.column_names
 
     def rows(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -81,7 +81,7 @@ def check(table: pa.Table, by: list[str], values: dict[str, str] = ALL, **option
 
 
 def numbers(seed: int, rows: int, keys: int) -> pa.Table:
-    """Keys with duplicates and nulls, and values likewise."""
+    """Keys and values with duplicates and nulls."""
     luck = random.Random(seed)
 
     def column(make: Any, often: float = 0.05) -> list[Any]:
@@ -193,7 +193,7 @@ def test_beyond_memory_spills_to_scratch(cluster: str | None) -> None:
 
 
 def test_views_hold_only_their_own_bytes() -> None:
-    """All groups look into one buffer, which none of them is as large as."""
+    """The views of all groups refer to one buffer, larger than any of them."""
     texts = pa.array([f"{number % 200_000:060}" for number in range(300_000)])
     table, report = pa.table({"v": texts.cast(pa.string_view())}), []
     check(

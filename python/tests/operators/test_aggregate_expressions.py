@@ -1,4 +1,4 @@
-"""Expressions over aggregates give what DuckDB gives."""
+"""Expressions over aggregates match DuckDB."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLE = pa.table(
     }
 )
 
-#: As we write them, and as DuckDB does where that is different.
+#: In Euphrates' dialect, and in DuckDB's where it differs.
 VALUES = {
     "mean": ("sum(n) * 1.0 / count()", None),
     "whole": ("sum(n) / count()", "sum(n) // count(*)"),

@@ -1,4 +1,4 @@
-"""Joins give what DuckDB gives."""
+"""Joins match DuckDB."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_smaller_side_is_built_where_sizes_are_known(tmp_path: Path) -> None:
     assert held(large, small) == "right"
     assert held(eu.from_arrow(few), eu.scan(str(tmp_path / "many.parquet"))) == "left"
     assert held(small, large, build="right") == "right"
-    # Nobody knows what an iterator has.
+    # The size of an iterator is unknown.
     assert held(eu.from_arrow(few), eu.from_arrow(lambda: iter([many]), schema={"k": "int64"})) == (
         "right"
     )

@@ -51,7 +51,7 @@ def test_spilled_pieces_do_not_repeat_the_dictionary(go: dict[str, Any]) -> None
     assert all(len(chunk.dictionary) <= len(chunk) for chunk in chunks)
     scratch = re.search(r"([0-9.]+) MB went through scratch", str(report[0]))
     assert (scratch is not None) == bool(go)
-    # 60 bytes a row, and once more for what is dealt anew.
+    # 60 bytes a row, and once more for repartitioned rows.
     assert scratch is None or float(scratch[1]) < 40, scratch[0]
 
 
@@ -65,7 +65,7 @@ def test_skewed_keys(how: str, build: str) -> None:
 
 @pytest.mark.parametrize("how", HOWS)
 def test_one_key_beyond_memory(how: str) -> None:
-    """No partition is small enough: it is joined piece by piece."""
+    """No partition fits in memory: it is joined block by block."""
     left, right = spill_tables([7] * 150_000 + list(range(1000)), 40)
     left = pa.table({"k": [7, 7, 999, 5000, None], "a": range(5)})
     found = joined(left, right, ["k"], how=how, go=SMALL, where="b % 3 > 0")
@@ -81,7 +81,7 @@ def test_several_processes(how: str) -> None:
     report: list[eu.Report] = []
     found = joined(left, right, ["k"], how=how, go={"cluster": "processes:2"}, report=report)
     check_same(found, expected(left, right, ["k"], how))
-    # It must be known whether a row of the right matched at any worker, if it comes out by that.
+    # A right row's output depends on matches at every worker.
     assert ("every worker had all rows" in str(report[0])) == (how not in ("right", "full"))
 
 
@@ -93,7 +93,7 @@ def test_heavy_key_is_spread_over_workers(how: str, build: str) -> None:
     left = pa.Table.from_batches(pa.concat_tables([left, heavy]).to_batches(max_chunksize=5000))
     report: list[eu.Report] = []
     go = {"cluster": "processes:3", **SMALL}
-    # Of the rows that do not match, none has the heavy key.
+    # No unmatched row has the heavy key.
     kept = "b <> 7" if how == "anti" else None
     options = {"how": how, "build": build, "where": kept}
     found = joined(left, right, ["k"], go=go, report=report, **options)
@@ -130,7 +130,7 @@ TPCH = {
 
 @pytest.fixture(scope="module")
 def tpch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tables of TPC-H, small unless somebody has the time (`make bench`)."""
+    """The tables of TPC-H, at scale 0.1 unless `TPCH_SCALE` is set (`make bench`)."""
     scale = float(os.environ.get("TPCH_SCALE", 0.1))
     folder = tmp_path_factory.mktemp("tpch")
     for name in sorted({word for pair in TPCH for word in pair.split()}):

@@ -1,4 +1,4 @@
-"""Modules written in Python, with ports of their own."""
+"""Modules written in Python, with their own ports."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_rows_put_outside_runs_are_kept(collected: Run) -> None:
 
 
 class Patient(eu.Module):
-    """Waits for its flow to be stopped, in a way that only `on_stop` can end."""
+    """Waits for its flow to be cancelled, in a way that only `on_stop` can end."""
 
     inputs = ()
     entered, ended = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Partitions: whole groups of records, each to whoever is free; and the sorts made of them."""
+"""Partitions: whole groups of records, each to a free instance; and the sorts built on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import euphrates as eu
 ROWS = 200_000
 SEED = 20
 LITTLE = "96MiB"
-"""Memory that does not hold the larger tables here."""
+"""A memory budget smaller than the large tables here."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def cluster() -> Iterator[eu.Cluster]:
 
 
 def table(rows: int = ROWS, keys: int = 1000, width: int = 8) -> pa.Table:
-    """Keys, of which one has half of all records, and numbers."""
+    """Numbers with keys, one of which has half of all records."""
     choose = random.Random(SEED)
     key = [0 if choose.random() < 0.5 else choose.randrange(keys) for _ in range(rows)]
     return pa.table({"k": key, "n": range(rows), "text": ["x" * width] * rows})
@@ -43,7 +43,7 @@ def partitioned(data: pa.Table, partition: Any, *rest: Any) -> eu.Flow:
 
 
 def seen(part: Any) -> pa.Table:
-    """The keys that a partition has, and how many records."""
+    """The keys of a partition, and its number of records."""
     keys = pa.table(part).column("k").combine_chunks()
     return pa.table({"keys": [keys.unique().to_pylist()], "rows": [len(keys)]})
 
@@ -119,16 +119,16 @@ def test_first_and_last_partitions_are_small() -> None:
     sizes = [row["rows"] for row in partitions(flow, cores=2)]
     left = [sum(sizes[at:]) for at in range(len(sizes))]
     assert len(sizes) > 16
-    # An eighth of what is left for each of two, as exactly as samples tell.
+    # Each of two instances takes an eighth of the rest, up to sampling error.
     assert all(size < rows / 16 * 1.5 + 60_000 for size, rows in zip(sizes, left, strict=True))
-    # And none more than what each has had before.
+    # And none takes more than it had before.
     taken = [sum(sizes[:at]) for at in range(len(sizes))]
     assert all(size < rows / 2 * 1.5 + 60_000 for size, rows in zip(sizes, taken, strict=True))
     assert max(sizes) > 2 * max(sizes[0], sizes[-2])
 
 
 def test_partitions_of_wide_records_are_small_too() -> None:
-    """Few records are many bytes: samples are taken by bytes."""
+    """Wide records are few: samples are taken by bytes."""
     width, rows = 100_000, 800
     flow = partitioned(table(rows, width=width), eu.partition(["n"]), SEEING)
     sizes = [row["rows"] for row in partitions(flow, cores=2)]
@@ -186,7 +186,7 @@ def test_partitions_go_to_workers_without_intake(cluster: eu.Cluster) -> None:
     "module", [eu.sort(["key"]), eu.aggregate(["key"], values={"n": "count()"})]
 )
 def test_worker_scratch_is_removed_with_the_flow(cluster: eu.Cluster, module: Any) -> None:
-    """A worker may be ended as soon as that is heard."""
+    """A worker may be killed as soon as the end is reported."""
     flow = eu.Flow("spilling")
     flow.chain(eu.generate("records", rows=1_500_000), module, eu.count(), eu.collect())
     report = flow.go(cluster=cluster, memory=LITTLE)
@@ -196,7 +196,7 @@ def test_worker_scratch_is_removed_with_the_flow(cluster: eu.Cluster, module: An
 
 
 def test_unequal_memory_does_not_change_partition_cuts(cluster: eu.Cluster) -> None:
-    """Two instances share the memory of one process, and one has all of the other's."""
+    """Two instances share the memory of one process; one has a whole process's."""
     flow = eu.Flow("uneven")
     records = flow.place(eu.generate("records", rows=1_500_000), count=3)
     kept = flow.place(eu.partition(["key"]), count=3, id="kept")

@@ -1,4 +1,4 @@
-"""Errors name the first row at fault, as far as that can be told."""
+"""Errors name the first row at fault, where it can be determined."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_module_exception_names_its_last_batch(collected: Run) -> None:
 
 
 def test_failing_expression_names_the_row(collected: Run) -> None:
-    """As it travels from a worker, too."""
+    """On workers too."""
     told = row_of(collected, eu.project(["10 / (n - 300000) as q"]))
     assert told.endswith(': n = "300000"')
     flow = eu.Flow()

@@ -1,4 +1,4 @@
-"""The sorts of the papers, beside ours."""
+"""The sorts of the papers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cluster() -> Iterator[eu.Cluster]:
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Records in as many files as there are workers."""
+    """Records in one file per worker."""
     folder = tmp_path_factory.mktemp("parts")
     files = [folder / f"{at}.parquet" for at in range(WORKERS)]
     for at, file in enumerate(files):
@@ -73,7 +73,7 @@ def test_bucket_sort_across_processes(
 
 
 def test_single_bucket_of_all_records_is_sorted(tmp_path: Path) -> None:
-    """What uneven keys do to ranges that do not follow them."""
+    """The effect of skewed keys on fixed ranges."""
     made = [tmp_path / f"{at}.parquet" for at in range(WORKERS)]
     source = eu.generate("integers", rows=ROWS)
     sort = sorts.bucket(source, lambda at: eu.save(str(made[at])), ["n desc"], NAMES)

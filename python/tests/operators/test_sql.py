@@ -1,4 +1,4 @@
-"""SQL over what flows."""
+"""SQL over the input of a module."""
 
 from __future__ import annotations
 

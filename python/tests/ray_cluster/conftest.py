@@ -13,7 +13,7 @@ from ray_labels import RAY_LABELS
 
 @pytest.fixture(scope="session")
 def ray_keys() -> Iterator[None]:
-    """Ray makes a token in the home of whoever has none."""
+    """Sets a token for Ray, which would otherwise create one in the user's home."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
@@ -22,6 +22,6 @@ def ray_keys() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def ray_nodes(ray_keys: None) -> Iterator[rig.RayCluster]:
-    """A Ray cluster of two nodes on this machine, which nobody harms."""
+    """A Ray cluster of two nodes on this machine, which tests must not damage."""
     with rig.RayCluster(2, labels=RAY_LABELS, logs=True) as nodes:
         yield nodes

@@ -1,8 +1,8 @@
-"""A program on Ray, to be harmed: its flow waits in each worker until a file is there, which is so
-when a worker has been lost.
+"""A program on Ray for tests that damage it: its flow waits in each worker for a file, which the
+test creates after the loss of a worker.
 
-It is given the options of `ray.init` and a folder, and says how far it is: a word at the beginning
-of each line.
+Its arguments are the options of `ray.init` and a folder. It prints its progress: a word at the
+beginning of each line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDER = sys.argv[2]
 
 def waiting(batch: eu.Batch) -> eu.Batch:
     if not len(batch):
-        return batch  # a question of what it returns
+        return batch  # depends on the schema of its result
     print("working at", os.getpid(), flush=True)
     while not Path(FOLDER, "go-on").exists():
         time.sleep(0.01)
@@ -42,7 +42,7 @@ try:
         say("actors", *ray.util.list_named_actors())
         flow = eu.Flow("waits")
         batches = pa.table({"n": range(100_000)}).to_batches(max_chunksize=10_000)
-        # What can be read but once cannot begin again.
+        # A single-use source cannot restart.
         stream = pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
         numbers = flow.place(eu.from_arrow(stream))
         waits = flow.attach(numbers, flow.place(waiting, per_worker=1))

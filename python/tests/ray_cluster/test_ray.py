@@ -1,6 +1,7 @@
-"""Flows on Ray: real clusters of several nodes on this machine, where Ray is installed.
+"""Flows on Ray: real clusters of several nodes on this machine, if Ray is installed.
 
-They share one cluster, whose driver is the test's own process. `test_ray_programs.py` does harm.
+The tests share one cluster, whose driver is the test process. `test_ray_programs.py` damages
+clusters.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def cluster(ray: Any) -> Iterator[eu.Cluster]:
         yield cluster
 
 
-# The same everywhere
+# Equal output
 
 
 def filtered(run: Callable[..., eu.Report], folder: Path) -> eu.Report:
@@ -97,7 +98,7 @@ def test_flow_output_is_the_same_on_ray(
     assert next(iter(found[0].values()))
 
 
-# What the workers are
+# Properties of workers
 
 
 def test_workers_report_ray_node_properties(ray: Any, cluster: eu.Cluster) -> None:
@@ -148,7 +149,7 @@ def test_function_using_ray_joins_its_workers_cluster(ray: Any, cluster: eu.Clus
 
 
 def node_of(name: str, **more: Any) -> dict[str, Any]:
-    """A node as Ray tells of it."""
+    """A node as Ray describes it."""
     told = {"NodeID": name * 8, "Alive": True, "NodeName": "10.0.0.7", "Labels": {}}
     own = {"NodeManagerHostname": name, "NodeManagerAddress": "10.0.0.7"}
     return {**told, **own, "Resources": {"CPU": 4.0, "memory": 6e9}, **more}
@@ -195,7 +196,7 @@ def test_worker_names_are_readable_and_unique() -> None:
     assert [place.cores for place in on_ray._places(nodes, 2, {}, 7)] == [7, 7]
 
 
-# Ray is left as it was
+# Ray's state is preserved
 
 
 def actors(ray: Any) -> list[str]:
@@ -231,7 +232,7 @@ def test_actors_have_readable_names_and_end_with_their_cluster(ray: Any) -> None
     wait_for(lambda: set(actors(ray)) <= before)
 
 
-# What cannot be
+# Invalid requests
 
 
 @pytest.mark.parametrize(
@@ -319,7 +320,9 @@ def test_unpicklable_function_is_named_with_the_reason(cluster: eu.Cluster) -> N
 
 
 def until_over(folder: Path) -> Callable[[eu.Batch], eu.Batch]:
-    """Says in the folder which process has a batch, and holds it until the folder has `over`."""
+    """Reports the process that has a batch in the folder, and holds the batch until the folder has
+    `over`.
+    """
 
     def waiting(batch: eu.Batch) -> eu.Batch:
         if len(batch):
@@ -363,7 +366,7 @@ def test_dead_actor_fails_the_flow_and_is_cleaned_up(ray: Any, how: str, tmp_pat
     before = set(actors(ray))
     with eu.Cluster.ray() as cluster:
         flow = eu.Flow("dies")
-        # What can be read but once cannot begin again.
+        # A single-use source cannot restart.
         batches = pa.table({"n": range(100_000)}).to_batches(max_chunksize=10_000)
         stream = pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
         numbers = flow.place(eu.from_arrow(stream))
@@ -382,7 +385,7 @@ def test_dead_actor_fails_the_flow_and_is_cleaned_up(ray: Any, how: str, tmp_pat
             running.finish()
         (left,) = cluster.workers
         assert left.name != name
-        # What the dead have staged goes with the next output, once they are dead.
+        # The next output removes files staged by dead workers.
         numbers = eu.Flow("numbers")
         save = eu.save(out / "numbers.parquet", overwrite=True)
         numbers.chain(eu.generate("integers", rows=10), save)

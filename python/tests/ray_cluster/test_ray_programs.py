@@ -1,4 +1,4 @@
-"""Programs on Ray of their own, and the harm that is done to them and their clusters."""
+"""Separate programs on Ray, and damage to them and their clusters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DRIVER = Path(__file__).with_name("ray_driver.py")
 
 
 class Driver:
-    """A program on Ray that a test does harm to."""
+    """A program on Ray that a test damages."""
 
     def __init__(self, given: dict[str, str], folder: Path, **environment: str) -> None:
         self.folder = folder
@@ -41,7 +41,7 @@ class Driver:
         self.said: list[str] = []
 
     def says(self, pattern: str) -> re.Match[str]:
-        """Waits for a line of its, or of its workers'."""
+        """Waits for a line of the program or of its workers."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.said.append(line)
@@ -156,7 +156,7 @@ def test_program_runs_as_a_submitted_job(tmp_path: Path) -> None:
     with rig.RayCluster(1, dashboard=True) as nodes:
         program = [sys.executable, str(DRIVER), "{}", str(tmp_path)]
         submit = [*ray, "job", "submit", f"--address={nodes.address}", "--", *program]
-        # The node is there a moment before its agent, which starts jobs.
+        # The node is up a moment before its agent, which starts jobs.
         for _ in range(10):
             done = subprocess.run(submit, capture_output=True, text=True)
             if "No available agent" not in done.stderr:

@@ -1,4 +1,4 @@
-"""What a rig's process has left on the machine."""
+"""Objects that a rig's process has left on the machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def left_by(pid: int) -> list[str]:
-    """Everything of the machine that bears the name of a rig's process."""
+    """All objects on the machine that carry the name of a rig's process."""
     mounts = [line for line in Path("/proc/mounts").read_text().splitlines()
               if f"{ledger.STATE}/{pid}/" in line]  # fmt: skip
     loops = []

@@ -1,7 +1,7 @@
-"""The rig for real, where there is root and the kernel can; elsewhere skipped with the reason.
+"""The rig on the real kernel, with root; elsewhere skipped with the reason.
 
-A rate is a behaviour here: nothing may be faster than asked by more than the kernel gives at once.
-How slow a busy machine makes it is not asked.
+No rate may be exceeded by more than the kernel's burst. A lower rate on a loaded machine is
+accepted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RATE = 8 * MB
 
 
 def at_once(rate: float) -> float:
-    """What the kernel lets pass before it makes anybody wait: 0.2 seconds' worth and a request."""
+    """The kernel's burst before it throttles: 0.2 seconds of the rate and a request."""
     return rate / 5 + REQUEST
 
 
@@ -44,7 +44,7 @@ def disk() -> Iterator[rig.Disk]:
         yield disks[0]
 
 
-# --- words and numbers ---------------------------------------------------------------------------
+# --- parsing -------------------------------------------------------------------------------------
 
 
 def test_amounts_and_rates_are_parsed() -> None:
@@ -126,7 +126,7 @@ def test_disk_never_exceeds_its_rate(disk: rig.Disk, way: str) -> None:
 
 
 def at_own_limits_only() -> bool:
-    """In a container of version 1 the group that looks like the root is none."""
+    """In a container with version 1, the apparent root group is not the root."""
     io = cgroups.find("io")
     lines = Path("/proc/self/cgroup").read_text().splitlines()
     return (
@@ -157,7 +157,7 @@ def test_disk_requests_per_second_are_limited() -> None:
 
 @needs("disks")
 def test_rate_change_slows_a_running_stream(disk: rig.Disk) -> None:
-    """The stream is one process, the change comes from another thread while it reads."""
+    """One process streams; another thread changes the rate meanwhile."""
     disk.set_rate("100MB/s")
     slow_rate = 2 * MB
     begun, slowed, done_bytes, at = threading.Event(), threading.Event(), [0], [0.0]
@@ -270,7 +270,7 @@ def test_paused_process_stops_and_resumes() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
         assert cat.stdin is not None and cat.stdout is not None
         with rig.pause(cat.pid):
-            # The kernel says so to its parent, who can wait for it.
+            # The kernel reports the stop to the parent by waitpid.
             assert os.WIFSTOPPED(os.waitpid(cat.pid, os.WUNTRACED)[1])
         cat.stdin.write(b"on\n")
         cat.stdin.flush()

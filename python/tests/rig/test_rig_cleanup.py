@@ -28,7 +28,7 @@ with rig.Disks(2, "2MB/s", size="32MB") as disks, rig.Cpu(0.5) as cpu:
 
 
 def rigged(at_the_end: str = "pass") -> tuple[subprocess.Popen[str], int]:
-    """A process with one of everything, and the number of its guardian."""
+    """A process with one object of each kind, and the process id of its guardian."""
     process = subprocess.Popen(
         [sys.executable, "-c", EVERYTHING.format(at_the_end=at_the_end)],
         cwd=ROOT,
@@ -96,7 +96,7 @@ def test_next_start_reclaims_after_a_dead_guardian() -> None:
     process.kill()
     process.wait()
     assert left_by(process.pid)
-    # In a process of its own: this one may have a rig already, for the whole session.
+    # In a separate process: this one may have a ledger for the whole session.
     subprocess.run(
         [sys.executable, "-c", "import rig; rig.Cpu().__enter__()"], cwd=ROOT, check=True
     )

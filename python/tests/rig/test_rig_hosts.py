@@ -1,7 +1,7 @@
-"""Hosts for real: namespaces and links, where there is root and the kernel can; else skipped.
+"""Hosts on the real kernel: namespaces and links, with root; elsewhere skipped.
 
-That a link is no faster than asked is certain; that it is nearly as fast is asked of the best half
-of several streams, for another program may be at work.
+A link may never exceed its rate. That it nearly reaches its rate is required of the best half of
+several streams, since other programs may load the machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rig_requirements import needs
 
 MB = 1_000_000
 RATE = 10 * MB
-# Answers whoever connects with what it was given on the command line.
+# Sends its argument to every connection.
 NAMED = """
 import socket, sys
 with socket.create_server(("", 0)) as server:
@@ -38,7 +38,7 @@ with socket.create_server(("", 0)) as server:
         with stream:
             stream.sendall(sys.argv[1].encode())
 """
-# Prints a line for each server it was given: what that answers.
+# Prints the answer of each given server on a line.
 ASKING = """
 import socket, sys
 for server in sys.argv[1:]:
@@ -70,14 +70,14 @@ def listening(host: rig.Host, script: str, *words: str) -> tuple[subprocess.Pope
 
 @contextlib.contextmanager
 def echo(host: rig.Host) -> Iterator[tuple[socket.socket, Any]]:
-    """A stream to an echo in that host, and what the echo prints."""
+    """A connection to an echo server in that host, and the server's output."""
     process, port = listening(host, ECHO)
     with process, socket.create_connection((host.address, port)) as stream:
         yield stream, process.stdout
 
 
 def answered(stream: socket.socket, text: bytes, seconds: float = 60) -> bool:
-    """Whether it answers within that time; what it answers later is for the next to ask."""
+    """Whether an answer arrives within that time; a later one is left for the next call."""
     stream.sendall(text)
     return bool(select.select([stream], [], [], seconds)[0]) and stream.recv(100) == text
 
@@ -162,7 +162,7 @@ def test_invalid_host_count_is_rejected() -> None:
 
 
 def at_once(rate: float) -> float:
-    """What passes a link before it makes anybody wait, and what a slow reader may find waiting."""
+    """The burst of a link, and the bytes buffered for a slow reader."""
     return network.BURST_BYTES + rate / 5
 
 
@@ -298,7 +298,7 @@ def test_missing_host_disk_names_the_remedy() -> None:
         hosts[0].slow_disk("1MB/s")
 
 
-# --- nothing is left behind ----------------------------------------------------------------------
+# --- cleanup -------------------------------------------------------------------------------------
 
 EVERYTHING = """
 import sys, rig

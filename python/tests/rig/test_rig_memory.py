@@ -1,6 +1,6 @@
-"""Memory of a set size, and swap on a disk of the rig; skipped with the reason where it cannot be.
+"""Memory limits, and swap on a disk of the rig; skipped with the reason where unsupported.
 
-Swap is the machine's: it is not tested where there is other swap.
+Swap is global to the machine: it is not tested where there is other swap.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ray clusters of the rig, where Ray is installed: across hosts as root, on loopback as anybody."""
+"""Ray clusters of the rig, if Ray is installed: across hosts with root, on loopback without."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rig_leftovers import ROOT, wait_for_end
 from rig_requirements import needs
 
 with_ray = pytest.mark.skipif(rays.missing() is not None, reason=rays.missing() or "")
-# Says what it finds on each node: bytes that came from the driver, bytes that go to it, an actor.
+# Reports for each node: bytes from the driver, bytes to it, an actor.
 DRIVER = """
 import json, sys
 import ray
@@ -59,7 +59,7 @@ for node in ray.nodes():
         ray.kill(actor)
 print(json.dumps(found))
 """
-# Says who is there, and each time that changes; after a minute no more.
+# Reports the nodes after each change, for at most a minute.
 WATCHER = """
 import json, sys, time
 import ray
@@ -135,7 +135,7 @@ def test_ray_on_loopback_works_without_root() -> None:
 
 @pytest.fixture
 def watched() -> Iterator[tuple[rig.RayCluster, Any]]:
-    """A cluster that is quick to miss a node, and what a driver says of who is there."""
+    """A cluster with a short node timeout, and a driver that reports its nodes."""
     quick = {
         "health_check_initial_delay_ms": 0,
         "health_check_period_ms": 200,
@@ -155,7 +155,7 @@ def watched() -> Iterator[tuple[rig.RayCluster, Any]]:
 
 
 def next_said(printed: Any) -> list[str]:
-    """Ray itself prints lines among the driver's."""
+    """The driver's next line; Ray prints lines of its own in between."""
     others = []
     while line := printed.readline():
         words = str(line).split()
@@ -190,7 +190,9 @@ def test_crashed_head_leaves_no_process() -> None:
 
 
 def running(folder: bytes) -> list[int]:
-    """Ray's processes of a cluster: some have its folder for an argument, some have files there."""
+    """Ray's processes of a cluster: some have its folder as an argument, some have open files
+    there.
+    """
     told = [pid for pid in rays.undo.all_pids() if folder in b" ".join(rays.command_of(pid))]
     return told + rays.undo.titled_in(os.fsdecode(folder))
 

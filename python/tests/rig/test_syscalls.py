@@ -1,4 +1,4 @@
-"""Faults at system calls: what is counted, and that each comes exactly where it was asked for."""
+"""Faults at system calls: counting, and exact placement."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ os.unlink("folder/b")
 print("done")
 """
 CALLS = ["mkdir", "fsync", "rename", "link", "rename", "unlink"]
-# What there is after the first so many of them.
+# The files after the first calls.
 STATES = [
     [],
     ["folder"],
@@ -86,7 +86,7 @@ def test_kill_happens_exactly_before_or_after_a_call(
     assert killed.returncode == -signal.SIGKILL
     assert [call.number for call in killed.hit] == [number]
     expected = STATES[number - 1]
-    # Nothing of the file's making is trapped.
+    # Calls that create the file are not trapped.
     assert found(folder) == (["a", "folder"] if number == 2 else expected)
     subprocess.run(["rm", "-r", folder], check=True)
     folder.mkdir()
@@ -195,7 +195,7 @@ for thread in threads: thread.join()
     subprocess.run(["rm", "-r", folder], check=True)
     folder.mkdir()
     syscalls.run(python(code, folder), rig.Fault("mkdir", 100, "kill-after"))
-    # The others may have been let pass and not have begun.
+    # Other calls may have been admitted without having started.
     assert 100 - 7 <= len(found(folder)) <= 100
 
 

@@ -17,7 +17,7 @@ WAIT_SECONDS = 60
 
 
 class Studio:
-    """A server of its own, and what a page would ask of it."""
+    """A studio server, and the requests of a page."""
 
     def __init__(self, root: Path, home: Path, *options: str) -> None:
         self.home = home
@@ -53,7 +53,7 @@ class Studio:
 
     @contextlib.contextmanager
     def events(self) -> Iterator[Iterator[bytes]]:
-        """The lines of the stream that a page hears."""
+        """The lines of the event stream."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
         connection.request("GET", "/api/events", headers=self.headers())
         with contextlib.closing(connection):

@@ -1,4 +1,4 @@
-"""The flows that the studio offers to begin with: each runs, small."""
+"""The example flows of the studio's gallery run on small input."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def mirrored(folder: Path) -> dict[str, Any]:
     return {"collection": "kept"}
 
 
-# What each is given, so that it is small and finds what it reads.
+# Values of each flow's variables that keep it small and point to its input.
 GIVEN: dict[str, Callable[[Path], dict[str, Any]]] = {
     "clean": clean,
     "copy": copy,

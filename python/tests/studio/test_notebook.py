@@ -1,4 +1,4 @@
-"""What a notebook shows of a flow, without a browser: what it is told, and what it may ask for."""
+"""The notebook view of a flow, without a browser: the messages it sends and accepts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ ENDLESS = 2**50
 
 
 class Page(BaseComm):
-    """Whoever shows a view: hears what it is told, and says that, unless it does not read."""
+    """A page that shows a view: it receives updates and acknowledges them, unless it does not
+    read.
+    """
 
     made: list[Page] = []  # noqa: RUF012 - one list for all of a test
     reads = True
@@ -47,12 +49,12 @@ class Page(BaseComm):
         self.handle_msg({"content": {"data": data}, "buffers": []})
 
     def heard(self, name: str) -> list[Any]:
-        """All that it was told of one kind."""
+        """All updates of one kind."""
         told = [state[name] for state in self.told if name in state]
         return [json.loads(text) for text in told if text]
 
     def wait(self, name: str, is_it: Any) -> Any:
-        """Waits until what it was told last is so."""
+        """Waits until the last update satisfies the condition."""
         with self.is_news:
 
             def now() -> Any:
@@ -88,7 +90,7 @@ def test_wheel_contains_the_notebook_view() -> None:
     if "EUPHRATES_CI" not in os.environ and page == "export default {}":
         pytest.skip("built without Node")
     assert page is not None and "export default{render" in page
-    # It loads nothing, from nowhere.
+    # It loads no external resource.
     assert "import(" not in page and "fetch(" not in page
 
 
@@ -98,7 +100,7 @@ def test_view_shows_a_flow_before_the_run(pages: list[Page]) -> None:
     _, page = view_of(flow, pages)
     document = json.loads(page.state["document"])
     assert [module["id"] for module in document["modules"]] == ["generate_1", "map_1", "collect_1"]
-    # What lives in this process only has a name, and no number.
+    # In-process objects have a name, and no number.
     assert document["modules"][1]["config"]["function"].endswith("<lambda>")
     assert page.state["status"] == ""
 
@@ -130,7 +132,7 @@ def test_notebook_defined_modules_are_described(pages: list[Page]) -> None:
     assert all(name in known for name in named[1:-1]) and len(known) == 4
     assert [known[name]["own"]["title"] for name in named[1:4]] == ["Parted", "Local", "<lambda>"]
     assert known[named[2]]["outputs"] == ["even"]
-    # What the page calls a queue's end is what the engine calls it.
+    # The page's name of a queue's end equals the engine's.
     view.run()
     assert view.wait(WAIT_SECONDS), view.error
     (*_, last) = page.heard("progress")
@@ -146,7 +148,7 @@ def test_view_follows_a_run_to_its_report(pages: list[Page]) -> None:
     assert view.error is None and view.report is not None
     assert ended["report"] == json.loads(view.report.to_json())
     assert view.report.collected().to_pydict()["count"] == [1000]
-    # Short as it was, it is told how it was at the end.
+    # Even a short run sends its final progress.
     (*_, last) = page.heard("progress")
     assert [module["state"] for module in last["modules"]] == ["ended"] * 3
     assert [queue["from"] for queue in last["queues"]] == [

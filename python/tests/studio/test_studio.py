@@ -1,4 +1,4 @@
-"""The studio's server with whole runs, from outside: as its page would, and as its killer."""
+"""The studio's server with whole runs, driven like its page, and killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from studio_server import ENDLESS, WAIT_SECONDS, Studio, flow
 
 
 def group_of(identity: str) -> int | None:
-    """The process group of a run: its own, so that nobody's Ctrl-C reaches it."""
+    """The process group of a run: its own, so that Ctrl-C in a terminal does not reach it."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes()
@@ -61,7 +61,7 @@ def test_stopped_run_keeps_its_sampled_rows(studio: Studio) -> None:
     studio.ask("POST", f"/api/runs/{identity}/stop", {})
     run = studio.ended(identity)
     assert run["state"] == "stopped"
-    # What was looked at is there when it is over.
+    # Rows sampled during the run remain after its end.
     assert studio.ask("GET", path)["rows"]
 
 
@@ -155,7 +155,7 @@ def is_running(process: int) -> bool:
         said = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return False
-    # Whoever has ended may not have been waited for.
+    # A dead process may still be a zombie.
     return said.rsplit(")", 1)[1].split()[0] != "Z"
 
 
@@ -231,7 +231,7 @@ def test_rows_are_sampled_at_remote_consumers(studio: Studio) -> None:
         time.sleep(0.1)
     assert 0 < len(sample["rows"]) <= 100
     assert all(row[0].isdigit() for row in sample["rows"])
-    # They go on, and are others.
+    # The rows change.
     while studio.ask("GET", path)["rows"] == sample["rows"]:
         assert time.monotonic() < deadline
         time.sleep(0.1)

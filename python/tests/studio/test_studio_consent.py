@@ -1,4 +1,4 @@
-"""Whoever opens a flow in the studio has not said that it may run: nothing of it does."""
+"""Opening a flow in the studio gives no consent to run it: no part of it runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from studio_server import Studio, flow
 
 RUST_MODULES = Path(__file__).parents[3] / "crates/modules/src/modules"
 
-# A script that leaves a file when it is imported, and another one when it is called.
+# A script that creates a file when it is imported, and another when it is called.
 SCRIPT = """
 import pathlib
 pathlib.Path("ran-import").touch()
@@ -22,8 +22,8 @@ def touch(*arguments, **keywords):
     pathlib.Path("ran-call").touch()
 """
 
-# What each module that runs Python is told to run; `ran-NAME` is there if it did. The positional
-# argument of `pydoc.pipepager` is a text, and `cmd` a command for the shell.
+# The configuration of each module that runs Python; `ran-NAME` exists if it ran. The positional
+# argument of `pydoc.pipepager` is a text, and `cmd` a shell command.
 HOSTILE: dict[str, list[dict[str, Any]]] = {
     "map": [
         {"function": "script.py:touch"},
@@ -76,7 +76,7 @@ def test_opening_and_checking_run_no_user_code(studio: Studio, module: str) -> N
         path = f"hostile{number}.json"
         (root / path).write_text(json.dumps(document))
         assert path in {one["path"] for one in studio.ask("GET", "/api/files")["files"]}
-        # The page draws it, and writes it as code, from these two answers and nothing else.
+        # The page draws it and generates its code from these two answers alone.
         opened = studio.ask("GET", f"/api/file?path={path}")
         assert json.loads(opened["text"]) == document
         checked = studio.ask("POST", "/api/check", {"document": document, "variables": {}})
@@ -84,7 +84,7 @@ def test_opening_and_checking_run_no_user_code(studio: Studio, module: str) -> N
         assert ids == {one["id"] for one in document["modules"][:-1]} - {
             node["id"] for node in document["modules"] if node["module"] == module
         }
-        # What is given by a variable is no other.
+        # A value from a variable behaves the same.
         name = next(iter(config))
         bound = {**config, name: {"$var": "it"}}
         document = {**placed(module, bound), "variables": {"it": {"default": config[name]}}}
@@ -96,7 +96,7 @@ def test_opening_and_checking_run_no_user_code(studio: Studio, module: str) -> N
 
 
 def test_running_a_flow_runs_its_user_code(studio: Studio) -> None:
-    """The test above would notice."""
+    """Proves that the test above would detect execution."""
     root = Path(studio.ask("GET", "/api/session")["root"])
     (root / "script.py").write_text(SCRIPT)
     studio.ended(studio.run(placed("map", HOSTILE["map"][0])))

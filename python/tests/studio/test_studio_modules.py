@@ -72,12 +72,12 @@ def test_user_modules_are_listed_after_their_script_runs(studio: Studio) -> None
     def own() -> dict[str, Any]:
         return {one["name"]: one for one in studio.ask("GET", "/api/modules") if "own" in one}
 
-    # Looking at it in whatever way runs nothing.
+    # Inspecting it runs nothing.
     studio.ask("POST", "/api/check", {"document": document, "variables": {}})
     studio.ask("GET", "/api/file?path=own/mine.py")
     assert studio.ask("POST", "/api/script", {"path": "own/mine.py"}) == {"needs_trust": True}
     assert own() == {} and not (root / "ran").exists()
-    # It has modules, and no flow.
+    # It defines modules and no flow.
     asked = {"path": "own/mine.py", "run": True}
     assert studio.ask("POST", "/api/script", asked) == {"document": None, "modules": 3}
     assert (root / "ran").exists()
@@ -101,7 +101,7 @@ def test_user_modules_are_listed_after_their_script_runs(studio: Studio) -> None
     assert doubled["own"]["module"] == "map" and doubled["own"]["arguments"] == "arguments"
     assert doubled["summary"] == "Every row some times over."
     assert doubled["config"]["properties"] == {"times": {"type": "integer", "default": 2}}
-    # What is drawn of them runs, here and on workers of their own, which find the script.
+    # A flow of them runs, in process and on workers, which find the script.
     (root / "ran").unlink()
     for cluster in ("", "processes:2"):
         run = studio.ended(studio.run(document, cluster=cluster))
@@ -120,7 +120,7 @@ def test_script_modules_are_named_relative_to_the_project(studio: Studio) -> Non
     told = studio.ask("POST", "/api/script", {"path": "flow.py", "run": True})
     assert told["document"]["modules"][1]["config"] == {"function": "flow.py:doubled"}
     assert studio.ended(studio.run(told["document"]))["state"] == "done"
-    # What is not there any more is forgotten when it is run again.
+    # Removed definitions are forgotten when it runs again.
     (root / "flow.py").write_text("x = 1\n")
     with pytest.raises(AssertionError, match="neither a flow nor a module"):
         studio.ask("POST", "/api/script", {"path": "flow.py", "run": True})

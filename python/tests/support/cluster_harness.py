@@ -1,4 +1,4 @@
-"""Clusters as users start them: real processes that meet at real ports of this machine."""
+"""Clusters as users start them: real processes connected through real ports of this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 import euphrates as eu
 
 KINDS = ("processes", "join", "at")
-"""Every kind of cluster, besides the program itself."""
+"""Every kind of cluster except the program itself."""
 COMMAND = [sys.executable, "-m", "euphrates"]
 SUPPORT = Path(__file__).parent
 MODULES = [str(SUPPORT), *sorted({str(path.parent) for path in SUPPORT.parent.glob("*/test_*.py")})]
@@ -26,7 +26,7 @@ MODULES = [str(SUPPORT), *sorted({str(path.parent) for path in SUPPORT.parent.gl
 
 
 def wait_for(happened: Callable[[], Any], what: str = "it", seconds: float = 60) -> Any:
-    """Looks until it has happened, and says what did not."""
+    """Polls until `happened` is true; fails with `what` on a timeout."""
     deadline = time.monotonic() + seconds
     while not (result := happened()):
         assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
@@ -35,7 +35,7 @@ def wait_for(happened: Callable[[], Any], what: str = "it", seconds: float = 60)
 
 
 class Command:
-    """A command that runs, and what it says."""
+    """A running command and its output."""
 
     def __init__(
         self, folder: Path, command: list[str], env: Mapping[str, str] | None = None
@@ -71,7 +71,7 @@ class Command:
         return self.process.wait(seconds)
 
     def end(self) -> None:
-        """Ends it as a user would, and not as a user would if it does not."""
+        """Terminates it, and kills it if it does not end."""
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
         try:
@@ -83,7 +83,7 @@ class Command:
 
 
 class Program(Command):
-    """A `euphrates` command; `inside` makes of it one that runs it somewhere else."""
+    """A `euphrates` command; `inside` wraps the command line to run it elsewhere."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Program(Command):
 
 
 def with_tests() -> str:
-    """A path on which workers find the modules of the tests, too."""
+    """A PYTHONPATH with which workers find the modules of the tests."""
     return os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), *MODULES])
 
 
@@ -118,7 +118,7 @@ def new_token(folder: Path) -> Path:
 
 
 def keep(folder: Path, token: Path, **options: Any) -> tuple[Program, str]:
-    """A keeper, and where it listens."""
+    """A keeper, and its address."""
     listening = ("--listen", "127.0.0.1:0", "--token-file", token)
     keeper = Program(folder, "cluster", *listening, **options)
     said = wait_for(lambda: keeper.said or keeper.ended, "the keeper says where it listens")
@@ -139,13 +139,13 @@ def anywhere(name: str, command: list[str]) -> list[str]:
 
 
 Inside = Callable[[str, list[str]], list[str]]
-"""By a worker's name and its command, the command that runs it where it belongs."""
+"""Maps a worker's name and its command to the command that runs it in its place."""
 
 
 def labelled(
     folder: Path, address: str, token: Path, names: list[str], inside: Inside = anywhere
 ) -> list[Command]:
-    """Workers of these names, of which every other one is even."""
+    """Workers of these names, alternately labelled even and odd."""
     labels = [(name, "odd") for name in names[1::2]] + [(name, "even") for name in names[::2]]
     here = (folder, address, token)
     return [
@@ -176,7 +176,7 @@ def joined_by(
     timeout: float = 30,
     **options: Any,
 ) -> Iterator[eu.Cluster]:
-    """The same, of workers that somebody else starts, who is told the address and the token."""
+    """The same, with workers that `start` starts, given the address and the token."""
     token, port = new_token(folder), free_port()
     address = f"{host}:{port}"
     opened: list[eu.Cluster | BaseException] = []
@@ -209,7 +209,7 @@ def joined_by(
 
 @contextlib.contextmanager
 def persistent(folder: Path, names: list[str]) -> Iterator[eu.Cluster]:
-    """The cluster of a keeper."""
+    """A persistent cluster."""
     token = new_token(folder)
     keeper, address = keep(folder, token)
     programs: list[Command] = [keeper]
@@ -226,7 +226,7 @@ def persistent(folder: Path, names: list[str]) -> Iterator[eu.Cluster]:
 
 @contextlib.contextmanager
 def started(kind: str, folder: Path) -> Iterator[eu.Cluster]:
-    """A cluster of this kind, of workers that find the modules of the tests."""
+    """A cluster of this kind, whose workers find the modules of the tests."""
     names = ["w0", "w1", "w2"]
     if kind == "join":
         with joined(folder, names[:2]) as cluster:
@@ -241,7 +241,7 @@ def started(kind: str, folder: Path) -> Iterator[eu.Cluster]:
 
 @contextlib.contextmanager
 def processes(workers: int) -> Iterator[eu.Cluster]:
-    """Workers of this machine that find the modules of the tests."""
+    """Worker processes of this machine that find the modules of the tests."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = with_tests()
     try:
@@ -256,8 +256,8 @@ def processes(workers: int) -> Iterator[eu.Cluster]:
 
 
 def workers_of(pid: int) -> dict[str, int]:
-    """The worker processes that a process has started, by name: of two with the same, the one
-    started last. Numbers of processes say nothing of that, they begin anew at 32,768.
+    """The worker processes of a process by name; of two with one name, the later one. Process ids
+    do not tell which is later: they wrap at 32,768.
     """
     found = {}
     every = [int(name) for name in os.listdir("/proc") if name.isdigit()]
@@ -280,12 +280,12 @@ def parent(pid: int) -> int | None:
 
 
 def began(pid: int) -> int:
-    """Ticks from the machine's start to that of the process."""
+    """The start time of the process, in ticks since boot."""
     return status(pid, 19) or 0
 
 
 def status(pid: int, at: int) -> int | None:
-    """What the kernel says of a process, from its state on."""
+    """The fields of the process's stat file from its state on."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[at])
     except OSError:
@@ -293,7 +293,7 @@ def status(pid: int, at: int) -> int | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process is there and no corpse."""
+    """Whether a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
@@ -301,9 +301,9 @@ def is_alive(pid: int) -> bool:
 
 
 def staged(folder: Path) -> list[Path]:
-    """What flows have begun to write below a folder, and neither finished nor removed."""
+    """Staged files below a folder that are neither published nor removed."""
     found = []
-    # Folders may go while they are looked at.
+    # Folders may disappear during the scan.
     for at, folders, files in os.walk(folder):
         if Path(at).name in (".staging", "scratch"):
             found += [Path(at, name) for name in (*folders, *files)]

@@ -1,4 +1,4 @@
-"""Functions and modules that flows can import."""
+"""Functions and modules that flows of the tests import."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def sleeping(batch: eu.Batch) -> eu.Batch:
 
 
 def keeping_a_lock() -> Callable[[eu.Batch], eu.Batch]:
-    """One that cannot travel, since it has something to lock at hand."""
+    """A function that cannot be pickled, since it closes over a lock."""
     lock = threading.Lock()
 
     def locked(batch: eu.Batch) -> eu.Batch:
@@ -63,7 +63,7 @@ def dawdling(batch: eu.Batch) -> eu.Batch:
 
 
 class SlowToCome:
-    """Passes batches on; takes five minutes to come to another process, and says when it begins."""
+    """Passes batches through. Unpickling it takes five minutes, and it reports when that begins."""
 
     def __call__(self, batch: eu.Batch) -> eu.Batch:
         return batch
@@ -80,7 +80,7 @@ def come(origin: int) -> SlowToCome:
 
 
 class Split(eu.Module):
-    """Even rows here, odd ones there; by turns of batches."""
+    """Sends batches alternately to two outputs."""
 
     inputs = ("in",)
     outputs = ("even", "odd")
@@ -120,7 +120,7 @@ class Numbers(eu.Module):
 
 
 class Last(eu.Module):
-    """A sink that remembers."""
+    """A sink that keeps what it has received."""
 
     outputs = ()
     order = "ordered"
@@ -134,7 +134,7 @@ class Last(eu.Module):
 
 
 class Paired(eu.Module):
-    """Two inputs, side by side, whichever comes first."""
+    """Counts batches of two inputs in order of arrival."""
 
     inputs = ("left", "right")
 
@@ -162,7 +162,7 @@ def duckdb_doubled(batch: eu.Batch) -> Any:
 
 
 class Who(eu.Module):
-    """Says once which worker it is at: its own process is a child of that."""
+    """Reports its worker once: its own process is a child of the worker."""
 
     inputs = ()
 
@@ -174,19 +174,19 @@ class Who(eu.Module):
 
 
 def pid(batch: eu.Batch) -> pa.RecordBatch:
-    """The batch, and which process had it."""
+    """The batch, and the process that had it."""
     table = batch.to_pyarrow()
     return table.append_column("pid", pa.array([os.getpid()] * len(batch), pa.int64()))
 
 
 def clock(batch: eu.Batch) -> pa.RecordBatch:
-    """The batch, and what the wall clock says."""
+    """The batch, and the wall clock time."""
     now = pa.array([time.time()] * len(batch), pa.float64())
     return batch.to_pyarrow().append_column("clock", now)
 
 
 def forking(batch: eu.Batch) -> eu.Batch:
-    """Has a child end as programs do, and looks how."""
+    """Forks a child that exits as programs do, and checks its exit code."""
     pid = os.fork()
     if pid == 0:
         sys.exit(7)

@@ -1,4 +1,4 @@
-"""A kept cluster of real processes, joined by TCP and TLS, for tests of what runs there."""
+"""A persistent cluster of real processes, joined by TCP and TLS."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import euphrates as eu
 
 EUPHRATES = str(Path(sys.executable).with_name("euphrates"))
 PATIENCE = 60.0
-"""Nothing here takes longer, unless it hangs."""
+"""A timeout that only a hang exceeds."""
 SOON = 10.0
-"""What is to end at once, on a machine with a lot to do."""
+"""A timeout for immediate actions on a loaded machine."""
 
 
 class PersistentCluster:
@@ -33,7 +33,7 @@ class PersistentCluster:
             name = f"w{number}"
             join = [EUPHRATES, "worker", "--name", name, "--join", self.address, *token]
             self.workers[name] = subprocess.Popen([*join, "--label", label], cwd=folder)
-            # So that all come in order.
+            # Waits, so that workers join in order.
             assert self.keeper.stdout.readline() == f"{name} has joined\n"
         self.where = ["--cluster", f"at:{self.address}", *token]
 
@@ -48,7 +48,7 @@ class PersistentCluster:
         return self.run("launch", *words, "--", "sh", "-c", script, **options)
 
     def begin(self, script: str, *words: str) -> subprocess.Popen:
-        """One whose programs all say `ready`."""
+        """Launches programs that each print `ready`, and waits for that."""
         launch = self.command("launch", *words, "--", "sh", "-c", script)
         begun = subprocess.Popen(launch, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert begun.stdout is not None

@@ -1,6 +1,6 @@
-"""An S3 server for the tests, on this machine and in this process: moto, as boto3's users know it.
+"""An S3 server in this process, by moto.
 
-It speaks multipart uploads, ranged reads, listings and conditional puts. Nothing leaves loopback.
+It supports multipart uploads, ranged reads, listings and conditional puts. Nothing leaves loopback.
 Requires ``moto[s3,server]``, which brings boto3.
 """
 
@@ -35,7 +35,7 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables by which programs find the server."""
+        """The environment variables that point programs to the server."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ALLOW_HTTP": "true",
@@ -49,7 +49,7 @@ class S3Server:
         return f"s3://{BUCKET}/{key}"
 
     def keys(self) -> list[str]:
-        """The keys of all objects that are visible."""
+        """The keys of all visible objects."""
         listed = self.client.list_objects_v2(Bucket=BUCKET)
         return sorted(entry["Key"] for entry in listed.get("Contents", []))
 
@@ -63,7 +63,7 @@ class S3Server:
         return self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
 
     def put(self, key: str, content: bytes) -> None:
-        """Makes an object."""
+        """Creates an object."""
         self.client.put_object(Bucket=BUCKET, Key=key, Body=content)
 
     def clear(self) -> None:
