@@ -1,11 +1,11 @@
-"""Who is slow: named within two seconds, and nobody who is not; and how near the report's ideal is.
+"""Straggler diagnosis: delay until a slow component is named, false positives, and accuracy of the
+ideal.
 
-Three flows. In the first, four consumers take 20 ms for a batch; in the second, two filters
-compute; in the third, four disks of 20 MB/s are read. In the unperturbed runs nothing is done to
-them. In the others one instance or one disk becomes slower after a second; what counts is the time
-from then until the progress line names it, and whether the report names it and nobody else. The
-ideal time of the report is compared with the fluid bound that the simulator computes for consumers
-of these speeds, without having seen the run.
+Three flows. In the first, four consumers take 20 ms per batch; in the second, two filters compute;
+in the third, four disks of 20 MB/s are read. Some runs are unperturbed. In the others one instance
+or disk becomes slower after a second. Measured are the time from then until the progress line names
+it, and whether the report names it and no other component. The report's ideal time is compared with
+the fluid bound that the simulator computes for consumers of these speeds, independently of the run.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ SLOWED = {
         "a tenth": {"disk": "d1", "rate": RATE // 10},
     },
 }
-"""What is left of the speed of which component, by flow."""
+"""The remaining speed and the slowed component, by flow."""
 
 
 def work(batch: eu.Batch) -> eu.Batch:
-    """Takes its time for each batch."""
+    """Sleeps a fixed time per batch."""
     time.sleep(BATCH_SECONDS * batch.num_rows / ROWS)
     return batch
 
@@ -96,7 +96,7 @@ def prepare(home: Path) -> None:
 
 
 def once(which: str, slowed: dict[str, Any] | None) -> dict[str, Any]:
-    """Runs a flow; who was named when, and what the report says."""
+    """Runs a flow; returns what was named when, and the report's findings."""
     perturb = [eu.perturb(after=AFTER, **slowed)] if slowed else []
     named: dict[str, float] = {}
     running = FLOWS[which]().start(perturb=perturb)
@@ -162,13 +162,13 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def name_of(run: dict[str, Any]) -> str:
-    """What the report calls whom a run slowed."""
+    """The report's name of the component that a run slowed."""
     who = run["who"]
     return who["instance"] if "instance" in who else f"disk {who['disk']} (reading)"
 
 
 def delay(run: dict[str, Any]) -> float:
-    """Seconds from the perturbation to the name; endless if it was never told."""
+    """Seconds from the perturbation to the name; infinite if it was never named."""
     return float(run["named"].get(name_of(run), float("inf"))) - AFTER
 
 

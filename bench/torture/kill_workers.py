@@ -1,13 +1,13 @@
-"""Kills a worker at random moments, again and again, while flows of several kinds run.
+"""Kills a worker at random moments, repeatedly, while flows of several kinds run.
 
-Every run must end with the right outputs or with a typed error and the outputs of before, whoever
-dies when. Nothing may be left: no process, and after `gc` no file on a disk, in the home, among the
-outputs or in the temporary folder. Four kinds of flow take turns: a sort with one output, user code
-and a sort to a mirrored collection, and user code with three outputs (file, mirrored collection,
-JSON) on disks that all workers see, and on disks of two of them, without which there is no output.
-What a death costs is measured beside runs in which nobody dies.
+Every run must end with the right outputs, or with a typed error and the previous outputs. Nothing
+may be left: no process, and after `gc` no file on a disk, in the home, among the outputs or in the
+temporary folder. Four kinds of flow take turns: a sort with one output; user code and a sort to a
+mirrored collection; and user code with three outputs (file, mirrored collection, JSON) on disks
+that all workers see, and on disks of two workers, which the output requires. The cost of a death is
+measured against runs without one.
 
-    python bench/torture/kill_workers.py --kills 300 --records 1000000
+python bench/torture/kill_workers.py --kills 300 --records 1000000
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from crash_sandbox import Sandbox  # noqa: E402
 
 RESULTS = ROOT / "bench" / "results"
 WORKERS = 4
-# The workers of the disks: the first two disks are seen by all.
+# The owners of the disks: all workers see the first two disks.
 OWNERS = ("local", "local", "w2", "w3")
 SHARED, OWN = ("d0", "d1"), ("d2", "d3")
-# In the environment of every process that a run starts.
+# An environment variable of every process that a run starts.
 TOKEN = "EUPHRATES_TORTURED_RUN"
-# How long processes that were told to end may take.
+# The time limit for processes to end after SIGTERM.
 END_SECONDS = 20.0
 SQUARES = pa.schema({"n": pa.int64(), "square": pa.int64()})
 
@@ -65,7 +65,7 @@ def passed(batch: eu.Batch) -> eu.Batch:
 
 @dataclass(frozen=True)
 class Kind:
-    """A flow of which the n-th run has outputs of its own, and what is wrong with them."""
+    """A flow whose n-th run has its own outputs, and a check of them."""
 
     name: str
     flow: Callable[[Sandbox, int], eu.Flow]
@@ -100,7 +100,7 @@ def torture(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     chance = random.Random(options.seed)
     sandbox = Sandbox(folder, owners=OWNERS)
     sandbox.make()
-    # Everything that is made from here on is below the sandbox, too.
+    # Everything made from here on is below the sandbox.
     os.environ.update(sandbox.environment)
     os.environ.pop("XDG_RUNTIME_DIR", None)
     read_in(sandbox, options.records)
@@ -166,7 +166,7 @@ def sorting(output: str, function: Any = None, **how: Any) -> eu.Flow:
 
 
 def sorts(sandbox: Sandbox, name: str = "sorted") -> list[str]:
-    """What `valsort` finds wrong with a sorted collection."""
+    """The differences that `valsort` finds in a sorted collection."""
     output = sandbox.root / "checked"
     flow = eu.Flow("out")
     flow.chain(eu.read(name, order=True), eu.save(output, format="records", overwrite=True))
@@ -191,7 +191,7 @@ def squaring(sandbox: Sandbox, name: str, rows: int, disks: Sequence[str]) -> eu
 
 
 def squares(sandbox: Sandbox, name: str, rows: int) -> list[str]:
-    """What is wrong with the three outputs, each of which has so many numbers."""
+    """The differences in the three outputs, each of which has that many numbers."""
     files = [sandbox.out / f"{name}.parquet", sandbox.out / f"{name}.json"]
     sources = {file.name: eu.scan(file) for file in files} | {name: eu.read(name)}
     expected = pa.array(range(rows))
@@ -223,7 +223,7 @@ def calm_seconds(sandbox: Sandbox, kind: Kind, turn: int) -> float:
 def run(
     sandbox: Sandbox, kind: Kind, turn: int, kill: tuple[float, int] | None, how: str
 ) -> dict[str, Any]:
-    """One run on a cluster of its own, of which one worker dies at a moment."""
+    """One run on a cluster of its own, of which one worker dies at a given time."""
     flow = kind.flow(sandbox, turn)
     result: dict[str, Any] = {"kind": kind.name, "kill": kill, "losses": [], "error": None}
     token = os.environ[TOKEN] = f"{os.getpid()}-{turn}-{kind.name}"
@@ -250,14 +250,14 @@ def run(
 
 
 def leavings(sandbox: Sandbox, allowed: Counter[str]) -> tuple[list[str], list[str]]:
-    """The files that are there and should not be: at once, and after `gc`."""
+    """The leftover files: at once, and after `gc`."""
     at_once = listed(sandbox) - allowed
     sandbox.must("gc", sandbox.out)
     return sorted(at_once), sorted(listed(sandbox) - allowed)
 
 
 def listed(sandbox: Sandbox) -> Counter[str]:
-    """How many files there are of each name. The catalog keeps all versions."""
+    """The number of files of each name. The catalog keeps all versions."""
     found = Counter[str]()
     for name, count in sandbox.listed().items():
         if not re.fullmatch(r"home/catalog/.*/\.v/\d+\.json", name):
@@ -266,7 +266,7 @@ def listed(sandbox: Sandbox) -> Counter[str]:
 
 
 def children() -> list[int]:
-    """The worker processes of this program, by their names."""
+    """The worker processes of this program by name."""
     found = []
     for pid in processes():
         with contextlib.suppress(OSError):
