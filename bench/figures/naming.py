@@ -22,7 +22,7 @@ from typing import Any
 
 import euphrates as eu
 
-TITLE = "Who is slow: how soon the progress line names it, and how near the report's ideal is"
+TITLE = "Slow components: how soon the progress line names them, and how near the report's ideal is"
 PANELS = 2
 CONSUMERS, BATCH_SECONDS, ROWS = 4, 0.02, 65_536
 DISKS, RATE = 4, 20_000_000
@@ -163,8 +163,8 @@ def measure(quick: bool) -> dict[str, Any]:
 
 def name_of(run: dict[str, Any]) -> str:
     """The report's name of the component that a run slowed."""
-    who = run["who"]
-    return who["instance"] if "instance" in who else f"disk {who['disk']} (reading)"
+    slowed = run["who"]
+    return slowed["instance"] if "instance" in slowed else f"disk {slowed['disk']} (reading)"
 
 
 def delay(run: dict[str, Any]) -> float:
@@ -175,11 +175,11 @@ def delay(run: dict[str, Any]) -> float:
 def claims(results: dict[str, Any]) -> Any:
     runs, slowed = results["unperturbed"], results["slowed"]
     wrong = [run for run in runs if run["named"] or run["reported"]]
-    yield f"{len(wrong)} of {len(runs)} unperturbed runs name somebody", not wrong
+    yield f"{len(wrong)} of {len(runs)} unperturbed runs name a component", not wrong
     missed = [run for run in slowed if name_of(run) not in run["reported"]]
-    yield f"{len(missed)} of {len(slowed)} reports of perturbed runs miss who was slow", not missed
+    yield f"{len(missed)} of {len(slowed)} reports of perturbed runs miss the slow one", not missed
     others = [run for run in slowed if set(run["reported"]) | set(run["named"]) > {name_of(run)}]
-    yield f"{len(others)} of {len(slowed)} perturbed runs name somebody else, too", not others
+    yield f"{len(others)} of {len(slowed)} perturbed runs also name another component", not others
     longest = max(delay(run) for run in slowed)
     yield f"named {longest:.1f} s after it became slow at the latest (at most 2)", longest <= 2
     ratios = [one["ratio"] for one in results["ideals"]]
@@ -209,7 +209,7 @@ def draw(axes: Any, results: dict[str, Any]) -> None:
         if ratios:
             middle = statistics.median(ratios)
             right.text(1.055, place, f"{middle:.3f}", va="center", color=COLOURS["bound"])
-    names = ["nobody slow", *(f"one with {of} left" for of in wanted[1:])]
+    names = ["none slow", *(f"one with {of} left" for of in wanted[1:])]
     right.set_yticks(range(len(wanted)), names)
     right.invert_yaxis()
     right.axvspan(0.95, 1.05, color="#eaeef2", zorder=0)

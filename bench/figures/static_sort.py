@@ -54,8 +54,8 @@ SECONDS = 24
 that is awake once in half a second takes a second to start and end, whatever the input.
 """
 ROUNDS = {"static": 1, "ours": 3}
-"""Runs per perturbed scenario; unperturbed, both sorts run as often as ours. Medians count. A shared
-processor's speed varies by a third and more from minute to minute.
+"""Runs per perturbed scenario; unperturbed, both sorts run as often as ours. Medians count. A
+shared processor's speed varies by a third and more from minute to minute.
 """
 WAYS = list(ROUNDS)
 NAMES = {"static": "divided in advance", "ours": "ours"}

@@ -60,14 +60,14 @@ def chart(
         colour = _COLOURS[number % len(_COLOURS)]
         points = [(x(second), y(value)) for second, value in zip(middles, values)]
         parts.append(_line(points, colour, 1.5))
-        for who, begin, until in slow:
-            if who == name:
+        for component, begin, until in slow:
+            if component == name:
                 inside = [
                     point for second, point in zip(middles, points) if begin <= second <= until
                 ]
                 parts.append(_line(inside, _SLOW_COLOUR, 2.5))
         if number < _NAMED_MAX:
-            weight = "bold" if any(who == name for who, _, _ in slow) else "normal"
+            weight = "bold" if any(component == name for component, _, _ in slow) else "normal"
             place = (_WIDTH - _RIGHT + 6, places[number] + 4)
             parts.append(_text(*place, name[:18], weight=weight, fill=colour))
     if len(shown) > _NAMED_MAX:

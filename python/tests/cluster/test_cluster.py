@@ -85,7 +85,7 @@ def same(got: pa.Table, expected: pa.Table, ordered: bool) -> None:
 def where(cluster: eu.Cluster, **placing: Any) -> Counter[int]:
     """The number of instances that each process has of a module placed this way."""
     flow = eu.Flow("where")
-    flow.chain(flow.place(functions.Who(), **placing), eu.collect())
+    flow.chain(flow.place(functions.WorkerIdentity(), **placing), eu.collect())
     return Counter(flow.go(cluster=cluster).collected().to_pydict()["pid"])
 
 

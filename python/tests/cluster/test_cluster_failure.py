@@ -159,7 +159,7 @@ def test_resumed_worker_removes_its_staged_files(cluster: eu.Cluster, tmp_path: 
         result(running)
     finally:
         os.kill(sleeper, signal.SIGCONT)
-    wait_for(lambda: not is_alive(sleeper), "it sees that nobody waits for it")
+    wait_for(lambda: not is_alive(sleeper), "it notices that it was dropped")
     # A cancel waits a bounded time for workers that delete gigabytes.
     wait_for(lambda: not staged(tmp_path), "what it and the others wrote is removed")
 

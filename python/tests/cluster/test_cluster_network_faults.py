@@ -102,7 +102,7 @@ def test_flow_continues_without_a_partitioned_worker(
     assert is_as_it_should(read, report)
     assert lost not in [one.name for one in machines.cluster.workers]
     assert counted(machines.cluster) == [{"count": 1000}]
-    assert machines.workers[lost].wait() == 0, "it sees that nobody can reach it"
+    assert machines.workers[lost].wait() == 0, "it notices that it is unreachable"
     assert not staged(tmp_path)
     assert is_as_it_should(read, report)
 
@@ -166,7 +166,7 @@ def test_unrepeatable_flow_names_the_partitioned_worker(
     machines.hosts[lost].cut()
     with pytest.raises(eu.ResourceError, match=f"worker {lost} is lost"):
         outcome_of(running)
-    assert machines.workers[lost].wait() == 0, "it sees that nobody can reach it"
+    assert machines.workers[lost].wait() == 0, "it notices that it is unreachable"
     wait_for(lambda: not staged(tmp_path), "nothing is left")
     assert counted(machines.cluster) == [{"count": 1000}]
 

@@ -75,7 +75,7 @@ def test_workers_write_local_primaries_and_remote_mirrors(
     home = tmp_path / "home"
     names = [worker.name for worker in cluster.workers]
     if copies > len(names):
-        pytest.skip("there are not so many workers")
+        pytest.skip("there are fewer workers")
     disks = name_disks(home, names, each)
     writing(order, disks=disks, copies=copies).go(cluster=cluster, home=home)
     written = segments(home)

@@ -71,7 +71,7 @@ def test_kill_9_leaves_no_output_and_next_start_cleans_up(sink: str, tmp_path: P
     counted = eu.Flow("small")
     counted.chain(eu.generate("integers", rows=1), eu.count(), eu.collect())
     counted.go()
-    assert not list((home / "scratch").iterdir()), "whoever starts next removes it"
+    assert not list((home / "scratch").iterdir()), "the next start removes it"
     subprocess.run([EUPHRATES, "run", str(again), "--memory", "32MiB"], check=True)
     assert not list((home / "scratch").iterdir())
     listed = subprocess.run([EUPHRATES, "ls"], capture_output=True, text=True, check=True)

@@ -190,7 +190,7 @@ class Maker:
         a, *items = doubles(family, [self.make(family, depth), *items])
         if self.rng.random() < 0.2:
             items.append(Pair("null", "null"))
-        ours, theirs = (", ".join(getattr(i, who) for i in items) for who in ("ours", "theirs"))
+        ours, theirs = (", ".join(getattr(i, side) for i in items) for side in ("ours", "theirs"))
         return Pair(f"({a.ours} {no}in ({ours}))", f"({a.theirs} {no}in ({theirs}))")
 
     def between(self, depth: int) -> Pair:

@@ -74,7 +74,7 @@ def _judge_refusal(path: Path, error: Exception) -> Verdict:
     if not others and "checksum" in str(error) and _refuses(_by_pyarrow_with_checksums, path):
         others = ["pyarrow if it is to verify checksums"]
     if not others:
-        return Verdict(path.name, WRONG, f"refused by nobody else: {error}")
+        return Verdict(path.name, WRONG, f"rejected by no other reader: {error}")
     reason = str(error).replace(f"{path}", "…").replace("\n", ";")
     return Verdict(path.name, REFUSED, f"{reason} (and by {' and '.join(others)})")
 

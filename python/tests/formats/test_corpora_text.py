@@ -92,7 +92,7 @@ def test_valid_json_is_read_and_invalid_rejected(tmp_path: Path, collected: Run)
                 continue
             assert path.name in str(error), error
             others = refused_by_others(path)
-            counts[f"{kind}_ refused (also by {others or 'nobody'})"] += 1
+            counts[f"{kind}_ refused (also by {others or 'no other'})"] += 1
             if kind == "y":
                 wrong.append(f"{path.name} is refused: {error}")
             continue

@@ -162,7 +162,7 @@ def next_said(printed: Any) -> list[str]:
         if words[:1] == ["alive"]:
             return words[1:]
         others.append(line)
-    raise AssertionError(f"of who is there the driver has no more to say, only: {others}")
+    raise AssertionError(f"the driver printed no further list of nodes, only: {others}")
 
 
 @with_ray

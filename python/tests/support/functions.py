@@ -161,7 +161,7 @@ def duckdb_doubled(batch: eu.Batch) -> Any:
     return duckdb.connect().sql("select n * 2 as n from batch")
 
 
-class Who(eu.Module):
+class WorkerIdentity(eu.Module):
     """Reports its worker once: its own process is a child of the worker."""
 
     inputs = ()
