@@ -145,10 +145,10 @@ class Host:
 
         def back() -> None:
             for namespace, address in ways:
-                network.lead(namespace, address)
+                network.unblock_address(namespace, address)
 
         for namespace, address in ways:
-            network.mislead(namespace, address)
+            network.block_address(namespace, address)
         return Changed(back)
 
     def slow_link(self, rate: str | int | float) -> Changed:

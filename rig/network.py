@@ -169,13 +169,13 @@ def up(namespace: str | None, device: str, address: str) -> None:
     ip(namespace, "link", "set", device, "up")
 
 
-def mislead(namespace: str, address: str) -> None:
+def block_address(namespace: str, address: str) -> None:
     """Drops packets from there to that address silently."""
     entry = ["neigh", "replace", address, "dev", DEVICE]
     ip(namespace, *entry, "lladdr", NOBODY, "nud", "permanent")
 
 
-def lead(namespace: str, address: str) -> None:
+def unblock_address(namespace: str, address: str) -> None:
     """Delivers packets to that address again."""
     ip(namespace, "neigh", "del", address, "dev", DEVICE)
 

@@ -36,7 +36,7 @@ def rows_out(running: Any) -> int:
     return sum(module.rows_out for module in running.progress().modules)
 
 
-def downwards(rows: int, sink: Any) -> eu.Flow:
+def descending_numbers(rows: int, sink: Any) -> eu.Flow:
     return numbers(rows, eu.sort([{"column": "n", "descending": True}]), sink)
 
 
@@ -47,7 +47,7 @@ def saving(own: Path, rows: int = ROWS) -> tuple[eu.Flow, Callable[[], pa.Array 
     def read() -> pa.Array | None:
         return pq.read_table(path)["n"].combine_chunks() if path.exists() else None
 
-    return downwards(rows, eu.save(path)), read
+    return descending_numbers(rows, eu.save(path)), read
 
 
 def writing(_: Path, rows: int = ROWS) -> tuple[eu.Flow, Callable[[], pa.Array | None]]:
@@ -60,10 +60,12 @@ def writing(_: Path, rows: int = ROWS) -> tuple[eu.Flow, Callable[[], pa.Array |
             return None
         return table["n"].combine_chunks()
 
-    return downwards(rows, eu.write("out")), read
+    return descending_numbers(rows, eu.write("out")), read
 
 
-def is_as_it_should(read: Any, outcome: eu.Report | eu.EuphratesError, rows: int = ROWS) -> bool:
+def output_is_consistent(
+    read: Any, outcome: eu.Report | eu.EuphratesError, rows: int = ROWS
+) -> bool:
     """Whether the output is complete after success, and absent after failure."""
     got = read()
     if isinstance(outcome, eu.EuphratesError):

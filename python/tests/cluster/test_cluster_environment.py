@@ -19,7 +19,7 @@ import cluster_harness as clusters
 import euphrates as eu
 import functions
 from cluster_harness import Command, Program, wait_for, worker
-from flow_outcomes import is_as_it_should, numbers, writing
+from flow_outcomes import output_is_consistent, numbers, writing
 
 ROOT = Path(__file__).resolve().parents[3]
 BIN = Path(sys.executable).parent
@@ -94,11 +94,11 @@ def test_cluster_is_independent_of_wall_clocks(
     try:
         for name, env in wrong.items():
             programs.append(worker(tmp_path, address, token, name, env=env))
-        wait_for(lambda: keeper.said.count("has joined") == 3, "all have joined")
+        wait_for(lambda: keeper.stdout.count("has joined") == 3, "all have joined")
         with eu.Cluster.at(address, token_file=token, workers=3) as cluster:
             flow, read = writing(tmp_path)
-            assert is_as_it_should(read, flow.go(cluster=cluster))
-            off = told_by_clocks(cluster)
+            assert output_is_consistent(read, flow.go(cluster=cluster))
+            off = clock_errors(cluster)
             assert off["jumps"] <= {5, -7}
             assert (off["ahead"], off["behind"]) == ({365 * 24}, {-365 * 24})
             assert len(cluster.workers) == 3
@@ -106,15 +106,15 @@ def test_cluster_is_independent_of_wall_clocks(
         where = ("--cluster", f"at:{address}", "--token-file", token)
         for words in (("gensort", 300_000, records), ("sort", records, done, *where)):
             program = Program(tmp_path, *words, env=wrong["jumps"])
-            assert program.wait() == 0, program.complained
+            assert program.wait() == 0, program.stderr
         assert Program(tmp_path, "valsort", done).wait() == 0
-        assert "has left" not in keeper.said
+        assert "has left" not in keeper.stdout
     finally:
         for program in reversed(programs):
             program.end()
 
 
-def told_by_clocks(cluster: eu.Cluster) -> dict[str, set[int]]:
+def clock_errors(cluster: eu.Cluster) -> dict[str, set[int]]:
     """By worker: the hours by which its wall clock is wrong."""
     told = {}
     for one in cluster.workers:
@@ -189,8 +189,8 @@ def other_version(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[s
     native.write_bytes(native.read_bytes().replace(here.encode(), other.encode()))
     env = {"PYTHONPATH": str(folder)}
     asked = Program(folder, "--version", env=env)
-    assert asked.wait() == 0, asked.complained
-    return asked.said.split()[-1], env
+    assert asked.wait() == 0, asked.stderr
+    return asked.stdout.split()[-1], env
 
 
 def names_both_and_the_remedy(said: str, other: str) -> bool:
@@ -213,7 +213,7 @@ def test_version_mismatch_is_reported_at_worker_and_program(
         pass
     assert names_both_and_the_remedy(str(told.value), version)
     assert strange[0].wait() == 2
-    assert names_both_and_the_remedy(strange[0].complained, version)
+    assert names_both_and_the_remedy(strange[0].stderr, version)
 
 
 def test_version_mismatch_with_the_keeper_is_reported(
@@ -229,8 +229,8 @@ def test_version_mismatch_with_the_keeper_is_reported(
             Program(tmp_path, "ps", *where, env=env),
         ):
             assert strange.wait() == 2
-            assert names_both_and_the_remedy(strange.complained, version), strange.complained
-        assert "joined" not in keeper.said
+            assert names_both_and_the_remedy(strange.stderr, version), strange.stderr
+        assert "joined" not in keeper.stdout
     finally:
         keeper.end()
 
@@ -242,5 +242,5 @@ def test_listening_on_an_address_in_use_names_a_remedy(listening: str, tmp_path:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         program = Program(tmp_path, listening, "--listen", address, "--token-file", token)
         assert program.wait() == 2
-    assert f"{address} cannot be listened at: Address already in use" in program.complained
-    assert "remedy: choose another port" in program.complained
+    assert f"{address} cannot be listened at: Address already in use" in program.stderr
+    assert "remedy: choose another port" in program.stderr

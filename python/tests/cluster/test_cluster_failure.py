@@ -20,7 +20,16 @@ import cluster_harness as clusters
 import euphrates as eu
 import functions
 from cluster_harness import is_alive, staged, wait_for, workers_of
-from flow_outcomes import ROWS, SECONDS, is_as_it_should, numbers, result, rows_out, saving, writing
+from flow_outcomes import (
+    ROWS,
+    SECONDS,
+    output_is_consistent,
+    numbers,
+    result,
+    rows_out,
+    saving,
+    writing,
+)
 
 
 def test_flow_starts_without_an_unresponsive_worker(cluster: eu.Cluster, tmp_path: Path) -> None:
@@ -32,7 +41,7 @@ def test_flow_starts_without_an_unresponsive_worker(cluster: eu.Cluster, tmp_pat
     finally:
         os.kill(stopped, signal.SIGCONT)
     assert "w1 was lost" in str(report) and "the flow began without it" in str(report)
-    assert is_as_it_should(read, report)
+    assert output_is_consistent(read, report)
     assert [worker.name for worker in cluster.workers] == ["w0", "w2"]
 
 
@@ -57,7 +66,7 @@ def test_worker_death_is_reported_and_output_correct(
         os.kill(victim, signal.SIGKILL)
     outcome = result(running)
     assert isinstance(outcome, eu.Report), outcome
-    assert is_as_it_should(read, outcome), outcome
+    assert output_is_consistent(read, outcome), outcome
     # The next flow has all workers again.
     if moment != "before":
         wait_for(lambda: len(cluster.workers) == 2, "the loss is noticed")
@@ -73,7 +82,7 @@ def test_losing_a_slowed_worker_is_survived(cluster: eu.Cluster, tmp_path: Path)
     os.kill(workers_of(os.getpid())["w1"], signal.SIGKILL)
     outcome = result(running)
     assert isinstance(outcome, eu.Report), outcome
-    assert is_as_it_should(read, outcome), outcome
+    assert output_is_consistent(read, outcome), outcome
 
 
 def test_losing_a_finished_worker_with_held_data_is_noticed(cluster: eu.Cluster) -> None:
@@ -127,7 +136,7 @@ def test_worker_loss_at_random_moments(output: Any, name: str, tmp_path: Path) -
             if is_alive(victim):
                 os.kill(victim, signal.SIGCONT)
         wait_for(lambda: not is_alive(victim), "it ends")  # noqa: B023 - waited for at once
-        assert is_as_it_should(read, outcome, 1_000_000), f"round {number}: {outcome}"
+        assert output_is_consistent(read, outcome, 1_000_000), f"round {number}: {outcome}"
 
 
 @pytest.mark.parametrize("output", [saving, writing])
@@ -144,7 +153,7 @@ def test_stopped_worker_is_dropped_and_not_readmitted(output: Any, tmp_path: Pat
             os.kill(sleeper, signal.SIGCONT)
     if isinstance(outcome, eu.EuphratesError):
         assert isinstance(outcome, eu.ResourceError) and "w2" in str(outcome), outcome
-    assert is_as_it_should(read, outcome), outcome
+    assert output_is_consistent(read, outcome), outcome
 
 
 def test_resumed_worker_removes_its_staged_files(cluster: eu.Cluster, tmp_path: Path) -> None:
@@ -273,7 +282,7 @@ def test_command_line_handles_ctrl_c(tmp_path: Path) -> None:
     wait_for(lambda: staged(tmp_path) or started.ended, "it writes")
     pids = list(workers_of(started.pid).values())
     started.process.send_signal(signal.SIGINT)
-    assert started.wait(SECONDS) == 130, started.complained
+    assert started.wait(SECONDS) == 130, started.stderr
     wait_for(lambda: not any(map(is_alive, pids)), "the workers end", 5)
     assert len(pids) == 2
     assert not staged(tmp_path)

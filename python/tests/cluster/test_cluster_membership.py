@@ -81,7 +81,7 @@ eu.Cluster.join("{HERE}:{port}", 1, token_file={str(token)!r}, timeout=4)
         stranger = worker(tmp_path, f"{HERE}:{port}", other, "stranger")
         programs.append(stranger)
         assert stranger.wait() != 0
-        assert "token" in stranger.complained and "remedy" in stranger.complained
+        assert "token" in stranger.stderr and "remedy" in stranger.stderr
         _, told = joining.communicate(timeout=30)
     finally:
         joining.kill()
@@ -97,8 +97,8 @@ def test_program_with_wrong_token_is_rejected(
     words = ("--listen", f"{HERE}:0", "--token-file", token, "--channel-security", way)
     keeper = Program(tmp_path, "cluster", *words)
     programs.append(keeper)
-    wait_for(lambda: keeper.said, "the keeper listens")
-    address = keeper.said.split()[-1]
+    wait_for(lambda: keeper.stdout, "the keeper listens")
+    address = keeper.stdout.split()[-1]
     other = other_token(tmp_path)
     with pytest.raises(eu.UsageError, match="token") as refused:
         eu.Cluster.at(address, token_file=other, channel_security=way)
@@ -113,7 +113,7 @@ def test_security_mismatch_is_reported_at_both_ends(
     assert "TLS" in str(said.value)
     plain = worker(tmp_path, keeper, token, "plain", "--channel-security", "token")
     programs.append(plain)
-    assert plain.wait() != 0 and "TLS" in plain.complained
+    assert plain.wait() != 0 and "TLS" in plain.stderr
 
 
 def test_trusted_network_works_without_tls(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_world_readable_token_is_rejected(
     assert "chmod 600" in str(refused.value)
     careless = worker(tmp_path, keeper, shown, "careless")
     programs.append(careless)
-    assert careless.wait() == 2 and "chmod 600" in careless.complained
+    assert careless.wait() == 2 and "chmod 600" in careless.stderr
 
 
 @pytest.mark.parametrize("content", ["", "12\n", "x" * 64, "0" * 63])
@@ -196,12 +196,12 @@ def test_unknown_host_is_named(token: Path, programs: list[Program]) -> None:
     lost = worker(token.parent, nowhere, token, "lost")
     programs.append(lost)
     # The name may resolve later, so a worker retries until it is terminated.
-    wait_for(lambda: hears(lost.pid, signal.SIGTERM), "it listens to signals")
+    wait_for(lambda: handles_signal(lost.pid, signal.SIGTERM), "it listens to signals")
     lost.end()
-    assert lost.wait() != 0 and "nobody.invalid" in lost.complained
+    assert lost.wait() != 0 and "nobody.invalid" in lost.stderr
 
 
-def hears(pid: int, number: int) -> bool:
+def handles_signal(pid: int, number: int) -> bool:
     """Whether a process handles a signal."""
     caught = re.search(r"SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
     return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
@@ -227,7 +227,7 @@ def test_too_few_workers_are_reported(
     with pytest.raises(eu.ResourceError, match="0 of 1 workers"):
         eu.Cluster.at(keeper, token_file=token)
     programs.append(worker(tmp_path, keeper, token, "one"))
-    wait_for(lambda: "one has joined" in programs[0].said, "it joins")
+    wait_for(lambda: "one has joined" in programs[0].stdout, "it joins")
     with pytest.raises(eu.ResourceError, match="1 of 3 workers"):
         eu.Cluster.at(keeper, token_file=token, workers=3)
     with pytest.raises(eu.ResourceError, match="0 of 2 workers have joined") as refused:
@@ -239,7 +239,7 @@ def test_duplicate_worker_names_are_disambiguated(
     tmp_path: Path, token: Path, keeper: str, programs: list[Program]
 ) -> None:
     programs += [worker(tmp_path, keeper, token, "twin") for _ in range(3)]
-    wait_for(lambda: programs[0].said.count("has joined") == 3, "all join")
+    wait_for(lambda: programs[0].stdout.count("has joined") == 3, "all join")
     with eu.Cluster.at(keeper, token_file=token, workers=3) as cluster:
         assert [one.name for one in cluster.workers] == ["twin", "twin-2", "twin-3"]
         flow = eu.Flow("sorted")
@@ -252,11 +252,11 @@ def test_worker_leaving_before_the_flow_is_tolerated(
     tmp_path: Path, token: Path, keeper: str, programs: list[Program]
 ) -> None:
     programs += [worker(tmp_path, keeper, token, name) for name in ("stays", "leaves")]
-    wait_for(lambda: programs[0].said.count("has joined") == 2, "both join")
+    wait_for(lambda: programs[0].stdout.count("has joined") == 2, "both join")
     with eu.Cluster.at(keeper, token_file=token, workers=2) as cluster:
         programs[2].process.send_signal(signal.SIGTERM)
         programs[2].wait()
-        wait_for(lambda: "leaves has left" in programs[0].said, "the keeper sees it")
+        wait_for(lambda: "leaves has left" in programs[0].stdout, "the keeper sees it")
         wait_for(lambda: len(cluster.workers) == 1, "the program sees it")
         assert count(cluster) == [{"count": 100_000}]
         programs[1].process.kill()
@@ -269,7 +269,7 @@ def test_persistent_cluster_outlives_its_programs(
     tmp_path: Path, token: Path, keeper: str, programs: list[Program]
 ) -> None:
     programs += [worker(tmp_path, keeper, token, name) for name in ("a", "b")]
-    wait_for(lambda: programs[0].said.count("has joined") == 2, "both join")
+    wait_for(lambda: programs[0].stdout.count("has joined") == 2, "both join")
     for _ in range(3):
         with eu.Cluster.at(keeper, token_file=token, workers=2) as cluster:
             assert count(cluster) == [{"count": 100_000}]
@@ -295,16 +295,16 @@ def test_staying_workers_rejoin(tmp_path: Path, token: Path, programs: list[Prog
     address = f"{HERE}:{free_port()}"
     words = ("cluster", "--listen", address, "--token-file", token)
     keeper = Program(tmp_path, *words)
-    wait_for(lambda: keeper.said, "the keeper listens")
+    wait_for(lambda: keeper.stdout, "the keeper listens")
     programs.append(worker(tmp_path, address, token, "loyal", "--stay"))
     goes = worker(tmp_path, address, token, "goes")
     programs.append(goes)
-    wait_for(lambda: keeper.said.count("has joined") == 2, "both join")
+    wait_for(lambda: keeper.stdout.count("has joined") == 2, "both join")
     keeper.end()
-    assert goes.wait() == 0, goes.complained
+    assert goes.wait() == 0, goes.stderr
     again = Program(tmp_path, *words)
     programs.append(again)
-    wait_for(lambda: "loyal has joined" in again.said, "it joins again")
+    wait_for(lambda: "loyal has joined" in again.stdout, "it joins again")
     with eu.Cluster.at(address, token_file=token) as cluster:
         assert count(cluster) == [{"count": 100_000}]
 
@@ -315,7 +315,7 @@ def test_unauthenticated_connections_do_no_harm(
     ports = [free_port(), int(keeper.rsplit(":", 1)[1])]
     programs.append(worker(tmp_path, keeper, token, "a", "--listen", f"{HERE}:{ports[0]}"))
     programs.append(worker(tmp_path, keeper, token, "b"))
-    wait_for(lambda: programs[0].said.count("has joined") == 2, "both join")
+    wait_for(lambda: programs[0].stdout.count("has joined") == 2, "both join")
     words = [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff" + b"\0" * 65_535]
     words += [token.read_bytes(), os.urandom(100_000)]
     with contextlib.ExitStack() as held:
@@ -335,7 +335,7 @@ def test_command_line_runs_on_a_persistent_cluster(
     tmp_path: Path, token: Path, keeper: str, programs: list[Program]
 ) -> None:
     programs += [worker(tmp_path, keeper, token, name) for name in ("a", "b")]
-    wait_for(lambda: programs[0].said.count("has joined") == 2, "both join")
+    wait_for(lambda: programs[0].stdout.count("has joined") == 2, "both join")
     records, done = tmp_path / "records.dat", tmp_path / "sorted.dat"
     where = ("--cluster", f"at:{keeper}", "--token-file", token)
     for command in (
@@ -344,7 +344,7 @@ def test_command_line_runs_on_a_persistent_cluster(
         ("valsort", done),
     ):
         program = Program(tmp_path, *command)
-        assert program.wait() == 0, program.complained
+        assert program.wait() == 0, program.stderr
 
 
 def test_worker_reports_missing_or_invalid_arguments(tmp_path: Path, token: Path) -> None:
@@ -356,11 +356,13 @@ def test_worker_reports_missing_or_invalid_arguments(tmp_path: Path, token: Path
         (("--token-file", token, "--listen", f"{HERE}:0", "--stay"), "--join"),
     ]:
         program = Program(tmp_path, "worker", *words)
-        assert program.wait() == 2 and said in program.complained, (words, program.complained)
+        assert program.wait() == 2 and said in program.stderr, (words, program.stderr)
 
 
 @pytest.fixture
-def apart(tmp_path: Path, token: Path, keeper: str, programs: list[Program]) -> Iterator[Any]:
+def separate_folders(
+    tmp_path: Path, token: Path, keeper: str, programs: list[Program]
+) -> Iterator[Any]:
     """Two workers, each in a folder of its own, and this program in a third."""
     before = Path.cwd()
     folders = [tmp_path / name for name in ("a", "b", "here")]
@@ -370,7 +372,7 @@ def apart(tmp_path: Path, token: Path, keeper: str, programs: list[Program]) -> 
         for folder in folders[:2]:
             os.chdir(folder)
             programs.append(worker(tmp_path, keeper, token, folder.name))
-        wait_for(lambda: programs[0].said.count("has joined") == 2, "both join")
+        wait_for(lambda: programs[0].stdout.count("has joined") == 2, "both join")
         os.chdir(folders[2])
         with eu.Cluster.at(keeper, token_file=token, workers=2) as cluster:
             yield cluster, *folders
@@ -389,8 +391,8 @@ def scanned(path: str, cluster: eu.Cluster) -> list[int]:
     return sorted(flow.go(cluster=cluster).collected().to_pydict()["n"])
 
 
-def test_file_missing_at_a_worker_is_named_with_the_worker(apart: Any) -> None:
-    cluster, _, _, here = apart
+def test_file_missing_at_a_worker_is_named_with_the_worker(separate_folders: Any) -> None:
+    cluster, _, _, here = separate_folders
     put(here / "in.parquet", 0)
     # Each process resolves this relative path in its own folder.
     with pytest.raises(eu.UsageError, match=r"in\.parquet") as failed:
@@ -398,15 +400,15 @@ def test_file_missing_at_a_worker_is_named_with_the_worker(apart: Any) -> None:
     assert "worker a" in str(failed.value) or "worker b" in str(failed.value)
 
 
-def test_relative_path_resolves_alike_at_workers(apart: Any) -> None:
-    cluster, a, b, here = apart
+def test_relative_path_resolves_alike_at_workers(separate_folders: Any) -> None:
+    cluster, a, b, here = separate_folders
     for folder, first in ((a, 100), (b, 200), (here, 0)):
         put(folder / "in.parquet", first)
     assert scanned("in.parquet", cluster) == list(range(100))
 
 
-def test_divergent_files_at_workers_are_detected(apart: Any) -> None:
-    cluster, a, b, here = apart
+def test_divergent_files_at_workers_are_detected(separate_folders: Any) -> None:
+    cluster, a, b, here = separate_folders
     for folder, names in ((a, "xy"), (b, "y"), (here, "xy")):
         for name in names:
             put(folder / f"{name}.parquet", 100 * ord(name))
@@ -414,8 +416,8 @@ def test_divergent_files_at_workers_are_detected(apart: Any) -> None:
         scanned("/proc/self/cwd/*.parquet", cluster)
 
 
-def test_divergent_collection_versions_at_workers_are_detected(apart: Any) -> None:
-    cluster, a, b, here = apart
+def test_divergent_collection_versions_at_workers_are_detected(separate_folders: Any) -> None:
+    cluster, a, b, here = separate_folders
     for version, folder in enumerate((a, b, here)):
         flow = eu.Flow("write")
         value = eu.project([f"{version} as version"])

@@ -18,7 +18,7 @@ import cluster_harness as clusters
 import euphrates as eu
 import rig
 from cluster_harness import Command, Program, free_port, staged, wait_for, worker
-from flow_outcomes import ROWS, is_as_it_should, numbers, rows_out, saving, writing
+from flow_outcomes import ROWS, output_is_consistent, numbers, rows_out, saving, writing
 from rig_requirements import needs
 
 PATIENCE = 90
@@ -82,7 +82,7 @@ def test_one_second_partition_loses_no_record(way: str, machines: Machines, tmp_
         wait_for(lambda rows=rows: rows_out(running) > rows or running.wait(0), "it runs")
         with machines.hosts[name].cut(way):
             assert not running.wait(1), "it has ended without a worker that it needs"
-    assert is_as_it_should(read, outcome_of(running))
+    assert output_is_consistent(read, outcome_of(running))
     assert not staged(tmp_path)
 
 
@@ -99,12 +99,12 @@ def test_flow_continues_without_a_partitioned_worker(
     machines.hosts[lost].cut(way)
     report = outcome_of(running)
     assert f"{lost} was lost" in str(report)
-    assert is_as_it_should(read, report)
+    assert output_is_consistent(read, report)
     assert lost not in [one.name for one in machines.cluster.workers]
     assert counted(machines.cluster) == [{"count": 1000}]
     assert machines.workers[lost].wait() == 0, "it notices that it is unreachable"
     assert not staged(tmp_path)
-    assert is_as_it_should(read, report)
+    assert output_is_consistent(read, report)
 
 
 @needs("hosts")
@@ -119,7 +119,7 @@ def test_flow_waits_for_a_transient_partition_between_workers(
         # The program learns of the partition from both workers, and no data moves, for longer than
         # the modules' timeout and shorter than the heartbeat timeout of their connection.
         assert not running.wait(5), "it has ended without what these two owe each other"
-    assert is_as_it_should(read, outcome_of(running))
+    assert output_is_consistent(read, outcome_of(running))
     assert len(machines.cluster.workers) == 3
 
 
@@ -133,7 +133,7 @@ def test_flow_drops_one_of_two_partitioned_workers(machines: Machines, tmp_path:
         told = str(report := outcome_of(running))
         assert "the connection between" in told and one.name in told and other.name in told
         assert "cannot connect to all other workers" in told
-        assert is_as_it_should(read, report)
+        assert output_is_consistent(read, report)
         assert not staged(tmp_path)
         # The next flow knows of the loss, and waits for no worker.
         told = str(numbers(1000, eu.sort(["n"]), eu.write("next")).go(cluster=machines.cluster))

@@ -136,16 +136,16 @@ def test_staying_worker_is_restarted_when_it_dies(tmp_path: Path) -> None:
     keeper, address = clusters.keep(tmp_path, token)
     staying = clusters.worker(tmp_path, address, token, "w0", "--stay")
     try:
-        wait_for(lambda: "w0 has joined" in keeper.said, "it joins")
+        wait_for(lambda: "w0 has joined" in keeper.stdout, "it joins")
         with eu.Cluster.at(address, token_file=token) as cluster:
             [first] = workers_of(staying.pid).values()
             os.kill(first, signal.SIGKILL)
-            wait_for(lambda: keeper.said.count("w0 has joined") == 2, "it joins again")
+            wait_for(lambda: keeper.stdout.count("w0 has joined") == 2, "it joins again")
             [second] = workers_of(staying.pid).values()
             assert first != second and not is_alive(first)
             wait_for(lambda: not cluster.workers, "the loss is noticed")
             assert counted(cluster) == [{"count": ROWS}]
-        assert "is restarted" in staying.complained
+        assert "is restarted" in staying.stderr
     finally:
         staying.end()
         keeper.end()

@@ -43,7 +43,7 @@ def table(column: pa.Array) -> pa.Table:
     return pa.table({"n": pa.array(range(len(column))), "x": column})
 
 
-def told(rows: list[object]) -> list[str]:
+def digest(rows: list[object]) -> list[str]:
     """A digest that is equal for equal values, whatever their digits."""
     return sorted(str(Fraction(row) if isinstance(row, Decimal) else row) for row in rows)
 
@@ -60,7 +60,7 @@ def test_union_accepts_differing_layouts(name: str, turned: bool) -> None:
     flow.attach(union, out)
     rows = pa.table(flow.go().collected())["x"].to_pylist()
     expected = [value for column in columns for value in column.to_pylist()]
-    assert told(rows) == told(expected)
+    assert digest(rows) == digest(expected)
 
 
 def write(column: pa.Array, file: Path) -> None:
@@ -82,7 +82,7 @@ def test_scan_accepts_files_of_differing_layouts(name: str, extension: str, tmp_
     flow.chain(eu.scan(str(tmp_path / f"*.{extension}")), eu.collect())
     rows = pa.table(flow.go().collected())["x"].to_pylist()
     expected = [value for column in PAIRS[name] for value in column.to_pylist()]
-    assert told(rows) == told(expected)
+    assert digest(rows) == digest(expected)
 
 
 def test_map_entry_names_do_not_matter(tmp_path: Path) -> None:

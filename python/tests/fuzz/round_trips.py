@@ -134,11 +134,11 @@ def unreadable(context: Context) -> None:
             raise WrongAnswerError(f"{len(rows)} lines instead of {len(state.expected)}")
 
 
-def strangers(context: Context) -> None:
+def foreign(context: Context) -> None:
     """Files written by other libraries."""
     how = context.luck.choice(["parquet", "parquet", "arrow", "arrows", "csv", "json"])
     if how in ("csv", "json"):
-        return _texts_of_strangers(context, how)
+        return _foreign_texts(context, how)
     kinds = [values.any_type(context.data) for _ in range(context.data.randrange(1, 6))]
     if how == "parquet":
         kinds = [kind for kind in kinds if not _has(kind, is_not_of_parquet)] or [pa.int64()]
@@ -183,7 +183,7 @@ def _read_ipc(path: Path, how: str) -> pa.Table:
         return opened.read_all()
 
 
-def _texts_of_strangers(context: Context, how: str) -> None:
+def _foreign_texts(context: Context, how: str) -> None:
     luck = context.data
     kinds = [luck.choice(SIMPLE) for _ in range(luck.randrange(1, 6))]
     table = context.table(tables.table(luck, kinds, tables.row_count(luck)))

@@ -35,7 +35,7 @@ KINDS = {
     "binary": (round_trips.binary, 15),
     "text": (round_trips.text, 12),
     "unreadable": (round_trips.unreadable, 5),
-    "strangers": (round_trips.strangers, 12),
+    "strangers": (round_trips.foreign, 12),
     "large": (large.large, 1),
     # For the tests of the fuzzer itself; never drawn at random.
     "aborting": (_abort, 0),

@@ -60,11 +60,11 @@ class Command:
         return self.process.poll() is not None
 
     @property
-    def said(self) -> str:
+    def stdout(self) -> str:
         return self.out.read_text()
 
     @property
-    def complained(self) -> str:
+    def stderr(self) -> str:
         return self.err.read_text()
 
     def wait(self, seconds: float = 30) -> int:
@@ -121,8 +121,8 @@ def keep(folder: Path, token: Path, **options: Any) -> tuple[Program, str]:
     """A keeper, and its address."""
     listening = ("--listen", "127.0.0.1:0", "--token-file", token)
     keeper = Program(folder, "cluster", *listening, **options)
-    said = wait_for(lambda: keeper.said or keeper.ended, "the keeper says where it listens")
-    assert said is not True, keeper.complained
+    said = wait_for(lambda: keeper.stdout or keeper.ended, "the keeper says where it listens")
+    assert said is not True, keeper.stderr
     return keeper, said.split()[-1]
 
 
@@ -201,7 +201,7 @@ def joined_by(
         with cluster:
             yield cluster
         for program in programs:
-            assert program.wait(10) == 0, program.complained
+            assert program.wait(10) == 0, program.stderr
     finally:
         for program in programs:
             program.end()
@@ -216,7 +216,7 @@ def persistent(folder: Path, names: list[str]) -> Iterator[eu.Cluster]:
     try:
         programs += labelled(folder, address, token, names)
         everybody = [f"{name} has joined" for name in names]
-        wait_for(lambda: all(one in keeper.said for one in everybody), "all have joined")
+        wait_for(lambda: all(one in keeper.stdout for one in everybody), "all have joined")
         with eu.Cluster.at(address, token_file=token, workers=len(names)) as cluster:
             yield cluster
     finally:
