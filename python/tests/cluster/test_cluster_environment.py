@@ -19,7 +19,7 @@ import cluster_harness as clusters
 import euphrates as eu
 import functions
 from cluster_harness import Command, Program, wait_for, worker
-from flow_outcomes import output_is_consistent, numbers, writing
+from flow_outcomes import numbers, output_is_consistent, writing
 
 ROOT = Path(__file__).resolve().parents[3]
 BIN = Path(sys.executable).parent

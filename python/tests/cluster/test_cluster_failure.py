@@ -23,8 +23,8 @@ from cluster_harness import is_alive, staged, wait_for, workers_of
 from flow_outcomes import (
     ROWS,
     SECONDS,
-    output_is_consistent,
     numbers,
+    output_is_consistent,
     result,
     rows_out,
     saving,

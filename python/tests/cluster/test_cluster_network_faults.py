@@ -18,7 +18,7 @@ import cluster_harness as clusters
 import euphrates as eu
 import rig
 from cluster_harness import Command, Program, free_port, staged, wait_for, worker
-from flow_outcomes import ROWS, output_is_consistent, numbers, rows_out, saving, writing
+from flow_outcomes import ROWS, numbers, output_is_consistent, rows_out, saving, writing
 from rig_requirements import needs
 
 PATIENCE = 90
