@@ -1,4 +1,4 @@
-// Random flows that mean ill, as python/tests/flows/test_code.py makes them. Every case has a seed of
+// Random hostile flows, as python/tests/flows/test_code.py makes them. Every case has a seed of
 // its own, which its failure names: `STUDIO_SEED=… npm test` begins with that case.
 
 import {
