@@ -147,7 +147,7 @@ def measure(quick: bool) -> dict[str, Any]:
     return found
 
 
-def beside(scenarios: dict[str, Any], scenario: str) -> float:
+def one_process_share(scenarios: dict[str, Any], scenario: str) -> float:
     """The result of one process in the closest scenario that it supports."""
     own = scenarios[scenario].get("embedded")
     near = "disk" if "disk" in SCENARIOS[scenario] else "none"
@@ -157,7 +157,7 @@ def beside(scenarios: dict[str, Any], scenario: str) -> float:
 def claims(results: dict[str, Any]) -> Any:
     for kind, scenarios in results.items():
         for scenario, ways in scenarios.items():
-            ours, alone = ways["across"]["of_bound"], beside(scenarios, scenario)
+            ours, alone = ways["across"]["of_bound"], one_process_share(scenarios, scenario)
             yield (
                 f"{kind}, slow: {scenario}: {ours:.3f} of the bound, "
                 f"one process {alone:.3f} (within {POINTS_MAX})",

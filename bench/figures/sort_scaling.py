@@ -137,7 +137,9 @@ def writing(report: eu.Report) -> list[float]:
     return [busy[0], busy[-1]]
 
 
-def told(point: dict[str, Any], bytes_: int, read_rate: float, write_rate: float) -> dict[str, Any]:
+def with_bound(
+    point: dict[str, Any], bytes_: int, read_rate: float, write_rate: float
+) -> dict[str, Any]:
     """Adds the bound: reading everything at one rate, and then writing it at the other."""
     bound = bytes_ / read_rate + bytes_ / write_rate
     return {**point, "bytes": bytes_, "bound_seconds": bound, "of_bound": bound / point["seconds"]}
@@ -146,7 +148,9 @@ def told(point: dict[str, Any], bytes_: int, read_rate: float, write_rate: float
 def scaled(place: Place) -> dict[str, Any]:
     run = sort(place)
     place.check()
-    return told({"disks": place.count, **run}, place.bytes, place.count * RATE, place.count * RATE)
+    return with_bound(
+        {"disks": place.count, **run}, place.bytes, place.count * RATE, place.count * RATE
+    )
 
 
 def partitioned(place: Place, lost: int) -> dict[str, Any]:
@@ -154,7 +158,7 @@ def partitioned(place: Place, lost: int) -> dict[str, Any]:
     place.check()
     partitioners = 2 * RATE * (place.count - LOST * lost)
     disks = place.count * RATE
-    return told({"perturbed": lost, **run}, place.bytes, min(disks, partitioners), disks)
+    return with_bound({"perturbed": lost, **run}, place.bytes, min(disks, partitioners), disks)
 
 
 def written(place: Place, slow: int) -> dict[str, Any]:
@@ -167,7 +171,7 @@ def written(place: Place, slow: int) -> dict[str, Any]:
     least = [RATE / 2 if at in chosen else RATE for at in range(place.count)]
     rates = [sum_ / took for sum_, took in zip(run["written_bytes"], run["written_seconds"])]
     disks = place.count * RATE
-    return told({"perturbed": slow, **run}, place.bytes, disks, sum(map(max, least, rates)))
+    return with_bound({"perturbed": slow, **run}, place.bytes, disks, sum(map(max, least, rates)))
 
 
 def measure(quick: bool) -> dict[str, Any]:
