@@ -201,7 +201,7 @@ def test_link_rate_changes_in_use_and_is_restored() -> None:
 
 
 def rate_from_now(stream: measure.Stream) -> tuple[int, float]:
-    """Bytes and seconds of a while that begins when what came before is long told."""
+    """Bytes and seconds of an interval that begins after all earlier progress was reported."""
     _, told = stream.came()
     bytes_, seconds = stream.came()
     while seconds < told + 1:
