@@ -48,17 +48,17 @@ deny:  ## Check licences, sources and advisories of dependencies (needs cargo-de
 bench: build $(VENV)/.test $(VENV)/.bench $(VENV)/.peers  ## Measure against the peers, and plot
 	cargo bench -p euphrates-modules --bench kernels
 	$(PY) bench/peers/sort.py
-	TPCH_SCALE=1 $(PY) -m pytest python/tests/test_join.py -k joins_of_tpch
+	TPCH_SCALE=1 $(PY) -m pytest python/tests/operators/test_join_scale.py -k joins_of_tpch
 	$(PY) bench/peers/join.py --scale 10 --rounds 5 --keep
 	$(PY) bench/peers/join.py --scale 10 --rounds 1 --memory 180000000 --keep
 	$(PY) bench/peers/aggregate.py --keep
 	$(PY) bench/peers/unequal.py
 
-torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, stop them, let strangers dribble, and fuzz
+torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, stop them, attack with slow clients, and fuzz
 	cd python/tests && $(CURDIR)/$(PY) -m fuzz --cases 50000
 	$(PY) bench/torture/kill_workers.py --keep
 	$(PY) bench/torture/kill_workers.py --kills 20 --how STOP
-	$(PY) bench/torture/dribblers.py --keep
+	$(PY) bench/torture/slow_clients.py --keep
 	$(PY) bench/torture/crash_points.py --keep
 
 figures: build $(VENV)/.bench  ## Measure what the two mechanisms gain, plot it, and check the claims

@@ -11,5 +11,5 @@ source = flow.place(eu.read("in.1"))
 target = flow.place(eu.write("out.1", overwrite=True))
 flow.attach(source, target)  # a distributed queue, because write needs no order
 
-if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+if __name__ == "__main__":  # skipped when `euphrates run` or `check` reads this file
     print(flow.go())

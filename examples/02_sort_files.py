@@ -1,11 +1,11 @@
-"""Sorts a table as Parquet, and looks at the first rows."""
+"""Sorts a table as Parquet, and prints the first rows."""
 
 import tempfile
 from pathlib import Path
 
 import euphrates as eu
 
-temporary = tempfile.TemporaryDirectory()  # goes when the program ends
+temporary = tempfile.TemporaryDirectory()  # removed when the program ends
 folder = Path(temporary.name)
 
 make = eu.Flow("make")
@@ -19,7 +19,7 @@ flow.chain(
     eu.save(folder / "sorted.parquet"),
 )
 
-if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+if __name__ == "__main__":  # skipped when `euphrates run` or `check` reads this file
     print(flow.go())
 
     look = eu.Flow("look")

@@ -1,4 +1,4 @@
-"""Keeps some rows and computes columns, by SQL expressions."""
+"""Selects rows and computes columns, by SQL expressions."""
 
 import euphrates as eu
 
@@ -12,7 +12,7 @@ flow.chain(
     eu.collect(),
 )
 
-if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+if __name__ == "__main__":  # skipped when `euphrates run` or `check` reads this file
     print(flow.explain())
     for row in flow.go().collected().to_pylist():
         print(row)

@@ -1,4 +1,4 @@
-"""A Python function over batches: it sees Arrow, and gives Arrow back."""
+"""A Python function over batches: its input and output are Arrow."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,6 @@ def squares(batch: eu.Batch) -> pa.RecordBatch:
 flow = eu.Flow("squares")
 flow.chain(eu.generate("integers", rows=100_000), eu.map(squares), eu.collect())
 
-if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+if __name__ == "__main__":  # skipped when `euphrates run` or `check` reads this file
     table = flow.go().collected().to_pyarrow()
     print(table.num_rows, pc.max(table["square"]).as_py())

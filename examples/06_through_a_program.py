@@ -12,6 +12,6 @@ flow.chain(
     eu.collect(),
 )
 
-if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+if __name__ == "__main__":  # skipped when `euphrates run` or `check` reads this file
     for row in flow.go().collected().to_pylist():
         print(row["line"].decode())  # lines are bytes: a program may write any encoding

@@ -1,5 +1,5 @@
-"""One of four consumers is five times slower. When the work is divided in advance, all wait for
-it; a distributed queue gives it what it can take.
+"""One of four consumers is five times slower. With a static division all wait for it; a distributed
+queue gives it only what it can process.
 """
 
 import time
@@ -8,7 +8,7 @@ import euphrates as eu
 
 
 class Work(eu.Module):
-    """Takes 20 ms for a batch; its first instance 100 ms."""
+    """Sleeps 20 ms per batch; its first instance sleeps 100 ms."""
 
     def run(self, ports: eu.Ports) -> None:
         for batch in ports:
@@ -20,7 +20,7 @@ flow = eu.Flow("slow consumer")
 batches = flow.place(eu.generate("integers", rows=200 * 65_536), count=4)
 flow.chain(batches, flow.place(Work(), count=4), eu.count(), eu.collect())
 
-if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+if __name__ == "__main__":  # skipped when `euphrates run` or `check` reads this file
     static = flow.go(workers=4, queues="static").seconds
     ours = flow.go(workers=4).seconds
     print(f"divided in advance: {static:.1f} s; by a distributed queue: {ours:.1f} s")

@@ -1,5 +1,5 @@
 """One of four disks is five times slower. Reading each segment from its first copy waits for it;
-graduated declustering takes from it what it can give, and the rest from its mirrors.
+graduated declustering reads from it at its rate, and the rest from its mirrors.
 """
 
 import json
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import euphrates as eu
 
-temporary = tempfile.TemporaryDirectory()  # goes when the program ends
+temporary = tempfile.TemporaryDirectory()  # removed when the program ends
 home = Path(temporary.name)
 os.environ["EUPHRATES_HOME"] = str(home)
 
 
 def disks(*rates: int) -> None:
-    """Four folders that stand for disks of four workers, held to these bytes a second."""
+    """Four folders as the disks of four workers, limited to these bytes a second."""
     entries = [
         {"name": f"d{n}", "folder": f"disk{n}", "worker": f"w{n}", "rate": rate}
         for n, rate in enumerate(rates)
@@ -28,7 +28,7 @@ flow = eu.Flow("write")
 numbers = flow.place(eu.generate("integers", rows=6_000_000))
 flow.attach(numbers, flow.place(eu.write("numbers", disks=["d0", "d1", "d2", "d3"], copies=2)))
 
-if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+if __name__ == "__main__":  # skipped when `euphrates run` or `check` reads this file
     flow.go()
     disks(20_000_000, 20_000_000, 4_000_000, 20_000_000)
     seconds = {}

@@ -1,7 +1,8 @@
-"""Sorts on workers, into a collection that they write together, and reads it back in order.
+"""Sorts on workers into a collection that they write together, and reads it back in order.
 
-Where is said by the first word: `embedded`, `processes:4`, `at:HOST:PORT` and the token's file, or
-`join:HOST:PORT`, that file and how many workers: `09_on_workers.py join:node0:4400 token 3`.
+The first argument selects the cluster: `embedded`, `processes:4`, `at:HOST:PORT` and the token's
+file, or `join:HOST:PORT`, that file and the number of workers: `09_on_workers.py join:node0:4400
+token 3`.
 """
 
 import os
@@ -10,13 +11,13 @@ import tempfile
 
 import euphrates as eu
 
-temporary = tempfile.TemporaryDirectory()  # goes when the program ends
-os.environ["EUPHRATES_HOME"] = temporary.name  # other machines need a folder that all share
+temporary = tempfile.TemporaryDirectory()  # removed when the program ends
+os.environ["EUPHRATES_HOME"] = temporary.name  # with other machines, use a shared folder
 
 flow = eu.Flow("sort on workers")
 flow.chain(eu.generate("lineitem", scale=0.02), eu.sort(["l_shipdate"]), eu.write("lineitem"))
 
-if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+if __name__ == "__main__":  # skipped when `euphrates run` or `check` reads this file
     where, *rest = sys.argv[1:] or ["processes:4"]
     kind, _, address = where.partition(":")
     if kind == "at":

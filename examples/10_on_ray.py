@@ -1,7 +1,7 @@
-"""Sorts a file on the nodes of a Ray cluster, one worker on each, and writes a collection.
+"""Sorts a file on the nodes of a Ray cluster, one worker per node, and writes a collection.
 
-On a machine that belongs to no cluster, Ray starts one of this machine alone. On several machines
-the folder must be one that all see, or `s3://…`.
+On a machine without a cluster, Ray starts one on this machine. On several machines the folder must
+be shared, or `s3://…`.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import euphrates as eu
 
-temporary = tempfile.TemporaryDirectory()  # goes when the program ends
+temporary = tempfile.TemporaryDirectory()  # removed when the program ends
 folder = Path(temporary.name)
 os.environ["EUPHRATES_HOME"] = str(folder / "home")
 
@@ -26,7 +26,7 @@ flow.chain(
     eu.write("evens"),
 )
 
-if __name__ == "__main__":  # and not if `euphrates run` or `check` reads this file
+if __name__ == "__main__":  # skipped when `euphrates run` or `check` reads this file
     with eu.Cluster.ray() as cluster:
         print([worker.name for worker in cluster.workers])
         print(flow.go(cluster=cluster))

@@ -20,7 +20,7 @@ def heading(text: str) -> None:
 
 
 def check_order(path: Path) -> None:
-    """Reads the sorted table back as a stream and compares every row with the one before."""
+    """Reads the sorted table back as a stream and compares each row with the previous one."""
     last = None
 
     def rising(batch: eu.Batch) -> eu.Batch:
@@ -79,7 +79,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="euphrates-demo-") as folder:
         table(Path(folder))
         records(Path(folder))
-    # A wrong result would have ended the program before.
+    # A wrong result would have ended the program earlier.
     print(WORDS)
     heading("Both results are right: every row of the table and every record is in order.")
 

@@ -1,4 +1,6 @@
-"""`python -m rig`: what works on this machine, and a command on throttled disks or among hosts."""
+"""`python -m rig`: reports what works on this machine, or runs a command on throttled
+components.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,17 @@ import sys
 from collections.abc import Callable
 
 from . import measure
+from .cleanup.ledger import reclaim
+from .cleanup.marked import marked
 from .disks import Disks
+from .faults.syscalls import CHANGING, Fault, Syscalls
 from .features import missing
 from .hosts import Hosts
-from .ledger import reclaim
-from .processes import marked
-from .syscalls import CHANGING, Fault, Syscalls
 from .tools import RigError
 
 
 def doctor() -> int:
-    """Prints what works here, measured; returns the exit code."""
+    """Prints which features work here, with measured rates; returns the exit code."""
     for owner in reclaim() if missing() is None else []:
         print(f"cleaned up after process {owner}")
     for line in measure.control_groups():
@@ -39,7 +41,7 @@ def doctor() -> int:
 
 
 def on_disks(given: argparse.Namespace) -> int:
-    """Runs the command with {0}, {1} ... replaced by the disks; returns its exit code."""
+    """Runs the command with {0}, {1} ... replaced by the disks' paths; returns its exit code."""
     with Disks(given.count, given.rate, iops=given.iops, size=given.size) as disks:
         return run(
             given.command, {str(number): str(disk.path) for number, disk in enumerate(disks)}
@@ -47,7 +49,9 @@ def on_disks(given: argparse.Namespace) -> int:
 
 
 def among_hosts(given: argparse.Namespace) -> int:
-    """Runs the command with {0} replaced by the first host's address, {netns0} by its namespace."""
+    """Runs the command with {0} replaced by the first host's address and {netns0} by its
+    namespace.
+    """
     with Hosts(given.count, given.link, hostnames=given.hostnames) as hosts:
         names = {str(number): host.address for number, host in enumerate(hosts)}
         names |= {f"netns{number}": host.namespace for number, host in enumerate(hosts)}
@@ -55,7 +59,9 @@ def among_hosts(given: argparse.Namespace) -> int:
 
 
 def under_faults(given: argparse.Namespace) -> int:
-    """Runs the command with a fault at a system call, and lists its calls; returns its code."""
+    """Runs the command with a fault at a system call, and lists its calls; returns its exit
+    code.
+    """
     fault = None
     if given.fault is not None:
         kind, nth, action = given.fault.split(":")
@@ -70,7 +76,9 @@ def under_faults(given: argparse.Namespace) -> int:
 
 
 def run(command: list[str], names: dict[str, str]) -> int:
-    """Runs it with the names in braces replaced, and ends all it started; returns its exit code."""
+    """Runs the command with the names in braces replaced, ends every process it started, and
+    returns its exit code.
+    """
     with contextlib.ExitStack() as made:
         code = marked(made, [replaced(word, names) for word in command]).wait()
     return code if code >= 0 else 128 - code

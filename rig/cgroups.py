@@ -1,12 +1,13 @@
-"""Where the kernel's control groups are, and what to write into them: version 1 and version 2.
+"""Paths and contents of the kernel's control groups, versions 1 and 2.
 
-Version 1 has a tree for each controller, and a limit on a disk holds for the group it is written to
-and no other, not even a group below. The root may have one: it then holds for whatever is not in a
-group of its own, and for the kernel's threads that write buffered data back. So the rig limits its
-disks in the root and in the caller's group, and all I/O there waits in one line, as at a disk.
+Version 1 has one tree per controller. A disk limit applies to its own group only, not to the groups
+below. A limit on the root applies to every process outside a group of its own, and to the kernel
+threads that write back buffered data. The rig therefore limits its disks in the root and in the
+caller's group, and all I/O there shares one queue, as at a disk.
 
-Version 2 has one tree; a limit holds for everything below, and the root has none. So the caller is
-moved into a group made for it. Buffered data is charged to who wrote it, if `memory` is on too.
+Version 2 has one tree. A limit applies to everything below its group, and the root takes no limit.
+The rig therefore moves the caller into a group made for it. Buffered data is charged to the process
+that wrote it if the `memory` controller is enabled too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ WEIGHT_MAX = 10_000
 
 @dataclass(frozen=True)
 class Controller:
-    """A controller of this machine: `root` is its tree, `own` the group this process is in."""
+    """A controller of this machine: `root` is its tree, `own` the group of this process."""
 
     version: int
     root: Path
@@ -32,7 +33,7 @@ class Controller:
 
 
 def find(name: str) -> Controller | None:
-    """The controller of that name (version 1 says blkio for io), or None."""
+    """The controller of that name (version 1 calls `io` blkio), or None."""
     old = {"io": "blkio"}.get(name, name)
     for line in Path("/proc/mounts").read_text().splitlines():
         _, where, kind, options = line.split()[:4]
@@ -56,7 +57,9 @@ def words(path: Path) -> list[str]:
 
 
 def own_group(root: Path, name: str) -> Path:
-    """A container may see a part of the tree only: then what it sees is all there is."""
+    """The group of this process. In a container that sees part of the tree, that part is the
+    root.
+    """
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if name in controllers.split(",") and (root / path.lstrip("/")).is_dir():
@@ -72,7 +75,7 @@ def write(path: Path, text: str) -> None:
 
 
 def io_limits(version: int, device: str, rate: int | None, iops: int | None) -> dict[str, str]:
-    """What to write to which file so that `device` gives that many bytes and requests a second."""
+    """File names and contents that limit `device` to these bytes and requests a second."""
     if version == 1:
         limits = {"bps": rate, "iops": iops}
         return {
@@ -85,9 +88,9 @@ def io_limits(version: int, device: str, rate: int | None, iops: int | None) -> 
 
 
 def cpu_limits(version: int, quota: float | None, weight: int) -> dict[str, str]:
-    """What to write so that a group has at most `quota` CPUs, and `weight` beside others."""
-    # Short periods, so that a slow CPU is slow and not in turns fast and gone; but the kernel
-    # gives no less than a millisecond of a period, and has none longer than a second.
+    """File names and contents that limit a group to `quota` CPUs and give it `weight`."""
+    # Short periods make a CPU slow rather than alternately fast and stopped. The kernel grants at
+    # least 1 ms per period, and a period lasts at most 1 s.
     period = 20_000 if quota is None else min(1_000_000, max(20_000, round(1000 / quota)))
     most = None if quota is None else max(1000, round(quota * period))
     if version == 1:
@@ -100,14 +103,14 @@ def cpu_limits(version: int, quota: float | None, weight: int) -> dict[str, str]
 
 
 def memory_limits(version: int, size: int) -> dict[str, str]:
-    """What to write so that a group has that much memory, and all the swap it asks for."""
+    """File names and contents that limit a group's memory and leave its swap unlimited."""
     if version == 1:
         return {"memory.limit_in_bytes": str(size), "memory.swappiness": "60"}
     return {"memory.max": str(size)}
 
 
 def enable(group: Path, *names: str) -> None:
-    """Version 2 has a controller in the groups below only where it is asked for."""
+    """Enables a controller for the groups below: version 2 needs this on each level."""
     on = words(group / "cgroup.subtree_control")
     for name in names:
         if name in words(group / "cgroup.controllers") and name not in on:
@@ -115,14 +118,14 @@ def enable(group: Path, *names: str) -> None:
 
 
 def joining(groups: list[Path], command: list[str]) -> list[str]:
-    """The command that enters the groups and then is `command`, in the same process."""
+    """The command that enters the groups and then executes `command` in the same process."""
     script = "".join(f'echo $$ >"${number}" && ' for number in range(1, len(groups) + 1))
     inside = [str(group / "cgroup.procs") for group in groups]
     return ["sh", "-c", f'{script}shift {len(groups)} && exec "$@"', "sh", *inside, *command]
 
 
 def made_for_caller(own: Path) -> Path | None:
-    """The group above the caller that holds its disks' limits, if it is in one (version 2)."""
+    """The group above the caller that holds its disks' limits, or None (version 2 only)."""
     above = own.parent
     inside = own.name == "main" and above.name.startswith(f"{PREFIX}{os.getpid()}-")
     return above if inside else None

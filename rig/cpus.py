@@ -1,4 +1,4 @@
-"""A CPU of a set speed: a group of processes with a hard quota, or a weight beside others."""
+"""A CPU of a set speed: a control group with a hard quota, or a relative weight."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from .groups import Group
 
 
 class Cpu(Group):
-    """Part of the machine's CPUs for as long as a `with` lasts; who still runs in it then dies.
+    """Part of the machine's CPUs within a `with`; on exit the processes still in it are killed.
 
-    `quota` is how many CPUs it has at most (0.25: a quarter of one); `weight` is its part when
-    CPUs are short, 100 being anybody's. Both can be changed while it is in use.
+    `quota` is the number of CPUs it may use (0.25: a quarter of one). `weight` is its share when
+    CPUs are contended; 100 is the default of every other process. Both can change while it is in
+    use.
     """
 
     controller = "cpu"
@@ -35,7 +36,9 @@ class Cpu(Group):
 
     @contextlib.contextmanager
     def stolen(self, share: float) -> Iterator[None]:
-        """As if another job took that share of this CPU (the paper: 0.75), without burning it."""
+        """Reduces the quota as if another job took that share (the paper: 0.75), without burning
+        CPU.
+        """
         if not 0 < share < 1:
             raise ValueError("a stolen share is above 0 and below 1")
         self._stolen = share

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import overload
 
 from . import cgroups, units
+from .cleanup.ledger import Ledger, ledger
+from .faults.perturbers import Competitor, Pattern
 from .features import require
-from .ledger import Ledger, ledger
-from .perturbers import Competitor, Pattern
 from .tools import tool
 
 
 class Disk:
-    """A mounted file system with a rate of its own. `path` is where; usable as a path itself.
+    """A mounted file system with a rate of its own. `path` is its mount point; a disk is path-like.
 
-    The rate holds for reads and for writes, each: the kernel has a bucket for either.
+    The rate applies to reads and to writes separately: the kernel has a token bucket for each.
     """
 
     def __init__(self, path: Path, device: Path, number: str, limits: Limits) -> None:
@@ -38,7 +38,9 @@ class Disk:
         return f"Disk({str(self.path)!r}, {rate})"
 
     def set_rate(self, rate: str | int | float | None, *, iops: int | None = None) -> None:
-        """Changes the rate, at once, under whoever is reading and writing; None is no limit."""
+        """Changes the rate at once, also for running readers and writers; None removes the
+        limit.
+        """
         bytes_ = units.rate(rate)
         self._limits.set(self.number, bytes_, iops)
         self.rate, self.iops = bytes_, iops
@@ -53,10 +55,11 @@ class Disk:
         off: float = 0,
         seconds: float | None = None,
     ) -> Competitor:
-        """A stream that reads or writes this disk, past the cache, for as long as a `with` lasts.
+        """A stream that reads or writes this disk, past the page cache, within a `with`.
 
-        Who waits at the disk is served in turn, so it takes its part by what it has waiting:
-        `depth` requests of that size. One of 1 MiB takes half from a program with one of 1 MiB.
+        The disk serves its queue in turn, so the stream's share follows from its queue depth:
+        `depth` requests of `request` bytes. One request of 1 MiB halves the rate of a program with
+        one of 1 MiB.
         """
         if way not in ("read", "write"):
             raise ValueError(f"a competitor reads or writes; {way!r} is neither")
@@ -66,7 +69,7 @@ class Disk:
 
 
 class Limits:
-    """The throttle of the machine's kernel, and the groups in which it must be set."""
+    """The kernel's I/O throttle, and the groups in which it must be set."""
 
     def __init__(self, version: int, groups: list[Path]) -> None:
         self.version = version
@@ -83,10 +86,10 @@ class Limits:
 
 
 class Disks(Sequence[Disk]):
-    """`count` disks for as long as a `with` lasts, all gone at its end.
+    """`count` disks within a `with`; all are removed on exit.
 
-    `size` is that of each image; it takes space in `folder` (the temporary one, if none is given)
-    only as it is written. `rate` is None for no limit.
+    `size` is the size of each image, which takes space in `folder` (the temporary folder by
+    default) only as it is written. `rate=None` sets no limit.
     """
 
     def __init__(
@@ -111,7 +114,7 @@ class Disks(Sequence[Disk]):
     def __enter__(self) -> Disks:
         require("disks")
         book, disks = ledger(), []
-        # All limits are lifted first: what is still to be written would go at the disk's rate.
+        # Limits are lifted first: pending writes would otherwise be flushed at the disk's rate.
         with contextlib.ExitStack() as made, contextlib.ExitStack() as lifted:
             limits = open_limits(made, book)
             for _ in range(self._count):
@@ -143,7 +146,7 @@ class Disks(Sequence[Disk]):
 
 
 def open_limits(made: contextlib.ExitStack, book: Ledger) -> Limits:
-    """Where limits go. In version 2 that is a group above the caller, which moves into it."""
+    """Chooses the groups for limits. In version 2 the caller moves into a group made for it."""
     io = cgroups.need("io")
     if io.version == 1:
         return Limits(1, list(dict.fromkeys([io.root, io.own])))
@@ -162,18 +165,18 @@ def open_limits(made: contextlib.ExitStack, book: Ledger) -> Limits:
 def open_disk(
     made: contextlib.ExitStack, book: Ledger, limits: Limits, folder: Path, size: int
 ) -> Disk:
-    """An image, a loop device on it, a file system; each recorded before it is made."""
+    """An image, a loop device on it and a file system; each is recorded before it is made."""
     name = book.name()
     image = folder / f"{cgroups.PREFIX}{name}.img"
     unlinked = book.record("image", path=str(image))
     made.callback(book.undo, unlinked)
     with open(image, "xb") as file:
         file.truncate(size)
-    # No journal and no tables written later: what goes to the disk is what a program writes.
+    # Without a journal and lazily initialised tables, the disk sees only the program's writes.
     tool("mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal", "-E", "nodiscard", str(image))
     made.callback(book.undo, book.record("loop", image=str(image)))
     device = Path(tool("losetup", "--find", "--show", "--direct-io=on", str(image)).strip())
-    # The device holds the image; without a name it is gone with it, whatever happens.
+    # The device holds the image. Without a name the image is freed with the device.
     book.undo(unlinked)
     number = (Path("/sys/block") / device.name / "dev").read_text().strip()
     path = book.folder / name

@@ -1,4 +1,4 @@
-"""Whether this machine can be a rig, in a word that a person or a skipped test can show."""
+"""Which features of the rig this machine supports, with a short reason for each that it lacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SWAP_TOOLS = ("mkswap", "swapon", "swapoff")
 NETWORK_TOOLS = ("ip", "tc", "nsenter", "unshare")
 CAP_NET_ADMIN = 12
 CAP_SYS_ADMIN = 21
-# Tries each thing a network of hosts is made of, in a namespace that ends with the script.
+# Tries each part of a network of hosts, in a namespace that ends with the script.
 PROBE = """
 try() { word=$1; shift; "$@" >/dev/null 2>&1 || { echo "no $word"; exit 1; }; }
 try "virtual links (veth)" ip link add name a type veth peer name b
@@ -28,7 +28,7 @@ try "black holes (tc blackhole)" tc qdisc replace dev a root blackhole
 
 
 def missing(*wanted: str) -> str | None:
-    """Why not: the first thing missing for what is named (all, if nothing is), or None."""
+    """The reason why the named features (all, if none is named) are unavailable, or None."""
     named = {
         "disks": missing_for_disks,
         "cpus": missing_for_cpus,
@@ -47,7 +47,7 @@ def missing(*wanted: str) -> str | None:
 
 
 def require(*wanted: str) -> None:
-    """Raises with the word of `missing`."""
+    """Raises `RigError` with the reason from `missing`."""
     why = missing(*wanted)
     if why is not None:
         raise RigError(why)
@@ -62,7 +62,9 @@ def missing_for_all() -> str | None:
 
 
 def missing_for_ledger() -> str | None:
-    """What is made of processes alone needs no root, but a guardian in any case."""
+    """The reason why no guardian can run, or None: processes need no root, but always a
+    guardian.
+    """
     if not hasattr(os, "pidfd_open"):
         return "no pidfd (Linux 5.3)"
     if os.geteuid() == 0 and not os.access("/run", os.W_OK):
@@ -71,7 +73,7 @@ def missing_for_ledger() -> str | None:
 
 
 def capabilities() -> int:
-    """Root in a container has few of its rights."""
+    """The effective capabilities of this process: root in a container has few of them."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             return int(line.split()[1], 16)
@@ -136,7 +138,7 @@ def missing_for_hosts() -> str | None:
 
 @functools.cache
 def missing_for_networks() -> str | None:
-    """What the kernel refuses to make, asked once."""
+    """The network feature that the kernel refuses, or None; asked once per process."""
     if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode != 0:
         return "no network namespaces"
     tried = subprocess.run(["unshare", "--net", "sh", "-c", PROBE], capture_output=True, text=True)

@@ -1,9 +1,9 @@
-"""Hosts: a cluster's machines on one machine, each with a network, disk and CPUs of its own.
+"""Hosts: emulated machines of a cluster, each with a network, and optionally a disk and CPUs.
 
-A host is a network namespace with an address and a link of a set rate, joined to the others and to
-the program outside by a switch. What runs in it sees no other network. Its link, its disk and its
-CPUs can each be made slow while they are in use, and its link be cut, either way, or what goes to
-one of the others be lost.
+A host is a network namespace with an address and a link of a set rate; a switch connects it to the
+other hosts and to the program outside. Programs in it see no other network. Link, disk and CPUs can
+be slowed while in use. A link can be cut in either direction, and traffic to a single host can be
+dropped.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 from . import network, units
+from .cleanup.ledger import ledger
+from .cleanup.marked import marked
 from .cpus import Cpu
 from .disks import Disk, Disks
 from .features import missing, require
-from .ledger import ledger
-from .processes import marked
 from .tools import RigError
 
 Word = str | os.PathLike[str]
 
 
 class Changed:
-    """A change that was made and stays; in a `with` it is taken back at the end."""
+    """A change that persists, or, in a `with`, is reverted on exit."""
 
     def __init__(self, back: Callable[[], None]) -> None:
         self._back = back
@@ -39,9 +39,9 @@ class Changed:
 
 
 class Host:
-    """One of `Hosts`: `address` is what the others, and the program outside, reach it by.
+    """One of `Hosts`. `address` is where the other hosts and the program outside reach it.
 
-    `namespace` is the name under which `ip netns` knows it.
+    `namespace` is its name for `ip netns`.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class Host:
         return self._cpu
 
     def inside(self, command: Sequence[Word]) -> list[str]:
-        """The command that enters this host and then is `command`, in the same process."""
+        """The command that enters this host and then executes `command` in the same process."""
         words = [os.fspath(word) for word in command]
         entering = network.entering(self.namespace, self._hostname, words)
         return entering if self._cpu is None else self._cpu.inside(entering)
 
     def start(self, command: Sequence[Word], **options: Any) -> subprocess.Popen[Any]:
-        """Starts a program in this host; the options are those of `subprocess.Popen`."""
+        """Starts a program in this host; `options` are those of `subprocess.Popen`."""
         return marked(self._made, self.inside(command), **options)
 
     def run(
@@ -113,11 +113,11 @@ class Host:
         return done
 
     def link_rate(self, way: str = "out") -> int | None:
-        """Bytes a second that its link lets "out" or "in"; None is no limit."""
+        """Bytes a second of its link in direction "out" or "in"; None is no limit."""
         return self._link.ends(way)[0].rate
 
     def set_link_rate(self, rate: str | int | float | None, way: str = "both") -> Changed:
-        """Changes the rate of its link, at once; `way` is both, in (to this host) or out."""
+        """Changes the rate of its link at once; `way` is "both", "in" (to this host) or "out"."""
         bytes_ = units.rate(rate)
         before = [(end, end.rate) for end in self._link.ends(way)]
 
@@ -130,7 +130,7 @@ class Host:
         return Changed(back)
 
     def cut(self, way: str = "both") -> Changed:
-        """Loses all that its link carries, without a word to either side, until `mend`."""
+        """Drops all packets of its link silently until `mend`."""
         for end in self._link.ends(way):
             end.set(end.rate, is_cut=True)
         return Changed(lambda: self.mend(way))
@@ -140,15 +140,15 @@ class Host:
             end.set(end.rate, is_cut=False)
 
     def part_from(self, other: Host) -> Changed:
-        """Loses all that these two send each other, without a word; the others reach both."""
+        """Drops all packets between these two hosts silently; other hosts reach both."""
         ways = [(self.namespace, other.address), (other.namespace, self.address)]
 
         def back() -> None:
             for namespace, address in ways:
-                network.lead(namespace, address)
+                network.unblock_address(namespace, address)
 
         for namespace, address in ways:
-            network.mislead(namespace, address)
+            network.block_address(namespace, address)
         return Changed(back)
 
     def slow_link(self, rate: str | int | float) -> Changed:
@@ -166,11 +166,11 @@ class Host:
 
 
 class Hosts(Sequence[Host]):
-    """`count` hosts for as long as a `with` lasts; who still runs in them then dies.
+    """`count` hosts within a `with`; on exit the processes still in them are killed.
 
-    `link_rate` is that of each link, either way; None is no limit. With `disk_rate` or `disk_size`
-    each has a disk, with `cpu_quota` so many CPUs at most. With `hostnames` programs find the
-    host's name as that of their machine, which otherwise is the machine's.
+    `link_rate` limits each link in each direction; None is no limit. With `disk_rate` or
+    `disk_size` each host has a disk, with `cpu_quota` a CPU limit. With `hostnames` programs see
+    the host's name as their machine's; by default they see the machine's own.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class Hosts(Sequence[Host]):
     def __enter__(self) -> Hosts:
         require("hosts", *([] if self._quota is None else ["cpus"]))
         with contextlib.ExitStack() as made:
-            # Disks come first: what is started later is inside their limits.
+            # Disks come first, so that processes started later are subject to their limits.
             disks = made.enter_context(self._disks) if self._disks is not None else None
             switch = network.open_switch(made, ledger())
             hosts = [
@@ -230,7 +230,7 @@ class Hosts(Sequence[Host]):
 
     @property
     def outside(self) -> str:
-        """The address by which a host reaches the program that made it."""
+        """The address at which hosts reach the program that made them."""
         if self._switch is None:
             raise RigError("these hosts are not there: use them in a `with`")
         return self._switch.outside

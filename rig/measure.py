@@ -1,4 +1,4 @@
-"""How fast a disk, a CPU and a link of the rig really are: what `python -m rig doctor` prints."""
+"""Measures the actual rates of disks, CPUs and links of the rig, for `python -m rig doctor`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print(time.process_time() / {seconds})
 
 @dataclass(frozen=True)
 class Measured:
-    """What was asked of the rig, and what came."""
+    """A requested value and the measured one."""
 
     what: str
     asked: float
@@ -47,7 +47,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def write(path: Path, bytes_: int, *, direct: bool = True, flags: int = 0) -> None:
-    """Writes a file, a request at a time: past the cache, or into it."""
+    """Writes a file in requests of one size, past the page cache or through it."""
     flags |= os.O_CREAT | os.O_WRONLY | (os.O_DIRECT if direct else 0)
     with mmap.mmap(-1, REQUEST) as buffer:
         file = os.open(path, flags, 0o600)
@@ -57,7 +57,7 @@ def write(path: Path, bytes_: int, *, direct: bool = True, flags: int = 0) -> No
 
 
 def read(path: Path, bytes_: int, *, direct: bool = True) -> None:
-    """Reads a file, a request at a time: past the cache, or into an empty one."""
+    """Reads a file in requests of one size, past the page cache or through an empty one."""
     with mmap.mmap(-1, REQUEST) as buffer:
         file = os.open(path, os.O_RDONLY | (os.O_DIRECT if direct else 0))
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -74,13 +74,13 @@ def fsynced(path: Path, bytes_: int) -> None:
 
 
 def flushed(path: Path, bytes_: int) -> None:
-    """A sync of the whole file system is the work of the kernel's own threads."""
+    """Syncs the whole file system: the kernel's own threads write it back."""
     write(path, bytes_, direct=False)
     tool("sync", "--file-system", str(path))
 
 
 def ways(disk: Disk, bytes_: int) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Every way of moving bytes, with its name."""
+    """Every way of transferring bytes, with its name."""
     file = disk.path / "measured"
     yield "direct writes", lambda: write(file, bytes_)
     yield "direct reads", lambda: read(file, bytes_)
@@ -91,7 +91,7 @@ def ways(disk: Disk, bytes_: int) -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def disk_rates(rate: int = 20_000_000, bytes_: int = 10 * REQUEST) -> list[Measured]:
-    """A disk's rate in every way, then a changed one, then what a competitor leaves."""
+    """A disk's rate in every way, a changed rate, and the rate left by a competitor."""
     found = []
     with Disks(1, rate) as disks:
         disk = disks[0]
@@ -110,7 +110,7 @@ def disk_rates(rate: int = 20_000_000, bytes_: int = 10 * REQUEST) -> list[Measu
 
 
 def cpu_shares(quotas: tuple[float, ...] = (0.5, 0.25, 0.1)) -> list[Measured]:
-    """CPU seconds a second of a program that would take all of one."""
+    """CPU seconds per second of a program that would use a whole CPU."""
     found = []
     for quota in quotas:
         with Cpu(quota) as cpu:
@@ -122,7 +122,7 @@ def cpu_shares(quotas: tuple[float, ...] = (0.5, 0.25, 0.1)) -> list[Measured]:
 
 
 class Stream:
-    """Bytes from one host to another for some seconds, as fast as they go."""
+    """A stream from one host to another for some seconds, at full speed."""
 
     def __init__(self, sender: Host, receiver: Host, seconds: float, each: int = 1 << 62) -> None:
         script = [sys.executable, "-S", str(STREAM)]
@@ -137,18 +137,18 @@ class Stream:
         return str(self._receiver.stdout.readline().strip())
 
     def came(self) -> tuple[int, float]:
-        """Waits for `each` bytes more, or the end: bytes so far, and seconds after the first."""
+        """Waits for `each` more bytes or the end: total bytes, and seconds since the first byte."""
         bytes_, seconds = self._line().split()
         return int(bytes_), float(seconds)
 
     def end(self) -> tuple[int, float]:
-        """Waits for the end: bytes in all, and seconds after the first."""
+        """Waits for the end: total bytes, and seconds since the first byte."""
         bytes_, seconds = self._receiver.communicate()[0].splitlines()[-1].split()
         return int(bytes_), float(seconds)
 
 
 def link_rates(rates: tuple[int, ...] = (5, 20, 50, 125), seconds: float = 1.0) -> list[Measured]:
-    """A stream between two hosts alone, one each way at once, and two into one host."""
+    """The rate of one stream, of one in each direction at once, and of two into one host."""
     found = []
     with Hosts(3) as hosts:
         one, other, third = hosts
@@ -171,7 +171,7 @@ def link_rates(rates: tuple[int, ...] = (5, 20, 50, 125), seconds: float = 1.0) 
 
 
 def control_groups() -> list[str]:
-    """Which version of the kernel's control groups each controller is in."""
+    """The control group version of each controller."""
     found = []
     for name in ("io", "cpu"):
         controller = cgroups.find(name)

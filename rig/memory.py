@@ -1,4 +1,4 @@
-"""Memory of a set size: a group of processes with a hard limit, and swap on a disk of the rig."""
+"""Memory of a set size: a control group with a hard limit, and swap on a disk of the rig."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import contextlib
 import os
 
 from . import cgroups, units
+from .cleanup.ledger import ledger
 from .disks import Disk
 from .features import require
 from .groups import Group
-from .ledger import ledger
 from .tools import tool
 
 
 class Memory(Group):
-    """Memory for as long as a `with` lasts; who still runs in it then dies.
+    """A memory limit within a `with`; on exit the processes still in it are killed.
 
-    What a process in it needs beyond `size` goes to swap, and if there is none, its end comes. The
-    page cache of the files that it reads and writes counts.
+    Memory beyond `size` is swapped out; without swap the kernel kills the process. The page cache
+    of files that its processes read and write counts.
     """
 
     controller = "memory"
@@ -32,7 +32,7 @@ class Memory(Group):
 
 
 class Swap:
-    """Swap on a disk of the rig, for as long as a `with` lasts. Of several, each takes its part."""
+    """Swap on a disk of the rig within a `with`. Several share the load."""
 
     def __init__(self, disk: Disk, size: str | int) -> None:
         self._path = disk.path / "swap"

@@ -1,8 +1,8 @@
-"""Namespaces, virtual links and their rates: what `rig.hosts` is made of.
+"""Namespaces, virtual links and their rates: the parts of `rig.hosts`.
 
-The hosts' links meet at a switch, a bridge in a namespace of its own: no filter of the machine acts
-there, and with the namespace goes all that is plugged in. One more link leads to the program
-outside. A link is limited by a token bucket at either end, each for what leaves that end.
+The hosts' links meet at a bridge in a namespace of its own, where no packet filter of the machine
+applies; removing the namespace removes every link. One more link leads to the program outside. A
+token bucket at each end limits what leaves that end.
 """
 
 from __future__ import annotations
@@ -15,31 +15,33 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from . import cgroups
-from .ledger import Ledger
+from .cleanup.ledger import Ledger
+from .cleanup.undo import NAMESPACES
 from .tools import RigError, tool
-from .undo import NAMESPACES
 
-# Large frames, as clusters have: of 1500 bytes a twentieth would be headers.
+# Jumbo frames, as in clusters: with 1500 bytes a twentieth would be headers.
 FRAME_BYTES = 9000
-# What passes at once after a pause: more than the kernel's largest send, which would cost rate.
+# The burst after a pause: more than the kernel's largest send, which would otherwise cost rate.
 BURST_BYTES = 128 << 10
 BURST_SECONDS = 0.001
-# What may wait at a link, as in the port of a switch; beyond it packets are lost.
+# The queue of a link, as at a switch port; packets beyond it are dropped.
 QUEUE_BYTES = 1 << 20
 QUEUE_SECONDS = 0.05
 RANGES = ("10.213.{}.0/24", "172.29.{}.0/24", "192.168.{}.0/24", "198.18.{}.0/24")
 OUTSIDE = 254
 HOSTS_MAX = 250
 BRIDGE = "switch"
-# What a host's link is called there.
+# The name of a host's link inside the host.
 DEVICE = "eth0"
-# An address of hardware that no device has.
+# A hardware address that no device has.
 NOBODY = "02:00:00:00:00:00"
 
 
 @dataclass
 class End:
-    """One end of a link: what leaves there waits for the rate, or is lost if this way is cut."""
+    """One end of a link: packets leaving there wait for the rate, or are dropped if this way is
+    cut.
+    """
 
     namespace: str
     device: str
@@ -47,7 +49,7 @@ class End:
     is_cut: bool = False
 
     def set(self, rate: int | None, *, is_cut: bool) -> None:
-        """At once, under whoever is using it."""
+        """Takes effect at once, also for traffic in flight."""
         discipline = queueing(None if is_cut else rate)
         if is_cut:
             discipline = ["blackhole"]
@@ -57,7 +59,7 @@ class End:
 
 
 def queueing(rate: int | None) -> list[str]:
-    """How the kernel is to let packets leave at that many bytes a second."""
+    """The queueing discipline that sends at that many bytes a second."""
     if rate is None:
         return ["noqueue"]
     burst = max(BURST_BYTES, round(rate * BURST_SECONDS))
@@ -81,7 +83,7 @@ class Link:
 
 @dataclass
 class Switch:
-    """Where the links meet. `outside` is the address of the program that made it."""
+    """A bridge that connects the links. `outside` is the address of the program that made it."""
 
     namespace: str
     network: ipaddress.IPv4Network
@@ -92,7 +94,7 @@ class Switch:
         return str(self.network[OUTSIDE])
 
     def plug(self, namespace: str) -> tuple[Link, str]:
-        """Joins a namespace to this switch; the link, and the address it has there."""
+        """Connects a namespace to this switch; returns the link and its address."""
         number = len(self.links) + 1
         address = str(self.network[number])
         link = Link(End(namespace, DEVICE), End(self.namespace, f"port{number}"))
@@ -104,7 +106,7 @@ class Switch:
 
 
 def open_namespace(made: contextlib.ExitStack, book: Ledger) -> str:
-    """A network with nothing in it but itself; gives its name, which `ip netns` knows."""
+    """Makes a network namespace with a loopback device only; returns its name for `ip netns`."""
     name = f"{cgroups.PREFIX}{book.name()}"
     made.callback(book.undo, book.record("namespace", name=name))
     tool("ip", "netns", "add", name)
@@ -113,7 +115,7 @@ def open_namespace(made: contextlib.ExitStack, book: Ledger) -> str:
 
 
 def open_switch(made: contextlib.ExitStack, book: Ledger) -> Switch:
-    """A switch in a namespace, and a link from there to the caller's in a range that is free."""
+    """Makes a bridge in a namespace, and a link to the caller's, in a free address range."""
     namespace = open_namespace(made, book)
     ip(namespace, "link", "add", "name", BRIDGE, "type", "bridge", "mcast_snooping", "0")
     ip(namespace, "link", "set", BRIDGE, "mtu", str(FRAME_BYTES), "up")
@@ -122,7 +124,7 @@ def open_switch(made: contextlib.ExitStack, book: Ledger) -> Switch:
     for network in free_networks():
         device = "rig-" + str(network.network_address).rpartition(".")[0].replace(".", "-")
         try:
-            # Its name is the range: of two rigs that want it, the kernel lets one have it.
+            # Its name contains the range: of two rigs that claim one range, the kernel admits one.
             ip(namespace, "link", "set", "claim", "netns", str(os.getpid()), "name", device)
         except RigError as error:
             if "File exists" not in str(error):
@@ -134,7 +136,7 @@ def open_switch(made: contextlib.ExitStack, book: Ledger) -> Switch:
 
 
 def free_networks() -> Iterator[ipaddress.IPv4Network]:
-    """Private ranges that no route of the machine leads to; a default route leads everywhere."""
+    """Private ranges without a route on this machine; the default route does not count."""
     routes = json.loads(tool("ip", "-json", "-4", "route", "show", "table", "all"))
     named = [ipaddress.IPv4Network(one["dst"]) for one in routes if one["dst"] != "default"]
     taken = [network for network in named if network.prefixlen >= 8]
@@ -146,12 +148,12 @@ def free_networks() -> Iterator[ipaddress.IPv4Network]:
 
 
 def ip(namespace: str | None, *words: str) -> str:
-    """Runs `ip` on that namespace, or on the caller's."""
+    """Runs `ip` in that namespace, or in the caller's."""
     return tool("ip", *(["-netns", namespace] if namespace else []), *words)
 
 
 def wire(namespace: str, device: str, other_namespace: str, other_device: str) -> None:
-    """A link between two namespaces."""
+    """A virtual link between two namespaces."""
     mtu = ["mtu", str(FRAME_BYTES)]
     one, other = ["name", device, "netns", namespace], ["name", other_device]
     other += ["netns", other_namespace]
@@ -167,19 +169,19 @@ def up(namespace: str | None, device: str, address: str) -> None:
     ip(namespace, "link", "set", device, "up")
 
 
-def mislead(namespace: str, address: str) -> None:
-    """What is sent from there to that address is nobody's, and is lost without a word."""
+def block_address(namespace: str, address: str) -> None:
+    """Drops packets from there to that address silently."""
     entry = ["neigh", "replace", address, "dev", DEVICE]
     ip(namespace, *entry, "lladdr", NOBODY, "nud", "permanent")
 
 
-def lead(namespace: str, address: str) -> None:
-    """What is sent there arrives again."""
+def unblock_address(namespace: str, address: str) -> None:
+    """Delivers packets to that address again."""
     ip(namespace, "neigh", "del", address, "dev", DEVICE)
 
 
 def entering(namespace: str, hostname: str | None, command: list[str]) -> list[str]:
-    """The command that enters the namespace and then is `command`, in the same process."""
+    """The command that enters the namespace and then executes `command` in the same process."""
     inside = ["nsenter", f"--net={NAMESPACES / namespace}", "--"]
     if hostname is not None:
         script = 'hostname "$1" && shift && exec "$@"'

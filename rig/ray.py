@@ -1,9 +1,9 @@
-"""A Ray cluster on one machine: a node in each host of the rig, or several on loopback addresses.
+"""A Ray cluster on one machine: one node in each host of the rig, or several on loopback addresses.
 
-Ray's nodes take each other for what their addresses are. In hosts they are machines with a link
-each, which can be slow or cut; on loopback they are processes and no more, and need no root. What
-a cluster starts, and the folders it writes to, are gone at its end, also when the caller is killed.
-Ray itself is not imported here: the cluster is that of the Python that runs.
+Ray identifies nodes by address. In hosts they are machines with a link each, which can be slowed or
+cut. On loopback they are plain processes and need no root. The cluster's processes and folders are
+removed on exit, also when the caller is killed. The rig does not import Ray: the cluster uses the
+running Python's installation.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import cgroups, undo, units
+from . import cgroups, units
+from .cleanup import undo
+from .cleanup.ledger import ledger
+from .cleanup.marked import marked
+from .faults.perturbers import Pause, pause
 from .hosts import Host, Hosts
-from .ledger import ledger
-from .perturbers import Pause, pause
-from .processes import marked
 from .tools import RigError
 
 START_SECONDS_MAX = 120
-# Sockets lie in Ray's folders, and the path of a socket has 107 bytes at most.
+# Sockets lie in Ray's folders, and a socket's path has at most 107 bytes.
 FOLDER = "/tmp"
 
 
 def missing() -> str | None:
-    """Why there can be no cluster, in a word; or None."""
+    """The reason why no Ray cluster can start, or None."""
     return None if importlib.util.find_spec("ray") else "ray is not installed"
 
 
 class Node:
-    """One node: Ray's own processes, its workers, and the folder they write to."""
+    """One node: Ray's own processes, its workers, and their folder."""
 
     def __init__(self, address: str, folder: Path, host: Host | None) -> None:
         self.address = address
@@ -49,9 +50,9 @@ class Node:
 
     @property
     def raylet(self) -> int:
-        """The process that is the node to Ray."""
+        """The process id of the node's raylet."""
         found = [pid for pid in undo.all_pids() if self._is_raylet(pid)]
-        # What it starts has its command line too, until it becomes what it is to be.
+        # A child has the same command line between fork and exec.
         first = min(found, key=lambda pid: int(undo.started(pid) or sys.maxsize), default=None)
         if first is None:
             raise RigError(f"no raylet at {self.address}")
@@ -62,17 +63,17 @@ class Node:
         return words[0].endswith(b"/raylet") and os.fsencode(self.folder) in b" ".join(words)
 
     def kill_raylet(self) -> None:
-        """As by `kill -9`; the node's workers find out and end."""
+        """Kills the raylet with SIGKILL; the node's workers notice and end."""
         undo.kill(self.raylet)
 
     def crash(self) -> None:
-        """Ends all its processes at once, workers too, as if the machine had lost its power."""
+        """Kills all processes of the node at once, workers too, like a power failure."""
         self._made.close()
 
     def freeze(
         self, *, on: float | None = None, off: float = 0, seconds: float | None = None
     ) -> Pause:
-        """Stops its raylet for as long as a `with` lasts; its workers run on."""
+        """Stops the raylet within a `with`; its workers keep running."""
         return pause(self.raylet, on=on, off=off, seconds=seconds)
 
     def _begin(self, options: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -93,7 +94,7 @@ class Node:
             )
 
     def _wait(self) -> None:
-        """`ray start` ends when the node is there."""
+        """Waits for `ray start`, which ends when the node is up."""
         assert self._starting is not None
         if self._starting.wait(START_SECONDS_MAX) != 0:
             said = (self.folder / "start.log").read_text(errors="replace")
@@ -108,13 +109,13 @@ def command_of(pid: int) -> list[bytes]:
 
 
 class RayCluster:
-    """A node in each host, or so many on loopback; the first is the head.
+    """One node in each host, or `count` nodes on loopback; the first is the head.
 
-    `labels` are those of each node. With `outside_head` the head is the node outside, so that each
-    host has the same to do; this needs hosts. With `logs` drivers print what workers print; with
-    `dashboard` jobs can be submitted, where `ray[default]` is installed. `settings` are Ray's own,
-    such as `health_check_period_ms`.
-    With hosts, the outside is a node without CPUs: a driver there must have one at its address.
+    `labels` are one set per node. With `outside_head` the head is the node outside, so that all
+    hosts have the same role; this needs hosts. With `logs` drivers print what workers print. With
+    `dashboard` jobs can be submitted if `ray[default]` is installed. `settings` are Ray's own, such
+    as `health_check_period_ms`. With hosts, the outside is a node without CPUs: a driver there
+    needs one at its address.
     """
 
     def __init__(
@@ -144,7 +145,7 @@ class RayCluster:
         self._outside_head = outside_head
         self._store = units.amount(object_store)
         own = {f"RAY_{name}": str(setting) for name, setting in (settings or {}).items()}
-        # A token in the user's home would be asked for by the head, and not shown by the others.
+        # The head would require a token in the user's home, and the other nodes would not send it.
         auth = os.environ.get("RAY_AUTH_MODE", "disabled")
         self._environment = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": auth, **own}
         self.address = ""
@@ -182,10 +183,10 @@ class RayCluster:
         self._made.close()
 
     def _planned(self, made: contextlib.ExitStack) -> list[Node]:
-        """The nodes, each with an address and a folder, and the outside as a last one."""
+        """The nodes, each with an address and a folder; the outside comes last."""
         folder = own_folder(made)
         if isinstance(self._hosts, int):
-            # Ray would put the machine's own address in the place of 127.0.0.1.
+            # Ray would replace 127.0.0.1 by the machine's own address.
             return [
                 Node(f"127.0.0.{number + 2}", folder / str(number), None)
                 for number in range(self._count)
@@ -197,7 +198,7 @@ class RayCluster:
         return [*nodes, Node(self._hosts.outside, folder / "outside", None)]
 
     def _options(self, number: int) -> list[str]:
-        """How `ray start` is to make a node of that number."""
+        """The arguments of `ray start` for the node of that number."""
         outside = number == self._count
         labels = {} if outside else self._labels[number]
         joined = ",".join(f"{key}={label}" for key, label in labels.items())
@@ -217,7 +218,7 @@ class RayCluster:
         return self._head
 
     def driver(self, node: Node | None = None) -> dict[str, str]:
-        """What to give `ray.init` in a driver outside, or in one that runs at that node.
+        """Arguments of `ray.init` for a driver outside, or for one at that node.
 
         Without its address Ray takes any node of the machine for the driver's own.
         """
@@ -228,7 +229,7 @@ class RayCluster:
 
 
 def own_folder(made: contextlib.ExitStack) -> Path:
-    """A folder of the cluster's own, gone at its end."""
+    """A folder of the cluster, removed on exit."""
     book = ledger()
     folder = Path(FOLDER) / f"{cgroups.PREFIX}{book.name()}"
     made.callback(book.undo, book.record("folder", path=str(folder)))

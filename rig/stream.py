@@ -1,7 +1,7 @@
-"""A stream of bytes between two hosts, to measure a link with. Started by file name.
+"""A byte stream between two hosts, to measure a link. Started by file name.
 
-`receive` prints the port it listens at, then for each so many bytes that have come, and at the end,
-how many, and in how many seconds after the first. `send` sends for some seconds.
+`receive` prints its port. After each given number of bytes, and at the end, it prints the total and
+the seconds since the first byte. `send` sends for some seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PIECE_BYTES = 256 << 10
 
 
 def receive(each: int) -> None:
-    """One stream, to its end."""
+    """Receives one stream to its end."""
     buffer = bytearray(PIECE_BYTES)
     with socket.create_server(("", 0)) as server:
         print(server.getsockname()[1], flush=True)

@@ -1,4 +1,4 @@
-"""How the rig runs the tools of the system, and what it raises: their words are not lost."""
+"""Runs the system's tools, and raises `RigError` with their messages."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ MARK = "EUPHRATES_RIG"
 
 
 class RigError(Exception):
-    """Something the rig needs is not there, or the kernel refused it; the message says which."""
+    """The rig lacks a requirement, or the kernel refused a request; the message says which."""
 
 
 def tool(*command: str) -> str:
-    """Runs a system tool and gives what it printed."""
-    # Marked, so that a guardian ends it before it looks for what it made.
+    """Runs a system tool and returns its output."""
+    # The mark lets a guardian kill it before looking for what it made.
     done = subprocess.run(
         command,
         capture_output=True,

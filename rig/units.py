@@ -1,4 +1,4 @@
-"""Amounts and rates as people write them: "64MB", "20 MiB/s", or a plain number of bytes."""
+"""Parses amounts and rates: "64MB", "20 MiB/s", or a plain number of bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "G
 
 
 def amount(text: str | int | float) -> int:
-    """Bytes, from a number or from text such as "64MB"."""
+    """Bytes, from a number or text such as "64MB"."""
     if isinstance(text, (int, float)):
         return positive(int(text), text)
     match = re.fullmatch(r"\s*([0-9.]+)\s*([KMG]I?)?B?\s*", text, re.IGNORECASE)

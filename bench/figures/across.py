@@ -1,16 +1,16 @@
-"""Sixteen machines: what a slow link, a slow CPU and a slow disk cost, against one process.
+"""Sixteen machines: the cost of a slow link, a slow CPU and a slow disk, compared with one process.
 
 Each machine is a network namespace with a link of 25 MB/s, a disk of 5.45 MB/s (River, 3.1.1) and a
-part of a processor. A mirrored collection lies on all disks (chained declustering). Two flows read
-it: one counts where the readers are, so that only graduated declustering decides (`declustering`);
-one sends all records through a distributed queue to consumers that compute (`queue`). Both run on
-16 workers, one a machine, and in one process on the same disks, which has no links.
+share of a processor. A mirrored collection lies on all disks (chained declustering). Two flows read
+it. In `declustering` each reader counts its own records, so that only graduated declustering
+balances load. In `queue` all records go through a distributed queue to consumers that compute. Both
+run on 16 workers, one per machine, and in one process on the same disks, which has no links.
 
-A slow machine has a twentieth of a link, a tenth of a processor, or a quarter of a disk; with all
-three, three machines have one each. The bound is the time in which the disks can give the
-collection at best (Hall 1935, see `clusters`): neither links nor processors are the bottleneck of
-anything that is divided well. What is divided in advance (`static`, reading from the first copy)
-waits for them.
+A slow machine has a twentieth of its link, a tenth of its processor, or a quarter of its disk; in
+the combined case three machines have one fault each. The bound is the shortest time in which the
+disks can deliver the collection (Hall 1935, see `clusters`): with ideal balancing neither links nor
+processors are the bottleneck. Static division (`static`, reading from the first copy) waits for the
+slow machine.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ MACHINES = 16
 LINK = 25_000_000
 CPU = 0.3
 SECONDS = 18
-"""What the disks take if all machines are well."""
+"""The disks' reading time without faults."""
 ROUNDS = 2
 SHARE_DIVIDED = 1 / 4
-"""What is divided in advance reads less: with a slow link it takes twenty times as long."""
+"""Static division reads less data: with a slow link it takes twenty times as long."""
 SLOW = {"link": 3, "cpu": 7, "disk": 11}
-"""The machine that is slow in that."""
+"""The machine with the fault, by kind."""
 SCENARIOS: dict[str, list[str]] = {
     "none": [],
     "link": ["link"],
@@ -66,7 +66,7 @@ def missing() -> str | None:
 
 @contextlib.contextmanager
 def slowed(hosts: rig.Hosts, what: list[str]) -> Iterator[list[float]]:
-    """Makes machines slow; the rates of all disks meanwhile."""
+    """Slows machines; returns the rates of all disks meanwhile."""
     rates = [float(RATE)] * MACHINES
     with contextlib.ExitStack() as stack:
         for one in what:
@@ -125,7 +125,7 @@ def measure(quick: bool) -> dict[str, Any]:
         cluster = made.enter_context(joined(hosts, folder))
         for scenario, what in SCENARIOS.items():
             for kind in FLOWS:
-                # One process has no links, and its CPU is everybody's.
+                # One process has no links, and shares its CPU among all instances.
                 ways = [way for way in WAYS if way != "embedded" or set(what) <= {"disk"}]
                 runs: dict[str, list[dict]] = {way: [] for way in ways}
                 for number in range(rounds):
@@ -147,8 +147,8 @@ def measure(quick: bool) -> dict[str, Any]:
     return found
 
 
-def beside(scenarios: dict[str, Any], scenario: str) -> float:
-    """What one process reaches, in the nearest case it can be in."""
+def one_process_share(scenarios: dict[str, Any], scenario: str) -> float:
+    """The result of one process in the closest scenario that it supports."""
     own = scenarios[scenario].get("embedded")
     near = "disk" if "disk" in SCENARIOS[scenario] else "none"
     return (own or scenarios[near]["embedded"])["of_bound"]
@@ -157,7 +157,7 @@ def beside(scenarios: dict[str, Any], scenario: str) -> float:
 def claims(results: dict[str, Any]) -> Any:
     for kind, scenarios in results.items():
         for scenario, ways in scenarios.items():
-            ours, alone = ways["across"]["of_bound"], beside(scenarios, scenario)
+            ours, alone = ways["across"]["of_bound"], one_process_share(scenarios, scenario)
             yield (
                 f"{kind}, slow: {scenario}: {ours:.3f} of the bound, "
                 f"one process {alone:.3f} (within {POINTS_MAX})",

@@ -1,19 +1,19 @@
-"""Datamation and MinuteSort: what it takes to begin, to read, to sort and to write.
+"""Datamation and MinuteSort: the times to start, read, sort and write.
 
 Left, Datamation (Millennium Sort, 4.2 and Figure 8): a million records of 100 bytes, disk to disk
-and durable, on 1, 2 and 4 workers. The time is that of the whole command, from outside: the start
-of the program and of its workers is in it, and so is their end. Three ways: from a file to a file
-on this machine's disk, by threads of one process, or by a process for each worker; and as in the
-paper, where each worker has a disk of 23 MB/s (its Table 1), one of the rig, which no cache helps.
+and durable, on 1, 2 and 4 workers. The time is that of the whole command, measured from outside: it
+includes start and end of the program and its workers. Three variants: file to file on this
+machine's disk, by threads of one process, or by one process per worker; and, as in the paper, one
+disk of 23 MB/s per worker (its Table 1), a disk of the rig without a cache.
 
-`start` is what is not the flow: the rest follows from its report. `read` lasts until all is dealt
-out; `write` is the time in which the sinks have something to do, and in which files are synced and
-made visible; `sort` lies between them.
+`start` is the time outside the flow; the rest comes from its report. `read` lasts until all records
+are dealt; `write` is the time in which the sinks are active and files are synced and published;
+`sort` lies between them.
 
-Right, MinuteSort: as much as is sorted in a minute, from files to a durable file, by a command
+Right, MinuteSort: the most data sorted in a minute, from files to a durable file, by a command
 whose memory is limited to a part of the machine's, so that large sorts take two passes. The size is
-found by doubling and then by bisection, to a gigabyte, and the last file that was in time is
-checked by valsort's rules.
+found by doubling and then bisection, to a gigabyte, and the last file in time is checked by
+valsort's rules.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ START_SHARE_MAX = 0.2
 STAGES = {"start": "#cf222e", "read": "#54aeff", "sort": "#1f6feb", "write": "#0a3069"}
 MINUTE_SECONDS = 60.0
 PIECE_RECORDS = 10_000_000
-"""A gigabyte: the input is so many files of this size."""
+"""A gigabyte: the size of each input file."""
 PIECES_MAX = 32
 MEMORY_SHARE = 0.4
-"""Of the machine's: its output is in the page cache, and others are on it."""
+"""The share of the machine's memory: output is in the page cache, and other programs run."""
 
 
 def missing() -> str | None:
@@ -71,7 +71,7 @@ def sort(sources: list[Path], target: Path, *options: str) -> dict[str, Any]:
 
 
 def timed(words: list[str | Path], home: Path | None = None) -> dict[str, Any]:
-    """Runs a command; its seconds from outside, and its report."""
+    """Runs a command; returns its wall time from outside, and its report."""
     own = {**os.environ, "EUPHRATES_HOME": str(home)} if home else None
     began = time.perf_counter()
     call = [EUPHRATES, "--log", "json", *words]
@@ -83,14 +83,14 @@ def timed(words: list[str | Path], home: Path | None = None) -> dict[str, Any]:
 
 
 def forget(file: Path) -> None:
-    """Has the page cache forget it."""
+    """Drops the file from the page cache."""
     with open(file, "rb") as opened:
         os.fsync(opened.fileno())
         os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def staged(run: dict[str, Any]) -> dict[str, float]:
-    """The seconds of each stage; they add up to those of the command."""
+    """The seconds of each stage; their sum is the time of the command."""
     report = run["report"]
 
     def mean(module: str, what: str) -> float:
@@ -124,7 +124,7 @@ class Files:
 
 
 class OnDisks:
-    """From a collection to a collection, on a disk of each worker's own."""
+    """From a collection to a collection, on one disk per worker."""
 
     def __init__(self, folder: Path, disks: list[rig.Disk]) -> None:
         self.disks = disks
@@ -168,7 +168,7 @@ def datamation(folder: Path, rounds: int) -> dict[str, Any]:
     files.target.unlink()
     found: dict[str, Any] = {way: {} for way in WAYS}
     for (way, count), all_ in runs.items():
-        # The run in the middle, so that its stages add up.
+        # The median run, so that its stages add up.
         middle = sorted(all_, key=lambda one: one["seconds"])[len(all_) // 2]
         found[way][count] = {**middle, "runs": all_}
         told = ", ".join(f"{stage} {middle[stage]:.3f}" for stage in STAGES)
@@ -182,7 +182,7 @@ def check(file: Path) -> None:
 
 
 class Minute:
-    """Pieces of input, made as they are needed, and what it took to sort the first so many."""
+    """Pieces of input, made on demand, and the times to sort prefixes of them."""
 
     def __init__(self, folder: Path, seconds: float, records: int) -> None:
         self.folder, self.limit, self.records = folder, seconds, records
@@ -192,7 +192,7 @@ class Minute:
         self.is_limited_by_room = False
 
     def fits(self, pieces: int) -> bool:
-        """Whether so many are sorted in time."""
+        """Whether that many pieces are sorted in time."""
         sources = [self.piece(number) for number in range(pieces)]
         target = self.folder / "sorted.dat"
         run = sort(sources, target, "--memory", str(self.memory), "--scratch", str(self.folder))
@@ -220,7 +220,7 @@ class Minute:
         return path
 
     def most(self) -> int:
-        """The most pieces that are sorted in time: doubling, then bisection."""
+        """The most pieces sorted in time: doubling, then bisection."""
         fit, over = 0, 1
         while over <= PIECES_MAX and self.has_room(over) and self.fits(over):
             fit, over = over, over * 2
@@ -233,7 +233,7 @@ class Minute:
         return fit
 
     def has_room(self, pieces: int) -> bool:
-        """Input that is not there yet, runs, and the output."""
+        """Whether missing input, runs and output fit on the disk."""
         missing = sum(not self.path(number).exists() for number in range(pieces))
         needed = (missing + 2 * pieces) * self.records * 100
         has_room = shutil.disk_usage(self.folder).free > needed

@@ -1,7 +1,7 @@
-"""What all figures share: raw results beside the plot, the plot's looks, and the claim.
+"""Shared by all figures: raw results beside the plot, the plot's style, and the claim.
 
 A figure is a file of this folder with `TITLE`, `measure(quick) -> dict` and `draw(axes, results)`,
-and `claims(results)`, which yields each claim with whether it holds. Run one by its name, or all:
+and `claims(results)`, which yields each claim and whether it holds. Run one by name, or all:
 
     .venv/bin/python bench/figures/figure.py slow_consumer
     make figures
@@ -35,17 +35,17 @@ COLOURS = {
     "static": "#cf222e",
     "bound": "#57606a",
 }
-"""Ours is always blue, dividing in advance always red."""
+"""Late binding is always blue, static division always red."""
 
 
 def names() -> list[str]:
-    """Every figure there is."""
+    """All figures."""
     files = (path.stem for path in sorted(HERE.glob("*.py")))
     return [name for name in files if name != "figure"]
 
 
 def make(name: str, quick: bool) -> bool:
-    """Measures, keeps, draws and checks a figure; whether all its claims hold."""
+    """Measures, stores, draws and checks a figure; returns whether all its claims hold."""
     figure = importlib.import_module(name)
     print(f"{name}: {figure.TITLE}", flush=True)
     reason = figure.missing() if hasattr(figure, "missing") else None
@@ -61,7 +61,7 @@ def make(name: str, quick: bool) -> bool:
 
 
 def try_to_make(name: str, quick: bool) -> bool:
-    """The same; one that ends with an error has failed, and takes no other with it."""
+    """The same; an error fails this figure only."""
     try:
         return make(name, quick)
     except Exception:
@@ -71,7 +71,7 @@ def try_to_make(name: str, quick: bool) -> bool:
 
 
 def keep(name: str, figure: ModuleType, results: dict, claims: list[dict]) -> None:
-    """The raw results, and the plot beside them."""
+    """Stores the raw results, and the plot beside them."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -101,7 +101,7 @@ def keep(name: str, figure: ModuleType, results: dict, claims: list[dict]) -> No
 
 
 def simulated(seed: int = 1, **scenario: Any) -> dict[str, Any]:
-    """What the simulator says of a distributed queue; the fields are those of its scenarios."""
+    """The simulator's result for a distributed queue; the fields are those of its scenarios."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({"kind": "queue", **scenario}, file)
         file.flush()
@@ -122,6 +122,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # `rig` is used from the top of the tree, and not installed.
+    # `rig` is imported from the repository, not installed.
     sys.path[:0] = [str(HERE), str(HERE.parents[1])]
     main()

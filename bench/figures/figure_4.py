@@ -1,13 +1,13 @@
-"""How the distributed queue scales (River, Figure 4): n disks into n consumers.
+"""Scaling of the distributed queue (River, Figure 4): n disks into n consumers.
 
-Left, the engine, at the paper's own scale. A collection lies on n named disks that are held to the
-5.45 MB/s of River's (section 3.1.1); a distributed queue joins n readers to n consumers, each of
-which would take twice what a disk gives. A consumer takes time and no processor, so that two cores
-carry all 32. The bound is the time in which n such disks give what was written.
+Left, the engine at the paper's scale. A collection lies on n named disks limited to River's 5.45
+MB/s (section 3.1.1); a distributed queue connects n readers to n consumers, each of twice a disk's
+rate. A consumer sleeps and uses no processor, so that two cores suffice for 32. The bound is the
+time in which n such disks deliver the collection.
 
-Right, the same policies in the simulator, at up to ten thousand nodes a side: consumers can
-together do what producers read; all of them are equal, or one is ten times slower, or every fourth
-is four times slower. The bound is the simulator's fluid bound.
+Right, the same policies in the simulator, with up to ten thousand nodes a side: the consumers'
+total rate equals the producers'; all consumers are equal, or one is ten times slower, or every
+fourth is four times slower. The bound is the simulator's fluid bound.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ import euphrates as eu
 TITLE = "River, Figure 4: the distributed queue from 1 to 32 disks, and to 10,000 nodes"
 PANELS = 2
 BLOCK_ROWS = 32_768
-"""Rows of one column of 64 bits, a quarter of a mebibyte: a disk takes 48 ms for a block."""
+"""Rows of one 64-bit column, 256 KiB: a disk takes 48 ms for a block."""
 WAYS = ["static", "late_binding"]
 SIZES = [1, 2, 4, 8, 16, 32]
 PAPER_BYTES_PER_SECOND = 168_600_000
-"""What River reached with 32 disks."""
+"""River's rate with 32 disks."""
 
 NODES = [4, 32, 300, 1000, 3000, 10_000]
 CREDIT_NODES_MAX = 1000
@@ -56,10 +56,10 @@ class Cut(eu.Module):
 
 
 class Cluster:
-    """So many disks, each with its part of one collection.
+    """That many disks, each with its part of one collection.
 
-    They are held to their rate, and what they give comes from the page cache: what else the
-    machine's own disk has to do is not to be measured.
+    Their rate is limited, and their data comes from the page cache, so that other load on the
+    machine's disk does not affect the measurement.
     """
 
     def __init__(self, disks: int, blocks: int) -> None:
@@ -85,7 +85,7 @@ class Cluster:
         (self.home / "disks.json").write_text(json.dumps(held))
 
     def read(self, way: str, perturb: Sequence[eu.Perturbation] = ()) -> dict[str, Any]:
-        """Reads the collection once, and says how long that took, and the processors' part."""
+        """Reads the collection once; returns wall and processor seconds."""
         flow = eu.Flow("read")
         read = flow.place(eu.read("numbers"), count=self.disks, id="read")
         consume = flow.place(Consume(), count=self.disks, id="consume")
@@ -103,7 +103,7 @@ class Cluster:
 
 
 def scaled(size: int, blocks: int, rounds: int) -> dict[str, Any]:
-    """All ways in turns, with so many disks."""
+    """All policies in turns, with that many disks."""
     with Cluster(size, blocks) as cluster:
         ideal = cluster.bytes / (size * RATE)
         runs = [{way: cluster.read(way) for way in WAYS} for _ in range(rounds)]

@@ -1,17 +1,16 @@
 """Reading through a distributed queue while consumers are slow (River, Figure 5).
 
-Fifteen disks of 5.45 MB/s (River, section 3.1.1) are read by fifteen consumers, each of which
-would take twice what a disk gives: the consumers are not fully used, as in the paper (section
-3.1.2). Of k of them three quarters of a processor are taken, for the whole run. So all consumers
-together can take
+Fifteen disks of 5.45 MB/s (River, section 3.1.1) are read by fifteen consumers, each of twice a
+disk's rate: consumers are not saturated, as in the paper (section 3.1.2). Of k of them three
+quarters of a processor are taken during the whole run. All consumers together can process
 
-    c(k) = 2 * 5.45 MB/s * (15 - k + k / 4)
+c(k) = 2 * 5.45 MB/s * (15 - k + k / 4)
 
-and the fluid bound is the smaller of that and what the disks give: nothing is lost up to k = 10,
-where the consumers are out of processors, and half of it at 15. Work that is divided in advance is
-done when the slowest consumer has done its fifteenth: half of the peak from k = 1 on.
+and the fluid bound is the smaller of c(k) and the disks' rate: nothing is lost up to k = 10, where
+consumers become the bottleneck, and half at 15. A static division ends when the slowest consumer
+has processed its fifteenth: half of the peak from k = 1 on.
 
-Consumers take time and no processor, so that two cores carry all fifteen.
+Consumers sleep and use no processor, so that two cores suffice for all fifteen.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ SLOW: dict[str, list[int]] = {
     "late_binding": [0, 1, 2, 4, 6, 8, 10, 12, 14, 15],
 }
 OUT_OF_PROCESSORS = 10
-"""So many slow consumers leave the others just as fast as all disks."""
+"""The number of slow consumers at which the others equal the disks' rate."""
 
 
 def reached_at_best(slow: int) -> float:
-    """The fluid bound, as a part of what all disks give."""
+    """The fluid bound, as a fraction of the disks' rate."""
     return min(1.0, 2 * (NODES - slow + slow * (1 - SHARE)) / NODES)
 
 
@@ -59,14 +58,14 @@ def measure(quick: bool) -> dict[str, Any]:
     with Cluster(NODES, BLOCKS * 3 // 4 if quick else BLOCKS) as cluster:
         for slow in points:
             runs += [once(cluster, way, slow) for way, which in SLOW.items() if slow in which]
-        # The others are known well enough by one run each.
+        # One run of each other policy is precise enough.
         for _ in range(0 if quick else ROUNDS - 1):
             runs += [once(cluster, "late_binding", slow) for slow in points]
     return {"runs": runs, "peak_bytes_per_second": NODES * RATE}
 
 
 def curve(results: dict[str, Any], way: str) -> dict[int, float]:
-    """The fraction of the peak a way reached, by how many were slow."""
+    """The fraction of the peak that a policy reached, by number of slow consumers."""
     runs = [run for run in results["runs"] if run["way"] == way]
     return {
         slow: statistics.median(run["fraction_of_peak"] for run in runs if run["slow"] == slow)
@@ -87,7 +86,7 @@ def draw(axis: Any, results: dict[str, Any]) -> None:
     bound = [100 * reached_at_best(slow) for slow in range(NODES + 1)]
     axis.plot(range(NODES + 1), bound, color=COLOURS["bound"], linewidth=1, linestyle=":",
               label="the bound: disks, or consumers")  # fmt: skip
-    # What another way hides shines out from under it.
+    # A wide line below remains visible under another.
     widths = {"round_robin": 4.0}
     for way in reversed(SLOW):
         reached = curve(results, way)

@@ -1,16 +1,16 @@
 """River, figure 6: 15 disks are written through a distributed queue, some beside a competitor.
 
-A flow generates records and writes a parallel collection on all disks: each block goes to the disk
-that has least to do. Beside it the same amount is divided in advance: a fifteenth for each disk,
-written by a flow of its own, all at once. Disks are of the rig and have the paper's rate; a
-perturbed one has a writing stream with as much waiting as the flow, which takes half. The two ways
-take turns; every point has disks of its own, and all points are measured at once. Time goes from
-the first record to the durable, visible collection, so it contains all syncs.
+A flow generates records and writes a parallel collection on all disks: each block goes to the least
+loaded disk. For comparison the same amount is statically divided: a fifteenth per disk, written by
+a flow each, all at once. Disks are of the rig and have the paper's rate. A perturbed disk has a
+writing stream with the same queue depth as the flow, which takes half. The two policies take turns;
+every point has its own disks, and all points are measured at once. The time runs from the first
+record to the durable, visible collection, so it includes all syncs.
 
-The bound is the time in which these disks take so many bytes, all busy to the end. A disk counts
-with what it gave while it had something to do, and not with less than 5.45 MB/s, or half of it
-beside a competitor: who keeps a disk less than busy does not lower the bound. What a point writes
-takes about as long at every point if the bound is reached.
+The bound is the time in which these disks can write that many bytes, all busy to the end. A disk
+counts with its rate while it was busy, but at least 5.45 MB/s, or half of it beside a competitor: a
+policy that leaves a disk idle does not lower the bound. The amount per point is chosen so that
+every point takes about as long if the bound is reached.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def missing() -> str | None:
 
 
 def records(flow: eu.Flow, rows: int, count: int) -> list[Any]:
-    """Makes batches, and so blocks, of 256 KiB: half of what `generate` makes."""
+    """Generates batches, and so blocks, of 256 KiB: half of `generate`'s batches."""
     source = flow.place(eu.generate("integers", rows=rows), count=count)
     return [source, flow.place(eu.project(["cast(n as int) as n"]), count=count)]
 
@@ -69,7 +69,7 @@ def static(cluster: Cluster, rows: int) -> list[eu.Flow]:
 
 
 def once(cluster: Cluster, disks: list[rig.Disk], point: int, way: str) -> dict:
-    """Writes with one way beside so many competitors, and forgets what was written."""
+    """Writes with one policy beside that many competitors, and removes the output."""
     perturbed = spread(point, DISKS)
     rows = int(SECONDS * RATE * (DISKS - point / 2) / 4) // BATCH_ROWS * BATCH_ROWS
     flows = (static if way == "static" else ours)(cluster, rows)
@@ -82,7 +82,7 @@ def once(cluster: Cluster, disks: list[rig.Disk], point: int, way: str) -> dict:
         took = time.perf_counter() - began
         beside = [stream.moved_bytes() - start for stream, start in zip(streams, before)]
     assert sum(report.modules[0].rows_out for report in reports) == rows
-    # What was divided in advance has a report for each disk, in their order.
+    # Static division has one report per disk, in order.
     reports = reports if way == "static" else reports * DISKS
     disks_done = [
         next(one for one in report.disks if one.name == name)
@@ -102,7 +102,7 @@ def once(cluster: Cluster, disks: list[rig.Disk], point: int, way: str) -> dict:
 
 
 def bound_rate(run: dict[str, Any]) -> float:
-    """Bytes a second of all disks, as they were in this run."""
+    """Bytes a second of all disks, as measured in this run."""
     halves = [RATE / 2 if at in run["perturbed"] else RATE for at in range(DISKS)]
     return sum(map(max, halves, run["disk_rates"]))
 
@@ -125,7 +125,9 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def summary(points: list[int], runs: dict[str, dict[int, list]]) -> dict[str, Any]:
-    """Of each point and way: bytes a second, as a part of what 15 disks give, and of the bound."""
+    """For each point and policy: bytes a second, relative to 15 disks, and relative to the
+    bound.
+    """
     results: dict[str, Any] = {"points": points, "peak": DISKS * RATE, "ways": {}, "bound": []}
     for point in points:
         bounds = [bound_rate(run) for run in runs["late_binding"][point]]

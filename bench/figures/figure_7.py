@@ -1,17 +1,16 @@
 """River, figure 7: mirrored disks are read, some beside a competitor.
 
 Each of 4 disks (and of 16) has a segment and the mirror of its neighbour's (chained declustering).
-A perturbed disk has a reading stream with as much waiting as the flow, which takes half of it;
-perturbed disks are spread evenly over the ring. Four ways of reading: a collection without mirrors;
-mirrors that are there for availability only; every other block from either copy; graduated
-declustering (2.2.3). The ways take turns; every point has disks of its own, and all points are
-measured at once.
+A perturbed disk has a reading stream with the same queue depth as the flow, which takes half of it;
+perturbed disks are spread evenly over the ring. Four policies: no mirrors; mirrors for availability
+only; alternate blocks from either copy; graduated declustering (2.2.3). The policies take turns;
+every point has its own disks, and all points are measured at once.
 
-The bound is the time in which these disks can give the collection at best: the slowest set of
-segments, over the speed of all disks that have copies of them. A disk counts with what it gave
-while it had something to do, and not with less than 5.45 MB/s, or half of it beside a competitor.
-Here that is all disks busy to the end; neighbourhoods only decide where slow disks crowd. What a
-point reads takes about as long at every point if the bound is reached.
+The bound is the shortest time in which these disks can deliver the collection: the slowest set of
+segments, over the rate of all disks with copies of them. A disk counts with its rate while it was
+busy, but at least 5.45 MB/s, or half of it beside a competitor. Here the bound is all disks busy to
+the end; neighbourhoods matter only where slow disks cluster. The amount per point is chosen so that
+every point takes about as long if the bound is reached.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ NAMES = {
     "graduated": "graduated declustering",
 }
 WIDTHS = {"alternate": 5, "primary": 2.5}
-"""Of lines that others lie on."""
+"""Widths of lines that others cover."""
 
 
 def missing() -> str | None:
@@ -116,7 +115,9 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def panel(disks: int, runs: dict[Bench, dict[str, list]]) -> dict[str, Any]:
-    """Of each point and way: bytes a second, as a part of what all disks give, and of the bound."""
+    """For each point and policy: bytes a second, relative to all disks, and relative to the
+    bound.
+    """
     benches = [bench for bench in runs if len(bench.disks) == disks]
     peak = disks * RATE
     found: dict[str, Any] = {"points": [len(bench.perturbed) for bench in benches], "ways": {}}

@@ -1,13 +1,13 @@
-"""A null program on 1 to 16 workers of a kept cluster: what starting it costs, launcher and all.
+"""Start-up cost of a null program on 1 to 16 workers of a persistent cluster, launcher included.
 
-The workers are processes of this machine, joined by TCP and TLS as across machines; that they share
-its processors is to their disadvantage. Every time is that of a whole command: Python starts,
-reads the package, calls the keeper and the workers with keys of its own, and the programs begin,
-end and are told of. `warm` is what a program with an open cluster pays.
+The workers are processes of this machine, joined by TCP and TLS as across machines; sharing its
+processors is a disadvantage. Every time is that of a whole command: Python starts, loads the
+package, connects to the keeper and the workers with fresh keys; the programs start, end and are
+reported. `warm` is the cost for a program with an open cluster.
 
-Beside them: a shell that starts as many programs here without any cluster, one after the other and
-all at once, and `mpirun` where there is one. Catapult's times are those of the paper (Millennium
-Sort, 4.3): on machines of 1998, but over a network.
+For comparison: a shell that starts as many local programs without a cluster, sequentially and
+concurrently, and `mpirun` if installed. Catapult's times are those of the paper (Millennium Sort,
+4.3): on machines of 1998, but over a network.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ BARE = Path(__file__).resolve().parents[2] / "target" / "release" / "euphrates"
 
 @contextlib.contextmanager
 def kept(workers: int) -> Iterator[tuple[str, Path]]:
-    """A keeper with so many workers: where it is, and its token."""
+    """A keeper with that many workers: its address, and its token."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         token = Path(folder) / "token"
         subprocess.run([EUPHRATES, "token", token], check=True)
@@ -76,7 +76,7 @@ def kept(workers: int) -> Iterator[tuple[str, Path]]:
 
 
 def ways(address: str, token: Path, cluster: eu.Cluster) -> dict[str, Callable[[int], None]]:
-    """What is timed, for so many workers."""
+    """The timed commands for that many workers."""
 
     def launch(program: Path, workers: int) -> None:
         on = ",".join(f"w{number:02}" for number in range(workers))
@@ -124,7 +124,7 @@ def measure(quick: bool) -> dict[str, Any]:
                     began = time.perf_counter()
                     run(workers)
                     took = time.perf_counter() - began
-                    # The first round finds nothing in memory.
+                    # The first round runs with cold caches.
                     if number > 0:
                         seconds.setdefault(way, {}).setdefault(workers, []).append(took)
     results: dict[str, Any] = {"catapult_seconds": CATAPULT, "ways": {}}

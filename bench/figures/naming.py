@@ -1,11 +1,11 @@
-"""Who is slow: named within two seconds, and nobody who is not; and how near the report's ideal is.
+"""Straggler diagnosis: delay until a slow component is named, false positives, and accuracy of the
+ideal.
 
-Three flows. In the first, four consumers take 20 ms for a batch; in the second, two filters
-compute; in the third, four disks of 20 MB/s are read. In the unperturbed runs nothing is done to
-them. In the others one instance or one disk becomes slower after a second; what counts is the time
-from then until the progress line names it, and whether the report names it and nobody else. The
-ideal time of the report is compared with the fluid bound that the simulator computes for consumers
-of these speeds, without having seen the run.
+Three flows. In the first, four consumers take 20 ms per batch; in the second, two filters compute;
+in the third, four disks of 20 MB/s are read. Some runs are unperturbed. In the others one instance
+or disk becomes slower after a second. Measured are the time from then until the progress line names
+it, and whether the report names it and no other component. The report's ideal time is compared with
+the fluid bound that the simulator computes for consumers of these speeds, independently of the run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 import euphrates as eu
 
-TITLE = "Who is slow: how soon the progress line names it, and how near the report's ideal is"
+TITLE = "Slow components: how soon the progress line names them, and how near the report's ideal is"
 PANELS = 2
 CONSUMERS, BATCH_SECONDS, ROWS = 4, 0.02, 65_536
 DISKS, RATE = 4, 20_000_000
@@ -42,11 +42,11 @@ SLOWED = {
         "a tenth": {"disk": "d1", "rate": RATE // 10},
     },
 }
-"""What is left of the speed of which component, by flow."""
+"""The remaining speed and the slowed component, by flow."""
 
 
 def work(batch: eu.Batch) -> eu.Batch:
-    """Takes its time for each batch."""
+    """Sleeps a fixed time per batch."""
     time.sleep(BATCH_SECONDS * batch.num_rows / ROWS)
     return batch
 
@@ -96,7 +96,7 @@ def prepare(home: Path) -> None:
 
 
 def once(which: str, slowed: dict[str, Any] | None) -> dict[str, Any]:
-    """Runs a flow; who was named when, and what the report says."""
+    """Runs a flow; returns what was named when, and the report's findings."""
     perturb = [eu.perturb(after=AFTER, **slowed)] if slowed else []
     named: dict[str, float] = {}
     running = FLOWS[which]().start(perturb=perturb)
@@ -162,24 +162,24 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def name_of(run: dict[str, Any]) -> str:
-    """What the report calls whom a run slowed."""
-    who = run["who"]
-    return who["instance"] if "instance" in who else f"disk {who['disk']} (reading)"
+    """The report's name of the component that a run slowed."""
+    slowed = run["who"]
+    return slowed["instance"] if "instance" in slowed else f"disk {slowed['disk']} (reading)"
 
 
 def delay(run: dict[str, Any]) -> float:
-    """Seconds from the perturbation to the name; endless if it was never told."""
+    """Seconds from the perturbation to the name; infinite if it was never named."""
     return float(run["named"].get(name_of(run), float("inf"))) - AFTER
 
 
 def claims(results: dict[str, Any]) -> Any:
     runs, slowed = results["unperturbed"], results["slowed"]
     wrong = [run for run in runs if run["named"] or run["reported"]]
-    yield f"{len(wrong)} of {len(runs)} unperturbed runs name somebody", not wrong
+    yield f"{len(wrong)} of {len(runs)} unperturbed runs name a component", not wrong
     missed = [run for run in slowed if name_of(run) not in run["reported"]]
-    yield f"{len(missed)} of {len(slowed)} reports of perturbed runs miss who was slow", not missed
+    yield f"{len(missed)} of {len(slowed)} reports of perturbed runs miss the slow one", not missed
     others = [run for run in slowed if set(run["reported"]) | set(run["named"]) > {name_of(run)}]
-    yield f"{len(others)} of {len(slowed)} perturbed runs name somebody else, too", not others
+    yield f"{len(others)} of {len(slowed)} perturbed runs also name another component", not others
     longest = max(delay(run) for run in slowed)
     yield f"named {longest:.1f} s after it became slow at the latest (at most 2)", longest <= 2
     ratios = [one["ratio"] for one in results["ideals"]]
@@ -209,7 +209,7 @@ def draw(axes: Any, results: dict[str, Any]) -> None:
         if ratios:
             middle = statistics.median(ratios)
             right.text(1.055, place, f"{middle:.3f}", va="center", color=COLOURS["bound"])
-    names = ["nobody slow", *(f"one with {of} left" for of in wanted[1:])]
+    names = ["none slow", *(f"one with {of} left" for of in wanted[1:])]
     right.set_yticks(range(len(wanted)), names)
     right.invert_yaxis()
     right.axvspan(0.95, 1.05, color="#eaeef2", zorder=0)

@@ -1,19 +1,18 @@
-"""The Beowulf's figures 3 to 6: sorting what memory does not hold, on four machines and more.
+"""The Beowulf's figures 3 to 6: sorting beyond memory, on four machines and more.
 
 Machines are hosts of the rig, each with a disk of 30 MB/s, 256 MB of memory, and swap on its disk.
-The sorts are the paper's (`euphrates.sorts`), and ours beside them. What a sort may hold is 160 MiB
-a machine, of which it needs some 64 for itself; or whatever it asks for, as in the paper's runs on
-virtual memory.
+The sorts are the paper's (`euphrates.sorts`), and Euphrates' own. A sort may use 160 MiB a machine,
+of which it needs some 64 for itself; or unlimited memory, as in the paper's runs on virtual memory.
 
-    figure 3    the merge tree through scratch, beside the same on virtual memory, as the records of
-                each of four machines become more
-    figure 4    the merge tree on 1 to 8 machines, beside one
-    figure 5    the bucket sort on virtual memory, beside the merge tree, and beside ours
-    figure 6    four machines that sort and have disks, beside two that sort and two that have
-                disks, and beside four and four
+    figure 3    the merge tree through scratch, and on virtual memory, as the records on each of
+                four machines increase
+    figure 4    the merge tree on 1 to 8 machines, relative to one
+    figure 5    the bucket sort on virtual memory, the merge tree, and Euphrates' sort
+    figure 6    four machines that sort and have disks; two that sort and two that have disks; and
+                four and four
 
-A sort that takes more than a time that is far beyond all others is stopped, and counts with it. One
-that needs more memory than the kernel can find for it is killed, and has no time.
+A sort beyond a time limit far above all others is stopped, and counts with the limit. One that
+needs more memory than the kernel can provide is killed, and has no time.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ BUDGET = "160MiB"
 MACHINES = 4
 SIZES = [32, 64, 128, 256]
 QUICK_SIZES = [32, 128]
-"""Megabytes of each machine."""
+"""Megabytes per machine."""
 SCALED = [1, 2, 4, 8]
 TOTALS = [128, 512]
 """Megabytes of all machines together."""
 PLACES = ["4,\nboth", "2 and\n2", "4 and\n4"]
-"""How many sort, and how many others have the disks."""
+"""The number of sorting machines, and of additional machines with disks."""
 SECONDS_MAX = 150
 KEYS = ["key"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [HERE, HERE.parents[1]]))}
@@ -65,7 +64,7 @@ class Machines:
         self.hosts, self.folder, self.memories = hosts, folder, memories
         self.names = [host.name for host in hosts]
         self.cluster = Cluster(folder, "home", [host.disk.path / "data" for host in hosts])
-        # The disks have the names of their machines.
+        # Disks are named after their machines.
         self.cluster.names = self.names
         self.cluster.owned_by(self.names)
         self.rows = 0
@@ -75,7 +74,7 @@ class Machines:
             host.disk.set_rate(rate)
 
     def fill(self, megabytes: float, names: list[str]) -> None:
-        """So much on each of these disks, instead of what is there."""
+        """Replaces the records on each of these disks by that amount."""
         self.limit(None)
         self.cluster.clear()
         each = int(megabytes * 1e6) // records.RECORD
@@ -85,7 +84,7 @@ class Machines:
             part = eu.generate("records", rows=each, first=at * each)
             flow.chain(flow.place(part, count=1), eu.write(f"part{at}", disks=[name]))
             flow.go(home=self.cluster.home, progress=False)
-        # The queue gives disks of one rate the same.
+        # The queue sends equal amounts to disks of one rate.
         self.limit(4 * RATE)
         flow = eu.Flow("records")
         source = flow.place(eu.generate("records", rows=self.rows), count=1)
@@ -94,8 +93,8 @@ class Machines:
         self.limit(RATE)
 
     def seconds(self, sort: sorts.Variant, made: list[str]) -> float | None:
-        """How long a sort takes that makes these collections, no more than it may; None if one of
-        its processes needed more memory than could be found for it.
+        """The seconds of a sort that makes these collections, up to the limit; None if a process
+        ran out of memory.
         """
         with joined(self.hosts, self.folder, memories=self.memories, env=ENVIRONMENT) as workers:
             began = time.perf_counter()
@@ -266,7 +265,7 @@ def draw(axes: Any, results: dict[str, Any]) -> None:
 
 
 def against(three: Any, five: Any, runs: list[dict[str, Any]]) -> None:
-    """Figures 3 and 5; who was killed is not in them."""
+    """Figures 3 and 5, without sorts that were killed."""
     both = [run for run in runs if run["merge_virtual"] is not None]
     speedups = [run["merge_virtual"] / run["merge"] for run in both]
     looks = {**LOOKS["merge"], "label": "through scratch"}

@@ -1,19 +1,20 @@
-"""Reading a large file: with `read` into a small buffer, mapped, and past the page cache as we do.
+"""Reading a large file: with `read` into a small buffer, mapped, and with O_DIRECT as Euphrates
+does.
 
 Berkeley NOW, 6.3 and Figure 9: on the machine of 1997 `read` held every record twice, in the file
 system's cache and in the program, and the sort paged when it read more than a third of the memory;
-a mapped file with `madvise` did not. Here memory is not short, and what is compared is what reading
-costs: seconds, seconds of a processor, and bytes that are left in the page cache, where they push
-out what others have there. Each way reads the same file with nothing of it in the cache, and counts
-line ends, as any consumer would look at what it gets once. The ways take turns.
+a mapped file with `madvise` did not. Here memory is ample, and the cost of reading is compared:
+wall seconds, processor seconds, and bytes left in the page cache, which evict other programs' data.
+Each way reads the same file with a cold cache, and counts line ends, as any consumer would scan its
+input once. The ways take turns.
 
     read      64 KiB at a time into one buffer
-    mmap      mapped, `MADV_SEQUENTIAL`, and pages given back behind it, as in the paper; what the
-              program gives back the kernel may keep
-    O_DIRECT  1 MiB at a time by 4 threads, each with a buffer of its own: what a disk of ours does
+    mmap      mapped, `MADV_SEQUENTIAL`, and pages released after use, as in the paper; the kernel
+              may keep released pages
+    O_DIRECT  1 MiB at a time by 4 threads with a buffer each, as a disk of Euphrates does
 
-Mapping may be faster; ours does not map, because a file that is cut short while it is read would
-end the program. What is promised is no less than `read` gives, and a page cache as it was.
+Mapping may be faster; Euphrates does not map, because truncating a mapped file kills the program.
+The claim is at least the rate of `read`, and an unchanged page cache.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ CACHED_MAX = 0.01
 
 
 def write(path: Path, bytes_: int) -> int:
-    """A file of noise, as much of it as is read in whole requests."""
+    """A file of random bytes, cut to a whole number of requests."""
     bytes_ -= bytes_ % REQUEST
     noise = np.random.default_rng(1).bytes(REQUEST)
     with open(path, "wb") as file:
@@ -56,7 +57,7 @@ def write(path: Path, bytes_: int) -> int:
 
 
 def looked_at(part: Any) -> int:
-    """What a consumer does with what it gets: it looks at each byte once."""
+    """A consumer's work: it scans each byte once."""
     return int(np.count_nonzero(np.frombuffer(part, np.uint8) == 10))
 
 
@@ -87,7 +88,7 @@ def by_direct(path: Path) -> int:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
 
     def work() -> None:
-        # An anonymous mapping begins at a page, as direct requests must.
+        # An anonymous mapping is page-aligned, as direct requests require.
         with mmap.mmap(-1, REQUEST) as buffer:
             while True:
                 with lock:
@@ -122,7 +123,7 @@ def cached(path: Path) -> float:
     pages = -(-size // mmap.PAGESIZE)
     seen = (ctypes.c_ubyte * pages)()
     library = ctypes.CDLL(None, use_errno=True)
-    # Copy on write, because only what can be written has an address here; nothing is.
+    # Copy-on-write, because only writable memory has an address here; nothing is written.
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
         start = ctypes.c_char.from_buffer(mapped)
         address = ctypes.c_void_p(ctypes.addressof(start))

@@ -1,9 +1,9 @@
-"""What keys of any distribution cost the sort, and keys of Zipf's the join, beside uniform ones.
+"""The cost of skewed keys to the sort, and of Zipf keys to the join, relative to uniform keys.
 
-Records have 100 bytes, as the sort benchmark's, and differ in their keys alone. They are sorted
-from file to file on all cores of this machine, in one pass and in a memory that holds a third of
-them. The join finds a row for each of ten million keys among a million. Times are those of the
-flows, all in turns; what counts is the median.
+Records have 100 bytes, as the sort benchmark's, and differ only in their keys. They are sorted from
+file to file on all cores of this machine, in one pass, with memory for a third of them. The join
+finds a row for each of ten million keys among a million. Times are those of the flows, in turns;
+the median counts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def uniform(random: np.random.Generator, count: int) -> Numbers:
 
 
 def skewed(random: np.random.Generator, count: int) -> Numbers:
-    """As gensort's: half of the keys have one of a few beginnings."""
+    """Keys like gensort's skewed ones: half of them have one of a few prefixes."""
     keys = uniform(random, count)
     keys[::2] = (keys[::2] >> np.uint64(40)) | (keys[::2] & np.uint64(0x7)) << np.uint64(56)
     return keys
@@ -129,7 +129,7 @@ def joined(probes: int, rounds: int) -> dict[str, list[float]]:
 
 
 def shares(results: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """The medians of each kind, beside that of uniform keys."""
+    """The medians of each kind, relative to uniform keys."""
     all_ = {f"sort, {way}": kinds for way, kinds in results["sorts"].items()}
     all_["join"] = results["joins"]
     medians = {

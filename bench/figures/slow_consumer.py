@@ -1,8 +1,7 @@
 """Four equal consumers, one of which becomes ten times slower in the middle of the run.
 
-Each consumer takes 20 ms for a batch of half a mebibyte: a time, not a computation, so that two
-cores carry all four. The bound is the time at which all work is done if everybody works all the
-time.
+Each consumer sleeps 20 ms for a batch of 512 KiB and uses no processor, so that two cores suffice
+for all four. The bound is the time of a run in which every consumer is always busy.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ ROUNDS = 3
 
 
 class Diary:
-    """Who finished what part of a batch, and when: shared by all instances."""
+    """A log of the finished parts of batches, with consumer and time: shared by all instances."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -31,7 +30,7 @@ class Diary:
         self.entries: list[tuple[float, int, float]] = []
 
     def seconds(self) -> float:
-        """Since the first batch came."""
+        """Seconds since the first batch."""
         now = time.perf_counter()
         with self.lock:
             self.began = self.began or now
@@ -47,7 +46,7 @@ diary = Diary()
 
 
 class Consume(eu.Module):
-    """Takes its time for each batch."""
+    """Sleeps a fixed time per batch."""
 
     def __init__(self, slow_after: float) -> None:
         self.slow_after = slow_after
@@ -62,7 +61,7 @@ class Consume(eu.Module):
 
 
 def bound(batches: int, slow_after: float) -> float:
-    """Seconds for so many batches, everybody working all the time."""
+    """Seconds for that many batches with every consumer always busy."""
     rate = CONSUMERS / BATCH_SECONDS
     slowed = (CONSUMERS - 1 + 1 / SLOWDOWN) / BATCH_SECONDS
     return slow_after + (batches - rate * slow_after) / slowed

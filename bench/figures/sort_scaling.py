@@ -1,23 +1,21 @@
-"""The sort on 1 to 16 disks, beside disks that do nothing but read and write all the time.
+"""The sort on 1 to 16 disks, compared with disks that read and write all the time.
 
-Left, River's Figure 9 (4.2): each worker has a disk of 5.45 MB/s, from which it reads records, and
-to which sorted ones are written: a parallel collection on all disks becomes another that is in
-order. The ideal is River's, a sort that takes no time between reading at the speed of all disks and
-writing at the speed of all disks. A sort cannot write before it has read everything, so these add
-up.
+Left, River's Figure 9 (4.2): each worker has a disk of 5.45 MB/s with records to read and sorted
+ones to write: one parallel collection on all disks becomes another in order. The ideal is River's:
+a sort that takes no time between reading and writing at the rate of all disks. A sort cannot write
+before it has read everything, so the two times add up.
 
-In the middle, River's Figure 10: between 14 disks and the sort are 14 partitioners, each of which
-would take twice what a disk gives, and some of which have lost three quarters of their speed. The
-bound reads at the rate of disks or partitioners, whichever is less, and writes at that of disks.
+Middle, River's Figure 10: between 14 disks and the sort are 14 partitioners, each of twice a disk's
+rate, some of which have lost three quarters of their speed. The bound reads at the lower rate of
+disks and partitioners, and writes at that of the disks.
 
-Right, the write perturbation at the end of River's 4.2: 14 disks, some beside a stream that writes
-with as much waiting, and so takes half. The bound writes at the speed that the disks have
-together: a disk counts with what it gave while it had something to do, and with no less than its
-rate, or half of it.
+Right, the write perturbation at the end of River's 4.2: 14 disks, some beside a writing stream of
+the same queue depth, which takes half. The bound writes at the disks' total rate: a disk counts
+with its rate while it was busy, but at least its nominal rate, or half of it.
 
-Workers are of one process, whose processors have time to spare, so that several small clusters are
-measured at once. The time is that of the flow; it ends when the sorted collection is durable and
-visible.
+Workers are threads of one process, whose processors are mostly idle, so that several small clusters
+are measured at once. The time is that of the flow; it ends when the sorted collection is durable
+and visible.
 """
 
 from __future__ import annotations
@@ -43,10 +41,11 @@ PERTURBED = [0, 4, 8, 14]
 QUICK_PERTURBED = [0, 4]
 SECONDS = 30
 QUICK_SECONDS = 4
-"""What reading takes if nothing is slow; and writing, again. The bounds know of no beginning and no
-end: agreeing on ranges, and a second for the last syncs beside a competitor."""
+"""Seconds of reading without faults, and again of writing. The bounds exclude start and end: the
+agreement on ranges, and a second for the last syncs beside a competitor.
+"""
 BLOCK = "880KiB"
-"""What the sort makes for a disk at once."""
+"""The sort's write size for a disk."""
 LOST = 0.75
 FRACTION_MIN = 0.95
 
@@ -69,7 +68,7 @@ class Place:
 
     @property
     def bytes(self) -> int:
-        """Of the records as they lie on the disks; what is written is as large."""
+        """The bytes of the records on the disks; the output is as large."""
         return sum(one["bytes"] for one in self.cluster.segments("records"))
 
     def limit(self, rate: int | None) -> None:
@@ -77,7 +76,7 @@ class Place:
             disk.set_rate(rate)
 
     def check(self) -> None:
-        """That what was sorted is; without limits, so that it takes no time. Then it is removed."""
+        """Checks and removes the sorted collection, without rate limits to save time."""
         self.limit(None)
         records.check_and_remove(self.cluster, ["sorted"], self.rows)
         self.limit(RATE)
@@ -86,7 +85,7 @@ class Place:
 def opened(made: contextlib.ExitStack, home: Path, count: int, seconds: float) -> Place:
     """Disks with as many records as they read in that time.
 
-    They are written at a limit, too: the queue then gives each disk the same.
+    They are also written with a limit: the queue then sends equal amounts to each disk.
     """
     size = int(2.6 * seconds * RATE) + 16_000_000
     disks = list(made.enter_context(rig.Disks(count, size=size)))
@@ -99,7 +98,7 @@ def opened(made: contextlib.ExitStack, home: Path, count: int, seconds: float) -
 
 
 def sort(place: Place, lost: int | None = None) -> dict[str, Any]:
-    """Sorts once; behind partitioners, of which so many are slow, if that is given."""
+    """Sorts once; if given, behind partitioners of which that many are slow."""
     count = place.count
     flow = eu.Flow("sort")
     stages = [flow.place(eu.read("records"), count=count, id="read")]
@@ -130,15 +129,17 @@ def sort(place: Place, lost: int | None = None) -> dict[str, Any]:
 
 
 def writing(report: eu.Report) -> list[float]:
-    """When the first writer began, and when the last ended, to a tenth of a second: a report tells
-    the history of 64 who did most, and a disk does half of what a writer does.
+    """The start of the first writer and the end of the last, to a tenth of a second: a report has
+    the history of the 64 busiest components, and a disk is half as busy as its writer.
     """
     rates = [one.bytes_per_second for one in report.history.series if one.module == "write"]
     busy = [end for at, end in enumerate(report.history.seconds) if any(one[at] for one in rates)]
     return [busy[0], busy[-1]]
 
 
-def told(point: dict[str, Any], bytes_: int, read_rate: float, write_rate: float) -> dict[str, Any]:
+def with_bound(
+    point: dict[str, Any], bytes_: int, read_rate: float, write_rate: float
+) -> dict[str, Any]:
     """Adds the bound: reading everything at one rate, and then writing it at the other."""
     bound = bytes_ / read_rate + bytes_ / write_rate
     return {**point, "bytes": bytes_, "bound_seconds": bound, "of_bound": bound / point["seconds"]}
@@ -147,7 +148,9 @@ def told(point: dict[str, Any], bytes_: int, read_rate: float, write_rate: float
 def scaled(place: Place) -> dict[str, Any]:
     run = sort(place)
     place.check()
-    return told({"disks": place.count, **run}, place.bytes, place.count * RATE, place.count * RATE)
+    return with_bound(
+        {"disks": place.count, **run}, place.bytes, place.count * RATE, place.count * RATE
+    )
 
 
 def partitioned(place: Place, lost: int) -> dict[str, Any]:
@@ -155,7 +158,7 @@ def partitioned(place: Place, lost: int) -> dict[str, Any]:
     place.check()
     partitioners = 2 * RATE * (place.count - LOST * lost)
     disks = place.count * RATE
-    return told({"perturbed": lost, **run}, place.bytes, min(disks, partitioners), disks)
+    return with_bound({"perturbed": lost, **run}, place.bytes, min(disks, partitioners), disks)
 
 
 def written(place: Place, slow: int) -> dict[str, Any]:
@@ -168,7 +171,7 @@ def written(place: Place, slow: int) -> dict[str, Any]:
     least = [RATE / 2 if at in chosen else RATE for at in range(place.count)]
     rates = [sum_ / took for sum_, took in zip(run["written_bytes"], run["written_seconds"])]
     disks = place.count * RATE
-    return told({"perturbed": slow, **run}, place.bytes, disks, sum(map(max, least, rates)))
+    return with_bound({"perturbed": slow, **run}, place.bytes, disks, sum(map(max, least, rates)))
 
 
 def measure(quick: bool) -> dict[str, Any]:
@@ -229,7 +232,7 @@ def draw(axes: Any, results: dict[str, Any]) -> None:
             ("bound_seconds", {"color": COLOURS["bound"], "linestyle": ":", "label": "at best"}),
             ("seconds", {"color": COLOURS["late_binding"], "marker": "o", "label": "the sort"}),
         ):
-            # What would be moved in each direction, so that more is better.
+            # Bytes moved in each direction, so that more is better.
             rates = [2 * run["bytes"] / run[what] / 1e6 for run in runs]
             axis.plot(places, rates, markersize=4, **looks)
         for run in runs:

@@ -1,22 +1,20 @@
-"""What the report says of a slow component, against runs that show it.
+"""Accuracy of the report's estimates for a slow component, against measured runs.
 
-Five flows, ten perturbations of each: one instance slower from the start, from some second on, or
-for a while; again and again; two of them; standing still; near the end. And twelve more that are
-each of their own kind: more stages, stages of unequal cost, instances of several stages, an end of
-slowness, a sort, an aggregate. Each is run with late binding, whose report estimates what a static
-division would have taken and since when somebody was slow, and three times with a static division
-(`queues="static"`) under the same perturbation. Compared are the estimate with the seconds that the
-static runs took (the median), and the start of the episode with the second at which the
-perturbation began.
+Five flows with ten perturbations each: one instance slower from the start, from some second on, or
+for a while; repeatedly; two instances; paused; near the end. Twelve more are special cases: more
+stages, stages of unequal cost, slow instances in several stages, recovery, a sort, an aggregate.
+Each runs with late binding, whose report estimates the time of a static division and the start of
+each slow episode, and three times with a static division (`queues="static"`) under the same
+perturbation. Compared are the estimate with the median of the static runs, and the start of the
+episode with that of the perturbation.
 
-Flows that sleep use no processor, so several are run at once. Those that compute are run one after
-the other, and differ from run to run by what a processor does in a second: a run that has a tenth
-of its work left when its instance becomes ten times as slow ends a third later if it was a tenth
-slower before. So these are run three times with late binding, too, in turn with the static ones,
-and the median of the estimates counts; how many single estimates are as near is told beside, and
-how far the static runs of the worst cell differ among themselves. If these differ by more than what
-is asked of an estimate, whatever the estimate is, the cell is measured again, once; what was found
-the first time stays in the results.
+Flows that sleep use no processor, so several run at once. Flows that compute run one after the
+other, and vary with the processor's speed: a run with a tenth of its work left when its instance
+becomes ten times slower ends a third later if it was a tenth slower before. These therefore run
+three times with late binding too, alternating with the static runs, and the median estimate counts.
+The results also report how many single estimates are as accurate, and how much the static runs of
+the worst cell vary. If they vary by more than the required accuracy, the cell is measured once
+more; the first result stays in the results.
 """
 
 from __future__ import annotations
@@ -33,16 +31,17 @@ TITLE = "What the report says of static division and of slow episodes, against r
 PANELS = 2
 BATCH_SECONDS, ROWS = 0.02, 65_536
 RUNS = 3
-"""So many static runs of each cell, and so many others of flows that compute; medians count."""
+"""Static runs per cell, and late-binding runs of flows that compute; medians count."""
 AT_ONCE = 6
-"""Runs of flows that sleep, each in a process of its own, at the same time."""
+"""Concurrent runs of flows that sleep, each in a process of its own."""
 WITHIN, MOSTLY, WORST, START_WITHIN = 0.10, 0.9, 0.15, 0.5
-"""What an estimate may miss, as a part of the static run, in which part of the runs, and what the
-worst may miss; what a start may miss, in seconds."""
+"""The accepted relative error of an estimate, the fraction of runs within it, the worst accepted
+error, and the accepted error of a start in seconds.
+"""
 
 
 def work(batch: eu.Batch) -> eu.Batch:
-    """Takes its time for each batch, and no processor."""
+    """Sleeps a fixed time per batch."""
     time.sleep(BATCH_SECONDS * batch.num_rows / ROWS)
     return batch
 
@@ -92,19 +91,19 @@ PERTURBATIONS: dict[str, list[dict[str, Any]]] = {
 
 
 def twice(batch: eu.Batch) -> eu.Batch:
-    """Takes twice as long."""
+    """Sleeps twice as long."""
     return work(work(batch))
 
 
 def uneven(batch: eu.Batch) -> eu.Batch:
-    """Takes a time that depends on the batch: from a half to three halves of the usual."""
+    """Sleeps a time that depends on the batch: from a half to three halves of the usual."""
     first = sum(batch.slice(0, 1).to_pydict()["n"])
     time.sleep(BATCH_SECONDS * (0.5 + first // ROWS % 5 / 4))
     return batch
 
 
 def stages(batches: int, *counts: int, costs: Any = None, sources: int = 2) -> eu.Flow:
-    """Sleepers in so many stages: `work0`, `work1` and so on."""
+    """Sleepers in that many stages: `work0`, `work1` and so on."""
     flow = eu.Flow("stages")
     last = flow.place(eu.generate("integers", rows=batches * ROWS), count=sources)
     for at, count in enumerate(counts):
@@ -132,7 +131,7 @@ def before_an_aggregate() -> eu.Flow:
 
 
 def computed() -> eu.Flow:
-    """Two that compute sums behind one that filters."""
+    """Two that compute sums after one that filters."""
     flow = eu.Flow("computed")
     numbers = flow.place(eu.generate("integers", rows=2_800_000_000), count=1)
     some = flow.chain(numbers, flow.place(eu.filter("n % 3 = 1"), count=1))
@@ -178,7 +177,7 @@ OTHERS: dict[str, tuple[Any, list[dict[str, Any]]]] = {
     "computed": (computed, [slowed("work0.1", 0.7, 2)]),
 }
 COMPUTE = ("two filters", "computed")
-"""Flows that need the processors."""
+"""Flows that need processors."""
 
 
 def all_slowings(flow: str, which: str) -> list[dict[str, Any]]:
@@ -202,7 +201,7 @@ def run(flow: str, which: str, is_static: bool) -> dict[str, Any]:
 
 
 def cell_of(flow: str, which: str, ours: list[Any], static: list[Any]) -> dict[str, Any]:
-    """`ours` are told by the one whose estimate is the median."""
+    """The result of a cell; `ours` is the run with the median estimate."""
     ours.sort(key=lambda one: one["estimate"] or float("inf"))
     seconds = [one["seconds"] for one in static]
     cell = {
@@ -233,7 +232,7 @@ def measured(cells: list[tuple[str, str]], at_once: int) -> list[dict[str, Any]]
 
 
 def settled(cell: tuple[str, str]) -> dict[str, Any]:
-    """One of a flow that computes; measured again, once, if its static runs are that far apart."""
+    """A cell of a flow that computes; measured once more if its static runs vary too much."""
     [first] = measured([cell], 1)
     if spread(first) <= WITHIN:
         return first
@@ -255,7 +254,7 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def missed(estimate: float | None, cell: dict[str, Any]) -> float:
-    """By what part of the static run an estimate is wrong."""
+    """The relative error of an estimate against the static run."""
     return abs(estimate / cell["static"] - 1) if estimate else 1.0
 
 
@@ -264,13 +263,13 @@ def error(cell: dict[str, Any]) -> float:
 
 
 def spread(cell: dict[str, Any]) -> float:
-    """By what part of their median the static runs differ from it."""
+    """The relative spread of the static runs around their median."""
     runs = cell["static_runs"]
     return (max(runs) - min(runs)) / 2 / cell["static"]
 
 
 def starts(cell: dict[str, Any]) -> list[float]:
-    """By how many seconds the nearest episode of each slowed instance is dated wrong."""
+    """For each slowed instance, the error in seconds of the nearest episode's start."""
     wrong = []
     for one in all_slowings(cell["flow"], cell["perturbation"]):
         begin = one.get("after", 0)

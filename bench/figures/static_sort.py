@@ -1,22 +1,22 @@
-"""River, Figure 1: a sort that divides everything in advance, and ours, when one machine is slow.
+"""River, Figure 1: a statically divided sort and Euphrates', when one machine is slow.
 
-Eight machines are hosts of the rig, each with a disk of 10.9 MB/s, and twice as much of a processor
-as the static sort needs. (Of slower disks, and so of less of a processor, a machine would need much
-for what it does beside sorting, and the kernel would deal a quarter of it in coarse pieces.) That
-is NOW-Sort (Berkeley NOW, 6): every machine reads the records on its own disk, sends each to the
-machine that has its range of keys, which are of one size, sorts what it gets, and writes it to its
-own disk. No queue has a choice. Ours reads the same records from a mirrored collection (chained
-declustering), sorts, and writes a collection to all disks.
+Eight machines are hosts of the rig, each with a disk of 10.9 MB/s, and twice the processor share
+that the static sort needs. (Slower disks would need a smaller share, of which a machine's fixed
+overhead would be a large part, and the kernel would grant a quarter of it in coarse slices.) The
+static sort is NOW-Sort (Berkeley NOW, 6): every machine reads the records on its own disk, sends
+each to the machine that owns its key range, where ranges are of equal size, sorts what it receives,
+and writes it to its own disk. No queue has a choice. Euphrates' sort reads the same records from a
+mirrored collection (chained declustering), sorts, and writes a collection to all disks.
 
 One machine is perturbed (River, 1.1):
 
     layout    its disk gives 60 %, as on inner tracks
-    hot disk  another stream reads and writes its disk, with twice as much waiting
+    hot disk  another stream reads and writes its disk, with twice the queue depth
     cpu       another job takes three quarters of its processor
-    memory    it pages: its worker stands still four fifths of the time
+    memory    it pages: its worker is paused four fifths of the time
 
-What the cluster has lost is that part of an eighth. The claim is about perturbations that cost the
-static sort half as much again or more: ours becomes slower by what is lost, and five hundredths.
+The cluster then loses an eighth of that part. The claim is about perturbations that slow the static
+sort to 1.5 times or more: Euphrates' sort slows by the lost part, plus 5 %.
 """
 
 from __future__ import annotations
@@ -45,16 +45,18 @@ TITLE = "River, figure 1: eight machines sort, one of them perturbed"
 MACHINES = 8
 RATE = 2 * PAPER_RATE
 CPU_TIMES = 2
-"""So many times what the static sort computes, which is measured first: processors differ, and one
-and the same from day to day."""
+"""The processor share relative to the static sort's need, which is measured first: processors
+differ, and one processor varies from day to day.
+"""
 SLOW = 3
 SECONDS = 24
-"""What reading takes if nothing is slow; and writing, again. The claim is about a rate: a machine
-awake once in half a second takes a second to begin and to end, whatever there is to sort."""
+"""Seconds of reading without faults, and again of writing. The claim is about a rate: a machine
+that is awake once in half a second takes a second to start and end, whatever the input.
+"""
 ROUNDS = {"static": 1, "ours": 3}
-"""How often each is measured when one machine is perturbed, and both as often as ours when none is;
-medians count. What a part of a shared processor does in a second differs by a third and more from
-one minute to the next."""
+"""Runs per perturbed scenario; unperturbed, both sorts run as often as ours. Medians count. A
+shared processor's speed varies by a third and more from minute to minute.
+"""
 WAYS = list(ROUNDS)
 NAMES = {"static": "divided in advance", "ours": "ours"}
 COLOURS_OF = {"static": COLOURS["static"], "ours": COLOURS["late_binding"]}
@@ -69,12 +71,12 @@ def missing() -> str | None:
 
 
 def same(batch: eu.Batch) -> eu.Batch:
-    """Has a worker read this file, and what it imports, before anything is measured."""
+    """Loads this file and its imports in a worker before anything is measured."""
     return batch
 
 
 class Divide(eu.Module):
-    """Sends each record to the machine that has its keys: ranges of one size, one an output."""
+    """Sends each record to the machine that owns its key: ranges of one size, one per output."""
 
     outputs = tuple(f"to{at}" for at in range(MACHINES))
 
@@ -94,7 +96,7 @@ class Divide(eu.Module):
 
 
 def static(names: list[str]) -> tuple[eu.Flow, list[str]]:
-    """The flow, and the collections that it makes: one for each machine."""
+    """The flow, and the collections that it makes: one per machine."""
     flow = eu.Flow("static sort")
     read = flow.place(eu.read("plain"), count=MACHINES, id="read")
     divide = flow.place(Divide(), count=MACHINES, id="divide")
@@ -149,11 +151,11 @@ class Machines:
         paths = [host.disk.path / "data" for host in self.hosts]
         self.cluster = Cluster(self.folder, "home", paths)
         self.names = [host.name for host in self.hosts]
-        # The disks have the names of their machines.
+        # Disks are named after their machines.
         self.cluster.names = self.names
         self.cluster.owned_by(self.names)
         self.rows = records.rows_of(seconds * RATE / PAPER_RATE, MACHINES)
-        # The queue gives disks of one rate the same.
+        # The queue sends equal amounts to disks of one rate.
         self.limit(2 * RATE)
         records.write(self.cluster, "plain", self.rows)
         records.write(self.cluster, "mirrored", self.rows, copies=2)
@@ -163,7 +165,7 @@ class Machines:
             self.cpu = self.needed() * CPU_TIMES
         for host in self.hosts:
             host.cpu.set_quota(self.cpu)
-        # A worker tells what it has of a processor as it joins.
+        # A worker reports its processor share when it joins.
         self.workers = made.enter_context(self.joined())
 
     @contextlib.contextmanager
@@ -179,14 +181,14 @@ class Machines:
             yield workers
 
     def needed(self) -> float:
-        """The part of a processor that the static sort takes of each machine."""
+        """The processor share that the static sort takes of each machine."""
         before = self.computed()
         run = self.run("static", "none")
         return (self.computed() - before) / MACHINES / run["seconds"]
 
     def computed(self) -> float:
-        """How long all workers have computed so far, in seconds."""
-        # What stands behind the name, which may have blanks in it: see proc(5).
+        """The processor seconds of all workers so far."""
+        # The fields after the name, which may contain blanks: see proc(5).
         stats = [Path(f"/proc/{pid}/stat").read_text() for pid in self.processes.values()]
         times = [stat.rpartition(")")[2].split()[11:13] for stat in stats]
         ticks = sum(int(user) + int(system) for user, system in times)
@@ -222,7 +224,7 @@ class Machines:
         }
 
     def check(self, made: list[str]) -> None:
-        """Without limits, so that it takes no time."""
+        """Checks the output without rate limits, to save time."""
         self.limit(None)
         records.check_and_remove(self.cluster, made, self.rows)
         self.limit(RATE)
@@ -247,7 +249,7 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def compared(runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """The median of each scenario's runs, how many times that of the calm ones, and the runs."""
+    """The median of each scenario's runs, its ratio to the unperturbed ones, and the runs."""
     medians = {
         scenario: statistics.median(run["seconds"] for run in rounds)
         for scenario, rounds in runs.items()

@@ -1,19 +1,20 @@
-"""The end of a run with very many on one side, and what a consumer holds that stops (ours).
+"""The end of a run with many nodes on one side, and the data stranded at a stopped consumer.
 
-The policies of the engine in the simulator: 1,000 producers with 50 consumers, and 50 with 1,000.
-Consumers are the bottleneck: at full speed, all together can do half of what producers read; one of
-them is ten times slower. A producer reads a batch of a mebibyte in 10 ms, a message takes 0.1 ms.
+The engine's policies in the simulator: 1,000 producers with 50 consumers, and 50 with 1,000.
+Consumers are the bottleneck: at full speed they process half of the producers' rate; one of them is
+ten times slower. A producer reads a batch of 1 MiB in 10 ms, a message takes 0.1 ms.
 
-The fluid bound lets work flow like water to whoever has speed left. No run reaches it: nobody has
-anything to do before the first batch is read, which is taken off here for all ways alike; and who
-is slowest may have begun a batch just before the end. So the tail is measured in batches of the
-slowest: the time one of these takes the slowest there is, a producer or the slow consumer.
+The fluid bound assigns work continuously to any node with spare speed. No run reaches it: no
+consumer has work before the first batch is read, which is deducted here for all policies; and the
+slowest node may have begun a batch just before the end. The tail is therefore measured in batches
+of the slowest node, a producer or the slow consumer.
 
-Where consumers can do exactly what producers read, no time that is lost is ever made up for: what
-late binding loses then is kept in the raw results (`balanced`), and no claim is made of it.
+Where consumers exactly match the producers' rate, lost time is never made up: late binding's loss
+in that case is in the raw results (`balanced`), and no claim is made of it.
 
 Right, one consumer of 32 stops for a minute. Each producer that sends unasked may park its credit
-there (River, section 2.3.2, has two batches), so what it holds grows with the number of producers.
+there (River, section 2.3.2, has two batches), so the stranded data grows with the number of
+producers.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ STUCK_POLICIES = ["round_robin", "shortest", "credit", "late_binding"]
 STUCK_PRODUCERS = [1, 3, 10, 30, 100, 300, 1000]
 STUCK_CONSUMERS, STUCK_BATCHES, STUCK_MS = 32, 200, [100, 60_000]
 HELD_MAX = 3
-"""One being worked on, one asked for, one waited for."""
+"""One batch in work, one requested, one awaited."""
 
 
 def tail(
@@ -72,7 +73,7 @@ def stuck(policy: str, producers: int) -> dict[str, Any]:
         producers=producers,
         consumers=STUCK_CONSUMERS,
         batches=max(STUCK_BATCHES, STUCK_CONSUMERS * STUCK_BATCHES // producers),
-        # Each consumer needs 10 ms for a batch, however many produce.
+        # Each consumer needs 10 ms per batch, for any number of producers.
         consumer_speed=STUCK_CONSUMERS / producers,
         read_ms=READ_MS,
         perturbations=[
@@ -95,7 +96,7 @@ def measure(quick: bool) -> dict[str, Any]:
         tail(shape, policy, batches, seed)
         for shape in SHAPES
         for policy in POLICIES
-        # The others are as bad with every seed.
+        # The other policies vary little with the seed.
         for seed in (seeds if policy == "late_binding" else SEEDS[:1])
     ]
     balanced = [tail(shape, "late_binding", batches, one, 1.0) for shape in SHAPES for one in seeds]
@@ -155,7 +156,7 @@ def draw_tails(axis: Any, tails: list[dict[str, Any]]) -> None:
 
 
 def draw_stuck(axis: Any, stuck: list[dict[str, Any]]) -> None:
-    # What another way hides shines out from under it.
+    # A wide line below remains visible under another.
     widths = {"round_robin": 4.0}
     for policy in STUCK_POLICIES:
         mine = [one for one in stuck if one["policy"] == policy]

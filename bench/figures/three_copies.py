@@ -1,13 +1,13 @@
-"""One disk of six is ten times slower: every way of reading, with two copies and with three.
+"""One disk of six is ten times slower: every read policy, with two copies and with three.
 
-Here disks are folders whose rates the engine holds, so nothing but Euphrates is needed. `primary`
-is what HDFS does when all is well: whoever reads a block goes to one copy, the same for all, and to
-another one only when that is lost. `fastest` knows the disks' rates from `disks.json`; no other way
-is told them.
+Disks are folders whose rates the engine limits, so nothing but Euphrates is needed. `primary` is
+the policy of HDFS without failures: every reader of a block uses one copy, the same for all, and
+another one only when that is lost. `fastest` knows the disks' rates from `disks.json`; no other
+policy does.
 
-The bound is the time in which these disks can give the collection at best: the slowest set of
-segments, over the speed of all disks that have copies of them. With chained copies and one slow
-disk that is all disks busy to the end.
+The bound is the shortest time in which these disks can deliver the collection: the slowest set of
+segments, over the rate of all disks with copies of them. With chained copies and one slow disk the
+bound is all disks busy to the end.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ROUNDS = 3
 
 
 def made(home: Path, copies: int) -> Cluster:
-    """A collection with so many copies, on disks that are held to their rates from then on."""
+    """A collection with that many copies, on disks that are limited to their rates from then on."""
     cluster = Cluster(home, f"copies{copies}", [home / f"{copies}-{at}" for at in range(DISKS)])
     cluster.write("mirrored", rows(), copies)
     cluster.set_rates(RATES)
@@ -51,7 +51,7 @@ def made(home: Path, copies: int) -> Cluster:
 
 
 def rows() -> int:
-    """Blocks of 256 KiB, as many on each disk, that take `SECONDS` if no disk ever rests."""
+    """Rows of blocks of 256 KiB, equally many per disk, that take `SECONDS` with all disks busy."""
     return int(SECONDS * sum(RATES) / 4 / DISKS) // BATCH_ROWS * BATCH_ROWS * DISKS
 
 

@@ -1,13 +1,12 @@
-"""Groups lineitem of TPC-H with Euphrates and with what people use today, in turns.
+"""Groups TPC-H's lineitem with Euphrates and with other engines, in turns.
 
     .venv/bin/python bench/peers/aggregate.py --scale 1
     .venv/bin/python bench/peers/aggregate.py --scale 1 --rounds 5 --keep
     .venv/bin/python bench/peers/aggregate.py --which "by order" "pricing summary"
 
-Every engine gets as many threads as there are cores, reads the same Parquet file, and writes what
-it computes to Parquet, uncompressed; what each has written is compared with what DuckDB has. All
-are timed inside their process, imports left out. With `--keep`, raw results go to
-`bench/results/<date>-aggregate.json`.
+Every engine gets one thread per core, reads the same Parquet file, and writes its result to
+uncompressed Parquet; every result is compared with DuckDB's. All are timed inside their process,
+without imports. With `--keep`, raw results go to `bench/results/<date>-aggregate.json`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import duckdb
 from sort import DATAFUSION, DUCKDB, POLARS, THREADS, fresh, in_turns, run
 from tpch import arguments, keep, medians, table, timed
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "tests" / "operators"))
 from aggregations import TPCH, sql, wrong
 
 SCRIPTS = {
@@ -53,7 +52,7 @@ ctx.sql(f"COPY ({query}) TO '{target}' "
 
 
 def columns_of(lineitem: Path, which: str) -> list[str]:
-    """The columns that are needed: the others read them off the query."""
+    """The required columns: the other engines derive them from the query."""
     by, computed = TPCH[which]
     text = " ".join([*by, *computed.values()])
     names = [row[0] for row in duckdb.sql(f"describe from '{lineitem}'").fetchall()]
@@ -78,7 +77,7 @@ def once(name: str, which: str, lineitem: Path, options: argparse.Namespace) -> 
     }
     result = timed(SCRIPTS[name], values)
     if "failed" not in result:
-        # In a process of its own: a child's peak begins with the memory of whoever starts it.
+        # In a separate process: a child's peak memory starts with its parent's.
         check = "import sys; sys.path.insert(0, sys.argv[1]); import aggregate; aggregate.check()"
         words = [Path(__file__).parent, target, which, lineitem, work]
         checked = run([sys.executable, "-c", check, *map(str, words)])
@@ -89,7 +88,7 @@ def once(name: str, which: str, lineitem: Path, options: argparse.Namespace) -> 
 
 
 def check() -> None:
-    """Fails with what is wrong with a result, if anything is."""
+    """Fails with the difference of a result, if any."""
     target, which, lineitem, work = sys.argv[2], sys.argv[3], Path(sys.argv[4]), Path(sys.argv[5])
     by, computed = TPCH[which]
     wanted = work / f"wanted-{lineitem.stem}-{which.replace(' ', '-')}.parquet"
@@ -98,7 +97,7 @@ def check() -> None:
         query = sql(by, computed, f"'{lineitem}'")
         con.execute(f"copy ({query}) to '{wanted}' (format parquet)")
     con.execute(f"create view found as from '{target}'; create view wanted as from '{wanted}'")
-    # DataFusion rounds means of decimals to four digits more.
+    # DataFusion rounds means of decimals to four more digits.
     raise SystemExit(wrong(con, by, computed, nearly=1e-5))
 
 

@@ -1,13 +1,13 @@
-"""Joins lineitem and orders of TPC-H with Euphrates and with what people use today, in turns.
+"""Joins TPC-H's lineitem and orders with Euphrates and with other engines, in turns.
 
     .venv/bin/python bench/peers/join.py --scale 1
     .venv/bin/python bench/peers/join.py --scale 10 --rounds 5 --keep
     .venv/bin/python bench/peers/join.py --scale 10 --memory 180000000
 
-Every engine gets as many threads as there are cores, reads the same columns of the same Parquet
-files, and writes the joined rows to Parquet, uncompressed. All are timed inside their process,
-imports left out. `--memory` is what each is told that it may use; Polars cannot be told. With
-`--keep`, raw results go to `bench/results/<date>-join.json`, or `-join-memory.json`.
+Every engine gets one thread per core, reads the same columns of the same Parquet files, and writes
+the joined rows to uncompressed Parquet. All are timed inside their process, without imports.
+`--memory` is the memory limit of each; Polars has no such option. With `--keep`, raw results go to
+`bench/results/<date>-join.json`, or `-join-memory.json`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Sorts the same records in this process and on worker processes that share its cores, in turns.
 
-What differs is what the processes cost: their start is not counted (a cluster is there), but all
-that goes between them is. The claims: it takes at most a tenth longer, and no batch goes through
-the program (what it exchanges with its workers stays below a megabyte).
+The difference is the cost of process boundaries: start-up is excluded (the cluster is open), all
+communication included. The claims: worker processes take at most 10 % longer, and no batch goes
+through the program (it exchanges less than a megabyte with its workers).
 
-    .venv/bin/python bench/peers/processes.py --records 40000000 --rounds 5
+.venv/bin/python bench/peers/processes.py --records 40000000 --rounds 5
 """
 
 from __future__ import annotations

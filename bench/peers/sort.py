@@ -1,12 +1,12 @@
-"""Sorts the same data with Euphrates and with what people use today, in turns, and plots ratios.
+"""Sorts the same data with Euphrates and with other engines, in turns, and plots ratios.
 
     make bench            # everything, at the sizes below
     .venv/bin/python bench/peers/sort.py --only records lineitem --scale 0.1
 
-Every engine gets two threads (or as many as there are cores), the same files on the same file
-system, and is run in turns with the others; figures are medians. A peer is timed inside its
-process, imports left out; Euphrates is timed from outside, as a whole process. Raw results go to
-`bench/results/<date>-sort.json`, the plot beside it.
+Every engine gets one thread per core and the same files on the same file system; runs are
+interleaved, and results are medians. A peer is timed inside its process, without imports; Euphrates
+is timed from outside, as a whole process. Raw results go to `bench/results/<date>-sort.json`, the
+plot beside it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if memory: runtime = runtime.with_fair_spill_pool(int(memory * 0.8))
 ctx = datafusion.SessionContext(config, runtime)
 start = time.perf_counter()
 """
-"""How each of them begins."""
+"""The setup code of each engine."""
 
 PEER_SCRIPTS = {
     "DuckDB": DUCKDB
@@ -117,7 +117,7 @@ def peer(name: str, work: Path, source: Path, target: Path, by: str, memory: int
 
 
 def fresh(path: Path) -> Path:
-    """Nobody pays for removing the output of the run before."""
+    """Removes the output of the run before, outside of any measured time."""
     path.unlink(missing_ok=True)
     return path
 
@@ -258,7 +258,9 @@ class Bench:
             segment.read_bytes()  # warm
 
     def cold(self) -> dict:
-        """Collection to collection with cold caches, beside fio reading and writing as much."""
+        """Collection to collection with cold caches, compared with fio reading and writing as
+        much.
+        """
         parquet = self.records_parquet(1)
         self.load(parquet)
         size = parquet.stat().st_size
@@ -282,7 +284,7 @@ class Bench:
         return {"bytes": size, "fraction_of_disk": part, "engines": result}
 
     def fio(self, size: int) -> dict:
-        """Seconds the disk itself needs to read a file of this size, and to write a new one."""
+        """Seconds in which the disk reads a file of this size, and writes a new one."""
         seconds = 0.0
         files = {"read": self.work / "fio.in", "write": fresh(self.work / "fio.out")}
         for way, file in files.items():
@@ -297,7 +299,7 @@ class Bench:
         return {"seconds": seconds, "cpu_seconds": 0.0, "peak_bytes": 0}
 
     def lines(self) -> dict:
-        """1 GB of text lines, beside GNU sort."""
+        """1 GB of text lines, compared with GNU sort."""
         rows = int(self.scale * 10_000_000)
         text = self.make(f"lines-{rows}.txt", "gensort", "-a", str(rows), "{path}")
         ours, theirs = self.work / "ours.txt", self.work / "theirs.txt"
@@ -319,7 +321,7 @@ class Bench:
         """8 GB of records with 1 GiB of memory; and with all of it."""
         source = self.records_parquet(8)
         budget = int(self.scale * (1 << 30)) if self.scale < 1 else 1 << 30
-        # Warm, as far as it fits.
+        # Warm, as far as memory allows.
         subprocess.run(["cat", str(source)], stdout=subprocess.DEVNULL, check=True)
         rounds, self.rounds = self.rounds, max(1, self.rounds // 2)
         limited = self.compare(source, "key", memory=budget, peers=("DuckDB",))
@@ -358,7 +360,7 @@ SCENARIOS = ["records", "collection", "cold", "lines", "memory", "lineitem", "li
 
 
 def missing(scenario: str) -> str | None:
-    """Why a scenario cannot be measured here, if it cannot."""
+    """The reason why a scenario cannot be measured here, or None."""
     if scenario == "cold" and shutil.which("fio") is None:
         return "there is no fio (apt-get install fio)"
     return None
@@ -381,7 +383,7 @@ def table_of(results: dict) -> str:
 
 
 def plot(results: dict, path: Path) -> None:
-    """One group of bars a scenario: throughput, ours first."""
+    """One group of bars per scenario: throughput, Euphrates first."""
     import matplotlib
 
     matplotlib.use("Agg")

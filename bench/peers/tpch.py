@@ -1,4 +1,4 @@
-"""What the comparisons on tables of TPC-H share: the tables, one timed run, and what is kept."""
+"""Shared by the comparisons on TPC-H: the tables, a timed run, and the stored results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def arguments(description: str, engines: list[str]) -> argparse.ArgumentParser:
 
 
 def table(name: str, work: Path, scale: float) -> Path:
-    """A table as a Parquet file, made the first time, and in the page cache each time."""
+    """A table as a Parquet file, made on first use, and read into the page cache."""
     path = work / f"{name}-{scale:g}.parquet"
     if not path.exists():
         make = (
@@ -47,14 +47,14 @@ def table(name: str, work: Path, scale: float) -> Path:
 
 
 def timed(script: str, values: dict[str, Any]) -> dict:
-    """Runs a script that knows these values, and sets `start` when what it imports is there."""
+    """Runs a script with these values; the script sets `start` after its imports."""
     head = "import time\n" + "".join(f"{key} = {value!r}\n" for key, value in values.items())
     tail = "\nprint(f'seconds={time.perf_counter() - start}')"
     return run([sys.executable, "-c", head + script + tail])
 
 
 def medians(results: dict[str, list[dict]]) -> dict[str, float | None]:
-    """The seconds of each engine; None if it never came to the end."""
+    """The median seconds of each engine; None if no run succeeded."""
     good = {
         name: [one["seconds"] for one in runs if "failed" not in one]
         for name, runs in results.items()

@@ -1,23 +1,24 @@
-"""The same sort and join on four workers, healthy and with one slow: ours, Ray Data, Daft and Dask.
+"""The same sort and join on four workers, healthy and with one slow: Euphrates, Ray Data, Daft,
+Dask.
 
     .venv/bin/python bench/peers/unequal.py             # everything, three rounds
     .venv/bin/python bench/peers/unequal.py --records 400000 --rounds 1 --only Euphrates Dask
 
 A worker is a host of the rig with 0.4 of a processor, so that two processors carry all four and
-leave something for what coordinates them (Ray's head, Dask's scheduler, our master), which runs
-outside the hosts and is not limited. A slow worker has a quarter, or a tenth, of that. Links have
-no limit, and the file system is in common. Daft's own runner stays in one process; so it runs on
-Ray, a node in each host.
+leave capacity for the coordinators (Ray's head, Dask's scheduler, Euphrates' master), which run
+outside the hosts without a limit. A slow worker has a quarter, or a tenth, of that. Links have no
+limit, and the file system is shared. Daft's own runner is a single process; so it runs on Ray, one
+node per host.
 
-Tables are in Parquet, in so many files that each system divides them as it likes; what is in them
-stands in `unequal_works.py`. Each system writes its output in as many parts as it likes,
-uncompressed: the peers Parquet files, ours a collection with a segment on each worker. Every output
-is read again, and found to be right.
+Tables are Parquet, in enough files for each system to divide them as it likes; `unequal_works.py`
+defines their content. Each system writes its output in any number of parts, uncompressed: the peers
+Parquet files, Euphrates a collection with a segment on each worker. Every output is read again and
+checked.
 
-A cluster is started and warmed up by a small piece of work, with all processors there are
-(`start_seconds` is both). Then it is limited, and asked to work while all workers are well, and
-while one is slow; who needs longer than `LIMIT_SECONDS` is ended, and counts with that. The systems
-take turns, and figures are medians.
+A cluster is started and warmed up by a small piece of work, without processor limits
+(`start_seconds` covers both). Then it is limited, and does the work while all workers are healthy,
+and while one is slow; a run beyond `LIMIT_SECONDS` is stopped, and counts with that. The systems
+take turns, and results are medians.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ DRIVERS = Path(__file__).parent / "drivers"
 WORKERS = 4
 CPU = 0.4
 SLOW = 2
-"""The number of the worker that is slow."""
+"""The number of the slow worker."""
 CONDITIONS = {"healthy": 1, "4x slower": 4, "10x slower": 10}
 RECORDS = 4_000_000
 WARM_RECORDS = 64_000
 OBJECT_STORE = "1GB"
 RAY_SETTINGS = {"idle_worker_killing_time_threshold_ms": 3_600_000, "num_workers_soft_limit": 8}
-"""Workers that have nothing to do stay: to start another takes as long as sorting."""
+"""Idle workers are kept: starting one takes as long as sorting."""
 LIMIT_SECONDS = 120
 THROUGHPUT_MIN = 3.0
 COLOURS = {"Euphrates": "#1f6feb", "Ray Data": "#e3a008", "Daft": "#6e7781", "Dask": "#b35900"}
@@ -65,7 +66,8 @@ COLOURS = {"Euphrates": "#1f6feb", "Ray Data": "#e3a008", "Daft": "#6e7781", "Da
 Making = contextlib.AbstractContextManager[list[str]]
 
 
-# --- the systems: each makes a cluster on the hosts, and says how its driver is started -----------
+# --- systems: each makes a cluster on the hosts, and returns its driver's command
+# ---------------------
 
 
 @contextlib.contextmanager
@@ -117,7 +119,7 @@ def driving(driver: str, told: dict[str, Any]) -> list[str]:
 
 @contextlib.contextmanager
 def ended(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
-    """A program that is not needed when the `with` is over."""
+    """Ends a program on exit of the `with`."""
     try:
         yield process
     finally:
@@ -140,7 +142,7 @@ class Running:
         self.made = contextlib.ExitStack()
         began = time.perf_counter()
         with contextlib.ExitStack() as made:
-            # Programs that are ended on the way may still write there.
+            # Killed programs may still be writing there.
             own = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
             folder = Path(made.enter_context(own))
             self.hosts = made.enter_context(rig.Hosts(WORKERS, cpu_quota=os.cpu_count() or 1))
@@ -161,7 +163,7 @@ class Running:
             raise SystemExit(f"{name} cannot {kind}: {told}")
 
     def ask(self, work: str, source: str, target: Path) -> dict[str, Any]:
-        """Has it done; `target` is then there."""
+        """Executes a piece of work, which creates `target`."""
         shutil.rmtree(target, ignore_errors=True)
         asked = {"work": work, "source": source, "target": str(target)}
         assert self.driver.stdin is not None
@@ -170,7 +172,7 @@ class Running:
         return self.answer()
 
     def answer(self) -> dict[str, Any]:
-        """The next answer; what else a library prints is passed over."""
+        """The next answer; other output of libraries is skipped."""
         assert self.driver.stdout is not None
         until = time.monotonic() + LIMIT_SECONDS
         while (left := until - time.monotonic()) > 0:
@@ -220,7 +222,7 @@ def one_round(
     options: argparse.Namespace,
     found: dict[str, Any],
 ) -> None:
-    """All conditions, on one cluster if none of them is too much for it."""
+    """All conditions, on one cluster unless one of them exceeds the limit."""
     read, warm = sources
     running: Running | None = None
     target = options.work / "target"
@@ -245,7 +247,7 @@ def one_round(
 
 
 def summary(results: dict[str, Any]) -> None:
-    """Adds medians: seconds, and bytes a second; a run over the limit counts with the limit."""
+    """Adds medians: seconds, and bytes a second; a run beyond the limit counts with the limit."""
     for system in results["systems"].values():
         system["start"] = statistics.median(system["start_seconds"])
         system["median"] = {}
@@ -275,7 +277,7 @@ def claims(works: dict[str, Any]) -> Iterator[tuple[str, bool]]:
 
 
 def draw(works: dict[str, Any], path: Path) -> None:
-    """A row for each kind of work: throughput, and the part of it that is left."""
+    """A row per kind of work: throughput, and the remaining fraction of it."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,5 +1,5 @@
-"""What `unequal.py` has done on workers that are slow: what is read, and what shows that a result
-is right. Each kind of work is one function in every driver.
+"""The work of `unequal.py`: its input, and checks of its output. Each kind of work is one function
+in every driver.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import euphrates as eu
 
 FILES = 32
-"""Of a table, so that each system divides it as it likes."""
+"""The number of files of a table, so that each system can divide it as it likes."""
 KEYS_SHARE = 8
 """Rows of the left for each row of the right."""
 
@@ -26,13 +26,13 @@ class Work(NamedTuple):
     """A kind of work."""
 
     make: Callable[[Path, int], None]
-    """Makes what is read, in a folder: so many records."""
+    """Makes the input in a folder, with that many records."""
     check: Callable[[str, Path, Path], int]
-    """That a system's output is right, by what was read; how many parts it has."""
+    """Checks a system's output against the input; returns its number of parts."""
 
 
 def source(work: str, folder: Path, records: int) -> Path:
-    """What is read, made once."""
+    """The input, made once."""
     path = folder / f"{work}-{records}"
     if not path.exists():
         making = folder / "making"
@@ -64,7 +64,7 @@ def rows(files: list[Path]) -> int:
 
 
 def make_records(folder: Path, records: int) -> None:
-    """A key of 10 characters and 88 more."""
+    """A key of 10 characters and a payload of 88."""
 
     def as_text(batch: eu.Batch) -> pa.Table:
         columns = pa.table(batch.to_pyarrow())
@@ -81,7 +81,7 @@ def make_records(folder: Path, records: int) -> None:
 
 
 def check_sorted(system: str, target: Path, source: Path) -> int:
-    """All records are there, each part is sorted, and no two overlap."""
+    """Checks that all records are there, each part is sorted, and no two overlap."""
     parts = [part["key"] for part in parts_of(system, target, ["key"], order=True) if len(part)]
     assert sum(len(part) for part in parts) == rows(parquet(source)), f"{system} lost records"
     for part in parts:
@@ -97,8 +97,9 @@ def check_sorted(system: str, target: Path, source: Path) -> int:
 
 
 def make_sides(folder: Path, records: int) -> None:
-    """A left of numbered rows with any of the right's keys, and 80 characters; a right with a row
-    of 64 characters for each key."""
+    """A left table of numbered rows with random keys of the right's, and 80 characters; a right
+    table with a row of 64 characters per key.
+    """
     keys = records // KEYS_SHARE
     left = f"""(hash(i) % {keys})::bigint as k, i as n,
                md5(i::text) || md5((-i)::text) || '0123456789abcdef' as a"""
@@ -113,7 +114,7 @@ def make_sides(folder: Path, records: int) -> None:
 
 
 def check_joined(system: str, target: Path, source: Path) -> int:
-    """Each row of the left has come once, with what belongs to it."""
+    """Checks that each row of the left appears once, with its match."""
     parts = parts_of(system, target, ["k", "n", "a", "b"], order=False)
     con = duckdb.connect()
     con.register("found", pa.concat_tables(parts, promote_options="permissive"))

@@ -1,12 +1,12 @@
-"""How fast batches go between two processes of one machine, beside iperf3 and Arrow Flight.
+"""Batch throughput between two processes of one machine, compared with iperf3 and Arrow Flight.
 
     .venv/bin/python bench/peers/wire.py
     .venv/bin/python bench/peers/wire.py --rounds 9 --bytes 4e9
 
-One stream each, in turns; figures are medians. Flight and Euphrates send the same batches of a
-megabyte (keys of 10 bytes, payloads of 90), and decode them where they arrive; iperf3 sends bytes
-and looks at none. CPU seconds are those of both ends. iperf3 comes from the distribution, Flight
-with pyarrow. Raw results go to `bench/results/<date>-wire.json`, the plot beside it.
+One stream each, in turns; results are medians. Flight and Euphrates send the same batches of a
+megabyte (keys of 10 bytes, payloads of 90), and decode them on arrival; iperf3 sends raw bytes. CPU
+seconds are those of both ends. iperf3 comes from the distribution, Flight with pyarrow. Raw results
+go to `bench/results/<date>-wire.json`, the plot beside it.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def iperf3(size: int, *options: str) -> dict:
 
 
 def in_turns(rounds: int, runners: dict) -> dict:
-    """Runs every runner once a round; returns medians, and the runs, of each."""
+    """Runs every runner once a round; returns medians and runs of each."""
     runs: dict = {name: [] for name in runners}
     for number in range(rounds):
         for name, runner in runners.items():
@@ -153,8 +153,9 @@ def in_turns(rounds: int, runners: dict) -> dict:
 
 
 def promises(engines: dict) -> dict:
-    """What is promised, what it came to, and whether it holds. Ratios are of the same round, since
-    the machine may be faster in one than in the next; their median counts."""
+    """Each claim, its measured value, and whether it holds. Ratios are taken within a round, since
+    the machine's speed varies between rounds; their median counts.
+    """
 
     def ratio(key: str, one: str, other: str) -> float:
         rounds = zip(engines[one]["runs"], engines[other]["runs"], strict=True)

@@ -1,13 +1,14 @@
-"""What it costs a run to be watched: the same flow run unwatched, and watched, in turns. Both times
-are those of the run's report.
+"""The cost of watching a run: the same flow runs unwatched and watched, in turns. Both times are
+those of the run's report.
 
-Who watches is either the studio: one tab reads its events, another does not, and each second a
-third looks at rows of a queue; on one process, or on some. Or it is a notebook's view, in a real
-kernel, whose page answers as a browser's does (`make .venv/.test .venv/.bench` brings the kernel).
+The watcher is either the studio or a notebook's view. In the studio, one tab reads events, another
+does not, and a third samples rows of a queue each second; in process or on worker processes. The
+notebook's view runs in a real kernel, whose page answers like a browser's (`make .venv/.test
+.venv/.bench` installs the kernel).
 
-Medians over the rounds come out: how many times as long a watched run takes as the two beside it
-that are not, and, as what chance makes of it, the slower of these two as the faster. The claim is
-that watching costs at most 1 %.
+Results are medians over the rounds: the ratio of a watched run to the two unwatched runs beside it,
+and, as the noise, the ratio of the slower of these two to the faster. The claim is that watching
+costs at most 1 %.
 
     python bench/studio/watching.py --rounds 15 --keep
     python bench/studio/watching.py --cluster processes:2 --keep
@@ -37,9 +38,9 @@ RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
 EUPHRATES = [sys.executable, "-m", "euphrates"]
 COST_MAX = 0.01
 QUEUE = 1
-"""Rows of this one are looked at."""
+"""The queue whose rows are sampled."""
 Run = Callable[[], float]
-"""Runs the flow once; how many seconds it has taken."""
+"""Runs the flow once; returns its seconds."""
 
 
 def main() -> None:
@@ -86,7 +87,8 @@ def measured(unwatched: Run, watched_run: Run, rounds: int) -> dict[str, Any]:
     watched: list[float] = []
     for number in range(rounds + 1):
         ways = [(alone, unwatched), (watched, watched_run), (again, unwatched)]
-        # What a machine does at the beginning of a round is nobody's in particular.
+        # Alternates the order, so that load at the start of a round affects neither way in
+        # particular.
         for seconds, run in ways[number % 3 :] + ways[: number % 3]:
             seconds.append(run())
     # The first round warms up.

@@ -1,11 +1,11 @@
 """Kills a commit before and after every system call that changes files, and fails each of them.
 
-Every kind of commit of python/tests/crash_points.py, at every rename, link, unlink, fsync and
-mkdir, with four errors: all of them, or with `--kills` and `--errors` so many, drawn by a seed.
-Afterwards there must be the old or the new state, and no file left over. A point that is wrong is
-printed as `SCENARIO KIND:N:ACTION`, which `--only` tries again.
+Runs every kind of commit of python/tests/durability/crash_points.py, at every rename, link, unlink,
+fsync and mkdir, with four errors: all of them, or a seeded sample of `--kills` and `--errors`.
+Afterwards the state must be the old or the new one, without leftover files. A failing point is
+printed as `SCENARIO KIND:N:ACTION`, which `--only` repeats.
 
-    python bench/torture/crash_points.py --keep
+python bench/torture/crash_points.py --keep
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "python" / "tests")]
+TESTS = ROOT / "python" / "tests"
+sys.path[:0] = [str(ROOT), str(TESTS / "durability"), str(TESTS / "support")]
 
 import rig  # noqa: E402
 import s3_server  # noqa: E402
 from crash_points import ERRORS, SCENARIOS, Outcome, Scenario, Torture, faults  # noqa: E402
-from rig.syscalls import Run  # noqa: E402
+from rig.faults.syscalls import Run  # noqa: E402
 
 
 def main() -> None:
@@ -43,7 +44,7 @@ def main() -> None:
         made.enter_context(rig.Syscalls())
         has_objects = any(one.has_objects for one in chosen)
         s3 = made.enter_context(s3_server.running()) if has_objects else None
-        # What is read afterwards is read by this program.
+        # This program reads the results, so it needs the same environment.
         os.environ.update(s3.environment if s3 else {})
         results = [torture(scenario, s3, options) for scenario in chosen]
     wrong = [found for result in results for found in result["wrong"]]
@@ -55,7 +56,7 @@ def main() -> None:
 
 
 def keep(path: Path, results: list[dict[str, Any]]) -> None:
-    """Writes the results, with those of other scenarios of the same day."""
+    """Writes the results, merged with those of other scenarios of the same day."""
     kept = json.loads(path.read_text()) if path.exists() else []
     found = {one["scenario"]: one for one in (*kept, *results)}
     path.write_text(json.dumps(list(found.values()), indent=1) + "\n")
@@ -74,7 +75,7 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen_of(calm: Run, options: argparse.Namespace) -> list[rig.Fault]:
-    """The kills and the errors that are wanted, in the order of their calls."""
+    """The selected kills and errors, in the order of their calls."""
     found = [one for one in faults(calm, ERRORS) if options.only in (None, str(one))]
     chance, drawn = random.Random(options.seed), set[int]()
     for wanted, are_errors in ((options.kills, False), (options.errors, True)):
@@ -87,7 +88,7 @@ def chosen_of(calm: Run, options: argparse.Namespace) -> list[rig.Fault]:
 def torture(
     scenario: Scenario, s3: s3_server.S3Server | None, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """The points of a scenario; what is wrong is printed at once."""
+    """The points of a scenario; failures are printed at once."""
     began, tried = time.monotonic(), Counter[str]()
     wrong: list[Outcome] = []
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
@@ -113,7 +114,7 @@ def torture(
 
 
 def file_system(folder: Path) -> str:
-    """The kind of the file system of a folder."""
+    """The file system type of a folder."""
     command = ["stat", "--file-system", "--format=%T", folder]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 

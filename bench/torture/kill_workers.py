@@ -1,13 +1,13 @@
-"""Kills a worker at random moments, again and again, while flows of several kinds run.
+"""Kills a worker at random moments, repeatedly, while flows of several kinds run.
 
-Every run must end with the right outputs or with a typed error and the outputs of before, whoever
-dies when. Nothing may be left: no process, and after `gc` no file on a disk, in the home, among the
-outputs or in the temporary folder. Four kinds of flow take turns: a sort with one output, user code
-and a sort to a mirrored collection, and user code with three outputs (file, mirrored collection,
-JSON) on disks that all workers see, and on disks of two of them, without which there is no output.
-What a death costs is measured beside runs in which nobody dies.
+Every run must end with the right outputs, or with a typed error and the previous outputs. Nothing
+may be left: no process, and after `gc` no file on a disk, in the home, among the outputs or in the
+temporary folder. Four kinds of flow take turns: a sort with one output; user code and a sort to a
+mirrored collection; and user code with three outputs (file, mirrored collection, JSON) on disks
+that all workers see, and on disks of two workers, which the output requires. The cost of a death is
+measured against runs without one.
 
-    python bench/torture/kill_workers.py --kills 300 --records 1000000
+python bench/torture/kill_workers.py --kills 300 --records 1000000
 """
 
 from __future__ import annotations
@@ -32,22 +32,23 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "python" / "tests")]
+TESTS = ROOT / "python" / "tests"
+sys.path[:0] = [str(ROOT), str(TESTS / "durability"), str(TESTS / "support")]
 
 import pyarrow as pa  # noqa: E402
 import pyarrow.compute as pc  # noqa: E402
 
 import euphrates as eu  # noqa: E402
-from crash_world import World  # noqa: E402
+from crash_sandbox import Sandbox  # noqa: E402
 
 RESULTS = ROOT / "bench" / "results"
 WORKERS = 4
-# The workers of the disks: the first two disks are seen by all.
+# The owners of the disks: all workers see the first two disks.
 OWNERS = ("local", "local", "w2", "w3")
 SHARED, OWN = ("d0", "d1"), ("d2", "d3")
-# In the environment of every process that a run starts.
+# An environment variable of every process that a run starts.
 TOKEN = "EUPHRATES_TORTURED_RUN"
-# How long processes that were told to end may take.
+# The time limit for processes to end after SIGTERM.
 END_SECONDS = 20.0
 SQUARES = pa.schema({"n": pa.int64(), "square": pa.int64()})
 
@@ -64,11 +65,11 @@ def passed(batch: eu.Batch) -> eu.Batch:
 
 @dataclass(frozen=True)
 class Kind:
-    """A flow of which the n-th run has outputs of its own, and what is wrong with them."""
+    """A flow whose n-th run has its own outputs, and a check of them."""
 
     name: str
-    flow: Callable[[World, int], eu.Flow]
-    wrongs: Callable[[World, int], list[str]]
+    flow: Callable[[Sandbox, int], eu.Flow]
+    wrongs: Callable[[Sandbox, int], list[str]]
 
 
 def main() -> None:
@@ -97,26 +98,26 @@ def arguments() -> argparse.Namespace:
 def torture(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     print(f"seed {options.seed}", flush=True)
     chance = random.Random(options.seed)
-    world = World(folder, owners=OWNERS)
-    world.make()
-    # Everything that is made from here on is below the world, too.
-    os.environ.update(world.environment)
+    sandbox = Sandbox(folder, owners=OWNERS)
+    sandbox.make()
+    # Everything made from here on is below the sandbox.
+    os.environ.update(sandbox.environment)
     os.environ.pop("XDG_RUNTIME_DIR", None)
-    read_in(world, options.records)
+    read_in(sandbox, options.records)
     kinds = kinds_of(options.records)
-    calm = {kind.name: [calm_seconds(world, kind, turn) for turn in range(3)] for kind in kinds}
+    calm = {kind.name: [calm_seconds(sandbox, kind, turn) for turn in range(3)] for kind in kinds}
     typical = {name: statistics.median(seconds) for name, seconds in calm.items()}
-    allowed, made = listed(world), {kind.name: 2 for kind in kinds}
+    allowed, made = listed(sandbox), {kind.name: 2 for kind in kinds}
     runs = []
     for number in range(options.kills):
         kind = kinds[number % len(kinds)]
         moment = chance.uniform(0, typical[kind.name])
-        result = run(world, kind, number + 3, (moment, chance.randrange(WORKERS)), options.how)
+        result = run(sandbox, kind, number + 3, (moment, chance.randrange(WORKERS)), options.how)
         if result["error"] is None:
             made[kind.name] = number + 3
-        result["left_until_gc"], stays = leavings(world, allowed)
+        result["left_until_gc"], stays = leavings(sandbox, allowed)
         result["wrong"] += [f"left over: {stays}"] if stays else []
-        result["wrong"] += kind.wrongs(world, made[kind.name])
+        result["wrong"] += kind.wrongs(sandbox, made[kind.name])
         runs.append(result)
         print(f"{number}: {result}", flush=True)
     costs = [run["seconds"] - typical[run["kind"]] for run in runs if run["losses"]]
@@ -137,21 +138,21 @@ def torture(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def kinds_of(records: int) -> list[Kind]:
     return [
-        Kind("sort", lambda world, turn: sorting("sorted"), lambda world, turn: sorts(world)),
+        Kind("sort", lambda sandbox, turn: sorting("sorted"), lambda sandbox, turn: sorts(sandbox)),
         Kind(
             "mirrored sort of user code",
-            lambda world, turn: sorting("mirrored", passed, disks=list(SHARED), copies=2),
-            lambda world, turn: sorts(world, "mirrored"),
+            lambda sandbox, turn: sorting("mirrored", passed, disks=list(SHARED), copies=2),
+            lambda sandbox, turn: sorts(sandbox, "mirrored"),
         ),
         Kind(
             "three outputs of user code",
-            lambda world, turn: squaring(world, "shared", records + turn, SHARED),
-            lambda world, turn: squares(world, "shared", records + turn),
+            lambda sandbox, turn: squaring(sandbox, "shared", records + turn, SHARED),
+            lambda sandbox, turn: squares(sandbox, "shared", records + turn),
         ),
         Kind(
             "three outputs on disks of workers",
-            lambda world, turn: squaring(world, "own", records + turn, OWN),
-            lambda world, turn: squares(world, "own", records + turn),
+            lambda sandbox, turn: squaring(sandbox, "own", records + turn, OWN),
+            lambda sandbox, turn: squares(sandbox, "own", records + turn),
         ),
     ]
 
@@ -164,34 +165,34 @@ def sorting(output: str, function: Any = None, **how: Any) -> eu.Flow:
     return flow
 
 
-def sorts(world: World, name: str = "sorted") -> list[str]:
-    """What `valsort` finds wrong with a sorted collection."""
-    output = world.root / "checked"
+def sorts(sandbox: Sandbox, name: str = "sorted") -> list[str]:
+    """The differences that `valsort` finds in a sorted collection."""
+    output = sandbox.root / "checked"
     flow = eu.Flow("out")
     flow.chain(eu.read(name, order=True), eu.save(output, format="records", overwrite=True))
     flow.go(progress=False)
-    checked = world.euphrates("valsort", output)
+    checked = sandbox.euphrates("valsort", output)
     output.unlink()
     return [] if checked.returncode == 0 else [checked.stderr]
 
 
-def squaring(world: World, name: str, rows: int, disks: Sequence[str]) -> eu.Flow:
+def squaring(sandbox: Sandbox, name: str, rows: int, disks: Sequence[str]) -> eu.Flow:
     flow = eu.Flow("squares")
     numbers = flow.place(eu.generate("integers", rows=rows))
     computed, tee = flow.place(eu.map(squared, schema=SQUARES)), flow.place(eu.tee())
     flow.chain(numbers, computed, tee)
     for sink in (
-        eu.save(world.out / f"{name}.parquet", overwrite=True),
+        eu.save(sandbox.out / f"{name}.parquet", overwrite=True),
         eu.write(name, disks=list(disks), copies=2, overwrite=True),
-        eu.save(world.out / f"{name}.json", overwrite=True),
+        eu.save(sandbox.out / f"{name}.json", overwrite=True),
     ):
         flow.attach(tee, flow.place(sink))
     return flow
 
 
-def squares(world: World, name: str, rows: int) -> list[str]:
-    """What is wrong with the three outputs, each of which has so many numbers."""
-    files = [world.out / f"{name}.parquet", world.out / f"{name}.json"]
+def squares(sandbox: Sandbox, name: str, rows: int) -> list[str]:
+    """The differences in the three outputs, each of which has that many numbers."""
+    files = [sandbox.out / f"{name}.parquet", sandbox.out / f"{name}.json"]
     sources = {file.name: eu.scan(file) for file in files} | {name: eu.read(name)}
     expected = pa.array(range(rows))
     wrong = []
@@ -205,25 +206,25 @@ def squares(world: World, name: str, rows: int) -> list[str]:
     return wrong
 
 
-def read_in(world: World, records: int) -> None:
-    world.must("gensort", records, world.root / "records")
+def read_in(sandbox: Sandbox, records: int) -> None:
+    sandbox.must("gensort", records, sandbox.root / "records")
     flow = eu.Flow("in")
-    flow.chain(eu.scan(world.root / "records", format="records"), eu.write("in"))
+    flow.chain(eu.scan(sandbox.root / "records", format="records"), eu.write("in"))
     flow.go(progress=False)
-    (world.root / "records").unlink()
+    (sandbox.root / "records").unlink()
 
 
-def calm_seconds(world: World, kind: Kind, turn: int) -> float:
-    result = run(world, kind, turn, None, "KILL")
+def calm_seconds(sandbox: Sandbox, kind: Kind, turn: int) -> float:
+    result = run(sandbox, kind, turn, None, "KILL")
     assert result["error"] is None, result["error"]
     return float(result["seconds"])
 
 
 def run(
-    world: World, kind: Kind, turn: int, kill: tuple[float, int] | None, how: str
+    sandbox: Sandbox, kind: Kind, turn: int, kill: tuple[float, int] | None, how: str
 ) -> dict[str, Any]:
-    """One run on a cluster of its own, of which one worker dies at a moment."""
-    flow = kind.flow(world, turn)
+    """One run on a cluster of its own, of which one worker dies at a given time."""
+    flow = kind.flow(sandbox, turn)
     result: dict[str, Any] = {"kind": kind.name, "kill": kill, "losses": [], "error": None}
     token = os.environ[TOKEN] = f"{os.getpid()}-{turn}-{kind.name}"
     with eu.Cluster.processes(WORKERS) as cluster:
@@ -248,24 +249,24 @@ def run(
     return result
 
 
-def leavings(world: World, allowed: Counter[str]) -> tuple[list[str], list[str]]:
-    """The files that are there and should not be: at once, and after `gc`."""
-    at_once = listed(world) - allowed
-    world.must("gc", world.out)
-    return sorted(at_once), sorted(listed(world) - allowed)
+def leavings(sandbox: Sandbox, allowed: Counter[str]) -> tuple[list[str], list[str]]:
+    """The leftover files: at once, and after `gc`."""
+    at_once = listed(sandbox) - allowed
+    sandbox.must("gc", sandbox.out)
+    return sorted(at_once), sorted(listed(sandbox) - allowed)
 
 
-def listed(world: World) -> Counter[str]:
-    """How many files there are of each name. The catalog keeps all versions."""
+def listed(sandbox: Sandbox) -> Counter[str]:
+    """The number of files of each name. The catalog keeps all versions."""
     found = Counter[str]()
-    for name, count in world.listed().items():
+    for name, count in sandbox.listed().items():
         if not re.fullmatch(r"home/catalog/.*/\.v/\d+\.json", name):
             found[re.sub(r"/\.v/\d+\.", "/.v/#.", name)] += count
     return found
 
 
 def children() -> list[int]:
-    """The worker processes of this program, by their names."""
+    """The worker processes of this program by name."""
     found = []
     for pid in processes():
         with contextlib.suppress(OSError):

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from ._api import *  # noqa: F403
     from ._api import __all__ as __all__
 else:
-    # All of it is loaded when any of it is asked for. The command line and workers ask for none,
-    # and to load it would be most of the time that they take to begin.
+    # The package loads all of its parts when a program uses any of them. The command line and
+    # workers use none, and loading them would take most of their start-up time.
 
     def _load():
         import euphrates._api as api
 
-        # While it is being loaded it has no names yet; what it loads on the way needs none.
+        # `__all__` is missing while `_api` itself is being loaded.
         names = getattr(api, "__all__", None)
         if names is not None:
             globals().update({name: getattr(api, name) for name in names}, __all__=names)
@@ -38,7 +38,7 @@ else:
             near = suggestion(name, globals().get("__all__", ()))
             more = f"; {near}" if near else ""
         text = f"module {__name__!r} has no attribute {name!r}{more}"
-        # Without a name, Python's traceback does not add a suggestion of its own.
+        # `name=None` keeps Python's traceback from adding a suggestion of its own.
         raise AttributeError(text, name=None)
 
     def __dir__():

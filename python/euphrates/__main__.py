@@ -1,4 +1,4 @@
-"""`python -m euphrates`: the command line, for whoever knows the Python and not the script."""
+"""`python -m euphrates`: the command line, run by this Python."""
 
 from ._cli import main
 

@@ -1,12 +1,12 @@
-"""All of the package, for whoever asks for any of it."""
+"""All public names of the package; loaded on first use."""
 
 from __future__ import annotations
 
 from . import modules as _modules
 from ._config import Var, var
+from ._display.progress import ModuleProgress, Progress, SlowNow
 from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
 from ._module import EMPTY, Module
-from ._progress import ModuleProgress, Progress, SlowNow
 from ._studio import studio
 from .cluster import Cluster, Worker
 from .errors import (

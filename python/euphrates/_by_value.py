@@ -1,4 +1,4 @@
-"""Pickles Python objects for workers: functions by value, where cloudpickle is installed."""
+"""Pickles Python objects for workers: functions by value if cloudpickle is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 
 def dumps(target: Any) -> bytes:
-    """An object for workers; whatever its `__reduce__` raises, if it cannot travel."""
+    """The pickle of an object for workers. Raises whatever its `__reduce__` raises."""
     found = _cloudpickle()
     if found is None:
         if getattr(target, "__module__", None) == "__main__":
@@ -25,7 +25,7 @@ def dumps(target: Any) -> bytes:
 
 
 def _cloudpickle() -> ModuleType | None:
-    """By itself, or with Ray."""
+    """The cloudpickle module, its own or Ray's copy, or None."""
     for name in ("cloudpickle", "ray.cloudpickle"):
         with contextlib.suppress(ImportError):
             return importlib.import_module(name)
@@ -33,8 +33,8 @@ def _cloudpickle() -> ModuleType | None:
 
 
 def _pickler(cloudpickle: Any) -> Any:
-    """A pickler that keeps the files of functions. From 3.1.3 on cloudpickle leaves them out, and
-    whose function raises at a worker would not see the line.
+    """A pickler that keeps the file names of functions. Cloudpickle leaves them out from 3.1.3 on,
+    and tracebacks from workers would then lack the source line.
     """
     table = cloudpickle.Pickler.dispatch_table
     reduced = table[CodeType]

@@ -1,4 +1,4 @@
-"""Configurations: what Python programs write, as the JSON that a flow document holds."""
+"""Configurations written in Python, converted to the JSON of a flow document."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ var = Var
 
 
 class Gathered:
-    """What a configuration needs of the flow it is placed in."""
+    """The variables and Python objects that a configuration needs from its flow."""
 
     def __init__(self) -> None:
         self.held: list[Held] = []
         self.variables: list[Var] = []
 
     def hold(self, target: Any) -> Any:
-        """A reference to an object."""
+        """A reference to a Python object."""
         path = import_path(target) if callable(target) else None
         if path is not None:
             return path
@@ -46,7 +46,7 @@ class Gathered:
         return entry.json
 
     def data(self, value: Any) -> Any:
-        """A reference to a table: columns written as lists are one, too."""
+        """A reference to a table; columns given as lists are converted to one."""
         if isinstance(value, Var | str) or _is_reference(value):
             return self.json(value)
         if isinstance(value, Mapping):
@@ -54,7 +54,7 @@ class Gathered:
         return self.hold(value)
 
     def json(self, value: Any) -> Any:
-        """A value as JSON; what JSON cannot hold becomes a reference."""
+        """A value as JSON; a value without a JSON form becomes a reference."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, Var):
@@ -83,12 +83,12 @@ class Gathered:
         if speaks == {"schema"}:
             return _euphrates.schema_words(value)
         if not speaks and not callable(value) and hasattr(value, "item"):
-            return self.json(value.item())  # a number of NumPy's
+            return self.json(value.item())  # a NumPy number
         return self.hold(value)
 
 
 def _table(columns: Mapping[Any, Any]) -> Any:
-    """A table that is written down: a list for each column."""
+    """A table written into the document: a list for each column."""
     remedy = 'write a list for each column: {"id": [1, 2], "name": ["a", "b"]}'
     if not columns:
         raise UsageError("the dict has no columns", remedy=remedy)

@@ -1,6 +1,7 @@
-"""Writes what is derived from the modules' own descriptions: the stub for type checkers, the
-reference page, and what the studio knows of modules, documents and their code.
-`python -m euphrates._derive` in the project's folder; `--check` only looks.
+"""Writes the files derived from the modules' specs: the type stub, the reference page, and the
+studio's data about modules, documents and generated code.
+
+Run `python -m euphrates._derive` in the project's folder; `--check` only compares.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ PAGE = Path("docs/modules.md")
 STUDIO_MODULES = Path("studio/src/generated/modules.json")
 STUDIO_DOCUMENT = Path("studio/src/generated/document.json")
 STUDIO_FLOWS = Path("studio/tests/flows")
-"""Documents, each with the code that Rust writes for it, which the studio must write, too."""
+"""Test documents with the code that Rust generates for them, which the studio must reproduce."""
 STUDIO_WRITTEN = Path("studio/tests/written")
-"""Programs, each with the document that Python makes of it, which the studio must read there."""
+"""Test programs with the document that Python builds from them, which the studio must read."""
 
 _STUB_HEAD = '''\
 # Derived from the modules by `make derive`; not to be edited.
@@ -96,7 +97,7 @@ def _function(spec: dict[str, Any]) -> str:
 
 
 def type_of(schema: dict[str, Any]) -> str:
-    """What may be given for an option: its type in Python, or a variable of the flow."""
+    """The Python type of an option's value, or a variable of the flow."""
     own = schema.get("x-python")
     kinds = [own] if isinstance(own, str) else _kinds(schema)
     return " | ".join(dict.fromkeys([*kinds, "Var"]))
@@ -128,7 +129,7 @@ def _kind(kind: str, schema: dict[str, Any]) -> str:
 
 
 def page() -> str:
-    """The reference page."""
+    """The reference page of all modules."""
     return _PAGE_HEAD + "".join(_section(spec) for spec in SPECS.values())
 
 
@@ -162,7 +163,7 @@ def _ports(names: Any) -> str:
 
 
 def studio_modules() -> str:
-    """The specs, for the studio."""
+    """The specs of all modules, for the studio."""
     return _readable([*SPECS.values()])
 
 
@@ -174,7 +175,9 @@ def studio_document() -> str:
 
 
 def studio_codes() -> dict[Path, str]:
-    """The code of every document of the studio's tests, to compare its own with."""
+    """The code that Rust generates for each of the studio's test documents, as the expected
+    result.
+    """
     flows = {path: Flow.load(path) for path in sorted(STUDIO_FLOWS.glob("*.json"))}
     languages: tuple[Literal["python", "rust"], ...] = ("python", "rust")
     return {
@@ -185,7 +188,7 @@ def studio_codes() -> dict[Path, str]:
 
 
 def studio_documents() -> dict[Path, str]:
-    """The document of every program of the studio's tests."""
+    """The document that Python builds for each of the studio's test programs."""
     programs = sorted(STUDIO_WRITTEN.glob("*.py"))
     return {
         path.with_suffix(".json"): _readable(json.loads(document_of_file(path, is_kept=True)))
@@ -198,7 +201,7 @@ def _readable(value: Any) -> str:
 
 
 def derived() -> dict[Path, str]:
-    """Every derived file, and what should be in it; in the project's folder."""
+    """Every derived file and its expected content, relative to the project's folder."""
     return {
         STUB: stub(),
         PAGE: page(),
@@ -211,7 +214,7 @@ def derived() -> dict[Path, str]:
 
 
 def main() -> None:
-    """Writes the derived files, or says which are stale."""
+    """Writes the derived files, or reports which are stale."""
     stale = []
     for path, text in derived().items():
         if path.exists() and path.read_text(encoding="utf-8") == text:

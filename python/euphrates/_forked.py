@@ -1,4 +1,4 @@
-"""The end of a child that user code has forked."""
+"""Ends a child process that user code has forked."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import traceback
 
 
 def leave(error: BaseException | None) -> None:
-    """Ends this process as Python ends one whose program has come to its end, or raised this. What
-    Python does at the end of a program is not done: it is the parent's to do.
+    """Ends this process with the exit code of a Python program that has finished, or raised
+    `error`. It runs no `atexit` handlers: they belong to the parent.
     """
     code = 0
     if isinstance(error, SystemExit):

@@ -1,4 +1,4 @@
-"""Modules written in Python: a class with ports of its own."""
+"""Modules written in Python: classes with their own ports."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ class Empty(enum.Enum):
 
 
 EMPTY = Empty.EMPTY
-"""What `ports.try_get` gives when nothing is there now."""
+"""The result of `ports.try_get` when no batch is available."""
 
 
 class Module:
-    """A module of one's own: `flow.place(MyModule(3))`.
+    """A user-defined module: `flow.place(MyModule(3))`.
 
-    An object is only a description. Every instance of the module gets an object of its own, made
-    with the same arguments, and calls its `run` in a thread of its own; blocking is fine.
+    An object is only a description. Every instance of the module gets an object of its own,
+    constructed with the same arguments, and calls its `run` in a thread of its own; `run` may
+    block.
 
     ```python
     class EveryNth(eu.Module):
@@ -52,26 +53,27 @@ class Module:
     outputs: Sequence[str] = ("out",)
     """Names of the outputs; `()` for a sink."""
     order: str = "any"
-    """What it needs of the order of its input: `any` (nothing; the output has no order), `keeps`
-    (nothing, but what came in runs goes out in the same runs) or `ordered` (the whole stream in
-    order, so there is one instance)."""
+    """The order that it needs of its input: `any` (none; the output has no order), `keeps` (none,
+    but rows that came in runs leave in the same runs) or `ordered` (the whole stream in order, so
+    there is one instance).
+    """
     parallel: bool = True
-    """Whether more than one instance is possible."""
+    """Whether it may have more than one instance."""
     streams: bool = False
-    """Whether it gives its outputs an order itself, with `begin_run` and `end_run`."""
+    """Whether it orders its outputs itself, with `begin_run` and `end_run`."""
 
     _arguments: ClassVar[tuple[tuple[Any, ...], dict[str, Any]]] = ((), {})
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Module:
         made = super().__new__(cls)
-        # What `__init__` is given, so that every instance can be given the same.
+        # The arguments of `__init__`, from which every instance is constructed.
         made.__dict__["_arguments"] = (args, kwargs)
         return made
 
     def schemas(self, inputs: list[Schema]) -> Any:
         """The schemas of the outputs, in order, given those of the inputs: pyarrow schemas, types
-        by name like `{"id": "int64"}`, or `inputs` themselves. By default, every output has the
-        schema of the first input. Checks what can be checked without reading data.
+        by name like `{"id": "int64"}`, or `inputs` themselves. By default every output has the
+        schema of the first input. Can also check inputs without reading data.
         """
         if not inputs and self.outputs:
             raise UsageError(
@@ -81,12 +83,12 @@ class Module:
         return [inputs[0] for _ in self.outputs]
 
     def run(self, ports: Ports) -> None:
-        """Runs to the end of the input."""
+        """Reads the input to its end."""
         raise NotImplementedError(f"`{type(self).__qualname__}` has no run(self, ports)")
 
 
 def described(make: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> SimpleNamespace:
-    """What the engine needs to know of a class and the arguments of its constructor."""
+    """The properties of a class and its constructor arguments that the engine needs."""
     bound = functools.partial(make, *args, **kwargs)
     module = bound()
     if not isinstance(module, Module):
@@ -118,7 +120,7 @@ def _names(module: Module, side: str) -> list[str]:
 
 
 def promised(module: Module, inputs: list[Schema], outputs: list[str]) -> list[Any]:
-    """The schemas of the outputs as objects that speak Arrow."""
+    """The schemas of the outputs as Arrow-compatible objects."""
     given = module.schemas(inputs)
     if given is None:
         given = []

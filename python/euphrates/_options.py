@@ -1,4 +1,4 @@
-"""How a flow is run: sizes, folders and variables, as the engine wants them."""
+"""Options of a run: sizes, folders and variables in the engine's form."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def size(size: int | float | str) -> int:
 def known_variables(
     call: str, given: Mapping[str, Any], variables: Mapping[str, Any], options: Iterable[str]
 ) -> None:
-    """Refuses what is neither an option of the call nor a variable of the flow."""
+    """Rejects arguments that are neither options of the call nor variables of the flow."""
     for name in given:
         if name not in variables:
             known = {"options": [*options], "variables": [*variables]}
@@ -92,6 +92,6 @@ def known_variables(
 
 
 def suggestion(word: str, known: Iterable[str]) -> str | None:
-    """The name that may have been meant."""
+    """The known name that the given one probably means."""
     near = difflib.get_close_matches(word, known, n=1)
     return f"did you mean `{near[0]}`?" if near else None

@@ -1,5 +1,6 @@
-"""What a Python file and its flow define: module classes, and functions over batches. Described as
-the built-in modules are, so that the studio shows them beside those, with a form.
+"""User-defined modules of a Python file and its flow: module classes, and functions over batches.
+
+They are described like the built-in modules, so that the studio shows both with a form.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from .errors import UsageError
 from .flow import Flow
 
 _OPTIONS = {"python": "module", "map": "function"}
-"""Modules that run what is the user's, and the option that says where it is."""
+"""Modules that run user code, and the option that holds the reference to it."""
 
 _TEXT_MAX = 4000
 _LISTED_MAX = 500
 
 
 def script_of_file(path: str | os.PathLike[str]) -> str:
-    """The document of the flow that a file leaves behind, and the modules that the two define. A
-    file that only defines modules has no document.
+    """The document of the flow that a file defines, and the user-defined modules of both. A file
+    that only defines modules has no document.
     """
     module = module_of_file(path)
     has_flow = any(isinstance(value, Flow) for value in vars(module).values())
@@ -42,7 +43,7 @@ def script_of_file(path: str | os.PathLike[str]) -> str:
 
 
 def _targets(module: types.ModuleType, document: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """What can be placed, each once, by where it is."""
+    """The classes and functions that can be placed, each once, by reference."""
     seen = set()
     for name, value in list(vars(module).items()):
         is_own = getattr(value, "__module__", None) == module.__name__
@@ -64,7 +65,7 @@ def _is_class(value: Any) -> bool:
 
 
 def _takes_batches(value: Any) -> bool:
-    """Whether it can be called with a batch alone, and does not say that it wants anything else."""
+    """Whether it can be called with a batch alone, and its annotations allow a batch."""
     if not inspect.isfunction(value):
         return False
     parameters = [*inspect.signature(value).parameters.values()]
@@ -108,27 +109,27 @@ def _spec(path: str, target: Callable[..., Any]) -> dict[str, Any]:
 def specs_of_flow(
     document: Any, targets: Mapping[str, Any], may_import: bool
 ) -> list[dict[str, Any]]:
-    """What a flow runs of the user's, as far as it can be described: by the name that the document
-    has for it, or at its import path, if that may be imported.
+    """Specs of the user-defined modules of a flow, keyed by the name that the document has for
+    them, or by import path if `may_import` allows that.
     """
     specs = {}
     for node in document["modules"]:
         path = node["config"].get(_OPTIONS.get(node["module"], ""))
         if not isinstance(path, str) or not (may_import or path in targets):
             continue
-        with contextlib.suppress(Exception):  # whatever signature and class of the user's raise
+        with contextlib.suppress(Exception):  # any error of the user's class or signature
             specs[path] = _spec(path, targets[path] if path in targets else imported(path))
     return [*specs.values()]
 
 
 def _doc(target: Callable[..., Any]) -> str:
-    # Its own: what it inherits tells of modules as such.
+    # Its own docstring only: an inherited one describes modules in general.
     own = target.__dict__.get("__doc__") if isinstance(target, type) else target.__doc__
     return inspect.cleandoc(own or "")
 
 
 def _ports(target: Any, side: str) -> Any:
-    """The names of its ports; where an object decides them, only an object could tell."""
+    """The names of its ports. If a class computes them per object, they are unknown here."""
     made = target.__init__
     names = getattr(target, side)
     names = [names] if isinstance(names, str) else names
@@ -139,10 +140,10 @@ def _ports(target: Any, side: str) -> Any:
 
 
 def _form(target: Callable[..., Any], is_class: bool) -> dict[str, Any]:
-    """What can be given besides the batch, as far as its signature tells."""
+    """The arguments besides the batch, from the signature."""
     made: Any = target.__init__ if is_class else target
     has_own = made is not object.__init__
-    # Besides the object itself, or the batch.
+    # Without the first parameter: the object itself, or the batch.
     named = [*inspect.signature(made).parameters.values()][1:] if has_own else []
     hints, properties, required = _hints(made), {}, []
     for one in named:
@@ -163,7 +164,7 @@ def _is_rest(one: inspect.Parameter) -> bool:
 def _hints(target: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(target)
-    except Exception:  # what an annotation says may be there for a type checker only
+    except Exception:  # an annotation may name types that exist for type checkers only
         return {}
 
 
@@ -171,7 +172,7 @@ _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def _schema(one: inspect.Parameter, hint: Any) -> dict[str, Any]:
-    """The form's field: by the annotation, else by the default."""
+    """The schema of a form's field: from the annotation, otherwise from the default."""
     schema = _kind(hint)
     if one.default is one.empty or one.default is None:
         return schema
@@ -185,7 +186,7 @@ def _schema(one: inspect.Parameter, hint: Any) -> dict[str, Any]:
 
 
 def _kind(hint: Any) -> dict[str, Any]:
-    """A type as JSON says it; an empty schema takes anything."""
+    """The JSON schema of a type; an empty schema accepts any value."""
     origin, members = typing.get_origin(hint), typing.get_args(hint)
     if hint in _JSON_TYPES:
         return {"type": _JSON_TYPES[hint]}

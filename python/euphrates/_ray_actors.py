@@ -1,6 +1,6 @@
-"""The actors that hold workers on Ray's nodes: started together, watched, and ended.
+"""Actors that hold workers on Ray's nodes: started together, watched, and ended.
 
-Their class travels by value, so that a node without this package can say so itself.
+Their class is pickled by value, so that a node without this package can report that itself.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 Lose = Callable[[str, str], None]
 
 STOP_SECONDS = 2
-"""What workers may take to end what they do."""
+"""The time that workers get to end their work."""
 RESTART_SECONDS = 10
-"""What a worker may take to be there again; a flow waits meanwhile."""
+"""The time within which a worker must be back; a flow waits meanwhile."""
 LOCAL_FOLDERS = "folders of this machine are given to `ray.init` or to `ray job submit`"
 HEAD_LOOK_SECONDS = 2
 HEAD_PATIENCE = "RAY_gcs_rpc_server_reconnect_timeout_s"
 HEAD_PATIENCE_PART = 2 / 3
-"""What Ray's head has for coming back, of the time after which Ray ends the program."""
+"""The part of Ray's own timeout that its head gets to come back, before Ray ends the program."""
 
 
 def worker_class() -> type:
-    """What runs on a node. It must not refer to anything of this module."""
+    """The class that runs on a node. It must not refer to names of this module."""
 
     class EuphratesWorker:
         def __init__(self, name: str) -> None:
@@ -46,11 +46,11 @@ def worker_class() -> type:
             self.over = threading.Event()
 
         def __repr__(self) -> str:
-            """What Ray puts before every line that is printed here."""
+            """The prefix that Ray puts before every line printed by the actor."""
             return self.name
 
         def start(self, version: str, folder: str, arguments: dict[str, Any]) -> tuple[str, str]:
-            """Where it listens, or why there can be no worker here."""
+            """The worker's address, or the reason why no worker can start here."""
             import os
 
             try:
@@ -59,10 +59,10 @@ def worker_class() -> type:
                 return "not here", f"`euphrates` cannot be imported there: {error}"
             if __version__ != version:
                 return "not here", f"it has euphrates {__version__}, and the program {version}"
-            # Another version may have other parts: only now.
+            # Only after the version check: another version may lack these parts.
             from euphrates import _euphrates
 
-            # What flows call by relative paths is where the program is, if that is shared.
+            # Relative paths of a flow refer to the program's folder, if the node shares it.
             if folder and os.path.isdir(folder):
                 os.chdir(folder)
             # User code runs in children of this process. If it uses Ray, it joins the same cluster;
@@ -76,7 +76,7 @@ def worker_class() -> type:
             return "at", self.server.address
 
         def hold(self) -> None:
-            """Does not return before the end: whoever waits for it hears of a death at once."""
+            """Blocks until the end of the worker, so that its caller learns of a death at once."""
             self.over.wait()
 
         def stop(self) -> None:
@@ -89,7 +89,7 @@ def worker_class() -> type:
 
 
 class Actors:
-    """An actor at each place."""
+    """One actor at each place."""
 
     def __init__(
         self,
@@ -124,7 +124,9 @@ class Actors:
         self._actors = [actor.remote(place.name) for actor, place in zip(made, self._places)]
 
     def _made(self, number: int) -> Any:
-        """What makes an actor at a place. No two have the same name: Ray remembers dead ones."""
+        """The options that create an actor at a place. Names are unique: Ray remembers dead
+        actors.
+        """
         again = f"-{self._restarts}" if self._restarts else ""
         name = f"{self._title}-{self._places[number].name}{again}"
         return self._class.options(name=name, **self._options[number])
@@ -132,10 +134,10 @@ class Actors:
     def start(
         self, token: str, security: str, timeout: float, lost_after: float | None
     ) -> list[tuple[str, str]]:
-        """Has all listen, and says where: the first failure is that of all.
+        """Starts all workers and returns their addresses; the first failure fails all.
 
-        The token goes from process to process. Arguments of the actors' making would be kept by
-        Ray's head.
+        The token goes from process to process in a call: Ray's head would store arguments of an
+        actor's constructor.
         """
         self._said = {"token": token, "security": security, "lost_after": lost_after}
         waiting = {self._called(number): place for number, place in enumerate(self._places)}
@@ -164,7 +166,7 @@ class Actors:
         return start.remote(_euphrates.__version__, self._folder, arguments)
 
     def restart(self, name: str) -> str | None:
-        """Starts a worker again that is lost: where it listens, if it does."""
+        """Restarts a lost worker: returns its address, or None."""
         numbers = [number for number, place in enumerate(self._places) if place.name == name]
         if self._over.is_set() or not self._ray.is_initialized() or not numbers:
             return None
@@ -199,7 +201,7 @@ class Actors:
         return str(what)
 
     def watch(self, lose: Lose) -> None:
-        """Has every death told from now on, and that of Ray's head."""
+        """Calls back on every death from now on, and on that of Ray's head."""
         self._lose = lose
         for actor, place in zip(self._actors, self._places):
             self._hold(actor, place, lose)
@@ -213,7 +215,7 @@ class Actors:
             if error is None or self._over.is_set() or actor not in self._actors:
                 return
             if isinstance(error, self._ray.exceptions.ActorUnavailableError):
-                # The line to it has failed, and it may live. It is asked again.
+                # The connection failed, and the actor may be alive: ask again.
                 threading.Timer(1, self._hold, (actor, place, lose)).start()
             else:
                 lose(place.name, _told(error))
@@ -222,7 +224,7 @@ class Actors:
             actor.hold.remote().future().add_done_callback(on_end)
 
     def stop(self) -> None:
-        """Ends them, as far as Ray is still there."""
+        """Ends the actors, as far as Ray is still running."""
         self._over.set()
         if not self._ray.is_initialized():
             return
@@ -235,7 +237,7 @@ class Actors:
 
 
 def _environment(place: Place, given: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Who asks for no GPUs sees none, as some versions of Ray have it; unless this is said."""
+    """Some versions of Ray hide GPUs from actors that request none; this setting prevents that."""
     if "gpu" not in place.labels:
         return dict(given) if given else None
     variables = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", **(given or {}).get("env_vars", {})}
@@ -251,7 +253,7 @@ def _late(places: Sequence[Place], timeout: float) -> ResourceError:
 
 
 def _told(error: BaseException) -> str:
-    """What Ray says of an actor's end: without the numbers of actors, and what called what."""
+    """Ray's message about an actor's end, without actor numbers and call traces."""
     lines = [line for line in str(error).splitlines() if line and not line.startswith("\t")]
     if len(lines) > 4:
         lines = [lines[0], *lines[-2:]]
@@ -259,7 +261,7 @@ def _told(error: BaseException) -> str:
 
 
 def _watch_head(address: str, workers: Sequence[str], lose: Lose, over: threading.Event) -> None:
-    """Workers do not need Ray's head; but without it Ray ends the program, and tells nobody."""
+    """Watches Ray's head. Workers do not need it, but without it Ray ends the program silently."""
     host, _, port = address.rpartition(":")
     patience = float(os.environ.get(HEAD_PATIENCE) or 60) * HEAD_PATIENCE_PART
     answered = time.monotonic()

@@ -1,5 +1,5 @@
-"""How a flow names Python objects: by import path, by the file of a script, or as an object of
-this process.
+"""References of a flow to Python objects: by import path, by the file of a script, or as an object
+of this process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _table: weakref.WeakValueDictionary[int, Held] = weakref.WeakValueDictionary()
 
 
 class Held:
-    """An object of this process, as long as a flow refers to it."""
+    """An object of this process that a flow keeps alive."""
 
     def __init__(self, target: Any) -> None:
         self.target = target
@@ -36,7 +36,7 @@ class Held:
 
     @property
     def remedy(self) -> str:
-        """How a flow could do without it."""
+        """How a flow could avoid the reference to this process."""
         if callable(self.target):
             return (
                 "define it by name at the top of a module that can be imported, "
@@ -50,13 +50,13 @@ class Held:
 
 
 def import_path(target: Any) -> str | None:
-    """Where anybody can find an object: `package.module:name`, or `/folder/script.py:name` if a
-    script defines it that was run to build a flow; `None` if it cannot be found.
+    """The importable name of an object: `package.module:name`, or `/folder/script.py:name` if a
+    script that built a flow defines it; `None` if it has neither.
     """
     module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str):
         return None
-    # What is defined in a function or in the program itself is not there for others.
+    # Objects defined inside a function or in the program itself cannot be imported elsewhere.
     if module == "__main__" or "<" in name or module not in sys.modules:
         return None
     found: Any = sys.modules[module]
@@ -104,17 +104,17 @@ def _script(path: str, name: str) -> ModuleType:
 
 
 def pickled(entry: Held) -> str:
-    """An object of this process, for workers of its flow."""
+    """The pickle of an object of this process, for workers of its flow."""
     try:
         return base64.b64encode(_by_value.dumps(entry.target)).decode("ascii")
-    except Exception as error:  # whatever its `__reduce__` raises
+    except Exception as error:  # its `__reduce__` may raise any error
         raise UsageError(
             f"{entry} cannot be sent to workers: {error}", remedy=entry.remedy
         ) from error
 
 
 def held(number: int, given: str | None = None) -> Any:
-    """The object of this process with this number; at a worker, the one that its master gave."""
+    """The object of this process with this number; at a worker, the one that its master sent."""
     if given is not None and believes_master():
         return pickle.loads(base64.b64decode(given))
     entry = _table.get(number)

@@ -1,4 +1,4 @@
-"""Rows of a table, from its columns."""
+"""Rows of a table as dicts, from its columns."""
 
 from __future__ import annotations
 

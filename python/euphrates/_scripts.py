@@ -1,5 +1,5 @@
-"""Python files that build flows: each is run once, and what it defines is named by the file, so
-that a document that leaves this process still says where its functions are.
+"""Python files that build flows. Each is run once, and its definitions are named by the file, so
+that a document outside this process still says where its functions are.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import sys
 from types import ModuleType
 
 NAME = "__euphrates__"
-"""The `__name__` of a file that builds a flow; a second one's has a number."""
+"""The `__name__` of a file that builds a flow; later ones have a number."""
 
 _loaded: dict[str, ModuleType] = {}
-"""By real path. What a flow refers to lives as long as the program."""
+"""Loaded modules by real path. Objects that a flow refers to live as long as the program."""
 
 
 def module_of_file(path: str | os.PathLike[str]) -> ModuleType:
-    """What a file defines; it is run unless it has been, or is the running program itself."""
+    """The module of a file. It is run unless it was already, or is the running program itself."""
     path = os.path.abspath(path)
     real = os.path.realpath(path)
     program = sys.modules.get("__main__")
@@ -35,11 +35,11 @@ def _run(path: str, real: str) -> ModuleType:
     name = f"{NAME}{len(_loaded) + 1}" if _loaded else NAME
     module = ModuleType(name)
     module.__file__ = path
-    # Importable while it runs and after: dataclasses and pickle look their module up.
+    # In `sys.modules` while it runs and after: dataclasses and pickle look their module up.
     sys.modules[name] = _loaded[real] = module
     folder = os.path.dirname(path)
     if folder not in sys.path:
-        # What lies beside the file can be imported, as if Python had been given the file.
+        # Files beside it can be imported, as if Python had been given the file.
         sys.path.append(folder)
     try:
         exec(program, module.__dict__)
@@ -50,7 +50,7 @@ def _run(path: str, real: str) -> ModuleType:
 
 
 def file_of(module: str) -> str | None:
-    """The file that a module was made of here, by the module's name."""
+    """The file of a module that was loaded here, by the module's name."""
     loaded = sys.modules.get(module)
     is_ours = any(loaded is one for one in _loaded.values())
     return loaded.__file__ if loaded is not None and is_ours else None

@@ -1,4 +1,4 @@
-"""`eu.sql`: a query of DuckDB's or Polars' over what flows in."""
+"""`eu.sql`: a query in DuckDB or Polars over the input."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Sql(Module):
         if self.engine == "polars":
             self._polars(ports)
             return
-        # What is computed for every batch is computed by an instance for each core.
+        # A query per batch runs in one instance per core.
         connection = (
             connect(threads=1) if self.per_batch else connect(ports.memory_bytes, ports.scratch)
         )
@@ -82,7 +82,7 @@ class Sql(Module):
             connection.execute(f"drop table {quoted(self.inputs[0])}")
             connection.register(self.inputs[0], ports.stream())
         else:
-            # What is read more than once, or beside another input, has to be there first.
+            # An input that is read twice, or beside another one, must be materialised first.
             for name, batch in each(ports, self.inputs):
                 connection.register("_batch", batch)
                 connection.execute(f"insert into {quoted(name)} select * from _batch")
@@ -91,7 +91,7 @@ class Sql(Module):
 
 
 def chosen(engine: str | None) -> str:
-    """The engine to use."""
+    """The query engine to use."""
     known = ENGINES if engine is None else (engine,)
     if engine is not None and engine not in ENGINES:
         raise UsageError(f"no engine is called `{engine}`", remedy="engines: duckdb, polars")
@@ -102,9 +102,9 @@ def chosen(engine: str | None) -> str:
 
 
 def connect(memory_bytes: int = 0, scratch: Sequence[str] = (), threads: int | None = None) -> Any:
-    """A database of DuckDB's in memory."""
+    """An in-memory DuckDB database."""
     connection = importlib.import_module("duckdb").connect()
-    # Rows come in no order unless the query orders them, so none has to be kept.
+    # Rows have no order unless the query orders them, so DuckDB need not preserve one.
     connection.execute("set preserve_insertion_order = false")
     connection.execute("set enable_progress_bar = false")
     if threads is not None:
@@ -118,7 +118,7 @@ def connect(memory_bytes: int = 0, scratch: Sequence[str] = (), threads: int | N
 
 
 def scans(connection: Any, query: str) -> int:
-    """How often the query's plan reads a table."""
+    """How often the query's plan scans a table."""
     rows = connection.sql(f"explain (format json) {query}").fetchall()
     try:
         plans = [json.loads(row[-1]) for row in rows]
@@ -135,7 +135,7 @@ def scans(connection: Any, query: str) -> int:
 
 
 def each(ports: Ports, inputs: Sequence[str]) -> Iterator[tuple[str, Batch]]:
-    """The batches of several inputs, as they come."""
+    """The batches of several inputs, in order of arrival."""
     left = list(inputs)
     while left:
         name = ports.select(left) or left[0]
@@ -147,12 +147,12 @@ def each(ports: Ports, inputs: Sequence[str]) -> Iterator[tuple[str, Batch]]:
 
 
 def polars_query(tables: dict[str, Any], query: str) -> Any:
-    """What Polars makes of tables."""
+    """The Polars query over tables."""
     polars = importlib.import_module("polars")
     frames = {name: polars.DataFrame(one) for name, one in tables.items()}
     return polars.SQLContext(frames).execute(query, eager=True)
 
 
 def quoted(name: str) -> str:
-    """A name as SQL spells it."""
+    """A name quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""`eu.studio`: what shows a flow in a notebook is loaded when it is asked for."""
+"""`eu.studio`: loads the notebook view of a flow on first use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def studio(
     variables: Mapping[str, Any] | None = None,
     **more_variables: Any,
 ) -> View:
-    """Shows the flow in a notebook, with buttons that run and stop it, and watches it live.
+    """Shows the flow in a notebook, with buttons that run and stop it, and live progress.
 
     The flow runs in the notebook's own process; the options are those of `Flow.go`. Needs
     `euphrates[notebook]`.

@@ -1,5 +1,5 @@
-"""What a worker and the program it works for have between them. Each worker loads this as it
-starts, so it takes nothing but what Python has loaded before.
+"""State shared between a worker and the program that it works for. Each worker loads this module at
+start-up, so it imports only what Python has loaded already.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ _believes = False
 
 
 def believe_master() -> None:
-    """This process is a worker: what its master has pickled for it may be loaded. Nobody else's
-    pickles ever are.
-    """
+    """Marks this process as a worker: it may load pickles sent by its master, and no others."""
     global _believes
     _believes = True
 
@@ -24,5 +22,5 @@ def believes_master() -> bool:
 
 
 def search_path() -> str:
-    """Where this program finds modules, for workers that are to find the same."""
+    """The module search path of this program, for workers that must find the same modules."""
     return os.pathsep.join(os.path.abspath(folder) for folder in sys.path)

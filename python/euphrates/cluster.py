@@ -16,7 +16,7 @@ from .errors import UsageError
 from .launch import Launched, Line, Process, kill, processes
 
 ChannelSecurity: TypeAlias = Literal["tls", "token"]
-"""TLS 1.3 both ways, or no more than a proof that both ends know the token."""
+"""Mutual TLS 1.3, or only a proof that both ends know the token."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Worker:
     cores: int
     memory_bytes: int
     host: str
-    """Workers of one machine have the same."""
+    """The machine; equal for workers of one machine."""
 
 
 class Cluster:
-    """Workers that are kept for any number of flows, until it is closed.
+    """Workers that serve any number of flows until the cluster is closed.
 
     ```python
     import euphrates as eu
@@ -49,11 +49,12 @@ class Cluster:
 
     @classmethod
     def processes(cls, workers: int, *, lost_after: float | None = None) -> Cluster:
-        """So many worker processes on this machine. One that dies is started again when the next
-        flow begins.
+        """Starts that many worker processes on this machine. A worker that dies is restarted when
+        the next flow begins.
 
-        `lost_after` is how many seconds of silence a worker, or this program, is taken for dead
-        after: 2 by default. Give more if the program is stopped at times, as in a debugger.
+        `lost_after` is the heartbeat timeout in seconds after which a silent worker, or this
+        program, is considered dead: 2 by default. Give more if the program is sometimes stopped, as
+        in a debugger.
         """
         if workers < 1:
             raise UsageError(f"{workers} workers", remedy="give at least 1")
@@ -70,12 +71,12 @@ class Cluster:
         channel_security: ChannelSecurity = "tls",
         lost_after: float | None = None,
     ) -> Cluster:
-        """Workers that come here by themselves, started by anything (`ssh`, `srun`, `mpirun`, …):
-        `euphrates worker --join ADDRESS --token-file FILE`. Waits until so many have, at most
-        `timeout` seconds.
+        """Waits for workers that join by themselves, started by any means (`ssh`, `srun`, `mpirun`,
+        …): `euphrates worker --join ADDRESS --token-file FILE`. Waits until `workers` have joined,
+        at most `timeout` seconds.
 
-        `lost_after` is how many seconds of silence a worker, or this program, is taken for dead
-        after: by default 10 between machines, 2 within one.
+        `lost_after` is the heartbeat timeout in seconds after which a silent worker, or this
+        program, is considered dead: by default 10 between machines, 2 within one.
         """
         if workers < 1:
             raise UsageError(f"{workers} workers", remedy="give at least 1")
@@ -96,8 +97,8 @@ class Cluster:
         channel_security: ChannelSecurity = "tls",
         lost_after: float | None = None,
     ) -> Cluster:
-        """The workers that have joined a kept cluster (`euphrates cluster --listen ADDRESS`); fails
-        if they are less than `workers`. `lost_after` is as for `join`.
+        """The workers that have joined a persistent cluster (`euphrates cluster --listen ADDRESS`);
+        fails if there are fewer than `workers`. `lost_after` is as for `join`.
         """
         _warn(channel_security)
         file = os.fspath(token_file)
@@ -121,13 +122,13 @@ class Cluster:
     ) -> Cluster:
         """A worker on each node of a Ray cluster that has CPUs; Ray ≥ 2.54.
 
-        Uses the Ray that is initialised. Else it is: at `address`, or as `ray.init()` does it,
-        which finds a cluster or starts one on this machine; and is shut down again at the end.
+        Uses Ray if it is initialised. Otherwise initialises it, at `address` or as `ray.init()`
+        does (which finds a cluster or starts one on this machine), and shuts it down at the end.
 
-        `workers` are so many of the nodes, `label_selector` those that have these labels, as Ray
-        writes it. `cores` of each are used, all by default. `runtime_env` is Ray's, for the
-        workers: what to install there, for example. Within `timeout` seconds all must be up.
-        `lost_after` is as for `join`.
+        `workers` limits the number of nodes, `label_selector` selects nodes by labels in Ray's
+        syntax. `cores` is the number of CPUs used per node, all by default. `runtime_env` is Ray's,
+        for the workers: for example, packages to install there. All workers must be up within
+        `timeout` seconds. `lost_after` is as for `join`.
         """
         from .ray import opened
 
@@ -145,7 +146,7 @@ class Cluster:
 
     @property
     def workers(self) -> list[Worker]:
-        """The workers that are there."""
+        """The connected workers."""
         return [
             Worker(**{**told, "labels": tuple(told["labels"])})
             for told in json.loads(self._native.members())
@@ -153,7 +154,7 @@ class Cluster:
 
     @property
     def control_bytes(self) -> int:
-        """Bytes that have gone between this program and the workers to control them."""
+        """Bytes of control messages between this program and the workers."""
         return self._native.control_bytes()
 
     def launch(
@@ -168,12 +169,12 @@ class Cluster:
         stdin: bool = False,
         detach: bool = False,
     ) -> Launched:
-        """Runs any program on all workers, or on those that are called so or have such a label
-        (`on`). Returns when it runs everywhere.
+        """Runs a program on all workers, or on those whose name or label is in `on`. Returns when
+        it runs everywhere.
 
-        `program` is the program with its arguments. What it writes is handed to `output` line by
-        line, on a thread of its own; without a function, it is kept. With `detach=True` it runs on
-        when this program has ended, and nobody hears what it writes.
+        `program` is the program with its arguments. Each line of its output is passed to `output`
+        on a separate thread; without a function, it is stored. With `detach=True` the program keeps
+        running after this one has ended, and its output is discarded.
 
         ```python
         import euphrates as eu
@@ -200,13 +201,15 @@ class Cluster:
         return Launched(native, self, output, detach)
 
     def ps(self) -> list[Process]:
-        """The programs and flows that run on the workers, whoever has started them; the oldest
-        first."""
+        """The programs and flows that run on the workers, of every user of the cluster; oldest
+        first.
+        """
         return processes(self._native)
 
     def kill(self, *ids: str, at_once: bool = False) -> dict[str, int | None]:
-        """Ends programs and flows that `ps` tells of, whoever has started them; `"all"` ends all.
-        Says what has ended, and the exit codes of programs."""
+        """Ends programs and flows listed by `ps`, of every user of the cluster; `"all"` ends all.
+        Returns what has ended, and the exit codes of programs.
+        """
         if not ids:
             raise UsageError("nothing is said to be ended", remedy='give ids, or "all"')
         if "all" in ids:
@@ -214,7 +217,7 @@ class Cluster:
         return kill(self._native, list(ids), at_once)
 
     def close(self) -> None:
-        """Ends the workers that were started for it. Flows that run on it fail."""
+        """Ends the workers that were started for this cluster. Flows that run on it fail."""
         self._native.close()
 
     def __enter__(self) -> Cluster:
@@ -247,7 +250,7 @@ def _warn(channel_security: ChannelSecurity) -> None:
 
 @contextlib.contextmanager
 def opened(cluster: Cluster | str | None, flow: str) -> Iterator[Any]:
-    """What the engine wants of a cluster; one that is given in words lives for one flow."""
+    """The engine's handle of a cluster; a cluster given in words lives for one flow."""
     if isinstance(cluster, str):
         if cluster == "embedded":
             yield None

@@ -1,4 +1,4 @@
-"""What can go wrong: one base class, one class for each kind."""
+"""Exceptions: one base class, and one class for each kind of error."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class EuphratesError(Exception):
         super().__init__(message)
         self.message = message
         self.place = place
-        """Where: module, instance, port, file; the outermost first."""
+        """The place: module, instance, port, file; outermost first."""
         self.remedy = remedy
-        """What to do about it."""
+        """The remedy."""
         self.row = row
-        """The first row at fault, as far as that can be told, and its values."""
+        """The first row at fault and its values, if known."""
 
     def __str__(self) -> str:
         text = f"{self.place}: {self.message}" if self.place else self.message
@@ -47,13 +47,13 @@ class UsageError(EuphratesError):
 
 
 class FlowError(EuphratesError):
-    """A module failed while the flow ran. `__cause__` is the exception of user code, if it was."""
+    """A module failed while the flow ran. `__cause__` is the exception of user code, if any."""
 
     kind = "failed"
 
 
 class CorruptError(EuphratesError):
-    """Data on disk or on its way is not what was written."""
+    """Data on disk or in flight differs from what was written."""
 
     kind = "corrupt"
 
@@ -71,8 +71,8 @@ class Interrupted(EuphratesError):  # noqa: N818 - it is a kind, and no mistake
 
 
 class Stopped(BaseException):
-    """Carries a module out of `run` when nobody needs it to go on. Not to be caught: it is no
-    failure, and no `Exception`.
+    """Raised inside `run` when its results are no longer needed. Do not catch it: it is not a
+    failure, and not an `Exception`.
     """
 
     def __init__(self, kind: str) -> None:
@@ -105,8 +105,8 @@ def made(
 
 
 def told(exception: BaseException) -> tuple[str, str | None, str | None]:
-    """What the engine says of an exception of user code: the message with the frames that the user
-    wrote, innermost last; the place; the remedy. Our own frames are taken out of it for good.
+    """An exception of user code for the engine: the message with the user's frames, innermost last;
+    the place; the remedy. Frames of this package are removed from its traceback for good.
     """
     exception.__traceback__ = _of_users(exception.__traceback__)
     frames = "".join(traceback.format_tb(exception.__traceback__))
@@ -115,7 +115,7 @@ def told(exception: BaseException) -> tuple[str, str | None, str | None]:
     if isinstance(exception, EuphratesError):
         message, place, remedy = exception.message, exception.place, exception.remedy
     elif isinstance(exception, SyntaxError):
-        # Where it stands is told like a frame.
+        # The position of a syntax error is formatted like a frame.
         message = f"{name}: {exception.msg}"
         frames += "".join(traceback.format_exception_only(exception)[:-1])
     else:
@@ -126,7 +126,7 @@ def told(exception: BaseException) -> tuple[str, str | None, str | None]:
 _HERE = os.path.dirname(__file__) + os.sep
 _OURS = (_HERE, os.path.dirname(importlib.__file__) + os.sep, "<frozen importlib")
 _ASKS_LIBRARIES = _HERE + "_sql.py"
-"""What it calls is no code of the user's."""
+"""Frames of functions that call libraries, not user code."""
 
 
 def _of_users(frames: TracebackType | None) -> TracebackType | None:

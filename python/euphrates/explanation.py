@@ -1,4 +1,4 @@
-"""What a check has found out of a flow."""
+"""The result of checking a flow."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .modules import SPECS
 
 
 class Explanation:
-    """What a flow would be if it were started."""
+    """The plan of a flow, without starting it."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
-        """As JSON would have it: `modules`, `queues`, the `document` spelled out, and the ids of
-        the modules that were left `unchecked`.
+        """The plan as JSON values: `modules`, `queues`, the expanded `document`, and the ids of the
+        modules left `unchecked`.
         """
 
     def __str__(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import json
 import os
@@ -12,14 +11,13 @@ from typing import Any, Literal, TypeAlias
 
 from . import _euphrates
 from ._config import Gathered, Var
-from ._module import Module
+from ._display.progress import Progress, watcher
+from ._module_calls import Placeable, call_of, is_live, live_numbers
 from ._options import Folder, known_variables, options_json, size
-from ._progress import Progress, watcher
 from ._references import Held, pickled
 from .cluster import Cluster, opened
 from .errors import UsageError
 from .explanation import Explanation
-from .modules import ModuleCall
 from .perturbation import Perturbation, perturbations_json
 from .report import Report
 from .running import Running
@@ -27,9 +25,9 @@ from .running import Running
 Port: TypeAlias = str | int
 """A port, by its name or its position."""
 Queue: TypeAlias = Literal["distributed", "pairwise", "broadcast", "keyed"]
-"""Who gets a batch: anyone, instance i of instance i, everyone; or a whole partition, anyone."""
-Placeable: TypeAlias = "ModuleCall | Module | Callable[..., Any]"
-"""A configured module, an object of a module class, or a function over batches."""
+"""The receiver of a batch: any instance, instance i from instance i, every instance; or, for a
+whole partition, any instance.
+"""
 ProgressOption: TypeAlias = "bool | Callable[[Progress], object] | None"
 """A line on a terminal if there is one (`None`), always (`True`), never, or a function to call."""
 
@@ -78,7 +76,7 @@ class Flow:
         self._document: dict[str, Any] = {"euphrates": 1, "name": name, "modules": [], "queues": []}
         self._held: dict[int, Held] = {}
         self._is_own = True
-        """Whether this program has built it; a document may be anybody's."""
+        """Whether this program built the flow; a document may come from anyone."""
 
     # Building
 
@@ -93,12 +91,12 @@ class Flow:
     ) -> Placed:
         """Places a module and returns its handle.
 
-        `count` is the number of instances; by default as many as are of use, up to one a core.
-        `per_worker` is the number at each worker, instead of `count`. `workers` are those it may be
-        at, by name or by label: any by default. `id` is its name in the flow; by default the
+        `count` is the number of instances; by default as many as are useful, up to one per core.
+        `per_worker` is the number at each worker, instead of `count`. `workers` restricts it to
+        workers by name or label; any by default. `id` is its name in the flow; by default the
         module's name and a number.
         """
-        call = _call(module)
+        call = call_of(module)
         ids = {node["id"] for node in self._document["modules"]}
         if id is None:
             id = self._next_id(call.name)
@@ -127,10 +125,11 @@ class Flow:
         input: Port | None = None,
         bytes_max: int | float | str | None = None,
     ) -> Placed:
-        """Puts a queue between two modules and returns the second.
+        """Connects two modules by a queue and returns the second.
 
-        `output` and `input` are ports by name or position, the first by default. `queue` says who
-        gets a batch: by default any instance that has time. `bytes_max` bounds what waits in it.
+        `output` and `input` are ports by name or position, the first by default. `queue` selects
+        the receiver of each batch: by default any instance that has time. `bytes_max` limits the
+        bytes waiting in it.
         """
         edge: dict[str, Any] = {"from": self._id(a), "to": self._id(b)}
         given = {"output": output, "input": input, "queue": queue}
@@ -141,7 +140,9 @@ class Flow:
         return Placed(self, edge["to"])
 
     def chain(self, *modules: Placed | Placeable) -> Placed:
-        """Places what is not placed yet, attaches each to the next, and returns the last."""
+        """Places the modules that are not placed yet, attaches each to the next, and returns the
+        last.
+        """
         if not modules:
             raise UsageError("a chain has no modules", remedy="give at least one")
         placed = [self._placed(module) for module in modules]
@@ -150,7 +151,7 @@ class Flow:
         return placed[-1]
 
     def variable(self, name: str, *, default: Any = None, doc: str | None = None) -> Var:
-        """Declares a variable; `eu.var` in a configuration does so, too."""
+        """Declares a variable. `eu.var` in a configuration declares one too."""
         variable = Var(name, default=default, doc=doc)
         self._declare(variable)
         return variable
@@ -173,20 +174,19 @@ class Flow:
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Report:
-        """Runs the flow and returns the report. Output appears as a whole, or not at all.
+        """Runs the flow and returns the report. Outputs appear atomically, or not at all.
 
-        `memory` is the budget in bytes (`"1GiB"`), 70 % of the machine's by default. `cores` is
-        the number of instances of a module that does not say; one a core by default. `home` is
-        where collections live, `scratch` where goes what does not fit the memory. `workers` spreads
-        the instances over so many workers of this process; `cluster` runs them on workers of their
-        own: one that is open, or words like `"processes:4"` or `"ray"`, for one that lives as long
-        as the flow. `queues` says how distributed queues decide: by `"late_binding"`, or, to
-        compare, by `"static"` division in advance, `"round_robin"`, `"shortest"`, `"credit"`
-        (River's own) or `"sparrow"`. `perturb` is what is
-        made slow on purpose (`eu.perturb`). With `resume`, nothing is done if the same flow, run
-        so, has made its output before and its sources have not changed; else it runs, and may
-        replace what it has made itself. All other arguments, and `variables`, are values of the
-        flow's variables.
+        `memory` is the budget in bytes (`"1GiB"`), 70 % of the machine's by default. `cores` is the
+        number of instances of a module without a `count`; one per core by default. Collections live
+        in `home`; data beyond memory is spilled to `scratch`. `workers` spreads the instances over
+        that many workers of this process. `cluster` runs them on separate workers: an open cluster,
+        or words like `"processes:4"` or `"ray"` for one that lives as long as the flow. `queues` is
+        the policy of distributed queues: `"late_binding"`, or, for comparison, `"static"` division
+        in advance, `"round_robin"`, `"shortest"`, `"credit"` (River's own) or `"sparrow"`.
+        `perturb` slows components on purpose (`eu.perturb`). With `resume`, the flow does not run
+        if the same flow with the same options has already made its outputs and its sources are
+        unchanged; otherwise it runs, and may replace outputs that it made itself. All other
+        arguments, and `variables`, are values of the flow's variables.
         """
         values = self._values(Flow.go, variables, more_variables)
         slowed = perturbations_json(perturb)
@@ -210,7 +210,7 @@ class Flow:
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Running:
-        """Starts the flow and does not wait for it; the arguments are those of `go`."""
+        """Starts the flow without waiting for it; the arguments are those of `go`."""
         values = self._values(Flow.start, variables, more_variables)
         slowed = perturbations_json(perturb)
         given = (memory, cores, home, scratch, values, workers, queues, slowed)
@@ -225,12 +225,11 @@ class Flow:
         **more_variables: Any,
     ) -> None:
         """Checks the flow without starting it: schemas, ports, orders, cycles, options. Python
-        functions that do not say what they return are called with an empty batch.
+        functions without a declared schema are called with an empty batch.
 
-        With `trust=False`, no function, class or query that the flow names is imported or called;
-        the modules that run them, and those that they feed, are not checked. That is what happens
-        by default to a flow that was read from a document; one that this program has built is
-        trusted.
+        With `trust=False`, the check neither imports nor calls any function, class or query that
+        the flow names; modules that run them, and modules downstream of these, stay unchecked. This
+        is the default for a flow read from a document; a flow built by this program is trusted.
         """
         self.explain(trust=trust, variables=variables, **more_variables)
 
@@ -241,8 +240,8 @@ class Flow:
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Explanation:
-        """Checks the flow, and says how many instances and which queues it would have, and why. The
-        arguments are those of `check`.
+        """Checks the flow, and explains how many instances and which queues it would have, and why.
+        The arguments are those of `check`.
         """
         values = self._values(Flow.explain, variables, more_variables)
         options = options_json(None, None, None, (), values)
@@ -256,9 +255,9 @@ class Flow:
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Flow:
-        """The flow as it runs, with all that follows from what it says: a `sort` has the
-        `partition` before it that takes its input in, counts are settled. To be looked at, drawn,
-        and changed. The arguments are those of `check`.
+        """The flow as it runs, with everything implied made explicit: a `sort` is preceded by the
+        `partition` that reads its input, and counts are resolved. It can be inspected, drawn and
+        changed. The arguments are those of `check`.
         """
         seen = self.explain(trust=trust, variables=variables, **more_variables).data
         if seen["unchecked"]:
@@ -275,7 +274,7 @@ class Flow:
 
     @property
     def name(self) -> str:
-        """What the flow is called."""
+        """The flow's name."""
         return str(self._document["name"])
 
     @property
@@ -290,7 +289,7 @@ class Flow:
     def to_json(self) -> str:
         """The flow as a document. Fails if it holds Python objects that cannot be imported."""
         for node in self._document["modules"]:
-            for number in _live(node["config"]):
+            for number in live_numbers(node["config"]):
                 held = self._held.get(number)
                 raise UsageError(
                     f"the flow holds {held or 'a Python object'!s}, "
@@ -302,8 +301,8 @@ class Flow:
 
     @classmethod
     def from_json(cls, text: str) -> Flow:
-        """The flow of a document. A check of it calls no user code unless it is told to
-        (`check(trust=True)`); running it does.
+        """The flow of a document. Checking it calls no user code by default (`check(trust=True)`
+        does); running it does.
         """
         flow = cls()
         flow._is_own = False
@@ -311,7 +310,7 @@ class Flow:
         return flow
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the document to a file, at once or not at all."""
+        """Writes the document to a file atomically."""
         text = self.to_json() + "\n"
         path = os.fspath(path)
         staged = f"{path}.{os.getpid()}.tmp"
@@ -326,7 +325,7 @@ class Flow:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Flow:
-        """The flow of a document in a file."""
+        """The flow of a document file."""
         try:
             with open(path, encoding="utf-8") as file:
                 return cls.from_json(file.read())
@@ -334,7 +333,7 @@ class Flow:
             raise UsageError(f"cannot read {os.fspath(path)!r}: {error.strerror}") from error
 
     def code(self, language: Literal["python", "rust"] = "python") -> str:
-        """The program that makes this flow."""
+        """A program that builds this flow."""
         return _euphrates.code(self.to_json(), language)
 
     def draw(self, format: Literal["svg", "mermaid", "dot"] = "svg") -> str:
@@ -357,13 +356,13 @@ class Flow:
         return json.dumps(self._document, ensure_ascii=False, allow_nan=False)
 
     def _json_for_workers(self) -> str:
-        """The document with the functions it holds, for the processes that run them at workers. A
-        function that gives tables is called by the program, where those it gives are.
+        """The document with pickles of the functions that it holds, for processes at workers. A
+        function that yields tables is not pickled: the program calls it, where its tables are.
         """
         document = json.loads(self._json())
         for node in (one for one in document["modules"] if one["module"] != "from_arrow"):
             for value in node["config"].values():
-                entry = self._held.get(value["$live"]) if _is_live(value) else None
+                entry = self._held.get(value["$live"]) if is_live(value) else None
                 if entry is not None and callable(entry.target):
                     try:
                         value["$pickled"] = pickled(entry)
@@ -378,7 +377,9 @@ class Flow:
         return Running(native, list(self._held.values()))
 
     def _resumable(self, resume: bool) -> bool:
-        """What lives in this process only nobody can tell from another process's."""
+        """Whether to resume. Rejects flows with objects of this process, which have no lasting
+        identity.
+        """
         return resume and bool(self.to_json())
 
     def _values(
@@ -387,7 +388,7 @@ class Flow:
         variables: Mapping[str, Any] | None,
         more: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """The variables' values, of which `more` may be misspelt options of the call."""
+        """The variables' values. Names in `more` may be misspelt options of the call."""
         parameters = inspect.signature(call).parameters.values()
         options = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
         known_variables(call.__name__, more, self._document.get("variables", {}), options)
@@ -433,59 +434,3 @@ class Flow:
                     f"variable `{variable.name}` has two values for {key}",
                     remedy="declare it once, and use eu.var(name) elsewhere",
                 )
-
-
-def _call(module: Placeable) -> ModuleCall:
-    if isinstance(module, ModuleCall):
-        return module
-    gathered = Gathered()
-    if isinstance(module, Module):
-        args, kwargs = module._arguments
-        try:
-            config: dict[str, Any] = {"module": gathered.hold(type(module))}
-            if args:
-                config["args"] = _strict([*args])
-            if kwargs:
-                config["kwargs"] = _strict(kwargs)
-        except UsageError:
-            # Arguments that JSON cannot hold stay in this process.
-            gathered = Gathered()
-            held = functools.partial(type(module), *args, **kwargs)
-            config = {"module": gathered.hold(held)}
-        return ModuleCall("python", config, gathered)
-    if isinstance(module, type) and issubclass(module, Module):
-        return ModuleCall("python", {"module": gathered.hold(module)}, gathered)
-    if callable(module):
-        return ModuleCall("map", {"function": gathered.hold(module)}, gathered)
-    raise UsageError(
-        f"{module!r} is not a module",
-        remedy="place eu.scan(…) and the like, an object of an eu.Module, or a function",
-    )
-
-
-def _strict(value: Any) -> Any:
-    """A value as JSON that gives the same value back."""
-    # Exactly these: what is derived from them would come back as less than it was.
-    kind = type(value)
-    if value is None or kind in (bool, str, int, float):
-        return Gathered().json(value)
-    if kind is list:
-        return [_strict(member) for member in value]
-    if kind is dict and all(type(key) is str for key in value):
-        return {key: _strict(member) for key, member in value.items()}
-    raise UsageError(f"{value!r} is not JSON")
-
-
-def _is_live(value: Any) -> bool:
-    return isinstance(value, Mapping) and set(value) == {"$live"}
-
-
-def _live(value: Any) -> list[int]:
-    """The numbers of the objects of this process that a configuration refers to."""
-    if isinstance(value, Mapping):
-        if _is_live(value):
-            return [value["$live"]]
-        return [number for member in value.values() for number in _live(member)]
-    if isinstance(value, list):
-        return [number for member in value for number in _live(member)]
-    return []

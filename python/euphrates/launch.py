@@ -1,4 +1,4 @@
-"""Any program on the workers of a cluster."""
+"""Arbitrary programs on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from . import _euphrates
 from .errors import UsageError
 
 _GRACE_SECONDS = 3.0
-"""How long programs that are stopped are waited for; workers give up sooner."""
+"""The wait for stopped programs; workers give up sooner."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line that a program wrote."""
+    """A line of a program's output."""
 
     worker: str
     name: str
-    """The program: called as its worker, or `w1.2` where a worker has several."""
+    """The program: its worker's name, or `w1.2` if a worker has several."""
     stream: Literal["stdout", "stderr"]
     data: bytes
-    """The line, without its end."""
+    """The line without its terminator."""
 
     @property
     def text(self) -> str:
-        """As text; what is none is replaced."""
+        """The line as text; invalid UTF-8 is replaced."""
         return self.data.decode(errors="replace")
 
 
@@ -46,26 +46,26 @@ class Process:
     what: str
     """The program with its arguments, or the name of the flow."""
     state: Literal["running", "stopping", "ended"]
-    """`ended`: not all that it wrote has been read."""
+    """`ended`: its output has not been read completely."""
     host: str
-    """The machine of who started it,"""
+    """The machine of the user who started it."""
     user: str
-    """whose process that is,"""
+    """The user who started it."""
     started_by: int
-    """and its number there."""
+    """The process id of the program that started it."""
     pid: int | None
-    """Its own process, if it has one."""
+    """Its own process id, if it has a process."""
     seconds: float
     cpu_seconds: float
     memory_bytes: int | None
-    """What it holds; flows are in the memory of their workers."""
+    """Its resident memory; a flow's memory is part of its workers'."""
 
 
 class Launched:
-    """Programs that have been started by `Cluster.launch`.
+    """Programs started by `Cluster.launch`.
 
-    They end when the last reference to it goes, when the cluster is closed, and with this program;
-    unless they are detached.
+    They end when the last reference to it is dropped, when the cluster is closed, and with this
+    program; unless they are detached.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Launched:
         detach: bool,
     ) -> None:
         self._native = native
-        # It is closed by who has opened it, or when nobody needs it any more.
+        # Keeps the cluster open: its opener closes it, or its last reference.
         self._cluster = cluster
         self._told = _Told(native, output)
         if detach:
@@ -91,13 +91,14 @@ class Launched:
 
     @property
     def id(self) -> str:
-        """What `Cluster.ps` calls it; its programs have their numbers after a dot."""
+        """Its name in `Cluster.ps`; its programs append their numbers after a dot."""
         return self._native.id
 
     @property
     def exit_codes(self) -> dict[str, int | None]:
-        """By program; below zero, the signal that ended it. `None` while it runs, and if its worker
-        is lost."""
+        """Exit codes by program; below zero, the signal that ended it. `None` while it runs, and if
+        its worker is lost.
+        """
         return dict(zip(self._told.names, self._told.codes))
 
     @property
@@ -107,17 +108,17 @@ class Launched:
 
     @property
     def stdout(self) -> dict[str, bytes]:
-        """What each has written, unless a function was given for it."""
+        """The standard output of each program, unless a function receives it."""
         return self._told.all("stdout")
 
     @property
     def stderr(self) -> dict[str, bytes]:
-        """The same of standard error."""
+        """The standard error of each program, likewise."""
         return self._told.all("stderr")
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until all have ended, at most `timeout` seconds; says whether they have. Ctrl-C
-        ends them. Raises what the function for output raised.
+        """Waits until all have ended, at most `timeout` seconds; returns whether they have. Ctrl-C
+        ends them. Raises what the output function raised.
         """
         self._native.check()
         try:
@@ -130,12 +131,12 @@ class Launched:
         return over
 
     def kill(self, *, at_once: bool = False) -> None:
-        """Has all end: by an interrupt, and two seconds later outright; or at once."""
+        """Ends all programs: by SIGINT, and two seconds later by SIGKILL; or by SIGKILL at once."""
         self._native.stop(at_once)
 
     def feed(self, data: bytes) -> bool:
-        """Has all programs of a launch with `stdin=True` read this; `b""` is the end. Waits while
-        one does not read. Says whether one is left that might read more.
+        """Sends this to the standard input of all programs of a launch with `stdin=True`; `b""` is
+        the end. Waits while a program does not read. Returns whether any program may still read.
         """
         return self._native.feed(data)
 
@@ -145,7 +146,7 @@ class Launched:
 
 
 class _Told:
-    """What has come of a launch. A thread fills it in, which keeps nobody's `Launched` alive."""
+    """The state of a launch. A thread fills it in, and holds no reference to its `Launched`."""
 
     def __init__(self, native: _euphrates.Launch, output: Callable[[Line], object] | None) -> None:
         self.native = native
@@ -153,7 +154,7 @@ class _Told:
         self.workers, self.names = zip(*native.places())
         self.codes: list[int | None] = [None] * len(self.names)
         self.lost: dict[int, str] = {}
-        # Of a function's lines, those that have no end yet.
+        # Unterminated lines that the output function has not got yet.
         self.parts = {name: [bytearray() for _ in self.names] for name in ("stdout", "stderr")}
         self.error: BaseException | None = None
         self.over = threading.Event()
@@ -166,7 +167,7 @@ class _Told:
                     break
                 self.take(kind, rank, word, value)
         except BaseException as error:
-            # Whoever waits is told.
+            # Waiting threads are woken.
             self.error = error
             self.native.stop(True)
         self.over.set()
@@ -200,19 +201,19 @@ class _Told:
 
 
 _running: weakref.WeakSet[Launched] = weakref.WeakSet()
-# They run in the parent of a forked child, and go on when the child ends.
+# The programs belong to the parent of a forked child, and survive the child.
 os.register_at_fork(after_in_child=_running.clear)
 
 
 def _stop(native: _euphrates.Launch) -> None:
-    """Nobody needs it any more; a forked child has nothing to say about it."""
+    """Ends the programs when the last reference is dropped; a forked child leaves them alone."""
     with contextlib.suppress(UsageError):
         native.stop(True)
 
 
 @atexit.register
 def _stop_all() -> None:
-    """The end of the program is the end of what it has launched, too."""
+    """Ends all launches at the end of the program."""
     running = list(_running)
     for launched in running:
         launched.kill(at_once=True)
@@ -221,11 +222,11 @@ def _stop_all() -> None:
 
 
 def processes(native: _euphrates.Cluster) -> list[Process]:
-    """All that runs on a cluster."""
+    """All programs and flows that run on a cluster."""
     return [Process(**told) for told in json.loads(_euphrates.processes(native))]
 
 
 def kill(native: _euphrates.Cluster, ids: list[str], at_once: bool) -> dict[str, int | None]:
-    """Ends what is called so."""
+    """Ends the programs and flows of these names."""
     killed = json.loads(_euphrates.kill(native, ids, at_once))
     return {told["id"]: code for told, code in killed}

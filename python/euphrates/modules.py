@@ -1,4 +1,4 @@
-"""A function for every module, made of what the module says about itself."""
+"""A function for every module, generated from the module's spec."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._options import suggestion
 
 
 class ModuleCall:
-    """A module and its configuration, to be placed in a flow."""
+    """A module with its configuration, to be placed in a flow."""
 
     def __init__(self, name: str, config: dict[str, Any], gathered: Gathered | None = None) -> None:
         self.name = name
@@ -29,37 +29,37 @@ class ModuleCall:
 
 
 def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall:
-    """Any module by its name, with its configuration as it stands in a flow document.
+    """Any module by name, with its configuration as in a flow document.
 
-    What the functions of this package cannot say (a module of a newer version, say), this can.
+    It also covers modules without a function in this package, for example of a newer version.
     """
     gathered = Gathered()
     return ModuleCall(name, gathered.json(config or {}), gathered)
 
 
 SPECS: dict[str, dict[str, Any]] = {spec["name"]: spec for spec in json.loads(_euphrates.specs())}
-"""What every module says about itself."""
+"""The spec of every module."""
 
 
 def parameter_name(option: str) -> str:
-    """An option's name as Python spells it: a keyword gets an underscore."""
+    """An option's name as a Python parameter: a keyword gets an underscore."""
     return f"{option}_" if keyword.iskeyword(option) else option
 
 
 def options_of(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The schemas of a module's options, by name, in their order."""
+    """The schemas of a module's options by name, in order."""
     options: dict[str, dict[str, Any]] = spec["config"].get("properties", {})
     return options
 
 
 def required_of(spec: dict[str, Any]) -> list[str]:
-    """The options that must be given, in their order."""
+    """The required options, in order."""
     needed = spec["config"].get("required", [])
     return [name for name in options_of(spec) if name in needed]
 
 
 def signature_of(spec: dict[str, Any]) -> inspect.Signature:
-    """The signature of a module's function: what is required may be given by position."""
+    """The signature of a module's function: required options may be positional."""
     required = required_of(spec)
     parameters = [
         inspect.Parameter(parameter_name(name), inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -95,8 +95,9 @@ def doc_of(spec: dict[str, Any]) -> str:
 
 
 def listed(value: Any, schema: dict[str, Any]) -> Any:
-    """A name alone stands for a list of it, where there is to be a list. (What a document has is
-    written as a call only where that gives the same again: `code/python.rs`.)"""
+    """A single name in a list if the option is a list. (Generated code uses a single name only
+    where that gives the same document: `code/python.rs`.)
+    """
     is_list = "array" in schema.get("type", ()) and isinstance(schema.get("items"), dict)
     return [value] if is_list and isinstance(value, str | os.PathLike) else value
 
@@ -139,7 +140,7 @@ __all__ = ["ModuleCall", "module", *_functions]
 
 
 def __getattr__(name: str) -> Callable[..., ModuleCall]:
-    # Not among this file's globals: some modules are called like functions of Python's.
+    # In a namespace of their own: some modules share names with Python built-ins.
     try:
         return _functions[name]
     except KeyError:

@@ -1,4 +1,4 @@
-"""A flow in a notebook, live: what `eu.studio(flow)` shows. Needs anywidget."""
+"""A live view of a flow in a notebook, shown by `eu.studio(flow)`. Needs anywidget."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from .running import Running
 
 _PAUSE_SECONDS = 0.25
-"""Between two looks at a running flow."""
+"""The poll interval for the progress of a running flow."""
 _UNSEEN_MAX = 4
-"""What pages have not said to have seen; then they are told less often."""
+"""The number of unacknowledged updates after which updates become rarer."""
 _UNSEEN_PAUSE_SECONDS = 1.0
 
 
 class View(anywidget.AnyWidget):
-    """A flow, to be shown, run, watched and stopped in a notebook.
+    """A flow to be shown, run, watched and stopped in a notebook.
 
-    Displayed, it has the buttons; all they do can be done from Python, too. The flow runs in the
+    When displayed it has buttons; Python can do the same through its methods. The flow runs in the
     notebook's own process, so its modules may be functions of the notebook.
     """
 
     _esm = traitlets.Unicode().tag(sync=True)
     document = traitlets.Unicode(read_only=True).tag(sync=True)
-    """The flow that is drawn: JSON."""
+    """The drawn flow, as JSON."""
     modules = traitlets.Unicode("[]", read_only=True).tag(sync=True)
-    """Descriptions of what it runs of the user's: JSON."""
+    """Specs of its user-defined modules, as JSON."""
     status = traitlets.Unicode(read_only=True).tag(sync=True)
-    """The last run, how it stands, its report or how it failed: JSON; empty before the first."""
+    """The last run: its state, and its report or error, as JSON; empty before the first."""
     progress = traitlets.Unicode(read_only=True).tag(sync=True)
-    """How that run goes, in the engine's words: JSON."""
+    """The progress of that run as the engine reports it, as JSON."""
 
     def __init__(self, flow: Flow, options: Mapping[str, Any], page: str) -> None:
         self._flow = flow
@@ -61,16 +61,16 @@ class View(anywidget.AnyWidget):
 
     @property
     def report(self) -> Report | None:
-        """The report of the last run, when that has ended well."""
+        """The report of the last run, if it succeeded."""
         return self._report
 
     @property
     def error(self) -> Exception | None:
-        """What the last run has failed of, or `Interrupted` if it was stopped."""
+        """The error of the last run, or `Interrupted` if it was stopped."""
         return self._error
 
     def run(self) -> None:
-        """Starts the flow, as it is now, and does not wait for it."""
+        """Starts the flow in its current form without waiting for it."""
         with self._lock:
             if not self._ended.is_set():
                 raise UsageError(
@@ -91,22 +91,22 @@ class View(anywidget.AnyWidget):
         threading.Thread(target=self._watch, args=(running, told), daemon=True).start()
 
     def stop(self) -> None:
-        """Stops the run, if there is one: no output will appear."""
+        """Stops the current run, if any: no output appears."""
         with self._lock:
             if self._running is not None:
                 self._running.cancel()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits for the end of the run, at most `timeout` seconds; says whether it has come."""
+        """Waits for the end of the run, at most `timeout` seconds; returns whether it has ended."""
         return self._ended.wait(timeout)
 
     def close(self) -> None:
-        """Stops the run, and ends what shows it."""
+        """Stops the run, and closes the view."""
         self.stop()
         super().close()
 
     def _begin(self) -> dict[str, Any]:
-        """What is told of a run that starts; what was shown of the last one is over."""
+        """Announces a run that starts, and clears the state of the last one."""
         self._unseen, self._told_at = 0, 0.0
         self.set_trait("progress", "")
         self._draw()
@@ -122,11 +122,11 @@ class View(anywidget.AnyWidget):
         }
 
     def _draw(self) -> None:
-        """Shows the flow as it is now."""
+        """Sends the current flow to the pages."""
         names: dict[int, str] = {}
         targets: dict[str, Any] = {}
         for number, held in self._flow._held.items():
-            # An object of a class is held as what makes it.
+            # An object of a class is stored as a partial of its class.
             target = getattr(held.target, "func", held.target)
             name = getattr(target, "__name__", f"a {type(target).__name__}")
             # Two lambdas have one name.
@@ -141,7 +141,9 @@ class View(anywidget.AnyWidget):
         self.set_trait("status", json.dumps(told))
 
     def _watch(self, running: Running, told: dict[str, Any]) -> None:
-        """Tells how the run goes until it ends, and then how it was. A thread of its own."""
+        """Sends the progress of the run until its end, then its outcome. Runs in a thread of its
+        own.
+        """
         began = time.monotonic()
         native = running._native
         ended = False
@@ -169,8 +171,8 @@ class View(anywidget.AnyWidget):
             self._ended.set()
 
     def _may_tell(self) -> bool:
-        """Whether pages have seen what they were told. One that is not there, or does not read,
-        costs next to nothing; nor does a busy kernel, which hears no page, leave it without news.
+        """Whether pages have acknowledged the last update. A page that is closed or does not read
+        costs almost nothing; a busy kernel, which receives no acknowledgement, still sends updates.
         """
         now = time.monotonic()
         if self._unseen >= _UNSEEN_MAX and now - self._told_at < _UNSEEN_PAUSE_SECONDS:
@@ -181,7 +183,7 @@ class View(anywidget.AnyWidget):
 
 
 def _hear(view: View, content: Any, _buffers: Any) -> None:
-    """What a page says. It asks for what its buttons can do, and for nothing else."""
+    """Handles a page's message. Pages may request what their buttons do, and nothing else."""
     if not isinstance(content, dict):
         return
     if content.get("seen"):
@@ -191,12 +193,12 @@ def _hear(view: View, content: Any, _buffers: Any) -> None:
     if content.get("wish") == "run" and view._ended.is_set():
         try:
             view.run()
-        except Exception:  # told where the button is, and kept in `error`
+        except Exception:  # shown beside the button, and kept in `error`
             return
 
 
 def _failure(error: Exception) -> dict[str, Any]:
-    """An error of the start, as the engine tells those of a run."""
+    """An error of the start, in the form that the engine uses for errors of a run."""
     message, _, traceback = str(error).partition("\n")
     told: dict[str, Any] = {"kind": "failed", "message": message}
     if isinstance(error, EuphratesError):
@@ -211,7 +213,7 @@ def _failure(error: Exception) -> dict[str, Any]:
 
 
 def _named(value: Any, names: Mapping[int, str]) -> Any:
-    """The same with names for what lives in this process only."""
+    """The document with names in place of in-process objects."""
     if isinstance(value, Mapping):
         if set(value) == {"$live"}:
             return names.get(value["$live"], "a Python object")

@@ -1,4 +1,4 @@
-"""What makes a component slow without failing it, put upon a flow on purpose."""
+"""Perturbations: components of a flow slowed on purpose, without failing."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .errors import UsageError
 
 @dataclasses.dataclass(frozen=True)
 class Perturbation:
-    """One perturbation; `eu.perturb` makes it."""
+    """One perturbation, constructed by `eu.perturb`."""
 
     data: dict[str, Any]
-    """As JSON would have it."""
+    """The perturbation as JSON values."""
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.data.items())
@@ -37,7 +37,7 @@ def perturb(
     lasts: float | None = None,
     every: float | None = None,
 ) -> Perturbation:
-    """A perturbation for `flow.go(perturb=[…])`: to see how a flow bears a slow component.
+    """A perturbation for `flow.go(perturb=[…])`: shows how a flow tolerates a slow component.
 
     ```python
     eu.perturb(instance="map_1.2", share=0.75)
@@ -49,10 +49,9 @@ def perturb(
     ```
 
     `share` is the part of its speed that an instance loses, or all instances of a module or worker
-    (`w0`, `w1`, …); `pause` lets it stand still; `rate` is what a disk does at most in a second, or
-    what one worker of a cluster sends to another. It begins `after` seconds from the start of the
-    flow, `lasts` so many, and comes again `every` so many; by default it is there from the start to
-    the end.
+    (`w0`, `w1`, …). `pause` stops it. `rate` limits a disk, or what one worker of a cluster sends
+    to another. It begins `after` seconds from the start of the flow, lasts `lasts` seconds, and
+    recurs every `every` seconds; by default it lasts from the start to the end.
     """
     given: dict[str, Any] = {
         "instance": instance,
@@ -76,7 +75,7 @@ def _rate(rate: int | float | str) -> int:
 
 
 def perturbations_json(given: Perturbation | Iterable[Perturbation]) -> list[dict[str, Any]]:
-    """What a run was given, as JSON."""
+    """The perturbations of a run, as JSON values."""
     listed = [given] if isinstance(given, Perturbation) else list(given)
     for one in listed:
         if not isinstance(one, Perturbation):

@@ -1,8 +1,8 @@
 """Clusters on Ray: one worker on each of its nodes, held by an actor.
 
-Ray says which nodes there are and what is true of them, starts a process on each, brings what that
-prints, and tells of its death. Batches never come near it: they go from worker to worker over
-connections of their own, as on every other cluster.
+Ray lists the nodes and their properties, starts a process on each, forwards its output, and reports
+its death. Batches bypass Ray: workers exchange them over their own connections, as on every other
+cluster.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .cluster import ChannelSecurity, Cluster
 from .errors import ResourceError, UsageError
 
 OLDEST = (2, 54)
-"""Before it, pages in a browser could reach into Ray's dashboard (CVE-2026-27482)."""
+"""Earlier versions let browser pages reach Ray's dashboard (CVE-2026-27482)."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A node of Ray's, and what the worker there is to be."""
+    """A node of Ray's, and the worker planned there."""
 
     name: str
     node: str
-    """What Ray calls it: an id."""
+    """Ray's id of the node."""
     address: str
     cores: int
     memory_bytes: int | None
@@ -44,21 +44,21 @@ class Place:
 
 
 class RayCluster(Cluster):
-    """Workers on Ray. `eu.Cluster.ray` makes it."""
+    """Workers on Ray, constructed by `eu.Cluster.ray`."""
 
     def __init__(self, native: _euphrates.Cluster, actors: Actors, ends_ray: bool) -> None:
         super().__init__(native)
-        # Also when nobody holds the cluster any more, or the program ends.
+        # Also runs when the last reference is dropped, or the program ends.
         self._end = weakref.finalize(self, _end, native, actors, ends_ray)
 
     def close(self) -> None:
-        """Ends the workers, and Ray if this has initialised it. Flows that run on it fail."""
+        """Ends the workers, and Ray if this cluster initialised it. Flows that run on it fail."""
         self._end()
 
 
 def _end(native: _euphrates.Cluster, actors: Actors, ends_ray: bool) -> None:
     if native.is_forked():
-        # Ray is the parent's, too, and does not answer here.
+        # In a forked child: Ray belongs to the parent, and does not answer here.
         return
     native.close()
     actors.stop()
@@ -78,7 +78,7 @@ def opened(
     lost_after: float | None = None,
     flow: str | None = None,
 ) -> RayCluster:
-    """Starts a worker on each of Ray's nodes that has CPUs, and calls them."""
+    """Starts a worker on each of Ray's nodes that has CPUs, and connects to it."""
     for name, number in {"workers": workers, "cores": cores}.items():
         if number is not None and number < 1:
             raise UsageError(f"{name} is {number}", remedy="give at least 1")
@@ -87,9 +87,9 @@ def opened(
     try:
         _warn_of_open_doors()
         places = _places(ray.nodes(), workers, label_selector or {}, cores)
-        # Whoever shares the namespace may have a cluster, too.
+        # Unique: programs in the same Ray namespace may have clusters too.
         title = "-".join(filter(None, [flow and _readable(flow), secrets.token_hex(2)]))
-        # What Ray was initialised with holds for all its actors.
+        # The runtime environment of `ray.init` applies to all its actors.
         actors = Actors(ray, places, f"euphrates-{title}", None if own else runtime_env)
         native = _native(actors, channel_security, timeout, lost_after)
         return RayCluster(native, actors, own)
@@ -108,7 +108,7 @@ _kept: list[RayCluster] = []
 
 
 def kept(words: str, workers: int | None, channel_security: ChannelSecurity) -> _euphrates.Cluster:
-    """The same for the command line, until it ends."""
+    """The same for the command line, closed at exit."""
     _kept.append(by_words(words, workers=workers, channel_security=channel_security))
     return _kept[-1]._native
 
@@ -130,7 +130,7 @@ def _native(
 
 
 def _ray() -> Any:
-    """Ray, if there is one that will do."""
+    """The Ray module, if its version is supported."""
     remedy = f'pip install "ray>={OLDEST[0]}.{OLDEST[1]},<3"'
     try:
         ray = importlib.import_module("ray")
@@ -144,7 +144,7 @@ def _ray() -> Any:
 
 
 def _initialised(ray: Any, address: str | None, runtime_env: Mapping[str, Any] | None) -> bool:
-    """Sees to it that Ray is initialised; whether it was not before."""
+    """Initialises Ray if necessary; returns whether it did."""
     if (address or "").startswith("ray://"):
         raise UsageError(
             f"{address} is for Ray Client, and the program must reach the workers itself",
@@ -172,7 +172,7 @@ _warned = False
 
 
 def _warn_of_open_doors() -> None:
-    """Once: Ray itself sets the variable where it has found or made a token."""
+    """Warns once. Ray itself sets the variable where it has found or made a token."""
     global _warned
     if not _warned and os.environ.get("RAY_AUTH_MODE", "").lower() != "token":
         _warned = True
@@ -188,7 +188,7 @@ def _places(
     selector: Mapping[str, str],
     cores: int | None,
 ) -> list[Place]:
-    """Where workers are to be: nodes without CPUs are heads and drivers' own."""
+    """The places of workers: nodes without CPUs serve only heads and drivers."""
     able = [node for node in nodes if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
     chosen = [node for node in able if _is_selected(node.get("Labels") or {}, selector)]
     chosen.sort(key=lambda node: (_plain_name(node), node["NodeID"]))
@@ -199,7 +199,7 @@ def _places(
             remedy="start more (`ray start --address=…`), or ask for fewer workers",
         )
     names = [_plain_name(node) for node in chosen]
-    # Whoever runs flows is called so.
+    # `master` is the name of the program's own process.
     shared = {name for name in names if names.count(name) > 1} | {"master"}
     return [
         _place(node, f"{name}-{node['NodeID'][:6]}" if name in shared else name, cores)
@@ -215,15 +215,15 @@ def _place(node: Mapping[str, Any], name: str, cores: int | None) -> Place:
         node=node["NodeID"],
         address=node["NodeManagerAddress"],
         cores=cores or max(1, int(has["CPU"])),
-        # Ray's two parts of what its control group or machine has. A flow's budget is 70 % of it,
-        # which is what Ray itself leaves beside its objects.
+        # Ray's two memory resources, which together are the limit of its control group or machine.
+        # A flow's budget is 70 % of it; Ray reserves the rest beside its objects.
         memory_bytes=int(has.get("memory", 0) + has.get("object_store_memory", 0)) or None,
         labels=(*labels, *(["gpu"] if has.get("GPU") else [])),
     )
 
 
 def _plain_name(node: Mapping[str, Any]) -> str:
-    """What its owner has called it; else what its machine is called."""
+    """The name that its owner gave it, otherwise its machine's name."""
     name = node.get("NodeName") or ""
     try:
         ipaddress.ip_address(name)
@@ -237,7 +237,7 @@ def _readable(name: str) -> str:
 
 
 def _is_selected(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
-    """Whether a node has labels as Ray's selectors want them: `a`, `!a`, `in(a,b)`, `!in(a,b)`."""
+    """Whether a node's labels match Ray's selectors: `a`, `!a`, `in(a,b)`, `!in(a,b)`."""
     return all(_is_wanted(labels.get(key), wanted) for key, wanted in selector.items())
 
 

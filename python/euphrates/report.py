@@ -1,4 +1,4 @@
-"""What a flow did, for people and for programs."""
+"""The report of a flow, for people and for programs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import html
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ._chart import chart
+from ._display.chart import chart
+from ._display.numbers import bytes_text, count_text, seconds_text
 from ._euphrates import Table
-from ._numbers import bytes_text, count_text, seconds_text
 from .errors import UsageError
 
 if TYPE_CHECKING:
     from .flow import Placed
 
 _TOLD = ("perturbed: ", "slow: ", "      it moved ", "and ", "ideal: ", "with the work divided ")
-"""Beginnings of lines of the page that a notebook repeats."""
+"""Prefixes of report lines that a notebook repeats."""
 _SHOWN_ROWS = 20
-"""Rows of a table that a notebook shows."""
+"""The number of rows of a table that a notebook shows."""
 _STYLE = (
     "border-collapse:collapse;font:13px ui-sans-serif,system-ui,sans-serif;"
     "font-variant-numeric:tabular-nums"
@@ -27,7 +27,7 @@ _STYLE = (
 
 @dataclasses.dataclass(frozen=True)
 class ModuleReport:
-    """What a module did; the numbers are sums over its instances."""
+    """Statistics of a module; numbers are sums over its instances."""
 
     id: str
     module: str
@@ -35,13 +35,13 @@ class ModuleReport:
     count: int
     """The number of instances."""
     remark: str | None
-    """What it has to say itself."""
+    """A remark of the module itself."""
     busy: float
-    """Part of its time in its own code, from 0 to 1."""
+    """Share of its time in its own code, from 0 to 1."""
     starved: float
-    """Part of its time waiting for input."""
+    """Share of its time waiting for input."""
     blocked: float
-    """Part of its time waiting for room in its output."""
+    """Share of its time waiting for space in its output."""
     rows_in: int
     bytes_in: int
     rows_out: int
@@ -50,42 +50,42 @@ class ModuleReport:
     starved_seconds: float
     blocked_seconds: float
     spilled_bytes: int
-    """Bytes written to scratch because they did not fit the memory."""
+    """Bytes written to scratch because they exceeded memory."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Slow:
-    """A time in which an instance or a disk was slow."""
+    """A slow episode of an instance or a disk."""
 
     name: str
     """The instance, like `map_1.2`, or the disk."""
     module: str | None
     """The instance's module."""
     from_seconds: float
-    """From the start of the flow."""
+    """Seconds from the start of the flow."""
     to_seconds: float
     factor: float | None
-    """How many times as long it took for its work; `None` if it stood still."""
+    """The slowdown: how many times as long its work took; `None` if it made no progress."""
     than_before: bool
-    """Whether it was slower than it had been; else it was slower than its peers."""
+    """Whether it was slower than before; otherwise it was slower than its peers."""
     share_moved: float | None
-    """The part it moved of what it and its peers moved meanwhile."""
+    """Its share of the bytes that it and its peers moved during the episode."""
     share_equal: float | None
-    """The part it would have had of an equal division."""
+    """Its share in an equal division."""
 
 
 @dataclasses.dataclass(frozen=True)
 class InstanceReport:
-    """What an instance did."""
+    """Statistics of an instance."""
 
     name: str
     module: str
     busy_seconds: float
-    """In the module's own code."""
+    """Seconds in the module's own code."""
     computed_seconds: float | None
-    """On a processor, if the system says."""
+    """Seconds on a processor, if the system reports them."""
     busy_bytes_per_second: float
-    """In and out, while it was busy and had a processor if it needed one."""
+    """Throughput in and out while it was busy and had a processor if it needed one."""
     rows_in: int
     bytes_in: int
     rows_out: int
@@ -98,30 +98,30 @@ class InstanceReport:
 
 @dataclasses.dataclass(frozen=True)
 class DiskReport:
-    """What a disk did for this process while the flow ran."""
+    """Statistics of a disk's use by this process during the flow."""
 
     name: str
     read_bytes: float
-    """From the device; not what the page cache had."""
+    """Bytes from the device, not from the page cache."""
     read_seconds: float
-    """In which it had something to read."""
+    """Seconds with a read outstanding."""
     written_bytes: float
     written_seconds: float
 
 
 @dataclasses.dataclass(frozen=True)
 class Series:
-    """What an instance or a disk did over time."""
+    """Throughput of an instance or a disk over time."""
 
     name: str
     module: str | None
     bytes_per_second: list[float]
-    """In and out, in every interval."""
+    """Throughput in and out, in every interval."""
 
 
 @dataclasses.dataclass(frozen=True)
 class History:
-    """What instances and disks did over time."""
+    """Throughput of instances and disks over time."""
 
     seconds: list[float]
     """When each interval ended, from the start of the flow."""
@@ -129,7 +129,7 @@ class History:
 
 
 class Report:
-    """What a flow did. Printed, it is a page."""
+    """The report of a flow. Printed, it is a page."""
 
     def __init__(self, data: str, page: str, collected: list[tuple[str, Table]]) -> None:
         self._json = data
@@ -139,37 +139,37 @@ class Report:
         self.name: str = parsed["name"]
         """The flow's name."""
         self.seconds: float = parsed["seconds"]
-        """From the start to the moment its output was visible."""
+        """Seconds from the start until the output was visible."""
         self.bottleneck: str | None = parsed["bottleneck"]
-        """The module that kept the others waiting, if one did."""
+        """The module that limited the others, if one did."""
         self.modules = [_of(ModuleReport, module) for module in parsed["modules"]]
         """The modules, producers before consumers."""
         self.ideal_seconds: float | None = parsed["ideal_seconds"]
-        """What a perfectly balanced run would have taken at the rates that were measured."""
+        """Estimated time of a perfectly balanced run at the measured rates."""
         self.fraction_of_ideal: float | None = parsed["fraction_of_ideal"]
-        """`ideal_seconds` as a part of `seconds`; `None` if the run was too short to tell."""
+        """`ideal_seconds` divided by `seconds`; `None` if the run was too short to tell."""
         self.ideal_bound: str | None = parsed["ideal_bound"]
-        """What sets the ideal: a module, `processors`, or a disk."""
+        """The limit of the ideal: a module, `processors`, or a disk."""
         self.divided_seconds: float | None = parsed["divided_seconds"]
-        """What a run would have taken that gives all instances the same share beforehand."""
+        """Estimated time of a run with a static division into equal shares."""
         self.slow = [_of(Slow, slow) for slow in parsed["slow"]]
-        """Who was slow, in the order in which they became so."""
+        """Slow episodes, in order of their start."""
         self.instances = [_of(InstanceReport, one) for one in parsed["instances"]]
         """The instances, producers before consumers."""
         self.disks = [_of(DiskReport, disk) for disk in parsed["disks"]]
         """The disks."""
         history = parsed["history"]
         self.history = History(history["seconds"], [_of(Series, one) for one in history["series"]])
-        """What instances and disks did over time."""
+        """Throughput of instances and disks over time."""
         self.perturbations: list[dict[str, Any]] = parsed.get("perturbations", [])
-        """What was done to the flow on purpose."""
+        """The perturbations of the run."""
         self.losses: list[str] = parsed.get("losses", [])
-        """Workers that were lost on the way, without whom the flow began again."""
+        """Workers lost during the run, without which the flow restarted."""
         self.made_before: list[str] = parsed.get("made_before", [])
-        """Modules whose output was there from a run before, so that nothing was done (`resume`)."""
+        """Modules whose output existed from an earlier run and was kept (`resume`)."""
 
     def collected(self, id: str | Placed | None = None) -> Table:
-        """The rows that a `collect` module kept; it needs no name if there is only one."""
+        """The rows of a `collect` module; `name` may be omitted if there is only one."""
         name = id if isinstance(id, str) or id is None else id.id
         if name is None and len(self._collected) == 1:
             return next(iter(self._collected.values()))
@@ -212,7 +212,7 @@ class Report:
         return f"<div>{title}</div>{_table(head, rows)}{lines}{self._charts()}"
 
     def _charts(self) -> str:
-        """A chart for every module or disk that somebody was slow in."""
+        """One chart for every module or disk with a slow episode."""
         shown: dict[str, list[Series]] = {}
         for series in self.history.series:
             shown.setdefault(_group(series.name, series.module), []).append(series)

@@ -8,33 +8,33 @@ import weakref
 from collections.abc import Callable
 
 from . import _euphrates
-from ._progress import Progress
+from ._display.progress import Progress
 from ._references import Held
 from .report import Report
 
 _GRACE_SECONDS = 2.0
-"""How long a flow that is stopped is waited for; the engine gives up sooner."""
+"""The wait for a stopped flow; the engine gives up sooner."""
 
 
 class Running:
-    """A flow that has been started. It is cancelled when the last reference to it goes."""
+    """A started flow. It is cancelled when the last reference to it is dropped."""
 
     def __init__(self, native: _euphrates.Running, held: list[Held]) -> None:
         self._native = native
-        # What its modules refer to lives as long as they run.
+        # Keeps the objects alive that its modules refer to.
         self._held = held
         _running.add(self)
 
     def progress(self) -> Progress:
-        """Where every module stands."""
+        """The current state of every module."""
         return Progress.of_json(self._native.progress())
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits for the end, at most `timeout` seconds; says whether it has come."""
+        """Waits for the end, at most `timeout` seconds; returns whether it has ended."""
         return self._native.wait(timeout)
 
     def cancel(self) -> None:
-        """Stops the flow; `finish` will raise `Interrupted`, and no output will appear."""
+        """Stops the flow: `finish` raises `Interrupted`, and no output appears."""
         self._native.cancel()
 
     def finish(self) -> Report:
@@ -53,13 +53,13 @@ class Running:
 
 
 _running: weakref.WeakSet[Running] = weakref.WeakSet()
-# They run in the parent of a forked child, and go on when the child ends.
+# The flows belong to the parent of a forked child, and survive the child.
 os.register_at_fork(after_in_child=_running.clear)
 
 
 @atexit.register
 def _stop_all() -> None:
-    """The end of the program is the end of its flows, too."""
+    """Ends all flows at the end of the program."""
     for running in list(_running):
         running.cancel()
     for running in list(_running):

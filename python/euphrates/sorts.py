@@ -1,7 +1,7 @@
-"""The sorts of the papers, made of modules that anybody can place: to compare `eu.sort` with.
+"""The sorts of the papers, built of public modules, for comparison with `eu.sort`.
 
-They divide the work in advance, so each goes at the speed of its slowest machine; and the first two
-rely on keys that are spread evenly. What you want is `eu.sort`.
+They divide the work in advance, so each runs at the speed of its slowest machine. The first two
+also assume evenly spread keys. For production use `eu.sort`.
 
 ```python
 from euphrates import sorts
@@ -18,17 +18,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import modules
+from ._module_calls import Placeable
 from .errors import UsageError
-from .flow import Flow, Placeable
+from .flow import Flow
 from .report import Report
 
 IN_CORE = "1024TiB"
-"""A budget that is never reached: whatever comes is held in memory, or in what takes its place."""
+"""A budget that is never reached: all data stays in memory, real or virtual."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """A flow, and the options it is to be run with."""
+    """A flow, and the options to run it with."""
 
     flow: Flow
     """The flow."""
@@ -36,7 +37,7 @@ class Variant:
     """For `flow.go`."""
 
     def go(self, **options: Any) -> Report:
-        """Runs the flow with its options, and these besides."""
+        """Runs the flow with its options and these."""
         return self.flow.go(**{**self.options, **options})
 
 
@@ -46,12 +47,12 @@ def now(
     by: Sequence[Any],
     workers: Sequence[str],
 ) -> Variant:
-    """NOW-Sort: every worker reads a part, sends each record to the worker that has its range of
-    keys, sorts what it gets, and writes it (Berkeley NOW, 6).
+    """NOW-Sort: every worker reads a part, sends each record to the worker that owns its key range,
+    sorts what it receives, and writes it (Berkeley NOW, 6).
 
-    The ranges are of one size, and no queue has a choice. What does not fit the memory is sorted in
-    two passes. `write(at)` is the target of the worker `at`, whose keys come before those of the
-    next. `workers` are names: `w0`, `w1`, … of `flow.go(workers=n)`, or those of a cluster.
+    The ranges are of equal size, and queues have no choice. Data beyond memory is sorted in two
+    passes. `write(at)` is the sink of the worker `at`, whose keys precede those of the next.
+    `workers` are names: `w0`, `w1`, … of `flow.go(workers=n)`, or those of a cluster.
     """
     return Variant(_bucketed("now-sort", read, write, by, workers), {"queues": "static"})
 
@@ -64,7 +65,7 @@ def bucket(
 ) -> Variant:
     """The Beowulf's bucket sort: NOW-Sort in one pass, whatever the memory (Beowulf, 3.1).
 
-    A bucket that does not fit is left to virtual memory, or is the end of its process.
+    A bucket beyond memory is left to virtual memory, or its process is killed.
     """
     flow = _bucketed("bucket sort", read, write, by, workers)
     return Variant(flow, {"queues": "static", "memory": IN_CORE})
@@ -80,13 +81,13 @@ def merge_tree(
     memory: int | float | str = "160MiB",
 ) -> Variant:
     """The Beowulf's mergesort: every worker sorts its part, and a tree of workers merges the sorted
-    parts, in a memory that does not depend on how much there is (Beowulf, 3.2).
+    parts in constant memory (Beowulf, 3.2).
 
     `read(at)` is the part of the worker `at`. `disks` are the workers that read the parts and write
-    the result, if those that sort do not, one for each (Beowulf, 4.3). `memory` is what a process
-    has; a part beyond it is sorted through scratch. Each node of the tree holds a batch of each
-    input. The last two workers write: in the paper both merge everything and write half of it, here
-    they take turns with what one has merged.
+    the result if the sorting ones do not, one for each (Beowulf, 4.3). `memory` is the budget of a
+    process; a larger part is sorted through scratch. Each node of the tree holds one batch of each
+    input. The last two workers write: in the paper both merge everything and write half of it; here
+    they take turns with the output of one merge.
     """
     _check(workers)
     disks = workers if disks is None else disks

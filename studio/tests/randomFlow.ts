@@ -1,4 +1,4 @@
-// Random hostile flows, like those of python/tests/test_code.py. A failure names the seed of its
+// Random hostile flows, like those of python/tests/flows/test_code.py. A failure names the seed of its
 // case: `STUDIO_SEED=… npm test` starts with that case.
 
 import {

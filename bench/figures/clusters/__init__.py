@@ -1,7 +1,7 @@
-"""What the figures about disks share: disks in homes, and what mirrored disks can give at best.
+"""Shared by the figures about disks: disks in homes, and the optimum for mirrored disks.
 
-Disks have the paper's 5.45 MB/s (River, 3.1.1), so that a small machine has room for a cluster of
-them, or for several, each a point of a figure, at once.
+Disks have the paper's 5.45 MB/s (River, 3.1.1), so that a small machine can hold a cluster of them,
+or several at once, each a point of a figure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import rig
 RATE = 5_450_000
 """Bytes a second of a disk (River, 3.1.1)."""
 BATCH_ROWS = 65_536
-"""Integers of a batch of `generate`; as 32-bit numbers, a block of 256 KiB."""
+"""Integers per batch of `generate`; as 32-bit numbers, a block of 256 KiB."""
 BLOCK = "256KiB"
 PACE_SECONDS = 0.003
 
@@ -33,7 +33,7 @@ Measured = TypeVar("Measured")
 
 
 class Consume(eu.Module):
-    """Would take twice what a disk gives; what it oversleeps, it sleeps less the next time."""
+    """A consumer of twice a disk's rate; it deducts oversleep from its next sleep."""
 
     def run(self, ports: eu.Ports) -> None:
         owed = 0.0
@@ -46,23 +46,23 @@ class Consume(eu.Module):
 
 
 class Cluster:
-    """Disks, each of a worker of its own, and a home that names them."""
+    """Disks, each owned by a worker, and a home that names them."""
 
     def __init__(self, home: Path, name: str, folders: Sequence[Path], rates: Sequence[int] = ()):
         self.home = home / name
         self.folders = list(folders)
-        # A process counts by these names what its disks do, whoever's home they are in.
+        # A process counts disk activity by these names, in whatever home they are.
         self.names = [f"{name}.{at}" for at in range(len(folders))]
         self.owners = list(self.names)
         self.set_rates(rates)
 
     def owned_by(self, workers: Sequence[str]) -> None:
-        """Has each disk read by this worker."""
+        """Assigns the reading of each disk to this worker."""
         self.owners = list(workers)
         self.set_rates([])
 
     def set_rates(self, rates: Sequence[int]) -> None:
-        """Holds the disks to these bytes a second; those of the rig are held by the kernel."""
+        """Limits the disks to these bytes a second; the kernel limits those of the rig."""
         disks: list[dict[str, Any]] = [
             {"name": name, "folder": str(folder), "worker": owner, "mode": "direct"}
             for name, folder, owner in zip(self.names, self.folders, self.owners)
@@ -73,9 +73,9 @@ class Cluster:
         (self.home / "disks.json").write_text(json.dumps(disks))
 
     def write(self, collection: str, rows: int, copies: int) -> None:
-        """Writes a collection in blocks of 256 KiB, with as many blocks on each disk as they come.
+        """Writes a collection in blocks of 256 KiB, with equally many blocks on each disk.
 
-        It is made more slowly than the disks write, so that none ever has more to do than another.
+        The source is slower than the disks, so that every disk is always free for its next block.
         """
 
         def wait(batch: eu.Batch) -> eu.Batch:
@@ -92,21 +92,21 @@ class Cluster:
         flow.go(home=self.home)
 
     def segments(self, collection: str) -> list[dict[str, Any]]:
-        """The segments of a collection, as its manifest has them."""
+        """The segments of a collection, from its manifest."""
         manifest = max((self.home / "catalog" / collection).rglob("*.json"))
         return json.loads(manifest.read_text())["manifest"]["segments"]
 
     def copies(self, collection: str) -> list[set[int]]:
-        """The disks that have a copy of each segment."""
+        """The disks with a copy of each segment."""
         entries = ([one, *one.get("mirrors", [])] for one in self.segments(collection))
         return [{self.names.index(copy["disk"]) for copy in copies} for copies in entries]
 
     def read_seconds(self, collection: str, rates: Sequence[float]) -> float:
-        """When a collection has been read at best by disks of these rates.
+        """The shortest time in which disks of these rates can read a collection.
 
-        No set of segments is read faster than all disks that have copies of them can give, and some
-        set is read no slower (Hall 1935; `crates/sim/src/disks/bound.rs` finds the same by maximal
-        flows). With chained copies the sets that decide are neighbours in the ring.
+        No set of segments can be read faster than all disks with copies of them can deliver, and
+        some set reaches that bound (Hall 1935; `crates/sim/src/disks/bound.rs` computes the same by
+        maximal flows). With chained copies the critical sets are neighbours in the ring.
         """
         copies, worst = self.copies(collection), 0.0
         bytes_ = [one["bytes"] for one in self.segments(collection)]
@@ -119,7 +119,7 @@ class Cluster:
         return worst
 
     def clear(self) -> None:
-        """Forgets all collections."""
+        """Removes all collections."""
         for path in [self.home / "catalog", *self.folders]:
             shutil.rmtree(path, ignore_errors=True)
 
@@ -132,10 +132,10 @@ def joined(
     memories: Sequence[rig.Memory] = (),
     **options: Any,
 ) -> Iterator[eu.Cluster]:
-    """A worker in each machine; the program is outside, where the machines reach it.
+    """A worker on each machine; the program is outside, where the machines reach it.
 
-    With `memories` each has one of them, and its scratch on its own disk. `options` are those of
-    the processes, whose numbers go into `processes` by the machine's name.
+    With `memories` each has a memory limit, and its scratch on its own disk. `options` are those of
+    the processes, whose ids are stored in `processes` by machine name.
     """
     token, address = folder / "token", f"{hosts.outside}:7432"
     euphrates = [sys.executable, "-m", "euphrates"]
@@ -153,7 +153,7 @@ def joined(
         command = [*euphrates, *map(str, own)]
         command += ["--listen", f"{host.address}:0", "--name", host.name]
         if memories:
-            # What a sort may ask for is its own affair.
+            # A sort's memory is set by its own options.
             command += ["--memory", "1TiB", "--scratch", str(host.disk.path)]
             command = memories[at].inside(command)
         worker = host.start(command, stderr=subprocess.DEVNULL, **options)
@@ -165,7 +165,7 @@ def joined(
 
 
 def spread(count: int, disks: int) -> list[int]:
-    """So many of the disks, as evenly as it goes."""
+    """That many of the disks, spread as evenly as possible."""
     return [at * disks // count for at in range(count)]
 
 
@@ -173,14 +173,14 @@ def spread(count: int, disks: int) -> list[int]:
 def competitors(way: str, disks: Sequence[rig.Disk]) -> Iterator[list[Any]]:
     """A stream on each of these disks that takes half: one request at a time, as large as a block.
 
-    A flow has one request with a slow disk, too: a file that grows is written one by one, and what
-    is read of mirrors is not asked for before the disk can begin it.
+    A flow also has one request at a slow disk: a growing file is written one block at a time, and a
+    read of a mirror is requested only when the disk can begin it.
     """
     with contextlib.ExitStack() as streams:
         yield [streams.enter_context(disk.competitor(way, request=BLOCK)) for disk in disks]
 
 
 def at_once(act: Callable[[Point], Measured], points: Sequence[Point]) -> list[Measured]:
-    """Measures clusters that have nothing in common but two processors with time to spare."""
+    """Measures clusters in parallel; they share only two processors that are mostly idle."""
     with ThreadPoolExecutor(len(points)) as pool:
         return list(pool.map(act, points))

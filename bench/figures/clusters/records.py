@@ -1,4 +1,4 @@
-"""Records to sort on the disks of a cluster, and whether a collection of them is sorted."""
+"""Records on the disks of a cluster, and a check that a collection of them is sorted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import RATE, Cluster
 EUPHRATES = Path(sys.executable).with_name("euphrates")
 RECORD = 100
 BLOCK_ROWS = 2_500
-"""Of a block on a disk, which takes 46 ms for it."""
+"""Rows of a block, for which a disk takes 46 ms."""
 
 
 class Cut(eu.Module):
@@ -31,7 +31,7 @@ class Cut(eu.Module):
 
 
 class Ordered(eu.Module):
-    """Sees to it that keys come in order; how many there were, the first and the last."""
+    """Checks that keys are ordered; records their number, the first and the last."""
 
     def schemas(self, inputs: Any) -> Any:
         return pa.schema({"rows": pa.int64(), "first": pa.binary(), "last": pa.binary()})
@@ -50,12 +50,12 @@ class Ordered(eu.Module):
 
 
 def rows_of(seconds: float, disks: int) -> int:
-    """What so many disks read in that time."""
+    """The rows that that many disks read in that time."""
     return int(seconds * RATE * disks / RECORD) // BLOCK_ROWS * BLOCK_ROWS
 
 
 def write(cluster: Cluster, collection: str, rows: int, copies: int = 1) -> None:
-    """Writes records; each disk gets as many, if all are held to one rate while it is done."""
+    """Writes records, equally many per disk if all disks have one rate meanwhile."""
     flow = eu.Flow("records")
     source = flow.place(eu.generate("records", rows=rows), count=1)
     target = flow.place(eu.write(collection, disks=cluster.names, copies=copies), count=1)
@@ -64,7 +64,9 @@ def write(cluster: Cluster, collection: str, rows: int, copies: int = 1) -> None
 
 
 def check_and_remove(cluster: Cluster, collections: list[str], rows: int) -> None:
-    """That all records are in these, each sorted, and one behind the other."""
+    """Checks that these collections hold all records, each sorted, and in sequence; removes
+    them.
+    """
     counted, last = 0, b""
     for collection in collections:
         flow = eu.Flow("check")

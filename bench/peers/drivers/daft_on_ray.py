@@ -1,4 +1,4 @@
-"""Daft on a Ray cluster: its own runner stays in one process, and does not know several workers."""
+"""Daft on a Ray cluster: its own runner is a single process, without several workers."""
 
 from __future__ import annotations
 

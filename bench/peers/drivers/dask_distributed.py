@@ -1,4 +1,4 @@
-"""Dask, on a scheduler and workers that were started before."""
+"""Dask, on a running scheduler and workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Euphrates, with workers that join from their hosts, and write to disks of their own."""
+"""Euphrates, with workers that join from their hosts, and write to their own disks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORKERS = TOLD["workers"]
 
 
 def disks(home: Path) -> list[str]:
-    """A folder of each worker's own; a peer's workers write into one folder, one file each."""
+    """One folder per worker; a peer's workers write into one folder, one file each."""
     home.mkdir(parents=True, exist_ok=True)
     entries = [{"name": name, "folder": name, "worker": name} for name in WORKERS]
     (home / "disks.json").write_text(json.dumps(entries))

@@ -6,7 +6,7 @@ import ray
 from serving import serve, settings
 
 PARTS = 32
-"""As many parts as the others make of it; 200, the default, take as long again."""
+"""The number of parts that the other systems use; the default of 200 takes twice as long."""
 
 
 def sort(source: str, target: str) -> None:

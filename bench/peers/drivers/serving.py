@@ -1,8 +1,9 @@
-"""What the drivers share: they open their cluster once, and then do a piece of work for each line.
+"""Shared by the drivers: each opens its cluster once, and then executes a piece of work per input
+line.
 
-A line of the input is `{"work": "sort", ...}` with what the work takes; the answer is a line that
-begins with `ANSWER`, and has the seconds it took. So a cluster is warm when it is measured, and can
-be made slow between two pieces of work.
+An input line is `{"work": "sort", ...}` with the arguments of the work; the answer is a line that
+begins with `ANSWER` and contains the seconds. The measured cluster is therefore warm, and can be
+slowed between two pieces of work.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ ANSWER = "@answer "
 
 
 def settings() -> dict[str, Any]:
-    """What the program that starts a driver tells it."""
+    """The settings from the program that starts a driver."""
     told: dict[str, Any] = json.loads(sys.argv[1])
     return told
 
 
 def serve(works: dict[str, Callable[..., None]]) -> None:
-    """Until the input ends."""
+    """Serves requests until the input ends."""
     answer({"ready": True})
     for line in sys.stdin:
         asked = json.loads(line)

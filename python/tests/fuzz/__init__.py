@@ -1,1 +1,1 @@
-"""Random flows over random tables, compared with what others say of them."""
+"""Random flows over random tables, compared with other engines."""

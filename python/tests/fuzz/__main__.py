@@ -18,7 +18,7 @@ from . import pool
 
 
 def main() -> None:
-    """Reads the arguments, and ends with 1 if a case fails."""
+    """Parses the arguments; exits with 1 if a case fails."""
     options = _arguments()
     warnings.simplefilter("ignore")
     if options.serve:
@@ -59,7 +59,7 @@ def _one(options: argparse.Namespace) -> None:
 
 
 def _shrink(seed: int, kind: str, smaller: object) -> None:
-    """Leaves out what can be left out of the case such that it fails as before."""
+    """Removes parts of the case while it fails in the same way."""
     from . import context, run
 
     assert isinstance(smaller, context.Smaller)

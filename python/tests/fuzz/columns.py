@@ -1,4 +1,4 @@
-"""What an oracle knows of a column: its values, and the same in a form that every oracle takes."""
+"""An oracle's view of a column: its values, and the same in a form that every oracle accepts."""
 
 from __future__ import annotations
 
@@ -11,34 +11,36 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from . import canon, values
+from . import canonical, values
 
 _CONTEXT = decimal.Context(prec=200)
 
 
 @dataclasses.dataclass
 class Column:
-    """Values of one column of what is expected."""
+    """The expected values of one column."""
 
     kind: pa.DataType | None
-    """None where the documents leave it open."""
+    """None where the documentation leaves it open."""
     raw: list[Any]
-    """As `canon` has them."""
+    """In the form of `canonical`."""
     norm: pa.Array | None
-    """As DuckDB and Polars take them, in the same order; None of what has no order but ours."""
+    """In the form of DuckDB and Polars, in the same order; None for types that only Euphrates
+    orders.
+    """
 
     @staticmethod
     def of(array: pa.ChunkedArray) -> Column:
-        return Column(values.decoded(array.type), canon.column(array), normal(array))
+        return Column(values.decoded(array.type), canonical.column(array), normal(array))
 
     def take(self, at: Sequence[int | None]) -> Column:
-        """The rows at these places; null where there is none."""
+        """The rows at these positions; null where there is none."""
         raw = [None if row is None else self.raw[row] for row in at]
         norm = None if self.norm is None else self.norm.take(pa.array(at, pa.int64()))
         return Column(self.kind, raw, norm)
 
     def behind(self, other: Column) -> Column:
-        """The rows of another one, then these."""
+        """The rows of another column, followed by these."""
         norms = [other.norm, self.norm]
         whole = None if None in norms else pa.concat_arrays(norms)
         return Column(self.kind, other.raw + self.raw, whole)
@@ -46,7 +48,7 @@ class Column:
 
 @dataclasses.dataclass
 class Expected:
-    """A table whose rows are in order, but for those with the same number in `groups`."""
+    """A table whose rows are ordered, except among rows with the same number in `groups`."""
 
     columns: dict[str, Column]
     groups: list[int]
@@ -69,31 +71,35 @@ class Expected:
         return list(zip(*(column.raw for column in self.columns.values())))
 
     def relation(self, names: Iterable[str], number: str = "place") -> pa.Table:
-        """Columns for an oracle, by their places; and the numbers of the rows."""
+        """Columns for an oracle, named by position, with row numbers."""
         columns = {f"k{place}": self.columns[name].norm for place, name in enumerate(names)}
         return pa.table({**columns, number: pa.array(range(len(self)), pa.int64())})
 
     def difference(self, found: pa.Table, *, exact: bool) -> str | None:
-        """What is wrong with a table that should be this."""
+        """The difference of a table from this one, or None."""
         if found.column_names != list(self.columns):
             return f"columns {found.column_names} instead of {list(self.columns)}"
         for field, column in zip(found.schema, self.columns.values()):
             kind = column.kind
             same = kind in (None, field.type) or (
-                not exact and canon.plain(field.type) == canon.plain(kind)
+                not exact and canonical.plain(field.type) == canonical.plain(kind)
             )
             if not same:
                 return f"column {field.name!r} is {field.type} instead of {kind}"
             has_bits = not pa.types.is_union(field.type)
-            if not field.nullable and has_bits and None in canon.column(found.column(field.name)):
+            if (
+                not field.nullable
+                and has_bits
+                and None in canonical.column(found.column(field.name))
+            ):
                 return f"column {field.name!r} says it has no nulls, and has"
         if found.num_rows != len(self):
             return f"{found.num_rows} rows instead of {len(self)}"
-        have, want = canon.rows(found), self.rows()
+        have, want = canonical.rows(found), self.rows()
         start = 0
         for at in range(1, len(want) + 1):
             if at == len(want) or self.groups[at] != self.groups[start]:
-                wrong = canon.different_rows(have[start:at], want[start:at], ordered=False)
+                wrong = canonical.different_rows(have[start:at], want[start:at], ordered=False)
                 if wrong:
                     return f"rows {start} to {at}: {wrong}"
                 start = at
@@ -101,7 +107,7 @@ class Expected:
 
 
 def normal(array: pa.ChunkedArray) -> pa.Array | None:
-    """The values in a type that all oracles know, equal and ordered as before."""
+    """The values in a type that all oracles support, with equality and order preserved."""
     chunks = [_normal(chunk) for chunk in array.chunks]
     if any(chunk is None for chunk in chunks):
         return None
@@ -126,15 +132,15 @@ def _normal(array: pa.Array) -> pa.Array | None:
     if types.is_null(kind):
         return pa.nulls(len(array), pa.int8())
     if types.is_float16(kind):
-        # DuckDB has no halves; a float holds each of them.
+        # DuckDB has no half floats; a float holds each of them.
         return _one_nan(_wider(array))
     if types.is_floating(kind):
         return _one_nan(array)
     if types.is_decimal(kind):
         return _decimals(array)
     if types.is_temporal(kind):
-        # The order is that of the integers below. DuckDB keeps microseconds of zoned timestamps
-        # only, and takes the extremes of dates and timestamps for infinities.
+        # Ordered as the integers below. DuckDB keeps only microseconds of zoned timestamps, and
+        # takes the extremes of dates and timestamps for infinities.
         return array.view(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(pa.int64())
     if kind in values.TEXTS:
         return pa.array(array.to_pylist(), pa.large_string())
@@ -153,7 +159,7 @@ def _wider(array: pa.Array) -> pa.Array:
 
 
 def _one_nan(array: pa.Array) -> pa.Array:
-    """All NaN are one value, as documented; Polars tells their bits apart in places."""
+    """Makes all NaN values one, as documented; Polars distinguishes their bits in places."""
     return pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), array.type), array)
 
 
@@ -161,7 +167,7 @@ def _decimals(array: pa.Array) -> pa.Array | None:
     kind = array.type
     if kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
         return array.cast(pa.decimal128(max(kind.precision, 1), kind.scale))
-    # No oracle has so many digits; these texts have their order.
+    # No oracle has this many digits; these texts sort in the same order.
     scale, offset = kind.scale, 10**76
     raw = [
         None if value is None else int(_CONTEXT.scaleb(value, scale)) for value in array.to_pylist()

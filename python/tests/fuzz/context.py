@@ -1,4 +1,6 @@
-"""How a case runs: here, on several workers, on processes; with how much memory."""
+"""The execution context of a case: in this process, on several workers, on processes; its
+memory.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,16 @@ BUDGETS = [None, None, None, "16MiB", "64MiB"]
 
 
 class WrongAnswerError(AssertionError):
-    """A flow has not done what it should."""
+    """A flow's result differs from the expected one."""
 
 
 class RefusedError(Exception):
-    """A flow has said, as documented, that it cannot do this."""
+    """A flow has rejected the case, as documented."""
 
 
 @dataclasses.dataclass
 class Smaller:
-    """What of a case is left out, to find out what fails it."""
+    """The parts of a case that are left out while shrinking."""
 
     rows: tuple[int, int] | None = None
     columns: tuple[int, ...] | None = None
@@ -39,14 +41,14 @@ class Smaller:
 
 @dataclasses.dataclass
 class Context:
-    """One case: where its chance comes from, where its files are, how its flows run."""
+    """One case: its random source, its files, and how its flows run."""
 
     seed: int
     folder: Path
     smaller: Smaller = dataclasses.field(default_factory=Smaller)
 
     def __post_init__(self) -> None:
-        # What is done does not depend on how much of the data is left.
+        # The operations do not depend on how much of the data is left.
         self.luck = random.Random(self.seed)
         self.data = random.Random(f"data {self.seed}")
         self.place = self.luck.choice(PLACES)
@@ -57,16 +59,16 @@ class Context:
         self._made = 0
 
     def tell(self, what: Any) -> None:
-        """Notes for whoever looks at a failure."""
+        """Notes for the analysis of a failure."""
         self.told.append(str(what))
 
     def path(self, ending: str) -> Path:
-        """A new file."""
+        """A new file path."""
         self._made += 1
         return self.folder / f"{self._made}{ending}"
 
     def table(self, made: pa.Table) -> pa.Table:
-        """A table as much smaller as is asked for."""
+        """A table, reduced as far as the shrinker asks."""
         if self.smaller.columns is not None:
             kept = [at for at in self.smaller.columns if at < made.num_columns]
             made = made.select(kept)
@@ -78,7 +80,7 @@ class Context:
     def go(
         self, flow: eu.Flow, may_refuse: Callable[[str], bool] | None = None, **more: Any
     ) -> eu.Report:
-        """Runs a flow. What it may say instead of doing it, `may_refuse` says."""
+        """Runs a flow. `may_refuse` lists the acceptable error messages."""
         options: dict[str, Any] = {"memory": self.memory, "home": self.folder / "home", **more}
         if self.place == "workers":
             options["workers"] = 2
@@ -92,25 +94,25 @@ class Context:
             raise
 
     def collected(self, *modules: Any, may_refuse: Callable[[str], bool] | None = None) -> pa.Table:
-        """What comes out of a chain of modules."""
+        """The output of a chain of modules."""
         flow = eu.Flow("fuzz")
         flow.chain(*modules, eu.collect())
         return pa.table(self.go(flow, may_refuse).collected())
 
 
 def says(*patterns: str) -> Callable[[str], bool]:
-    """Whether an error is one of these."""
+    """Whether an error matches one of these."""
     return lambda text: any(re.search(pattern, text) for pattern in patterns)
 
 
 @functools.cache
 def cluster() -> eu.Cluster:
-    """One for all cases of this process."""
+    """One cluster for all cases of this process."""
     return eu.Cluster.processes(2)
 
 
 def close() -> None:
-    """Ends what was opened for all cases."""
+    """Closes what all cases shared."""
     if cluster.cache_info().currsize:
         with contextlib.suppress(eu.EuphratesError):
             cluster().close()

@@ -1,4 +1,4 @@
-"""Random expressions over one table, computed by flows and by DuckDB."""
+"""Random expressions over one table, evaluated by flows and by DuckDB."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import euphrates as eu
 
-from . import canon, tables, values
+from . import canonical, tables, values
 from .columns import normal
 from .context import Context, WrongAnswerError
 from .oracles import connection
@@ -32,7 +32,7 @@ COLUMNS = {
 }
 ASCII = ["", "a", "A", "abc", "aBc", " x ", "a%b_", "twelve bytes!", "1", "-7", "ab,ab"]
 NEAR = 4 * 10**8
-"""Seconds around 2023 in which dates and timestamps are: all calendars have them."""
+"""Seconds around 2023, within the range of all calendars."""
 FAILS = (duckdb.OutOfRangeException, duckdb.ConversionException, duckdb.InvalidInputException)
 
 
@@ -66,7 +66,7 @@ def _pool(luck: random.Random, name: str, kind: pa.DataType) -> list[Any]:
         return [(now + luck.randrange(-NEAR, NEAR)) * 10**6 + luck.randrange(10**6) for _ in "1234"]
     pool = values.edges(luck, kind, 10)
     if name == "s":
-        # DuckDB ends patterns and searches at a zero byte.
+        # DuckDB ends patterns and search strings at a zero byte.
         return [one for one in pool if "\0" not in one]
     return pool if luck.random() < 0.3 else luck.sample(pool, min(len(pool), 8))
 
@@ -79,16 +79,16 @@ def _filter(context: Context, table: pa.Table) -> None:
     module = eu.filter(text)
     found = _told(context, table, [module, eu.project([tables.ROW])], wanted, text)
     if found is not None and wanted is not None:
-        rows = sorted(canon.rows(found))
-        wrong = canon.different_rows(rows, canon.rows(wanted), ordered=True)
+        rows = sorted(canonical.rows(found))
+        wrong = canonical.different_rows(rows, canonical.rows(wanted), ordered=True)
         if wrong:
-            raise WrongAnswerError(f"{wrong}; of {_shown(table, rows, canon.rows(wanted))}")
+            raise WrongAnswerError(f"{wrong}; of {_shown(table, rows, canonical.rows(wanted))}")
 
 
 def _shown(table: pa.Table, found: list[Any], wanted: list[Any]) -> list[Any]:
-    """The rows that are there too much, or missing."""
+    """The surplus or missing rows."""
     different = sorted(set(found) ^ set(wanted))[:2]
-    rows = canon.rows(table)
+    rows = canonical.rows(table)
     return [dict(zip(table.column_names, rows[row])) for (row,) in different]
 
 
@@ -105,28 +105,30 @@ def _project(context: Context, table: pa.Table) -> None:
     if found is not None and wanted is not None:
         sides = [_comparable(found), _comparable(wanted)]
         rows = [sorted(side, key=lambda row: row[0]) for side in sides]
-        wrong = canon.different_rows(*rows, ordered=True)
+        wrong = canonical.different_rows(*rows, ordered=True)
         if wrong:
             raise WrongAnswerError(wrong)
 
 
 def _comparable(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Values, whatever their width: which type comes out is documented, and not DuckDB's."""
+    """Values independent of their width: the result type is documented, and differs from
+    DuckDB's.
+    """
     columns = []
     for column in table.columns:
         kind = column.type
         if pa.types.is_floating(kind):
             column = column.cast(pa.float64())
         if pa.types.is_temporal(kind):
-            columns.append(canon.column(column))
+            columns.append(canonical.column(column))
             continue
         held = normal(column)
-        columns.append(canon.column(held, loose=True))
+        columns.append(canonical.column(held, loose=True))
     return list(zip(*columns))
 
 
 def _asked(table: pa.Table, query: str) -> pa.Table | None:
-    """What DuckDB says; None if it fails."""
+    """DuckDB's result; None if it fails."""
     con = connection()
     con.register("t", table)
     try:
@@ -138,7 +140,9 @@ def _asked(table: pa.Table, query: str) -> pa.Table | None:
 def _told(
     context: Context, table: pa.Table, modules: list[Any], wanted: pa.Table | None, text: str
 ) -> pa.Table | None:
-    """What a flow says. It may fail where DuckDB does; and where it computes what need not be."""
+    """The flow's result. It may fail where DuckDB fails, and where it evaluates an operand
+    eagerly.
+    """
     lazy = any(word in text for word in ("case", "coalesce", " and ", " or ", "nullif"))
     try:
         return context.collected(eu.from_arrow(table), *modules)
@@ -150,7 +154,7 @@ def _told(
 
 
 class _Maker:
-    """Makes expressions of a kind of value: as flows write them, and as DuckDB does."""
+    """Generates expressions of a kind of value, in the dialects of flows and of DuckDB."""
 
     def __init__(self, luck: random.Random) -> None:
         self.luck = luck
@@ -170,7 +174,7 @@ class _Maker:
         return f"({filled[0]})", f"({filled[1]})"
 
     def _filled(self, ours: str, theirs: str, depth: int) -> tuple[str, str]:
-        """Forms with what stands for each `{kind}`; the same in both where it is named twice."""
+        """Forms with each `{kind}` replaced; the same replacement in both dialects."""
         names = [part.split("}")[0] for part in ours.split("{")[1:]]
         for name in dict.fromkeys(names):
             one, other = self.make(name.rstrip("123"), depth - 1)
@@ -312,5 +316,5 @@ _MAKES: dict[str, tuple[list[Any], list[Any]]] = {
 
 
 def nan(value: Any) -> bool:
-    """Whether it is no number."""
+    """Whether it is NaN."""
     return isinstance(value, float) and math.isnan(value)

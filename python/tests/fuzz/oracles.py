@@ -1,7 +1,7 @@
-"""DuckDB, Polars and pyarrow say what should come out: orders, pairs, groups.
+"""Expected results by DuckDB, Polars and pyarrow: orders, pairs, groups.
 
-Where one of them is known to say something else than the documents of this project, it is not
-asked; a comment says why.
+Where an oracle is known to differ from the documentation of this project, it is not used; a comment
+says why.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from . import canon
+from . import canonical
 from .columns import Column, Expected
 from .tables import ROW
 
 
 class DoesNotFitError(Exception):
-    """What is asked for does not fit its type: the flow must fail, too."""
+    """The expected value overflows its type: the flow must fail too."""
 
 
 @functools.cache
 def connection() -> duckdb.DuckDBPyConnection:
-    """DuckDB, on one thread: the processors are busy with what is tested."""
+    """DuckDB on one thread: the processors are busy with the system under test."""
     return duckdb.connect(config={"threads": "1"})
 
 
 def ranks(luck: random.Random, column: Column, descending: bool, nulls_first: bool) -> list[int]:
-    """A number for each row, by which rows are to be sorted; equal values have the same."""
+    """A rank for each row in sort order; equal values share one."""
     if column.norm is None:
         return _ranks_of_nested(column, descending, nulls_first)
     engines = [_ranks_of_duckdb, _ranks_of_polars]
@@ -64,7 +64,7 @@ def pairs(
     keys: list[tuple[str, str]],
     where: str | None,
 ) -> list[tuple[int, int]]:
-    """The rows of both sides that match; `where` is about the columns `l.row_` and `r.row_`."""
+    """The matching rows of both sides; `where` refers to the columns `l.row_` and `r.row_`."""
     left = _equal_by_bits(sides[0].relation([one for one, _ in keys]))
     right = _equal_by_bits(sides[1].relation([other for _, other in keys], "other"))
     left = left.append_column("row_", sides[0].columns[ROW].norm)
@@ -85,18 +85,18 @@ def pairs(
 
 
 def _equal_by_bits(table: pa.Table) -> pa.Table:
-    """With bits in place of floats, one for all that are equal: Polars joins NaN with NaN,
-    but not where each side has a single row.
+    """Bits in place of floats, with one pattern for all equal values: Polars joins NaN with NaN,
+    except where each side has a single row.
     """
     for at, column in enumerate(table.columns):
         if pa.types.is_floating(column.type):
-            bits = pa.array(canon.column(column, loose=True), pa.uint64())
+            bits = pa.array(canonical.column(column, loose=True), pa.uint64())
             table = table.set_column(at, table.schema.field(at).name, bits)
     return table
 
 
 def groups(table: Expected, by: list[str], asked: list[tuple[str, str | None]]) -> dict[Any, Any]:
-    """For each group, by its key, what is asked for: functions of columns."""
+    """Aggregates by group key."""
     names = list(dict.fromkeys([*by, *(of for _, of in asked if of is not None)]))
     con = connection()
     con.register("t", table.relation(names))
@@ -110,17 +110,17 @@ def groups(table: Expected, by: list[str], asked: list[tuple[str, str | None]]) 
         found = con.sql(f"select {text} from t{grouped}").to_arrow_table()
     except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
         raise DoesNotFitError(str(error)) from error
-    rows = canon.rows(found, loose=True)
+    rows = canonical.rows(found, loose=True)
     return {row[: len(by)]: row[len(by) :] for row in rows}
 
 
 FACTS = 5
-"""Values of SQL for each function of a group."""
+"""SQL values for each aggregate of a group."""
 
 
 def _in_sql(function: str, of: str | None) -> list[str]:
-    """What is asked for, and what tells how near to it a sum of floats has to be: how many values
-    there are, of how large ones, whether one is not finite, and which sums these have.
+    """The aggregate in SQL, and the tolerance of a float sum: its number of values, their
+    magnitude, whether one is not finite, and the possible sums.
     """
     nothing = ["null"] * (FACTS - 1)
     if function == "count":
@@ -147,7 +147,7 @@ def _ranks_of_duckdb(norm: pa.Array, descending: bool, nulls_first: bool) -> lis
 def _ranks_of_polars(norm: pa.Array, descending: bool, nulls_first: bool) -> list[int]:
     series = pl.Series(norm)
     if series.dtype.is_float():
-        # Zeros of either sign are equal there, but have two ranks.
+        # Signed zeros are equal there, but have two ranks.
         series = series + 0.0
     ranked = series.rank("dense", descending=descending)
     null = -1 if nulls_first else len(norm) + 1
@@ -164,8 +164,8 @@ def _ranks_of_pyarrow(norm: pa.Array, descending: bool, nulls_first: bool) -> li
 
 
 def _ranks_of_nested(column: Column, descending: bool, nulls_first: bool) -> list[int]:
-    """No oracle has the order of lists and structs that is documented: the first difference
-    decides, and nulls within are where those of the column are.
+    """Ranks of lists and structs, which no oracle orders as documented: the first difference
+    decides, and nested nulls sort like those of the column.
     """
     compare = functools.partial(_compare, column.kind, descending, nulls_first)
     order = sorted(column.raw, key=functools.cmp_to_key(compare))

@@ -1,7 +1,7 @@
-"""Runs many cases in processes that may crash or hang: which case it was is known all the same.
+"""Runs many cases in child processes that may crash or hang, and attributes each failure.
 
-A process says which case it begins, and how it went. One that dies, or says nothing for too long,
-has failed the case it had begun; another one takes its place.
+A child reports each case that it begins and its outcome. If it dies, or is silent for too long, its
+current case has failed; a new child replaces it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import IO, Any
 
 SECONDS_MAX = 180
-"""Longer than any case takes on a machine that others use, too."""
+"""Longer than any case takes on a loaded machine."""
 HERE = Path(__file__).resolve().parents[1]
 
 
 @dataclasses.dataclass
 class Outcome:
-    """How a case went."""
+    """The outcome of a case."""
 
     seed: int
     kind: str
@@ -48,13 +48,13 @@ class Outcome:
 
 @dataclasses.dataclass
 class Summary:
-    """How all cases went."""
+    """The outcomes of all cases."""
 
     counts: collections.Counter[tuple[str, str]]
     failures: list[Outcome]
 
     def table(self) -> str:
-        """How many of each kind went how."""
+        """The number of outcomes by kind."""
         ways = sorted({way for _, way in self.counts})
         lines = [f"{'':12}" + "".join(f"{way:>10}" for way in ways)]
         for kind in sorted({kind for kind, _ in self.counts}):
@@ -98,7 +98,7 @@ def run(
 def _serve(
     waiting: queue.SimpleQueue[int], kind: str | None, note: Callable[[Outcome], None]
 ) -> None:
-    """Gives cases to a process, and to another one when that has failed."""
+    """Sends cases to a child, and replaces the child when it fails."""
     process: subprocess.Popen[str] | None = None
     try:
         while True:
@@ -132,12 +132,12 @@ def _started() -> subprocess.Popen[str]:
 
 
 def _paths() -> list[str]:
-    """Where workers find the functions of cases."""
+    """The path on which workers find the functions of cases."""
     return [str(HERE), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
 
 
 def _asked(process: subprocess.Popen[str], seed: int, kind: str | None) -> Outcome:
-    """One case. A timer ends the process if it says nothing for too long."""
+    """Runs one case. A timer kills the child if it is silent for too long."""
     assert process.stdin is not None and process.stdout is not None
     hung = threading.Event()
 
@@ -175,7 +175,7 @@ def _ended(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
         process.stdin.close()
         process.wait(20)
-    # With the workers of its cluster, if it has left any.
+    # Including the workers of its cluster, if any are left.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -185,7 +185,7 @@ _MARK = "@outcome "
 
 
 def serve() -> None:
-    """The other end: runs the cases that come on standard input."""
+    """The child: runs the cases that arrive on standard input."""
     from . import context, run
 
     for line in sys.stdin:

@@ -10,7 +10,7 @@ import threading
 import traceback
 from pathlib import Path
 
-from . import detours, expressions, kinds, large, trips
+from . import case_kinds, expressions, identities, large, round_trips
 from .context import Context, RefusedError, Smaller
 
 
@@ -23,25 +23,25 @@ def _hang_forever(_: Context) -> None:
 
 
 KINDS = {
-    "passing": (kinds.passing, 10),
-    "sorting": (kinds.sorting, 20),
-    "joining": (kinds.joining, 20),
-    "uniting": (kinds.uniting, 8),
-    "grouping": (kinds.grouping, 20),
-    "merging": (detours.merging, 4),
-    "whole groups": (detours.whole_groups, 4),
-    "again": (detours.again, 2),
+    "passing": (case_kinds.passing, 10),
+    "sorting": (case_kinds.sorting, 20),
+    "joining": (case_kinds.joining, 20),
+    "uniting": (case_kinds.uniting, 8),
+    "grouping": (case_kinds.grouping, 20),
+    "merging": (identities.merging, 4),
+    "whole groups": (identities.whole_groups, 4),
+    "again": (identities.again, 2),
     "computing": (expressions.computing, 20),
-    "binary": (trips.binary, 15),
-    "text": (trips.text, 12),
-    "unreadable": (trips.unreadable, 5),
-    "strangers": (trips.strangers, 12),
+    "binary": (round_trips.binary, 15),
+    "text": (round_trips.text, 12),
+    "unreadable": (round_trips.unreadable, 5),
+    "strangers": (round_trips.foreign, 12),
     "large": (large.large, 1),
-    # What the tests of all this need; it does not come by chance.
+    # For the tests of the fuzzer itself; never drawn at random.
     "aborting": (_abort, 0),
     "hanging": (_hang_forever, 0),
 }
-"""What kinds of cases there are, and how many of each there are beside the others."""
+"""The kinds of cases, and their relative frequencies."""
 
 
 def kind_of(seed: int) -> str:
@@ -51,7 +51,7 @@ def kind_of(seed: int) -> str:
 
 
 def run(seed: int, kind: str | None = None, smaller: Smaller | None = None) -> dict[str, str]:
-    """Runs a case; says which kind it was of, and what is wrong if something is."""
+    """Runs a case; returns its kind, and its failure if any."""
     kind = kind or kind_of(seed)
     folder = Path(tempfile.mkdtemp(prefix=f"fuzz-{seed}-"))
     context = None

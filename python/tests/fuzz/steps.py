@@ -1,4 +1,4 @@
-"""Steps of a flow, each with what should come out of it."""
+"""Steps of a flow, each with its expected output."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ WHERE = {
     "r < r_right": "l.row_ < r.row_",
     "r % 3 <> r_right % 2": "l.row_ % 3 <> r.row_ % 2",
 }
-"""Conditions of joins, and what the oracle calls them."""
+"""Conditions of joins, and their form for the oracle."""
 
 
 @dataclasses.dataclass
 class State:
-    """A flow as far as it is built, and what comes out there."""
+    """A partially built flow, and its expected output so far."""
 
     context: Context
     flow: eu.Flow
     placed: Any
     expected: Expected
     ordered: bool
-    """Whether rows come in the order of `expected`, but for those of one group."""
+    """Whether rows come in the order of `expected`, except within one group."""
     left: Expected | None = None
-    """Of a limit that may choose: what it chose from."""
+    """For a limit that may choose: the rows it chose from."""
 
     def then(self, module: Any, expected: Expected, ordered: bool, *, many: bool = True) -> State:
-        """With one module more, of `many` instances perhaps."""
+        """Appends a module, of `many` instances if given."""
         count = self.context.luck.choice([None, None, 1, 2, 3]) if many else None
         placed = self.flow.place(module, count=count)
         self.flow.attach(self.placed, placed)
@@ -51,7 +51,7 @@ def start(
     flow: eu.Flow | None = None,
     ordered: bool | None = None,
 ) -> State:
-    """A flow that begins with a table, given in some way."""
+    """A flow that begins with a table, in a random form of input."""
     if ordered is None:
         ordered = context.luck.random() < 0.5
     flow = flow or eu.Flow("fuzz")
@@ -69,7 +69,7 @@ def _given(context: Context, table: pa.Table) -> Any:
 
 
 def sort(state: State) -> State:
-    """By up to three columns."""
+    """Sorts by up to three columns."""
     context, expected = state.context, state.expected
     names = [name for name, column in expected.columns.items() if can_sort(column)]
     chosen = context.luck.sample(names, min(len(names), context.luck.choice([1, 1, 2, 3])))
@@ -87,7 +87,7 @@ def sort(state: State) -> State:
 
 
 def partition(state: State) -> State:
-    """Partitions come in the order of their keys."""
+    """Partitions come in key order."""
     context, expected = state.context, state.expected
     names = [name for name, column in expected.columns.items() if can_sort(column)]
     if not names:
@@ -96,13 +96,13 @@ def partition(state: State) -> State:
     together = context.luck.random() < 0.5
     context.tell(f"partition by {by}, together {together}")
     wanted = oracles.sort(context.luck, expected, by, False)
-    # Whoever takes a partition does not wait for whoever has the one before it.
+    # An instance with a partition does not wait for the one before it.
     bag = Expected(wanted.columns, [0] * len(wanted))
     return state.then(eu.partition(by, together=together), bag, False)
 
 
 def choose(state: State) -> State:
-    """Some of the columns, in some order."""
+    """Selects some columns, in some order."""
     context, expected = state.context, state.expected
     names = list(expected.columns)
     some = context.luck.sample(names, context.luck.randrange(1, len(names) + 1))
@@ -114,12 +114,12 @@ def choose(state: State) -> State:
 
 
 def some_rows(state: State) -> State:
-    """Those whose number fits."""
+    """Selects rows by their number."""
     context, expected = state.context, state.expected
     by, rest = context.luck.choice([(2, 0), (3, 1), (7, 3), (1000, 5)])
     context.tell(f"filter r % {by} = {rest}")
     numbers = expected.columns[tables.ROW].raw
-    # As in SQL, the rest of a negative number is negative.
+    # As in SQL, the remainder of a negative number is negative.
     fits = [one is not None and abs(one) % by == rest for one in numbers]
     fits = [fit and (rest == 0 or one > 0) for fit, one in zip(fits, numbers)]
     at = [row for row, fit in enumerate(fits) if fit]
@@ -128,7 +128,7 @@ def some_rows(state: State) -> State:
 
 
 def limit(state: State) -> State:
-    """The first rows, if there is an order; else it may choose, and ends the flow."""
+    """The first rows, if there is an order; otherwise any rows. It ends the flow."""
     context, expected = state.context, state.expected
     size = len(expected)
     rows = context.luck.choice([0, 1, 10, size // 2, size, size + 5])
@@ -142,7 +142,7 @@ def limit(state: State) -> State:
 
 
 def union(state: State) -> State:
-    """With more rows of the same types."""
+    """Appends more rows of the same types."""
     context, expected = state.context, state.expected
     if any(column.kind is None for column in expected.columns.values()):
         return state
@@ -167,7 +167,7 @@ def union(state: State) -> State:
 
 
 def join(state: State) -> State:
-    """With another table, by up to two columns."""
+    """Joins with another table, by up to two columns."""
     context, left = state.context, state.expected
     usable = [name for name, column in left.columns.items() if can_be_key(column)]
     usable = [name for name in usable if name != tables.ROW or context.luck.random() < 0.2]
@@ -204,7 +204,7 @@ def joined(
     how: str,
     where: str | None,
 ) -> Expected:
-    """The rows of a join, from the pairs that match."""
+    """The rows of a join, from the matching pairs."""
     pairs = oracles.pairs(context.luck, (left, right), keys, where and WHERE[where])
     matched = {one for one, _ in pairs}, {other for _, other in pairs}
     at: list[tuple[int | None, int | None]] = list(pairs)
@@ -226,10 +226,10 @@ def joined(
 
 
 def _key_column(left: Column, right: Column, at: list[Any], how: str) -> Column:
-    """A key has the value of whichever side has a row: the right's of a right join."""
+    """A key takes the value of the side that has a row: the right's in a right join."""
     if how not in ("right", "full"):
         return left.take([one for one, _ in at])
-    # Where types differ, it is one that holds the values of both.
+    # Where types differ, the key has a type that holds the values of both.
     kind = left.kind if left.kind == right.kind else None
     if how == "right":
         return dataclasses.replace(right.take([other for _, other in at]), kind=kind, norm=None)
@@ -238,7 +238,7 @@ def _key_column(left: Column, right: Column, at: list[Any], how: str) -> Column:
 
 
 def _sharing(context: Context, left: Expected, right: pa.Table, on: list[str]) -> pa.Table:
-    """Of the same type as the left's, a key has some of the left's values, too."""
+    """A column with some of the left key's values, if the types are equal."""
     for at, name in enumerate(on):
         column = left.columns[name]
         field = right.schema.field(at)
@@ -251,7 +251,7 @@ def _sharing(context: Context, left: Expected, right: pa.Table, on: list[str]) -
 
 
 def twin(context: Context, kind: pa.DataType) -> pa.DataType:
-    """A type whose values may be equal to those of this one."""
+    """A type whose values may equal those of this one."""
     types, luck = pa.types, context.luck
     while types.is_dictionary(kind):
         kind = kind.value_type
@@ -265,7 +265,7 @@ def twin(context: Context, kind: pa.DataType) -> pa.DataType:
 
 
 def sortable_types(context: Context) -> list[pa.DataType]:
-    """Two types that have an order."""
+    """Two types with an order."""
     kinds: list[pa.DataType] = []
     while len(kinds) < 2:
         kind = values.any_type(context.data)
@@ -275,18 +275,18 @@ def sortable_types(context: Context) -> list[pa.DataType]:
 
 
 def save_arrow(table: pa.Table, path: Any) -> None:
-    """As pyarrow writes it."""
+    """Writes the table with pyarrow."""
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table.unify_dictionaries())
 
 
 def can_be_key(column: Column) -> bool:
-    """Whether rows can be joined and grouped by it: it is of a simple type."""
+    """Whether it can be a join or group key: it has a simple type."""
     return column.kind is not None and column.norm is not None
 
 
 def can_sort(column: Column) -> bool:
-    """Whether the documents say what its order is."""
+    """Whether its order is documented."""
     return not _has(column.kind, lambda kind: pa.types.is_union(kind) or pa.types.is_interval(kind))
 
 
@@ -297,7 +297,7 @@ def _has(kind: pa.DataType | None, is_it: Callable[[pa.DataType], bool]) -> bool
 
 
 def key(context: Context, name: str) -> dict[str, Any]:
-    """A column to sort by, in some way."""
+    """A sort key, with random options."""
     draw = context.luck.random
     return {"column": name, "descending": draw() < 0.5, "nulls_first": draw() < 0.5}
 
@@ -307,6 +307,6 @@ def _plain(name: str) -> dict[str, Any]:
 
 
 def quote(name: str) -> str:
-    """A name in SQL."""
+    """A name quoted for SQL."""
     doubled = name.replace('"', '""')
     return f'"{doubled}"'

@@ -1,4 +1,4 @@
-"""Tables of random columns, in random pieces."""
+"""Tables of random columns, in random chunks."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from . import values
 
 NAMES = ["a b", "é", "Mixed", "select", "x.y", "quote'd", 'dou"ble', "1st", "UPPER", "日本", "a-b"]
 ROW = "r"
-"""A column that numbers the rows."""
+"""A column of row numbers."""
 
 
 def row_count(luck: random.Random, most: int = 3000) -> int:
-    """None, one, few, or so many that there are several batches."""
+    """None, one, few, or several batches of rows."""
     small = luck.choice([0, 1, 2, luck.randrange(3, 30), luck.randrange(30, 400)])
     draw = luck.random()
     if draw < 0.01:
-        # Numbers of rows in a batch have 16 bits.
+        # Row numbers within a batch have 16 bits.
         return min(most, 66_000)
     return min(most, luck.randrange(400, 3000) if draw < 0.12 else small)
 
@@ -34,9 +34,9 @@ def table(
     prefix: str = "c",
     names: Sequence[str] = (),
 ) -> pa.Table:
-    """Columns of these types, those at `few` with few different values; in pieces."""
+    """Random columns of these types in chunks; columns in `few` have few distinct values."""
     names = names or [_name(luck, f"{prefix}{at}") for at in range(len(types))]
-    # Rows around it, so that what is left has an offset.
+    # Surrounding rows, so that the slice has an offset.
     before, behind = (luck.choice([0, 0, 1, 5, 9]), luck.choice([0, 0, 3]))
     whole = before + rows + behind
     columns = {
@@ -57,7 +57,7 @@ def table(
 
 
 def in_pieces(luck: random.Random, whole: pa.Table) -> pa.Table:
-    """The same rows as several batches, some of them empty. The table has one piece."""
+    """The same rows as several batches, some of them empty. The input has one chunk."""
     if luck.random() < 0.3:
         return whole
     cuts = sorted(luck.randrange(whole.num_rows + 1) for _ in range(luck.randrange(5)))
@@ -77,6 +77,6 @@ def _name(luck: random.Random, usual: str) -> str:
 
 
 def _hides_nulls(kind: pa.DataType) -> bool:
-    """Whether nulls may be in its values where `null_count` does not look."""
+    """Whether its values may contain nulls that `null_count` misses."""
     types = pa.types
     return types.is_dictionary(kind) or types.is_run_end_encoded(kind) or types.is_null(kind)

@@ -1,0 +1,1 @@
+"""How runs are shown to people: numbers, the progress line, charts."""

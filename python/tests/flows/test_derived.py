@@ -1,0 +1,42 @@
+"""Derived files are fresh, and module functions match their specs."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+import euphrates as eu
+from euphrates import _derive
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_derived_files_are_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    derived = _derive.derived()
+    stale = [path for path, text in derived.items() if path.read_text() != text]
+    assert not stale, "run `make derive`"
+    codes = {path for path in _derive.STUDIO_FLOWS.iterdir() if path.suffix != ".json"}
+    assert codes and codes <= set(derived), "code of a document that is not there any more"
+
+
+@pytest.mark.parametrize("name", sorted(eu.modules.SPECS))
+def test_every_module_function_is_documented(name: str) -> None:
+    spec = eu.modules.SPECS[name]
+    function = getattr(eu, eu.modules.parameter_name(name))
+    assert function.__name__ in eu.__all__
+    assert spec["summary"] in function.__doc__
+    assert list(inspect.signature(function).parameters) == [
+        eu.modules.parameter_name(option)
+        for option in sorted(
+            eu.modules.options_of(spec), key=lambda o: o not in eu.modules.required_of(spec)
+        )
+    ]
+    undocumented = [
+        option
+        for option, schema in eu.modules.options_of(spec).items()
+        if not schema.get("description")
+    ]
+    assert not undocumented

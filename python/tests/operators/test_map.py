@@ -1,0 +1,166 @@
+"""Python functions over batches."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import euphrates as eu
+import functions
+
+Run = Callable[..., eu.Table]
+
+
+def numbers(rows: int = 10, **options: Any) -> eu.modules.ModuleCall:
+    return eu.generate("integers", rows=rows, order=True, **options)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        functions.doubled,
+        "functions:doubled",
+        lambda batch: pl.DataFrame(batch).select(pl.col("n") * 2),
+        lambda batch: batch.to_polars().select(pl.col("n") * 2),
+        lambda batch: batch.to_pandas() * 2,
+        lambda batch: pa.Table.from_batches([functions.doubled(batch)]),
+        lambda batch: functions.duckdb_doubled(batch),
+    ],
+    ids=["function", "path", "polars", "to_polars", "pandas", "table", "duckdb"],
+)
+def test_functions_may_return_any_arrow_object(function: Any, collected: Run) -> None:
+    assert collected(numbers(), eu.map(function)).to_pydict()["n"] == list(range(0, 20, 2))
+
+
+def test_importable_function_is_saved_by_reference() -> None:
+    flow = eu.Flow()
+    flow.chain(numbers(), functions.doubled, eu.collect())
+    config = json.loads(flow.to_json())["modules"][1]["config"]
+    assert config == {"function": "functions:doubled"}
+    again = eu.Flow.from_json(flow.to_json())
+    assert again.go().collected().to_pydict()["n"][-1] == 18
+
+
+def test_arguments_are_passed_to_every_call(collected: Run) -> None:
+    call = eu.map(functions.doubled, arguments={"factor": 3})
+    assert collected(numbers(), call).to_pydict()["n"][-1] == 27
+
+
+def test_none_sends_nothing_and_order_is_kept(collected: Run) -> None:
+    def sometimes(batch: eu.Batch) -> eu.Batch | None:
+        if len(batch) and batch.to_pydict()["n"][0] % 131072 == 0:
+            return None
+        return batch.slice(0, 2)
+
+    rows = collected(numbers(1_000_000), eu.map(sometimes, schema={"n": "int64 not null"}))
+    kept = rows.to_pydict()["n"]
+    assert kept == sorted(kept)
+    assert 0 not in kept
+    assert 65536 in kept
+
+
+def test_function_may_return_more_rows(collected: Run) -> None:
+    def often(batch: eu.Batch) -> pa.Table:
+        return pa.Table.from_batches([batch.to_pyarrow()] * 100)
+
+    assert len(collected(numbers(50_000), eu.map(often))) == 5_000_000
+
+
+def test_instances_run_in_separate_threads(collected: Run) -> None:
+    local = threading.local()
+    meeting = threading.Barrier(2, timeout=20)
+
+    def meet(batch: eu.Batch) -> eu.Batch:
+        if len(batch) and not hasattr(local, "met"):
+            local.met = True
+            meeting.wait()
+        return batch
+
+    flow = eu.Flow()
+    source = flow.place(eu.generate("integers", rows=2_000_000), count=1)
+    mapped = flow.place(eu.map(meet), count=2)
+    flow.attach(source, mapped)
+    flow.attach(mapped, flow.place(eu.collect()))
+    assert len(flow.go().collected()) == 2_000_000
+
+
+def test_exception_has_place_and_traceback(collected: Run) -> None:
+    with pytest.raises(eu.FlowError) as caught:
+        collected(numbers(), functions.raising)
+    text = str(caught.value)
+    assert "module map_1" in text
+    assert "rows 0 to 9" in text
+    assert "ValueError: seven is right out" in text
+    assert 'functions.py", line' in text
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda batch: batch if len(batch) == 0 else 3, "the function returned int"),
+        (lambda batch: batch if len(batch) == 0 else [1], "the function returned list"),
+        (lambda b: b if len(b) == 0 else pa.table({"m": [1]}), "returned the columns m: Int64"),
+        (lambda b: b if len(b) == 0 else pa.table({"n": [1.5]}), "promised were n: Int64"),
+        (lambda b: b if len(b) == 0 else pa.table({"n": pa.array([None], pa.int64())}), "null"),
+        (lambda b: b if len(b) == 0 else pa.chunked_array([[1]]), "is not a table"),
+    ],
+    ids=["type", "list", "name", "kind", "null", "column"],
+)
+def test_invalid_return_values_are_rejected(function: Any, says: str, collected: Run) -> None:
+    with pytest.raises(eu.EuphratesError, match=says) as caught:
+        collected(numbers(), eu.map(function))
+    assert "module map_1" in str(caught.value)
+    assert "rows 0 to 9" in str(caught.value)
+
+
+def test_columns_are_checked_before_the_run() -> None:
+    flow = eu.Flow()
+    flow.chain(numbers(), eu.map(lambda batch: 3), eu.collect())
+    with pytest.raises(eu.UsageError, match="with an empty batch"):
+        flow.check()
+    flow = eu.Flow()
+    flow.chain(numbers(), eu.map(lambda batch: None), eu.collect())
+    with pytest.raises(eu.UsageError, match="returned None for an empty batch"):
+        flow.check()
+    flow = eu.Flow()
+    flow.chain(numbers(), eu.map(functions.doubled, schema={"n": "int46"}), eu.collect())
+    with pytest.raises(eu.UsageError, match="no type is called `int46`"):
+        flow.check()
+
+
+def test_exception_during_check_is_the_cause() -> None:
+    flow = eu.Flow()
+    flow.chain(numbers(), eu.map(lambda batch: 1 // len(batch)), eu.collect())
+    with pytest.raises(eu.UsageError, match="empty batch") as caught:
+        flow.check()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_any_arrow_text_type_is_accepted(collected: Run) -> None:
+    call = eu.map(lambda batch: pl.DataFrame({"s": ["x"]}), schema=pa.schema({"s": pa.string()}))
+    rows = collected(numbers(), call)
+    assert rows.to_pyarrow().schema.field("s").type == pa.string()
+    call = eu.map(lambda batch: pd.DataFrame({"s": [None]}), schema={"s": "string"})
+    assert collected(numbers(), call).to_pydict() == {"s": [None]}
+
+
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        ("functions", "package.module:name"),
+        ("no_such_module:f", "cannot import `no_such_module`"),
+        ("functions:no_such", "`functions` has no `no_such`"),
+        ({"$live": 10**9}, "another process"),
+    ],
+)
+def test_unresolvable_references_are_rejected(reference: Any, says: str, collected: Run) -> None:
+    with pytest.raises(eu.UsageError, match=says):
+        collected(numbers(), eu.map(reference))

@@ -1,0 +1,3 @@
+"""Labels of the nodes of the Ray cluster that tests share."""
+
+RAY_LABELS = [{"zone": "a"}, {"zone": "b", "disk": "fast"}]

@@ -1,0 +1,1 @@
+"""Cleanup of what the rig makes: a ledger, a guardian process, and one undo function per kind."""
