@@ -1,5 +1,5 @@
-// Random hostile flows, like those of python/tests/flows/test_code.py. A failure names the seed of its
-// case: `STUDIO_SEED=… npm test` starts with that case.
+// Random hostile flows, like those of python/tests/flows/test_code.py. A failure names the
+// seed of its case: `STUDIO_SEED=… npm test` starts with that case.
 
 import {
   EMPTY_OBJECT,
