@@ -1,0 +1,60 @@
+"""The structure of the code: imports between files, and the sizes of folders."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support.rust_imports import Crate, cycles, flattened
+
+from test_tidy import ROOT, code, name_of
+
+FOLDER_FILES_MAX = 20
+FOLDERS_OF_ONE_FILE_A_MODULE = {"crates/modules/src/modules"}
+"""Folders that a build script lists: the registry is derived from their files."""
+
+CYCLES_LEFT: dict[str, int] = {}
+"""Crates that still have cycles, and their number. A crate with fewer is to be listed with fewer."""
+
+FOLDERS_LEFT: dict[str, int] = {}
+"""Folders that are still larger, and their numbers of files."""
+
+
+def crates() -> list[str]:
+    return sorted(path.name for path in (ROOT / "crates").iterdir())
+
+
+@pytest.mark.parametrize("crate", crates())
+def test_files_of_a_crate_import_each_other_in_one_direction(crate: str) -> None:
+    found = cycles(Crate(ROOT / "crates" / crate / "src").edges())
+    shown = [["::".join(module) or "lib" for module in cycle] for cycle in found]
+    assert len(found) == CYCLES_LEFT.get(crate, 0), shown
+
+
+def test_folders_have_few_files() -> None:
+    counts = Counter(name_of(path.parent) for path in code())
+    counts = Counter({k: v for k, v in counts.items() if k not in FOLDERS_OF_ONE_FILE_A_MODULE})
+    large = {folder: count for folder, count in counts.items() if count > FOLDER_FILES_MAX}
+    assert large == FOLDERS_LEFT
+
+
+def test_use_trees_are_flattened() -> None:
+    tree = "crate::{self, a::{B, c as d}, e::F}"
+    assert list(flattened(tree)) == [
+        (("crate",), "crate"),
+        (("crate", "a", "B"), "B"),
+        (("crate", "a", "c"), "d"),
+        (("crate", "e", "F"), "F"),
+    ]
+
+
+def test_a_cycle_through_a_parent_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "lib.rs").write_text("mod a; mod b; pub use a::c::Thing;")
+    (tmp_path / "a.rs").write_text("pub mod c; pub struct Shared; fn f() { c::make(); }")
+    (tmp_path / "a/c.rs").write_text("use super::Shared; pub struct Thing; pub fn make() {}")
+    (tmp_path / "b.rs").write_text("use crate::Thing; #[cfg(test)]\nmod tests { use crate::a; }")
+    edges = Crate(tmp_path).edges()
+    assert edges[("b",)] == {("a", "c")}
+    assert cycles(edges) == [[("a",), ("a", "c")]]
