@@ -1,14 +1,25 @@
-//! How things look on a terminal.
+//! Terminal output: results to standard output; errors, warnings and reports to standard error.
 
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
-use euphrates_flow::Error;
+use euphrates_flow::{Error, Result};
 use serde_json::json;
 
-use crate::arguments::Log;
+use crate::options::Log;
 
-/// Prints an error: what, where, and what to do about it; as an object if the log is in JSON.
-pub fn complain(log: Log, error: &Error) {
+/// Writes to standard output. A closed pipe is no error.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::os("write to", "standard output", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints an error with its places, row and remedy; as a JSON object if the log is in JSON.
+pub fn print_error(log: Log, error: &Error) {
     if log == Log::Json {
         let kind = format!("{:?}", error.kind()).to_lowercase();
         let places: Vec<_> = error.places().map(ToString::to_string).collect();
@@ -36,11 +47,11 @@ pub fn complain(log: Log, error: &Error) {
     if let Some(advice) = error.advice() {
         text += &format!("\n  {bold}remedy{off}: {advice}");
     }
-    // If standard error is gone, nobody is left to tell.
+    // Without a standard error there is no place to report the failure to write.
     let _ = writeln!(err, "{text}");
 }
 
-/// Prints what is not as it should be, and not an error.
+/// Prints a warning: a condition that needs attention but is no error.
 pub fn warn(log: Log, text: &str) {
     match log {
         Log::Json => say(&json!({"event": "warning", "message": text}).to_string()),
@@ -48,7 +59,7 @@ pub fn warn(log: Log, text: &str) {
     }
 }
 
-/// Prints a line of progress or of a report, to standard error.
+/// Prints a line of progress or of a report to standard error.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! `euphrates perturb`: runs a flow while something is made slow, and tells how it bore it.
+//! `perturb`: runs a flow under injected slowdowns, and reports how it performed.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,18 @@ use euphrates_engine::Options;
 use euphrates_flow::size::Size;
 use euphrates_flow::{Document, Error, Perturbation, Result};
 
-use crate::arguments::{Log, Resources};
-use crate::{Host, flows, print, rows, run as drive};
+use crate::flow_file::{load, variables};
+use crate::host::Host;
+use crate::options::{Log, Resources};
+use crate::runner;
+use crate::terminal::print;
 
-/// How times are said.
-pub const WHEN: &str = "WHEN is @AFTER+LASTS~EVERY in seconds, each part as needed: @2+10 begins \
-                        after 2 s and lasts 10 s; @5+1~20 lasts 1 s and comes again every 20 s.";
+/// The help text on the times of perturbations.
+pub const WHEN_HELP: &str = "\
+    WHEN is @AFTER+LASTS~EVERY in seconds, each part as needed: @2+10 begins after 2 s and lasts \
+    10 s; @5+1~20 lasts 1 s and comes again every 20 s.";
 
-/// `euphrates perturb`
+/// Arguments of `euphrates perturb`.
 #[derive(Debug, Args)]
 pub struct Perturb {
     /// A flow document (JSON), or a Python file that builds one
@@ -54,33 +58,29 @@ pub struct Perturb {
     /// Print the JSON schema of such a list instead
     #[arg(long)]
     pub schema: bool,
-    /// What the flow may use.
+    /// Resources of the flow.
     #[command(flatten)]
     pub resources: Resources,
 }
 
-/// `euphrates perturb`
+/// Runs the flow with its perturbations, and prints the rows that it collected.
 pub fn run(command: Perturb, log: Log, host: &dyn Host) -> Result<u8> {
     let Some(flow) = command.flow.as_ref().filter(|_| !command.schema) else {
         let schema = serde_json::to_string_pretty(&Perturbation::json_schema());
         print(&(schema.unwrap_or_default() + "\n"))?;
         return Ok(0);
     };
-    let document = flows::load(flow, host)?;
+    let document = load(flow, host)?;
     let options = Options {
-        variables: flows::variables(&command.params)?,
+        variables: variables(&command.params)?,
         perturbations: perturbations(&command, &document)?,
-        ..drive::options(&command.resources, host)?
+        ..runner::options(&command.resources, host)?
     };
     if options.perturbations.is_empty() {
         return Err(Error::usage("nothing is perturbed")
             .remedy("say what: --slow map_1.2=75%, --pause, --disk, --link, --hog, --from"));
     }
-    let report = drive::run(&document, &host.registry(), &options, log)?;
-    for (id, collected) in &report.collected {
-        print(&rows::table(id, collected)?)?;
-    }
-    Ok(0)
+    runner::run_and_print_rows(&document, &host.registry(), &options, log)
 }
 
 fn perturbations(command: &Perturb, flow: &Document) -> Result<Vec<Perturbation>> {
@@ -93,12 +93,15 @@ fn perturbations(command: &Perturb, flow: &Document) -> Result<Vec<Perturbation>
         }
     };
     for text in &command.slow {
-        let (who, share, when) = split(text, true)?;
-        all.push(Perturbation { share: Some(share_of(share)?), ..aimed(who, flow, when) });
+        let (target, share, when) = split(text, true)?;
+        all.push(Perturbation {
+            share: Some(share_of(share)?),
+            ..perturbation_of(target, flow, when)
+        });
     }
     for text in &command.pause {
-        let (who, _, when) = split(text, false)?;
-        all.push(Perturbation { pause: true, ..aimed(who, flow, when) });
+        let (target, _, when) = split(text, false)?;
+        all.push(Perturbation { pause: true, ..perturbation_of(target, flow, when) });
     }
     for text in &command.disk {
         let (name, rate, when) = split(text, true)?;
@@ -122,22 +125,22 @@ fn perturbations(command: &Perturb, flow: &Document) -> Result<Vec<Perturbation>
     Ok(all)
 }
 
-/// A module, if there is one of this name, or else an instance.
-fn aimed(who: &str, flow: &Document, when: Perturbation) -> Perturbation {
-    match flow.node(who) {
-        Some(_) => Perturbation { module: Some(who.into()), ..when },
-        None => Perturbation { instance: Some(who.into()), ..when },
+/// A perturbation of the module of this name, or else of the instance.
+fn perturbation_of(target: &str, flow: &Document, when: Perturbation) -> Perturbation {
+    match flow.node(target) {
+        Some(_) => Perturbation { module: Some(target.into()), ..when },
+        None => Perturbation { instance: Some(target.into()), ..when },
     }
 }
 
-/// `WHO=WHAT@AFTER+LASTS~EVERY`.
+/// Splits `TARGET=VALUE@AFTER+LASTS~EVERY` into target, value and times.
 fn split(text: &str, has_value: bool) -> Result<(&str, &str, Perturbation)> {
     let (body, when) = match text.rsplit_once('@') {
         Some((body, when)) => (body, when),
         None => (text, ""),
     };
     let wrong = |what: &str| Error::usage(format!("`{text}`: {what}"));
-    let (who, value) = match body.split_once('=') {
+    let (target, value) = match body.split_once('=') {
         Some(parts) if has_value => parts,
         None if !has_value => (body, ""),
         _ if has_value => return Err(wrong("no value").remedy("write WHO=WHAT, like d1=5MB/s")),
@@ -152,14 +155,14 @@ fn split(text: &str, has_value: bool) -> Result<(&str, &str, Perturbation)> {
         }),
     };
     let (after, lasts, every) = (number(Some(after))?, number(lasts)?, number(every)?);
-    Ok((who, value, Perturbation { after, lasts, every, ..Perturbation::default() }))
+    Ok((target, value, Perturbation { after, lasts, every, ..Perturbation::default() }))
 }
 
 fn part(text: &str, sign: char) -> (&str, Option<&str>) {
     text.split_once(sign).map_or((text, None), |(before, after)| (before, Some(after)))
 }
 
-/// `75%`, `0.75`, or `4x`: as many times as slow.
+/// Parses the share of speed that is taken: `75%`, `0.75`, or `4x` for four times as slow.
 fn share_of(text: &str) -> Result<f64> {
     let number = |text: &str| text.trim().parse::<f64>().ok();
     let share = match (text.strip_suffix('%'), text.strip_suffix('x')) {
@@ -177,12 +180,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn perturbations_are_written_as_one_says_them() {
-        let (who, what, when) = split("map_1.2=75%@2s+10s~30s", true).unwrap();
-        assert_eq!((who, what), ("map_1.2", "75%"));
+    fn perturbations_parse_from_short_notation() {
+        let (target, what, when) = split("map_1.2=75%@2s+10s~30s", true).unwrap();
+        assert_eq!((target, what), ("map_1.2", "75%"));
         assert_eq!((when.after, when.lasts, when.every), (Some(2.0), Some(10.0), Some(30.0)));
-        let (who, _, when) = split("scan_1.0@+3", false).unwrap();
-        assert_eq!((who, when.after, when.lasts), ("scan_1.0", None, Some(3.0)));
+        let (target, _, when) = split("scan_1.0@+3", false).unwrap();
+        assert_eq!((target, when.after, when.lasts), ("scan_1.0", None, Some(3.0)));
         let (_, rate, when) = split("d1=5MB/s@1.5", true).unwrap();
         assert_eq!((rate, when.after, when.lasts), ("5MB/s", Some(1.5), None));
         assert!(split("map_1.2", true).is_err() && split("a=b", false).is_err());

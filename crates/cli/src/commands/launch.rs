@@ -1,4 +1,4 @@
-//! `euphrates launch`: any program on the workers of a cluster, and what it writes, here.
+//! `launch`: runs a program on the workers of a cluster and prints its output here.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -8,64 +8,24 @@ use std::time::Duration;
 use clap::Args;
 use euphrates_engine::cluster::launch::{CHUNK_BYTES_MAX, End, Order};
 use euphrates_engine::cluster::launching::{Launch, Place, Step, launch};
-use euphrates_engine::cluster::open::{ClusterOptions, open};
-use euphrates_engine::cluster::{Cluster, Security};
 use euphrates_flow::Result;
 use serde_json::json;
 
-use crate::Host;
-use crate::arguments::{Log, parse_lost_after};
-use crate::lines::{Lines, Look};
+use crate::host::Host;
+use crate::line_output::{LineFormat, LineOutput};
+use crate::options::Log;
+use crate::options::cluster::ClusterAccess;
 use crate::signals::Signals;
-use crate::style::say;
-use crate::worker::parse_security;
+use crate::terminal::{print, say};
 
-/// How often Ctrl-C is looked for.
-const LOOK: Duration = Duration::from_millis(20);
+/// Poll interval of signals.
+const SIGNAL_POLL: Duration = Duration::from_millis(20);
 
-/// A cluster that is there, or is started for this.
+/// Arguments of `euphrates launch`.
 #[derive(Debug, Args)]
-pub struct Reached {
-    /// The cluster: at:HOST:PORT for a kept one, processes:N on this machine, or join:HOST:PORT
-    /// with workers that come there
-    #[arg(long, value_name = "CLUSTER")]
-    cluster: String,
-    /// A file of its owner's alone with the cluster's token
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// Workers to wait for, or that there must be
-    #[arg(long, value_name = "N")]
-    workers: Option<usize>,
-    /// How others are kept out: tls or token
-    #[arg(long, value_name = "WAY", default_value = "tls", value_parser = parse_security)]
-    channel_security: Security,
-    /// Seconds after which an end that says nothing is lost [default: 10, or 2 on one machine]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_lost_after)]
-    lost_after: Option<Duration>,
-}
-
-impl Reached {
-    /// Opens it, as far as it is needed: some workers, or all if none is said.
-    pub fn open(&self, on: &[String], host: &dyn Host) -> Result<Arc<Cluster>> {
-        let options = ClusterOptions {
-            worker_command: host.worker_command(),
-            worker_environment: host.worker_environment(),
-            token_file: self.token_file.clone(),
-            workers: self.workers,
-            within: None,
-            on: on.to_vec(),
-            security: Some(self.channel_security),
-            lost_after: self.lost_after,
-        };
-        open(&self.cluster, &options)
-    }
-}
-
-/// `euphrates launch`
-#[derive(Debug, Args)]
-pub struct Start {
+pub struct LaunchCommand {
     #[command(flatten)]
-    reached: Reached,
+    access: ClusterAccess,
     /// Workers by name or label, with commas between; may be repeated [default: all]
     #[arg(long, value_name = "WORKERS", value_delimiter = ',')]
     on: Vec<String>,
@@ -100,9 +60,9 @@ fn parse_variable(text: &str) -> Result<(String, String), String> {
     Ok((name.into(), value.into()))
 }
 
-/// Starts it, brings home what it writes, and says how it has ended.
-pub fn run(command: Start, log: Log, host: &dyn Host) -> Result<u8> {
-    let cluster = command.reached.open(&command.on, host)?;
+/// Starts the programs, prints their output, and returns the first non-zero exit code.
+pub fn run(command: LaunchCommand, log: Log, host: &dyn Host) -> Result<u8> {
+    let cluster = command.access.open(&command.on, host)?;
     let mut words = command.program.into_iter();
     let order = Order {
         program: words.next().unwrap_or_default(),
@@ -114,40 +74,40 @@ pub fn run(command: Start, log: Log, host: &dyn Host) -> Result<u8> {
     };
     let launched = Arc::new(launch(&cluster, &order, &command.on, command.per_worker)?);
     if command.detach {
-        crate::print(&format!("{}\n", launched.id()))?;
+        print(&format!("{}\n", launched.id()))?;
         return Ok(0);
     }
     if command.stdin {
-        let fed = Arc::downgrade(&launched);
-        thread::spawn(move || feed(&fed));
+        let target = Arc::downgrade(&launched);
+        thread::spawn(move || forward_stdin(&target));
     }
-    // Whoever writes to a terminal that has been stopped cannot look for Ctrl-C as well.
-    let (signals, heard) = (Signals::listen(), Arc::downgrade(&launched));
-    thread::spawn(move || pass_on(&signals, &heard));
-    let ends = tell(&launched, Look::of(log, command.plain))?;
+    // On a thread of its own: a write to a stopped terminal blocks.
+    let (signals, target) = (Signals::listen(), Arc::downgrade(&launched));
+    thread::spawn(move || forward_signals(&signals, &target));
+    let ends = print_output(&launched, LineFormat::of(log, command.plain))?;
     if log != Log::Quiet {
         report(log, launched.places(), &ends);
     }
     Ok(ends.iter().map(End::exit_code).find(|code| *code != 0).unwrap_or(0))
 }
 
-/// The first signal is passed on as a word; one more is meant.
-fn pass_on(signals: &Signals, launched: &Weak<Launch>) {
-    let mut is_meant = false;
+/// Forwards signals: the first interrupts the programs, the next ones kill them.
+fn forward_signals(signals: &Signals, launched: &Weak<Launch>) {
+    let mut is_second = false;
     while launched.strong_count() > 0 {
-        thread::sleep(LOOK);
-        if let Some(launched) = launched.upgrade().filter(|_| signals.heard_again()) {
-            launched.stop(is_meant);
-            is_meant = true;
+        thread::sleep(SIGNAL_POLL);
+        if let Some(launched) = launched.upgrade().filter(|_| signals.take()) {
+            launched.stop(is_second);
+            is_second = true;
         }
     }
 }
 
-/// What is read here, all programs read.
-fn feed(launched: &Weak<Launch>) {
+/// Copies standard input to the standard input of all programs.
+fn forward_stdin(launched: &Weak<Launch>) {
     let mut chunk = vec![0; CHUNK_BYTES_MAX];
     let mut stdin = std::io::stdin().lock();
-    // What cannot be read is the end.
+    // A read error ends the input.
     while let Ok(bytes) = std::io::Read::read(&mut stdin, &mut chunk) {
         match launched.upgrade() {
             Some(launched) if launched.feed(&chunk[..bytes]) => {}
@@ -159,10 +119,11 @@ fn feed(launched: &Weak<Launch>) {
     }
 }
 
-/// Prints what comes until all have ended; how, in their order.
-fn tell(launched: &Launch, look: Look) -> Result<Vec<End>> {
+/// Prints the output of the programs until all have ended. Returns their ends by rank; none if
+/// the reader of standard output has gone.
+fn print_output(launched: &Launch, format: LineFormat) -> Result<Vec<End>> {
     let mut ends: Vec<Option<End>> = vec![None; launched.places().len()];
-    let mut lines = Lines::new(launched.places(), look);
+    let mut lines = LineOutput::new(launched.places(), format);
     let mut within = Duration::ZERO;
     loop {
         match launched.step(within) {
@@ -174,28 +135,28 @@ fn tell(launched: &Launch, look: Look) -> Result<Vec<End>> {
             Step::Quiet => lines.flush()?,
             Step::Over => break,
         }
-        if lines.nobody_reads() {
-            // As a pipe does with a program that writes to it; nobody wants to hear more.
+        if lines.is_closed() {
+            // Like SIGPIPE for a program that writes to a closed pipe.
             launched.stop(true);
             return Ok(vec![]);
         }
-        // While more is there, it is gathered; then what there is is shown.
+        // Collect output while more is available, and flush before waiting.
         within = if lines.is_flushed() { Duration::MAX } else { Duration::ZERO };
     }
     lines.flush()?;
     Ok(ends.into_iter().flatten().collect())
 }
 
-/// Who has not ended well.
+/// Prints how programs ended that did not succeed; in JSON, how each ended.
 fn report(log: Log, places: &[Place], ends: &[End]) {
     for (place, end) in places.iter().zip(ends) {
         if log == Log::Json {
             let code = (!matches!(end, End::Lost(_))).then(|| end.exit_code());
-            let told = json!({
+            let event = json!({
                 "event": "ended", "name": place.name, "worker": place.worker,
                 "exit_code": code, "how": end.to_string(),
             });
-            say(&told.to_string());
+            say(&event.to_string());
         } else if let End::Lost(error) = end {
             say(&format!("{} {end}: {}", place.name, error.message()));
         } else if end.exit_code() != 0 {

@@ -1,5 +1,6 @@
-//! `ls`, `describe`, `verify`, `repair`, `rm`: collections and their catalog.
+//! `ls`, `describe`, `verify`, `repair` and `rm`: list and maintain the collections of the catalog.
 
+use clap::Args;
 use euphrates_engine::machine;
 use euphrates_engine::report::{bytes_of, count};
 use euphrates_flow::{Kind, Result};
@@ -7,11 +8,54 @@ use euphrates_io::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry};
 use euphrates_io::collection::{self, Repaired, Verified};
 use serde_json::json;
 
-use crate::arguments::{Describe, Log, Ls, Repair, Rm, Verify};
-use crate::print;
-use crate::style::{complain, say, warn};
+use crate::options::Log;
+use crate::terminal::{print, print_error, say, warn};
 
-/// `euphrates ls`
+/// Arguments of `euphrates ls`.
+#[derive(Debug, Args)]
+pub struct Ls {
+    /// Only collections whose names begin so
+    pub prefix: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `euphrates describe`.
+#[derive(Debug, Args)]
+pub struct Describe {
+    /// Name of the collection
+    pub collection: String,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `euphrates verify`.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Names of the collections
+    #[arg(required = true)]
+    pub collections: Vec<String>,
+}
+
+/// Arguments of `euphrates repair`.
+#[derive(Debug, Args)]
+pub struct Repair {
+    /// Names of the collections
+    #[arg(required = true)]
+    pub collections: Vec<String>,
+}
+
+/// Arguments of `euphrates rm`.
+#[derive(Debug, Args)]
+pub struct Rm {
+    /// Names of the collections
+    #[arg(required = true)]
+    pub collections: Vec<String>,
+}
+
+/// Lists collections. A damaged catalog entry is reported, and the others are listed.
 pub fn ls(command: Ls, log: Log) -> Result<u8> {
     let prefix = command.prefix.unwrap_or_default();
     let (mut found, mut code) = (vec![], 0);
@@ -22,9 +66,8 @@ pub fn ls(command: Ls, log: Log) -> Result<u8> {
         one.warning().iter().for_each(|text| warn(log, text));
         match one.current() {
             Ok(manifest) => found.push(manifest),
-            // What is sound is listed all the same.
             Err(error) => {
-                complain(log, &error);
+                print_error(log, &error);
                 code = code.max(error.kind().exit_code());
             }
         }
@@ -44,7 +87,7 @@ pub fn ls(command: Ls, log: Log) -> Result<u8> {
     Ok(code)
 }
 
-/// Copies and disks, as far as they are worth a word.
+/// The number of copies and their disks; empty for one copy on the home disk.
 fn places(manifest: &Manifest) -> String {
     let disks: Vec<&str> = manifest.disks().into_iter().collect();
     let on = disks.join(", ");
@@ -55,7 +98,7 @@ fn places(manifest: &Manifest) -> String {
     }
 }
 
-/// `euphrates describe`
+/// Prints one collection's schema, segments and statistics.
 pub fn describe(command: Describe, log: Log) -> Result<u8> {
     let found = Catalog::of(&machine::home())?.lookup(&command.collection)?;
     found.warning().iter().for_each(|text| warn(log, text));
@@ -100,7 +143,7 @@ fn page(manifest: &Manifest) -> String {
     text
 }
 
-/// `euphrates verify`: exit code 3 if anything is not as it was written.
+/// Verifies checksums of every block; exit code 3 if any block is damaged.
 pub fn verify(command: Verify, log: Log) -> Result<u8> {
     let mut worst = 0;
     for name in &command.collections {
@@ -112,7 +155,7 @@ pub fn verify(command: Verify, log: Log) -> Result<u8> {
                 worst = worst.max(Kind::Corrupt.exit_code());
             }
             Err(error) => {
-                complain(log, &error);
+                print_error(log, &error);
                 worst = worst.max(error.kind().exit_code());
             }
         }
@@ -127,7 +170,7 @@ fn sound(name: &str, verified: &Verified) -> String {
     format!("{name}: sound; {blocks_good} blocks in {segments} segments{copies}, {bytes}")
 }
 
-/// `euphrates repair`: exit code 3 if something is damaged of which there is no good copy.
+/// Rewrites damaged copies from their mirrors; exit code 3 if no good copy of a block is left.
 pub fn repair(command: Repair, log: Log) -> Result<u8> {
     let mut worst = 0;
     for name in &command.collections {
@@ -139,7 +182,7 @@ pub fn repair(command: Repair, log: Log) -> Result<u8> {
                 }
             }
             Err(error) => {
-                complain(log, &error);
+                print_error(log, &error);
                 worst = worst.max(error.kind().exit_code());
             }
         }
@@ -164,10 +207,9 @@ fn mended(name: &str, repaired: &Repaired) -> String {
     text
 }
 
-/// `euphrates rm`
+/// Removes collections; removes none if one of the names is unknown.
 pub fn rm(command: Rm) -> Result<u8> {
     let home = machine::home();
-    // All or nothing, as far as names go.
     let catalog = Catalog::of(&home)?;
     command.collections.iter().try_for_each(|name| catalog.lookup(name).map(drop))?;
     let remove = |name: &String| collection::remove(&home, name, &machine::run_id());

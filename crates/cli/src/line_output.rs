@@ -1,4 +1,4 @@
-//! What several programs write, as one text: whole lines, each with the name of its program.
+//! Merges the output of several programs line by line, each line with the name of its program.
 
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 
@@ -7,47 +7,47 @@ use euphrates_engine::cluster::launching::Place;
 use euphrates_flow::{Error, Result};
 use serde_json::json;
 
-use crate::arguments::Log;
+use crate::options::Log;
 
-/// The most that is kept of a line before it is written; a longer one is cut.
+/// The longest line that is buffered; a longer one is written in pieces.
 const LINE_BYTES_MAX: usize = 1 << 20;
-/// What goes out at once.
+/// The size of an output buffer.
 const OUT_BYTES: usize = 64 << 10;
-/// One for each worker in turn.
+/// Colours of the workers' names, used in turn.
 const COLOURS: [&str; 6] = ["\x1b[36m", "\x1b[33m", "\x1b[32m", "\x1b[35m", "\x1b[34m", "\x1b[31m"];
 
-/// What the streams are called.
+/// Names of the streams in JSON.
 const STREAMS: [&str; 2] = ["stdout", "stderr"];
 
-/// How lines look.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// A name before each.
+pub enum LineFormat {
+    /// The program's name and the line.
     Named,
-    /// As they are.
+    /// The line without a name.
     Plain,
-    /// An object for each.
+    /// A JSON object of worker, name, stream and line.
     Json,
 }
 
-impl Look {
-    /// As the command line says.
-    pub fn of(log: Log, is_plain: bool) -> Look {
+impl LineFormat {
+    /// The format for `--log` and `--plain`.
+    pub fn of(log: Log, is_plain: bool) -> LineFormat {
         match (is_plain, log) {
-            (true, _) => Look::Plain,
-            (false, Log::Json) => Look::Json,
-            (false, _) => Look::Named,
+            (true, _) => LineFormat::Plain,
+            (false, Log::Json) => LineFormat::Json,
+            (false, _) => LineFormat::Named,
         }
     }
 }
 
-/// Standard output and standard error, line by line.
-pub struct Lines {
-    look: Look,
+/// Buffers partial lines of each program, and writes whole ones.
+pub struct LineOutput {
+    format: LineFormat,
     places: Vec<Place>,
-    /// Before the lines of each program: on standard output, and on standard error.
+    /// The name before each line, by stream (standard output, standard error) and rank.
     names: [Vec<String>; 2],
-    /// The lines that are not whole yet.
+    /// Partial lines, by stream and rank.
     parts: [Vec<Vec<u8>>; 2],
     outs: [Out; 2],
 }
@@ -55,26 +55,26 @@ pub struct Lines {
 struct Out {
     out: BufWriter<Box<dyn Write>>,
     is_flushed: bool,
-    is_gone: bool,
+    is_closed: bool,
 }
 
-impl Lines {
-    /// Nothing has come yet.
-    pub fn new(places: &[Place], look: Look) -> Lines {
+impl LineOutput {
+    /// An output to this process's standard output and standard error.
+    pub fn new(places: &[Place], format: LineFormat) -> LineOutput {
         let colour = std::env::var_os("NO_COLOR").is_none();
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
         let coloured = [stdout.is_terminal() && colour, stderr.is_terminal() && colour];
-        Lines::to(places, look, coloured, [Box::new(stdout), Box::new(stderr)])
+        LineOutput::to(places, format, coloured, [Box::new(stdout), Box::new(stderr)])
     }
 
     fn to(
         places: &[Place],
-        look: Look,
+        format: LineFormat,
         coloured: [bool; 2],
         [stdout, stderr]: [Box<dyn Write>; 2],
-    ) -> Lines {
-        Lines {
-            look,
+    ) -> LineOutput {
+        LineOutput {
+            format,
             places: places.to_vec(),
             names: coloured.map(|coloured| names(places, coloured)),
             parts: [vec![vec![]; places.len()], vec![vec![]; places.len()]],
@@ -82,15 +82,15 @@ impl Lines {
         }
     }
 
-    /// A program has written this.
+    /// Takes bytes that a program has written.
     pub fn add(&mut self, rank: usize, stream: Stream, bytes: &[u8]) -> Result<()> {
         let at = usize::from(stream == Stream::Stderr);
         let mut rest = bytes;
         let ends_line = |byte: &u8| *byte == b'\n';
         loop {
-            // As they are, all whole lines are one.
-            let end = match self.look {
-                Look::Plain => rest.iter().rposition(ends_line),
+            // Without names, consecutive whole lines are written at once.
+            let end = match self.format {
+                LineFormat::Plain => rest.iter().rposition(ends_line),
                 _ => rest.iter().position(ends_line),
             };
             let Some(end) = end else { break };
@@ -106,7 +106,7 @@ impl Lines {
         Ok(())
     }
 
-    /// A program writes no more; a line without an end is one, too.
+    /// Writes the partial lines of a program that has ended.
     pub fn end(&mut self, rank: usize) -> Result<()> {
         for at in 0..2 {
             let part = std::mem::take(&mut self.parts[at][rank]);
@@ -117,39 +117,41 @@ impl Lines {
         Ok(())
     }
 
-    /// Writes a line. If it has no end of its own, it gets one where lines are told apart.
+    /// Writes a line. A partial one (not `is_whole`) gets a newline, except in plain format.
     fn write(&mut self, rank: usize, at: usize, line: [&[u8]; 2], is_whole: bool) -> Result<()> {
-        // They may be one file: what was written first stands first.
+        // Both streams may be one file, so the other one is flushed first to keep the order.
         self.outs[1 - at].flush()?;
         let out = &mut self.outs[at];
-        match self.look {
-            Look::Named => out.write(&[self.names[at][rank].as_bytes(), line[0], line[1], b"\n"]),
-            Look::Plain => out.write(&[line[0], line[1], if is_whole { b"\n" } else { b"" }]),
-            Look::Json => {
+        match self.format {
+            LineFormat::Named => {
+                out.write(&[self.names[at][rank].as_bytes(), line[0], line[1], b"\n"])
+            }
+            LineFormat::Plain => out.write(&[line[0], line[1], if is_whole { b"\n" } else { b"" }]),
+            LineFormat::Json => {
                 let Place { worker, name } = &self.places[rank];
                 let line = line.concat();
                 let text = String::from_utf8_lossy(&line);
-                let told = json!({
+                let object = json!({
                     "worker": worker, "name": name, "stream": STREAMS[at], "line": text,
                 });
-                self.outs[0].write(&[told.to_string().as_bytes(), b"\n"])
+                self.outs[0].write(&[object.to_string().as_bytes(), b"\n"])
             }
         }
     }
 
-    /// Shows all that has come.
+    /// Flushes standard output and standard error.
     pub fn flush(&mut self) -> Result<()> {
         self.outs.iter_mut().try_for_each(Out::flush)
     }
 
-    /// Whether all that has come has been shown.
+    /// Whether all whole lines have been flushed.
     pub fn is_flushed(&self) -> bool {
         self.outs.iter().all(|out| out.is_flushed)
     }
 
     /// Whether the reader of standard output has gone.
-    pub fn nobody_reads(&self) -> bool {
-        self.outs[0].is_gone
+    pub fn is_closed(&self) -> bool {
+        self.outs[0].is_closed
     }
 }
 
@@ -171,7 +173,7 @@ fn names(places: &[Place], coloured: bool) -> Vec<String> {
 impl Out {
     fn new(out: Box<dyn Write>) -> Out {
         let out = BufWriter::with_capacity(OUT_BYTES, out);
-        Out { out, is_flushed: true, is_gone: false }
+        Out { out, is_flushed: true, is_closed: false }
     }
 
     fn write(&mut self, parts: &[&[u8]]) -> Result<()> {
@@ -189,11 +191,11 @@ impl Out {
         self.check(written)
     }
 
-    /// A reader that has gone away is no failure.
+    /// Records a closed pipe, which is no error.
     fn check(&mut self, written: std::io::Result<()>) -> Result<()> {
         match written {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                self.is_gone = true;
+                self.is_closed = true;
                 Ok(())
             }
             written => written.map_err(|error| Error::os("write", "lines", &error)),
@@ -219,13 +221,13 @@ mod tests {
         }
     }
 
-    /// What stands on standard output when these have written this.
-    fn shown(look: Look, coloured: bool, said: &[(usize, &[u8])]) -> String {
+    /// The text on standard output after the programs have written these bytes.
+    fn shown(format: LineFormat, coloured: bool, written: &[(usize, &[u8])]) -> String {
         let place = |worker: &str| Place { worker: worker.into(), name: worker.into() };
         let sheet = Sheet::default();
         let outs: [Box<dyn Write>; 2] = [Box::new(sheet.clone()), Box::new(Sheet::default())];
-        let mut lines = Lines::to(&[place("w1"), place("w10")], look, [coloured; 2], outs);
-        for (rank, bytes) in said {
+        let mut lines = LineOutput::to(&[place("w1"), place("w10")], format, [coloured; 2], outs);
+        for (rank, bytes) in written {
             lines.add(*rank, Stream::Stdout, bytes).unwrap();
         }
         (0..2).for_each(|rank| lines.end(rank).unwrap());
@@ -236,25 +238,25 @@ mod tests {
     }
 
     #[test]
-    fn lines_stay_whole_however_they_come() {
-        let said: &[(usize, &[u8])] =
+    fn partial_writes_become_whole_lines() {
+        let written: &[(usize, &[u8])] =
             &[(0, b"one"), (1, b"1\n2"), (0, b" line\n\nx"), (1, b"3\n"), (0, b"y")];
         let named = "w10 | 1\nw1  | one line\nw1  | \nw10 | 23\nw1  | xy\n";
-        assert_eq!(shown(Look::Named, false, said), named);
-        assert_eq!(shown(Look::Plain, false, said), "1\none line\n\n23\nxy");
-        let json = shown(Look::Json, false, &[(1, b"a\"b\xff\n")]);
+        assert_eq!(shown(LineFormat::Named, false, written), named);
+        assert_eq!(shown(LineFormat::Plain, false, written), "1\none line\n\n23\nxy");
+        let json = shown(LineFormat::Json, false, &[(1, b"a\"b\xff\n")]);
         let wanted =
             json!({"worker": "w10", "name": "w10", "stream": "stdout", "line": "a\"b\u{fffd}"});
         assert_eq!(json, format!("{wanted}\n"));
-        let coloured = shown(Look::Named, true, &[(0, b"a\n"), (1, b"b\n")]);
+        let coloured = shown(LineFormat::Named, true, &[(0, b"a\n"), (1, b"b\n")]);
         assert_eq!(coloured, "\x1b[36mw1  |\x1b[0m a\n\x1b[33mw10 |\x1b[0m b\n");
     }
 
     #[test]
-    fn a_line_that_does_not_end_is_cut_before_it_takes_all_memory() {
+    fn endless_lines_are_written_in_pieces() {
         let long = vec![b'x'; LINE_BYTES_MAX + 1];
-        assert_eq!(shown(Look::Plain, false, &[(0, &long), (0, b"y")]).len(), long.len() + 1);
-        let named = shown(Look::Named, false, &[(0, &long), (1, b"y\n"), (0, b"z\n")]);
+        assert_eq!(shown(LineFormat::Plain, false, &[(0, &long), (0, b"y")]).len(), long.len() + 1);
+        let named = shown(LineFormat::Named, false, &[(0, &long), (1, b"y\n"), (0, b"z\n")]);
         let lines: Vec<&str> = named.lines().collect();
         assert_eq!((lines[0].len(), &lines[1..]), (long.len() + 6, &["w10 | y", "w1  | z"][..]));
     }

@@ -10,7 +10,7 @@ use euphrates_flow::{Error, Result};
 
 use crate::signals::Signals;
 
-/// The hidden option that names the supervisor's pid.
+/// The hidden option that passes the supervisor's pid to the worker.
 const KEPT_BY: &str = "--kept-by";
 
 /// Runs this command line again as a supervised child, and returns its exit code.
@@ -24,8 +24,8 @@ pub fn supervised(name: &str) -> Result<u8> {
         command.args(&words).arg(KEPT_BY).arg(std::process::id().to_string());
         command
     };
-    let tell = |status| eprintln!("worker {name} was killed ({status}) and is restarted");
-    let status = supervise(command, || signals.heard(), tell)?;
+    let on_restart = |status| eprintln!("worker {name} was killed ({status}) and is restarted");
+    let status = supervise(command, || signals.received(), on_restart)?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(code.unwrap_or(if signals.heard() { 0 } else { 1 }))
+    Ok(code.unwrap_or(if signals.received() { 0 } else { 1 }))
 }

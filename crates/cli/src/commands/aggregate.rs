@@ -1,14 +1,17 @@
-//! `aggregate`: a file or collection in, values of its groups out.
+//! `aggregate`: groups a file or a collection, and computes values of each group.
 
 use clap::Args;
 use euphrates_flow::{Document, Error, Result};
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{Log, Resources};
-use crate::ends::{Ends, Text};
-use crate::{Host, names};
+use crate::column_names;
+use crate::host::Host;
+use crate::options::files::FileOptions;
+use crate::options::text::TextOptions;
+use crate::options::{Log, Resources};
+use crate::runner::run_or_print;
 
-/// `euphrates aggregate`
+/// Arguments of `euphrates aggregate`.
 #[derive(Debug, Args)]
 pub struct Aggregate {
     /// A file, folder, glob, s3:// address or @collection
@@ -22,27 +25,28 @@ pub struct Aggregate {
     /// A name and what stands under it, like "total=sum(price)"; may be given several times
     #[arg(long = "value", value_name = "NAME=WHAT")]
     pub values: Vec<String>,
-    /// What is read and written.
+    /// Formats of input and output.
     #[command(flatten)]
-    pub ends: Ends,
-    /// How the input is read.
+    pub files: FileOptions,
+    /// Options of text input.
     #[command(flatten)]
-    pub text: Text,
-    /// What the flow may use.
+    pub text: TextOptions,
+    /// Resources of the flow.
     #[command(flatten)]
     pub resources: Resources,
 }
 
-/// Runs it.
+/// Runs or prints the flow that aggregates.
 pub fn run(command: Aggregate, log: Log, host: &dyn Host) -> Result<u8> {
-    command.ends.run(&flow(&command)?, &command.resources, log, host)
+    run_or_print(&flow(&command)?, &command.files, &command.resources, log, host)
 }
 
 fn flow(command: &Aggregate) -> Result<Document> {
     let mut flow = Document::new("aggregate");
     let (input, text) = (std::slice::from_ref(&command.input), command.text.config());
-    let source = command.ends.source(&mut flow, input, text, false)?;
-    let by = command.by.iter().flat_map(|by| names::split(by, ',')).map(names::unquoted);
+    let source = command.files.source(&mut flow, input, text, false)?;
+    let by =
+        command.by.iter().flat_map(|by| column_names::split(by, ',')).map(column_names::unquoted);
     let by: Vec<&str> = by.collect();
     let mut values = Map::new();
     for text in &command.values {
@@ -54,17 +58,17 @@ fn flow(command: &Aggregate) -> Result<Document> {
     }
     let config = json!({"by": by, "values": Value::Object(values)});
     let aggregate = flow.place("aggregate", config, None);
-    let sink = command.ends.sink(&mut flow, &command.output);
+    let sink = command.files.sink(&mut flow, &command.output);
     flow.attach(&source, &aggregate);
     flow.attach(&aggregate, &sink);
     Ok(flow)
 }
 
-/// `name=what`.
+/// Splits `NAME=WHAT`; quotes around the name are removed.
 fn value(text: &str) -> Result<(&str, &str)> {
     let named = |name: &str| !name.is_empty() && (name.starts_with('"') || !name.contains('('));
-    let parts = names::split_once(text, '=').filter(|(name, _)| named(name));
-    parts.map(|(name, what)| (names::unquoted(name), what)).ok_or_else(|| {
+    let parts = column_names::split_once(text, '=').filter(|(name, _)| named(name));
+    parts.map(|(name, what)| (column_names::unquoted(name), what)).ok_or_else(|| {
         let error = Error::usage(format!("`{text}` has no name"));
         error.remedy("write it like --value 'total=sum(price)'")
     })
@@ -73,7 +77,7 @@ fn value(text: &str) -> Result<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::{Arguments, Command};
+    use crate::commands::{Arguments, Command};
     use clap::Parser;
 
     fn flow_of(words: &str) -> Result<Document> {
@@ -85,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_a_flow() {
+    fn arguments_become_a_flow() {
         let flow = flow_of("@a b.csv --by x,y --value n=count() --value total=sum(v)").unwrap();
         let kinds: Vec<&str> = flow.modules.iter().map(|node| node.module.as_str()).collect();
         assert_eq!(kinds, ["read", "aggregate", "save"]);
@@ -94,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn values_without_a_name_or_with_another_s_are_told() {
+    fn unnamed_and_duplicate_values_are_errors() {
         for (words, said) in [
             ("a b --value sum(v)", "`sum(v)` has no name"),
             ("a b --value sum(a=b)", "`sum(a=b)` has no name"),

@@ -1,5 +1,5 @@
-//! `euphrates gc`: completes the outputs that killed flows had decided to publish, and removes what
-//! else they have left. Every start does so where it writes; this does not wait for the next.
+//! `gc`: completes the commits of killed flows, and removes their scratch and staged output.
+//! Every flow does the same for the folders that it writes to; this command does it at once.
 
 use std::path::{Path, PathBuf};
 
@@ -11,16 +11,16 @@ use euphrates_io::catalog::Catalog;
 use euphrates_io::commit::{self, Resolution};
 use euphrates_io::{collection, output, scratch};
 
-use crate::print;
+use crate::terminal::print;
 
-/// `euphrates gc`
+/// Arguments of `euphrates gc`.
 #[derive(Debug, Args)]
 pub struct Gc {
     /// Folders where files were being written, besides the home
     folders: Vec<PathBuf>,
 }
 
-/// Removes the leavings of the dead, and says how many there were.
+/// Removes the remains of dead processes, and prints how many there were.
 pub fn run(command: Gc) -> Result<u8> {
     if let Some(strange) = command.folders.iter().find(|folder| !folder.is_dir()) {
         let error = Error::usage(format!("{} is no folder", strange.display()));
@@ -45,7 +45,8 @@ pub fn run(command: Gc) -> Result<u8> {
     left.map_or(Ok(0), Err)
 }
 
-/// Completes what has been decided, and says so. Returns why something is still left to do.
+/// Completes decided commits and prints their outputs. Returns the first error, if a commit could
+/// not be completed.
 fn resolve(home: &Path) -> Result<Option<Error>> {
     let mut left = None;
     for Resolution { flow, published, left: why } in commit::resolve(home) {

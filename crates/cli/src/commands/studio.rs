@@ -1,4 +1,4 @@
-//! `euphrates studio`: the flow editor, in the browser.
+//! `studio`: serves the flow editor, and opens it in the browser.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use euphrates_engine::machine;
 use euphrates_flow::{Error, Result};
 use euphrates_server::{Server, Setting};
 
+use crate::host::Host;
 use crate::signals::Signals;
-use crate::style::say;
-use crate::{Host, print};
+use crate::terminal::{print, say};
 
-/// How often Ctrl-C is heard.
-const LOOK: Duration = Duration::from_millis(50);
+/// Poll interval of signals and of the Enter key.
+const INPUT_POLL: Duration = Duration::from_millis(50);
 
-/// `euphrates studio`
+/// Arguments of `euphrates studio`.
 #[derive(Debug, Args)]
 pub struct Studio {
     /// The flow, or the Python file that builds one, that is opened first
@@ -45,11 +45,11 @@ pub struct Studio {
     pub allowed_hosts: Vec<String>,
 }
 
-/// Serves until it is told to end.
+/// Runs the server until a signal arrives.
 pub fn run(command: Studio, host: &dyn Host) -> Result<u8> {
     let signals = Signals::listen();
     let (root, flow) = project(command.root, command.flow.as_deref())?;
-    // What flows say of files is meant from the project's folder, also when they are checked.
+    // Checks resolve relative paths of flows like runs do: from the project's folder.
     std::env::set_current_dir(&root)
         .map_err(|error| Error::os("go to the project's folder", &root, &error))?;
     let server = Server::start(Setting {
@@ -73,8 +73,8 @@ pub fn run(command: Studio, host: &dyn Host) -> Result<u8> {
     if !command.no_open {
         open(&server.link_file()?);
     }
-    while !signals.heard() {
-        std::thread::sleep(LOOK);
+    while !signals.received() {
+        std::thread::sleep(INPUT_POLL);
         server.refusals().iter().for_each(|line| say(line));
         if ENTER.swap(false, SeqCst) {
             print(&format!("{}\n", server.link()?))?;
@@ -83,7 +83,7 @@ pub fn run(command: Studio, host: &dyn Host) -> Result<u8> {
     Ok(0)
 }
 
-/// Somebody has pressed Enter.
+/// Set when the user has pressed Enter.
 static ENTER: AtomicBool = AtomicBool::new(false);
 
 fn listen_for_enter() {
@@ -97,7 +97,7 @@ fn listen_for_enter() {
     });
 }
 
-/// The project's folder, and the flow as a path from there.
+/// The project's folder, and the flow's path relative to it.
 fn project(root: Option<PathBuf>, flow: Option<&Path>) -> Result<(PathBuf, Option<String>)> {
     let whole = |path: &Path| path.canonicalize().map_err(|error| Error::os("open", path, &error));
     let flow = flow.map(whole).transpose()?;
@@ -119,7 +119,7 @@ fn project(root: Option<PathBuf>, flow: Option<&Path>) -> Result<(PathBuf, Optio
     }
 }
 
-/// Where there is no browser to be opened, the link has been printed.
+/// Opens a browser. A failure is ignored, because the link has been printed.
 fn open(file: &Path) {
     let mut command = Command::new("xdg-open");
     command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

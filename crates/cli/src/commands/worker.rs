@@ -1,4 +1,4 @@
-//! `euphrates worker`: a process that does what a master asks for.
+//! `worker`: runs a worker process, which executes parts of flows and programs for masters.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,19 +12,21 @@ use euphrates_engine::cluster::{Address, Member, Secret, Security, Server, Setti
 use euphrates_engine::machine;
 use euphrates_flow::{Kind, Result};
 
-use crate::Host;
-use crate::arguments::{parse_bytes, parse_lost_after};
-use crate::kept::supervised;
+use crate::host::Host;
+use crate::options::cluster::{parse_lost_after, parse_security};
+use crate::options::parse_bytes;
 use crate::signals::Signals;
-use crate::style::say;
+use crate::supervisor::supervised;
+use crate::terminal::{print, say};
 
-/// How often a worker looks whether it is still wanted; it is told when those who want it leave.
-const LOOK: Duration = Duration::from_millis(50);
+/// Poll interval of signals and of the parent process. A lost connection wakes the worker earlier.
+const LIVENESS_POLL: Duration = Duration::from_millis(50);
+/// Pause between two attempts to connect.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// How long a worker retries to connect when it starts before its master or rendezvous.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a worker that comes first waits for whom it joins.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// `euphrates worker`
+/// Arguments of `euphrates worker`.
 #[derive(Debug, Args)]
 pub struct Worker {
     /// What it is called; letters, digits, `-`, `_` and `.` [default: the machine's name]
@@ -68,16 +70,7 @@ pub struct Worker {
     kept_by: Option<u32>,
 }
 
-/// `tls` or `token`.
-pub fn parse_security(word: &str) -> Result<Security, String> {
-    match word {
-        "tls" => Ok(Security::Tls),
-        "token" => Ok(Security::Token),
-        other => Err(format!("`{other}` is neither tls nor token")),
-    }
-}
-
-/// Serves until it is told to end, or nobody is left who started it.
+/// Serves masters until a signal arrives or the process that started this one has ended.
 pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
     if command.stay && command.kept_by.is_none() {
         return supervised(&command.name.unwrap_or_else(machine::name));
@@ -94,11 +87,11 @@ pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
     };
     let listen = match (command.listen, &command.join) {
         (Some(listen), Some(join)) => {
-            at_last(&signals, PATIENCE, || seen_from(listen.clone(), join))?
+            retry(&signals, CONNECT_TIMEOUT, || advertised(listen.clone(), join))?
         }
         (Some(listen), None) => listen,
         (None, Some(join)) => {
-            Address::Tcp(format!("{}:0", at_last(&signals, PATIENCE, || own_host(join))?))
+            Address::Tcp(format!("{}:0", retry(&signals, CONNECT_TIMEOUT, || own_host(join))?))
         }
         (None, None) => unreachable!("one of both is required"),
     };
@@ -111,9 +104,9 @@ pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
         scratch: command.scratch,
     };
     let alone = Arc::new(AtomicBool::new(false));
-    let server = Server::start(setting, registry, tell(&alone))?;
+    let server = Server::start(setting, registry, wakes(&alone))?;
     let joined = Joined { member, address: server.address().clone() };
-    let mut line = Joining {
+    let mut joining = Joining {
         to: command.join,
         joined,
         secret,
@@ -121,26 +114,26 @@ pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
         lost_after: command.lost_after,
         stay: command.stay,
     };
-    if line.to.is_none() && command.child_of.is_none() {
-        crate::print(&format!("listening at {}\n", server.address()))?;
+    if joining.to.is_none() && command.child_of.is_none() {
+        print(&format!("listening at {}\n", server.address()))?;
     }
-    let mut held = at_last(&signals, PATIENCE, || line.join())?;
+    let mut connection = retry(&signals, CONNECT_TIMEOUT, || joining.join())?;
     let parent = command.child_of.or(command.kept_by);
     let is_orphan = || parent.is_some_and(|parent| machine::parent() != Some(parent));
     let is_left = || is_orphan() || (command.child_of.is_some() && alone.load(SeqCst));
-    while !signals.heard() && !is_left() {
-        thread::park_timeout(LOOK);
+    while !signals.received() && !is_left() {
+        thread::park_timeout(LIVENESS_POLL);
         server.refusals().iter().for_each(|line| say(line));
-        if held.as_ref().is_some_and(|(ended, _)| ended.load(SeqCst)) {
-            held = match line.stay {
-                true => line.join_again(&signals)?,
+        if connection.as_ref().is_some_and(|(ended, _)| ended.load(SeqCst)) {
+            connection = match joining.stay {
+                true => joining.join_again(&signals)?,
                 false => break,
             };
         }
     }
-    drop((held, server));
+    drop((connection, server));
     if command.child_of.is_some() {
-        // A program that was killed could not; the last of its workers finds it empty.
+        // A killed master leaves the token file behind; its last worker removes the folder.
         let _ = std::fs::remove_file(&command.token_file);
         let folder = command.token_file.parent();
         let _ = folder.map(std::fs::remove_dir);
@@ -148,40 +141,41 @@ pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
     Ok(0)
 }
 
-/// Tries for so long: the other end may be on its way, too, and so may the name of its machine.
-fn at_last<T>(
+/// Retries for at most `timeout`, because the other end, or the name of its machine, may not be
+/// available yet.
+fn retry<T>(
     signals: &Signals,
-    patience: Duration,
+    timeout: Duration,
     mut attempt: impl FnMut() -> Result<T>,
 ) -> Result<T> {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     loop {
         match attempt() {
             Err(error) if error.kind() == Kind::Resource => {
-                if signals.heard() {
+                if signals.received() {
                     return Err(error);
                 }
                 if Instant::now() > deadline {
-                    return Err(error.at(format!("tried for {} s", patience.as_secs())));
+                    return Err(error.at(format!("tried for {} s", timeout.as_secs())));
                 }
-                thread::sleep(10 * LOOK);
+                thread::sleep(RETRY_PAUSE);
             }
             outcome => return outcome,
         }
     }
 }
 
-/// What sets this, and wakes the calling thread to see it.
-fn tell(whether: &Arc<AtomicBool>) -> impl Fn() + Send + Sync + 'static {
-    let (whether, me) = (whether.clone(), thread::current());
+/// A callback that sets the flag and wakes the calling thread.
+fn wakes(flag: &Arc<AtomicBool>) -> impl Fn() + Send + Sync + 'static {
+    let (flag, waiting) = (flag.clone(), thread::current());
     move || {
-        whether.store(true, SeqCst);
-        me.unpark();
+        flag.store(true, SeqCst);
+        waiting.unpark();
     }
 }
 
-/// An address that names all of this machine's, as the other end of a line sees it.
-fn seen_from(listen: Address, join: &Address) -> Result<Address> {
+/// Replaces a wildcard address by the address of this machine that the other end sees.
+fn advertised(listen: Address, join: &Address) -> Result<Address> {
     let Address::Tcp(place) = &listen else { return Ok(listen) };
     let all = ["0.0.0.0:", "[::]:"].into_iter().find_map(|all| place.strip_prefix(all));
     match all {
@@ -190,7 +184,7 @@ fn seen_from(listen: Address, join: &Address) -> Result<Address> {
     }
 }
 
-/// How a worker joins.
+/// The parameters of the connection to a master or rendezvous.
 struct Joining {
     to: Option<Address>,
     joined: Joined,
@@ -200,27 +194,29 @@ struct Joining {
     stay: bool,
 }
 
-/// Whether the other end has gone, and the line to it.
-type Held = (Arc<AtomicBool>, Line);
+/// A flag that is set when the other end has gone, and the connection to it.
+type Connection = (Arc<AtomicBool>, Line);
 
 impl Joining {
-    fn join(&mut self) -> Result<Option<Held>> {
+    fn join(&mut self) -> Result<Option<Connection>> {
         let Some(to) = &self.to else { return Ok(None) };
         let ended = Arc::new(AtomicBool::new(false));
-        let told = tell(&ended);
+        let on_end = wakes(&ended);
         let line =
-            join(to, &self.joined, &self.secret, self.security, self.lost_after, move |_| told())?;
+            join(to, &self.joined, &self.secret, self.security, self.lost_after, move |_| {
+                on_end()
+            })?;
         Ok(Some((ended, line)))
     }
 
-    /// Until the other end is there again.
-    fn join_again(&mut self, signals: &Signals) -> Result<Option<Held>> {
+    /// Reconnects; returns `None` if a signal arrives first.
+    fn join_again(&mut self, signals: &Signals) -> Result<Option<Connection>> {
         loop {
             match self.join() {
-                Err(error) if error.kind() == Kind::Resource && !signals.heard() => {
-                    thread::sleep(10 * LOOK);
+                Err(error) if error.kind() == Kind::Resource && !signals.received() => {
+                    thread::sleep(RETRY_PAUSE);
                 }
-                Err(_) if signals.heard() => return Ok(None),
+                Err(_) if signals.received() => return Ok(None),
                 outcome => return outcome,
             }
         }
@@ -233,18 +229,18 @@ mod tests {
     use euphrates_flow::Error;
 
     #[test]
-    fn what_may_still_come_is_tried_again_and_in_the_end_it_is_said_for_how_long() {
+    fn unavailable_peers_are_retried_until_the_timeout() {
         let (signals, mut tries) = (Signals::listen(), 0);
         let mut attempt = |comes_at| {
             tries += 1;
             let absent = || Error::resource("no machine is known by keeper:7");
             if tries < comes_at { Err(absent().remedy("check the name")) } else { Ok(tries) }
         };
-        assert_eq!(at_last(&signals, PATIENCE, || attempt(2)).unwrap(), 2);
-        let error = at_last(&signals, Duration::ZERO, || attempt(usize::MAX)).unwrap_err();
-        let told = "tried for 0 s: no machine is known by keeper:7\n  remedy: check the name";
-        assert_eq!(error.to_string(), told);
+        assert_eq!(retry(&signals, CONNECT_TIMEOUT, || attempt(2)).unwrap(), 2);
+        let error = retry(&signals, Duration::ZERO, || attempt(usize::MAX)).unwrap_err();
+        let wanted = "tried for 0 s: no machine is known by keeper:7\n  remedy: check the name";
+        assert_eq!(error.to_string(), wanted);
         let wrong = || -> Result<()> { Err(Error::usage("another token")) };
-        assert_eq!(at_last(&signals, PATIENCE, wrong).unwrap_err().kind(), Kind::Usage);
+        assert_eq!(retry(&signals, CONNECT_TIMEOUT, wrong).unwrap_err().kind(), Kind::Usage);
     }
 }

@@ -1,6 +1,6 @@
-//! Names of columns, as the command line lists them: `id, "a, b" desc, day=date`.
+//! Parses lists of column names on the command line, like `id, "a, b" desc, day=date`.
 
-/// The parts of a text; what stands between double quotes is not divided.
+/// Splits at a character, except between double quotes. The parts are trimmed.
 pub fn split(text: &str, at: char) -> Vec<&str> {
     let mut is_quoted = false;
     let parts = text.split(move |c| {
@@ -10,14 +10,14 @@ pub fn split(text: &str, at: char) -> Vec<&str> {
     parts.map(str::trim).collect()
 }
 
-/// Two parts, if there are two or more: the first, and all that stands behind it.
+/// Splits at the first occurrence of a character outside of double quotes.
 pub fn split_once(text: &str, at: char) -> Option<(&str, &str)> {
     let first = split(text, at)[0];
     let behind = text.trim_start()[first.len()..].trim_start();
     behind.strip_prefix(at).map(|rest| (first, rest.trim()))
 }
 
-/// A name without the quotes that it needs if it has a comma or an equals sign.
+/// Removes the double quotes around a name, which a comma or an equals sign needs.
 pub fn unquoted(name: &str) -> &str {
     let inner = name.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     inner.filter(|inner| !inner.contains('"')).unwrap_or(name)
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_quoted_is_not_divided() {
+    fn quoted_separators_do_not_split() {
         assert_eq!(split(r#"id , "a, b" desc,x"#, ','), ["id", r#""a, b" desc"#, "x"]);
         assert_eq!(split("", ','), [""]);
         assert_eq!(split(r#"a,"b,c"#, ','), ["a", r#""b,c"#]);
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn only_quotes_around_a_name_go() {
+    fn only_enclosing_quotes_are_removed() {
         for (name, bare) in [(r#""a, b""#, "a, b"), ("a", "a"), (r#"""#, r#"""#), (r#""""#, "")] {
             assert_eq!(unquoted(name), bare);
         }

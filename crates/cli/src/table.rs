@@ -1,5 +1,4 @@
-//! What `collect` kept, for somebody at a terminal: the first rows as a table, and how many there
-//! are. Programs take rows from a file, or from Python.
+//! Prints the rows that a `collect` module kept: the first ones as a text table, and their number.
 
 use arrow::array::{Array, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
@@ -9,12 +8,12 @@ use euphrates_engine::report::count;
 use euphrates_flow::Result;
 use euphrates_flow::module::Collected;
 
-/// Rows that are shown.
+/// Rows of the table.
 const ROWS_MAX: usize = 20;
-/// Characters of a value that are shown.
+/// Characters of a value; a longer one is cut.
 const WIDTH_MAX: usize = 40;
 
-/// The table of the module `id`, ending in a newline.
+/// The table of the rows that module `id` collected. It ends in a newline.
 pub fn table(id: &str, collected: &Collected) -> Result<String> {
     let fields = collected.schema.fields();
     let mut columns: Vec<Column> = fields
@@ -47,7 +46,7 @@ pub fn table(id: &str, collected: &Collected) -> Result<String> {
     Ok(format!("{}{rule}\n{body}{id}: {} {word}{only}\n", line(0), count(rows as u64)))
 }
 
-/// The name of a column and its values, as text.
+/// The cells of a column as text; the first one is its name.
 struct Column {
     cells: Vec<String>,
     is_number: bool,
@@ -63,7 +62,7 @@ fn add(batch: &RecordBatch, columns: &mut [Column]) -> Result<()> {
     let options = FormatOptions::default();
     let strict = CastOptions { safe: false, ..CastOptions::default() };
     for (array, column) in batch.columns().iter().zip(columns) {
-        // Lines of text are bytes, since nobody promises an encoding; mostly they are text.
+        // Text lines are binary, because their encoding is unknown. Most are UTF-8.
         let text = match array.data_type() {
             DataType::Binary => cast_with_options(array, &DataType::Utf8, &strict).ok(),
             _ => None,
@@ -80,7 +79,7 @@ fn add(batch: &RecordBatch, columns: &mut [Column]) -> Result<()> {
     Ok(())
 }
 
-/// A text that cannot disturb a terminal, and no longer than a cell.
+/// A cell's text: control characters become spaces, and long text is cut.
 fn shown(text: &str) -> String {
     let is_plain = |c: &char| c.escape_debug().count() == 1 || matches!(c, '"' | '\'' | '\\');
     let plain = |c: char| if is_plain(&c) { c } else { ' ' };
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rows_are_shown_and_all_are_counted() {
+    fn table_shows_first_rows_and_counts_all() {
         let batch = |from: i64| {
             let column: ArrayRef = Arc::new(Int64Array::from_iter_values(from..from + 15));
             RecordBatch::try_from_iter([("n", column)]).unwrap()
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_text_that_leaves_the_terminal_alone() {
+    fn control_characters_become_spaces_and_long_values_are_cut() {
         let columns: [(&str, ArrayRef); 2] = [
             ("text", Arc::new(StringArray::from(vec![Some("a\x1b[31m\nb"), None]))),
             ("line", Arc::new(BinaryArray::from(vec![b"plain".as_slice(), &[b'x'; 50]]))),

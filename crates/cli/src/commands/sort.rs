@@ -1,14 +1,17 @@
-//! `sort`: files or a collection in, a file or a collection out.
+//! `sort`: sorts files or a collection into a file or a collection.
 
 use clap::Args;
 use euphrates_flow::{Document, Error, Result};
 use serde_json::json;
 
-use crate::arguments::{Log, Resources};
-use crate::ends::{Ends, Text};
-use crate::{Host, names};
+use crate::column_names;
+use crate::host::Host;
+use crate::options::files::FileOptions;
+use crate::options::text::TextOptions;
+use crate::options::{Log, Resources};
+use crate::runner::run_or_print;
 
-/// `euphrates sort`
+/// Arguments of `euphrates sort`.
 #[derive(Debug, Args)]
 pub struct Sort {
     /// Files, folders, globs, s3:// addresses, or one @collection; then the output, a file or a
@@ -22,42 +25,42 @@ pub struct Sort {
     /// Keep the order of records with equal keys
     #[arg(long)]
     pub stable: bool,
-    /// What is read and written.
+    /// Formats of input and output.
     #[command(flatten)]
-    pub ends: Ends,
-    /// How the input is read.
+    pub files: FileOptions,
+    /// Options of text input.
     #[command(flatten)]
-    pub text: Text,
-    /// What the flow may use.
+    pub text: TextOptions,
+    /// Resources of the flow.
     #[command(flatten)]
     pub resources: Resources,
 }
 
-/// `euphrates sort`
+/// Runs or prints the flow that sorts.
 pub fn run(command: Sort, log: Log, host: &dyn Host) -> Result<u8> {
-    command.ends.run(&flow(&command)?, &command.resources, log, host)
+    run_or_print(&flow(&command)?, &command.files, &command.resources, log, host)
 }
 
 fn flow(command: &Sort) -> Result<Document> {
     let (output, inputs) = command.paths.split_last().expect("clap asks for two");
     let mut flow = Document::new("sort");
-    let source = command.ends.source(&mut flow, inputs, command.text.config(), command.stable)?;
+    let source = command.files.source(&mut flow, inputs, command.text.config(), command.stable)?;
     let by = keys(command, &inputs[0])?;
     let sort = flow.place("sort", json!({"by": by, "stable": command.stable}), None);
-    let sink = command.ends.sink(&mut flow, output);
+    let sink = command.files.sink(&mut flow, output);
     flow.attach(&source, &sort);
     flow.attach(&sort, &sink);
     Ok(flow)
 }
 
-/// The columns named by `--by`, or those that a format is always sorted by.
+/// The sort keys: the columns of `--by`, or else the default key of the input's format.
 fn keys(command: &Sort, input: &str) -> Result<Vec<String>> {
     if let Some(by) = &command.by {
-        return Ok(names::split(by, ',').into_iter().map(String::from).collect());
+        return Ok(column_names::split(by, ',').into_iter().map(String::from).collect());
     }
     let packed = [".gz", ".bz2", ".zst"].iter().find_map(|packed| input.strip_suffix(packed));
     let ending = || packed.unwrap_or(input).rsplit_once('.').map(|(_, ending)| ending);
-    match command.ends.format.as_deref().or_else(ending) {
+    match command.files.format.as_deref().or_else(ending) {
         Some("records" | "dat" | "gensort") => Ok(vec!["key".into()]),
         Some("lines" | "txt") => Ok(vec!["line".into()]),
         _ => Err(Error::usage("sort by what?").remedy("name columns: --by 'price desc, name'")),
@@ -67,7 +70,7 @@ fn keys(command: &Sort, input: &str) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::{Arguments, Command};
+    use crate::commands::{Arguments, Command};
     use clap::Parser;
 
     fn flow_of(words: &str) -> Result<Document> {
@@ -79,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn how_the_input_is_read_is_told_to_scan_alone() {
+    fn text_options_configure_the_scan_only() {
         let flow =
             flow_of("a.csv b.csv --by a --types a=string --delimiter ; --no-header").unwrap();
         let config = &flow.modules[0].config;

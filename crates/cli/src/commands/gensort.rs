@@ -1,12 +1,15 @@
-//! `gensort` and `valsort`: options and output of version 1.5.
+//! `gensort` and `valsort`: generate and validate records of the sort benchmark, with the options
+//! and output of version 1.5.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use arrow::buffer::Buffer;
+use clap::Args;
 use euphrates_engine::machine;
 use euphrates_flow::{Error, Result};
 use euphrates_io::append::Target;
@@ -14,14 +17,59 @@ use euphrates_io::gensort::{Form, Generator, RECORD_BYTES, checksum};
 use euphrates_io::output;
 use euphrates_io::valsort::{Rules, SUMMARY_BYTES, Summary};
 
-use crate::arguments::{Gensort, Valsort};
 use crate::signals::Signals;
-use crate::style::say;
+use crate::terminal::say;
 
-/// Records made or checked at once: 4 MB.
+/// Records generated or validated per task: 4 MB.
 const CHUNK_RECORDS: u64 = 40_000;
 
-/// `euphrates gensort`
+/// Arguments of `euphrates gensort`.
+#[derive(Debug, Args)]
+pub struct Gensort {
+    /// Printable records
+    #[arg(short = 'a')]
+    pub ascii: bool,
+    /// Print the sum of the CRC-32 of every record to standard error
+    #[arg(short = 'c')]
+    pub checksum: bool,
+    /// Number of the first record
+    #[arg(short = 'b', default_value_t = 0, value_name = "N")]
+    pub begin: u128,
+    /// Skewed keys
+    #[arg(short = 's')]
+    pub skewed: bool,
+    /// Threads [default: one a core]
+    #[arg(short = 't', value_name = "N")]
+    pub threads: Option<usize>,
+    /// Number of records
+    pub records: u64,
+    /// File to write
+    pub file: String,
+}
+
+/// Arguments of `euphrates valsort`.
+#[derive(Debug, Args)]
+pub struct Valsort {
+    /// Ignore the case of printable keys
+    #[arg(short = 'i')]
+    pub ignore_case: bool,
+    /// Print nothing
+    #[arg(short = 'q')]
+    pub quiet: bool,
+    /// Also write a summary, to be checked with those of other parts by -s
+    #[arg(short = 'o', value_name = "SUMMARY_FILE")]
+    pub summary: Option<PathBuf>,
+    /// The file holds summaries, not records
+    #[arg(short = 's')]
+    pub summaries: bool,
+    /// Threads [default: one a core]
+    #[arg(short = 't', value_name = "N")]
+    pub threads: Option<usize>,
+    /// File to check
+    pub file: String,
+}
+
+/// Writes generated records to a file.
 pub fn generate(command: Gensort) -> Result<u8> {
     let path = without_options(&command.file);
     let file = output::create(path, true, &machine::run_id(), None)?;
@@ -40,13 +88,13 @@ fn publish(file: &dyn Target) -> Result<()> {
     output.publish()?.durable(&output.name())
 }
 
-/// Writes the records, and adds up their checksums if that is asked for.
+/// Writes the records, and returns the sum of their checksums; 0 without `-c`.
 fn fill(command: &Gensort, file: &dyn Target) -> Result<u128> {
     let signals = Signals::listen();
     let form = Form { ascii: command.ascii, skewed: command.skewed };
     let sum = Mutex::new(0u128);
     in_chunks(command.records, command.threads, |first, count| {
-        if signals.heard() {
+        if signals.received() {
             return Err(Error::interrupted());
         }
         let mut records = vec![0; count as usize * RECORD_BYTES];
@@ -59,7 +107,7 @@ fn fill(command: &Gensort, file: &dyn Target) -> Result<u128> {
     Ok(sum.into_inner().unwrap_or_else(|e| e.into_inner()))
 }
 
-/// `euphrates valsort`: exit code 1 if records are out of order.
+/// Validates a file of records or of summaries; exit code 1 if records are out of order.
 pub fn validate(command: Valsort) -> Result<u8> {
     let path = without_options(&command.file);
     let rules = Rules { ignore_case: command.ignore_case };
@@ -77,7 +125,8 @@ pub fn validate(command: Valsort) -> Result<u8> {
     Ok(u8::from(summary.unordered > 0))
 }
 
-/// gensort lets options follow the name, as in `data,buf`; how files are written is our affair.
+/// The file name without gensort's I/O options, as in `data,buf`. They are ignored, because this
+/// program chooses how it writes.
 fn without_options(file: &str) -> &str {
     let mut name = file;
     while let Some((head, option)) = name.rsplit_once(',') {

@@ -1,4 +1,4 @@
-//! `doctor`: what this machine offers, and what stands in the way.
+//! `doctor`: reports the version, processors, memory, file limit and disk speed of this machine.
 
 use std::fs;
 use std::io::Write;
@@ -10,12 +10,12 @@ use euphrates_engine::{Options, machine};
 use euphrates_flow::Result;
 use euphrates_io::private;
 
-use crate::print;
+use crate::terminal::print;
 
-/// Bytes written to try a disk out.
+/// Bytes written by the disk test.
 const TRIAL_BYTES: usize = 64 << 20;
 
-/// `euphrates doctor`
+/// Prints the report; tests the home and scratch folders by writing to them.
 pub fn run() -> Result<u8> {
     let home = machine::home();
     let mut text = format!("euphrates {}\n", env!("CARGO_PKG_VERSION"));
@@ -36,7 +36,7 @@ fn open_files() -> String {
     limit.current.map_or("no limit".into(), |limit| format!("at most {limit}"))
 }
 
-/// Writes a file, makes it durable, and says how fast that went.
+/// Writes and syncs a file, and describes the throughput or the failure.
 fn try_disk(folder: &Path) -> String {
     let trial = || -> std::io::Result<f64> {
         private::make_folders(folder)?;

@@ -1,4 +1,4 @@
-//! `euphrates cluster` and `euphrates token`: what a standing cluster needs.
+//! `cluster` and `token`: run the rendezvous of a persistent cluster, and create its token.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,25 +8,23 @@ use euphrates_engine::cluster::join::{Joined, Rendezvous};
 use euphrates_engine::cluster::{Address, Secret, Security};
 use euphrates_flow::{Error, Result};
 
-use crate::arguments::parse_lost_after;
-use crate::print;
+use crate::options::cluster::{parse_lost_after, parse_security};
 use crate::signals::Signals;
-use crate::style::say;
-use crate::worker::parse_security;
+use crate::terminal::{print, say};
 
-/// How often the keeper looks whether it is told to end, and who has come.
-const LOOK: Duration = Duration::from_millis(50);
+/// Poll interval of signals and of the member list.
+const MEMBERS_POLL: Duration = Duration::from_millis(50);
 
-/// `euphrates token`
+/// Arguments of `euphrates token`.
 #[derive(Debug, Args)]
 pub struct Token {
     /// The new file, which nobody else may read
     file: PathBuf,
 }
 
-/// `euphrates cluster`
+/// Arguments of `euphrates cluster`.
 #[derive(Debug, Args)]
-pub struct Keep {
+pub struct ClusterCommand {
     /// Where workers join, and masters ask for them: host:port
     #[arg(long, value_name = "ADDRESS")]
     listen: Address,
@@ -41,7 +39,7 @@ pub struct Keep {
     lost_after: Option<Duration>,
 }
 
-/// Makes a token.
+/// Writes a new token to a new file.
 pub fn token(command: Token) -> Result<u8> {
     if command.file.symlink_metadata().is_ok() {
         return Err(Error::usage(format!("{} exists", command.file.display()))
@@ -51,19 +49,19 @@ pub fn token(command: Token) -> Result<u8> {
     Ok(0)
 }
 
-/// Keeps a cluster until it is told to end: its workers end with it.
-pub fn keep(command: Keep) -> Result<u8> {
+/// Runs the rendezvous until a signal arrives; the workers that joined end with it.
+pub fn run(command: ClusterCommand) -> Result<u8> {
     let signals = Signals::listen();
     let secret = Secret::read(&command.token_file)?;
-    let kept =
+    let rendezvous =
         Rendezvous::open(&command.listen, &secret, command.channel_security, command.lost_after)?;
-    print(&format!("workers join at {}\n", kept.address()))?;
+    print(&format!("workers join at {}\n", rendezvous.address()))?;
     // A worker that was restarted between two polls has the same name but another port.
     let mut known: Vec<Joined> = vec![];
-    while !signals.heard() {
-        std::thread::sleep(LOOK);
-        kept.refusals().iter().for_each(|line| say(line));
-        let now = kept.joined();
+    while !signals.received() {
+        std::thread::sleep(MEMBERS_POLL);
+        rendezvous.refusals().iter().for_each(|line| say(line));
+        let now = rendezvous.joined();
         for left in known.iter().filter(|one| !now.contains(one)) {
             print(&format!("{} has left\n", left.member.name))?;
         }

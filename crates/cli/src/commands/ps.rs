@@ -1,4 +1,4 @@
-//! `euphrates ps` and `euphrates kill`: what runs on a cluster, whoever has started it.
+//! `ps` and `kill`: list and end the programs and flows on a cluster, of all masters.
 
 use clap::Args;
 use euphrates_engine::cluster::launch::Entry;
@@ -7,24 +7,25 @@ use euphrates_engine::report::bytes_of;
 use euphrates_flow::Result;
 use serde_json::json;
 
-use crate::launch::Reached;
-use crate::{Host, print};
+use crate::host::Host;
+use crate::options::cluster::ClusterAccess;
+use crate::terminal::print;
 
-/// `euphrates ps`
+/// Arguments of `euphrates ps`.
 #[derive(Debug, Args)]
 pub struct Ps {
     #[command(flatten)]
-    reached: Reached,
+    access: ClusterAccess,
     /// As JSON
     #[arg(long)]
     json: bool,
 }
 
-/// `euphrates kill`
+/// Arguments of `euphrates kill`.
 #[derive(Debug, Args)]
 pub struct Kill {
     #[command(flatten)]
-    reached: Reached,
+    access: ClusterAccess,
     /// What `euphrates ps` calls them; a launch without a number after the dot is all its programs
     #[arg(value_name = "ID", required_unless_present = "all")]
     ids: Vec<String>,
@@ -36,9 +37,9 @@ pub struct Kill {
     at_once: bool,
 }
 
-/// Lists all that runs.
+/// Prints the programs and flows of the cluster.
 pub fn ps(command: Ps, host: &dyn Host) -> Result<u8> {
-    let entries = list(&*command.reached.open(&[], host)?)?;
+    let entries = list(&*command.access.open(&[], host)?)?;
     match command.json {
         true => {
             let all: Vec<_> = entries.iter().map(Entry::to_json).collect();
@@ -63,7 +64,7 @@ fn table(entries: &[Entry]) -> String {
             time_of(entry.seconds),
             time_of(entry.cpu_seconds),
             memory,
-            // A word of a program may be anything; the table is to stay one.
+            // Control characters of a command line would break the table.
             what.chars().map(|c| if c.is_control() { ' ' } else { c }).collect(),
         ]);
     }
@@ -89,16 +90,16 @@ fn time_of(seconds: f64) -> String {
     }
 }
 
-/// Ends what is named, and says what became of it.
-pub fn end(command: Kill, host: &dyn Host) -> Result<u8> {
-    let cluster = command.reached.open(&[], host)?;
+/// Ends the named programs and flows, and prints how each ended.
+pub fn kill_all(command: Kill, host: &dyn Host) -> Result<u8> {
+    let cluster = command.access.open(&[], host)?;
     let killed = kill(&cluster, &command.ids, command.at_once)?;
-    let told: String = killed.iter().map(|killed| format!("{}\n", told(killed))).collect();
-    print(if told.is_empty() { "nothing runs\n" } else { &told })?;
+    let lines: String = killed.iter().map(|killed| format!("{}\n", line(killed))).collect();
+    print(if lines.is_empty() { "nothing runs\n" } else { &lines })?;
     Ok(0)
 }
 
-fn told((entry, end): &Killed) -> String {
+fn line((entry, end): &Killed) -> String {
     let Entry { id, worker, what, .. } = entry;
     match end {
         Some(end) => format!("{worker}: {id} ({what}) {end}"),
@@ -112,7 +113,7 @@ mod tests {
     use euphrates_engine::cluster::launch::{Id, Origin, State};
 
     #[test]
-    fn a_table_keeps_its_columns_whatever_programs_are_called() {
+    fn control_characters_do_not_break_the_table() {
         let origin = Origin { host: "h".into(), user: "ann".into(), pid: 7 };
         let program = Entry {
             id: Id { number: 0xab, rank: Some(1) },

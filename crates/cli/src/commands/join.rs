@@ -1,15 +1,18 @@
-//! `join`: two files or collections in, a file or a collection out.
+//! `join`: joins two files or collections into a file or a collection.
 
 use clap::Args;
 use euphrates_flow::document::Port;
 use euphrates_flow::{Document, Result};
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{Log, Resources};
-use crate::ends::{Ends, Fields, collection, parse_type, typed};
-use crate::{Host, names};
+use crate::column_names;
+use crate::host::Host;
+use crate::options::files::{FileOptions, collection};
+use crate::options::text::{TextFormat, parse_type, typed};
+use crate::options::{Log, Resources};
+use crate::runner::run_or_print;
 
-/// `euphrates join`
+/// Arguments of `euphrates join`.
 #[derive(Debug, Args)]
 pub struct Join {
     /// A file, folder, glob, s3:// address or @collection
@@ -42,20 +45,20 @@ pub struct Join {
     /// The same of the right
     #[arg(long, value_name = "COLUMN=TYPE", value_parser = parse_type)]
     pub right_types: Vec<(String, String)>,
-    /// How fields are told apart, on both sides.
+    /// CSV syntax, encoding and compression, of both sides.
     #[command(flatten)]
-    pub fields: Fields,
-    /// What is read and written.
+    pub text: TextFormat,
+    /// Formats of input and output.
     #[command(flatten)]
-    pub ends: Ends,
-    /// What the flow may use.
+    pub files: FileOptions,
+    /// Resources of the flow.
     #[command(flatten)]
     pub resources: Resources,
 }
 
-/// Runs it.
+/// Runs or prints the flow that joins.
 pub fn run(command: Join, log: Log, host: &dyn Host) -> Result<u8> {
-    command.ends.run(&flow(&command)?, &command.resources, log, host)
+    run_or_print(&flow(&command)?, &command.files, &command.resources, log, host)
 }
 
 fn flow(command: &Join) -> Result<Document> {
@@ -64,24 +67,25 @@ fn flow(command: &Join) -> Result<Document> {
     let is_any_file = sides.iter().any(|(path, _)| collection(path).is_none());
     let mut sources = vec![];
     for (path, types) in sides {
-        // Beside a file, a collection is left alone.
+        // If the other side is a file, text options are meant for that side only.
         let fields = match collection(path) {
             Some(_) if is_any_file => Map::new(),
-            _ => command.fields.config(),
+            _ => command.text.config(),
         };
         let text = typed(types).chain(fields).collect();
-        sources.push(command.ends.source(&mut flow, std::slice::from_ref(path), text, false)?);
+        sources.push(command.files.source(&mut flow, std::slice::from_ref(path), text, false)?);
     }
     let mut config = Map::new();
-    config.insert("on".into(), names::split(&command.on, ',').into_iter().map(key).collect());
+    config
+        .insert("on".into(), column_names::split(&command.on, ',').into_iter().map(key).collect());
     config.insert("how".into(), command.how.as_str().into());
-    let given =
+    let optional =
         [("where", &command.condition), ("build", &command.build), ("suffix", &command.suffix)];
-    for (name, value) in given {
+    for (name, value) in optional {
         config.extend(value.as_ref().map(|value| (name.into(), value.as_str().into())));
     }
     let join = flow.place("join", Value::Object(config), None);
-    let sink = command.ends.sink(&mut flow, &command.output);
+    let sink = command.files.sink(&mut flow, &command.output);
     for (source, side) in sources.iter().zip(["left", "right"]) {
         flow.attach(source, &join).input = Some(Port::Name(side.into()));
     }
@@ -89,20 +93,20 @@ fn flow(command: &Join) -> Result<Document> {
     Ok(flow)
 }
 
-/// `name`, or `name=other`.
+/// One join key: `NAME`, or `LEFT=RIGHT`.
 fn key(text: &str) -> Value {
-    match names::split_once(text, '=') {
+    match column_names::split_once(text, '=') {
         Some((left, right)) => {
-            json!({"left": names::unquoted(left), "right": names::unquoted(right)})
+            json!({"left": column_names::unquoted(left), "right": column_names::unquoted(right)})
         }
-        None => names::unquoted(text).into(),
+        None => column_names::unquoted(text).into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::{Arguments, Command};
+    use crate::commands::{Arguments, Command};
     use clap::Parser;
 
     fn flow_of<const N: usize>(words: [&str; N]) -> Result<Document> {
@@ -114,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_a_flow() {
+    fn arguments_become_a_flow() {
         let on = r#"x, y=z, "a=b", "c,d"=e"#;
         let more = ["--how", "left", "--where", "v>w"];
         let [how, left, condition, what] = more;
@@ -131,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_has_its_types_and_what_is_a_collection_none() {
+    fn column_types_belong_to_one_side_and_collections_reject_them() {
         let [left, right] = ["--left-types", "--right-types"];
         let words = ["a.csv", "b.csv", "-o", "c", "--on", "x", left, "x=string", right, "x=int8"];
         let flow = flow_of(words).unwrap();
