@@ -12,7 +12,7 @@ use euphrates_engine::division::named;
 use euphrates_engine::progress::Progress;
 use euphrates_engine::{Options, Report, start_unless};
 use euphrates_flow::{Cancel, Document, Error, Owner, Perturbation, Result};
-use euphrates_server::told;
+use euphrates_server::run_view;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -108,7 +108,7 @@ fn conduct(mut running: euphrates_engine::Running, document: &Document, shared: 
         let ended = running.wait_for(LOOK);
         let progress = in_words(&running.progress());
         if shared.take(progress, ended) {
-            let live = told::live(&running, document);
+            let live = run_view::live(&running, document);
             shared.tell(live.map(|live| live.to_string()).unwrap_or_default());
         }
         if ended {
@@ -220,7 +220,7 @@ impl Running {
         self.check(py)?;
         Ok(py.detach(|| match &self.shared.lock().outcome {
             Some(Outcome::Here(result)) => {
-                result.as_ref().as_ref().err().map(|error| told::failure(error).to_string())
+                result.as_ref().as_ref().err().map(|error| run_view::failure(error).to_string())
             }
             _ => None,
         }))

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use euphrates_engine::Options;
 use euphrates_flow::Result;
-use euphrates_server::child::{self, Drive};
-use euphrates_server::record::Record;
+use euphrates_server::run_process::{self, RunProcess};
+use euphrates_server::run_record::RunRecord;
 
 use crate::flow_file::{load, variables};
 use crate::host::Host;
@@ -49,8 +49,8 @@ pub fn run(command: Run, log: Log, host: &dyn Host) -> Result<u8> {
 /// Runs the flow of a run record, and writes progress and outcome to the record.
 fn run_for_studio(folder: &Path, command: &Run, host: &dyn Host) -> Result<u8> {
     let signals = Signals::listen();
-    child::drive(Drive {
-        record: Record::at(folder),
+    run_process::run(RunProcess {
+        record: RunRecord::at(folder),
         registry: &host.registry(),
         options: &|| runner::options(&command.resources, host),
         ends_with: command.ends_with,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use euphrates_engine::machine;
 use euphrates_flow::{Error, Result};
-use euphrates_server::{Server, Setting};
+use euphrates_server::{Server, Settings};
 
 use crate::host::Host;
 use crate::signals::Signals;
@@ -52,7 +52,7 @@ pub fn run(command: Studio, host: &dyn Host) -> Result<u8> {
     // Checks resolve relative paths of flows like runs do: from the project's folder.
     std::env::set_current_dir(&root)
         .map_err(|error| Error::os("go to the project's folder", &root, &error))?;
-    let server = Server::start(Setting {
+    let server = Server::start(Settings {
         root: root.clone(),
         flow,
         port: command.port,

@@ -1,24 +1,23 @@
-//! What is told of a run, to whoever shows it: the studio's page, and a notebook. Their numbers are
-//! the engine's, and the same.
+//! A run's live statistics and its failure as JSON, for the studio's page and for notebooks.
 
 use euphrates_engine::Running;
 use euphrates_flow::{Document, Error, Result};
 use serde_json::{Value, json};
 
-use crate::drawn::owner;
+use crate::flow_map::drawn_module;
 
-/// How it goes, in terms of the flow as it was drawn.
+/// The live statistics, by modules and queues of the document.
 pub fn live(running: &Running, document: &Document) -> Result<Value> {
     let flow = running.flow();
     let mut live = serde_json::to_value(running.live()).map_err(Error::failed)?;
     let queues = live["queues"].as_array_mut().into_iter().flatten();
     for (edge, queue) in flow.edges.iter().zip(queues) {
-        queue["to"][0] = json!(owner(document, (&flow.nodes, &flow.edges), edge.to.0));
+        queue["to"][0] = json!(drawn_module(document, (&flow.nodes, &flow.edges), edge.to.0));
     }
     Ok(live)
 }
 
-/// How it failed.
+/// The error of a run, with the module and the instance that failed if they are known.
 pub fn failure(error: &Error) -> Value {
     let places: Vec<&str> = error.places().collect();
     let instance = places.iter().find_map(|place| place.strip_prefix("module "));
@@ -30,7 +29,7 @@ pub fn failure(error: &Error) -> Value {
         Some((message, rest)) => (message, Some(rest)),
         None => (error.message(), None),
     };
-    let mut told = json!({"kind": error.kind(), "message": message, "at": places.join(": ")});
+    let mut json = json!({"kind": error.kind(), "message": message, "at": places.join(": ")});
     let more = [
         ("remedy", error.advice()),
         ("module", module),
@@ -39,11 +38,11 @@ pub fn failure(error: &Error) -> Value {
     ];
     for (name, value) in more {
         if let Some(value) = value {
-            told[name] = json!(value);
+            json[name] = json!(value);
         }
     }
     if let Some(row) = error.row() {
-        told["row"] = json!(row);
+        json["row"] = json!(row);
     }
-    told
+    json
 }

@@ -1,5 +1,5 @@
-//! What a studio must bear: slow connections, misplaced secrets, files that are none.
-//! See docs/security.md.
+//! Adversarial clients and files: slow connections, misplaced secrets, named pipes. See
+//! docs/security.md.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::connections::{KNOWN_MAX, STRANGERS_MAX, Waits};
-use crate::testing::Site;
+use super::site::Site;
+use crate::http::connections::{AUTHENTICATED_MAX, Timeouts, UNAUTHENTICATED_MAX};
 
-/// What a slow connection sends, of all that it has announced.
-fn slow(site: &Site, kind: usize) -> TcpStream {
+/// A slow client (slow-loris): connects and sends an incomplete request.
+fn slow_client(site: &Site, kind: usize) -> TcpStream {
     let mut stream = site.connect();
     let host = format!("Host: 127.0.0.1:{}\r\n", site.port());
     let sent = match kind {
@@ -21,7 +21,7 @@ fn slow(site: &Site, kind: usize) -> TcpStream {
         2 => format!("PUT /api/file HTTP/1.1\r\n{host}Content-Length: 1000\r\n\r\n{{"),
         _ => format!("GET / HTTP/1.1\r\n{host}\r\n").repeat(100),
     };
-    // It may have had to make room already.
+    // The server may have closed it already.
     let _ = stream.write_all(sent.as_bytes());
     stream
 }
@@ -41,7 +41,8 @@ fn next_status(stream: &mut BufReader<TcpStream>) -> String {
     first.split(' ').nth(1).unwrap_or_default().to_string()
 }
 
-fn hear(stream: &mut BufReader<TcpStream>, wanted: &str) {
+/// Reads lines until one contains `wanted`.
+fn read_until(stream: &mut BufReader<TcpStream>, wanted: &str) {
     let mut line = String::new();
     while !line.contains(wanted) {
         line.clear();
@@ -49,18 +50,18 @@ fn hear(stream: &mut BufReader<TcpStream>, wanted: &str) {
     }
 }
 
-/// A stream of events, after its beginning.
+/// An open event stream, after its first message.
 fn events(site: &Site) -> BufReader<TcpStream> {
     let mut stream = site.connect();
     write!(stream, "GET /api/events HTTP/1.1\r\n{}\r\n", site.session()).unwrap();
     let mut stream = BufReader::new(stream);
-    hear(&mut stream, "retry");
+    read_until(&mut stream, "retry");
     stream
 }
 
 #[test]
 fn slow_connections_make_room_for_new_requests() {
-    for count in [STRANGERS_MAX, 200] {
+    for count in [UNAUTHENTICATED_MAX, 200] {
         for kind in 0..4 {
             let site = Site::new();
             let mut kept = BufReader::new(site.connect());
@@ -71,14 +72,14 @@ fn slow_connections_make_room_for_new_requests() {
                 next_status(&mut kept)
             };
             assert_eq!(again(), "200");
-            let held: Vec<_> = (0..count).map(|_| slow(&site, kind)).collect();
+            let held: Vec<_> = (0..count).map(|_| slow_client(&site, kind)).collect();
             assert_eq!(site.ask("GET /api/session", "").status, 200, "{count} of kind {kind}");
-            // What has shown its session is still there.
+            // The authenticated connection is still open.
             assert_eq!(again(), "200");
             site.put("a.json", "one");
             assert_eq!(site.ask("GET /api/file?path=a.json", "").status, 200);
             site.put("a.json", "two!");
-            hear(&mut events, "event: file");
+            read_until(&mut events, "event: file");
             drop(held);
         }
     }
@@ -98,21 +99,21 @@ fn slow_connections_with_a_session_make_room_for_new_requests() {
             let _ = stream.write_all(sent.as_bytes());
             stream
         };
-        let held: Vec<_> = (0..KNOWN_MAX + 16).map(|_| hold()).collect();
+        let held: Vec<_> = (0..AUTHENTICATED_MAX + 16).map(|_| hold()).collect();
         assert_eq!(site.ask("GET /api/session", "").status, 200);
         drop(held);
     }
     site.put("a.json", "one");
     assert_eq!(site.ask("GET /api/file?path=a.json", "").status, 200);
     site.put("a.json", "two!");
-    hear(&mut events, "event: file");
+    read_until(&mut events, "event: file");
 }
 
 #[test]
-fn slow_bodies_answers_and_strangers_come_to_an_end() {
+fn slow_bodies_responses_and_unauthenticated_clients_time_out() {
     let wait = Duration::from_millis(200);
-    let waits = Waits { request: wait, transfer: wait };
-    let site = Site::with_waits(|setting| setting, waits);
+    let timeouts = Timeouts { request: wait, transfer: wait };
+    let site = Site::with_timeouts(|settings| settings, timeouts);
     site.put("long.json", &"x".repeat(4 << 20));
     let session = site.session();
     let ended = |sent: &str| {
@@ -129,7 +130,7 @@ fn slow_bodies_answers_and_strangers_come_to_an_end() {
     ended(&format!("GET / HTTP/1.1\r\n{host}\r\n"));
     let put = format!("PUT /api/file HTTP/1.1\r\n{session}Content-Length: 1000\r\n\r\n{{");
     assert!(ended(&put).starts_with("HTTP/1.1 408 "));
-    // An answer that nobody takes: the connection ends while most of it has not been read.
+    // The client does not read the response: the connection ends before most of it is sent.
     let mut stream = site.connect();
     let request = format!("GET /api/file?path=long.json HTTP/1.1\r\n{session}\r\n");
     stream.write_all(request.repeat(16).as_bytes()).unwrap();
@@ -141,7 +142,7 @@ fn slow_bodies_answers_and_strangers_come_to_an_end() {
 }
 
 #[test]
-fn the_token_is_no_cookie_and_no_cookie_is_a_token() {
+fn token_and_cookies_are_not_interchangeable() {
     let site = Site::new();
     let port = site.port();
     let (token, first, second) = (site.token(), site.sign_in(), site.sign_in());
@@ -155,7 +156,7 @@ fn the_token_is_no_cookie_and_no_cookie_is_a_token() {
     let cookie = |secret: &str| status(format!("Cookie: euphrates_{port}={secret}"));
     assert_eq!((bearer(&token), cookie(&value(&first)), cookie(&value(&second))), (200, 200, 200));
     assert_eq!((cookie(&token), bearer(&value(&first)), bearer(&value(&second))), (401, 401, 401));
-    // A browser that is signed in and brings a link gets another session; a used link none.
+    // A signed-in browser gets a new session for a new link, and none for a used one.
     let headers = format!("Host: 127.0.0.1:{port}\r\nCookie: {first}\r\n");
     let link = site.server.link().unwrap();
     let (_, code) = link.split_once("/?").unwrap();
@@ -163,7 +164,7 @@ fn the_token_is_no_cookie_and_no_cookie_is_a_token() {
     assert!(answer.status == 303 && !answer.header("set-cookie").unwrap().contains(&first));
     let answer = site.send(&format!("GET /?{code}"), &headers, "");
     assert_eq!((answer.status, answer.header("set-cookie")), (303, None));
-    // Many more sign in: a session in use is not forgotten, one that has left is.
+    // Many sign-ins: a session in use stays valid, an unused one is dropped.
     for _ in 0..20 {
         site.sign_in();
         assert_eq!(cookie(&value(&first)), 200);
@@ -180,7 +181,7 @@ fn refusals_are_logged_without_secrets() {
     let host = format!("Host: 127.0.0.1:{}", site.port());
     site.server.refusals();
     let mut lines = vec![];
-    for (line, headers, said) in [
+    for (line, headers, wanted) in [
         (format!("POST /?code={code}"), format!("{host}\r\n"), "POST /: no session"),
         (
             "GET /api/files".into(),
@@ -196,15 +197,15 @@ fn refusals_are_logged_without_secrets() {
         ("\x01\x02".into(), String::new(), ": this is no request"),
     ] {
         site.send(&line, &headers, "{}");
-        let mut told = vec![];
-        while told.is_empty() {
-            // The next second, in which more lines may be printed.
-            told = site.server.refusals();
+        let mut logged = vec![];
+        while logged.is_empty() {
+            // At most one line a second is logged.
+            logged = site.server.refusals();
             std::thread::yield_now();
         }
-        assert!(told.len() == 1 && told[0].contains(said), "{told:?}");
-        assert!(told[0].contains("Z refused 127.0.0.1:"), "{told:?}");
-        lines.extend(told);
+        assert!(logged.len() == 1 && logged[0].contains(wanted), "{logged:?}");
+        assert!(logged[0].contains("Z refused 127.0.0.1:"), "{logged:?}");
+        lines.extend(logged);
     }
     let all = lines.concat();
     for secret in [code, &site.token(), session.split("euphrates_").nth(1).unwrap()] {
@@ -213,7 +214,7 @@ fn refusals_are_logged_without_secrets() {
 }
 
 #[test]
-fn checks_of_pipes_say_so_and_hold_nobody_up() {
+fn checks_of_named_pipes_fail_without_waiting() {
     let site = Site::new();
     let pipe = site.root.path().join("pipe.csv");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -233,19 +234,19 @@ fn checks_of_pipes_say_so_and_hold_nobody_up() {
     for _ in 0..10 {
         let scanned = check("scan", json!({"path": pipe}));
         let copied = check("copy_in", json!({"path": pipe, "format": "csv"}));
-        for told in [scanned, copied] {
-            let problem = &told["problems"][0];
-            assert_eq!(problem["at"]["module"], "a", "{told}");
-            assert!(problem["message"].as_str().unwrap().contains("is a named pipe"), "{told}");
+        for response in [scanned, copied] {
+            let problem = &response["problems"][0];
+            assert_eq!(problem["at"]["module"], "a", "{response}");
+            assert!(problem["message"].as_str().unwrap().contains("is a named pipe"), "{response}");
         }
     }
-    let told = check("scan", json!({"path": file}));
-    assert_eq!(told["problems"], json!([]));
-    assert_eq!(told["queues"][0]["schema"][0]["name"], "name");
+    let response = check("scan", json!({"path": file}));
+    assert_eq!(response["problems"], json!([]));
+    assert_eq!(response["queues"][0]["schema"][0]["name"], "name");
 }
 
 #[test]
-fn a_pipe_named_like_a_file_of_the_project_is_not_waited_for() {
+fn named_pipes_in_the_project_are_not_opened() {
     let site = Site::new();
     for name in ["x.json", "x.flow.json", "x.py", ".x.json.draft"] {
         let made = Command::new("mkfifo").arg(site.root.path().join(name)).status().unwrap();

@@ -1,23 +1,23 @@
-//! The modules of the user's own: what scripts that were run here, with consent, have defined. Kept
-//! as long as the server lives, and asked for again by running the script again.
+//! The modules that scripts of the project define. They are known after the user has agreed to run
+//! the script, until the server ends.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use serde_json::Value;
 
-use crate::lock;
+use crate::sync::lock;
 
-/// Scripts whose modules are known; what was run first is forgotten first.
+/// Scripts whose modules are known; the least recently run is dropped first.
 const SCRIPTS_MAX: usize = 100;
 
-/// By script, in the order in which they were run.
+/// Module specs by script, in the order of their last run.
 #[derive(Default)]
-pub struct Own(Mutex<Vec<(String, Vec<Value>)>>);
+pub struct ScriptModules(Mutex<Vec<(String, Vec<Value>)>>);
 
-impl Own {
-    /// What a script defines, as of now.
-    pub fn learn(&self, script: &str, modules: Vec<Value>) {
+impl ScriptModules {
+    /// Replaces the modules of a script.
+    pub fn set(&self, script: &str, modules: Vec<Value>) {
         let mut known = lock(&self.0);
         known.retain(|(one, _)| one != script);
         known.push((script.to_string(), modules));
@@ -25,7 +25,7 @@ impl Own {
         known.drain(..surplus);
     }
 
-    /// All of them, each once: as who was run last has said.
+    /// All modules, sorted by name. Of two with one name, the most recently defined is listed.
     pub fn list(&self) -> Vec<Value> {
         let known = lock(&self.0);
         let all = known.iter().flat_map(|(_, modules)| modules);

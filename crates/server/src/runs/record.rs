@@ -1,6 +1,5 @@
-//! What is kept of a run, in a folder of its own: the process of the run writes there, and whoever
-//! shows the run reads there. So a run does not depend on the server that started it, and a server
-//! that comes later finds it.
+//! The record of a run: a folder that its process writes and servers read. A run therefore does not
+//! depend on the server that started it, and a later server finds it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -12,81 +11,84 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Bytes of one file of a record.
+/// The largest part of a file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Bytes and lines of a log that are shown: the last ones.
+/// The end of a log that is shown, in bytes and lines.
 const LOG_BYTES_SHOWN: u64 = 256 << 10;
 const LOG_LINES_SHOWN: usize = 1000;
 
-/// What is to be run: its name and settings.
+/// The run request: id, name, variables and resources.
 pub const ORDER: &str = "order.json";
-/// The flow.
+/// The document of the flow.
 pub const DOCUMENT: &str = "document.json";
-/// How it goes.
+/// The live statistics; see `run_view::live`.
 pub const PROGRESS: &str = "progress.json";
-/// How it went so far.
+/// The history of throughput.
 pub const HISTORY: &str = "history.json";
-/// How it ended.
+/// The outcome: state, seconds, and report or error.
 pub const END: &str = "end.json";
-/// What it wrote.
+/// Standard output and standard error of the process.
 pub const LOG: &str = "log";
+/// A lock file that the process holds while it runs.
 const LOCK: &str = "lock";
-const WISHES: &str = "wishes";
+/// Commands for the process, one JSON line each.
+const COMMANDS: &str = "wishes";
 
-/// A record.
+/// The record of one run.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct RunRecord {
     folder: PathBuf,
 }
 
-/// What a running flow is asked for.
+/// A command for a running flow.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
-pub enum Wish {
-    /// To stop.
+pub enum RunCommand {
+    /// Cancel the flow and end the run.
     Stop,
-    /// To be perturbed.
+    /// Start additional perturbations.
     Perturb {
-        /// How.
+        /// A list as in `Perturbation::list_from_json`.
         perturbations: Value,
     },
-    /// To be perturbed no longer.
-    Unperturb {
-        /// Which perturbation it is that ends; all of them, if absent.
+    /// End one or all perturbations.
+    #[serde(rename = "unperturb")]
+    EndPerturbations {
+        /// The number of the perturbation; all of them end if absent.
         number: Option<u64>,
     },
-    /// To show the last rows of a queue, by its position in the document.
+    /// Return the last rows of a queue.
     Rows {
-        /// Which.
+        /// The position of the queue in the document.
         queue: usize,
     },
 }
 
-impl Record {
+impl RunRecord {
     /// The record in this folder.
-    pub fn at(folder: impl Into<PathBuf>) -> Record {
-        Record { folder: folder.into() }
+    pub fn at(folder: impl Into<PathBuf>) -> RunRecord {
+        RunRecord { folder: folder.into() }
     }
 
-    /// A new one, for its owner alone.
-    pub fn create(folder: &Path) -> Result<Record> {
+    /// Creates a record that only its owner can read.
+    pub fn create(folder: &Path) -> Result<RunRecord> {
         let mut maker = fs::DirBuilder::new();
         let parents = folder
             .parent()
             .map_or(Ok(()), |parent| maker.mode(0o700).recursive(true).create(parent));
-        // Itself must be new.
+        // The folder itself must not exist.
         let made = parents.and_then(|()| maker.recursive(false).create(folder));
         made.map_err(|error| Error::os("make the folder", folder, &error))?;
-        Ok(Record::at(folder))
+        Ok(RunRecord::at(folder))
     }
 
-    /// Where a file of it is.
+    /// The path of a file of the record.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Replaces a file at once: whoever reads it meanwhile sees the old one, also if this process
-    /// is killed. It is not synced, as no output depends on it.
+    /// Replaces a file atomically, without syncing it: readers see the old or the new content, also
+    /// if this process is killed.
     pub fn write(&self, name: &str, value: &impl Serialize) -> Result<()> {
         let (path, staged) = (self.path(name), self.path(&format!("{name}.new")));
         let text = serde_json::to_vec(value).map_err(Error::failed)?;
@@ -94,7 +96,7 @@ impl Record {
         written.map_err(|error| Error::os("write", &path, &error))
     }
 
-    /// A file's content, if there is such a file.
+    /// The JSON content of a file; `None` if it is missing or malformed.
     pub fn read(&self, name: &str) -> Option<Value> {
         let mut text = vec![];
         let file = self.open(name).ok()?;
@@ -102,13 +104,13 @@ impl Record {
         serde_json::from_slice(&text).ok()
     }
 
-    /// A file of its own: no link to another, nor a pipe to wait for.
+    /// Opens a file without following a symbolic link or waiting for a pipe.
     fn open(&self, name: &str) -> std::io::Result<File> {
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
         OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(self.path(name))
     }
 
-    /// When a file was written last.
+    /// The modification time of a file.
     pub fn written(&self, name: &str) -> Option<std::time::SystemTime> {
         fs::metadata(self.path(name)).ok()?.modified().ok()
     }
@@ -131,7 +133,7 @@ impl Record {
         lines.split_off(lines.len().saturating_sub(LOG_LINES_SHOWN))
     }
 
-    /// Holds the record for as long as the file lives: its run is running.
+    /// Locks the record until the returned file is dropped, which marks the run as running.
     pub fn hold(&self) -> Result<File> {
         let (path, failed) = (self.path(LOCK), |error| Error::os("hold", self.path(LOCK), &error));
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
@@ -141,25 +143,25 @@ impl Record {
         Ok(file)
     }
 
-    /// Whether somebody holds it.
+    /// Whether a process holds the lock.
     pub fn is_held(&self) -> bool {
         let Ok(file) = File::open(self.path(LOCK)) else { return false };
         flock(&file, FlockOperation::NonBlockingLockShared).is_err()
     }
 
-    /// Asks the run for something; gives the number of the wish.
-    pub fn wish(&self, wish: &Wish, number: u64) -> Result<()> {
-        let path = self.path(WISHES);
-        let line = serde_json::to_string(&(number, wish)).map_err(Error::failed)? + "\n";
+    /// Sends a command to the process; its answer has the same number.
+    pub fn send(&self, command: &RunCommand, number: u64) -> Result<()> {
+        let path = self.path(COMMANDS);
+        let line = serde_json::to_string(&(number, command)).map_err(Error::failed)? + "\n";
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
         let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
         written.map_err(|error| Error::os("write", path, &error))
     }
 
-    /// What has been asked for behind so many bytes, and how many there are now.
-    pub fn wishes(&self, read: u64) -> (Vec<(u64, Wish)>, u64) {
+    /// The commands after the first `read` bytes of the file, and the bytes that are read now.
+    pub fn commands(&self, read: u64) -> (Vec<(u64, RunCommand)>, u64) {
         let unread = || {
-            let mut file = File::open(self.path(WISHES)).ok()?;
+            let mut file = File::open(self.path(COMMANDS)).ok()?;
             if file.metadata().ok()?.len() <= read {
                 return None;
             }
@@ -169,25 +171,30 @@ impl Record {
             Some(text)
         };
         let text = unread().unwrap_or_default();
-        // A line that is being written is read when it is whole.
+        // A partial line is read when it is complete.
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-        let wishes = whole.lines().filter_map(|line| serde_json::from_str(line).ok());
-        (wishes.collect(), read + whole.len() as u64)
+        let commands = whole.lines().filter_map(|line| serde_json::from_str(line).ok());
+        (commands.collect(), read + whole.len() as u64)
     }
 
-    /// Where the answer to a wish is.
+    /// The file of the answer to a command.
     pub fn answer(number: u64) -> String {
         format!("answer-{number}.json")
     }
 
-    /// Forgets a file; one that is not there is no failure.
-    pub fn forget(&self, name: &str) {
+    /// The file that keeps the rows of a queue after the run.
+    pub fn rows(queue: usize) -> String {
+        format!("rows-{queue}.json")
+    }
+
+    /// Removes a file; a missing one is no error.
+    pub fn remove_file(&self, name: &str) {
         let _ = fs::remove_file(self.path(name));
     }
 
-    /// Forgets all.
+    /// Removes the folder of the record.
     pub fn remove(self) {
-        // What cannot be removed is tried again when the next run is started.
+        // A failed removal is retried when the next run starts.
         let _ = fs::remove_dir_all(self.folder);
     }
 }

@@ -1,58 +1,59 @@
-//! What is done to a running flow on purpose, and has not ended. The engine takes back all of it at
-//! once, so whoever ends one of several has the others begin anew.
+//! The perturbations of a running flow. The engine can only clear all of them, so ending one means
+//! clearing all and starting the others again with adapted times.
 
 use euphrates_flow::Perturbation;
 use serde::Serialize;
 
-/// One of them.
+/// A perturbation that has not ended.
 #[derive(Clone, Debug, Serialize)]
-pub struct Perturbed {
-    /// What it is called by whoever ends it.
+pub struct ActivePerturbation {
+    /// The number by which a client ends it.
     pub number: u64,
-    /// It; its `after` counts from the beginning of the run.
+    /// The perturbation; its `after` counts from the beginning of the run.
     #[serde(flatten)]
-    pub how: Perturbation,
+    pub perturbation: Perturbation,
 }
 
-/// All of them.
+/// The perturbations of a run, in the order of their numbers.
 #[derive(Debug, Default)]
-pub struct List {
+pub struct ActivePerturbations {
     next: u64,
-    all: Vec<Perturbed>,
+    all: Vec<ActivePerturbation>,
 }
 
-impl List {
-    /// These come to it, so many seconds after the run has begun.
+impl ActivePerturbations {
+    /// Adds perturbations; `now` is in seconds since the beginning of the run.
     pub fn add(&mut self, list: &[Perturbation], now: f64) {
-        for how in list {
-            let after = Some(how.after.unwrap_or_default() + now);
-            self.all
-                .push(Perturbed { number: self.next, how: Perturbation { after, ..how.clone() } });
+        for added in list {
+            let after = Some(added.after.unwrap_or_default() + now);
+            let perturbation = Perturbation { after, ..added.clone() };
+            self.all.push(ActivePerturbation { number: self.next, perturbation });
             self.next += 1;
         }
     }
 
-    /// Those that have not ended by now.
-    pub fn now(&self, now: f64) -> Vec<&Perturbed> {
-        self.all.iter().filter(|one| left(&one.how, now).is_some()).collect()
+    /// The perturbations that have not ended.
+    pub fn active(&self, now: f64) -> Vec<&ActivePerturbation> {
+        self.all.iter().filter(|one| remainder(&one.perturbation, now).is_some()).collect()
     }
 
-    /// Ends all of them.
+    /// Removes all perturbations at once.
     pub fn clear(&mut self) {
         self.all.clear();
     }
 
-    /// Ends this one; says how the others go on, as seen from now, if there is such a one.
+    /// Removes one, and returns the remainder of the others with times relative to `now`; `None` if
+    /// there is none of this number.
     pub fn end(&mut self, number: u64, now: f64) -> Option<Vec<Perturbation>> {
         let at = self.all.iter().position(|one| one.number == number)?;
         self.all.remove(at);
-        Some(self.all.iter().filter_map(|one| left(&one.how, now)).collect())
+        Some(self.all.iter().filter_map(|one| remainder(&one.perturbation, now)).collect())
     }
 }
 
-/// What is left of it, with times that count from now. One that comes again and again comes next
-/// when it would have.
-fn left(how: &Perturbation, now: f64) -> Option<Perturbation> {
+/// The remainder of a perturbation, with times relative to `now`; `None` if it is over. A repeated
+/// one starts at its next regular time.
+fn remainder(how: &Perturbation, now: f64) -> Option<Perturbation> {
     let since = now - how.after.unwrap_or_default();
     if since < 0.0 {
         return Some(Perturbation { after: Some(-since), ..how.clone() });
@@ -75,26 +76,26 @@ mod tests {
         Perturbation { after, lasts, every, ..how }
     }
 
-    fn numbers(list: &List, now: f64) -> Vec<u64> {
-        list.now(now).iter().map(|one| one.number).collect()
+    fn numbers(list: &ActivePerturbations, now: f64) -> Vec<u64> {
+        list.active(now).iter().map(|one| one.number).collect()
     }
 
     #[test]
-    fn what_is_over_is_not_listed() {
-        let mut list = List::default();
+    fn ended_perturbations_are_not_listed() {
+        let mut list = ActivePerturbations::default();
         list.add(&[slow(None, Some(2.0), None), slow(Some(5.0), None, None)], 10.0);
         list.add(&[slow(None, Some(1.0), Some(4.0))], 11.0);
         assert_eq!(numbers(&list, 11.5), [0, 1, 2]);
         assert_eq!(numbers(&list, 12.0), [1, 2]);
         list.clear();
-        assert!(list.now(12.0).is_empty());
+        assert!(list.active(12.0).is_empty());
         list.add(&[slow(None, None, None)], 13.0);
         assert_eq!(numbers(&list, 99.0), [3]);
     }
 
     #[test]
-    fn when_one_is_ended_the_others_go_on_as_they_would_have() {
-        let mut list = List::default();
+    fn ending_one_keeps_the_schedule_of_the_others() {
+        let mut list = ActivePerturbations::default();
         let those = [
             slow(None, None, None),
             slow(None, Some(3.0), None),
@@ -103,8 +104,8 @@ mod tests {
             slow(None, Some(1.0), None),
         ];
         list.add(&those, 10.0);
-        let left = list.end(0, 12.0).unwrap();
-        let times: Vec<_> = left.iter().map(|how| (how.after, how.lasts)).collect();
+        let others = list.end(0, 12.0).unwrap();
+        let times: Vec<_> = others.iter().map(|how| (how.after, how.lasts)).collect();
         assert_eq!(times, [(None, Some(1.0)), (Some(3.0), Some(1.0)), (Some(2.0), Some(1.0))]);
         assert!(list.end(0, 12.0).is_none());
     }

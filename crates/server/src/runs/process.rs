@@ -1,5 +1,5 @@
-//! The process of a run: drives a flow as the command line does, tells its record how it goes four
-//! times a second, and does what the record is asked for.
+//! The process of a run: runs a flow, writes its live statistics to its record four times a second,
+//! and executes the commands of the record.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,44 +14,45 @@ use rustix::process::{
 };
 use serde_json::{Value, json};
 
-use crate::drawn::edge_of;
-use crate::perturbed;
-use crate::record::{DOCUMENT, END, HISTORY, LOG, ORDER, PROGRESS, Record, Wish};
-use crate::schema::sample;
-use crate::told::{failure, live};
+use super::perturbations::ActivePerturbations;
+use super::record::{DOCUMENT, END, HISTORY, LOG, ORDER, PROGRESS, RunCommand, RunRecord};
+use super::view::{failure, live};
+use crate::flow_map::checked_queue;
+use crate::table_json::sample;
 
-/// How often wishes are looked for, how it goes is told, and its history.
-const LOOK: Duration = Duration::from_millis(50);
-const TELL: Duration = Duration::from_millis(250);
-const TELL_HISTORY: Duration = Duration::from_secs(1);
+/// Poll interval of commands.
+const COMMAND_POLL: Duration = Duration::from_millis(50);
+/// Interval between two writes of the live statistics, and of the history.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+const HISTORY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long rows are kept for nobody who asks.
+/// How long a queue keeps rows after the last request for them.
 const ROWS_KEPT: Duration = Duration::from_secs(15);
 
-/// Bytes of a log; when there are more, it begins anew.
+/// The largest log, in bytes; a larger one is truncated to nothing.
 const LOG_BYTES_MAX: u64 = 8 << 20;
 
-/// How a run is driven.
-pub struct Drive<'a> {
-    /// Its record.
-    pub record: Record,
-    /// What flows are made of.
+/// The parameters of the process of a run.
+pub struct RunProcess<'a> {
+    /// The record of the run.
+    pub record: RunRecord,
+    /// The modules that the flow can use.
     pub registry: &'a Registry,
-    /// What it may use; asked for when what goes wrong can be written down.
+    /// The engine options; called when the record can store an error.
     pub options: &'a dyn Fn() -> Result<Options>,
-    /// The process it ends with, if it is to end with one.
+    /// The pid of the parent process with which the run ends, if it is to end with it.
     pub ends_with: Option<u32>,
-    /// Whether somebody wants it to end.
+    /// Whether the process was interrupted.
     pub is_interrupted: &'a dyn Fn() -> bool,
 }
 
-/// Drives the run to its end, and writes down how that was.
-pub fn drive(drive: Drive<'_>) -> Result<()> {
-    let record = drive.record.clone();
+/// Runs the flow to its end, and writes the outcome to the record.
+pub fn run(process: RunProcess<'_>) -> Result<()> {
+    let record = process.record.clone();
     let _held = record.hold()?;
-    limit(drive.ends_with)?;
+    prepare_process(process.ends_with)?;
     let began = Instant::now();
-    let ended = run(drive);
+    let ended = run_flow(process);
     let seconds = began.elapsed().as_secs_f64();
     let end = match &ended {
         Ok((report, collected)) => {
@@ -67,113 +68,114 @@ pub fn drive(drive: Drive<'_>) -> Result<()> {
     ended.map(drop)
 }
 
-/// Nothing of the user's data is left in a core file; and if it is to, it ends with its server.
-fn limit(ends_with: Option<u32>) -> Result<()> {
-    // Where that is not allowed, there are none anyway.
+/// Disables core files, which would contain user data, and binds the process to its parent.
+fn prepare_process(ends_with: Option<u32>) -> Result<()> {
+    // Where this is not permitted, no core file is written either.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let Some(parent) = ends_with else { return Ok(()) };
     let set = set_parent_process_death_signal(Some(Signal::TERM));
     set.map_err(|error| Error::os("bind the run to", "its server", &error.into()))?;
-    // It may have ended before.
+    // The parent may have ended before the call.
     match getppid().map(|now| now.as_raw_nonzero().get().cast_unsigned()) == Some(parent) {
         true => Ok(()),
         false => Err(Error::interrupted()),
     }
 }
 
-/// What a run gives: the report, unless it was stopped, and the rows that it collected.
-type Given = (Option<Report>, Value);
+/// The report, unless the run was stopped, and the collected rows by module.
+type Outcome = (Option<Report>, Value);
 
-fn run(drive: Drive<'_>) -> Result<Given> {
-    let Drive { record, registry, is_interrupted, .. } = drive;
-    let mut options = (drive.options)()?;
+fn run_flow(process: RunProcess<'_>) -> Result<Outcome> {
+    let RunProcess { record, registry, is_interrupted, .. } = process;
+    let mut options = (process.options)()?;
     let document = record.read(DOCUMENT).unwrap_or_default();
     let document = Document::from_json(&document.to_string())?;
     let order = record.read(ORDER).unwrap_or_default();
-    let of = |name: &str| order.get(name).cloned().filter(|value| !value.is_null());
+    let setting = |name: &str| order.get(name).cloned().filter(|value| !value.is_null());
     let malformed = |error| Error::usage(format!("the order of the run is malformed: {error}"));
-    if let Some(variables) = of("variables") {
+    if let Some(variables) = setting("variables") {
         options.variables = serde_json::from_value(variables).map_err(malformed)?;
     }
-    if let Some(list) = of("perturbations") {
+    if let Some(list) = setting("perturbations") {
         options.perturbations = Perturbation::list_from_json(&list.to_string())?;
     }
     let running = start_unless(&document, registry, &options, is_interrupted)?;
-    let mut driven = Driven {
+    let mut active = ActiveRun {
         record,
         document,
         running,
         began: Instant::now(),
-        perturbed: perturbed::List::default(),
-        read: 0,
-        open: BTreeMap::new(),
+        perturbations: ActivePerturbations::default(),
+        command_bytes: 0,
+        sampled: BTreeMap::new(),
     };
-    driven.perturbed.add(&options.perturbations, 0.0);
-    let id = of("id").unwrap_or_default();
+    active.perturbations.add(&options.perturbations, 0.0);
+    let id = setting("id").unwrap_or_default();
     let (mut next, mut next_history) = (Instant::now(), Instant::now());
     let stopped = loop {
-        if driven.running.wait_for(LOOK) {
+        if active.running.wait_for(COMMAND_POLL) {
             break false;
         }
-        if is_interrupted() || driven.wishes()? {
-            driven.running.cancel();
-            while !driven.running.wait_for(LOOK) {}
+        if is_interrupted() || active.execute_commands()? {
+            active.running.cancel();
+            while !active.running.wait_for(COMMAND_POLL) {}
             break true;
         }
         let now = Instant::now();
         if now >= next {
-            next = now + TELL;
-            driven.tell(&id)?;
+            next = now + PROGRESS_INTERVAL;
+            active.write_progress(&id)?;
         }
         if now >= next_history {
-            next_history = now + TELL_HISTORY;
-            driven.record.write(HISTORY, &driven.running.history())?;
-            driven.close_unasked(now);
+            next_history = now + HISTORY_INTERVAL;
+            active.record.write(HISTORY, &active.running.history())?;
+            active.stop_unused_samples(now);
         }
     };
-    driven.end(&id, stopped)
+    active.end(&id, stopped)
 }
 
-struct Driven {
-    record: Record,
+/// A running flow and its record.
+struct ActiveRun {
+    record: RunRecord,
     document: Document,
     running: Running,
     began: Instant,
-    perturbed: perturbed::List,
-    /// Bytes of wishes that have been read.
-    read: u64,
-    /// Queues of which rows are kept, by their positions in the document: those in the checked
-    /// flow, and when somebody asked last.
-    open: BTreeMap<usize, (usize, Instant)>,
+    perturbations: ActivePerturbations,
+    /// Bytes of commands that have been read.
+    command_bytes: u64,
+    /// Queues that keep rows, by position in the document: the position in the checked flow, and
+    /// the time of the last request.
+    sampled: BTreeMap<usize, (usize, Instant)>,
 }
 
-impl Driven {
-    fn tell(&self, id: &Value) -> Result<()> {
+impl ActiveRun {
+    fn write_progress(&self, id: &Value) -> Result<()> {
         let mut live = live(&self.running, &self.document)?;
         live["run"] = id.clone();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        live["perturbed"] = json!(self.perturbed.now(self.seconds()));
+        live["perturbed"] = json!(self.perturbations.active(self.seconds()));
         live["at"] = json!(now.unwrap_or_default().as_secs_f64());
         self.record.write(PROGRESS, &live)
     }
 
-    /// Does what it is asked for; says whether that is to stop.
-    fn wishes(&mut self) -> Result<bool> {
-        let (wishes, read) = self.record.wishes(self.read);
-        self.read = read;
+    /// Executes the new commands; returns whether the run is to stop.
+    fn execute_commands(&mut self) -> Result<bool> {
+        let (commands, read) = self.record.commands(self.command_bytes);
+        self.command_bytes = read;
         let mut stop = false;
-        for (number, wish) in wishes {
-            let done = match wish {
-                Wish::Stop => {
+        for (number, command) in commands {
+            let done = match command {
+                RunCommand::Stop => {
                     stop = true;
                     Ok(json!({}))
                 }
-                Wish::Perturb { perturbations } => self.perturb(&perturbations),
-                Wish::Unperturb { number } => self.unperturb(number),
-                Wish::Rows { queue } => self.rows(queue),
+                RunCommand::Perturb { perturbations } => self.perturb(&perturbations),
+                RunCommand::EndPerturbations { number } => self.end_perturbations(number),
+                RunCommand::Rows { queue } => self.rows(queue),
             };
             let answer = done.unwrap_or_else(|error| json!({"error": error}));
-            self.record.write(&Record::answer(number), &answer)?;
+            self.record.write(&RunRecord::answer(number), &answer)?;
         }
         self.bound_log();
         Ok(stop)
@@ -186,18 +188,18 @@ impl Driven {
     fn perturb(&mut self, wanted: &Value) -> Result<Value> {
         let list = Perturbation::list_from_json(&wanted.to_string())?;
         self.running.perturb(&list)?;
-        self.perturbed.add(&list, self.seconds());
+        self.perturbations.add(&list, self.seconds());
         Ok(json!({}))
     }
 
-    fn unperturb(&mut self, number: Option<u64>) -> Result<Value> {
+    fn end_perturbations(&mut self, number: Option<u64>) -> Result<Value> {
         let others = match number {
-            Some(number) => self.perturbed.end(number, self.seconds()).ok_or_else(|| {
+            Some(number) => self.perturbations.end(number, self.seconds()).ok_or_else(|| {
                 Error::usage(format!("nothing is perturbed as number {number}"))
                     .remedy("it may have ended by itself")
             })?,
             None => {
-                self.perturbed.clear();
+                self.perturbations.clear();
                 vec![]
             }
         };
@@ -208,20 +210,20 @@ impl Driven {
 
     fn rows(&mut self, queue: usize) -> Result<Value> {
         let flow = self.running.flow();
-        let edge = edge_of(&self.document, (&flow.nodes, &flow.edges), queue);
+        let edge = checked_queue(&self.document, (&flow.nodes, &flow.edges), queue);
         let edge = edge.ok_or_else(|| {
             Error::usage(format!("the flow has no queue {queue}")).remedy("they count from 0")
         })?;
-        self.open.insert(queue, (edge, Instant::now()));
-        // Again each time: when a worker is lost, others take its place.
+        self.sampled.insert(queue, (edge, Instant::now()));
+        // Repeated with each request, because a replacement of a lost worker does not know it.
         self.running.keep_rows(edge, true);
         Ok(sample(&flow.edges[edge].schema, &self.running.rows(edge)?))
     }
 
-    /// Rows are kept for those who look.
-    fn close_unasked(&mut self, now: Instant) {
+    /// Stops keeping rows of queues that have not been requested recently.
+    fn stop_unused_samples(&mut self, now: Instant) {
         let running = &self.running;
-        self.open.retain(|_, (edge, asked)| {
+        self.sampled.retain(|_, (edge, asked)| {
             let is_wanted = now.saturating_duration_since(*asked) < ROWS_KEPT;
             if !is_wanted {
                 running.keep_rows(*edge, false);
@@ -235,18 +237,18 @@ impl Driven {
         if length > LOG_BYTES_MAX
             && let Ok(file) = File::options().write(true).open(self.record.path(LOG))
         {
-            // Whoever writes there appends, and goes on at the beginning.
+            // The log is opened for appending, so the next write is at the beginning.
             let _ = file.set_len(0);
         }
     }
 
-    fn end(mut self, id: &Value, stopped: bool) -> Result<Given> {
-        // What it did last is what people see of it from now on.
-        self.tell(id)?;
+    fn end(mut self, id: &Value, stopped: bool) -> Result<Outcome> {
+        // The last statistics stay in the record.
+        self.write_progress(id)?;
         self.record.write(HISTORY, &self.running.history())?;
-        for queue in self.open.keys().copied().collect::<Vec<_>>() {
+        for queue in self.sampled.keys().copied().collect::<Vec<_>>() {
             let rows = self.rows(queue)?;
-            self.record.write(&rows_of(queue), &rows)?;
+            self.record.write(&RunRecord::rows(queue), &rows)?;
         }
         if stopped {
             return Ok((None, json!({})));
@@ -258,9 +260,4 @@ impl Driven {
         }
         Ok((Some(report), collected))
     }
-}
-
-/// Where the rows of a queue are kept when the run has ended.
-pub fn rows_of(queue: usize) -> String {
-    format!("rows-{queue}.json")
 }

@@ -1,12 +1,12 @@
-//! A checked flow in terms of the one that was drawn: before a module that takes partitions comes
-//! one that nobody has drawn, and what flows into that one flows, for people, into the module.
+//! Maps modules and queues of a checked flow to those of its document. The check inserts a
+//! partitioner before a module that consumes partitions; the document shows both as one module.
 
 use euphrates_flow::Document;
 use euphrates_flow::check::{CheckedEdge, CheckedNode};
 use euphrates_flow::document::Port;
 
-/// The name that the drawing has for a module.
-pub fn owner<'a>(
+/// The id of the document's module that contains a checked module.
+pub fn drawn_module<'a>(
     document: &Document,
     (nodes, edges): (&'a [CheckedNode], &'a [CheckedEdge]),
     at: usize,
@@ -18,8 +18,8 @@ pub fn owner<'a>(
     after.map_or(&nodes[at].id, |edge| &nodes[edge.to.0].id)
 }
 
-/// The queue of the checked flow that is this one of the document.
-pub fn edge_of(
+/// The checked queue of a queue of the document, both by position.
+pub fn checked_queue(
     document: &Document,
     flow: (&[CheckedNode], &[CheckedEdge]),
     queue: usize,
@@ -27,7 +27,7 @@ pub fn edge_of(
     let drawn = document.queues.get(queue)?;
     let (nodes, edges) = flow;
     let between = |edge: &CheckedEdge| {
-        nodes[edge.from.0].id == drawn.from && owner(document, flow, edge.to.0) == drawn.to
+        nodes[edge.from.0].id == drawn.from && drawn_module(document, flow, edge.to.0) == drawn.to
     };
     let is_at = |port: &Option<Port>, names: &[String], at: usize| match port {
         Some(Port::Position(position)) => *position == at,
@@ -38,12 +38,12 @@ pub fn edge_of(
         is_at(&drawn.output, &nodes[edge.from.0].outputs, edge.from.1)
             && is_at(&drawn.input, &nodes[edge.to.0].inputs, edge.to.1)
     };
-    let alike = |other: &euphrates_flow::document::Edge| {
+    let has_same_ends = |other: &euphrates_flow::document::Edge| {
         (&other.from, &other.to, &other.output, &other.input)
             == (&drawn.from, &drawn.to, &drawn.output, &drawn.input)
     };
-    // Several that say nothing of their ports are taken in order.
-    let nth = document.queues[..queue].iter().filter(|other| alike(other)).count();
+    // Several queues between the same modules without ports are matched in order.
+    let nth = document.queues[..queue].iter().filter(|other| has_same_ends(other)).count();
     let fitting = (0..edges.len()).filter(|at| between(&edges[*at]) && fits(&edges[*at]));
     fitting.clone().nth(nth).or(fitting.clone().next())
 }

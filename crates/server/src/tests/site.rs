@@ -1,5 +1,4 @@
-//! A server for tests, and the plainest client: what it sends is written out, so that it can send
-//! what no browser would.
+//! A server for tests, and a client that sends requests as plain text.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -10,27 +9,24 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::connections::Waits;
-use crate::{Server, Setting};
+use crate::http::connections::Timeouts;
+use crate::server::Server;
+use crate::settings::Settings;
 
-/// A server with a project of its own.
+/// A server with an empty project.
 pub struct Site {
-    /// The server.
     pub server: Server,
-    /// The project's folder.
     pub root: TempDir,
     home: TempDir,
     cookie: OnceLock<String>,
 }
 
-/// What came back.
+/// A response, parsed into status, headers and body.
 #[derive(Debug)]
 pub struct Answer {
-    /// The status.
     pub status: u16,
-    /// The headers, in small letters.
+    /// The headers, with names in lower case.
     pub head: String,
-    /// The body.
     pub body: String,
 }
 
@@ -40,7 +36,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// A header.
+    /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         let start = format!("{name}: ");
         self.head.lines().find_map(|line| line.strip_prefix(start.as_str()))
@@ -48,21 +44,21 @@ impl Answer {
 }
 
 impl Site {
-    /// One that may be written to.
+    /// A server with default settings.
     pub fn new() -> Site {
-        Site::with(|setting| setting)
+        Site::with(|settings| settings)
     }
 
-    /// One with other settings.
-    pub fn with(change: impl FnOnce(Setting) -> Setting) -> Site {
-        Site::with_waits(change, Waits::default())
+    /// A server with changed settings.
+    pub fn with(change: impl FnOnce(Settings) -> Settings) -> Site {
+        Site::with_timeouts(change, Timeouts::default())
     }
 
-    /// One that waits for others for so long.
-    pub fn with_waits(change: impl FnOnce(Setting) -> Setting, waits: Waits) -> Site {
+    /// A server with changed settings and timeouts.
+    pub fn with_timeouts(change: impl FnOnce(Settings) -> Settings, timeouts: Timeouts) -> Site {
         let (root, home) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let registry = euphrates_modules::registry();
-        let setting = change(Setting {
+        let settings = change(Settings {
             root: root.path().to_path_buf(),
             flow: None,
             port: Some(0),
@@ -74,29 +70,28 @@ impl Site {
             environment: vec![],
             home: home.path().to_path_buf(),
         });
-        let server = Server::start_with(setting, waits).unwrap();
+        let server = Server::start_with(settings, timeouts).unwrap();
         Site { server, root, home, cookie: OnceLock::new() }
     }
 
-    /// A file of the project.
+    /// Writes a file of the project.
     pub fn put(&self, name: &str, text: &str) {
         let path = self.root.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    /// The port.
     pub fn port(&self) -> u16 {
         self.server.address.port()
     }
 
-    /// What is in the file for programs of this user.
+    /// The content of the token file.
     pub fn token(&self) -> String {
         let name = format!("studio/{}.token", self.port());
         fs::read_to_string(self.home.path().join(name)).unwrap()
     }
 
-    /// The cookie that a browser gets by a new link, as `name=value`.
+    /// Signs in with a new link, and returns the cookie as `name=value`.
     pub fn sign_in(&self) -> String {
         let link = self.server.link().unwrap();
         let (_, code) = link.split_once("/?").unwrap();
@@ -105,7 +100,7 @@ impl Site {
         answer.header("set-cookie").unwrap().split_once(';').unwrap().0.to_string()
     }
 
-    /// Headers of a page of this server that has a session.
+    /// The headers of a same-origin request with a session.
     pub fn session(&self) -> String {
         let (port, cookie) = (self.port(), self.cookie.get_or_init(|| self.sign_in()));
         format!(
@@ -114,7 +109,7 @@ impl Site {
         )
     }
 
-    /// Sends a request with these headers, and hears the answer.
+    /// Sends a request with these headers, and returns the response.
     pub fn send(&self, line: &str, headers: &str, body: &str) -> Answer {
         let mut stream = self.connect();
         let length = body.len();
@@ -122,7 +117,7 @@ impl Site {
             "{line} HTTP/1.1\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n\
              {body}"
         );
-        // A server that has refused does not read the rest.
+        // A server that rejects a request does not read the rest.
         let _ = stream.write_all(text.as_bytes());
         let mut bytes = vec![];
         let _ = stream.read_to_end(&mut bytes);
@@ -136,12 +131,12 @@ impl Site {
         Answer { status, head: head.collect(), body: body.to_string() }
     }
 
-    /// The same, with a session.
+    /// Sends a request with a session.
     pub fn ask(&self, line: &str, body: &str) -> Answer {
         self.send(line, &self.session(), body)
     }
 
-    /// A connection.
+    /// Opens a connection with a read timeout.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.server.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

@@ -1,19 +1,14 @@
-//! The page: its files are part of the program.
+//! The files of the page, which are compiled into the program.
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, HeaderName};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 
-use crate::refusal::{Refusal, Result};
-use crate::routes::response;
+use super::error::{ApiError, Result};
+use super::response::response;
 
 include!(concat!(env!("OUT_DIR"), "/page.rs"));
-
-/// Nothing from elsewhere, nothing inline, and in nobody's frame.
-pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
-                          img-src 'self'; connect-src 'self'; frame-ancestors 'none'; \
-                          base-uri 'none'; form-action 'none'";
 
 const NO_SESSION: &str = "<!doctype html>
 <html lang=\"en\">
@@ -26,20 +21,20 @@ press Enter there for another.</p>
 </html>
 ";
 
-/// What shows a flow in a notebook, a module of JavaScript; nothing if the page was not built.
+/// The JavaScript module that shows a flow in a notebook; `None` if the page was not built.
 pub fn notebook() -> Option<&'static str> {
     let (_, bytes) = FILES.iter().find(|(known, _)| *known == "notebook.js")?;
     std::str::from_utf8(bytes).ok()
 }
 
-/// A file, by the path that is asked for.
+/// The response for a file of the page, given the path of the request.
 pub fn file(path: &str) -> Result<Response> {
     let name = if path == "/" { "index.html" } else { path.trim_start_matches('/') };
     let found = FILES.iter().find(|(known, _)| *known == name);
-    let (_, bytes) = found.ok_or_else(|| Refusal::missing("the page has no file of this name"))?;
+    let (_, bytes) = found.ok_or_else(|| ApiError::missing("the page has no file of this name"))?;
     let mut response = response(StatusCode::OK, kind_of(name), Body::from(*bytes));
     if name.starts_with("assets/") {
-        // Their names say what is in them.
+        // The names contain a hash of the content.
         let forever = HeaderValue::from_static("private, max-age=31536000, immutable");
         response.headers_mut().insert(CACHE_CONTROL, forever);
     }
@@ -59,16 +54,15 @@ fn kind_of(name: &str) -> &'static str {
     }
 }
 
-/// How to get in. A browser that comes by a link on somebody else's page keeps a strict cookie to
-/// itself; so it is sent here once more, from a page of ours.
+/// The response for a browser without a session. A browser that follows a link on a foreign page
+/// does not send a `SameSite=Strict` cookie, so the response reloads the page once from here.
 pub fn no_session(headers: &HeaderMap) -> Response {
     let is = |name, word: &str| {
         let value = headers.get(HeaderName::from_static(name));
         value.is_some_and(|value| value.as_bytes() == word.as_bytes())
     };
-    let comes_from_elsewhere =
-        is("sec-fetch-site", "cross-site") && is("sec-fetch-mode", "navigate");
+    let is_cross_site = is("sec-fetch-site", "cross-site") && is("sec-fetch-mode", "navigate");
     let again = "<meta http-equiv=\"refresh\" content=\"0;url=/\">";
-    let text = NO_SESSION.replace("REFRESH", if comes_from_elsewhere { again } else { "" });
+    let text = NO_SESSION.replace("REFRESH", if is_cross_site { again } else { "" });
     response(StatusCode::UNAUTHORIZED, "text/html; charset=utf-8", text.into())
 }

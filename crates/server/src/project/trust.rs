@@ -1,4 +1,4 @@
-//! Which projects' programs this user has run from the studio before, and so need not be asked for.
+//! The projects whose code this user has agreed to run, so that the page does not ask again.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -7,33 +7,36 @@ use std::sync::Mutex;
 
 use euphrates_flow::{Error, Result};
 
-use crate::lock;
+use crate::sync::lock;
 
-/// Projects that are remembered; the oldest are forgotten first.
+/// Trusted projects; the oldest is dropped first.
 const PROJECTS_MAX: usize = 1000;
 
-/// The list, in a file of the user's own.
-pub struct Trust {
+/// The list of trusted projects, in a private file of the user.
+pub struct TrustedProjects {
     path: PathBuf,
     writing: Mutex<()>,
 }
 
-impl Trust {
-    /// The list beneath this folder.
-    pub fn at(home: &Path) -> Trust {
-        Trust { path: home.join("studio").join("trusted.json"), writing: Mutex::default() }
+impl TrustedProjects {
+    /// The list in this home folder.
+    pub fn at(home: &Path) -> TrustedProjects {
+        TrustedProjects {
+            path: home.join("studio").join("trusted.json"),
+            writing: Mutex::default(),
+        }
     }
 
-    /// Whether a project is on it.
-    pub fn has(&self, root: &Path) -> bool {
+    /// Whether a project is trusted.
+    pub fn contains(&self, root: &Path) -> bool {
         self.read().iter().any(|known| Path::new(known) == root)
     }
 
-    /// Puts a project on it.
-    pub fn give(&self, root: &Path) -> Result<()> {
+    /// Adds a project and writes the list.
+    pub fn add(&self, root: &Path) -> Result<()> {
         let _writing = lock(&self.writing);
         let mut known = self.read();
-        let Some(name) = root.to_str().filter(|_| !self.has(root)) else { return Ok(()) };
+        let Some(name) = root.to_str().filter(|_| !self.contains(root)) else { return Ok(()) };
         known.push(name.to_string());
         let known = known.split_off(known.len().saturating_sub(PROJECTS_MAX));
         let staged = self.path.with_extension("new");

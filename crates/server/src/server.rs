@@ -1,4 +1,4 @@
-//! Takes connections, on this machine's own addresses alone.
+//! Accepts connections on the loopback addresses and serves them; writes the token file.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write;
@@ -21,18 +21,20 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::connections::{Connection, Connections, Timed, Waits};
-use crate::routes::router;
-use crate::{Setting, Studio};
+use crate::http::connections::{Connection, Connections, TimedSocket, Timeouts};
+use crate::router::router;
+use crate::settings::Settings;
+use crate::studio::Studio;
+use crate::watcher;
 
-/// The usual port: the year River was published.
+/// The default port: the year in which River was published.
 const PORT: u16 = 1999;
 const THREADS: usize = 2;
 
-/// A server that runs; it ends when this is dropped.
+/// A running server. Dropping it stops the server.
 pub struct Server {
     studio: Arc<Studio>,
-    /// Where it listens.
+    /// The address it listens at.
     pub address: SocketAddr,
     token_file: PathBuf,
     refusals: Arc<Refusals>,
@@ -42,23 +44,24 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to listen.
-    pub fn start(setting: Setting) -> Result<Server> {
-        Server::start_with(setting, Waits::default())
+    /// Starts a server and listens for connections.
+    pub fn start(settings: Settings) -> Result<Server> {
+        Server::start_with(settings, Timeouts::default())
     }
 
-    pub(crate) fn start_with(setting: Setting, waits: Waits) -> Result<Server> {
-        let listeners = listen(setting.port)?;
+    pub(crate) fn start_with(settings: Settings, timeouts: Timeouts) -> Result<Server> {
+        let listeners = listen(settings.port)?;
         let address = listeners[0].local_addr();
         let address = address.map_err(|error| Error::os("listen", "at a port", &error))?;
-        let token_file = setting.home.join("studio").join(format!("{}.token", address.port()));
-        let studio = Studio::new(setting, address.port())?;
+        let token_file = settings.home.join("studio").join(format!("{}.token", address.port()));
+        let studio = Studio::new(settings, address.port())?;
+        watcher::start(&studio)?;
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
         let runtime =
             runtime.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
         let router = router(studio.clone());
         let refusals = Arc::new(Refusals::default());
-        let connections = Arc::new(Connections::new(refusals.clone(), waits));
+        let connections = Arc::new(Connections::new(refusals.clone(), timeouts));
         for listener in listeners {
             let _inside = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener);
@@ -74,44 +77,48 @@ impl Server {
             connections,
             runtime: Some(runtime),
         };
-        server.keep_token()?;
+        server.write_token()?;
         Ok(server)
     }
 
-    /// What to log now of connections and requests that were refused; see `Refusals::lines`.
+    /// New log lines on refused connections and requests; see `Refusals::lines`.
     pub fn refusals(&self) -> Vec<String> {
         self.refusals.lines(SystemTime::now())
     }
 
-    /// How many connections are open, besides streams of events.
+    /// The number of open connections, without event streams.
     #[cfg(test)]
     pub(crate) fn connections(&self) -> usize {
         self.connections.count()
     }
 
-    /// A link that lets a browser in, once.
+    /// A link with a sign-in code, valid once.
     pub fn link(&self) -> Result<String> {
-        Ok(format!("http://127.0.0.1:{}/?code={}", self.address.port(), self.studio.gate.code()?))
+        Ok(format!(
+            "http://127.0.0.1:{}/?code={}",
+            self.address.port(),
+            self.studio.authorizer.code()?
+        ))
     }
 
-    /// A file that leads a browser there. Arguments of programs can be seen by everybody on the
-    /// machine, so the link must not be one.
+    /// Writes a private HTML file that redirects to a new link. A browser is started with this
+    /// file, because all users of the machine can see a program's arguments.
     pub fn link_file(&self) -> Result<PathBuf> {
         let path = self.token_file.with_extension("html");
         let link = self.link()?;
         let text = format!("<meta http-equiv=\"refresh\" content=\"0;url={link}\">\n");
-        write_own(&path, &text).map(|()| path)
+        write_private(&path, &text).map(|()| path)
     }
 
-    /// What programs of this user show: in a file that is theirs alone.
-    fn keep_token(&self) -> Result<()> {
-        write_own(&self.token_file, self.studio.gate.token())
+    /// Writes the token of this user's programs to a private file.
+    fn write_token(&self) -> Result<()> {
+        write_private(&self.token_file, self.studio.authorizer.token())
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // They are of no use any more; what is left of a server that was killed is none either.
+        // The secrets are invalid without this server, also those a killed server leaves behind.
         let _ = fs::remove_file(&self.token_file);
         let _ = fs::remove_file(self.token_file.with_extension("html"));
         if let Some(runtime) = self.runtime.take() {
@@ -120,11 +127,12 @@ impl Drop for Server {
     }
 }
 
-fn write_own(path: &PathBuf, text: &str) -> Result<()> {
+/// Writes a file that only its owner can read.
+fn write_private(path: &PathBuf, text: &str) -> Result<()> {
     let write = || {
         let folder = path.parent().unwrap_or(path);
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        // Made anew: an old one may be somebody else's, or open to all.
+        // An existing file may belong to another user or be readable by others.
         match fs::remove_file(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -135,7 +143,7 @@ fn write_own(path: &PathBuf, text: &str) -> Result<()> {
     write().map_err(|error| Error::os("write", path, &error))
 }
 
-/// Listens at both of this machine's own addresses, where there are both.
+/// Listens at the IPv4 loopback address, and at the IPv6 one if available.
 fn listen(port: Option<u16>) -> Result<Vec<TcpListener>> {
     let at = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     let first = match port {
@@ -160,31 +168,33 @@ fn listen(port: Option<u16>) -> Result<Vec<TcpListener>> {
 async fn accept(listener: tokio::net::TcpListener, router: Router, connections: Arc<Connections>) {
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
-            // Out of files, say: others will be given back.
+            // For example, the process is out of file descriptors.
             connections.make_room();
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let connection = connections.enter(peer);
+        let connection = connections.add(peer);
         tokio::spawn(serve(stream, connection, router.clone()));
     }
 }
 
-/// Serves a connection until it ends, has to make room, or is too slow.
+/// Serves a connection until it ends, is closed for another one, or exceeds a timeout.
 async fn serve(stream: TcpStream, connection: Arc<Connection>, router: Router) {
-    let waits = connection.waits();
+    let timeouts = connection.timeouts();
     let (router, of) = (TowerToHyperService::new(router), connection.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(of.clone());
         router.call(request)
     });
     let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(waits.request);
-    let served = pin!(server.serve_connection(Timed::new(stream, waits.transfer), service));
-    let (closing, no_session) = (pin!(connection.closing()), pin!(connection.no_session()));
-    // Whoever breaks off has nothing more to be told; what is no HTTP is somebody else's try.
-    if let Either::Left((Err(error), _)) = select(served, select(closing, no_session)).await
-        && connection.is_stranger()
+    server.timer(TokioTimer::new()).header_read_timeout(timeouts.request);
+    let served =
+        pin!(server.serve_connection(TimedSocket::new(stream, timeouts.transfer), service));
+    let closing = pin!(connection.closing());
+    let unauthenticated = pin!(connection.authentication_timeout());
+    // Log what is no HTTP and what is too slow; a client may close its connection at any time.
+    if let Either::Left((Err(error), _)) = select(served, select(closing, unauthenticated)).await
+        && connection.is_unauthenticated()
         && (error.is_parse() || error.is_timeout())
     {
         let why = if error.is_parse() { "this is no request" } else { "the request was too slow" };

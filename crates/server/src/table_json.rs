@@ -1,10 +1,10 @@
-//! Tables as the page shows them: columns by name and type, values as text and nothing else.
+//! Schemas and sample rows as JSON: columns by name and type, values as text.
 
 use arrow::datatypes::{DataType, Schema};
 use euphrates_flow::row::{COLUMNS_MAX, Texts, cut};
 use serde_json::{Value, json};
 
-/// A schema.
+/// The columns of a schema.
 pub fn columns(schema: &Schema) -> Value {
     let column = |field: &arrow::datatypes::FieldRef| {
         let kind = word(field.data_type());
@@ -13,7 +13,7 @@ pub fn columns(schema: &Schema) -> Value {
     schema.fields().iter().map(column).collect()
 }
 
-/// Rows of this schema.
+/// Rows with their schema, and the number of nulls of each column.
 pub fn sample(schema: &Schema, rows: &[Texts]) -> Value {
     let mut nulls = vec![0; schema.fields().len().min(COLUMNS_MAX)];
     for row in rows {
@@ -24,7 +24,7 @@ pub fn sample(schema: &Schema, rows: &[Texts]) -> Value {
     json!({"schema": columns(schema), "rows": rows, "nulls": nulls})
 }
 
-/// As people write it, where that says all.
+/// The name of a type: in lower case, unless it has parameters.
 fn word(kind: &DataType) -> String {
     let text = kind.to_string();
     if text.contains('(') { text } else { text.to_lowercase() }
