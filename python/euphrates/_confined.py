@@ -1,4 +1,4 @@
-"""A process that runs a user's code for a worker: `crates/py/src/confined`."""
+"""A process that runs a user's code for a worker: `crates/py/src/isolated`."""
 
 from __future__ import annotations
 

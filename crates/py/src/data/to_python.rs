@@ -1,5 +1,5 @@
-//! Arrow values as Python values, for people who have no Arrow library installed. Slow by nature:
-//! one object a value.
+//! Converts Arrow values to Python values, for programs without an Arrow library. It creates one
+//! object for each value.
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait};
 use arrow::compute::cast;
@@ -11,9 +11,8 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::errors::OrRaise;
 
-/// Appends the values of a column to a list. Types without a counterpart among Python's simple
-/// ones come as text.
-pub fn column(py: Python<'_>, array: &ArrayRef, values: &Bound<'_, PyList>) -> PyResult<()> {
+/// Appends the values of a column to a list. Types without a Python counterpart become text.
+pub fn append_values(py: Python<'_>, array: &ArrayRef, values: &Bound<'_, PyList>) -> PyResult<()> {
     macro_rules! numbers {
         ($kind:ty) => {
             array.as_primitive::<$kind>().iter().try_for_each(|value| values.append(value))
@@ -35,15 +34,15 @@ pub fn column(py: Python<'_>, array: &ArrayRef, values: &Bound<'_, PyList>) -> P
         DataType::Utf8 => {
             array.as_string::<i32>().iter().try_for_each(|value| values.append(value))
         }
-        DataType::LargeUtf8 | DataType::Utf8View => again(py, array, &DataType::Utf8, values),
+        DataType::LargeUtf8 | DataType::Utf8View => append_cast(py, array, &DataType::Utf8, values),
         DataType::Binary => array
             .as_binary::<i32>()
             .iter()
             .try_for_each(|value| values.append(value.map(|bytes| PyBytes::new(py, bytes)))),
         DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            again(py, array, &DataType::Binary, values)
+            append_cast(py, array, &DataType::Binary, values)
         }
-        DataType::Dictionary(_, kind) => again(py, array, kind, values),
+        DataType::Dictionary(_, kind) => append_cast(py, array, kind, values),
         DataType::List(_) => lists(py, array.as_list::<i32>(), values),
         DataType::LargeList(_) => lists(py, array.as_list::<i64>(), values),
         DataType::Struct(_) => structs(py, array, values),
@@ -60,17 +59,18 @@ pub fn column(py: Python<'_>, array: &ArrayRef, values: &Bound<'_, PyList>) -> P
     }
 }
 
-/// The same values as another type.
-fn again(
+/// Appends the values after a cast to another type.
+fn append_cast(
     py: Python<'_>,
     array: &ArrayRef,
     kind: &DataType,
     values: &Bound<'_, PyList>,
 ) -> PyResult<()> {
     let array = cast(array, kind).map_err(Error::from).or_raise(py)?;
-    column(py, &array, values)
+    append_values(py, &array, values)
 }
 
+/// Calls `each` with the text of every value.
 fn texts(array: &ArrayRef, mut each: impl FnMut(Option<String>) -> PyResult<()>) -> PyResult<()> {
     (0..array.len()).try_for_each(|row| match array.is_null(row) {
         true => each(None),
@@ -78,7 +78,8 @@ fn texts(array: &ArrayRef, mut each: impl FnMut(Option<String>) -> PyResult<()>)
     })
 }
 
-/// Values that a constructor of Python's makes of their text.
+/// Appends values that a Python constructor parses from text; `method` is empty for the class
+/// itself.
 fn parsed(
     py: Python<'_>,
     array: &ArrayRef,
@@ -93,7 +94,7 @@ fn parsed(
     })
 }
 
-/// Microseconds since 1970 as `datetime`, with the zone if there is one.
+/// Appends microseconds since 1970 as `datetime`, with a time zone if the type has one.
 fn timestamps(py: Python<'_>, array: &ArrayRef, values: &Bound<'_, PyList>) -> PyResult<()> {
     let datetime = py.import("datetime")?;
     let utc = datetime.getattr("timezone")?.getattr("utc")?;
@@ -131,7 +132,7 @@ fn lists<O: OffsetSizeTrait>(
     array.iter().try_for_each(|item| match item {
         Some(item) => {
             let inner = PyList::empty(py);
-            column(py, &item, &inner)?;
+            append_values(py, &item, &inner)?;
             values.append(inner)
         }
         None => values.append(py.None()),
@@ -143,7 +144,7 @@ fn structs(py: Python<'_>, array: &ArrayRef, values: &Bound<'_, PyList>) -> PyRe
     let mut columns = Vec::new();
     for part in parts.columns() {
         let inner = PyList::empty(py);
-        column(py, part, &inner)?;
+        append_values(py, part, &inner)?;
         columns.push(inner);
     }
     for row in 0..array.len() {

@@ -1,4 +1,4 @@
-//! Python values as an Arrow array: for small tables written down in a program.
+//! Converts Python values to Arrow arrays, for small tables in a program.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use euphrates_flow::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 
-use crate::arrow_c::type_name;
+use crate::interpreter::type_name;
 
-/// What the values of a column are; a column of whole numbers and others is one of others.
+/// The type of a column's values. Integers and floats together are floats.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Nothing,
@@ -25,7 +25,8 @@ enum Kind {
     Moment,
 }
 
-/// A column of the values of a list. The outer error is an exception of Python's.
+/// The array of a list's values. The outer error is a Python exception, the inner one is about the
+/// types of the values.
 pub fn array_of(values: &Bound<'_, PyAny>) -> PyResult<Result<ArrayRef>> {
     let values: Vec<Bound<'_, PyAny>> = values.try_iter()?.collect::<PyResult<_>>()?;
     let mut kind = Kind::Nothing;
@@ -57,7 +58,7 @@ fn kind_of(value: &Bound<'_, PyAny>) -> PyResult<Option<Kind>> {
     } else if value.is_instance_of::<PyBytes>() {
         Kind::Bytes
     } else if value.is_instance(&datetime.getattr("datetime")?)? {
-        // A zone would have to be that of all values.
+        // An Arrow column has one time zone for all values.
         if !value.getattr("tzinfo")?.is_none() {
             return Ok(None);
         }
@@ -91,10 +92,10 @@ fn array(values: &[Bound<'_, PyAny>], kind: Kind) -> PyResult<ArrayRef> {
     })
 }
 
-/// 1970-01-01 as Python counts days.
+/// The ordinal of 1970-01-01 in Python.
 const UNIX_DAY: i32 = 719_163;
 
-/// Microseconds since 1970, of the moment as it is written down.
+/// Microseconds from 1970-01-01 to a `datetime` without a time zone.
 fn micros(moment: &Bound<'_, PyAny>) -> PyResult<i64> {
     let number = |name: &str| moment.getattr(name)?.extract::<i64>();
     let days = moment.call_method0("toordinal")?.extract::<i64>()? - i64::from(UNIX_DAY);

@@ -1,5 +1,5 @@
-//! Batches and tables as Python sees them: cheap, and understood by every library that speaks the
-//! Arrow PyCapsule interface.
+//! The methods of `Batch` and `Table`. Both export their rows without copying, to every library
+//! that supports the Arrow PyCapsule interface.
 
 use arrow::array::RecordBatchIterator;
 use arrow::datatypes::SchemaRef;
@@ -9,29 +9,14 @@ use euphrates_flow::{Error, batch_bytes};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
-use crate::arrow_c::{export_batch, export_schema, export_stream};
-use crate::errors::OrRaise;
-use crate::schema::{Schema, conform, words};
-use crate::values::column;
-use crate::values_of::array_of;
+use super::capsules::{export_batch, export_schema, export_stream};
+use super::classes::{Batch, Schema, Table};
+use super::from_python::array_of;
+use super::schemas::{conform, words};
+use super::to_python::append_values;
+use crate::errors::{OrRaise, to_exception};
 
-/// A batch of rows: what flows between modules.
-#[pyclass(frozen, module = "euphrates", name = "Batch")]
-pub struct Batch {
-    /// The rows.
-    pub batch: RecordBatch,
-}
-
-/// Rows that a flow collected.
-#[pyclass(frozen, module = "euphrates", name = "Table")]
-pub struct Table {
-    /// Their schema, also when there are none.
-    pub schema: SchemaRef,
-    /// The rows.
-    pub batches: Vec<RecordBatch>,
-}
-
-/// What both can do.
+/// The methods that both classes have.
 macro_rules! table_methods {
     ($class:ident { $($own:tt)* }) => {
         #[pymethods]
@@ -89,7 +74,7 @@ macro_rules! table_methods {
                 py: Python<'py>,
                 requested_schema: Option<Bound<'py, PyAny>>,
             ) -> PyResult<Bound<'py, PyCapsule>> {
-                // A consumer has to cast what comes in another schema than it asked for.
+                // The interface lets a producer ignore the request; the consumer then casts.
                 let _ = requested_schema;
                 let batches: Vec<Result<_, ArrowError>> =
                     self.parts().iter().cloned().map(Ok).collect();
@@ -129,7 +114,7 @@ macro_rules! table_methods {
                 for (position, field) in self.schema_ref().fields().iter().enumerate() {
                     let values = pyo3::types::PyList::empty(py);
                     for batch in self.parts() {
-                        column(py, batch.column(position), &values)?;
+                        append_values(py, batch.column(position), &values)?;
                     }
                     columns.set_item(field.name(), values)?;
                 }
@@ -246,11 +231,11 @@ impl Table {
     }
 }
 
-/// A library that Euphrates can do without.
+/// An optional library; a usage error with a remedy if it is not installed.
 fn library<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
     py.import(name).map_err(|cause| {
         let error =
             Error::usage(format!("{name} is not installed")).remedy(format!("pip install {name}"));
-        crate::errors::raised(py, &error, Some(cause))
+        to_exception(py, &error, Some(cause))
     })
 }

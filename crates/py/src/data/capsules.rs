@@ -1,5 +1,5 @@
-//! The Arrow PyCapsule interface: batches, streams and schemas to and from any library that speaks
-//! it, without copying (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface>).
+//! The Arrow PyCapsule interface: exchanges batches, streams and schemas with other libraries,
+//! without copying (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface>).
 //!
 //! Ownership: a capsule owns its struct until a consumer moves it out and leaves a released one
 //! behind; dropping a struct that has not been released releases it. So each is released once.
@@ -15,32 +15,30 @@ use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::depth::{DEPTH_MAX, too_deep};
-use euphrates_flow::{Error, Result, decoded, without_runs};
-use pyo3::intern;
+use euphrates_flow::{Error, Result};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::errors::OrRaise;
-use crate::tables::{Batch, Table};
 
-const SCHEMA: &CStr = c"arrow_schema";
-const ARRAY: &CStr = c"arrow_array";
-const STREAM: &CStr = c"arrow_array_stream";
+pub const SCHEMA: &CStr = c"arrow_schema";
+pub const ARRAY: &CStr = c"arrow_array";
+pub const STREAM: &CStr = c"arrow_array_stream";
 
-/// A capsule with a schema.
+/// Exports a schema as a capsule.
 pub fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let schema = FFI_ArrowSchema::try_from(schema).map_err(Error::from).or_raise(py)?;
     PyCapsule::new_with_value(py, schema, SCHEMA)
 }
 
-/// Capsules with a schema and a batch, as a struct array.
+/// Exports a batch as a pair of capsules: its schema, and its rows as a struct array.
 pub fn export_batch<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyTuple>> {
     let schema = export_schema(py, &batch.schema())?;
     let array = FFI_ArrowArray::new(&StructArray::from(batch.clone()).into_data());
     (schema, PyCapsule::new_with_value(py, array, ARRAY)?).into_pyobject(py)
 }
 
-/// A capsule with a stream.
+/// Exports a stream as a capsule.
 pub fn export_stream<'py>(
     py: Python<'py>,
     reader: Box<dyn RecordBatchReader + Send>,
@@ -48,81 +46,9 @@ pub fn export_stream<'py>(
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), STREAM)
 }
 
-/// What an object that speaks Arrow holds.
-pub enum Given {
-    /// All of it.
-    Batch(RecordBatch),
-    /// More to come.
-    Stream(Stream),
-}
-
-impl Given {
-    /// The schema of what `each` gives.
-    pub fn schema(&self) -> SchemaRef {
-        match self {
-            Given::Batch(batch) => without_runs(&batch.schema()),
-            Given::Stream(stream) => without_runs(&stream.schema),
-        }
-    }
-
-    /// Calls `each` with every batch, detached, its runs decoded. A stream is pulled with the GIL,
-    /// because there are makers of streams who take it for granted (DuckDB's relations); one that
-    /// waits lets it go.
-    pub fn each(self, mut each: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
-        let schema = self.schema();
-        let mut each =
-            |batch| decoded(batch, &schema).try_for_each(|part: Result<RecordBatch>| each(part?));
-        match self {
-            Given::Batch(batch) => each(batch),
-            Given::Stream(mut stream) => loop {
-                let pulled = Python::try_attach(|_| stream.next());
-                match pulled.unwrap_or_else(|| Err(Error::interrupted()))? {
-                    Some(batch) => each(batch)?,
-                    None => return Ok(()),
-                }
-            },
-        }
-    }
-}
-
-/// What an object holds; `None` if it does not speak Arrow.
-pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Given>> {
-    let py = object.py();
-    if let Ok(batch) = object.cast::<Batch>() {
-        return Ok(Some(Given::Batch(batch.get().batch.clone())));
-    }
-    if let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_stream__"))? {
-        let stream: FFI_ArrowArrayStream = moved(method.call0()?, STREAM)?;
-        return Stream::new(stream).map(Given::Stream).map(Some).or_raise(py);
-    }
-    if let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_array__"))? {
-        let pair = method.call0()?.cast_into::<PyTuple>()?;
-        let schema: FFI_ArrowSchema = moved(pair.get_item(0)?, SCHEMA)?;
-        let array: FFI_ArrowArray = moved(pair.get_item(1)?, ARRAY)?;
-        let schema = schema_of_ffi(&schema).or_raise(py)?;
-        return batch_of_ffi(array, &schema).map(Given::Batch).map(Some).or_raise(py);
-    }
-    Ok(None)
-}
-
-/// The schema of an object that speaks Arrow, without reading it; `None` if it does not.
-pub fn import_schema(object: &Bound<'_, PyAny>) -> PyResult<Option<SchemaRef>> {
-    let py = object.py();
-    if let Ok(batch) = object.cast::<Batch>() {
-        return Ok(Some(without_runs(&batch.get().batch.schema())));
-    }
-    if let Ok(table) = object.cast::<Table>() {
-        return Ok(Some(table.get().schema.clone()));
-    }
-    if let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_schema__"))? {
-        let schema: FFI_ArrowSchema = moved(method.call0()?, SCHEMA)?;
-        return schema_of_ffi(&schema).map(|schema| Some(without_runs(&schema))).or_raise(py);
-    }
-    Ok(import(object)?.map(|given| given.schema()))
-}
-
-/// Structs of the C data interface, which can be marked as released by leaving an empty one.
-trait Released: Sized {
+/// Structs of the C data interface. An empty one counts as released.
+pub trait Released: Sized {
+    /// An empty struct, which counts as released.
     fn released() -> Self;
 }
 
@@ -144,16 +70,17 @@ impl Released for FFI_ArrowArrayStream {
     }
 }
 
-/// Moves a struct out of a capsule of this name.
-fn moved<T: Released>(capsule: Bound<'_, PyAny>, name: &CStr) -> PyResult<T> {
+/// Moves a struct out of a capsule of this name, and leaves a released one behind.
+pub fn moved<T: Released>(capsule: Bound<'_, PyAny>, name: &CStr) -> PyResult<T> {
     let capsule = capsule.cast_into::<PyCapsule>()?;
     let pointer = capsule.pointer_checked(Some(name))?.cast::<T>();
     // SAFETY: the interface promises that a capsule of this name holds this struct; it is read and
-    // marked as released while the GIL is held, so nobody else moves it too.
+    // marked as released while the GIL is held, so no other thread moves it too.
     Ok(unsafe { pointer.replace(T::released()) })
 }
 
-fn schema_of_ffi(schema: &FFI_ArrowSchema) -> Result<SchemaRef> {
+/// The schema of a table, after a check of its types and its depth.
+pub fn schema_of_ffi(schema: &FFI_ArrowSchema) -> Result<SchemaRef> {
     check_levels(schema)?;
     check_types(schema)?;
     match DataType::try_from(schema)? {
@@ -166,13 +93,13 @@ fn schema_of_ffi(schema: &FFI_ArrowSchema) -> Result<SchemaRef> {
     }
 }
 
-/// Fails if a column has a type that is not Arrow's, like Polars' integers of 128 bits.
+/// Fails if a column has a type outside of the Arrow format, like Polars' 128-bit integers.
 fn check_types(table: &FFI_ArrowSchema) -> Result<()> {
-    let is_strange = |schema: &&FFI_ArrowSchema| DataType::try_from(*schema).is_err();
+    let is_unknown = |schema: &&FFI_ArrowSchema| DataType::try_from(*schema).is_err();
     let mut names: Vec<&str> = vec![];
-    let mut strange = Some(table).filter(is_strange);
-    while let Some(schema) = strange {
-        let below = schema.children().chain(schema.dictionary()).find(is_strange);
+    let mut unknown = Some(table).filter(is_unknown);
+    while let Some(schema) = unknown {
+        let below = schema.children().chain(schema.dictionary()).find(is_unknown);
         let Some(below) = below else {
             let format = schema.format();
             let kind = match format {
@@ -183,12 +110,12 @@ fn check_types(table: &FFI_ArrowSchema) -> Result<()> {
             return Err(Error::usage(message).remedy("cast it, to a decimal or text for example"));
         };
         names.push(below.name().unwrap_or_default());
-        strange = Some(below);
+        unknown = Some(below);
     }
     Ok(())
 }
 
-/// Fails if the table has columns of too many levels: what converts them is recursive.
+/// Fails if a column is nested too deeply, because its conversion is recursive.
 fn check_levels(schema: &FFI_ArrowSchema) -> Result<()> {
     // The table itself is the level above its columns.
     let mut open = vec![(schema, 0)];
@@ -202,24 +129,25 @@ fn check_levels(schema: &FFI_ArrowSchema) -> Result<()> {
     Ok(())
 }
 
-fn batch_of_ffi(array: FFI_ArrowArray, schema: &SchemaRef) -> Result<RecordBatch> {
+/// The batch of a struct array.
+pub fn batch_of_ffi(array: FFI_ArrowArray, schema: &SchemaRef) -> Result<RecordBatch> {
     if array.is_released() {
         return Err(Error::usage("the Arrow array has already been released"));
     }
     // SAFETY: the producer promises that array and schema belong together.
     let data = unsafe { from_ffi_and_data_type(array, DataType::Struct(schema.fields().clone())) }?;
     let options = RecordBatchOptions::new().with_row_count(Some(data.len()));
-    let (_, columns, nulls) = StructArray::from(settled(data)?).into_parts();
+    let (_, columns, nulls) = StructArray::from(with_zero_offset(data)?).into_parts();
     if nulls.is_some_and(|nulls| nulls.null_count() > 0) {
         return Err(Error::usage("a table has no rows that are null as a whole"));
     }
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
-/// The same array with slices taken of the children of structs, fixed-size lists and sparse
-/// unions, so that these begin where their parent does. Arrow's own import takes them of the raw
-/// data, which cuts the children of a struct twice, and panics.
-fn settled(data: ArrayData) -> Result<ArrayData> {
+/// The same array with a zero offset for structs, fixed-size lists and sparse unions: the offset is
+/// applied to their children instead. Without this, arrow-rs slices the children of a struct twice,
+/// and panics.
+fn with_zero_offset(data: ArrayData) -> Result<ArrayData> {
     if data.child_data().is_empty() {
         return Ok(data);
     }
@@ -229,7 +157,7 @@ fn settled(data: ArrayData) -> Result<ArrayData> {
         _ => None,
     };
     let children = data.child_data().iter().cloned().map(|child| {
-        let child = settled(child)?;
+        let child = with_zero_offset(child)?;
         let Some(step) = step else { return Ok(child) };
         let (from, length) = (data.offset() * step, data.len() * step);
         if child.len() < from + length {
@@ -246,21 +174,22 @@ fn settled(data: ArrayData) -> Result<ArrayData> {
         _ => data.buffers().to_vec(),
     };
     let offset = if step.is_some() { 0 } else { offset };
-    let settled = data.into_builder().offset(offset).nulls(nulls);
+    let builder = data.into_builder().offset(offset).nulls(nulls);
     // SAFETY: the producer promises that the array is sound, and children that begin elsewhere have
     // been cut to begin at the offset, which is 0 now; their lengths were compared.
-    Ok(unsafe { settled.buffers(buffers).child_data(children).build_unchecked() })
+    Ok(unsafe { builder.buffers(buffers).child_data(children).build_unchecked() })
 }
 
-/// A foreign stream.
+/// An Arrow stream of another library.
 pub struct Stream {
     ffi: FFI_ArrowArrayStream,
-    /// The schema of its batches.
+    /// The schema of the batches.
     pub schema: SchemaRef,
 }
 
 impl Stream {
-    fn new(mut ffi: FFI_ArrowArrayStream) -> Result<Stream> {
+    /// Takes over a stream, and reads its schema.
+    pub fn new(mut ffi: FFI_ArrowArrayStream) -> Result<Stream> {
         let (Some(get_schema), Some(_)) = (ffi.get_schema, ffi.release) else {
             return Err(Error::usage("the Arrow stream has already been consumed")
                 .remedy("a stream can be read once: make a new one, or give a table"));
@@ -273,7 +202,7 @@ impl Stream {
         Ok(Stream { schema: schema_of_ffi(&schema)?, ffi })
     }
 
-    /// The next batch; `None` at the end. To be called detached.
+    /// The next batch; `None` at the end.
     pub fn next(&mut self) -> Result<Option<RecordBatch>> {
         let Some(get_next) = self.ffi.get_next else { return Ok(None) };
         let mut array = FFI_ArrowArray::empty();
@@ -288,7 +217,7 @@ impl Stream {
     }
 }
 
-/// What the producer says went wrong.
+/// The last error of the stream's producer.
 fn last_error(ffi: &mut FFI_ArrowArrayStream) -> Error {
     let text = ffi.get_last_error.map(|get| {
         // SAFETY: called right after a failure; the text lives until the next call.
@@ -297,11 +226,4 @@ fn last_error(ffi: &mut FFI_ArrowArrayStream) -> Error {
     });
     let text = text.flatten().unwrap_or("no reason given".into());
     Error::failed(format!("the Arrow stream failed: {text}"))
-}
-
-/// The name of an object's type, for messages.
-pub fn type_name(object: &Bound<'_, PyAny>) -> String {
-    let kind = object.get_type();
-    kind.fully_qualified_name()
-        .map_or("an object".into(), |name: Bound<'_, PyString>| name.to_string_lossy().into_owned())
 }

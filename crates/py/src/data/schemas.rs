@@ -1,4 +1,5 @@
-//! Schemas in Python, in configurations, and what a Python module returned against what it said.
+//! The methods of `Schema`, schemas in configurations, and the check of returned batches against a
+//! promised schema.
 
 use std::sync::Arc;
 
@@ -11,15 +12,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use serde_json::{Map, Value};
 
-use crate::arrow_c::{export_schema, import_schema, type_name};
+use super::capsules::export_schema;
+use super::classes::Schema;
+use super::import::import_schema;
 use crate::errors::OrRaise;
-
-/// Names and types of columns.
-#[pyclass(frozen, module = "euphrates", name = "Schema")]
-pub struct Schema {
-    /// The schema.
-    pub schema: SchemaRef,
-}
+use crate::interpreter::type_name;
 
 #[pymethods]
 impl Schema {
@@ -88,12 +85,13 @@ pub fn schema_words<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDi
     Ok(words)
 }
 
+/// The type of a column in a configuration, like `Int64` or `Utf8 not null`.
 fn type_words(field: &Field) -> String {
     let null = if field.is_nullable() { "" } else { " not null" };
     format!("{}{null}", field.data_type())
 }
 
-/// A schema of a configuration's words.
+/// Parses a schema in a configuration: `{"name": "type"}`.
 pub fn parse(words: &Map<String, Value>) -> Result<SchemaRef> {
     let field = |(name, words): (&String, &Value)| -> Result<Field> {
         let words = words.as_str().unwrap_or_default();
@@ -140,23 +138,24 @@ fn parse_type(words: &str) -> Result<DataType> {
     Ok(common)
 }
 
-/// A schema in a line: `id: Int64, name: Utf8`.
+/// A schema as one line of text: `id: Int64, name: Utf8`.
 pub fn words(schema: &ArrowSchema) -> String {
     let field = |field: &Arc<Field>| format!("{}: {}", field.name(), type_words(field));
     schema.fields().iter().map(field).collect::<Vec<_>>().join(", ")
 }
 
-/// The batch under the schema that was promised. Text may come as another of Arrow's text types,
-/// nulls as a column without a type; any other difference is an error.
+/// Casts a batch to the promised schema. Text may have another of Arrow's text types, and nulls may
+/// have the null type; any other difference is an error.
 pub fn conform(batch: RecordBatch, promised: &SchemaRef) -> Result<RecordBatch> {
     if batch.schema_ref() == promised {
         return Ok(batch);
     }
     let actual = batch.schema();
     let pairs = || actual.fields().iter().zip(promised.fields());
-    let is_alike = actual.fields().len() == promised.fields().len()
-        && pairs().all(|(a, b)| a.name() == b.name() && is_alike(a.data_type(), b.data_type()));
-    if !is_alike {
+    let are_compatible = actual.fields().len() == promised.fields().len()
+        && pairs()
+            .all(|(a, b)| a.name() == b.name() && is_compatible(a.data_type(), b.data_type()));
+    if !are_compatible {
         return Err(Error::failed(format!(
             "returned the columns {}; promised were {}",
             words(&actual),
@@ -176,7 +175,8 @@ pub fn conform(batch: RecordBatch, promised: &SchemaRef) -> Result<RecordBatch> 
     })
 }
 
-fn is_alike(actual: &DataType, promised: &DataType) -> bool {
+/// Whether a column of one type can be cast to the promised one.
+fn is_compatible(actual: &DataType, promised: &DataType) -> bool {
     let text =
         |kind: &DataType| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     actual.equals_datatype(promised) || text(actual) && text(promised) || *actual == DataType::Null

@@ -1,6 +1,5 @@
-//! The protocol between a worker and a child process with user code: JSON messages, and batches as
-//! the blocks they would be on disk. The child sends one request at a time and waits for the
-//! answer.
+//! The protocol between a worker and a child process with user code: messages in JSON, and batches
+//! in the block format of segments. The child sends one request at a time and waits for the reply.
 
 use std::io::{Read, Write};
 
@@ -17,12 +16,12 @@ use serde_json::Value;
 /// Messages of the worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "order")]
-pub enum Order {
-    /// Place this module.
+pub enum WorkerMessage {
+    /// Place a module in the process.
     Place {
         /// The name of its spec.
         module: String,
-        /// Its configuration.
+        /// The configuration of the module.
         config: Value,
     },
     /// Check the module, given the schemas of its inputs.
@@ -30,15 +29,15 @@ pub enum Order {
         /// By input, as IPC messages.
         inputs: Vec<Vec<u8>>,
     },
-    /// Run an instance.
-    Run(Box<Instance>),
+    /// Run an instance of the placed module.
+    Run(Box<InstanceSetup>),
     /// The next batch, which is in the body.
     Batch,
     /// No batch is available now.
     Empty,
     /// The input has ended.
     End,
-    /// The answer to `Select`.
+    /// The reply to `Select`.
     Ready {
         /// The input that is ready; none if there are no inputs.
         input: Option<usize>,
@@ -47,9 +46,9 @@ pub enum Order {
     Done,
     /// There was no room; the worker keeps the batch for `PutKept`.
     Refused,
-    /// The request failed.
+    /// The request failed with an error.
     Failed {
-        /// Why.
+        /// The error that the ports raise in the child.
         error: Error,
     },
     /// The flow was cancelled; sent without a request.
@@ -58,7 +57,7 @@ pub enum Order {
 
 /// The part of an instance's setup that its process needs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Instance {
+pub struct InstanceSetup {
     module: String,
     worker: String,
     instance: usize,
@@ -68,16 +67,16 @@ pub struct Instance {
     scratch: Vec<std::path::PathBuf>,
     home: std::path::PathBuf,
     run_id: String,
-    /// Of each input, whether it gives partitions.
+    /// Whether each input has partitions.
     pub keyed: Vec<bool>,
     /// Rows of the input that went to earlier processes.
     pub rows_before: usize,
 }
 
-impl Instance {
-    /// For an instance with this setup.
-    pub fn of(setup: &Setup, keyed: Vec<bool>) -> Instance {
-        Instance {
+impl InstanceSetup {
+    /// The part of this setup; `keyed` says of each input whether it has partitions.
+    pub fn of(setup: &Setup, keyed: Vec<bool>) -> InstanceSetup {
+        InstanceSetup {
             module: setup.module.clone(),
             worker: setup.worker.clone(),
             instance: setup.instance,
@@ -92,8 +91,8 @@ impl Instance {
         }
     }
 
-    /// The setup in the child process.
-    pub fn setup(&self, bare: Setup) -> Setup {
+    /// The setup in the child process, with `defaults` for what is not sent.
+    pub fn setup(&self, defaults: Setup) -> Setup {
         Setup {
             module: self.module.clone(),
             worker: self.worker.clone(),
@@ -104,7 +103,7 @@ impl Instance {
             scratch: self.scratch.clone(),
             home: self.home.clone(),
             run_id: self.run_id.clone(),
-            ..bare
+            ..defaults
         }
     }
 }
@@ -112,7 +111,7 @@ impl Instance {
 /// Messages of the child.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ask")]
-pub enum Ask {
+pub enum ChildMessage {
     /// The module is placed.
     Placed {
         /// Its ports, if its configuration defines them.
@@ -127,58 +126,58 @@ pub enum Ask {
     },
     /// Placing or checking failed.
     Unfit {
-        /// Why.
+        /// The error of the check.
         error: Error,
     },
     /// The next batch of an input.
     Take {
-        /// Which.
+        /// The position of the input.
         input: usize,
         /// Whether to wait for a batch.
         wait: bool,
     },
     /// The next partition of an input.
     Partition {
-        /// Which.
+        /// The position of the input.
         input: usize,
     },
     /// Wait until one of these inputs is ready.
     Select {
-        /// By number.
+        /// The positions of the inputs.
         inputs: Vec<usize>,
     },
     /// Put the batch in the body, if there is room.
     Put {
-        /// On which output.
+        /// The position of the output.
         output: usize,
     },
     /// Put the refused batch, and wait for room.
     PutKept {
-        /// On which output.
+        /// The position of the output.
         output: usize,
     },
-    /// Begin a run.
+    /// Begin a run on an output.
     BeginRun {
-        /// On which output.
+        /// The position of the output.
         output: usize,
-        /// Which.
+        /// The number of the run.
         run: u64,
     },
-    /// End the run.
+    /// End the run of an output.
     EndRun {
-        /// On which output.
+        /// The position of the output.
         output: usize,
     },
     /// Count rows that a source read from outside the flow.
     Count {
-        /// Rows.
+        /// The number of rows.
         rows: usize,
-        /// Bytes.
+        /// Their size in memory.
         bytes: usize,
     },
     /// The module has returned.
     Ended {
-        /// Its failure.
+        /// The error that it returned.
         error: Option<Error>,
     },
 }
@@ -190,14 +189,14 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// For batches of this schema.
+    /// A codec for batches of this schema.
     pub fn new(schema: &SchemaRef) -> Result<Codec> {
         let numbered = schema_of_message(&message_of_schema(schema)?)?;
         let decoder = BlockDecoder::new(&numbered, None);
         Ok(Codec { encoder: BlockEncoder::new(schema.clone(), None)?, decoder })
     }
 
-    /// The batch of a frame.
+    /// Decodes the batch in a frame.
     pub fn decode(&self, frame: &Frame) -> Result<RecordBatch> {
         let read = block::read(&frame.meta, frame.body.len() as u64);
         let (block, _) = read.map_err(|_| Error::corrupt("a batch that cannot be read"))?;
@@ -205,13 +204,13 @@ impl Codec {
     }
 }
 
-/// Encodes schemas.
-pub fn messages(schemas: &[SchemaRef]) -> Result<Vec<Vec<u8>>> {
+/// Encodes schemas as IPC messages.
+pub fn encode_schemas(schemas: &[SchemaRef]) -> Result<Vec<Vec<u8>>> {
     schemas.iter().map(|schema| message_of_schema(schema)).collect()
 }
 
-/// Decodes schemas.
-pub fn schemas(messages: &[Vec<u8>]) -> Result<Vec<SchemaRef>> {
+/// Decodes schemas from IPC messages.
+pub fn decode_schemas(messages: &[Vec<u8>]) -> Result<Vec<SchemaRef>> {
     messages.iter().map(|message| schema_of_message(message)).collect()
 }
 

@@ -1,6 +1,5 @@
-//! A child process that runs user code, seen from the worker: start, send, receive, reap. Processes
-//! that finished their work are kept for the next flow, because starting Python takes longer than
-//! most work.
+//! The worker's handle of a child process that runs user code: start, send, receive and reap. Idle
+//! processes are pooled, because starting Python takes longer than most work.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,39 +16,39 @@ use euphrates_wire::{Caps, Frame, Receiver, Sender};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::letters::{self, Ask, Codec, Order};
-use crate::cli::{confined_command, worker_environment};
+use super::messages::{self, ChildMessage, Codec, WorkerMessage};
+use crate::programs::{isolated_command, worker_environment};
 
-/// How often cancellation is checked while user code computes.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long user code may take to return after a cancel. Workers wait a little longer.
-const STOP_WAIT: Duration = Duration::from_secs(1);
-/// The limit on the time between the parts of one message.
-const MESSAGE_WAIT: Duration = Duration::from_secs(60);
+/// Poll interval of the cancel switch while user code computes.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
+/// How long user code may take to return after a cancel. Masters wait a little longer.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+/// The largest time between two parts of one message.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A child process and its socket.
 pub struct Process {
     child: Child,
     sender: Sender<UnixStream>,
     receiver: Receiver<UnixStream>,
-    line: UnixStream,
+    socket: UnixStream,
     /// A pidfd, readable when the process has ended: the socket may be held open by a grandchild.
     ended: OwnedFd,
     /// Whether it has run an instance before.
     is_used: bool,
-    /// Answers not yet received.
-    owed: u32,
+    /// Replies not yet received.
+    pending: u32,
 }
 
-/// Why no message was received.
-pub enum Silence {
+/// The reason that no reply was received.
+pub enum NoReply {
     /// The flow was cancelled, and the process did not return in time.
-    Over,
+    Cancelled,
     /// The process has ended.
     Dead,
 }
 
-/// Idle processes.
+/// The pool of idle processes.
 static IDLE: Mutex<VecDeque<Process>> = Mutex::new(VecDeque::new());
 
 fn idle() -> MutexGuard<'static, VecDeque<Process>> {
@@ -58,7 +57,7 @@ fn idle() -> MutexGuard<'static, VecDeque<Process>> {
 
 impl Process {
     /// An idle process, or a new one. An idle one may end before it receives anything.
-    pub fn take() -> Result<Process> {
+    pub fn acquire() -> Result<Process> {
         loop {
             let Some(mut process) = idle().pop_back() else { return Process::start() };
             if matches!(process.child.try_wait(), Ok(None)) {
@@ -67,14 +66,14 @@ impl Process {
         }
     }
 
-    /// Starts a process.
+    /// Starts a new process and its connection.
     pub fn start() -> Result<Process> {
         let lost = |what: &str, error: std::io::Error| {
             Error::resource(format!("cannot {what} a process for user code: {error}"))
         };
-        let (line, theirs) = UnixStream::pair().map_err(|error| lost("connect", error))?;
-        line.set_read_timeout(Some(MESSAGE_WAIT)).map_err(|error| lost("connect", error))?;
-        let words = confined_command();
+        let (socket, theirs) = UnixStream::pair().map_err(|error| lost("connect", error))?;
+        socket.set_read_timeout(Some(MESSAGE_TIMEOUT)).map_err(|error| lost("connect", error))?;
+        let words = isolated_command();
         let (program, arguments) = words.split_first().expect("a command has a program");
         let mut command = Command::new(program);
         command.args(arguments).envs(worker_environment());
@@ -85,14 +84,14 @@ impl Process {
         let pid = pid.ok_or_else(|| Error::failed("a process without a number"))?;
         let ended = pidfd_open(pid, PidfdFlags::empty());
         let ended = ended.map_err(|error| lost("watch", error.into()))?;
-        let halves = line.try_clone().and_then(|out| Ok((out, line.try_clone()?)));
+        let halves = socket.try_clone().and_then(|out| Ok((out, socket.try_clone()?)));
         let (out, read) = halves.map_err(|error| lost("connect", error))?;
         let (sender, receiver) = (Sender::new(out), Receiver::new(read, Caps::KNOWN));
-        Ok(Process { child, sender, receiver, line, ended, is_used: false, owed: 0 })
+        Ok(Process { child, sender, receiver, socket, ended, is_used: false, pending: 0 })
     }
 
-    /// Keeps a process that finished its work for another instance.
-    pub fn put_back(mut self) {
+    /// Returns a process that finished its work to the pool.
+    pub fn release(mut self) {
         self.is_used = true;
         let mut idle = idle();
         if idle.len() < machine::cores() {
@@ -100,59 +99,62 @@ impl Process {
         }
     }
 
-    /// Whether it was idle: then it may have ended meanwhile.
+    /// Whether it comes from the pool: it may have ended meanwhile.
     pub fn is_used(&self) -> bool {
         self.is_used
     }
 
-    /// Counts requests whose answers have not been received.
-    pub fn owes(&mut self, answers: u32) {
-        self.owed += answers;
+    /// Counts requests that were sent without waiting for their replies.
+    pub fn expect_replies(&mut self, replies: u32) {
+        self.pending += replies;
     }
 
-    /// Whether answers are outstanding.
-    pub fn is_owing(&self) -> bool {
-        self.owed > 0
+    /// Whether replies are outstanding.
+    pub fn awaits_replies(&self) -> bool {
+        self.pending > 0
     }
 
-    /// An answer was received.
-    pub fn has_paid(&mut self) {
-        self.owed = self.owed.saturating_sub(1);
+    /// Counts a received reply.
+    pub fn count_reply(&mut self) {
+        self.pending = self.pending.saturating_sub(1);
     }
 
-    /// Its pid.
-    pub fn number(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a message. The end of the process is reported by the next `hear`.
-    pub fn tell(&mut self, order: &Order, batch: Option<(&mut Codec, &RecordBatch)>) -> Result<()> {
-        match letters::send(&mut self.sender, order, batch) {
+    /// Sends a message. The end of the process is reported by the next `receive`.
+    pub fn send(
+        &mut self,
+        message: &WorkerMessage,
+        batch: Option<(&mut Codec, &RecordBatch)>,
+    ) -> Result<()> {
+        match messages::send(&mut self.sender, message, batch) {
             Err(error) if error.kind() != euphrates_flow::Kind::Resource => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Receives the next message. After a cancel, sends `Stop` and waits a while longer.
-    pub fn hear(&mut self, cancel: &Cancel) -> Result<(Ask, Frame), Silence> {
+    /// Receives the next message. After a cancel, sends `Stop` and waits for `STOP_TIMEOUT` longer.
+    pub fn receive(&mut self, cancel: &Cancel) -> Result<(ChildMessage, Frame), NoReply> {
         let mut stopping: Option<Instant> = None;
         loop {
             if cancel.is_cancelled() && stopping.is_none() {
-                stopping = Some(Instant::now() + STOP_WAIT);
-                let _ = self.tell(&Order::Stop, None);
+                stopping = Some(Instant::now() + STOP_TIMEOUT);
+                let _ = self.send(&WorkerMessage::Stop, None);
             }
             if stopping.is_some_and(|deadline| Instant::now() > deadline) {
-                return Err(Silence::Over);
+                return Err(NoReply::Cancelled);
             }
-            // Several answers may have been read at once; poll does not report those.
-            let (says, has_ended) =
+            // Poll does not report messages that are buffered already.
+            let (is_readable, has_ended) =
                 if self.receiver.has_buffered() { (true, false) } else { self.wait() };
-            if says {
-                let heard = letters::receive(&mut self.receiver);
-                return heard.ok().flatten().ok_or(Silence::Dead);
+            if is_readable {
+                let received = messages::receive(&mut self.receiver);
+                return received.ok().flatten().ok_or(NoReply::Dead);
             }
             if has_ended {
-                return Err(Silence::Dead);
+                return Err(NoReply::Dead);
             }
         }
     }
@@ -160,20 +162,20 @@ impl Process {
     /// Polls once: whether a message has arrived, and whether the process has ended.
     fn wait(&self) -> (bool, bool) {
         let mut both = [
-            PollFd::from_borrowed_fd(self.line.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.ended.as_fd(), PollFlags::IN),
         ];
-        let look = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
+        let interval = Timespec { tv_sec: 0, tv_nsec: CANCEL_POLL.subsec_nanos().into() };
         // EINTR: poll again.
-        let _ = poll(&mut both, Some(&look));
+        let _ = poll(&mut both, Some(&interval));
         let happened = |at: usize| !both[at].revents().is_empty();
         (happened(0), happened(1))
     }
 
-    /// Reaps the process, and kills it if it still runs.
+    /// Reaps the process. Kills it if it still runs after a moment.
     pub fn end(mut self) -> Ending {
         // A process that closed its socket is of no use.
-        let deadline = Instant::now() + LOOK;
+        let deadline = Instant::now() + CANCEL_POLL;
         let mut status = self.child.try_wait();
         while matches!(status, Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
