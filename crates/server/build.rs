@@ -1,5 +1,5 @@
-//! Lists the files of the studio's page, so that they are part of the program: then there is no
-//! folder to find, to be left out of a wheel, or to be led out of.
+//! Compiles the files of the studio's page into the program, so that it needs no folder at run
+//! time.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ fn main() {
     let is_wanted = env::var_os("CARGO_FEATURE_PAGE").is_some();
     let is_built = built.join("index.html").exists();
     if is_wanted && !is_built {
-        // Whoever installs from the sources, and has no Node, gets all else.
+        // An installation from sources without Node gets everything but the page.
         println!("cargo::warning=the studio's page is not built: `make build` does, with Node");
         println!("cargo::rerun-if-changed={}", root.join("../../studio").display());
     }
-    // Whoever builds Rust alone needs no Node, and gets the same every time.
-    let folder = if is_wanted && is_built { built } else { root.join("without") };
-    // A folder that is not there would have this run every time.
+    // A build of Rust alone needs no Node, and does not depend on whether the page is built.
+    let folder = if is_wanted && is_built { built } else { root.join("placeholder") };
+    // Cargo reruns the script every time if a named folder does not exist.
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files = vec![];
     list(&folder, "", &mut files);
@@ -26,7 +26,7 @@ fn main() {
     let mut code = String::from("/// The files of the page: name and content.\n");
     code += "pub static FILES: &[(&str, &[u8])] = &[\n";
     for (number, name) in files.iter().enumerate() {
-        // A copy of the checkout must not compile the original's files.
+        // Copied, so that a copy of the checkout does not refer to the original's files.
         fs::copy(folder.join(name), out.join(format!("page-{number}"))).expect("a file is copied");
         let file = format!("concat!(env!(\"OUT_DIR\"), \"/page-{number}\")");
         writeln!(code, "    ({name:?}, include_bytes!({file})),").expect("a string");

@@ -1,5 +1,5 @@
-//! Progress while a flow runs: a live line on a terminal, a plain line every ten seconds
-//! elsewhere, or one JSON object a second.
+//! Reports the progress of a running flow: a live line on a terminal, a plain line every ten
+//! seconds elsewhere, or one JSON object a second.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -9,76 +9,76 @@ use euphrates_engine::progress::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::arguments::Log;
-use crate::style::say;
+use crate::options::Log;
+use crate::terminal::say;
 
-/// Flows that end sooner are not worth a line.
-const SILENCE: Duration = Duration::from_millis(500);
+/// Progress is reported from this time on, so that short flows print nothing.
+const QUIET_START: Duration = Duration::from_millis(500);
 
-/// Tells about one flow.
-pub struct Teller {
-    way: Way,
+/// Reports the progress of one flow.
+pub struct ProgressReporter {
+    format: Format,
     began: Instant,
     last: Instant,
 }
 
-enum Way {
+enum Format {
     Live(ProgressBar),
     Plain,
     Json,
     Quiet,
 }
 
-impl Teller {
-    /// A teller of this kind.
-    pub fn new(log: Log) -> Teller {
+impl ProgressReporter {
+    /// A reporter in the format of `--log`.
+    pub fn new(log: Log) -> ProgressReporter {
         let live = log == Log::Auto && std::io::stderr().is_terminal();
-        let way = match log {
-            Log::Auto if live => Way::Live(bar()),
-            Log::Auto | Log::Plain => Way::Plain,
-            Log::Json => Way::Json,
-            Log::Quiet => Way::Quiet,
+        let format = match log {
+            Log::Auto if live => Format::Live(bar()),
+            Log::Auto | Log::Plain => Format::Plain,
+            Log::Json => Format::Json,
+            Log::Quiet => Format::Quiet,
         };
         let now = Instant::now();
-        Teller { way, began: now, last: now }
+        ProgressReporter { format, began: now, last: now }
     }
 
-    /// Tells where the flow stands, if it is time to.
-    pub fn tell(&mut self, progress: &Progress) {
-        let pause = match self.way {
-            Way::Live(_) => Duration::from_millis(100),
-            Way::Plain => Duration::from_secs(10),
-            Way::Json => Duration::from_secs(1),
-            Way::Quiet => return,
+    /// Reports the progress, unless the last report is too recent.
+    pub fn update(&mut self, progress: &Progress) {
+        let pause = match self.format {
+            Format::Live(_) => Duration::from_millis(100),
+            Format::Plain => Duration::from_secs(10),
+            Format::Json => Duration::from_secs(1),
+            Format::Quiet => return,
         };
-        if self.last.elapsed() < pause || self.began.elapsed() < SILENCE {
+        if self.last.elapsed() < pause || self.began.elapsed() < QUIET_START {
             return;
         }
         self.last = Instant::now();
-        match &self.way {
-            Way::Live(bar) => {
+        match &self.format {
+            Format::Live(bar) => {
                 bar.set_message(progress.to_string());
                 bar.tick();
             }
-            Way::Plain => say(&progress.to_string()),
-            Way::Json => say(&json!({"event": "progress", "progress": progress}).to_string()),
-            Way::Quiet => {}
+            Format::Plain => say(&progress.to_string()),
+            Format::Json => say(&json!({"event": "progress", "progress": progress}).to_string()),
+            Format::Quiet => {}
         }
     }
 
-    /// Clears the line, and prints the report if there is one.
-    pub fn end(self, report: Option<&Report>) {
-        if let Way::Live(bar) = &self.way {
+    /// Clears the live line, and prints the report of a flow that succeeded.
+    pub fn finish(self, report: Option<&Report>) {
+        if let Format::Live(bar) = &self.format {
             bar.finish_and_clear();
         }
         let Some(report) = report else { return };
-        match self.way {
-            Way::Live(_) | Way::Plain => say(&report.to_string()),
-            Way::Json => {
+        match self.format {
+            Format::Live(_) | Format::Plain => say(&report.to_string()),
+            Format::Json => {
                 let report: Value = serde_json::to_value(report).unwrap_or_default();
                 say(&json!({"event": "report", "report": report}).to_string());
             }
-            Way::Quiet => {}
+            Format::Quiet => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Hears Ctrl-C, `kill`, and a terminal that goes away.
+//! Records SIGINT, SIGTERM and SIGHUP, so that a command can end in order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -6,29 +6,29 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Hears them as long as it lives.
+/// The signal handlers, registered until this is dropped.
 pub struct Signals {
-    heard: Arc<AtomicBool>,
+    received: Arc<AtomicBool>,
     handlers: Vec<SigId>,
 }
 
 impl Signals {
-    /// Begins to listen.
+    /// Registers a handler for each signal.
     pub fn listen() -> Signals {
-        let heard = Arc::new(AtomicBool::new(false));
-        let register = |signal| signal_hook::flag::register(signal, heard.clone()).ok();
+        let received = Arc::new(AtomicBool::new(false));
+        let register = |signal| signal_hook::flag::register(signal, received.clone()).ok();
         let handlers = [SIGINT, SIGTERM, SIGHUP].into_iter().filter_map(register).collect();
-        Signals { heard, handlers }
+        Signals { received, handlers }
     }
 
-    /// Whether one has come.
-    pub fn heard(&self) -> bool {
-        self.heard.load(Relaxed)
+    /// Whether a signal has arrived.
+    pub fn received(&self) -> bool {
+        self.received.load(Relaxed)
     }
 
-    /// Whether one has come since this was asked last.
-    pub fn heard_again(&self) -> bool {
-        self.heard.swap(false, Relaxed)
+    /// Whether a signal has arrived since the last call.
+    pub fn take(&self) -> bool {
+        self.received.swap(false, Relaxed)
     }
 }
 

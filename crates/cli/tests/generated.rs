@@ -1,4 +1,4 @@
-//! The Rust that flows are written as: it compiles, and it makes the flow it was written from.
+//! Generated Rust code of a flow compiles and builds the same flow.
 
 use euphrates_flow::code::{Language, code};
 use euphrates_flow::document::{Port, Variable};
@@ -10,7 +10,7 @@ use serde_json::json;
 #[path = "generated/program.rs"]
 mod program;
 
-/// Everything a document can hold, and names that would like to be code.
+/// A document with every kind of entry, and with names that look like code.
 fn sample() -> Document {
     let mut flow = Document::new("\"); std::process::exit(1) //\u{202e}");
     let rows = Variable { default: Some(json!(5_000_000_000_i64)), doc: Some("how many".into()) };
@@ -34,13 +34,13 @@ fn sample() -> Document {
 }
 
 #[test]
-fn a_program_makes_the_flow_it_was_written_from() {
+fn generated_program_builds_its_flow() {
     let written = code(&sample(), &Default::default(), Language::Rust).unwrap();
-    let kept = include_str!("generated/program.rs");
+    let expected = include_str!("generated/program.rs");
     if std::env::var_os("EUPHRATES_REWRITE").is_some() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/generated/program.rs");
         std::fs::write(path, &written).unwrap();
     }
-    assert_eq!(written, kept, "to keep it, run this test with EUPHRATES_REWRITE=1");
+    assert_eq!(written, expected, "to keep it, run this test with EUPHRATES_REWRITE=1");
     assert_eq!(program::flow(), sample());
 }

@@ -1,11 +1,11 @@
-//! Ctrl-C and `kill` end the command also while it waits for what never comes.
+//! SIGINT and SIGTERM end a command that waits for input.
 
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Whether the process hears a signal instead of dying of it.
-fn hears(pid: u32, signal: i32) -> bool {
+/// Whether the process has a handler for the signal.
+fn has_handler(pid: u32, signal: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let caught = caught.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
@@ -13,7 +13,7 @@ fn hears(pid: u32, signal: i32) -> bool {
 }
 
 #[test]
-fn a_signal_ends_the_wait_for_the_first_bytes() {
+fn signal_ends_the_wait_for_the_first_bytes() {
     let home = tempfile::tempdir().unwrap();
     for signal in [Signal::INT, Signal::TERM] {
         for format in ["csv", "jsonl", "arrow", "lines"] {
@@ -25,10 +25,10 @@ fn a_signal_ends_the_wait_for_the_first_bytes() {
                 .spawn()
                 .unwrap();
             let pid = Pid::from_child(&child);
-            while !hears(child.id(), signal.as_raw()) {
+            while !has_handler(child.id(), signal.as_raw()) {
                 std::thread::yield_now();
             }
-            // One may come before it waits, as somebody's first Ctrl-C may.
+            // The first signal may arrive before the command waits for input.
             let status = loop {
                 match child.try_wait().unwrap() {
                     Some(status) => break status,

@@ -1,4 +1,4 @@
-//! Clusters, as Python holds them.
+//! The Python classes of a cluster's master side (`Cluster`) and of a worker (`WorkerServer`).
 
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -14,16 +14,16 @@ use euphrates_engine::machine;
 use euphrates_flow::{Error, Owner, Result};
 use pyo3::prelude::*;
 
-use crate::cli::{worker_command, worker_environment};
 use crate::errors::OrRaise;
+use crate::programs::{worker_command, worker_environment};
+use crate::registry::worker_registry;
 use crate::user_code::{CHECKING, call};
-use crate::worker_registry;
 
-/// Workers that are kept for any number of flows.
+/// A cluster whose workers run any number of flows.
 #[pyclass(frozen, module = "euphrates._euphrates")]
 pub struct Cluster {
     workers: Mutex<Option<Arc<Workers>>>,
-    /// Who is to hear of losses, if it is told of them.
+    /// Receives losses that the driver in Python reports.
     losses: Option<Arc<Mutex<Losses>>>,
     owner: Owner,
 }
@@ -33,7 +33,7 @@ impl Cluster {
         Cluster { workers: Mutex::new(Some(workers)), losses: None, owner: Owner::here() }
     }
 
-    /// The workers, if it has not been closed.
+    /// The workers; an error if the cluster is closed or belongs to a parent process.
     pub fn workers(&self) -> Result<Arc<Workers>> {
         self.owner.check("the cluster")?;
         let closed = || Error::usage("the cluster has been closed").remedy("open it again");
@@ -47,7 +47,7 @@ impl Cluster {
 
 #[pymethods]
 impl Cluster {
-    /// A cluster by a few words, like `processes:4`.
+    /// Opens the cluster of a specification like `processes:4`.
     #[staticmethod]
     #[pyo3(signature = (
         words, token_file=None, workers=None, within=None, security=None, lost_after=None
@@ -65,7 +65,7 @@ impl Cluster {
         let within = within.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let (worker_command, worker_environment) = (worker_command(), worker_environment());
         let on = vec![];
-        let means = ClusterOptions {
+        let options = ClusterOptions {
             worker_command,
             worker_environment,
             token_file,
@@ -76,7 +76,7 @@ impl Cluster {
             lost_after: seconds(lost_after).or_raise(py)?,
         };
         let words = words.to_string();
-        interruptible(py, move || open(&words, &means)).map(Cluster::of)
+        interruptible(py, move || open(&words, &options)).map(Cluster::of)
     }
 
     /// A cluster of workers that listen at these addresses, by name. `restart(name)` restarts a
@@ -95,7 +95,8 @@ impl Cluster {
             let address = |(name, address): (String, String)| Ok((name, address.parse()?));
             let workers = workers.into_iter().map(address).collect::<Result<_>>()?;
             let (driver, losses) = StaticDriver::new(workers);
-            let driver = Box::new(driver.restarted_by(Box::new(move |name| again(&restart, name))));
+            let driver =
+                Box::new(driver.restarted_by(Box::new(move |name| restarted(&restart, name))));
             let (secret, security) = (Secret::parse(token)?, parse_security(security)?);
             let lost_after = seconds(lost_after)?;
             let opened = Workers::open_within(lost_after, driver, &secret, security)?;
@@ -106,7 +107,7 @@ impl Cluster {
         py.detach(opened).or_raise(py)
     }
 
-    /// A worker of a given cluster is known to be lost.
+    /// Reports that a worker of a given cluster is lost.
     fn lose(&self, py: Python<'_>, worker: &str, why: &str) {
         let Some(losses) = &self.losses else { return };
         py.detach(|| {
@@ -115,14 +116,14 @@ impl Cluster {
         });
     }
 
-    /// The workers that are there, as JSON.
+    /// The connected workers, as JSON.
     fn members(&self, py: Python<'_>) -> PyResult<String> {
         let members = self.workers().map(|workers| workers.members()).or_raise(py)?;
-        let told = |members: &[Member]| serde_json::to_string(members).unwrap_or_default();
-        Ok(told(&members))
+        let json = |members: &[Member]| serde_json::to_string(members).unwrap_or_default();
+        Ok(json(&members))
     }
 
-    /// Bytes of control that have gone to and fro.
+    /// Bytes sent and received on control connections.
     fn control_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         self.workers().map(|workers| workers.control_bytes()).or_raise(py)
     }
@@ -137,7 +138,7 @@ impl Cluster {
         if self.is_forked() {
             return;
         }
-        // Waiting for workers must not hold the interpreter.
+        // Detached, because the end of workers takes time.
         py.detach(|| {
             let workers = self.lock().take();
             drop(workers);
@@ -150,16 +151,16 @@ impl Drop for Cluster {
         let workers = self.workers.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         let Some(workers) = workers.take() else { return };
         if self.owner.is_here() {
-            // Waiting for workers must not hold the interpreter.
+            // Detached, because the end of workers takes time.
             Python::try_attach(|py| py.detach(|| drop(workers)));
         } else {
-            // It belongs to the parent, and its locks may be held for ever.
+            // The workers belong to the parent, and their locks may be held forever.
             std::mem::forget(workers);
         }
     }
 }
 
-/// A limit on silence, in seconds.
+/// The liveness timeout of a connection, given in seconds.
 fn seconds(seconds: Option<f64>) -> Result<Option<Duration>> {
     let duration = |seconds: f64| {
         let duration = Duration::try_from_secs_f64(seconds).ok();
@@ -168,8 +169,8 @@ fn seconds(seconds: Option<f64>) -> Result<Option<Duration>> {
     seconds.map(|seconds| check_lost_after(duration(seconds)?)).transpose()
 }
 
-/// Restarts a lost worker through Python.
-fn again(restart: &Py<PyAny>, name: &str) -> Result<Option<Address>> {
+/// Restarts a lost worker through Python; returns its new address.
+fn restarted(restart: &Py<PyAny>, name: &str) -> Result<Option<Address>> {
     let called = Python::try_attach(|py| {
         let listens: Option<String> =
             call(py, CHECKING, || restart.bind(py).call1((name,))?.extract())?;
@@ -178,28 +179,30 @@ fn again(restart: &Py<PyAny>, name: &str) -> Result<Option<Address>> {
     called.unwrap_or(Ok(None))
 }
 
-/// How often Python's signals are looked at.
-const LOOK: Duration = Duration::from_millis(50);
+/// Poll interval of Python's signals.
+const SIGNAL_POLL: Duration = Duration::from_millis(50);
 
-/// Waits for something that may take long, as long as Python's signal handlers let it.
+/// Runs a long operation on a thread. Python's signal handlers run meanwhile and may interrupt the
+/// wait.
 fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     act: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    let (tell, told) = channel();
-    let told = Mutex::new(told);
+    let (sender, receiver) = channel();
+    let receiver = Mutex::new(receiver);
     let waiting = move || {
-        // Nobody listens after a signal.
-        let _ = tell.send(act());
+        // After a signal there is no receiver.
+        let _ = sender.send(act());
     };
     let spawned = std::thread::Builder::new().name("cluster".into()).spawn(waiting);
     spawned
         .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))
         .or_raise(py)?;
     loop {
-        // The receiver is used by one thread at a time, whether that holds the interpreter or not.
-        let hear = || told.lock().unwrap_or_else(|e| e.into_inner()).recv_timeout(LOOK);
-        match py.detach(hear) {
+        // A mutex, because `detach` needs a closure that is `Send`.
+        let receive =
+            || receiver.lock().unwrap_or_else(|e| e.into_inner()).recv_timeout(SIGNAL_POLL);
+        match py.detach(receive) {
             Ok(done) => return done.or_raise(py),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
             Err(RecvTimeoutError::Disconnected) => {
@@ -209,13 +212,13 @@ fn interruptible<T: Send + 'static>(
     }
 }
 
-/// A new token.
+/// Creates a random token.
 #[pyfunction]
 pub fn new_token(py: Python<'_>) -> PyResult<String> {
     Secret::random().map(|secret| secret.to_text()).or_raise(py)
 }
 
-/// A worker in this process. When the last reference to it goes, it ends.
+/// A worker in this process. It ends when the last reference is dropped.
 #[pyclass(frozen, module = "euphrates._euphrates")]
 pub struct WorkerServer {
     server: Mutex<Option<Server>>,
@@ -234,9 +237,9 @@ impl Drop for WorkerServer {
 
 #[pymethods]
 impl WorkerServer {
-    /// Listens as a worker.
+    /// Starts a worker that listens at an address.
     #[new]
-    // Python gives them by name.
+    // Python passes them by name.
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (
         name, listen, token, security, labels, cores, memory_bytes=None, lost_after=None
@@ -272,13 +275,13 @@ impl WorkerServer {
         py.detach(started).or_raise(py)
     }
 
-    /// Where it listens.
+    /// The address at which the worker listens.
     #[getter]
     fn address(&self) -> String {
         self.address.clone()
     }
 
-    /// Ends it, and what it does.
+    /// Ends the worker, and its parts of flows.
     fn close(&self, py: Python<'_>) {
         if !self.owner.is_here() {
             return;

@@ -1,4 +1,4 @@
-//! What can be said of modules and flows without running them.
+//! Descriptions of modules and flows without running them: specs, checks, code and pictures.
 
 use euphrates_engine::consent::{self, Consent, Seen};
 use euphrates_flow::check::{CheckedEdge, CheckedNode, Unit};
@@ -8,10 +8,10 @@ use euphrates_flow::{Document, ModuleSpec, Result};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-use crate::errors::{OrRaise, raised};
-use crate::registry;
-use crate::running::RunOptions;
-use crate::schema::words;
+use crate::data::schemas::words;
+use crate::errors::{OrRaise, to_exception};
+use crate::registry::registry;
+use crate::run_options::RunOptions;
 use crate::user_code::{CHECKING, take_cause};
 
 /// Every module's description of itself, and whether it calls user code (`user_code`), as JSON.
@@ -26,7 +26,8 @@ pub fn specs() -> String {
     registry.iter().map(described).collect::<Value>().to_string()
 }
 
-/// Checks a flow, and says what it would be: JSON. Without trust, no user code is called.
+/// Checks a flow, and returns its modules and queues as JSON. Without trust, no user code is
+/// called.
 #[pyfunction]
 pub fn check(py: Python<'_>, document: &str, options: &str, trust: bool) -> PyResult<String> {
     let consent = if trust { Consent::Given } else { Consent::Withheld };
@@ -36,9 +37,10 @@ pub fn check(py: Python<'_>, document: &str, options: &str, trust: bool) -> PyRe
         let seen = consent::check(&document, &registry(), &options, consent)?;
         Ok(explained(&seen).to_string())
     });
-    checked.map_err(|error| raised(py, &error, take_cause(CHECKING)))
+    checked.map_err(|error| to_exception(py, &error, take_cause(CHECKING)))
 }
 
+/// A checked flow as JSON.
 fn explained(flow: &Seen) -> Value {
     let module = |node: &CheckedNode| {
         let outputs = node
@@ -93,13 +95,13 @@ pub fn draw(py: Python<'_>, document: &str, format: &str) -> PyResult<String> {
     picture().or_raise(py)
 }
 
-/// A flow document as this version writes it; refuses what is not one.
+/// A flow document in the format of this version; an error if it is malformed.
 #[pyfunction]
 pub fn normalize(py: Python<'_>, document: &str) -> PyResult<String> {
     Document::from_json(document).map(|document| document.to_json()).or_raise(py)
 }
 
-/// What shows a flow in a notebook, a module of JavaScript; nothing if it was not built.
+/// The JavaScript module that shows a flow in a notebook; `None` if it was not built.
 #[pyfunction]
 pub fn notebook() -> Option<&'static str> {
     euphrates_server::notebook()

@@ -1,4 +1,4 @@
-//! Errors on their way into Python and out of it.
+//! Converts errors to Python exceptions and back.
 
 use euphrates_flow::{Error, Kind, Result};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError};
@@ -13,8 +13,8 @@ const KINDS: [(Kind, &str); 6] = [
     (Kind::Closed, "closed"),
 ];
 
-/// The exception for an error, with what caused it if that was an exception itself.
-pub fn raised(py: Python<'_>, error: &Error, cause: Option<PyErr>) -> PyErr {
+/// The exception for an error. `cause` is the exception of user code that caused it, if any.
+pub fn to_exception(py: Python<'_>, error: &Error, cause: Option<PyErr>) -> PyErr {
     if let Some(cause) = &cause
         && error.kind() == Kind::Interrupted
         && cause.is_instance_of::<PyKeyboardInterrupt>(py)
@@ -37,22 +37,22 @@ pub fn raised(py: Python<'_>, error: &Error, cause: Option<PyErr>) -> PyErr {
     }
 }
 
-/// A result whose error becomes an exception.
+/// Converts the error of a result to an exception.
 pub trait OrRaise<T> {
-    /// The value, or the exception.
+    /// The same result with a Python exception.
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
 }
 
 impl<T> OrRaise<T> for Result<T> {
     fn or_raise(self, py: Python<'_>) -> PyResult<T> {
-        self.map_err(|error| raised(py, &error, None))
+        self.map_err(|error| to_exception(py, &error, None))
     }
 }
 
-/// The error for an exception of user code. Its text carries the user's part of the traceback,
-/// because it may be read in a log, far from the program; the exception itself becomes the cause of
-/// the one that `go` raises.
-pub fn told(py: Python<'_>, exception: &PyErr) -> Error {
+/// The error for an exception of user code. Its message contains the user's part of the traceback,
+/// because it may be read in a log. The exception itself becomes the cause of the one that `go`
+/// raises.
+pub fn from_exception(py: Python<'_>, exception: &PyErr) -> Error {
     let value = exception.value(py);
     let word = value.getattr("kind").and_then(|kind| kind.extract::<String>());
     let known = word.ok().and_then(|word| KINDS.iter().find(|pair| pair.1 == word));
@@ -71,21 +71,21 @@ pub fn told(py: Python<'_>, exception: &PyErr) -> Error {
 
 fn described(py: Python<'_>, exception: &PyErr, kind: Kind) -> PyResult<Error> {
     let errors = py.import("euphrates.errors")?;
-    // Python hands the frames over beside the exception, until somebody catches it.
+    // PyO3 keeps the traceback apart from the exception object.
     exception.value(py).setattr("__traceback__", exception.traceback(py))?;
-    let told = errors.call_method1("told", (exception.value(py),))?;
-    let (message, place, remedy): (String, Option<String>, Option<String>) = told.extract()?;
+    let parts = errors.call_method1("told", (exception.value(py),))?;
+    let (message, place, remedy): (String, Option<String>, Option<String>) = parts.extract()?;
     let error = place.into_iter().fold(Error::new(kind, message), Error::at);
     Ok(remedy.into_iter().fold(error, Error::remedy))
 }
 
-/// What went wrong before anything was started is a mistake in the flow.
-pub fn mistake(error: Error) -> Error {
+/// A failure during the check of a flow as a usage error; other kinds stay as they are.
+pub fn as_usage_error(error: Error) -> Error {
     if error.kind() != Kind::Failed {
         return error;
     }
     let mut places: Vec<&str> = error.places().collect();
     places.reverse();
-    let mistake = places.into_iter().fold(Error::usage(error.message()), Error::at);
-    error.advice().into_iter().fold(mistake, Error::remedy)
+    let usage = places.into_iter().fold(Error::usage(error.message()), Error::at);
+    error.advice().into_iter().fold(usage, Error::remedy)
 }

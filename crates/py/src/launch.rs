@@ -1,4 +1,4 @@
-//! Programs on the workers of a cluster, as Python holds them.
+//! The Python class of programs on the workers of a cluster, and the list of what runs there.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::errors::OrRaise;
 
-/// Programs that have been started. They end with the last reference, unless they are detached.
+/// Running programs. They end when the last reference is dropped, unless they are detached.
 #[pyclass(frozen, module = "euphrates._euphrates")]
 pub struct Launch {
     launch: Option<launching::Launch>,
     owner: Owner,
 }
 
-/// What has come: of which program, a word about it, and what it has written or its exit code.
-type Told = (&'static str, usize, String, Option<Py<PyAny>>);
+/// An event: its kind, the rank of the program, a text, and the bytes written or the exit code.
+type Event = (&'static str, usize, String, Option<Py<PyAny>>);
 
 /// Starts programs on the workers of a cluster, and returns when they run.
 #[pyfunction]
@@ -40,7 +40,7 @@ pub fn launch(
     launched.map(|launch| Launch { launch: Some(launch), owner: Owner::here() }).or_raise(py)
 }
 
-/// All that runs on a cluster, as JSON.
+/// The programs and flows on a cluster, as JSON.
 #[pyfunction]
 pub fn processes(py: Python<'_>, cluster: &Cluster) -> PyResult<String> {
     let listed = py.detach(|| listing::list(&*cluster.workers()?)).or_raise(py)?;
@@ -48,7 +48,8 @@ pub fn processes(py: Python<'_>, cluster: &Cluster) -> PyResult<String> {
     Ok(json!(entries).to_string())
 }
 
-/// Ends what is called so, or all that runs; tells what has ended and how, as JSON.
+/// Ends the programs and flows with these ids, or all if there are none. Returns what has ended and
+/// how, as JSON.
 #[pyfunction]
 pub fn kill(
     py: Python<'_>,
@@ -57,26 +58,26 @@ pub fn kill(
     at_once: bool,
 ) -> PyResult<String> {
     let killed = py.detach(|| listing::kill(&*cluster.workers()?, &ids, at_once)).or_raise(py)?;
-    let told = |(entry, end): &listing::Killed| json!([entry.to_json(), end.as_ref().map(code)]);
-    Ok(json!(killed.iter().map(told).collect::<Vec<_>>()).to_string())
+    let ended = |(entry, end): &listing::Killed| json!([entry.to_json(), end.as_ref().map(code)]);
+    Ok(json!(killed.iter().map(ended).collect::<Vec<_>>()).to_string())
 }
 
 #[pymethods]
 impl Launch {
-    /// What `processes` calls it.
+    /// The id in the list of `processes`.
     #[getter]
     fn id(&self) -> String {
         self.launch().id().to_string()
     }
 
-    /// Of each program: its worker, and what it is called.
+    /// The worker and the name of each program.
     fn places(&self) -> Vec<(String, String)> {
         let places = self.launch().places().iter();
         places.map(|place| (place.worker.clone(), place.name.clone())).collect()
     }
 
-    /// Waits at most so long for what comes next.
-    fn step(&self, py: Python<'_>, seconds: f64) -> PyResult<Told> {
+    /// Waits for the next event, for at most this many seconds.
+    fn step(&self, py: Python<'_>, seconds: f64) -> PyResult<Event> {
         self.check(py)?;
         let within = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         Ok(match py.detach(|| self.launch().step(within)) {
@@ -100,17 +101,17 @@ impl Launch {
         self.owner.check("the launch").or_raise(py)
     }
 
-    /// Has all programs stop.
+    /// Interrupts all programs; kills them if `at_once`.
     fn stop(&self, py: Python<'_>, at_once: bool) -> PyResult<()> {
         self.check(py)?;
         py.detach(|| self.launch().stop(at_once));
         Ok(())
     }
 
-    /// Has all programs read this; says whether any might read more.
+    /// Sends bytes to the standard input of all programs; returns whether any may read more.
     fn feed(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<bool> {
         self.check(py)?;
-        // Python keeps the bytes while it is called with them.
+        // Python keeps the bytes alive during the call.
         Ok(py.detach(|| self.launch().feed(bytes)))
     }
 }
@@ -124,13 +125,13 @@ impl Launch {
 impl Drop for Launch {
     fn drop(&mut self) {
         if !self.owner.is_here() {
-            // Dropping it would send on the parent's connections.
+            // A drop would send on the parent's connections.
             std::mem::forget(self.launch.take());
         }
     }
 }
 
-/// As Python counts: signals are below zero.
+/// The exit code in Python's convention: a signal is a negative number.
 fn code(end: &End) -> Option<i32> {
     match end {
         End::Exited(code) => Some(*code),

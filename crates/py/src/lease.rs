@@ -1,8 +1,7 @@
-//! An instance's ports, lent to Python for as long as the instance runs.
+//! A lease of an instance's ports to Python, which ends with the instance.
 //!
-//! A Python object can outlive the call it was given to, and can be used from any thread; the ports
-//! can do neither. A lease stands between: it ends when the instance does, and lets one thread in
-//! at a time.
+//! A Python object can outlive the call that receives it, and any thread can use it; the ports
+//! allow neither. The lease ends when the instance does, and admits one thread at a time.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -14,25 +13,25 @@ use std::thread::{self, ThreadId};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Cancel, Error, Owner, Ports, Result, Row};
 
-/// Ports on loan. Everything here may wait and is to be called detached.
+/// Leased ports. All methods may block, so callers detach from the interpreter.
 pub struct Lease {
     ports: Mutex<Option<Lent>>,
     cancel: Arc<Cancel>,
-    /// The instance's own thread, which the engine wakes when the flow is stopped.
+    /// The instance's own thread, which the engine wakes when the flow is cancelled.
     home: ThreadId,
     owner: Owner,
-    /// No other loan of this process has it.
+    /// Unique in this process.
     number: u64,
     taken: Mutex<BTreeMap<usize, Taken>>,
 }
 
-/// What user code has taken of an input, for when it raises.
+/// What user code has received from an input, for the error message if it raises.
 struct Taken {
     batches: usize,
-    /// Before the last batch.
+    /// Rows before the last batch.
     rows: usize,
     last: RecordBatch,
-    /// When it was, among what was taken of all inputs.
+    /// The position of the last batch in the sequence of all inputs.
     turn: usize,
 }
 
@@ -42,13 +41,13 @@ struct Lent(NonNull<Ports>);
 unsafe impl Send for Lent {}
 
 thread_local! {
-    /// The flow (its switch's address) that wakes this thread when it is stopped, if the thread is
-    /// not an instance's own.
+    /// The flow, as the address of its cancel switch, that wakes this thread when it is cancelled,
+    /// if the thread is not an instance's own.
     static WOKEN_BY: Cell<usize> = const { Cell::new(0) };
 }
 
 impl Lease {
-    /// Lends the ports while `act` runs. Afterwards nobody has them.
+    /// Leases the ports while `act` runs.
     pub fn lend<R>(ports: &mut Ports, act: impl FnOnce(&Arc<Lease>) -> R) -> R {
         let cancel = ports.setup().cancel.clone();
         let lent = Mutex::new(Some(Lent(NonNull::from(ports))));
@@ -61,19 +60,19 @@ impl Lease {
         act(&lease)
     }
 
-    /// Uses the ports; fails once the instance has ended.
+    /// Uses the ports. Fails after the instance has ended.
     pub fn with<R>(&self, act: impl FnOnce(&mut Ports) -> Result<R>) -> Result<R> {
         self.owner.check("the flow")?;
         self.be_woken();
         match &mut *self.lock() {
-            // SAFETY: the ports outlive the loan, and the lock keeps others out.
+            // SAFETY: the ports outlive the lease, and the lock excludes other threads.
             Some(Lent(ports)) => act(unsafe { ports.as_mut() }),
             None => Err(Error::usage("the ports were used after `run` had returned")
                 .remedy("use ports only inside `run`, and join threads that do")),
         }
     }
 
-    /// User code has taken a batch of an input.
+    /// Records that user code has received a batch from an input.
     pub fn took(&self, input: usize, batch: &RecordBatch) {
         let mut taken = self.taken();
         let turn = taken.values().map(|one| one.batches).sum();
@@ -83,7 +82,7 @@ impl Lease {
         taken.insert(input, Taken { batches, rows, last: batch.clone(), turn });
     }
 
-    /// The first row of what user code took last: it was at work on that, or on what it has kept.
+    /// The first row of the batch that user code received last, for an error that it raises.
     pub fn last_row(&self, inputs: &[String]) -> Option<Row> {
         let taken = self.taken();
         let filled = taken.iter().filter(|(_, one)| one.last.num_rows() > 0);
@@ -102,17 +101,17 @@ impl Lease {
         self.taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The switch that stops its flow.
+    /// The cancel switch of the flow.
     pub fn cancel(&self) -> &Arc<Cancel> {
         &self.cancel
     }
 
-    /// The number of the loan.
+    /// The number of the lease.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The end of a flow must reach threads that wait at its queues.
+    /// Registers the current thread to be woken when the flow is cancelled.
     fn be_woken(&self) {
         let flow = Arc::as_ptr(&self.cancel) as usize;
         if thread::current().id() != self.home && WOKEN_BY.replace(flow) != flow {
@@ -125,7 +124,7 @@ impl Lease {
     }
 }
 
-/// Ends the loan, also when its user panics.
+/// Ends the lease when it is dropped, also after a panic.
 struct Ends<'a>(&'a Lease);
 
 impl Drop for Ends<'_> {

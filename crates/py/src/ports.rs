@@ -1,55 +1,51 @@
-//! Ports in Python: what `run(self, ports)` of a module class is given.
+//! The Python class `Ports`, the argument of a module's `run(self, ports)`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use arrow::array::RecordBatchReader;
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Ports, Result, Taken};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyString};
+use pyo3::types::{PyDict, PyString};
 
-use crate::arrow_c::{Given, export_schema, export_stream, import, type_name};
-use crate::confined;
+use crate::data::classes::{Batch, Schema};
+use crate::data::import::{ArrowData, import};
+use crate::data::schemas::conform;
 use crate::errors::OrRaise;
+use crate::input_stream::InputStream;
+use crate::interpreter::type_name;
+use crate::isolated::channel::count_rows;
 use crate::lease::Lease;
-use crate::schema::{Schema, conform};
-use crate::tables::Batch;
 use crate::user_code::{on_stop, outside};
 
 /// The inputs and outputs of one instance.
 #[pyclass(frozen, module = "euphrates", name = "Ports")]
 pub struct PyPorts {
     lease: Arc<Lease>,
-    about: About,
-    /// Per output, whether it is in a run: `begin_run` twice is the user's mistake, not ours.
+    info: PortInfo,
+    /// Whether a run is open, by output, to detect wrong calls of `begin_run` and `end_run`.
     in_run: Vec<AtomicBool>,
 }
 
-/// What does not change while the instance runs.
+/// Names and schemas of the ports of an instance.
 #[derive(Clone)]
-pub struct About {
-    /// Names of the inputs.
+pub struct PortInfo {
     pub inputs: Vec<String>,
-    /// Schemas of the inputs.
     pub input_schemas: Vec<SchemaRef>,
-    /// Names of the outputs.
     pub outputs: Vec<String>,
-    /// Schemas of the outputs, as the module has promised them.
+    /// The schemas that the module has promised.
     pub output_schemas: Vec<SchemaRef>,
 }
 
 impl PyPorts {
-    /// Ports for Python.
-    pub fn new(lease: Arc<Lease>, about: About) -> PyPorts {
-        let in_run = about.outputs.iter().map(|_| AtomicBool::new(false)).collect();
-        PyPorts { lease, about, in_run }
+    /// The ports of a leased instance.
+    pub fn new(lease: Arc<Lease>, info: PortInfo) -> PyPorts {
+        let in_run = info.outputs.iter().map(|_| AtomicBool::new(false)).collect();
+        PyPorts { lease, info, in_run }
     }
 
-    /// Uses the ports, outside of user code and without the GIL.
+    /// Uses the ports detached, and marked as outside of user code.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
@@ -59,11 +55,11 @@ impl PyPorts {
     }
 
     fn input(&self, py: Python<'_>, port: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
-        position(&self.about.inputs, "input", port).or_raise(py)
+        position(&self.info.inputs, "input", port).or_raise(py)
     }
 
     fn output(&self, py: Python<'_>, port: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
-        position(&self.about.outputs, "output", port).or_raise(py)
+        position(&self.info.outputs, "output", port).or_raise(py)
     }
 
     fn taken(&self, input: usize, batch: RecordBatch) -> Batch {
@@ -72,15 +68,15 @@ impl PyPorts {
     }
 
     fn give(&self, py: Python<'_>, data: &Bound<'_, PyAny>, output: usize) -> PyResult<()> {
-        let given = import(data)?.ok_or_else(|| not_arrow("put was given", data)).or_raise(py)?;
-        let promised = &self.about.output_schemas[output];
-        // Not one use of the ports but one for each batch: what is given may pull from an input.
+        let rows = import(data)?.ok_or_else(|| not_arrow("put was given", data)).or_raise(py)?;
+        let promised = &self.info.output_schemas[output];
+        // Each batch uses the ports separately, because the data may pull from an input.
         let put = |part| self.lease.with(|ports| ports.put(output, part));
         let send = |batch| {
             let batch = conform(batch, promised).map_err(|e| e.at("put"))?;
             euphrates_flow::split_batch(batch).try_for_each(put)
         };
-        outside(py, self.lease.cancel(), || given.each(send)).or_raise(py)
+        outside(py, self.lease.cancel(), || rows.each(send)).or_raise(py)
     }
 }
 
@@ -152,12 +148,12 @@ impl PyPorts {
             Some(batch) => (self.output(py, Some(&output_or_batch))?, batch),
             None => (self.output(py, None)?, output_or_batch),
         };
-        let Some(Given::Batch(rows)) = import(&batch)? else {
+        let Some(ArrowData::Batch(rows)) = import(&batch)? else {
             let error = Error::failed(format!("try_put was given {}", type_name(&batch)));
             return Err(error.remedy("give one record batch; `put` takes tables and streams"))
                 .or_raise(py);
         };
-        let promised = &self.about.output_schemas[output];
+        let promised = &self.info.output_schemas[output];
         let rows = conform(rows, promised).map_err(|e| e.at("try_put")).or_raise(py)?;
         self.with(py, |ports| Ok(ports.try_put(output, rows)?.is_none()))
     }
@@ -173,7 +169,7 @@ impl PyPorts {
         let inputs = match inputs {
             Some(inputs) => inputs,
             None => {
-                let names = self.about.inputs.iter();
+                let names = self.info.inputs.iter();
                 names.map(|name| PyString::new(py, name).into_any()).collect()
             }
         };
@@ -219,15 +215,15 @@ impl PyPorts {
     #[pyo3(signature = (input=None))]
     fn stream(&self, py: Python<'_>, input: Option<Bound<'_, PyAny>>) -> PyResult<InputStream> {
         let input = self.input(py, input.as_ref())?;
-        let schema = self.about.input_schemas[input].clone();
-        Ok(InputStream { lease: self.lease.clone(), input, schema, reader: Arc::default() })
+        let schema = self.info.input_schemas[input].clone();
+        Ok(InputStream::new(self.lease.clone(), input, schema))
     }
 
     /// The schema of an input.
     #[pyo3(signature = (input=None))]
     fn schema(&self, py: Python<'_>, input: Option<Bound<'_, PyAny>>) -> PyResult<Schema> {
         let input = self.input(py, input.as_ref())?;
-        Ok(Schema { schema: self.about.input_schemas[input].clone() })
+        Ok(Schema { schema: self.info.input_schemas[input].clone() })
     }
 
     /// Raises when the flow has been stopped; for loops that neither get nor put.
@@ -245,7 +241,7 @@ impl PyPorts {
     /// Counts rows and bytes that a source brought in from outside the flow.
     fn count_in(&self, py: Python<'_>, rows: usize, bytes: usize) -> PyResult<()> {
         self.with(py, |ports| {
-            if !confined::count(rows, bytes)? {
+            if !count_rows(rows, bytes)? {
                 ports.metrics().got(rows, bytes);
             }
             Ok(())
@@ -280,13 +276,13 @@ impl PyPorts {
     /// Names of the inputs.
     #[getter]
     fn inputs(&self) -> Vec<String> {
-        self.about.inputs.clone()
+        self.info.inputs.clone()
     }
 
     /// Names of the outputs.
     #[getter]
     fn outputs(&self) -> Vec<String> {
-        self.about.outputs.clone()
+        self.info.outputs.clone()
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -299,7 +295,7 @@ impl PyPorts {
     }
 }
 
-/// The position of a port, given its name or position; the first by default.
+/// The position of a port, by name or position; the first one by default.
 fn position(names: &[String], what: &str, port: Option<&Bound<'_, PyAny>>) -> Result<usize> {
     let known = || names.iter().map(String::as_str);
     let Some(port) = port else {
@@ -322,9 +318,10 @@ fn position(names: &[String], what: &str, port: Option<&Bound<'_, PyAny>>) -> Re
     found.ok_or_else(|| euphrates_flow::error::unknown(what, &name, known()))
 }
 
-/// The error for something that should have been rows.
-pub fn not_arrow(who: &str, object: &Bound<'_, PyAny>) -> Error {
-    let error = Error::failed(format!("{who} {}, which holds no Arrow data", type_name(object)));
+/// The error for an object that has no rows.
+pub fn not_arrow(subject: &str, object: &Bound<'_, PyAny>) -> Error {
+    let error =
+        Error::failed(format!("{subject} {}, which holds no Arrow data", type_name(object)));
     error.remedy(if is_plan(object) {
         "it is a plan of rows, not rows: collect() it first"
     } else if object.is_instance_of::<PyDict>() {
@@ -335,113 +332,7 @@ pub fn not_arrow(who: &str, object: &Bound<'_, PyAny>) -> Error {
     })
 }
 
-/// Whether it would make rows if it were asked, like a lazy frame of Polars'.
+/// Whether an object is a lazy plan of rows, like a Polars `LazyFrame`.
 pub fn is_plan(object: &Bound<'_, PyAny>) -> bool {
     object.hasattr("collect").unwrap_or(false)
-}
-
-/// An input as a stream of Arrow's, for libraries that pull.
-///
-/// Libraries open a stream only to see its schema, so it is not the opening that counts: the first
-/// that pulls gets the rows, and any other that pulls an error rather than nothing.
-#[pyclass(frozen, module = "euphrates", name = "InputStream")]
-pub struct InputStream {
-    lease: Arc<Lease>,
-    input: usize,
-    schema: SchemaRef,
-    reader: Arc<AtomicU8>,
-}
-
-#[pymethods]
-impl InputStream {
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        let _ = requested_schema;
-        let pulled = Pulled {
-            lease: self.lease.clone(),
-            input: self.input,
-            schema: self.schema.clone(),
-            taken: self.reader.clone(),
-            mine: false,
-        };
-        export_stream(py, Box::new(pulled))
-    }
-
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        export_schema(py, &self.schema)
-    }
-}
-
-struct Pulled {
-    lease: Arc<Lease>,
-    input: usize,
-    schema: SchemaRef,
-    taken: Arc<AtomicU8>,
-    mine: bool,
-}
-
-impl Pulled {
-    fn pull(&mut self) -> Result<Option<RecordBatch>> {
-        if !self.mine && self.taken.swap(1, SeqCst) == 1 {
-            return Err(Error::usage("the input was read twice, but it flows by only once")
-                .remedy("copy it into a table first"));
-        }
-        self.mine = true;
-        let input = self.input;
-        let batch = without_gil(|| self.lease.with(|ports| ports.get(input)))?;
-        batch.iter().for_each(|batch| self.lease.took(input, batch));
-        Ok(batch)
-    }
-}
-
-/// Runs without the GIL, which the caller may hold: the modules we wait for may need it.
-///
-/// We are called by C code that may have released the GIL behind PyO3's back, so PyO3's own count
-/// of who is attached says nothing here.
-fn without_gil<T>(act: impl FnOnce() -> T) -> T {
-    use pyo3::ffi;
-    // SAFETY: `Ensure` works in any state of this thread; what it does is undone in order, also
-    // when `act` panics, because then the caller turns the panic into an error only after `Undo`.
-    unsafe {
-        if ffi::Py_IsInitialized() == 0 {
-            return act();
-        }
-        struct Undo(ffi::PyGILState_STATE, *mut ffi::PyThreadState);
-        impl Drop for Undo {
-            fn drop(&mut self) {
-                // SAFETY: the mirror image of what `without_gil` did.
-                unsafe {
-                    ffi::PyEval_RestoreThread(self.1);
-                    ffi::PyGILState_Release(self.0);
-                }
-            }
-        }
-        let before = ffi::PyGILState_Ensure();
-        let _undo = Undo(before, ffi::PyEval_SaveThread());
-        act()
-    }
-}
-
-impl Iterator for Pulled {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        // A panic must not unwind into C.
-        let pulled = catch_unwind(AssertUnwindSafe(|| self.pull()));
-        let pulled = pulled.unwrap_or_else(|_| Err(Error::failed("panicked while it was read")));
-        // The text goes through C, where a zero ends it.
-        let told =
-            |error: Error| ArrowError::ExternalError(error.to_string().replace('\0', " ").into());
-        pulled.map_err(told).transpose()
-    }
-}
-
-impl RecordBatchReader for Pulled {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
 }

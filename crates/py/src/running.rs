@@ -1,65 +1,27 @@
 //! A flow that has been started from Python.
 //!
-//! A thread of its own waits for it and ends it, so that its output appears as soon as it is
-//! complete, and so that asking for progress never waits for whoever waits for the end.
+//! A thread waits for the flow and finishes it, so that its output appears as soon as it is
+//! complete, and so that a query of its progress does not wait for its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use euphrates_engine::division::named;
 use euphrates_engine::progress::Progress;
-use euphrates_engine::{Options, Report, start_unless};
-use euphrates_flow::{Cancel, Document, Error, Owner, Perturbation, Result};
-use euphrates_server::told;
+use euphrates_engine::{Report, start_unless};
+use euphrates_flow::{Cancel, Document, Error, Owner, Result};
+use euphrates_server::run_view;
 use pyo3::prelude::*;
-use serde::Deserialize;
-use serde_json::{Map, Value};
 
 use crate::cluster::Cluster;
-use crate::errors::{OrRaise, raised};
-use crate::registry;
-use crate::tables::Table;
+use crate::data::classes::Table;
+use crate::errors::{OrRaise, to_exception};
+use crate::registry::registry;
+use crate::run_options::RunOptions;
 use crate::user_code::{CHECKING, interrupt, take_cause};
 
-/// How often Python's signals are looked at, and progress is taken.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// How a flow is run, as Python says it.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct RunOptions {
-    memory_bytes: Option<usize>,
-    cores: Option<usize>,
-    home: Option<PathBuf>,
-    scratch: Vec<PathBuf>,
-    workers: Option<usize>,
-    queues: Option<String>,
-    variables: Map<String, Value>,
-    perturbations: Vec<Perturbation>,
-    resume: bool,
-}
-
-impl RunOptions {
-    /// The engine's options.
-    pub fn parse(json: &str) -> Result<Options> {
-        let given: RunOptions = serde_json::from_str(json)
-            .map_err(|error| Error::usage(format!("the options are malformed: {error}")))?;
-        Ok(Options {
-            memory_bytes: given.memory_bytes,
-            cores: given.cores,
-            home: given.home,
-            scratch: given.scratch,
-            workers: given.workers,
-            cluster: None,
-            division: given.queues.as_deref().map(named).transpose()?,
-            variables: given.variables.into_iter().collect(),
-            perturbations: given.perturbations,
-            resume: given.resume,
-        })
-    }
-}
+/// Poll interval of Python's signals and of the progress.
+const PROGRESS_POLL: Duration = Duration::from_millis(50);
 
 /// Checks and starts a flow; does not wait for it.
 #[pyfunction]
@@ -70,7 +32,7 @@ pub fn start(
     options: &str,
     cluster: Option<&Cluster>,
 ) -> PyResult<Running> {
-    // What a signal's handler raised while the flow was being started.
+    // The exception of a signal handler during the start.
     let signal: Mutex<Option<PyErr>> = Mutex::default();
     let is_interrupted = || {
         let mut signal = signal.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -89,27 +51,27 @@ pub fn start(
             state: Mutex::default(),
             changed: Condvar::new(),
         });
-        let conducted = shared.clone();
+        let watched = shared.clone();
         std::thread::Builder::new()
             .name("euphrates".into())
-            .spawn(move || conduct(running, &document, &conducted))
+            .spawn(move || finish_flow(running, &document, &watched))
             .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
         Ok(Running { shared, owner: Owner::here() })
     });
     if let Some(error) = signal.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
         return Err(error);
     }
-    started.map_err(|error| raised(py, &error, take_cause(CHECKING)))
+    started.map_err(|error| to_exception(py, &error, take_cause(CHECKING)))
 }
 
-/// Waits for the flow and ends it.
-fn conduct(mut running: euphrates_engine::Running, document: &Document, shared: &Shared) {
+/// Waits for the flow, updates its progress, and finishes it.
+fn finish_flow(mut running: euphrates_engine::Running, document: &Document, shared: &Shared) {
     loop {
-        let ended = running.wait_for(LOOK);
-        let progress = in_words(&running.progress());
-        if shared.take(progress, ended) {
-            let live = told::live(&running, document);
-            shared.tell(live.map(|live| live.to_string()).unwrap_or_default());
+        let ended = running.wait_for(PROGRESS_POLL);
+        let progress = progress_json(&running.progress());
+        if shared.set_progress(progress, ended) {
+            let live = run_view::live(&running, document);
+            shared.set_live(live.map(|live| live.to_string()).unwrap_or_default());
         }
         if ended {
             break;
@@ -118,23 +80,24 @@ fn conduct(mut running: euphrates_engine::Running, document: &Document, shared: 
     let outcome = catch_unwind(AssertUnwindSafe(|| running.finish()));
     let outcome = outcome.unwrap_or_else(|_| Err(Error::failed("a module panicked at its end")));
     if shared.cancel.is_cancelled() {
-        // Whoever has been left behind need not go on for ever.
+        // User code that still runs is interrupted once more.
         Python::try_attach(|py| interrupt(py, &shared.cancel));
     }
     shared.lock().outcome = Some(Outcome::Here(Box::new(outcome)));
     shared.changed.notify_all();
 }
 
-/// As JSON, with the line that people see.
-fn in_words(progress: &Progress) -> String {
-    let mut told = serde_json::to_value(progress).unwrap_or_default();
-    told["line"] = progress.to_string().into();
-    told.to_string()
+/// The progress as JSON, with the text line for terminals.
+fn progress_json(progress: &Progress) -> String {
+    let mut json = serde_json::to_value(progress).unwrap_or_default();
+    json["line"] = progress.to_string().into();
+    json.to_string()
 }
 
-/// A report as JSON and as text, and what was collected.
-type Told = (String, String, Vec<(String, Table)>);
+/// A report as JSON and as text, and the collected tables by module.
+type Finished = (String, String, Vec<(String, Table)>);
 
+/// The state that the object in Python and the thread share.
 struct Shared {
     cancel: Arc<Cancel>,
     state: Mutex<State>,
@@ -143,13 +106,14 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// JSON.
+    /// The progress as JSON.
     progress: String,
-    /// In detail, for whoever asks.
+    /// The live statistics as JSON, updated on request.
     live: String,
+    /// Whether live statistics are requested.
     is_asked: bool,
-    /// How often somebody was told.
-    looks: u64,
+    /// The number of updates of `live`.
+    live_version: u64,
     outcome: Option<Outcome>,
 }
 
@@ -159,27 +123,27 @@ enum Outcome {
 }
 
 impl Shared {
-    /// Held for moments only.
+    /// Locks the state, which is never locked for long.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Takes the progress, and says whether more is to be told: when somebody has asked, and at the
-    /// end, for whoever comes later.
-    fn take(&self, progress: String, ended: bool) -> bool {
+    /// Sets the progress. Returns whether live statistics are needed: on request, and at the end of
+    /// the flow.
+    fn set_progress(&self, progress: String, ended: bool) -> bool {
         let mut state = self.lock();
         state.progress = progress;
         std::mem::take(&mut state.is_asked) || ended
     }
 
-    fn tell(&self, live: String) {
+    fn set_live(&self, live: String) {
         let mut state = self.lock();
         state.live = live;
-        state.looks += 1;
+        state.live_version += 1;
         self.changed.notify_all();
     }
 
-    /// Waits at most this long; `true` when the flow has ended.
+    /// Waits for at most `time`; returns whether the flow has ended.
     fn wait(&self, time: Duration) -> bool {
         let waiting = |state: &mut State| state.outcome.is_none();
         let waited = self.changed.wait_timeout_while(self.lock(), time, waiting);
@@ -187,7 +151,7 @@ impl Shared {
     }
 }
 
-/// A flow that has been started. When the last reference to it goes, it is cancelled.
+/// A running flow. It is cancelled when the last reference is dropped.
 #[pyclass(frozen, module = "euphrates._euphrates")]
 pub struct Running {
     shared: Arc<Shared>,
@@ -196,31 +160,32 @@ pub struct Running {
 
 #[pymethods]
 impl Running {
-    /// Where every module stands, as JSON, not older than a tenth of a second; empty at first.
+    /// The progress of every module as JSON, at most a tenth of a second old; empty at first.
     fn progress(&self, py: Python<'_>) -> PyResult<String> {
         self.check(py)?;
         Ok(py.detach(|| self.shared.lock().progress.clone()))
     }
 
-    /// How every instance and queue goes now, as JSON; when it has ended, how they went.
+    /// The live statistics of every instance and queue as JSON; after the end, the last ones.
     fn live(&self, py: Python<'_>) -> PyResult<String> {
         self.check(py)?;
         Ok(py.detach(|| {
             let mut state = self.shared.lock();
             state.is_asked = true;
-            let before = state.looks;
-            let is_owed = |state: &mut State| state.outcome.is_none() && state.looks == before;
-            let told = self.shared.changed.wait_while(state, is_owed);
-            told.unwrap_or_else(|poisoned| poisoned.into_inner()).live.clone()
+            let before = state.live_version;
+            let is_old =
+                |state: &mut State| state.outcome.is_none() && state.live_version == before;
+            let state = self.shared.changed.wait_while(state, is_old);
+            state.unwrap_or_else(|poisoned| poisoned.into_inner()).live.clone()
         }))
     }
 
-    /// How it failed, as JSON, if it has ended so and `finish` was not called.
+    /// The error as JSON, if the flow has failed and `finish` was not called.
     fn failure(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.check(py)?;
         Ok(py.detach(|| match &self.shared.lock().outcome {
             Some(Outcome::Here(result)) => {
-                result.as_ref().as_ref().err().map(|error| told::failure(error).to_string())
+                result.as_ref().as_ref().err().map(|error| run_view::failure(error).to_string())
             }
             _ => None,
         }))
@@ -249,7 +214,7 @@ impl Running {
 
     /// The report of a flow that has ended, as JSON and as text, and what it collected, by module.
     /// Can be called once.
-    fn finish(&self, py: Python<'_>) -> PyResult<Told> {
+    fn finish(&self, py: Python<'_>) -> PyResult<Finished> {
         self.watch(py, None, |_| Ok(()))?;
         let outcome = self.shared.lock().outcome.replace(Outcome::Taken);
         let cause = take_cause(Some(&self.shared.cancel));
@@ -262,7 +227,7 @@ impl Running {
                     };
                     Ok((page.0, page.1, report.collected.into_iter().map(table).collect()))
                 }
-                Err(error) => Err(raised(py, &error, cause)),
+                Err(error) => Err(to_exception(py, &error, cause)),
             },
             _ => Err(Error::usage("the report has already been taken")).or_raise(py),
         }
@@ -275,6 +240,7 @@ impl Running {
         self.owner.check("the flow").or_raise(py)
     }
 
+    /// Waits for the end of the flow, and calls `look` at every poll.
     fn watch(
         &self,
         py: Python<'_>,
@@ -287,12 +253,12 @@ impl Running {
         let deadline = Instant::now() + time.unwrap_or(forever);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            if py.detach(|| self.shared.wait(left.min(LOOK))) {
+            if py.detach(|| self.shared.wait(left.min(PROGRESS_POLL))) {
                 return Ok(true);
             }
             look(py)?;
             if self.shared.cancel.is_cancelled() {
-                // Once is not enough: user code may swallow it, or enter after it.
+                // Repeated, because user code may catch the exception, or start after it.
                 interrupt(py, &self.shared.cancel);
             }
             if left.is_zero() {

@@ -1,5 +1,5 @@
-//! Who is inside user code, for which flow: so that a flow that is stopped can break out of
-//! endless loops, and so that an exception is not lost on its way to whoever started the flow.
+//! Calls of user code, and which threads are inside user code of which flow. A cancelled flow can
+//! interrupt these threads, and the first exception of a flow reaches the caller of `go`.
 
 use std::collections::BTreeMap;
 use std::ffi::c_long;
@@ -9,35 +9,35 @@ use euphrates_flow::{Cancel, Error, Kind, Owner, Result};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
-use crate::errors::told;
+use crate::errors::from_exception;
 
-/// For whom user code runs: the flow that this switch stops, or a flow that is being checked.
+/// The flow for which user code runs, by its cancel switch; `None` for a flow that is checked.
 pub type Caller<'a> = Option<&'a Arc<Cancel>>;
 
-/// Whoever checks a flow.
+/// The caller during the check of a flow.
 pub const CHECKING: Caller<'static> = None;
 
-/// A flow, as the address of the switch that stops it; 0 for all that are being checked.
+/// A flow, as the address of its cancel switch; 0 for all that are being checked.
 type FlowKey = usize;
 
 #[derive(Default)]
 struct Flow {
-    /// Threads inside user code, as Python counts threads.
+    /// Threads inside user code, by Python's identifiers.
     threads: Vec<u64>,
-    /// The first exception that user code raised, and the switch of its flow: while that is known
-    /// here, no other has its address.
+    /// The first exception that user code raised, and the cancel switch of its flow: the weak
+    /// reference keeps its address from being reused.
     cause: Option<(PyErr, Weak<Cancel>)>,
-    /// What to call when the flow is stopped, and for which instance.
+    /// The instances and functions of `on_stop`.
     stops: Vec<(u64, Py<PyAny>)>,
 }
 
 impl Flow {
-    fn is_over(&self) -> bool {
+    fn is_unused(&self) -> bool {
         self.threads.is_empty() && self.cause.is_none() && self.stops.is_empty()
     }
 
-    /// Whether nobody will ask for its exception: a worker's flow ends without that.
-    fn is_gone(&self) -> bool {
+    /// Whether its exception will not be taken: a worker's flow ends without `take_cause`.
+    fn is_abandoned(&self) -> bool {
         let of = self.cause.as_ref().map(|(_, of)| of);
         of.is_some_and(|of| of.strong_count() == 0) && self.threads.is_empty()
     }
@@ -45,7 +45,7 @@ impl Flow {
 
 static FLOWS: Mutex<BTreeMap<FlowKey, Flow>> = Mutex::new(BTreeMap::new());
 
-/// Held for moments only, and nothing that could release the GIL is done meanwhile.
+/// Locks the table. The lock is held briefly, without any call that could release the GIL.
 fn flows() -> MutexGuard<'static, BTreeMap<FlowKey, Flow>> {
     FLOWS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
@@ -54,7 +54,7 @@ fn key(caller: Caller) -> FlowKey {
     caller.map_or(0, |cancel| Arc::as_ptr(cancel) as usize)
 }
 
-/// Calls user code. An exception becomes an error, and is kept as its cause.
+/// Calls user code. An exception becomes an error, and is stored as its cause.
 pub fn call<'py, T>(
     py: Python<'py>,
     caller: Caller,
@@ -65,26 +65,26 @@ pub fn call<'py, T>(
         let _inside = Inside::enter(py, key(caller));
         let outcome = code();
         if !owner.is_here() {
-            leave(py, outcome.err());
+            exit_forked_child(py, outcome.err());
         }
         outcome
     };
     outcome.map_err(|exception| {
-        let error = told(py, &exception);
+        let error = from_exception(py, &exception);
         // What user code raises because the flow is being stopped is an effect, not a cause.
         let is_effect = matches!(error.kind(), Kind::Closed | Kind::Interrupted)
             || caller.is_some_and(|cancel| cancel.is_cancelled());
         if !is_effect || caller.is_none() {
-            // As it is now, without our frames.
+            // Without the frames of this crate.
             keep(caller, PyErr::from_value(exception.value(py).clone().into_any()));
         }
         error
     })
 }
 
-/// Ends a forked child that returns from user code. The frames behind it belong to the parent: the
+/// Exits a forked child that returns from user code. Its remaining frames belong to the parent: the
 /// child would write the same files and send on the same connections.
-fn leave(py: Python<'_>, exception: Option<PyErr>) -> ! {
+fn exit_forked_child(py: Python<'_>, exception: Option<PyErr>) -> ! {
     let exception = exception.map(|exception| exception.into_value(py));
     // Does not return, unless the interpreter is shutting down.
     let _ = py.import("euphrates._forked").and_then(|end| end.call_method1("leave", (exception,)));
@@ -92,9 +92,9 @@ fn leave(py: Python<'_>, exception: Option<PyErr>) -> ! {
     unsafe { libc::_exit(1) }
 }
 
-/// What an instance ended with. Libraries tell the end of a flow in words of their own; after it
-/// every error is an echo of whatever ended the flow.
-pub fn ended(cancel: &Cancel, result: Result<()>) -> Result<()> {
+/// The result of an instance. After a cancel, any error counts as the interruption, because
+/// libraries report it by errors of their own.
+pub fn instance_result(cancel: &Cancel, result: Result<()>) -> Result<()> {
     match result {
         Err(error) if error.kind() != Kind::Closed && cancel.is_cancelled() => {
             Err(Error::interrupted())
@@ -103,7 +103,7 @@ pub fn ended(cancel: &Cancel, result: Result<()>) -> Result<()> {
     }
 }
 
-/// Marks this thread as being outside of user code while `engine` runs, detached.
+/// Runs `engine` detached, and marks this thread as outside of user code meanwhile.
 pub fn outside<T: Send>(
     py: Python<'_>,
     cancel: &Arc<Cancel>,
@@ -118,42 +118,42 @@ pub fn outside<T: Send>(
     value
 }
 
-/// Keeps the first exception of a flow, and none of flows that are gone.
+/// Stores the first exception of a flow, and drops those of abandoned flows.
 fn keep(caller: Caller, exception: PyErr) {
     let late = {
         let mut flows = flows();
-        let gone: Vec<Flow> = flows
-            .extract_if(.., |key, flow| *key != 0 && flow.is_gone())
+        let abandoned: Vec<Flow> = flows
+            .extract_if(.., |key, flow| *key != 0 && flow.is_abandoned())
             .map(|(_, of)| of)
             .collect();
         let cause = &mut flows.entry(key(caller)).or_default().cause;
         let of = caller.map(Arc::downgrade).unwrap_or_default();
         let late = match cause {
-            // What a check raised is stale once another check raises.
+            // A check replaces the exception of an earlier check.
             Some(_) if caller.is_some() => Some((exception, of)),
             cause => cause.replace((exception, of)),
         };
-        (gone, late)
+        (abandoned, late)
     };
-    // Only now: what they hold may run code of its own when it goes.
+    // Dropped after the lock is released, because a finalizer may run user code.
     drop(late);
 }
 
-/// Forgets a flow, and gives the exception that user code raised in it, if any.
+/// Removes and returns the exception that user code raised in a flow.
 pub fn take_cause(caller: Caller) -> Option<PyErr> {
     let flow = key(caller);
     let mut flows = flows();
     let cause = flows.get_mut(&flow).and_then(|flow| flow.cause.take());
     let cause = cause.map(|(exception, _)| exception);
-    if flows.get(&flow).is_some_and(Flow::is_over) {
+    if flows.get(&flow).is_some_and(Flow::is_unused) {
         flows.remove(&flow);
     }
     cause
 }
 
-/// Breaks off the flow's user code: raises `KeyboardInterrupt` in every thread that is inside it,
-/// and calls what has been given to `on_stop`. A thread that waits in C code notices the first
-/// when it comes back from there; the second is for code that would not come back.
+/// Interrupts the flow's user code: raises `KeyboardInterrupt` in every thread that is inside it,
+/// and calls the functions of `on_stop`. A thread in C code notices the exception when it returns
+/// to Python; the functions are for C code that would not return.
 pub fn interrupt(py: Python<'_>, cancel: &Arc<Cancel>) {
     let flow = key(Some(cancel));
     let (threads, stops) = flows().get(&flow).map_or_else(Default::default, |flow| {
@@ -166,43 +166,44 @@ pub fn interrupt(py: Python<'_>, cancel: &Arc<Cancel>) {
         unsafe { pyo3::ffi::PyThreadState_SetAsyncExc(thread as c_long, exception.as_ptr()) };
     }
     for stop in stops {
-        break_off(py, &stop);
+        call_stop(py, &stop);
     }
 }
 
-/// Has `stop` called whenever the flow is stopped, until `forget_stops` of the instance.
+/// Registers a function that is called when the flow is cancelled, until `forget_stops` of the
+/// instance.
 ///
-/// A library that releases the GIL and never comes back would be left behind, and when the
-/// interpreter ends under it, Python ends its thread by unwinding (`pthread_exit`); C++ that does
-/// not expect this aborts the process. So such a library has to be told.
+/// It is for libraries that release the GIL and do not return. At the end of the interpreter,
+/// Python would end such a thread by unwinding (`pthread_exit`), which aborts the process in C++
+/// code that does not expect it.
 pub fn on_stop(py: Python<'_>, cancel: &Arc<Cancel>, instance: u64, stop: Py<PyAny>) {
     let now = stop.clone_ref(py);
     flows().entry(key(Some(cancel))).or_default().stops.push((instance, stop));
     if cancel.is_cancelled() {
-        break_off(py, &now);
+        call_stop(py, &now);
     }
 }
 
-/// Ends what `on_stop` began for an instance.
+/// Removes the functions of `on_stop` of an instance.
 pub fn forget_stops(_attached: Python<'_>, cancel: &Arc<Cancel>, instance: u64) {
     let flow = key(Some(cancel));
     let mut flows = flows();
     let Some(entry) = flows.get_mut(&flow) else { return };
     let forgotten: Vec<_> = entry.stops.extract_if(.., |(of, _)| *of == instance).collect();
-    if entry.is_over() {
+    if entry.is_unused() {
         flows.remove(&flow);
     }
     drop(flows);
-    // Only now: what they hold may run code of its own when it goes.
+    // Dropped after the lock is released, because a finalizer may run user code.
     drop(forgotten);
 }
 
-/// What it raises has nobody to go to: the flow is over, and says why itself.
-fn break_off(py: Python<'_>, stop: &Py<PyAny>) {
+/// Calls a function of `on_stop`. Its exception is dropped, because the flow has its own outcome.
+fn call_stop(py: Python<'_>, stop: &Py<PyAny>) {
     let _ = stop.call0(py);
 }
 
-/// From entering user code to leaving it.
+/// Marks a thread as inside user code until it is dropped.
 struct Inside {
     flow: FlowKey,
     thread: u64,
@@ -219,7 +220,7 @@ impl Inside {
 impl Drop for Inside {
     fn drop(&mut self) {
         if remove(self.flow, self.thread) && self.flow != 0 {
-            // An interrupt that came too late must not hit what this thread does next.
+            // Clear a late interrupt, which would hit the next code of this thread.
             // SAFETY: `Inside` lives only while the thread is attached.
             unsafe {
                 pyo3::ffi::PyThreadState_SetAsyncExc(self.thread as c_long, std::ptr::null_mut())
@@ -235,13 +236,13 @@ fn remove(flow: FlowKey, thread: u64) -> bool {
     if let Some(found) = found {
         entry.threads.swap_remove(found);
     }
-    if entry.is_over() {
+    if entry.is_unused() {
         flows.remove(&flow);
     }
     found.is_some()
 }
 
-/// This thread, as Python counts threads.
+/// Python's identifier of this thread.
 fn this_thread() -> u64 {
     // SAFETY: asks the operating system only.
     unsafe { pyo3::ffi::PyThread_get_thread_ident() as u64 }

@@ -1,4 +1,4 @@
-//! Runs a module written in Python: a class with ports of its own.
+//! The module `python`: runs a Python class with ports of its own.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,14 +13,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map as JsonMap, Value};
 
-use super::{Reference, attached, checking, python_of};
-use crate::arrow_c::{import_schema, type_name};
+use super::reference::Reference;
+use crate::data::classes::Schema;
+use crate::data::import::import_schema;
+use crate::interpreter::{attached, checking, python_of, type_name};
 use crate::lease::Lease;
-use crate::ports::{About, PyPorts};
-use crate::schema::Schema;
-use crate::user_code::{CHECKING, call, ended, forget_stops};
+use crate::ports::{PortInfo, PyPorts};
+use crate::user_code::{CHECKING, call, forget_stops, instance_result};
 
-/// The module.
+/// The spec of the module.
 pub const MODULE: ModuleSpec = ModuleSpec {
     name: "python",
     summary: "Runs a module written in Python: a subclass of `euphrates.Module`.",
@@ -58,13 +59,13 @@ pub struct Config {
 
 /// A module whose instances are Python objects.
 pub struct PythonClass {
-    /// Called without arguments, makes an object.
+    /// A callable without arguments that creates an object.
     make: Py<PyAny>,
     shape: Shape,
     spread: Spread,
-    /// Whether it begins and ends runs itself.
+    /// Whether `run` calls `begin_run` and `end_run`.
     streams: bool,
-    /// Inputs and outputs; known once the flow is checked.
+    /// The schemas of inputs and outputs, set by the check of the flow.
     schemas: Mutex<Option<(Vec<SchemaRef>, Vec<SchemaRef>)>>,
 }
 
@@ -80,7 +81,7 @@ impl PythonClass {
         })
     }
 
-    /// A module of a class and its constructor's arguments.
+    /// A module of a class, with the arguments of its constructor.
     pub fn of_class(
         py: Python<'_>,
         class: Py<PyAny>,
@@ -112,6 +113,7 @@ impl PythonClass {
         Ok(PythonClass { make, shape, spread, streams, schemas: Mutex::default() })
     }
 
+    /// Calls the class's `schemas`.
     fn ask_schemas(&self, py: Python<'_>, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
         let returned = call(py, CHECKING, || {
             let schema = |schema: &SchemaRef| Schema { schema: schema.clone() };
@@ -129,11 +131,11 @@ impl PythonClass {
         returned.iter().map(schema).collect()
     }
 
-    fn run(&self, ports: &mut Ports, about: About) -> Result<()> {
-        let (cancel, inputs) = (ports.setup().cancel.clone(), about.inputs.clone());
+    fn run(&self, ports: &mut Ports, info: PortInfo) -> Result<()> {
+        let (cancel, inputs) = (ports.setup().cancel.clone(), info.inputs.clone());
         let run = |lease: &Arc<Lease>| {
             attached(|py| {
-                let ports = PyPorts::new(lease.clone(), about);
+                let ports = PyPorts::new(lease.clone(), info);
                 let ran = call(py, Some(&cancel), || {
                     self.make.bind(py).call0()?.call_method1("run", (ports,)).map(drop)
                 });
@@ -147,12 +149,12 @@ impl PythonClass {
                 })
             })
         };
-        // Outside of the interpreter: the end of the loan waits for whoever uses the ports.
-        ended(&cancel, Lease::lend(ports, run))
+        // Detached, because the end of the lease waits for threads that use the ports.
+        instance_result(&cancel, Lease::lend(ports, run))
     }
 }
 
-/// What Python says of a class.
+/// The declarations of a class; see `euphrates._module.described`.
 #[derive(FromPyObject)]
 struct Described {
     make: Py<PyAny>,
@@ -188,12 +190,12 @@ impl Placed for PythonClass {
         let schemas = self.schemas.lock().unwrap_or_else(|e| e.into_inner()).clone();
         let (input_schemas, output_schemas) =
             schemas.ok_or_else(|| Error::usage("the flow has not been checked"))?;
-        let about = About {
+        let info = PortInfo {
             inputs: self.shape.inputs.clone(),
             input_schemas,
             outputs: self.shape.outputs.clone(),
             output_schemas,
         };
-        Ok(Box::new(move |ports: &mut Ports| self.run(ports, about.clone())))
+        Ok(Box::new(move |ports: &mut Ports| self.run(ports, info.clone())))
     }
 }

@@ -1,4 +1,4 @@
-//! Brings a table of this process into a flow.
+//! The module `from_arrow`: emits the rows of an object of this process.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,13 +15,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Reference, attached, checking};
-use crate::arrow_c::{Given, import, import_schema};
+use super::reference::Reference;
+use crate::data::import::{ArrowData, import, import_schema};
+use crate::data::schemas::{conform, parse};
+use crate::interpreter::{attached, checking};
 use crate::ports::{is_plan, not_arrow};
-use crate::schema::{conform, parse};
-use crate::user_code::{CHECKING, Caller, call, ended};
+use crate::user_code::{CHECKING, Caller, call, instance_result};
 
-/// The module.
+/// The spec of the module.
 pub static MODULE: ModuleSpec = ModuleSpec {
     name: "from_arrow",
     summary: "Brings in a table: pyarrow, Polars, pandas, DuckDB, anything that speaks Arrow.",
@@ -65,37 +66,38 @@ struct FromArrow {
     spread: Spread,
     schema: Option<SchemaRef>,
     order: bool,
-    /// Opened when the flow is checked, because only an open stream tells its schema.
+    /// Opened by the check of the flow, because only an open stream has a schema.
     source: Mutex<Option<Source>>,
 }
 
 enum Source {
-    /// One object.
-    One(Given),
-    /// Several, from Python's iterator, of this schema.
+    /// One batch or stream.
+    One(ArrowData),
+    /// An iterator of objects with this schema.
     Several(Py<PyIterator>, SchemaRef),
 }
 
 impl Source {
     fn schema(&self) -> SchemaRef {
         match self {
-            Source::One(given) => given.schema(),
+            Source::One(item) => item.schema(),
             Source::Several(_, schema) => schema.clone(),
         }
     }
 }
 
 impl FromArrow {
+    /// Opens the data, and determines its schema.
     fn open(&self, py: Python<'_>) -> Result<Source> {
         let mut data = self.data.bind(py).clone();
-        let is_made = !speaks(&data) && data.is_callable();
+        let is_made = !has_arrow_data(&data) && data.is_callable();
         if is_made {
             data = call(py, CHECKING, || data.call0())?;
         }
-        if let Some(given) = call(py, CHECKING, || import(&data))? {
-            return Ok(Source::One(given));
+        if let Some(item) = call(py, CHECKING, || import(&data))? {
+            return Ok(Source::One(item));
         }
-        // Text and a plan can be iterated, but not for rows.
+        // Text and lazy plans are iterable, but not over rows.
         let iterated = match is_plan(&data) || data.is_instance_of::<PyString>() {
             true => None,
             false => data.try_iter().ok(),
@@ -144,33 +146,35 @@ impl FromArrow {
         };
         let cancel = ports.setup().cancel.clone();
         let result = match source {
-            Source::One(given) => given.each(|batch| send(batch, ports)),
+            Source::One(item) => item.each(|batch| send(batch, ports)),
             Source::Several(iterator, _) => attached(|py| {
                 let mut iterator = iterator.into_bound(py);
-                while let Some(given) = next(py, Some(&cancel), &mut iterator)? {
-                    py.detach(|| given.each(|batch| send(batch, ports)))?;
+                while let Some(item) = next(py, Some(&cancel), &mut iterator)? {
+                    py.detach(|| item.each(|batch| send(batch, ports)))?;
                 }
                 Ok(())
             }),
         };
-        ended(&cancel, result)
+        instance_result(&cancel, result)
     }
 }
 
-fn speaks(data: &Bound<'_, PyAny>) -> bool {
+/// Whether an object supports the Arrow PyCapsule interface.
+fn has_arrow_data(data: &Bound<'_, PyAny>) -> bool {
     ["__arrow_c_stream__", "__arrow_c_array__"]
         .iter()
         .any(|method| data.hasattr(*method).unwrap_or(false))
 }
 
+/// The rows of the iterator's next object.
 fn next(
     py: Python<'_>,
     caller: Caller,
     iterator: &mut Bound<'_, PyIterator>,
-) -> Result<Option<Given>> {
+) -> Result<Option<ArrowData>> {
     let Some(item) = call(py, caller, || iterator.next().transpose())? else { return Ok(None) };
-    let given = call(py, caller, || import(&item))?;
-    given.map(Some).ok_or_else(|| not_arrow("the iterator gave", &item))
+    let rows = call(py, caller, || import(&item))?;
+    rows.map(Some).ok_or_else(|| not_arrow("the iterator gave", &item))
 }
 
 impl Placed for FromArrow {

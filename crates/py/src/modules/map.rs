@@ -1,4 +1,4 @@
-//! Gives every batch to a Python function.
+//! The module `map`: calls a Python function with every batch, and emits what it returns.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -19,15 +19,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map as JsonMap, Value};
 
-use super::{Reference, attached, checking, python_of};
-use crate::arrow_c::{Given, import};
-use crate::confined::rows_before;
+use super::reference::Reference;
+use crate::data::classes::Batch;
+use crate::data::import::{ArrowData, import};
+use crate::data::schemas::{conform, parse};
+use crate::interpreter::{attached, checking, python_of};
+use crate::isolated::channel::rows_before;
 use crate::ports::not_arrow;
-use crate::schema::{conform, parse};
-use crate::tables::Batch;
-use crate::user_code::{CHECKING, Caller, call, ended};
+use crate::user_code::{CHECKING, Caller, call, instance_result};
 
-/// The module.
+/// The spec of the module.
 pub const MODULE: ModuleSpec = ModuleSpec {
     name: "map",
     summary: "Gives every batch to a Python function, and sends on what it returns.",
@@ -73,20 +74,25 @@ pub struct Config {
     pub arguments: Option<JsonMap<String, Value>>,
 }
 
-/// How long the row at which a function raised is looked for.
+/// The time limit of the search for the row at which a function raised.
 const REPLAY_MAX: Duration = Duration::from_secs(2);
 
 struct Map {
     function: Py<PyAny>,
     spread: Spread,
     arguments: JsonMap<String, Value>,
-    /// What it returns; known once the flow is checked.
+    /// The schema of its results, set by the check of the flow.
     schema: Mutex<Option<SchemaRef>>,
 }
 
 impl Map {
-    /// What the function makes of a batch; `None` for nothing.
-    fn apply(&self, py: Python<'_>, caller: Caller, batch: RecordBatch) -> Result<Option<Given>> {
+    /// Calls the function with a batch. Returns `None` if it returns `None`.
+    fn apply(
+        &self,
+        py: Python<'_>,
+        caller: Caller,
+        batch: RecordBatch,
+    ) -> Result<Option<ArrowData>> {
         let returned = call(py, caller, || {
             let arguments = match self.arguments.is_empty() {
                 true => None,
@@ -100,10 +106,11 @@ impl Map {
         if returned.is_none() {
             return Ok(None);
         }
-        let given = call(py, caller, || import(&returned))?;
-        given.map(Some).ok_or_else(|| not_arrow("the function returned", &returned))
+        let data = call(py, caller, || import(&returned))?;
+        data.map(Some).ok_or_else(|| not_arrow("the function returned", &returned))
     }
 
+    /// The schema that the function returns for an empty batch.
     fn infer(&self, input: &SchemaRef) -> Result<SchemaRef> {
         let empty = RecordBatch::new_empty(input.clone());
         let returned = checking(|py| self.apply(py, CHECKING, empty));
@@ -113,15 +120,15 @@ impl Map {
                 .remedy("make it accept a batch without rows, or say what it returns: schema=…")
         })?;
         match returned {
-            Some(given) => Ok(given.schema()),
+            Some(data) => Ok(data.schema()),
             None => Err(Error::usage("the function returned None for an empty batch")
                 .remedy("say what it returns: schema=…")),
         }
     }
 
-    /// The error with the first row that the function raises at. Whoever maps says that calling
-    /// once more changes nothing (a flow begins again when a worker dies), so it is asked again
-    /// with parts of the batch; if none of them raises alone, only the batch can be told.
+    /// Adds to an error the first row at which the function raises. The function is called again
+    /// with parts of the batch; a repeated call must be harmless anyway, because a flow restarts
+    /// when a worker dies. If no part raises, the error names the batch only.
     fn in_row(
         &self,
         py: Python<'_>,
@@ -155,8 +162,8 @@ impl Map {
         let cancel = ports.setup().cancel.clone();
         let mut rows = rows_before();
         let result = attached(|py| {
-            // The thread stays known to Python until the end, so that what user code keeps by
-            // thread is kept.
+            // The thread stays attached, so that thread-local data of user code lives as long as
+            // the instance.
             let has_partitions = ports.has_partitions(0)?;
             let next = |ports: &mut Ports| match has_partitions {
                 true => ports.get_partition(0),
@@ -167,7 +174,7 @@ impl Map {
                 rows += batch.num_rows();
                 let last = rows.saturating_sub(1);
                 let place = |e: Error| e.at(format!("rows {first} to {last} of its input"));
-                let Some(given) = self
+                let Some(data) = self
                     .apply(py, Some(&cancel), batch)
                     .map_err(|error| self.in_row(py, &cancel, error, (&whole, first)))
                     .map_err(place)?
@@ -175,7 +182,7 @@ impl Map {
                     continue;
                 };
                 py.detach(|| {
-                    given.each(|batch| {
+                    data.each(|batch| {
                         let batch = conform(batch, promised).map_err(place)?;
                         split_batch(batch).try_for_each(|part| ports.put(0, part))
                     })
@@ -183,7 +190,7 @@ impl Map {
             }
             Ok(())
         });
-        ended(&cancel, result)
+        instance_result(&cancel, result)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Runs a query of DuckDB's or Polars' over what flows in.
+//! The module `sql`: runs a query of DuckDB or Polars over its inputs.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use euphrates_flow::{Effect, ModuleSpec, Order};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::checking;
 use super::class::PythonClass;
+use crate::interpreter::checking;
 use crate::user_code::{CHECKING, call};
 use pyo3::prelude::*;
 
-/// The module.
+/// The spec of the module.
 pub const MODULE: ModuleSpec = ModuleSpec {
     name: "sql",
     summary: "Runs an SQL query over its input, with DuckDB or Polars.",

@@ -1,0 +1,164 @@
+//! The command line grammar, and the dispatch to one file for each command or pair of commands.
+
+mod aggregate;
+mod check;
+mod cluster;
+mod collections;
+mod copy;
+mod doctor;
+mod gc;
+mod gensort;
+mod join;
+mod launch;
+mod modules;
+mod perturb;
+mod ps;
+mod run;
+mod show;
+mod sim;
+mod sort;
+mod studio;
+mod worker;
+
+use clap::{Parser, Subcommand};
+use euphrates_engine::machine;
+use euphrates_flow::Result;
+use euphrates_io::commit;
+
+use crate::host::Host;
+use crate::options::Log;
+
+/// Sort, shuffle and move data at the speed your machines have.
+#[derive(Debug, Parser)]
+// The name is fixed, because the wheel runs as `python -c`.
+#[command(name = "euphrates", bin_name = "euphrates", version)]
+#[command(max_term_width = 100, arg_required_else_help = true)]
+pub struct Arguments {
+    /// How progress and reports are told.
+    #[arg(long, global = true, value_enum, default_value_t = Log::Auto)]
+    pub log: Log,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Sort files or a collection into a file or a collection.
+    Sort(sort::Sort),
+    /// Join two files or collections into a file or a collection.
+    Join(join::Join),
+    /// Group a file or a collection, and compute values of each group.
+    Aggregate(aggregate::Aggregate),
+    /// Make the sort benchmark's records (as gensort 1.5).
+    Gensort(gensort::Gensort),
+    /// Check that the sort benchmark's records are in order (as valsort 1.5).
+    Valsort(gensort::Valsort),
+    /// Read standard input into a collection.
+    CopyIn(copy::CopyIn),
+    /// Write a collection to standard output.
+    CopyOut(copy::CopyOut),
+    /// List collections.
+    Ls(collections::Ls),
+    /// Describe a collection: schema, segments, sizes.
+    Describe(collections::Describe),
+    /// Read collections whole and check every block of every copy.
+    Verify(collections::Verify),
+    /// Write damaged or lost parts of mirrored collections anew, from their mirrors.
+    Repair(collections::Repair),
+    /// Remove collections.
+    Rm(collections::Rm),
+    /// Run a flow.
+    Run(run::Run),
+    /// Run a flow while something in it is made slow, and tell how it bore it.
+    #[command(after_help = perturb::WHEN_HELP)]
+    Perturb(perturb::Perturb),
+    /// Check a flow without running it, and explain how it would run.
+    Check(check::Check),
+    /// Show a flow as a picture or as its document.
+    Show(show::Show),
+    /// Print the code that builds a flow.
+    Code(show::Code),
+    /// List the modules flows are made of, or describe one.
+    Modules(modules::Modules),
+    /// Ask a simulated cluster what the policies would do.
+    Sim(sim::Sim),
+    /// Draw flows, run them and see where they are slow, in the browser.
+    Studio(studio::Studio),
+    /// Be a worker: do what a master asks for, until it has gone.
+    Worker(worker::Worker),
+    /// Keep a cluster: workers join it, and any number of programs run flows on it.
+    Cluster(cluster::ClusterCommand),
+    /// Make a token, which the workers of a cluster and their masters must know.
+    Token(cluster::Token),
+    /// Remove what killed processes have left: scratch, and output in the making.
+    Gc(gc::Gc),
+    /// Run any program on the workers of a cluster, and bring home what it writes.
+    Launch(launch::LaunchCommand),
+    /// List the programs and flows that run on a cluster, whoever has started them.
+    Ps(ps::Ps),
+    /// End programs and flows that run on a cluster, whoever has started them.
+    Kill(ps::Kill),
+    /// Look at this machine: versions, memory, disks.
+    Doctor,
+}
+
+/// Executes one command and returns its exit code.
+pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
+    let log = arguments.log;
+    use Command::{Describe, Ls, Repair, Rm, Verify};
+    if matches!(arguments.command, Ls(_) | Describe(_) | Verify(_) | Repair(_) | Rm(_)) {
+        // A flow that died after its commit decision may not have made its output visible yet.
+        commit::resolve(&machine::home());
+    }
+    match arguments.command {
+        Command::Sort(command) => sort::run(command, log, host),
+        Command::Join(command) => join::run(command, log, host),
+        Command::Aggregate(command) => aggregate::run(command, log, host),
+        Command::Gensort(command) => gensort::generate(command),
+        Command::Valsort(command) => gensort::validate(command),
+        Command::CopyIn(command) => copy::copy_in(command, log, host),
+        Command::CopyOut(command) => copy::copy_out(command, log, host),
+        Command::Ls(command) => collections::ls(command, log),
+        Command::Describe(command) => collections::describe(command, log),
+        Command::Verify(command) => collections::verify(command, log),
+        Command::Repair(command) => collections::repair(command, log),
+        Command::Rm(command) => collections::rm(command),
+        Command::Run(command) => run::run(command, log, host),
+        Command::Perturb(command) => perturb::run(command, log, host),
+        Command::Check(command) => check::run(command, host),
+        Command::Show(command) => show::show(command, host),
+        Command::Code(command) => show::code(command, host),
+        Command::Modules(command) => modules::run(command, host),
+        Command::Sim(command) => sim::run(command),
+        Command::Studio(command) => studio::run(command, host),
+        Command::Worker(command) => worker::run(command, host),
+        Command::Cluster(command) => cluster::run(command),
+        Command::Token(command) => cluster::token(command),
+        Command::Gc(command) => gc::run(command),
+        Command::Launch(command) => launch::run(command, log, host),
+        Command::Ps(command) => ps::ps(command, host),
+        Command::Kill(command) => ps::kill_all(command, host),
+        Command::Doctor => doctor::run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn usage_names_the_command_whatever_the_program_is_called() {
+        for called in ["euphrates", "-c", "/somewhere/__main__.py"] {
+            let wrong = Arguments::try_parse_from([called, "worker", "--bogus"]).unwrap_err();
+            assert!(wrong.to_string().contains("Usage: euphrates worker "), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! `ls`, `describe`, `verify`, `repair` and `rm`: list and maintain the collections of the catalog.
+
+use clap::Args;
+use euphrates_engine::machine;
+use euphrates_engine::report::{bytes_of, count};
+use euphrates_flow::{Kind, Result};
+use euphrates_io::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry};
+use euphrates_io::collection::{self, Repaired, Verified};
+use serde_json::json;
+
+use crate::options::Log;
+use crate::terminal::{print, print_error, say, warn};
+
+/// Arguments of `euphrates ls`.
+#[derive(Debug, Args)]
+pub struct Ls {
+    /// Only collections whose names begin so
+    pub prefix: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `euphrates describe`.
+#[derive(Debug, Args)]
+pub struct Describe {
+    /// Name of the collection
+    pub collection: String,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `euphrates verify`.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Names of the collections
+    #[arg(required = true)]
+    pub collections: Vec<String>,
+}
+
+/// Arguments of `euphrates repair`.
+#[derive(Debug, Args)]
+pub struct Repair {
+    /// Names of the collections
+    #[arg(required = true)]
+    pub collections: Vec<String>,
+}
+
+/// Arguments of `euphrates rm`.
+#[derive(Debug, Args)]
+pub struct Rm {
+    /// Names of the collections
+    #[arg(required = true)]
+    pub collections: Vec<String>,
+}
+
+/// Lists collections. A damaged catalog entry is reported, and the others are listed.
+pub fn ls(command: Ls, log: Log) -> Result<u8> {
+    let prefix = command.prefix.unwrap_or_default();
+    let (mut found, mut code) = (vec![], 0);
+    for one in Catalog::of(&machine::home())?.list()? {
+        if !one.name.starts_with(&prefix) {
+            continue;
+        }
+        one.warning().iter().for_each(|text| warn(log, text));
+        match one.current() {
+            Ok(manifest) => found.push(manifest),
+            Err(error) => {
+                print_error(log, &error);
+                code = code.max(error.kind().exit_code());
+            }
+        }
+    }
+    if command.json {
+        print(&(json!(found).to_string() + "\n"))?;
+        return Ok(code);
+    }
+    let width = found.iter().map(|manifest| manifest.name.len()).max().unwrap_or(0).max(4);
+    for manifest in &found {
+        let Manifest { name, rows, bytes, ordered, .. } = manifest;
+        let order = if *ordered { "stream" } else { "unordered" };
+        let (rows, bytes, places) = (count(*rows), bytes_of(*bytes as f64), places(manifest));
+        let line = format!("{name:width$}  {rows:>15} rows  {bytes:>10}  {order:9}  {places}");
+        print(&format!("{}\n", line.trim_end()))?;
+    }
+    Ok(code)
+}
+
+/// The number of copies and their disks; empty for one copy on the home disk.
+fn places(manifest: &Manifest) -> String {
+    let disks: Vec<&str> = manifest.disks().into_iter().collect();
+    let on = disks.join(", ");
+    match (manifest.copies(), disks.as_slice()) {
+        (1, [] | ["home"]) => String::new(),
+        (1, _) => format!("on {on}"),
+        (copies, _) => format!("{copies} copies, {}, on {on}", manifest.layout.word()),
+    }
+}
+
+/// Prints one collection's schema, segments and statistics.
+pub fn describe(command: Describe, log: Log) -> Result<u8> {
+    let found = Catalog::of(&machine::home())?.lookup(&command.collection)?;
+    found.warning().iter().for_each(|text| warn(log, text));
+    let manifest = found.current()?;
+    match command.json {
+        true => print(&(json!(manifest).to_string() + "\n"))?,
+        false => print(&page(&manifest))?,
+    }
+    Ok(0)
+}
+
+fn page(manifest: &Manifest) -> String {
+    let order = match (manifest.ordered, manifest.sort_keys.is_empty()) {
+        (true, false) => format!("a stream, sorted by {}", manifest.sort_keys.join(", ")),
+        (true, true) => "a stream".to_string(),
+        (false, _) => "unordered".to_string(),
+    };
+    let (rows, bytes) = (count(manifest.rows), bytes_of(manifest.bytes as f64));
+    let mut text = format!("{}: {rows} rows, {bytes}, {order}\n", manifest.name);
+    text += &format!("version {}, made by run {}\n", manifest.version, manifest.run_id);
+    if !places(manifest).is_empty() {
+        text += &format!("{}\n", places(manifest));
+    }
+    text += "\ncolumns\n";
+    let width = manifest.columns.iter().map(|column| column.name.len()).max().unwrap_or(0);
+    for column in &manifest.columns {
+        text += &format!("  {:width$}  {}", column.name, column.data_type);
+        if let Some(known) = manifest.statistics.get(&column.name) {
+            text += &format!("  from {} to {}, {} nulls", known.min, known.max, known.nulls);
+        }
+        text += "\n";
+    }
+    text += "\nsegments\n";
+    for segment in &manifest.segments {
+        let SegmentEntry { disk, blocks, path, .. } = segment;
+        let (rows, bytes) = (count(segment.rows), bytes_of(segment.bytes as f64));
+        text += &format!("  disk {disk}: {rows} rows, {bytes}, {blocks} blocks, {path}\n");
+        for CopyEntry { disk, path } in &segment.mirrors {
+            text += &format!("    mirror on disk {disk}: {path}\n");
+        }
+    }
+    text
+}
+
+/// Verifies checksums of every block; exit code 3 if any block is damaged.
+pub fn verify(command: Verify, log: Log) -> Result<u8> {
+    let mut worst = 0;
+    for name in &command.collections {
+        match collection::verify(&machine::home(), name) {
+            Ok(verified) if verified.damages.is_empty() => say(&sound(name, &verified)),
+            Ok(verified) => {
+                say(&format!("{name}: DAMAGED, {} places", verified.damages.len()));
+                verified.damages.iter().for_each(|damage| say(&format!("  {damage}")));
+                worst = worst.max(Kind::Corrupt.exit_code());
+            }
+            Err(error) => {
+                print_error(log, &error);
+                worst = worst.max(error.kind().exit_code());
+            }
+        }
+    }
+    Ok(worst)
+}
+
+fn sound(name: &str, verified: &Verified) -> String {
+    let Verified { segments, copies, blocks_good, bytes, .. } = verified;
+    let bytes = bytes_of(*bytes as f64);
+    let copies = if copies > segments { format!(", {copies} copies") } else { String::new() };
+    format!("{name}: sound; {blocks_good} blocks in {segments} segments{copies}, {bytes}")
+}
+
+/// Rewrites damaged copies from their mirrors; exit code 3 if no good copy of a block is left.
+pub fn repair(command: Repair, log: Log) -> Result<u8> {
+    let mut worst = 0;
+    for name in &command.collections {
+        match collection::repair(&machine::home(), name, &machine::run_id()) {
+            Ok(repaired) => {
+                say(&mended(name, &repaired));
+                if !repaired.lost.is_empty() {
+                    worst = worst.max(Kind::Corrupt.exit_code());
+                }
+            }
+            Err(error) => {
+                print_error(log, &error);
+                worst = worst.max(error.kind().exit_code());
+            }
+        }
+    }
+    Ok(worst)
+}
+
+fn mended(name: &str, repaired: &Repaired) -> String {
+    let Repaired { copies, mended, rewritten, bytes, lost } = repaired;
+    let (bytes, anew) = (bytes_of(*bytes as f64), rewritten.len());
+    let mut text = match (anew, lost.is_empty()) {
+        (0, true) if !mended.is_empty() => format!("{name}: repaired; {copies} copies are sound"),
+        (0, true) => format!("{name}: sound; {copies} copies, nothing to repair"),
+        (_, true) => format!("{name}: repaired; {anew} of {copies} copies written anew, {bytes}"),
+        (_, false) => {
+            let lost = lost.len();
+            format!("{name}: NOT REPAIRED, {lost} places; {anew} of {copies} copies written anew")
+        }
+    };
+    mended.iter().for_each(|damage| text += &format!("\n  mended: {damage}"));
+    lost.iter().for_each(|damage| text += &format!("\n  no good copy: {damage}"));
+    text
+}
+
+/// Removes collections; removes none if one of the names is unknown.
+pub fn rm(command: Rm) -> Result<u8> {
+    let home = machine::home();
+    let catalog = Catalog::of(&home)?;
+    command.collections.iter().try_for_each(|name| catalog.lookup(name).map(drop))?;
+    let remove = |name: &String| collection::remove(&home, name, &machine::run_id());
+    command.collections.iter().try_for_each(remove)?;
+    Ok(0)
+}

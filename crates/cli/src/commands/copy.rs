@@ -1,0 +1,91 @@
+//! `copy-in` and `copy-out`: copy standard input into a collection, and a collection to standard
+//! output, so that other programs exchange data with Euphrates through pipes.
+
+use clap::Args;
+use euphrates_flow::{Document, Result};
+use serde_json::{Value, json};
+
+use crate::host::Host;
+use crate::options::text::{TextFormat, TextOptions, parse_character};
+use crate::options::{Log, Resources};
+use crate::runner;
+
+/// Arguments of `euphrates copy-in`.
+#[derive(Debug, Args)]
+pub struct CopyIn {
+    /// Name of the collection
+    pub collection: String,
+    /// Format of standard input: arrow, csv, jsonl, records, lines
+    #[arg(long, default_value = "arrow")]
+    pub format: String,
+    /// Options of text input.
+    #[command(flatten)]
+    pub text: TextOptions,
+    /// Replace the collection if it exists
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Resources of the flow.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// Arguments of `euphrates copy-out`.
+#[derive(Debug, Args)]
+pub struct CopyOut {
+    /// Name of the collection
+    pub collection: String,
+    /// Format of standard output: arrow, csv, jsonl, records, lines
+    #[arg(long, default_value = "arrow")]
+    pub format: String,
+    /// CSV: the character between fields, \t for a tab [default: a comma]
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
+    pub delimiter: Option<char>,
+    /// CSV: do not write the names of the columns
+    #[arg(long)]
+    pub no_header: bool,
+    /// CSV: the character around fields that need it, or '' for none [default: "]
+    #[arg(long, value_name = "CHARACTER")]
+    pub quote: Option<String>,
+    /// CSV: the character before those that mean something [default: quotes are doubled]
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
+    pub escape: Option<char>,
+    /// CSV: what is written for a null, like NA [default: nothing]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub null_value: Option<String>,
+    /// Compress what is written, but for arrow: gzip, bzip2, zstd
+    #[arg(long, value_name = "NAME")]
+    pub compression: Option<String>,
+    /// Resources of the flow.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// Runs a flow from standard input to a collection.
+pub fn copy_in(command: CopyIn, log: Log, host: &dyn Host) -> Result<u8> {
+    let mut flow = Document::new("copy-in");
+    let mut config = command.text.config();
+    config.insert("format".into(), command.format.into());
+    let source = flow.place("copy_in", Value::Object(config), None);
+    let config = json!({"collection": command.collection, "overwrite": command.overwrite});
+    let sink = flow.place("write", config, None);
+    flow.attach(&source, &sink);
+    runner::run(&flow, &host.registry(), &runner::options(&command.resources, host)?, log)?;
+    Ok(0)
+}
+
+/// Runs a flow from a collection to standard output.
+pub fn copy_out(command: CopyOut, log: Log, host: &dyn Host) -> Result<u8> {
+    let mut flow = Document::new("copy-out");
+    let config = json!({"collection": command.collection, "order": true});
+    let source = flow.place("read", config, None);
+    let CopyOut { delimiter, no_header, quote, escape, .. } = command;
+    let mut config =
+        TextFormat { delimiter, no_header, quote, escape, ..TextFormat::default() }.config();
+    config.insert("format".into(), command.format.into());
+    let optional = [("null_value", command.null_value), ("compression", command.compression)];
+    config.extend(optional.into_iter().filter_map(|(name, one)| Some((name.into(), one?.into()))));
+    let sink = flow.place("copy_out", Value::Object(config), None);
+    flow.attach(&source, &sink);
+    runner::run(&flow, &host.registry(), &runner::options(&command.resources, host)?, log)?;
+    Ok(0)
+}

@@ -1,0 +1,59 @@
+//! `gc`: completes the commits of killed flows, and removes their scratch and staged output.
+//! Every flow does the same for the folders that it writes to; this command does it at once.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use euphrates_engine::cluster::sockets;
+use euphrates_engine::{machine, resume};
+use euphrates_flow::{Error, Result};
+use euphrates_io::catalog::Catalog;
+use euphrates_io::commit::{self, Resolution};
+use euphrates_io::{collection, output, scratch};
+
+use crate::terminal::print;
+
+/// Arguments of `euphrates gc`.
+#[derive(Debug, Args)]
+pub struct Gc {
+    /// Folders where files were being written, besides the home
+    folders: Vec<PathBuf>,
+}
+
+/// Removes the remains of dead processes, and prints how many there were.
+pub fn run(command: Gc) -> Result<u8> {
+    if let Some(strange) = command.folders.iter().find(|folder| !folder.is_dir()) {
+        let error = Error::usage(format!("{} is no folder", strange.display()));
+        return Err(error.remedy("name the folder in which files were being written"));
+    }
+    let home = machine::home();
+    let left = resolve(&home)?;
+    Catalog::of(&home)?.reclaim();
+    let collections = collection::reclaim(&home)?;
+    let replaced = collection::reclaim_superseded(&home)?;
+    let scratch: usize =
+        machine::scratch(&home).iter().map(|folder| scratch::reclaim(folder)).sum();
+    let sockets = sockets::reclaim();
+    let notes = resume::reclaim(&home);
+    let files: usize = command.folders.iter().map(|folder| output::reclaim(folder)).sum();
+    print(&format!(
+        "removed: {collections} collections in the making, {replaced} files of replaced \
+         collections, {scratch} scratch folders, {sockets} folders of workers, \
+         {} files in the making\n",
+        files + notes
+    ))?;
+    left.map_or(Ok(0), Err)
+}
+
+/// Completes decided commits and prints their outputs. Returns the first error, if a commit could
+/// not be completed.
+fn resolve(home: &Path) -> Result<Option<Error>> {
+    let mut left = None;
+    for Resolution { flow, published, left: why } in commit::resolve(home) {
+        if !published.is_empty() {
+            print(&format!("published, of flow {flow}: {}\n", published.join(", ")))?;
+        }
+        left = left.or(why.map(|error| error.at(format!("flow {flow}"))));
+    }
+    Ok(left)
+}

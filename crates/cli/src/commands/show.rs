@@ -1,0 +1,92 @@
+//! `show` and `code`: a flow as a picture, as its document, or as the code that builds it.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use euphrates_flow::code::{self, code as write_code};
+use euphrates_flow::draw::{self, draw};
+use euphrates_flow::{Document, Result};
+
+use crate::flow_file::{load, load_to_keep};
+use crate::host::Host;
+use crate::terminal::print;
+
+/// Arguments of `euphrates show`.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// A flow document (JSON), or a Python file that builds one
+    #[arg(required_unless_present = "schema")]
+    pub flow: Option<PathBuf>,
+    /// As what
+    #[arg(long, value_enum, default_value_t = Picture::Mermaid)]
+    pub r#as: Picture,
+    /// Print the JSON schema of flow documents instead
+    #[arg(long)]
+    pub schema: bool,
+}
+
+/// The output format of `show`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Picture {
+    /// For Markdown.
+    Mermaid,
+    /// For Graphviz.
+    Dot,
+    /// A picture.
+    Svg,
+    /// The flow document.
+    Json,
+    /// What the studio asks of a Python file: its flow, and the modules that it defines.
+    #[value(hide = true)]
+    Script,
+}
+
+/// Arguments of `euphrates code`.
+#[derive(Debug, Args)]
+pub struct Code {
+    /// A flow document (JSON), or a Python file that builds one
+    pub flow: PathBuf,
+    /// Language of the code
+    #[arg(long, value_enum, default_value_t = Language::Python)]
+    pub lang: Language,
+}
+
+/// Programming languages that `code` generates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    /// Python.
+    Python,
+    /// Rust.
+    Rust,
+}
+
+/// Prints the flow in the requested format.
+pub fn show(command: Show, host: &dyn Host) -> Result<u8> {
+    let Some(flow) = command.flow.filter(|_| !command.schema) else {
+        let schema = serde_json::to_string_pretty(&Document::json_schema()).unwrap_or_default();
+        print(&(schema + "\n"))?;
+        return Ok(0);
+    };
+    let drawn = |format| load(&flow, host).map(|document| draw(&document, format));
+    let text = match command.r#as {
+        Picture::Mermaid => drawn(draw::Format::Mermaid)?,
+        Picture::Dot => drawn(draw::Format::Dot)?,
+        Picture::Svg => drawn(draw::Format::Svg)?,
+        Picture::Json => load_to_keep(&flow, host)?.to_json(),
+        Picture::Script => host.script(&flow)?,
+    };
+    print(&format!("{}\n", text.trim_end()))?;
+    Ok(0)
+}
+
+/// Prints the program that builds the flow.
+pub fn code(command: Code, host: &dyn Host) -> Result<u8> {
+    let document = load_to_keep(&command.flow, host)?;
+    let language = match command.lang {
+        Language::Python => code::Language::Python,
+        Language::Rust => code::Language::Rust,
+    };
+    let text = write_code(&document, &host.registry(), language)?;
+    print(&format!("{}\n", text.trim_end()))?;
+    Ok(0)
+}

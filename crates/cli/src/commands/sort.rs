@@ -1,0 +1,95 @@
+//! `sort`: sorts files or a collection into a file or a collection.
+
+use clap::Args;
+use euphrates_flow::{Document, Error, Result};
+use serde_json::json;
+
+use crate::column_names;
+use crate::host::Host;
+use crate::options::files::FileOptions;
+use crate::options::text::TextOptions;
+use crate::options::{Log, Resources};
+use crate::runner::run_or_print;
+
+/// Arguments of `euphrates sort`.
+#[derive(Debug, Args)]
+pub struct Sort {
+    /// Files, folders, globs, s3:// addresses, or one @collection; then the output, a file or a
+    /// @collection
+    #[arg(required = true, num_args = 2.., value_name = "INPUT... OUTPUT")]
+    pub paths: Vec<String>,
+    /// Columns to sort by, most significant first, for example "price desc, name nulls first";
+    /// nulls come last otherwise [default: the key of records, the whole of text lines]
+    #[arg(long, short = 'k')]
+    pub by: Option<String>,
+    /// Keep the order of records with equal keys
+    #[arg(long)]
+    pub stable: bool,
+    /// Formats of input and output.
+    #[command(flatten)]
+    pub files: FileOptions,
+    /// Options of text input.
+    #[command(flatten)]
+    pub text: TextOptions,
+    /// Resources of the flow.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// Runs or prints the flow that sorts.
+pub fn run(command: Sort, log: Log, host: &dyn Host) -> Result<u8> {
+    run_or_print(&flow(&command)?, &command.files, &command.resources, log, host)
+}
+
+fn flow(command: &Sort) -> Result<Document> {
+    let (output, inputs) = command.paths.split_last().expect("clap asks for two");
+    let mut flow = Document::new("sort");
+    let source = command.files.source(&mut flow, inputs, command.text.config(), command.stable)?;
+    let by = keys(command, &inputs[0])?;
+    let sort = flow.place("sort", json!({"by": by, "stable": command.stable}), None);
+    let sink = command.files.sink(&mut flow, output);
+    flow.attach(&source, &sort);
+    flow.attach(&sort, &sink);
+    Ok(flow)
+}
+
+/// The sort keys: the columns of `--by`, or else the default key of the input's format.
+fn keys(command: &Sort, input: &str) -> Result<Vec<String>> {
+    if let Some(by) = &command.by {
+        return Ok(column_names::split(by, ',').into_iter().map(String::from).collect());
+    }
+    let packed = [".gz", ".bz2", ".zst"].iter().find_map(|packed| input.strip_suffix(packed));
+    let ending = || packed.unwrap_or(input).rsplit_once('.').map(|(_, ending)| ending);
+    match command.files.format.as_deref().or_else(ending) {
+        Some("records" | "dat" | "gensort") => Ok(vec!["key".into()]),
+        Some("lines" | "txt") => Ok(vec!["line".into()]),
+        _ => Err(Error::usage("sort by what?").remedy("name columns: --by 'price desc, name'")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::{Arguments, Command};
+    use clap::Parser;
+
+    fn flow_of(words: &str) -> Result<Document> {
+        let words = format!("euphrates sort {words}");
+        match Arguments::try_parse_from(words.split_whitespace()).unwrap().command {
+            Command::Sort(command) => flow(&command),
+            _ => unreachable!(),
+        }
+    }
+
+    #[test]
+    fn text_options_configure_the_scan_only() {
+        let flow =
+            flow_of("a.csv b.csv --by a --types a=string --delimiter ; --no-header").unwrap();
+        let config = &flow.modules[0].config;
+        assert_eq!(config["types"], json!({"a": "string"}));
+        assert_eq!((&config["delimiter"], &config["header"]), (&json!(";"), &json!(false)));
+        assert!(!flow.modules[2].config.contains_key("delimiter"));
+        let error = flow_of("@a b.csv --by a --no-header").unwrap_err().to_string();
+        assert!(error.contains("a collection has its types"), "{error}");
+    }
+}

@@ -1,0 +1,246 @@
+//! `worker`: runs a worker process, which executes parts of flows and programs for masters.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use euphrates_engine::cluster::join::{Joined, Line, join, own_host};
+use euphrates_engine::cluster::{Address, Member, Secret, Security, Server, Setting};
+use euphrates_engine::machine;
+use euphrates_flow::{Kind, Result};
+
+use crate::host::Host;
+use crate::options::cluster::{parse_lost_after, parse_security};
+use crate::options::parse_bytes;
+use crate::signals::Signals;
+use crate::supervisor::supervised;
+use crate::terminal::{print, say};
+
+/// Poll interval of signals and of the parent process. A lost connection wakes the worker earlier.
+const LIVENESS_POLL: Duration = Duration::from_millis(50);
+/// Pause between two attempts to connect.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// How long a worker retries to connect when it starts before its master or rendezvous.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Arguments of `euphrates worker`.
+#[derive(Debug, Args)]
+pub struct Worker {
+    /// What it is called; letters, digits, `-`, `_` and `.` [default: the machine's name]
+    #[arg(long)]
+    name: Option<String>,
+    /// Where it listens: host:port, or unix:/path [default: where the other end of --join sees it]
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "join")]
+    listen: Option<Address>,
+    /// The master, or the keeper, that it joins
+    #[arg(long, value_name = "ADDRESS")]
+    join: Option<Address>,
+    /// Join again whenever the other end of --join has gone, until told to end
+    #[arg(long, requires = "join")]
+    stay: bool,
+    /// A file of its owner's alone with the cluster's token
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    /// Something that is true of it, like gpu or zone=a; may be repeated
+    #[arg(long = "label", value_name = "LABEL")]
+    labels: Vec<String>,
+    /// Processors it may use [default: all]
+    #[arg(long)]
+    cores: Option<usize>,
+    /// Memory it may use [default: the machine's, or its control group's]
+    #[arg(long, value_parser = parse_bytes)]
+    memory: Option<usize>,
+    /// Folder for what does not fit the memory; may be repeated, one for each disk
+    #[arg(long)]
+    scratch: Vec<PathBuf>,
+    /// How others are kept out where it listens at a port: tls or token
+    #[arg(long, value_name = "WAY", default_value = "tls", value_parser = parse_security)]
+    channel_security: Security,
+    /// Seconds after which an end that says nothing is lost [default: 10, or 2 on one machine]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_lost_after)]
+    lost_after: Option<Duration>,
+    /// It ends with this process, which started it
+    #[arg(long, value_name = "PID", hide = true)]
+    child_of: Option<u32>,
+    /// The pid of its supervisor, with which it ends
+    #[arg(long, value_name = "PID", hide = true)]
+    kept_by: Option<u32>,
+}
+
+/// Serves masters until a signal arrives or the process that started this one has ended.
+pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
+    if command.stay && command.kept_by.is_none() {
+        return supervised(&command.name.unwrap_or_else(machine::name));
+    }
+    let registry = host.worker_registry();
+    let signals = Signals::listen();
+    let (secret, security) = (Secret::read(&command.token_file)?, command.channel_security);
+    let member = Member {
+        name: command.name.unwrap_or_else(machine::name),
+        labels: command.labels,
+        cores: command.cores.unwrap_or_else(machine::cores),
+        memory_bytes: command.memory.map_or_else(machine::memory_bytes, |bytes| bytes as u64),
+        host: machine::host(),
+    };
+    let listen = match (command.listen, &command.join) {
+        (Some(listen), Some(join)) => {
+            retry(&signals, CONNECT_TIMEOUT, || advertised(listen.clone(), join))?
+        }
+        (Some(listen), None) => listen,
+        (None, Some(join)) => {
+            Address::Tcp(format!("{}:0", retry(&signals, CONNECT_TIMEOUT, || own_host(join))?))
+        }
+        (None, None) => unreachable!("one of both is required"),
+    };
+    let setting = Setting {
+        member: member.clone(),
+        listen,
+        secret: secret.clone(),
+        security,
+        lost_after: command.lost_after,
+        scratch: command.scratch,
+    };
+    let alone = Arc::new(AtomicBool::new(false));
+    let server = Server::start(setting, registry, wakes(&alone))?;
+    let joined = Joined { member, address: server.address().clone() };
+    let mut joining = Joining {
+        to: command.join,
+        joined,
+        secret,
+        security,
+        lost_after: command.lost_after,
+        stay: command.stay,
+    };
+    if joining.to.is_none() && command.child_of.is_none() {
+        print(&format!("listening at {}\n", server.address()))?;
+    }
+    let mut connection = retry(&signals, CONNECT_TIMEOUT, || joining.join())?;
+    let parent = command.child_of.or(command.kept_by);
+    let is_orphan = || parent.is_some_and(|parent| machine::parent() != Some(parent));
+    let is_left = || is_orphan() || (command.child_of.is_some() && alone.load(SeqCst));
+    while !signals.received() && !is_left() {
+        thread::park_timeout(LIVENESS_POLL);
+        server.refusals().iter().for_each(|line| say(line));
+        if connection.as_ref().is_some_and(|(ended, _)| ended.load(SeqCst)) {
+            connection = match joining.stay {
+                true => joining.join_again(&signals)?,
+                false => break,
+            };
+        }
+    }
+    drop((connection, server));
+    if command.child_of.is_some() {
+        // A killed master leaves the token file behind; its last worker removes the folder.
+        let _ = std::fs::remove_file(&command.token_file);
+        let folder = command.token_file.parent();
+        let _ = folder.map(std::fs::remove_dir);
+    }
+    Ok(0)
+}
+
+/// Retries for at most `timeout`, because the other end, or the name of its machine, may not be
+/// available yet.
+fn retry<T>(
+    signals: &Signals,
+    timeout: Duration,
+    mut attempt: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        match attempt() {
+            Err(error) if error.kind() == Kind::Resource => {
+                if signals.received() {
+                    return Err(error);
+                }
+                if Instant::now() > deadline {
+                    return Err(error.at(format!("tried for {} s", timeout.as_secs())));
+                }
+                thread::sleep(RETRY_PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// A callback that sets the flag and wakes the calling thread.
+fn wakes(flag: &Arc<AtomicBool>) -> impl Fn() + Send + Sync + 'static {
+    let (flag, waiting) = (flag.clone(), thread::current());
+    move || {
+        flag.store(true, SeqCst);
+        waiting.unpark();
+    }
+}
+
+/// Replaces a wildcard address by the address of this machine that the other end sees.
+fn advertised(listen: Address, join: &Address) -> Result<Address> {
+    let Address::Tcp(place) = &listen else { return Ok(listen) };
+    let all = ["0.0.0.0:", "[::]:"].into_iter().find_map(|all| place.strip_prefix(all));
+    match all {
+        Some(port) => Ok(Address::Tcp(format!("{}:{port}", own_host(join)?))),
+        None => Ok(listen),
+    }
+}
+
+/// The parameters of the connection to a master or rendezvous.
+struct Joining {
+    to: Option<Address>,
+    joined: Joined,
+    secret: Secret,
+    security: Security,
+    lost_after: Option<Duration>,
+    stay: bool,
+}
+
+/// A flag that is set when the other end has gone, and the connection to it.
+type Connection = (Arc<AtomicBool>, Line);
+
+impl Joining {
+    fn join(&mut self) -> Result<Option<Connection>> {
+        let Some(to) = &self.to else { return Ok(None) };
+        let ended = Arc::new(AtomicBool::new(false));
+        let on_end = wakes(&ended);
+        let line =
+            join(to, &self.joined, &self.secret, self.security, self.lost_after, move |_| {
+                on_end()
+            })?;
+        Ok(Some((ended, line)))
+    }
+
+    /// Reconnects; returns `None` if a signal arrives first.
+    fn join_again(&mut self, signals: &Signals) -> Result<Option<Connection>> {
+        loop {
+            match self.join() {
+                Err(error) if error.kind() == Kind::Resource && !signals.received() => {
+                    thread::sleep(RETRY_PAUSE);
+                }
+                Err(_) if signals.received() => return Ok(None),
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use euphrates_flow::Error;
+
+    #[test]
+    fn unavailable_peers_are_retried_until_the_timeout() {
+        let (signals, mut tries) = (Signals::listen(), 0);
+        let mut attempt = |comes_at| {
+            tries += 1;
+            let absent = || Error::resource("no machine is known by keeper:7");
+            if tries < comes_at { Err(absent().remedy("check the name")) } else { Ok(tries) }
+        };
+        assert_eq!(retry(&signals, CONNECT_TIMEOUT, || attempt(2)).unwrap(), 2);
+        let error = retry(&signals, Duration::ZERO, || attempt(usize::MAX)).unwrap_err();
+        let wanted = "tried for 0 s: no machine is known by keeper:7\n  remedy: check the name";
+        assert_eq!(error.to_string(), wanted);
+        let wrong = || -> Result<()> { Err(Error::usage("another token")) };
+        assert_eq!(retry(&signals, CONNECT_TIMEOUT, wrong).unwrap_err().kind(), Kind::Usage);
+    }
+}

@@ -1,0 +1,74 @@
+//! Options that several commands share: the log format and the resources of a flow.
+
+pub mod cluster;
+pub mod files;
+pub mod text;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use euphrates_engine::cluster::Security;
+
+use cluster::{parse_lost_after, parse_security};
+
+/// The format of progress and reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Log {
+    /// A live line on a terminal, plain lines elsewhere.
+    Auto,
+    /// Plain lines.
+    Plain,
+    /// One JSON object a line.
+    Json,
+    /// Nothing but errors.
+    Quiet,
+}
+
+/// Resources of a flow: memory, threads, scratch folders and cluster.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Resources {
+    /// The most memory to use, for example 512MiB or 4GB [default: 70 % of the machine's]
+    #[arg(long, value_parser = parse_bytes)]
+    pub memory: Option<usize>,
+    /// Instances of each module [default: one a core]
+    #[arg(long, short = 't')]
+    pub threads: Option<usize>,
+    /// Folder for what does not fit the memory; may be repeated, one for each disk
+    #[arg(long)]
+    pub scratch: Vec<PathBuf>,
+    /// Do nothing if this very flow, run so, has made its output before; else run it, and replace
+    /// what it has made
+    #[arg(long)]
+    pub resume: bool,
+    /// Workers in this process that the instances are spread over; with --cluster, to wait for
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// Divide all work in advance, to compare: the same as --queues static
+    #[arg(long = "static", conflicts_with = "queues")]
+    pub divide: bool,
+    /// How distributed queues decide: late_binding, static, round_robin, shortest, credit, sparrow
+    #[arg(long, value_name = "WAY")]
+    pub queues: Option<String>,
+    /// Where to run: processes:N on this machine, join:HOST:PORT with workers that come there,
+    /// at:HOST:PORT with those of a kept cluster, ray or ray:HOST:PORT on Ray's nodes, if this is
+    /// the program of the wheel [default: this process]
+    #[arg(long, value_name = "CLUSTER")]
+    pub cluster: Option<String>,
+    /// With --cluster: a file of its owner's alone with the cluster's token
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    pub token_file: Option<PathBuf>,
+    /// With --cluster: how others are kept out, tls or token [default: tls]
+    #[arg(long, value_name = "WAY", requires = "cluster")]
+    #[arg(value_parser = parse_security)]
+    pub channel_security: Option<Security>,
+    /// With --cluster: seconds after which an end that says nothing is lost [default: 10, or 2 on
+    /// one machine]
+    #[arg(long, value_name = "SECONDS", requires = "cluster", value_parser = parse_lost_after)]
+    pub lost_after: Option<Duration>,
+}
+
+/// Parses a size in bytes, like `512MiB`.
+pub fn parse_bytes(text: &str) -> Result<usize, String> {
+    euphrates_flow::size::parse_bytes(text).map(|bytes| bytes as usize)
+}

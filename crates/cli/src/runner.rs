@@ -1,0 +1,102 @@
+//! Runs a flow for a command: reports progress, cancels on Ctrl-C, prints the report.
+
+use std::time::Duration;
+
+use euphrates_engine::cluster::open::ClusterOptions;
+use euphrates_engine::division::named;
+use euphrates_engine::master::prepare;
+use euphrates_engine::{Options, Report, start_unless};
+use euphrates_flow::{Document, Registry, Result};
+
+use crate::host::Host;
+use crate::options::files::FileOptions;
+use crate::options::{Log, Resources};
+use crate::progress::ProgressReporter;
+use crate::signals::Signals;
+use crate::table::table;
+use crate::terminal::print;
+
+/// Poll interval of progress and of signals.
+const PROGRESS_POLL: Duration = Duration::from_millis(50);
+
+/// Runs a flow to its end; writes progress and the report to standard error.
+pub fn run(
+    document: &Document,
+    registry: &Registry,
+    options: &Options,
+    log: Log,
+) -> Result<Report> {
+    let signals = Signals::listen();
+    let mut running = start_unless(document, registry, options, &|| signals.received())?;
+    let mut reporter = ProgressReporter::new(log);
+    while !running.wait_for(PROGRESS_POLL) {
+        if signals.received() {
+            running.cancel();
+        }
+        reporter.update(&running.progress());
+    }
+    let outcome = running.finish();
+    reporter.finish(outcome.as_ref().ok());
+    outcome
+}
+
+/// Runs a flow, and prints the rows that its `collect` modules kept.
+pub fn run_and_print_rows(
+    document: &Document,
+    registry: &Registry,
+    options: &Options,
+    log: Log,
+) -> Result<u8> {
+    let report = run(document, registry, options, log)?;
+    for (id, collected) in &report.collected {
+        print(&table(id, collected)?)?;
+    }
+    Ok(0)
+}
+
+/// Runs the flow, or prints its checked document if `--print` was given.
+pub fn run_or_print(
+    flow: &Document,
+    files: &FileOptions,
+    resources: &Resources,
+    log: Log,
+    host: &dyn Host,
+) -> Result<u8> {
+    let options = options(resources, host)?;
+    if files.print {
+        let checked = prepare(flow, &host.registry(), &options)?;
+        print(&format!("{}\n", checked.document.to_json()))?;
+    } else {
+        run(flow, &host.registry(), &options, log)?;
+    }
+    Ok(0)
+}
+
+/// The engine options for these resources; opens the cluster if one is named.
+pub fn options(resources: &Resources, host: &dyn Host) -> Result<Options> {
+    let cluster = ClusterOptions {
+        worker_command: host.worker_command(),
+        worker_environment: host.worker_environment(),
+        token_file: resources.token_file.clone(),
+        workers: resources.workers,
+        within: None,
+        on: vec![],
+        security: resources.channel_security,
+        lost_after: resources.lost_after,
+    };
+    let policy = if resources.divide { Some("static") } else { resources.queues.as_deref() };
+    Ok(Options {
+        memory_bytes: resources.memory,
+        cores: resources.threads,
+        scratch: resources.scratch.clone(),
+        workers: resources.workers.filter(|_| resources.cluster.is_none()),
+        cluster: resources
+            .cluster
+            .as_deref()
+            .map(|words| host.open_cluster(words, &cluster))
+            .transpose()?,
+        division: policy.map(named).transpose()?,
+        resume: resources.resume,
+        ..Options::default()
+    })
+}

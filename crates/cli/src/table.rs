@@ -1,0 +1,132 @@
+//! Prints the rows that a `collect` module kept: the first ones as a text table, and their number.
+
+use arrow::array::{Array, RecordBatch};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::DataType;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use euphrates_engine::report::count;
+use euphrates_flow::Result;
+use euphrates_flow::module::Collected;
+
+/// Rows of the table.
+const ROWS_MAX: usize = 20;
+/// Characters of a value; a longer one is cut.
+const WIDTH_MAX: usize = 40;
+
+/// The table of the rows that module `id` collected. It ends in a newline.
+pub fn table(id: &str, collected: &Collected) -> Result<String> {
+    let fields = collected.schema.fields();
+    let mut columns: Vec<Column> = fields
+        .iter()
+        .map(|field| Column {
+            cells: vec![shown(field.name())],
+            is_number: field.data_type().is_numeric(),
+        })
+        .collect();
+    let mut left = ROWS_MAX;
+    for batch in &collected.batches {
+        let part = batch.slice(0, left.min(batch.num_rows()));
+        left -= part.num_rows();
+        add(&part, &mut columns)?;
+    }
+    let rows: usize = collected.batches.iter().map(RecordBatch::num_rows).sum();
+    let shown = rows.min(ROWS_MAX);
+    let widths: Vec<usize> = columns.iter().map(Column::width).collect();
+    let line = |row: usize| {
+        let cells = columns.iter().zip(&widths).map(|(column, width)| {
+            let cell = &column.cells[row];
+            if column.is_number { format!("{cell:>width$}") } else { format!("{cell:width$}") }
+        });
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    let rule = widths.iter().map(|width| "-".repeat(*width)).collect::<Vec<_>>().join("  ");
+    let body: String = (1..=shown).map(line).collect();
+    let only = if shown < rows { format!("; the first {shown} are shown") } else { "".into() };
+    let word = if rows == 1 { "row" } else { "rows" };
+    Ok(format!("{}{rule}\n{body}{id}: {} {word}{only}\n", line(0), count(rows as u64)))
+}
+
+/// The cells of a column as text; the first one is its name.
+struct Column {
+    cells: Vec<String>,
+    is_number: bool,
+}
+
+impl Column {
+    fn width(&self) -> usize {
+        self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0)
+    }
+}
+
+fn add(batch: &RecordBatch, columns: &mut [Column]) -> Result<()> {
+    let options = FormatOptions::default();
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    for (array, column) in batch.columns().iter().zip(columns) {
+        // Text lines are binary, because their encoding is unknown. Most are UTF-8.
+        let text = match array.data_type() {
+            DataType::Binary => cast_with_options(array, &DataType::Utf8, &strict).ok(),
+            _ => None,
+        };
+        let array = text.as_ref().unwrap_or(array);
+        let formatter = ArrayFormatter::try_new(array.as_ref(), &options)?;
+        let cell = |row: usize| match array.is_null(row) {
+            true => Ok("null".to_string()),
+            false => Ok(shown(&formatter.value(row).try_to_string()?)),
+        };
+        let cells = (0..array.len()).map(cell).collect::<Result<Vec<_>>>()?;
+        column.cells.extend(cells);
+    }
+    Ok(())
+}
+
+/// A cell's text: control characters become spaces, and long text is cut.
+fn shown(text: &str) -> String {
+    let is_plain = |c: &char| c.escape_debug().count() == 1 || matches!(c, '"' | '\'' | '\\');
+    let plain = |c: char| if is_plain(&c) { c } else { ' ' };
+    let mut cell: String = text.chars().take(WIDTH_MAX).map(plain).collect();
+    if text.chars().count() > WIDTH_MAX {
+        cell.pop();
+        cell.push('…');
+    }
+    cell
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, BinaryArray, Int64Array, StringArray};
+
+    use super::*;
+
+    fn collected(batches: Vec<RecordBatch>) -> Collected {
+        Collected { schema: batches[0].schema(), batches }
+    }
+
+    #[test]
+    fn table_shows_first_rows_and_counts_all() {
+        let batch = |from: i64| {
+            let column: ArrayRef = Arc::new(Int64Array::from_iter_values(from..from + 15));
+            RecordBatch::try_from_iter([("n", column)]).unwrap()
+        };
+        let text = table("collect_1", &collected(vec![batch(0), batch(15)])).unwrap();
+        assert!(text.starts_with(" n\n--\n 0\n"), "{text}");
+        assert!(text.ends_with("\n19\ncollect_1: 30 rows; the first 20 are shown\n"), "{text}");
+    }
+
+    #[test]
+    fn control_characters_become_spaces_and_long_values_are_cut() {
+        let columns: [(&str, ArrayRef); 2] = [
+            ("text", Arc::new(StringArray::from(vec![Some("a\x1b[31m\nb"), None]))),
+            ("line", Arc::new(BinaryArray::from(vec![b"plain".as_slice(), &[b'x'; 50]]))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let text = table("c", &collected(vec![batch])).unwrap();
+        let long = "x".repeat(39);
+        let wanted = format!(
+            "text      line\n--------  {}\na [31m b  plain\nnull      {long}…\nc: 2 rows\n",
+            "-".repeat(40)
+        );
+        assert_eq!(text, wanted);
+    }
+}

@@ -1,0 +1,9 @@
+//! Rows and schemas in Python: classes, the Arrow PyCapsule interface, and conversions.
+
+pub mod capsules;
+pub mod classes;
+mod from_python;
+pub mod import;
+pub mod schemas;
+pub mod tables;
+mod to_python;

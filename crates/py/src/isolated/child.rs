@@ -1,0 +1,181 @@
+//! The child process that runs user code: the module runs unchanged, on ports whose queues are at
+//! the worker.
+
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::metrics::InstanceMetrics;
+use euphrates_flow::ports::{Input, Output};
+use euphrates_flow::{Cancel, Commons, Error, NoExchange, Placed, Ports, Result, Setup, Shape};
+use pyo3::prelude::*;
+
+use super::channel::{WorkerChannel, set_rows_before};
+use super::messages::{self, ChildMessage, InstanceSetup, WorkerMessage};
+use super::remote_ports::{RemoteConsumer, RemoteProducer};
+use crate::registry::registry;
+
+/// An idle process exits after this time.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Executes the requests of the worker, whose socket is standard input, until the worker is gone.
+#[pyfunction]
+pub fn run_confined(py: Python<'_>) {
+    py.detach(|| {
+        if let Ok(channel) = WorkerChannel::open() {
+            run_requests(channel);
+        }
+    });
+}
+
+fn run_requests(channel: &Arc<WorkerChannel>) {
+    let mut placed: Option<PlacedModule> = None;
+    loop {
+        match channel.receive(IDLE_TIMEOUT) {
+            Ok((message, _)) => execute(channel, message, &mut placed),
+            Err(RecvTimeoutError::Timeout) if placed.is_some() => {}
+            Err(_) => return,
+        }
+        // Show what user code has printed.
+        Python::try_attach(|py| {
+            let sys = py.import("sys")?;
+            sys.getattr("stdout")?.call_method0("flush")?;
+            sys.getattr("stderr")?.call_method0("flush").map(drop)
+        });
+    }
+}
+
+/// The module that is placed in this process.
+struct PlacedModule {
+    placed: Arc<dyn Placed>,
+    shape: Shape,
+    inputs: Vec<SchemaRef>,
+    outputs: Vec<SchemaRef>,
+}
+
+/// Executes one request, and sends the reply.
+fn execute(
+    channel: &Arc<WorkerChannel>,
+    message: WorkerMessage,
+    module: &mut Option<PlacedModule>,
+) {
+    let replied = match message {
+        WorkerMessage::Place { module: name, config } => place(&name, config, module),
+        WorkerMessage::Check { inputs } => check(&inputs, module),
+        WorkerMessage::Run(instance) => {
+            let error = run(channel, &instance, module.take()).err();
+            Ok(ChildMessage::Ended { error })
+        }
+        message => Err(Error::failed(format!("unexpected message of the worker: {message:?}"))),
+    };
+    // If the worker is gone, the receiving thread exits the process.
+    let _ = channel.send(&replied.unwrap_or_else(|error| ChildMessage::Unfit { error }));
+}
+
+fn place(
+    name: &str,
+    config: serde_json::Value,
+    module: &mut Option<PlacedModule>,
+) -> Result<ChildMessage> {
+    let spec = registry().find(name)?;
+    let placed = (spec.place)(config)?;
+    let configured = placed.shape();
+    let one = |names: euphrates_flow::PortNames| names.names(1);
+    let shape = configured.clone().unwrap_or_else(|| Shape {
+        inputs: one(spec.inputs),
+        outputs: one(spec.outputs),
+        order: spec.order,
+        parallel: spec.parallel,
+    });
+    let streams = placed.is_ordered(false, false);
+    *module = Some(PlacedModule { placed, shape, inputs: vec![], outputs: vec![] });
+    Ok(ChildMessage::Placed { shape: configured, streams })
+}
+
+fn check(inputs: &[Vec<u8>], module: &mut Option<PlacedModule>) -> Result<ChildMessage> {
+    let module = module.as_mut().ok_or_else(|| Error::failed("no module is placed"))?;
+    module.inputs = messages::decode_schemas(inputs)?;
+    module.outputs = module.placed.schemas(&module.inputs)?;
+    Ok(ChildMessage::Checked { outputs: messages::encode_schemas(&module.outputs)? })
+}
+
+fn run(
+    channel: &Arc<WorkerChannel>,
+    instance: &InstanceSetup,
+    module: Option<PlacedModule>,
+) -> Result<()> {
+    let module = module.ok_or_else(|| Error::failed("no module is placed"))?;
+    set_rows_before(instance.rows_before);
+    let cancel = Arc::new(Cancel::default());
+    cancel.wake_me();
+    channel.set_cancel(Some(cancel.clone()));
+    let setup = Arc::new(instance.setup(default_setup(cancel)));
+    let metrics = Arc::new(InstanceMetrics::default());
+    let inputs = module.inputs.iter().zip(&module.shape.inputs).enumerate();
+    let input = |(number, (schema, name)): (usize, (&SchemaRef, &String))| {
+        let is_keyed = instance.keyed.get(number).copied().unwrap_or(false);
+        let queue = RemoteConsumer::new(channel.clone(), number, schema, is_keyed)?;
+        Ok(Input { name: name.clone(), queue: Box::new(queue), groups: false })
+    };
+    let inputs = inputs.map(input).collect::<Result<Vec<_>>>()?;
+    let outputs = module.outputs.iter().zip(&module.shape.outputs).enumerate();
+    let output = |(number, (schema, name)): (usize, (&SchemaRef, &String))| {
+        let queue = RemoteProducer::new(channel.clone(), number, schema)?;
+        Ok(Output { name: name.clone(), queue: Box::new(queue) })
+    };
+    let outputs = outputs.map(output).collect::<Result<Vec<_>>>()?;
+    let mut ports = Ports::new(inputs, outputs, false, metrics, setup.clone());
+    let result = module.placed.instance(&setup)?.run(&mut ports);
+    channel.set_cancel(None);
+    result
+}
+
+/// The values of a setup that the worker does not send.
+fn default_setup(cancel: Arc<Cancel>) -> Setup {
+    Setup {
+        module: String::new(),
+        worker: String::new(),
+        instance: 0,
+        instances: 1,
+        is_whole: true,
+        instances_here: 1,
+        is_divided: false,
+        memory_bytes: 0,
+        budget_bytes: 0,
+        row_bytes_max: usize::MAX,
+        scratch: vec![],
+        home: std::path::PathBuf::new(),
+        run_id: String::new(),
+        decision: None,
+        cancel,
+        commons: Arc::new(NoCommons),
+        exchange: Arc::new(NoExchange),
+    }
+}
+
+/// User code has no access to the shared state of instances.
+#[derive(Debug)]
+struct NoCommons;
+
+fn unavailable<T>() -> Result<T> {
+    Err(Error::failed("the commons are not available to user code"))
+}
+
+impl Commons for NoCommons {
+    fn next(&self, _: &str) -> Result<u64> {
+        unavailable()
+    }
+
+    fn given(&self, _: &str) -> Result<u64> {
+        unavailable()
+    }
+
+    fn gather(&self, _: &str, _: usize, _: usize, _: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+        unavailable()
+    }
+
+    fn learn(&self, _: &str) -> Result<Vec<Vec<u8>>> {
+        unavailable()
+    }
+}

@@ -1,0 +1,50 @@
+//! References to Python objects in configurations: an import path, so that the flow is a document
+//! like any other, or a handle to an object of this process.
+
+use euphrates_flow::{Result, Spread};
+use pyo3::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::user_code::{CHECKING, call};
+
+/// A Python object, by where it is.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Reference {
+    /// `package.module:name`, to be imported, or `script.py:name`.
+    Import(String),
+    /// An object of this process, which cannot be saved with the flow.
+    Live {
+        /// Its number.
+        #[serde(rename = "$live")]
+        live: u64,
+        /// The same for workers, who believe their master: pickled, in base64.
+        #[serde(rename = "$pickled", default, skip_serializing_if = "Option::is_none")]
+        pickled: Option<String>,
+    },
+}
+
+impl Reference {
+    /// The placement of a module that refers to the object: anywhere, or in this process only.
+    pub fn spread(&self) -> Spread {
+        match self {
+            Reference::Live { pickled: None, .. } => Spread::Home,
+            _ => Spread::Anywhere,
+        }
+    }
+
+    /// Imports or looks up the object.
+    pub fn resolve(&self, py: Python<'_>) -> Result<Py<PyAny>> {
+        call(py, CHECKING, || {
+            let references = py.import("euphrates._references")?;
+            match self {
+                Reference::Import(path) => references.call_method1("imported", (path,)),
+                Reference::Live { live, pickled } => {
+                    references.call_method1("held", (*live, pickled.as_deref()))
+                }
+            }
+            .map(Bound::unbind)
+        })
+    }
+}
