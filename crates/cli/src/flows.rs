@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use euphrates_draw::draw;
 use euphrates_engine::Options;
 use euphrates_engine::consent::{self, Consent, Seen};
 use euphrates_flow::check::Unit;
 use euphrates_flow::code::{self, code as write_code};
-use euphrates_flow::draw::{self, draw};
 use euphrates_flow::{Document, Error, ModuleSpec, Result};
 use serde_json::{Value, json};
 
@@ -54,9 +54,9 @@ pub fn show(command: Show, host: &dyn Host) -> Result<u8> {
     };
     let drawn = |format| load(&flow, host).map(|document| draw(&document, format));
     let text = match command.r#as {
-        Picture::Mermaid => drawn(draw::Format::Mermaid)?,
-        Picture::Dot => drawn(draw::Format::Dot)?,
-        Picture::Svg => drawn(draw::Format::Svg)?,
+        Picture::Mermaid => drawn(euphrates_draw::Format::Mermaid)?,
+        Picture::Dot => drawn(euphrates_draw::Format::Dot)?,
+        Picture::Svg => drawn(euphrates_draw::Format::Svg)?,
         Picture::Json => load_to_keep(&flow, host)?.to_json(),
         Picture::Script => host.script(&flow)?,
     };

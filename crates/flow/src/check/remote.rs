@@ -1,17 +1,17 @@
-//! What one process tells another of the modules that only it has checked.
+//! Facts about a module that only another process has checked.
 
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
-use super::CheckedNode;
+use super::checked::CheckedNode;
 use crate::error::{Error, Result};
 use crate::module::{Module, Placed};
 use crate::setup::Setup;
-use crate::spec::Shape;
+use crate::shape::Shape;
 
 impl CheckedNode {
-    /// What other processes need to know of it.
+    /// The facts that other processes need about this module.
     pub fn facts(&self) -> Facts {
         Facts {
             schemas: self.schemas.clone(),
@@ -24,18 +24,18 @@ impl CheckedNode {
     }
 }
 
-/// What is known of a module whose instances are all in other processes.
+/// A module whose instances are all in other processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
-    /// The schemas of its outputs.
+    /// The schemas of the outputs.
     pub schemas: Vec<SchemaRef>,
-    /// Whether its outputs come in runs.
+    /// Whether the outputs come in runs.
     pub ordered: bool,
-    /// What these are sorted by.
+    /// The sort keys of the outputs.
     pub sorted_by: Vec<String>,
-    /// Whether its input must be in runs.
+    /// Whether the input must be in runs.
     pub needs_runs: bool,
-    /// Whether its output is keyed.
+    /// Whether the output is keyed.
     pub keyed: bool,
     /// Ports and order, if the configuration decides them.
     pub shape: Option<Shape>,

@@ -1,4 +1,4 @@
-//! What every instance knows of itself: rows, bytes, and where its time went.
+//! Counters and times of an instance: rows, bytes, and how long it was busy, starved and blocked.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
@@ -6,26 +6,26 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// What an instance is doing at this moment.
+/// The state of an instance at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum State {
-    /// Not started yet.
+    /// The instance has not started.
     #[default]
     Waiting,
     /// In the module's own code.
     Busy,
-    /// Waiting in `get` or `select`: there is nothing to do.
+    /// Waiting in `get` or `select` for input.
     Starved,
-    /// Waiting in `put`: the consumers are slower.
+    /// Waiting in `put` for slower consumers.
     Blocked,
-    /// `run` has returned.
+    /// The instance has returned from `run`.
     Ended,
 }
 
 impl State {
-    /// The word shown to people.
+    /// The name shown in user interfaces.
     pub fn word(self) -> &'static str {
         match self {
             State::Waiting => "waiting",
@@ -37,16 +37,16 @@ impl State {
     }
 }
 
-/// The counters of one instance; written by its thread, read by anyone.
+/// The counters of one instance. Its thread writes them, any thread may read them.
 #[derive(Debug)]
 pub struct InstanceMetrics {
-    /// Times below that are points and not lengths count from here.
+    /// Origin of the points in time below.
     epoch: Instant,
-    /// The thread, as the operating system numbers it; 0 until it is known.
+    /// The thread's id in the operating system; 0 until it is known.
     thread: AtomicU32,
     state: AtomicU8,
     began_ns: AtomicU64,
-    /// When it began to wait, if it does.
+    /// When the current wait began, if the instance waits.
     waits_since_ns: AtomicU64,
     rows_in: AtomicU64,
     bytes_in: AtomicU64,
@@ -54,43 +54,44 @@ pub struct InstanceMetrics {
     bytes_out: AtomicU64,
     wait_get_ns: AtomicU64,
     wait_put_ns: AtomicU64,
-    /// The part of both that the module waited outside of its ports.
+    /// The part of both waits that was spent outside of the ports.
     aside_ns: AtomicU64,
     life_ns: AtomicU64,
     spilled_bytes: AtomicU64,
-    /// Of an instance in another process: what was last heard of it.
+    /// The last metrics received for an instance in another process.
     told: OnceLock<Mutex<Told>>,
 }
 
-/// What one process tells another of an instance.
+/// Metrics of an instance, sent between processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Told {
-    /// What it has moved.
+    /// Rows and bytes moved so far.
     pub counters: Counters,
-    /// What it is doing.
+    /// The state at the time of sending.
     pub state: State,
-    /// How long it has been in its own code.
+    /// Time spent in the module's own code.
     pub busy: Duration,
-    /// How long its thread has computed, and has waited for a processor; if the system says.
+    /// Time that its thread has computed, and has waited for a processor, if the system provides
+    /// it.
     pub times: Option<(Duration, Duration)>,
 }
 
-/// The counters at one moment.
+/// A snapshot of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Rows that came in.
+    /// Rows taken from the inputs.
     pub rows_in: u64,
-    /// Bytes that came in.
+    /// Bytes taken from the inputs.
     pub bytes_in: u64,
-    /// Rows that went out.
+    /// Rows put on the outputs.
     pub rows_out: u64,
-    /// Bytes that went out.
+    /// Bytes put on the outputs.
     pub bytes_out: u64,
     /// Seconds from the start of `run` to its end, once it has ended.
     pub life_seconds: f64,
-    /// Seconds waited in `get`.
+    /// Seconds spent waiting in `get`.
     pub starved_seconds: f64,
-    /// Seconds waited in `put`.
+    /// Seconds spent waiting in `put`.
     pub blocked_seconds: f64,
     /// Bytes written to scratch because they did not fit the memory budget.
     pub spilled_bytes: u64,
@@ -138,18 +139,18 @@ impl Default for InstanceMetrics {
 }
 
 impl InstanceMetrics {
-    /// The instance is in another process, which tells this.
+    /// Stores the metrics that another process has sent for this instance.
     pub fn tell(&self, told: Told) {
         let place = self.told.get_or_init(Mutex::default);
         *place.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = told;
     }
 
-    /// What was last heard of an instance in another process.
+    /// The last metrics received, if the instance is in another process.
     pub fn told(&self) -> Option<Told> {
         Some(*self.told.get()?.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
-    /// The counters now.
+    /// A snapshot of the counters.
     pub fn read(&self) -> Counters {
         if let Some(told) = self.told() {
             return told.counters;
@@ -167,7 +168,7 @@ impl InstanceMetrics {
         }
     }
 
-    /// A number that changes whenever something comes in or goes out.
+    /// A number that changes whenever rows are taken or put.
     pub fn moved(&self) -> u64 {
         if let Some(Told { counters, .. }) = self.told() {
             let Counters { rows_in, bytes_in, rows_out, bytes_out, .. } = counters;
@@ -177,7 +178,7 @@ impl InstanceMetrics {
         counters.iter().map(|counter| counter.load(Relaxed)).fold(0, u64::wrapping_add)
     }
 
-    /// What the instance is doing now.
+    /// The state of the instance now.
     pub fn state(&self) -> State {
         if let Some(told) = self.told() {
             return told.state;
@@ -187,7 +188,7 @@ impl InstanceMetrics {
         STATES[self.state.load(Relaxed) as usize]
     }
 
-    /// Seconds in the module's own code so far, the present stretch counted in.
+    /// Time spent in the module's own code so far, including the current stretch.
     pub fn busy_so_far(&self) -> Duration {
         if let Some(told) = self.told() {
             return told.busy;
@@ -209,12 +210,12 @@ impl InstanceMetrics {
         Duration::from_nanos(life.saturating_sub(waited))
     }
 
-    /// The thread it runs in, as the operating system numbers it, once it does.
+    /// The thread's id in the operating system, once it runs.
     pub fn thread(&self) -> Option<u32> {
         Some(self.thread.load(Relaxed)).filter(|thread| *thread != 0)
     }
 
-    /// Marks the instance as running, in this thread of the operating system's; dropping the guard
+    /// Marks the instance as running in this thread of the operating system; dropping the guard
     /// marks its end.
     pub fn live(&self, thread: u32) -> Life<'_> {
         self.thread.store(thread, Relaxed);
@@ -223,7 +224,7 @@ impl InstanceMetrics {
         Life { metrics: self, began: Instant::now() }
     }
 
-    /// The instance runs in another process or thread from now on; its times are read there.
+    /// The instance runs in another process or thread from now on, whose processor times are read.
     pub fn runs_in(&self, thread: u32) {
         self.thread.store(thread, Relaxed);
     }
@@ -234,7 +235,7 @@ impl InstanceMetrics {
         self.wait(state, true)
     }
 
-    /// The same, in the ports.
+    /// Like `enter`, for waits inside the ports.
     pub(crate) fn enter_in_ports(&self, state: State) -> Entered<'_> {
         self.wait(state, false)
     }
@@ -245,7 +246,7 @@ impl InstanceMetrics {
         Entered { metrics: self, state, aside, began: Instant::now() }
     }
 
-    /// What the instance has waited outside of its ports.
+    /// Total wait time outside of the ports.
     pub(crate) fn aside(&self) -> Duration {
         Duration::from_nanos(self.aside_ns.load(Relaxed))
     }
@@ -254,25 +255,25 @@ impl InstanceMetrics {
         self.epoch.elapsed().as_nanos() as u64
     }
 
-    /// A source module brought these in from outside the flow.
+    /// Counts rows that a source module has read from outside the flow.
     pub fn got(&self, rows: usize, bytes: usize) {
         self.rows_in.fetch_add(rows as u64, Relaxed);
         self.bytes_in.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// A sink module took these out of the flow.
+    /// Counts rows that a sink module has written out of the flow.
     pub fn put(&self, rows: usize, bytes: usize) {
         self.rows_out.fetch_add(rows as u64, Relaxed);
         self.bytes_out.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// These went to scratch.
+    /// Counts bytes written to scratch.
     pub fn spilled(&self, bytes: usize) {
         self.spilled_bytes.fetch_add(bytes as u64, Relaxed);
     }
 }
 
-/// From the start of `run` to its end.
+/// Guard for the time from the start of `run` to its end.
 pub struct Life<'a> {
     metrics: &'a InstanceMetrics,
     began: Instant,
@@ -285,7 +286,7 @@ impl Drop for Life<'_> {
     }
 }
 
-/// Back to busy when dropped; until then the time is counted as waited.
+/// Guard of a wait: when it is dropped, the instance is busy again.
 pub struct Entered<'a> {
     metrics: &'a InstanceMetrics,
     state: State,
@@ -313,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_waited_in_or_outside_of_the_ports_is_not_busy() {
+    fn waits_inside_and_outside_ports_are_not_busy() {
         let metrics = InstanceMetrics::default();
         assert_eq!((metrics.busy_so_far(), metrics.thread()), (Duration::ZERO, None));
         let life = metrics.live(7);

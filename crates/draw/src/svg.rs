@@ -1,26 +1,28 @@
-//! The SVG: a card for every module, a line for every queue. No script, no font, no link: the
-//! colours of day and night are in its own style.
+//! Renders SVG: a card for every module, a line for every queue. The picture has no script, font or
+//! link; a style element holds the light and the dark colours.
 
 use std::fmt::Write;
 
-use super::layout::{Layout, Point, Size, layout};
-use super::{clipped, joined, label, options};
-use crate::document::{Document, Node};
+use euphrates_flow::Document;
+use euphrates_flow::document::Node;
 
-/// Around everything.
+use crate::labels::{clipped, joined, label, options};
+use crate::layout::{Layout, Point, Size, layout};
+
+/// Margin around the picture.
 const MARGIN: f64 = 20.0;
-/// Between the layers, where no label needs more.
+/// Gap between layers, unless a label needs more.
 const GAP_X: f64 = 56.0;
-/// How far a line that goes back bends outwards.
+/// How far a line that goes back bends outwards, in pixels.
 const BEND: f64 = 26.0;
 const PADDING: f64 = 14.0;
 const TITLE_PX: f64 = 14.0;
 const SMALL_PX: f64 = 11.0;
 const LINE_PX: f64 = 16.0;
-/// The flow's name, above the cards.
+/// Height of the header with the flow's name.
 const HEADER_PX: f64 = 34.0;
 
-/// Colours by day and by night. Classes, not variables: every renderer knows them.
+/// Light and dark colours. Classes, not variables: every renderer supports them.
 const STYLE: &str = "\
 .euphrates text{font-family:ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',\
 sans-serif;fill:#1f2933}\
@@ -40,7 +42,7 @@ sans-serif;fill:#1f2933}\
 .euphrates .label,.euphrates .back{fill:#12171d}\
 .euphrates .source{fill:#2fbfae}.euphrates .inner{fill:#6c9bf5}.euphrates .sink{fill:#ee9350}}";
 
-/// What is drawn of a module.
+/// The card of a module.
 struct Card {
     name: String,
     id: String,
@@ -50,7 +52,7 @@ struct Card {
     size: Size,
 }
 
-/// The picture.
+/// Renders the picture of a flow.
 pub fn draw(document: &Document) -> String {
     let queues = joined(document);
     let cards: Vec<Card> = document
@@ -179,12 +181,13 @@ impl Card {
     }
 }
 
-/// Between the title and what follows.
+/// Gap between the title and the lines below it.
 fn extra(lines: usize) -> f64 {
     if lines > 0 { 4.0 } else { 0.0 }
 }
 
-/// A line through points, with an arrow at its end and its label in the middle of its last part.
+/// Draws a line through points, with an arrow at its end and its label in the middle of its last
+/// segment.
 fn line(svg: &mut String, points: &[Point], label: &str) {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return };
     let end = Point { x: last.x - 6.0, y: last.y };
@@ -198,7 +201,7 @@ fn line(svg: &mut String, points: &[Point], label: &str) {
                 let (a, b) = (from.x + bend, to.x - bend);
                 format!(" C{a:.1} {:.1} {b:.1} {:.1} {:.1} {:.1}", from.y, to.y, to.x, to.y)
             }
-            // On the way back the line bends outwards, or is straight.
+            // A line that goes back bends outwards, or is straight.
             false if (to.y - from.y).abs() < 1.0 => format!(" L{:.1} {:.1}", to.x, to.y),
             false => {
                 let side = if nth == 0 { BEND } else { -BEND };
@@ -232,7 +235,7 @@ fn line(svg: &mut String, points: &[Point], label: &str) {
     svg.push('\n');
 }
 
-/// About how wide a text is in a sans-serif font, in pixels.
+/// Approximate width of a text in a sans-serif font, in pixels.
 fn text_width(text: &str, size: f64) -> f64 {
     let ems = |c: char| match c {
         'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '|' | '\'' | ' ' | '!' => 0.32,
@@ -245,7 +248,8 @@ fn text_width(text: &str, size: f64) -> f64 {
     text.chars().map(ems).sum::<f64>() * size
 }
 
-/// Text for XML, without characters it cannot hold and marks that turn the reading direction.
+/// Escapes text for XML, and replaces characters that XML cannot hold or that change the reading
+/// direction.
 fn escaped(text: &str) -> String {
     let escape = |c: char| match c {
         '&' => "&amp;".to_string(),

@@ -1,5 +1,5 @@
-//! Refused callers, and why, as lines for a log. A stranger causes them, so their number, their
-//! length and their characters are bounded here, before anybody prints them.
+//! Log lines about refused callers. Untrusted callers cause them, so their number, length and
+//! characters are bounded before they are printed.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -8,20 +8,20 @@ use std::time::SystemTime;
 use arrow::temporal_conversions::timestamp_s_to_datetime;
 use euphrates_policy::quota::Quota;
 
-/// Lines that are printed in a second; of the others the next second tells the number.
+/// Maximum lines printed per second; the number of lines left out is printed in the next second.
 pub const LINES_PER_SECOND_MAX: usize = 10;
-/// Characters of a line behind its time.
+/// Maximum characters of a line behind its time.
 const LINE_MAX: usize = 256;
 
-/// Refusals that have not been printed.
+/// Refusals that have not been printed yet.
 #[derive(Debug)]
 pub struct Refusals(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// The first of them, and when each was added.
+    /// The first lines, with the time of each.
     first: VecDeque<(SystemTime, String)>,
-    /// How many more there were.
+    /// The number of refusals beyond `first`.
     more: u64,
     quota: Quota,
 }
@@ -34,10 +34,10 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// Somebody was refused: who, by address and what was asked for, and why.
+    /// Adds a refusal: `who` is the address and the request, `why` the reason.
     pub fn add(&self, who: &str, why: &str) {
         let mut state = self.lock();
-        // More than that are never printed at once.
+        // No more lines are printed at once.
         if state.first.len() == LINES_PER_SECOND_MAX {
             state.more += 1;
             return;
@@ -46,7 +46,8 @@ impl Refusals {
         state.first.push_back((SystemTime::now(), line));
     }
 
-    /// The lines to print now. To be asked for a few times a second, whether there are any or not.
+    /// The lines to print now. Must be polled a few times a second, so that left-out lines are
+    /// counted.
     pub fn lines(&self, now: SystemTime) -> Vec<String> {
         let mut state = self.lock();
         let count = state.first.len() as u64 + std::mem::take(&mut state.more);
@@ -68,19 +69,19 @@ fn seconds(time: SystemTime) -> i64 {
     i64::try_from(since.as_secs()).unwrap_or_default()
 }
 
-/// In UTC, as ISO 8601 has it.
+/// The time in UTC, in ISO 8601.
 fn time(time: SystemTime) -> String {
     let known = timestamp_s_to_datetime(seconds(time));
     known.map_or_else(String::new, |time| format!("{time:?}Z"))
 }
 
-/// Without characters that a terminal obeys or that begin a new line, and no longer than a line.
+/// The text without control characters and line breaks, cut to the length of a line.
 fn printable(text: &str) -> String {
     let mut line = String::new();
     for letter in text.chars() {
         match letter {
             ' '..='~' if letter != '\\' => line.push(letter),
-            // Escaped also beyond ASCII: some of it turns the direction of a line.
+            // Escapes non-ASCII characters too, since some change the reading direction.
             letter => line.extend(letter.escape_default()),
         }
         if line.len() >= LINE_MAX {
@@ -97,7 +98,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn lines_are_few_short_and_of_plain_characters() {
+    fn log_lines_are_bounded_and_printable() {
         let refusals = Refusals::default();
         refusals.add("10.0.0.1:7 GET /\x1b[2J\n\u{202e}", &"x".repeat(5000));
         let now = SystemTime::now();
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_of_utc() {
+    fn times_are_utc() {
         let at = SystemTime::UNIX_EPOCH + Duration::from_secs(930_830_400);
         assert_eq!(time(at), "1999-07-01T12:00:00Z");
     }

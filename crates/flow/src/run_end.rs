@@ -1,13 +1,13 @@
-//! Run-end encoded columns are decoded where they come in, a batch's worth at a time.
+//! Decodes run-end encoded columns where they enter a flow, a batch's worth at a time.
 //!
-//! In a flow rows are taken apart and put together again, so runs do not last; and a row number
-//! that is the end of a run has as few as 16 bits, which a batch may outgrow.
+//! A flow splits and concatenates rows, so runs do not last; and run ends may have as few as 16
+//! bits, which a batch may outgrow.
 //!
-//! The items of lists and the fields of structs that are dictionaries or unions become nullable as
-//! well: a value of theirs may be null without any row having it, and arrow's kernels, which look
-//! at the values, refuse to put such a list together again if its items may not be null. Codes of
-//! such dictionaries have 32 bits: where lists of several batches are put together, their
-//! dictionaries are put one behind the other, which codes of 8 or 16 bits may not number.
+//! Items of lists and fields of structs that are dictionaries or unions become nullable as well:
+//! such a value may be null without any row having it, and arrow's kernels, which check the values,
+//! refuse to concatenate the list if its items are not nullable. Codes of such dictionaries become
+//! 32 bits wide: concatenating lists concatenates their dictionaries, whose size may exceed 8 or 16
+//! bits.
 
 use std::slice;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use crate::batch::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes};
 use crate::error::Result;
 
-/// The schema with the values of runs in place of the runs; the same one if it has none.
+/// The schema with plain columns in place of run-end encoded ones; the same schema if it has none.
 pub fn without_runs(schema: &SchemaRef) -> SchemaRef {
     if !schema.fields().iter().any(|field| changes(field.data_type())) {
         return schema.clone();
@@ -31,7 +31,7 @@ pub fn without_runs(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// The batch under such a schema of its own, in several parts where its values need the room.
+/// The batch under its plain schema `plain`, in several parts if decoding makes it too large.
 pub fn decoded(
     batch: RecordBatch,
     plain: &SchemaRef,
@@ -60,7 +60,8 @@ fn values(column: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// A column's data under a type that differs in what may be null and in the widths of codes.
+/// Changes the type of a column's data to one that differs in nullability and in the widths of
+/// codes.
 fn retyped(data: ArrayData, to: &DataType) -> Result<ArrayData> {
     if data.data_type() == to {
         return Ok(data);
@@ -72,12 +73,12 @@ fn retyped(data: ArrayData, to: &DataType) -> Result<ArrayData> {
     let children = children.map(|(child, field)| retyped(child.clone(), field.data_type()));
     let children = children.collect::<Result<Vec<_>>>()?;
     let data = data.into_builder().data_type(to.clone()).child_data(children);
-    // SAFETY: valid data stays valid where more may be null, and where children of as many values
-    // have other codes for them.
+    // SAFETY: valid data stays valid under a nullable type, and children keep their number of
+    // values under other codes.
     Ok(unsafe { data.build_unchecked() })
 }
 
-/// As many rows as make a batch, if all of them have the longest of the values.
+/// The number of rows that make a batch if each has the longest values.
 fn rows_at_once(batch: &RecordBatch) -> usize {
     let longest: usize = batch.columns().iter().map(longest_value).sum();
     (2 * BATCH_BYTES_TARGET / longest.max(1)).clamp(1, BATCH_ROWS_MAX)
@@ -101,7 +102,7 @@ fn has_runs(data_type: &DataType) -> bool {
     matches!(data_type, DataType::RunEndEncoded(..)) || within()
 }
 
-/// Whether a column of the type comes in as another.
+/// Whether decoding changes a column of this type.
 fn changes(data_type: &DataType) -> bool {
     let is_strict = |field: &FieldRef| has_values_apart(field.data_type()) && !field.is_nullable();
     let item_changes = |field: &FieldRef| {
@@ -120,7 +121,7 @@ fn changes(data_type: &DataType) -> bool {
     }
 }
 
-/// The fields of what a nested type holds.
+/// The child fields of a nested type.
 fn items(data_type: &DataType) -> &[FieldRef] {
     use DataType::*;
     match data_type {
@@ -142,7 +143,7 @@ fn plain_field(field: &FieldRef) -> FieldRef {
     Arc::new(plain.with_nullable(nullable))
 }
 
-/// The same of a field within another.
+/// The plain field of a nested child.
 fn plain_item(field: &FieldRef) -> FieldRef {
     let field = with_long_codes(plain_field(field));
     match has_values_apart(field.data_type()) {
@@ -151,12 +152,12 @@ fn plain_item(field: &FieldRef) -> FieldRef {
     }
 }
 
-/// Whether a column of the type keeps its values apart from its rows, which name one each.
+/// Whether columns of the type refer to values that are stored apart from the rows.
 fn has_values_apart(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Dictionary(..) | DataType::Union(..))
 }
 
-/// Whether it is a dictionary whose codes have fewer than 32 bits.
+/// Whether the type is a dictionary whose codes have fewer than 32 bits.
 fn has_short_codes(data_type: &DataType) -> bool {
     use DataType::{Dictionary, Int8, Int16, UInt8, UInt16};
     match data_type {
@@ -175,7 +176,7 @@ fn with_long_codes(field: FieldRef) -> FieldRef {
     }
 }
 
-/// The same of a map's entries, which are never null, and nor are their keys.
+/// The plain field of a map's entries, which are never null, as are their keys.
 fn plain_entries(entries: &FieldRef) -> FieldRef {
     let fields = match items(entries.data_type()) {
         [key, value] => vec![with_long_codes(plain_field(key)), plain_item(value)],
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_short_codes_are_put_together_however_many_values_they_have() {
+    fn lists_of_short_codes_concatenate_beyond_code_range() {
         let list = |first: i32| -> ArrayRef {
             let texts = StringArray::from_iter_values((0..100).map(|at| (first + at).to_string()));
             let codes = Int8Array::from_iter_values(0..100);
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn dictionaries_within_others_may_have_nulls_that_no_row_has() {
+    fn nested_dictionaries_may_have_unused_nulls() {
         let values = StringArray::from(vec![Some("a"), None]);
         let codes = Int32Array::from(vec![0, 0]);
         let coded: ArrayRef = Arc::new(DictionaryArray::new(codes, Arc::new(values)));
@@ -252,7 +253,7 @@ mod tests {
             unsafe { data.add_buffer(ends([0, 1])).add_buffer(ends([1, 1])).build_unchecked() };
         let both = DataType::Struct(vec![item].into());
         let data = ArrayData::builder(both).len(2).add_child_data(coded.to_data());
-        // SAFETY: as many rows as values.
+        // SAFETY: there are as many values as rows.
         let both = make_array(unsafe { data.build_unchecked() });
         let found = plain(vec![("list", make_array(list)), ("both", both), ("top", coded)]);
         for column in found[0].columns() {
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_become_their_values_also_within_lists_and_structs() {
+    fn nested_runs_are_decoded() {
         let text = StringArray::from(vec![Some("a"), Some("a"), None, None, None, Some("b")]);
         let text: ArrayRef = Arc::new(text);
         let within = |values: &ArrayRef| -> Vec<(&str, ArrayRef)> {

@@ -1,42 +1,41 @@
-//! A row as an error tells it: values as text, no more of them and no longer than people read.
+//! Rows in error messages: values as text, limited in number and length.
 
 use std::fmt;
 use std::ops::Range;
 
+use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
-
-/// Characters of a value that are shown.
+/// Maximum characters shown of a value.
 pub const TEXT_MAX: usize = 256;
-/// Columns that are shown.
+/// Maximum columns shown of a row.
 pub const COLUMNS_MAX: usize = 200;
-/// Columns, and characters of each, on a line of a terminal.
+/// Maximum columns, and characters of each, on a line of a terminal.
 const LINE_COLUMNS_MAX: usize = 8;
 const LINE_TEXT_MAX: usize = 40;
 
-/// A row.
+/// A row shown in an error message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// Which it is, and whether it is known to be the one at fault.
+    /// Which row it is, and whether it is known to be the one at fault.
     pub about: String,
-    /// Its values.
+    /// The values of its first columns.
     pub values: Vec<Value>,
 }
 
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Value {
-    /// The column's name.
+    /// The name of the column.
     pub column: String,
-    /// The value; `None` for null.
+    /// The value as text; `None` for null.
     pub text: Option<String>,
 }
 
 impl Row {
-    /// A row of a batch.
+    /// Row `row` of a batch.
     pub fn of(batch: &RecordBatch, row: usize, about: impl fmt::Display) -> Row {
         let schema = batch.schema_ref();
         let options = FormatOptions::default();
@@ -50,7 +49,7 @@ impl Row {
         Row { about: about.to_string(), values: columns.map(value).collect() }
     }
 
-    /// A row that could not even be taken apart.
+    /// A row that could not be parsed into columns.
     pub fn of_text(text: &str, about: impl fmt::Display) -> Row {
         let value = Value { column: "text".into(), text: Some(cut(text)) };
         Row { about: about.to_string(), values: vec![value] }
@@ -79,8 +78,8 @@ impl fmt::Display for Row {
 /// The values of a row as text; `None` for null.
 pub type Texts = Vec<Option<String>>;
 
-/// The last rows of these batches, at most so many.
-pub fn last_texts(batches: &[RecordBatch], rows_max: usize) -> Result<Vec<Texts>> {
+/// The last rows of these batches, at most `rows_max`.
+pub fn last_texts(batches: &[RecordBatch], rows_max: usize) -> Result<Vec<Texts>, ArrowError> {
     let mut rows = vec![];
     let all: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let mut skipped = all.saturating_sub(rows_max);
@@ -90,20 +89,20 @@ pub fn last_texts(batches: &[RecordBatch], rows_max: usize) -> Result<Vec<Texts>
         let options = FormatOptions::default();
         let columns = batch.columns().iter().take(COLUMNS_MAX);
         let formats = columns.map(|column| ArrayFormatter::try_new(column.as_ref(), &options));
-        let formats = formats.collect::<std::result::Result<Vec<_>, _>>()?;
+        let formats = formats.collect::<Result<Vec<_>, _>>()?;
         for row in from..batch.num_rows() {
             let text =
                 |(at, format): (usize, &ArrayFormatter<'_>)| match batch.column(at).is_null(row) {
                     true => Ok(None),
                     false => Ok(Some(cut(&format.value(row).try_to_string()?))),
                 };
-            rows.push(formats.iter().enumerate().map(text).collect::<Result<_>>()?);
+            rows.push(formats.iter().enumerate().map(text).collect::<Result<_, ArrowError>>()?);
         }
     }
     Ok(rows)
 }
 
-/// A text that is not longer than people read.
+/// The text cut to `TEXT_MAX` characters.
 pub fn cut(text: &str) -> String {
     match text.char_indices().nth(TEXT_MAX) {
         Some((end, _)) => text[..end].to_string(),
@@ -111,8 +110,8 @@ pub fn cut(text: &str) -> String {
     }
 }
 
-/// The rows at fault among so many that fail together, by trying halves of them: one row, or the
-/// fewest found that still fail. `fails` tries some of them, and gives up with `None`.
+/// Bisects `rows` rows that fail together: returns one row, or the smallest range found that still
+/// fails. `fails` evaluates a range, and returns `None` to give up.
 pub fn at_fault(
     rows: usize,
     mut fails: impl FnMut(Range<usize>) -> Option<bool>,
@@ -138,7 +137,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn the_first_row_at_fault_is_found_in_few_tries() {
+    fn bisection_finds_first_faulty_row() {
         for bad in [vec![0], vec![999], vec![3, 700], vec![500, 501]] {
             let mut tries = 0;
             let found = at_fault(1000, |rows| {
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_fail_only_together_are_told_together() {
+    fn rows_that_fail_only_together_are_reported_together() {
         let fails = |rows: Range<usize>| rows.contains(&10) && rows.contains(&20);
         assert_eq!(at_fault(32, |rows| Some(fails(rows))), Some(0..32));
         assert_eq!(at_fault(64, |rows| Some(fails(rows))), Some(0..32));
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_told_as_text_that_is_not_too_long() {
+    fn row_text_is_truncated() {
         let long = "é".repeat(1000);
         let names: ArrayRef = Arc::new(StringArray::from(vec![None, Some(long.as_str())]));
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));

@@ -1,5 +1,4 @@
-//! What goes through a queue, seen at its consumers: how much, always; the last rows, if somebody
-//! wants to see them.
+//! Observes a queue at its consumers: counts rows and bytes, and keeps the last rows on request.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -7,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use arrow::record_batch::RecordBatch;
 
-/// Rows that are kept, at most.
+/// Maximum rows that are kept.
 pub const ROWS_MAX: usize = 100;
 
 /// The tap of one queue.
@@ -20,7 +19,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// A consumer has taken this.
+    /// Counts a batch that a consumer has taken, and keeps it if the tap is open.
     pub fn passed(&self, batch: &RecordBatch, bytes: usize) {
         self.rows.fetch_add(batch.num_rows() as u64, Relaxed);
         self.bytes.fetch_add(bytes as u64, Relaxed);
@@ -29,12 +28,12 @@ impl Tap {
         }
     }
 
-    /// Rows and bytes so far.
+    /// Rows and bytes counted so far.
     pub fn counts(&self) -> (u64, u64) {
         (self.rows.load(Relaxed), self.bytes.load(Relaxed))
     }
 
-    /// From now on the last rows are kept, or no longer.
+    /// Starts or stops keeping the last rows.
     pub fn open(&self, is_open: bool) {
         self.is_open.store(is_open, Relaxed);
         if !is_open {
@@ -42,7 +41,7 @@ impl Tap {
         }
     }
 
-    /// The last rows that were kept, the oldest first.
+    /// The kept rows, oldest first.
     pub fn rows(&self) -> Vec<RecordBatch> {
         self.lock().iter().cloned().collect()
     }
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_counted_and_the_last_rows_are_kept_while_somebody_looks() {
+    fn tap_counts_always_and_keeps_rows_while_open() {
         let tap = Tap::default();
         let batch = |from: i64, to: i64| {
             let column: ArrayRef = Arc::new(Int64Array::from_iter_values(from..to));

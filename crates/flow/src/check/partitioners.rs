@@ -1,39 +1,40 @@
-//! Spells a flow out: before a module that takes partitions comes the one that makes them.
+//! Inserts the partitioner before each module that takes partitions.
 
 use serde_json::Value;
 
-use super::{Member, Members};
+use super::configured::{ConfiguredModule, ConfiguredModules};
 use crate::document::{Document, Edge, Node, QueueKind};
 use crate::error::{Error, Result};
 use crate::spec::Registry;
 
-/// The flow as it runs: each module that takes partitions has the one before it that makes them,
-/// as many, at the same workers. What is spelled out already stays as it is.
-pub(super) fn spell_out(
+/// The flow with its partitioners: each module that takes partitions is preceded by the module that
+/// makes them, with as many instances, on the same workers. A flow that has them is unchanged.
+pub(super) fn insert_partitioners(
     document: &Document,
     registry: &Registry,
-    members: &mut Members,
+    modules: &mut ConfiguredModules,
 ) -> Result<Document> {
-    let mut spelled = document.clone();
+    let mut expanded = document.clone();
     for node in &document.modules {
-        // One that could not be placed has been told of already.
-        let Some(member) = members.get(&node.id) else { continue };
+        // The failure to configure a module has been reported already.
+        let Some(member) = modules.get(&node.id) else { continue };
         let Some((module, config)) = member.placed.partitioner() else { continue };
-        let is_keyed = |edge: &Edge| members.get(&edge.from).is_some_and(Member::is_keyed);
+        let is_keyed =
+            |edge: &Edge| modules.get(&edge.from).is_some_and(ConfiguredModule::is_keyed);
         let mut feeds = document.queues.iter().filter(|edge| edge.to == node.id);
         if feeds.all(is_keyed) {
             continue;
         }
-        let before = insert_before(&mut spelled, node, module, config)?;
-        let member = Member::new(&before, registry, None);
+        let before = insert_before(&mut expanded, node, module, config)?;
+        let member = ConfiguredModule::new(&before, registry, None);
         let mut member = member.map_err(|error| error.at(format!("module {}", node.id)))?;
         member.part_of = Some(node.id.clone());
-        members.insert(before.id, member);
+        modules.insert(before.id, member);
     }
-    Ok(spelled)
+    Ok(expanded)
 }
 
-/// Places a module before another, which from then on is fed by it alone.
+/// Inserts a module before another, and makes it the only producer of that one.
 fn insert_before(
     document: &mut Document,
     node: &Node,

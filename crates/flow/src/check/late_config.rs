@@ -1,15 +1,18 @@
-//! Decides what a configuration leaves open until it is known about how much comes in.
+//! Resolves configuration that depends on the estimated input size.
 
 use serde_json::Value;
 
-use super::{CheckedNode, Graph, Incoming, Member};
+use super::checked::CheckedNode;
+use super::configured::ConfiguredModule;
+use super::graph::{Graph, Incoming};
 use crate::document::{Document, Node};
 use crate::error::{Error, Result};
 use crate::spec::Registry;
 
 impl Graph<'_> {
-    /// Configures a module anew that leaves something open; returns how.
-    pub(super) fn decide(
+    /// Asks a module to resolve its configuration, and configures it again; returns the node if it
+    /// changed.
+    pub(super) fn resolve_config(
         &mut self,
         node: &Node,
         registry: &Registry,
@@ -17,7 +20,7 @@ impl Graph<'_> {
         nodes: &[CheckedNode],
     ) -> Result<Option<Node>> {
         let expected = bytes_expected(incoming, nodes);
-        let Some(config) = self.members[&node.id].placed.decided(&expected) else {
+        let Some(config) = self.modules[&node.id].placed.decided(&expected) else {
             return Ok(None);
         };
         let Value::Object(config) = config else {
@@ -25,17 +28,17 @@ impl Graph<'_> {
             return Err(Error::failed(message));
         };
         let node = Node { config, ..node.clone() };
-        self.members.insert(node.id.clone(), Member::new(&node, registry, None)?);
+        self.modules.insert(node.id.clone(), ConfiguredModule::new(&node, registry, None)?);
         Ok(Some(node))
     }
 }
 
-/// About how many bytes come in at each input.
+/// Estimated bytes of each input.
 pub(super) fn bytes_expected(incoming: &[Incoming], nodes: &[CheckedNode]) -> Vec<Option<u64>> {
     incoming.iter().map(|edge| nodes[edge.producer].bytes_expected).collect()
 }
 
-/// The document with these modules as they have been decided.
+/// Replaces the nodes whose configuration has been resolved.
 pub(super) fn with(mut document: Document, decided: Vec<Node>) -> Document {
     for node in decided {
         let place = document.modules.iter().position(|other| other.id == node.id);

@@ -1,24 +1,25 @@
-//! A flow as a picture: SVG to look at, Mermaid and DOT for other tools. Nothing is run or
-//! imported, and whatever a document holds reaches the picture as text only.
+//! Renders a flow as a picture: SVG for people, Mermaid and DOT for other tools. Rendering runs and
+//! imports nothing; the contents of a document reach the picture as escaped text only.
 
+mod labels;
 mod layout;
 mod svg;
 
 use std::str::FromStr;
 
-use serde_json::Value;
+use euphrates_flow::error::unknown;
+use euphrates_flow::{Document, Error, Result};
 
-use crate::document::{Document, Edge, Node, Port, variable_name};
-use crate::error::{Error, Result, unknown};
+use crate::labels::{joined, label, lines};
 
-/// What a picture is written in.
+/// Output format of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A picture that needs nothing but itself, light or dark as its reader prefers.
+    /// A self-contained picture that follows the light or dark preference of its reader.
     Svg,
     /// A Mermaid flowchart.
     Mermaid,
-    /// Graphviz.
+    /// A Graphviz DOT graph.
     Dot,
 }
 
@@ -35,7 +36,7 @@ impl FromStr for Format {
     }
 }
 
-/// A picture of the flow. Queues to or from modules that do not exist are left out.
+/// Draws the flow. Queues to or from modules that do not exist are left out.
 pub fn draw(document: &Document, format: Format) -> String {
     match format {
         Format::Svg => svg::draw(document),
@@ -93,87 +94,10 @@ fn dot_text(text: &str) -> String {
     format!("\"{}\"", text.chars().map(escape).collect::<String>())
 }
 
-/// What is written on a module: its name, and its options as far as they fit.
-fn lines(node: &Node) -> Vec<String> {
-    let count = node.count.map(|count| format!(" ×{count}")).unwrap_or_default();
-    let mut lines = vec![clipped(&format!("{}{count}", node.module), 28)];
-    lines.extend(options(node));
-    lines
-}
-
-/// The most options shown on a module.
-const OPTIONS_MAX: usize = 3;
-/// The most characters of an option.
-const OPTION_CHARS: usize = 30;
-
-fn options(node: &Node) -> Vec<String> {
-    let option = |(key, value): (&String, &Value)| {
-        clipped(&format!("{key}: {}", shown(value)), OPTION_CHARS)
-    };
-    let all: Vec<String> = node.config.iter().map(option).collect();
-    match all.len() {
-        more if more > OPTIONS_MAX => {
-            let mut some = all[..OPTIONS_MAX - 1].to_vec();
-            some.push(format!("and {} more", more + 1 - OPTIONS_MAX));
-            some
-        }
-        _ => all,
-    }
-}
-
-fn shown(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(", "),
-        Value::Object(map) if map.contains_key("$live") => "a Python object".into(),
-        other => match variable_name(other) {
-            Some(name) => format!("${name}"),
-            None => other.to_string(),
-        },
-    }
-}
-
-/// One line of at most this many characters.
-fn clipped(text: &str, chars_max: usize) -> String {
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    match text.chars().count() {
-        chars if chars > chars_max => {
-            text.chars().take(chars_max - 1).collect::<String>().trim_end().to_string() + "…"
-        }
-        _ => text,
-    }
-}
-
-/// What is written on a queue: only what the document says itself.
-fn label(edge: &Edge) -> String {
-    let port = |port: &Port| match port {
-        Port::Position(position) => position.to_string(),
-        Port::Name(name) => name.clone(),
-    };
-    let ports = match (&edge.output, &edge.input) {
-        (None, None) => None,
-        (Some(output), None) => Some(format!("{} →", port(output))),
-        (None, Some(input)) => Some(format!("→ {}", port(input))),
-        (Some(output), Some(input)) => Some(format!("{} → {}", port(output), port(input))),
-    };
-    let kind = edge.queue.map(|kind| kind.word().to_string());
-    let parts: Vec<String> = ports.into_iter().chain(kind).collect();
-    clipped(&parts.join(", "), 24)
-}
-
-/// The queues whose ends exist, with the positions of their ends.
-fn joined(document: &Document) -> Vec<(usize, usize, &Edge)> {
-    let position = |id: &str| document.modules.iter().position(|node| node.id == id);
-    let ends = |edge| -> Option<(usize, usize, &Edge)> {
-        let edge: &Edge = edge;
-        Some((position(&edge.from)?, position(&edge.to)?, edge))
-    };
-    document.queues.iter().filter_map(ends).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use euphrates_flow::document::Port;
     use serde_json::json;
 
     fn hostile() -> Document {
@@ -189,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_of_a_document_becomes_syntax() {
+    fn document_text_never_becomes_syntax() {
         let svg = draw(&hostile(), Format::Svg);
         assert!(!svg.contains("<script") && !svg.contains('\0'), "{svg}");
         assert!(!svg.contains("&amp;amp;amp;") && svg.contains("&amp;amp;"), "{svg}");

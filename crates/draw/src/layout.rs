@@ -1,47 +1,47 @@
-//! Where modules and queues are drawn: in layers from the sources on, few crossings, straight
-//! where possible (Sugiyama's method, with the spacing solved as a least-squares fit).
+//! Layered graph layout (Sugiyama's method): ranks from the sources, few crossings, and coordinates
+//! by an isotonic least-squares fit.
 
-/// A box to be placed.
+/// The size of a box, in pixels.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Width in pixels.
+    /// Width of the box in pixels.
     pub width: f64,
-    /// Height in pixels.
+    /// Height of the box in pixels.
     pub height: f64,
 }
 
-/// A point, in pixels from the top left.
+/// A point in pixels; the origin is the top left corner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// From the left.
+    /// Distance from the left edge.
     pub x: f64,
-    /// From the top.
+    /// Distance from the top edge.
     pub y: f64,
 }
 
-/// Boxes and lines with their places.
+/// Boxes and lines with their coordinates.
 pub struct Layout {
-    /// The top left corner of each box.
+    /// The top left corner of each box, in the order given.
     pub boxes: Vec<Point>,
     /// The points each line goes through: the right side of its producer, bends, the left side of
     /// its consumer.
     pub lines: Vec<Vec<Point>>,
-    /// The size of it all.
+    /// The size of the whole picture.
     pub size: Size,
 }
 
-/// Between two boxes of a layer.
+/// Vertical gap between two boxes of a layer.
 const GAP_Y: f64 = 26.0;
-/// Between a line and what is beside it.
+/// Vertical gap between a line and its neighbour in a layer.
 const LINE_GAP_Y: f64 = 14.0;
-/// Between two lines that end at one side of a box.
+/// Vertical gap between two lines that end at one side of a box.
 const ENDS_GAP_Y: f64 = 12.0;
-/// Between everything and a line that goes back.
+/// Vertical gap between the picture and a line that goes back.
 const GAP_BACK_Y: f64 = 20.0;
-/// How often the layers are gone through.
+/// Sweeps over the layers to reduce crossings.
 const SWEEPS: usize = 12;
 
-/// One thing in a layer: a box, or a place where a long line passes.
+/// An element of a layer: a box, or a point through which a long line passes.
 #[derive(Clone, Copy)]
 struct Cell {
     size: Size,
@@ -53,14 +53,14 @@ struct Layers {
     /// The cells of each layer from top to bottom.
     layers: Vec<Vec<usize>>,
     layer_of: Vec<usize>,
-    /// Between cells of neighbouring layers.
+    /// Lines between cells of neighbouring layers.
     links: Vec<(usize, usize)>,
     /// The cells each line passes, from its producer to its consumer.
     paths: Vec<Vec<usize>>,
 }
 
-/// Places boxes that lines (pairs of their indices) join, `gap_x` between two layers. Any graph
-/// will do: a line that closes a cycle is drawn from right to left.
+/// Lays out boxes joined by `lines` (pairs of box indices), with `gap_x` between layers. Any graph
+/// is allowed: a line that closes a cycle is drawn from right to left.
 pub fn layout(boxes: &[Size], lines: &[(usize, usize)], gap_x: f64) -> Layout {
     let mut layers = Layers::new(boxes, lines);
     layers.untangle();
@@ -91,11 +91,11 @@ pub fn layout(boxes: &[Size], lines: &[(usize, usize)], gap_x: f64) -> Layout {
     }
 }
 
-/// Where the cells are.
+/// Coordinates of the cells.
 struct Places<'a> {
     layers: &'a Layers,
     tops: &'a [f64],
-    /// Of each layer.
+    /// The left edge of each layer.
     lefts: &'a [f64],
     widths: &'a [f64],
 }
@@ -120,7 +120,7 @@ impl Places<'_> {
         ends.is_some_and(|(from, to)| self.layers.layer_of[*from] >= self.layers.layer_of[*to])
     }
 
-    /// The points of a line; one that goes back does so below everything.
+    /// The points of a line. A line that goes back passes below all boxes.
     fn points(&self, path: &[usize], bottom: f64) -> Vec<Point> {
         let [from, passed @ .., to] = path else { return vec![] };
         let (from, to) = (*from, *to);
@@ -140,7 +140,7 @@ impl Places<'_> {
         points
     }
 
-    /// Draws the ends of several lines at one side of a box apart, in the order they come.
+    /// Spreads the ends of several lines at one side of a box, in the order of their next points.
     fn spread(&self, lines: &[(usize, usize)], paths: &mut [Vec<Point>]) {
         for node in 0..self.layers.cells.len() {
             for outgoing in [true, false] {
@@ -196,8 +196,8 @@ impl Layers {
         layer.iter().map(|&cell| self.cells[cell].size.width).fold(0.0, f64::max)
     }
 
-    /// Orders each layer by the mean position of the neighbours, to and fro, and keeps the order
-    /// with the fewest crossings.
+    /// Barycentre heuristic: orders each layer by the mean position of its neighbours, alternating
+    /// directions, and keeps the order with the fewest crossings.
     fn untangle(&mut self) {
         let mut best = (self.crossings(), self.layers.clone());
         for sweep in 0..SWEEPS {
@@ -230,7 +230,7 @@ impl Layers {
         self.layers = best.1;
     }
 
-    /// The place of each cell in its layer, from 0 to 1.
+    /// The position of each cell in its layer, from 0 to 1.
     fn places(&self) -> Vec<f64> {
         let mut places = vec![0.0; self.cells.len()];
         for layer in &self.layers {
@@ -259,8 +259,7 @@ impl Layers {
         self.links.iter().enumerate().map(after).sum()
     }
 
-    /// The top of each cell: as near to the middle of its neighbours as the order and the gaps
-    /// allow.
+    /// The top of each cell, as near to the middle of its neighbours as order and gaps allow.
     fn tops(&self) -> Vec<f64> {
         let mut middles = vec![0.0; self.cells.len()];
         for sweep in 0..SWEEPS * 2 {
@@ -305,7 +304,7 @@ impl Layers {
         }
     }
 
-    /// The least distance between the middles of two cells, one above the other.
+    /// The minimum distance between the middles of two cells, one above the other.
     fn distance(&self, above: usize, below: usize) -> f64 {
         let (above, below) = (self.cells[above], self.cells[below]);
         let gap = if above.is_box && below.is_box { GAP_Y } else { LINE_GAP_Y };
@@ -313,7 +312,7 @@ impl Layers {
     }
 }
 
-/// The longest way from a source to each box; lines that close a cycle are ignored.
+/// The rank of each box: the longest path from a source. Lines that close a cycle are ignored.
 fn ranks(boxes: usize, lines: &[(usize, usize)]) -> Vec<usize> {
     let mut left: Vec<usize> = (0..boxes).collect();
     let mut done = vec![false; boxes];
@@ -322,7 +321,7 @@ fn ranks(boxes: usize, lines: &[(usize, usize)]) -> Vec<usize> {
         let fed = |&node: &usize| {
             lines.iter().all(|&(from, to)| to != node || from == node || done[from])
         };
-        // Of a cycle, whoever was placed first is taken for its beginning.
+        // The first box placed counts as the beginning of a cycle.
         let next = left.iter().position(fed).unwrap_or(0);
         let node = left.remove(next);
         let before = lines.iter().filter(|&&(from, to)| to == node && done[from]);
@@ -333,7 +332,7 @@ fn ranks(boxes: usize, lines: &[(usize, usize)]) -> Vec<usize> {
     rank
 }
 
-/// A source stands right before the first that reads it, not at the far left.
+/// Moves each source to the layer before its first reader, instead of the far left.
 fn pull_sources(rank: &mut [usize], lines: &[(usize, usize)]) {
     for node in 0..rank.len() {
         let is_source = lines.iter().all(|&(from, to)| to != node || from == node);
@@ -345,7 +344,7 @@ fn pull_sources(rank: &mut [usize], lines: &[(usize, usize)]) {
     }
 }
 
-/// The rising sequence nearest to weighted values (pool adjacent violators).
+/// Isotonic regression: the rising sequence nearest to weighted values (pool adjacent violators).
 fn rising(values: &[(f64, f64)]) -> Vec<f64> {
     let mut pools: Vec<(f64, f64, usize)> = vec![];
     for &(value, weight) in values {
@@ -382,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tangle_without_need_is_untangled_and_any_graph_ends() {
+    fn avoidable_crossings_are_removed_and_any_graph_terminates() {
         let mut crossed = Layers::new(&[BOX; 6], &[(0, 5), (1, 4), (2, 3)]);
         crossed.untangle();
         assert_eq!(crossed.crossings(), 0);

@@ -1,42 +1,43 @@
-//! A module of a flow that is checked, configured.
+//! A module during a check: its spec, and its configured implementation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Facts;
+use super::remote::Facts;
 use crate::document::Node;
 use crate::error::Result;
 use crate::module::Placed;
-use crate::spec::{ModuleSpec, Order, PortNames, Registry, Shape};
+use crate::shape::{Order, Shape};
+use crate::spec::{ModuleSpec, PortNames, Registry};
 
-/// The modules of a flow, by their ids.
-pub(super) type Members = BTreeMap<String, Member>;
+/// The configured modules of a flow, by id.
+pub(super) type ConfiguredModules = BTreeMap<String, ConfiguredModule>;
 
-/// A module, configured.
-pub(super) struct Member {
+/// A module with its configuration.
+pub(super) struct ConfiguredModule {
     pub(super) spec: &'static ModuleSpec,
     pub(super) placed: Arc<dyn Placed>,
     shape: Option<Shape>,
-    /// The module that it was placed for, if nobody has placed it.
+    /// The module for which the check inserted this one; `None` if the document has it.
     pub(super) part_of: Option<String>,
 }
 
-impl Member {
+impl ConfiguredModule {
     pub(super) fn new(
         node: &Node,
         registry: &Registry,
         elsewhere: Option<&Facts>,
-    ) -> Result<Member> {
+    ) -> Result<ConfiguredModule> {
         let spec = registry.find(&node.module)?;
         if let Some(facts) = elsewhere {
             let (placed, shape) = (Arc::new(facts.clone()), facts.shape.clone());
-            return Ok(Member { spec, placed, shape, part_of: None });
+            return Ok(ConfiguredModule { spec, placed, shape, part_of: None });
         }
         let placed = (spec.place)(Value::Object(node.config.clone()))?;
         let shape = placed.shape();
-        Ok(Member { spec, placed, shape, part_of: None })
+        Ok(ConfiguredModule { spec, placed, shape, part_of: None })
     }
 
     pub(super) fn names(&self, outputs: bool, attached: usize) -> Vec<String> {
