@@ -16,22 +16,22 @@ fn main() {
     names.sort();
     let path = |name: &str| PathBuf::from(env::var_os(name).expect("set by cargo"));
     let (root, out) = (path("CARGO_MANIFEST_DIR"), path("OUT_DIR"));
-    // The way from here to there: a copy of the checkout must not compile the original's files.
+    // A relative path: a copy of the checkout must not compile the files of the original.
     let way = relative(&out, &root.join(folder));
     let mut code = String::new();
     for name in &names {
         let file = way.join(format!("{name}.rs"));
-        writeln!(code, "#[path = {file:?}]\npub mod {name};").expect("a string");
+        writeln!(code, "#[path = {file:?}]\nmod {name};").expect("a string");
     }
     let list: Vec<String> = names.iter().map(|name| format!("&{name}::MODULE")).collect();
     let list = list.join(", ");
     writeln!(code, "/// Every built-in module, by name.").expect("a string");
-    writeln!(code, "pub static MODULES: &[&euphrates_flow::ModuleSpec] = &[{list}];")
+    writeln!(code, "pub(crate) static MODULES: &[&euphrates_flow::ModuleSpec] = &[{list}];")
         .expect("a string");
     fs::write(out.join("modules.rs"), code).expect("the list is written");
 }
 
-/// How to go from one folder to another.
+/// The relative path from one folder to another.
 fn relative(from: &Path, to: &Path) -> PathBuf {
     let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
     let up = from.components().skip(shared).map(|_| Component::ParentDir);

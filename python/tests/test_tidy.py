@@ -17,13 +17,15 @@ ARROWS = {
     "policy": set(),
     "sim": {"policy"},
     "flow": {"policy"},
+    # A picture needs the document only, and nothing that defines or runs a flow needs a picture.
+    "draw": {"flow"},
     "io": {"policy", "flow"},
     "wire": {"policy", "flow", "io"},
     "engine": {"policy", "flow", "io", "wire"},
     "modules": {"policy", "flow", "io"},
     "server": {"engine", "flow"},
-    "cli": {"engine", "modules", "flow", "io", "server", "sim"},
-    "py": {"cli", "engine", "modules", "flow", "io", "policy", "server", "wire"},
+    "cli": {"draw", "engine", "modules", "flow", "io", "server", "sim"},
+    "py": {"cli", "draw", "engine", "modules", "flow", "io", "policy", "server", "wire"},
 }
 LOCK = ROOT / "studio/package-lock.json"
 LINES_MAX = 500

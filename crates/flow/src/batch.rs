@@ -1,4 +1,4 @@
-//! Batches: Arrow record batches of about a megabyte.
+//! Sizes of Arrow record batches, which aim at about a megabyte.
 
 use arrow::array::{
     Array, ArrayDataBuilder, ArrayRef, AsArray, GenericListArray, ListArray, OffsetSizeTrait,
@@ -10,16 +10,16 @@ use arrow::record_batch::RecordBatch;
 
 use crate::error::Result;
 
-/// The size a batch aims at: large enough that a queue costs nothing, small enough that a few of
-/// them fit a cache.
+/// Target size of a batch: large enough that a queue costs nothing, small enough that a few of them
+/// fit a cache.
 pub const BATCH_BYTES_TARGET: usize = 1 << 20;
 
-/// The most rows a batch made here has: a row's number within it fits 16 bits (see `sort`).
+/// Maximum rows of a batch made here: a row's number within it fits 16 bits (see `sort`).
 pub const BATCH_ROWS_MAX: usize = 1 << 16;
 
-/// A nested column whose children have been replaced by others of the same types and lengths. Its
-/// nulls are not validated: a field that is not nullable may have nulls in values that no row has
-/// (of a dictionary, or between list views), which arrow's constructors refuse.
+/// Rebuilds a nested column with other children of the same types and lengths. Its nulls are not
+/// validated: a field that is not nullable may have nulls in values that no row has (of a
+/// dictionary, or between list views), which arrow's constructors refuse.
 ///
 /// # Safety
 ///
@@ -31,12 +31,12 @@ pub unsafe fn rebuilt(data: ArrayDataBuilder) -> ArrayRef {
 }
 
 /// The bytes of a batch that count against a queue's bound: those of its slice, not of the buffers
-/// it shares with others.
+/// it shares.
 pub fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|column| array_bytes(column)).sum()
 }
 
-/// The bytes of a row that has more than these, if there is one.
+/// The bytes of a row that has more than `row_bytes_max`, if there is one.
 pub fn longer_row(batch: &RecordBatch, row_bytes_max: usize) -> Option<usize> {
     let (bytes, rows) = (batch_bytes(batch), batch.num_rows());
     match rows {
@@ -50,14 +50,13 @@ pub fn longer_row(batch: &RecordBatch, row_bytes_max: usize) -> Option<usize> {
     }
 }
 
-/// Whether a batch is most of what its buffers hold, rather than a small slice that would keep
-/// them in memory.
+/// Whether a batch uses most of its buffers. A small slice would keep large buffers in memory.
 pub fn is_whole(batch: &RecordBatch) -> bool {
     batch.get_array_memory_size() / 2 <= batch_bytes(batch)
 }
 
-/// The bytes of a column's slice. Arrow's own count leaves out what views look at, and has in each
-/// slice all of what slices share: the values of lists, and a dictionary.
+/// The bytes of a column's slice. Arrow's own count omits the buffers of views, and counts shared
+/// values (of lists, and of a dictionary) in full for each slice.
 pub fn array_bytes(array: &dyn Array) -> usize {
     let nulls = array.nulls().map_or(0, |nulls| nulls.len().div_ceil(8));
     let views = array.len() * size_of::<u128>();
@@ -75,7 +74,7 @@ pub fn array_bytes(array: &dyn Array) -> usize {
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             let values = dictionary.values();
-            // No row looks at more than one.
+            // A row refers to at most one value.
             let used = array.len().min(values.len());
             array_bytes(dictionary.keys()) + array_bytes(values) / values.len().max(1) * used
         }
@@ -92,12 +91,12 @@ fn list_bytes<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> usize {
     size_of_val(offsets) + array_bytes(&list.values().slice(from, to - from))
 }
 
-/// How many rows of this size make a batch.
+/// The number of rows of this size that make a batch.
 pub fn batch_rows(bytes_per_row: usize) -> usize {
     (BATCH_BYTES_TARGET / bytes_per_row.max(1)).clamp(1, BATCH_ROWS_MAX)
 }
 
-/// Some batches as one, if there are any.
+/// Concatenates batches; `None` if there are none.
 pub fn joined(batches: &[RecordBatch]) -> Result<Option<RecordBatch>> {
     match batches {
         [] => Ok(None),
@@ -106,7 +105,7 @@ pub fn joined(batches: &[RecordBatch]) -> Result<Option<RecordBatch>> {
     }
 }
 
-/// Cuts a batch that is much larger than the target into slices near it; nothing is copied.
+/// Cuts a batch that is much larger than the target into slices near it, without copying.
 pub fn split_batch(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
     let rows = batch.num_rows();
     let bytes = batch_bytes(&batch);
@@ -140,7 +139,7 @@ mod tests {
         assert_eq!(batch_bytes(&batch.slice(10, 5)), 40);
     }
 
-    /// A hundred rows of ten integers, or of what is made of them.
+    /// Nested columns of a hundred rows with ten integers each.
     fn nested() -> Vec<ArrayRef> {
         let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
         let field = Arc::new(Field::new("v", DataType::Int64, false));
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_views_look_at_counts() {
+    fn view_buffers_count() {
         let texts = (0..100).map(|number| format!("{number:0>1000}"));
         let plain: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
         for view in [DataType::Utf8View, DataType::BinaryView] {
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dictionary_counts_by_what_rows_can_look_at() {
+    fn dictionary_counts_values_rows_can_use() {
         let texts = (0..100).map(|number| format!("{number:0>1000}"));
         let values = Arc::new(StringArray::from_iter_values(texts));
         let codes = Int32Array::from_iter_values((0..1000).map(|row| row % 100));
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_lists_are_cut_by_their_own_values() {
+    fn list_batches_split_by_own_values() {
         let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..3_000_000));
         let field = Arc::new(Field::new("v", DataType::Int64, false));
         let ends = OffsetBuffer::from_repeated_length(30, 100_000);
@@ -201,12 +200,12 @@ mod tests {
         let batch = RecordBatch::try_from_iter([("l", lists)]).unwrap();
         let parts: Vec<_> = split_batch(batch).collect();
         assert!((20..30).contains(&parts.len()), "{}", parts.len());
-        // Cut once, they stay as they are.
+        // Slices are not cut again.
         assert!(parts.into_iter().all(|part| split_batch(part).count() == 1));
     }
 
     #[test]
-    fn large_batches_are_cut_and_lose_nothing() {
+    fn split_batches_lose_no_rows() {
         let parts: Vec<_> = split_batch(integers(500_000)).collect();
         assert!(parts.len() > 3);
         assert!(parts.iter().all(|part| part.num_rows() <= BATCH_ROWS_MAX));

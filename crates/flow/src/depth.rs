@@ -1,8 +1,8 @@
-//! How deep types, values and documents may be nested.
+//! Nesting limits of types, values and documents.
 //!
-//! Decoders, casts and printers recurse once per level, and the stack of a thread ends somewhere: a
-//! few hundred bytes of a hostile file could end the process. One limit, checked before anything
-//! recurses, holds for every format, for documents and for tables handed over in memory.
+//! Decoders, casts and printers recurse once per level, and a few hundred bytes of a hostile file
+//! could overflow the stack of a thread. One limit, checked before anything recurses, holds for
+//! every format, for documents and for tables handed over in memory.
 
 use std::fmt::Display;
 
@@ -10,12 +10,11 @@ use arrow::datatypes::{DataType, Field, Schema};
 
 use crate::error::{Error, Result};
 
-/// The most levels of one column: 1 for a number, 2 for a list of numbers. Arrow's readers in C++
-/// refuse types of more than 64 levels and those in Rust of more than 61, so nobody could pass on
-/// deeper ones.
+/// Maximum levels of a column: 1 for a number, 2 for a list of numbers. Arrow's readers refuse
+/// types of more than 64 levels in C++ and 61 in Rust, so deeper ones could not be passed on.
 pub const DEPTH_MAX: usize = 60;
 
-/// The error for what has more levels than `DEPTH_MAX`.
+/// The error for a value with more than `DEPTH_MAX` levels.
 pub fn too_deep(what: impl Display) -> Error {
     Error::usage(format!("{what} is nested more than {DEPTH_MAX} levels deep"))
         .remedy("flatten it, or hold the inner levels as text")
@@ -63,13 +62,12 @@ fn children(data_type: &DataType) -> Vec<&DataType> {
     }
 }
 
-/// Fails if a JSON text has too many levels of arrays and objects. Whether it is valid is for the
-/// parser to say.
+/// Fails if a JSON text has too many levels of arrays and objects. The parser checks its validity.
 pub fn check_json(text: &[u8], what: &str) -> Result<()> {
     JsonDepth::default().check(text, what)
 }
 
-/// The levels that are open in a JSON text of which piece after piece is looked at.
+/// Nesting state of a JSON text that is scanned piece by piece.
 #[derive(Debug, Default)]
 pub struct JsonDepth {
     level: usize,
@@ -78,7 +76,7 @@ pub struct JsonDepth {
 }
 
 impl JsonDepth {
-    /// Goes on with a piece; fails if there are too many levels in it.
+    /// Scans the next piece; fails if it exceeds the limit.
     pub fn check(&mut self, mut text: &[u8], what: &str) -> Result<()> {
         while !text.is_empty() {
             text = if self.in_string { self.string(text) } else { self.outside(text, what)? };
@@ -86,7 +84,7 @@ impl JsonDepth {
         Ok(())
     }
 
-    /// Goes to the end of the string, or of the text; what is left.
+    /// Skips to the end of the string or of the text, and returns the rest.
     fn string<'a>(&mut self, text: &'a [u8]) -> &'a [u8] {
         if std::mem::take(&mut self.is_escaped) {
             return &text[1..];
@@ -101,7 +99,7 @@ impl JsonDepth {
         &text[at + 1..]
     }
 
-    /// Goes to the next string, or to the end of the text; what is left.
+    /// Skips to the next string or to the end of the text, and returns the rest.
     fn outside<'a>(&mut self, text: &'a [u8], what: &str) -> Result<&'a [u8]> {
         for (at, byte) in text.iter().enumerate() {
             match byte {
@@ -148,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_at_the_limit_is_taken_and_one_beyond_it_is_refused_by_name() {
+    fn type_beyond_depth_limit_is_refused_by_column() {
         check_schema(&lists(DEPTH_MAX)).unwrap();
         let error = check_schema(&lists(DEPTH_MAX + 1)).unwrap_err().to_string();
         assert!(error.contains("column `a` is nested more than 60 levels deep"), "{error}");
@@ -197,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_types_have_a_depth_too() {
+    fn bracket_depth_of_type_names_is_limited() {
         let name = |levels: usize| {
             format!("{}int64{}", "list<".repeat(levels - 1), ">".repeat(levels - 1))
         };

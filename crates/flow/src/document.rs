@@ -1,5 +1,5 @@
-//! The flow document: one JSON truth that Python, Rust, the command line and the studio all read
-//! and write (River, 2.3.3: place, attach, go).
+//! The flow document: the one JSON form that Python, Rust, the command line and the studio read and
+//! write (River, 2.3.3: place, attach, go).
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::depth::check_json;
+use crate::error::secrets::refuse_keys;
 use crate::error::{Error, Result, unknown};
-use crate::secrets::refuse_keys;
 
 /// The version this code writes. Older documents are read; newer ones are refused.
 pub const DOCUMENT_VERSION: u32 = 1;
@@ -117,7 +117,7 @@ pub enum QueueKind {
 }
 
 impl QueueKind {
-    /// The word in documents and on every screen.
+    /// The name used in documents and in user interfaces.
     pub fn word(self) -> &'static str {
         match self {
             QueueKind::Distributed => "distributed",
@@ -129,7 +129,7 @@ impl QueueKind {
 }
 
 impl Document {
-    /// An empty flow.
+    /// A flow without modules.
     pub fn new(name: impl Into<String>) -> Document {
         Document {
             euphrates: DOCUMENT_VERSION,
@@ -146,7 +146,7 @@ impl Document {
         crate::spec::schema_of::<Document>()
     }
 
-    /// Reads a document, refusing what a newer version wrote.
+    /// Reads a document. Fails if a newer version of the format wrote it.
     pub fn from_json(text: &str) -> Result<Document> {
         check_json(text.as_bytes(), "the flow")?;
         let value: Value = serde_json::from_str(text)
@@ -169,7 +169,7 @@ impl Document {
         Ok(document)
     }
 
-    /// Refuses addresses that hold keys: whatever is in a document is kept, shown and sent.
+    /// Fails if an address holds a key, since documents are stored, shown and sent.
     fn refuse_keys(&self) -> Result<()> {
         for node in &self.modules {
             for (name, value) in &node.config {
@@ -184,7 +184,7 @@ impl Document {
         Ok(())
     }
 
-    /// The document as JSON, two spaces deep.
+    /// The document as JSON, indented by two spaces.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a document is always JSON")
     }
@@ -219,7 +219,7 @@ impl Document {
         id.into()
     }
 
-    /// The id `place` would give a module now.
+    /// The id that `place` would choose now.
     pub fn next_id(&self, module: &str) -> String {
         let mut ids = (1..).map(|n| format!("{module}_{n}"));
         ids.find(|id| self.node(id).is_none()).expect("numbers do not end")
@@ -238,7 +238,7 @@ impl Document {
         self.queues.last_mut().expect("just pushed")
     }
 
-    /// The module of this id.
+    /// The module with this id.
     pub fn node(&self, id: &str) -> Option<&Node> {
         self.modules.iter().find(|node| node.id == id)
     }
@@ -292,7 +292,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_variable_is_bound_deep_inside_a_configuration_or_named_when_missing() {
+    fn variables_bind_at_any_depth_or_are_named_when_missing() {
         let mut document = Document::new("copy");
         document.place("scan", json!({"path": {"$var": "from"}, "x": [{"$var": "from"}]}), None);
         document.variables.insert("from".into(), Variable::default());
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_wrote_is_refused() {
+    fn document_of_newer_version_is_refused() {
         let error = Document::from_json(r#"{"euphrates": 99, "name": "x"}"#).unwrap_err();
         assert!(error.to_string().contains("upgrade"), "{error}");
         assert!(Document::from_json("{}").unwrap_err().to_string().contains("not a flow"));

@@ -1,14 +1,21 @@
-//! One error type for the whole house: what went wrong, where, and what to do about it.
+//! The error type of all crates: what went wrong, where, and what to do about it.
+
+mod cause;
+pub mod redact;
+pub mod refusals;
+pub mod row;
+pub mod secrets;
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::cause::Cause;
-use crate::row::Row;
-use crate::secrets::hidden;
+use self::redact::hidden;
+use self::row::Row;
 
-/// What kind of failure an error is; it decides the exit code and the Python exception.
+pub use self::cause::Cause;
+
+/// The kind of a failure; it decides the exit code and the Python exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -16,19 +23,19 @@ pub enum Kind {
     Usage,
     /// A module failed while the flow ran.
     Failed,
-    /// Data on disk or on its way is not what was written.
+    /// Data on disk or in flight differs from what was written.
     Corrupt,
     /// Disk, memory or another resource ran out, or an operating system call failed.
     Resource,
     /// The user, or the failure of another module, stopped the flow.
     Interrupted,
-    /// Nobody reads this output any more. Not a failure: `?` carries it out of a module's `run`,
+    /// The output has no consumers any more. Not a failure: `?` carries it out of a module's `run`,
     /// and the engine counts the instance as finished.
     Closed,
 }
 
 impl Kind {
-    /// The exit code of the command line.
+    /// The exit code of the command line interface.
     pub fn exit_code(self) -> u8 {
         match self {
             Kind::Closed => 0,
@@ -46,8 +53,8 @@ impl Kind {
 /// ```
 /// use euphrates_flow::Error;
 /// let error = Error::usage("no column `l_pric`").at("module filter_1").remedy("columns: l_price");
-/// let told = "module filter_1: no column `l_pric`\n  remedy: columns: l_price";
-/// assert_eq!(error.to_string(), told);
+/// let text = "module filter_1: no column `l_pric`\n  remedy: columns: l_price";
+/// assert_eq!(error.to_string(), text);
 /// ```
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
@@ -62,47 +69,47 @@ struct Inner {
     cause: Option<Cause>,
 }
 
-/// The result of almost everything.
+/// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of any kind.
+    /// An error of this kind, without a place.
     pub fn new(kind: Kind, message: impl fmt::Display) -> Error {
         let (message, places) = (hidden(&message.to_string()), vec![]);
         Error(Box::new(Inner { kind, message, places, remedy: None, row: None, cause: None }))
     }
 
-    /// The flow or a call is wrong.
+    /// An error of kind `Usage`: the flow or a call is wrong.
     pub fn usage(message: impl fmt::Display) -> Error {
         Error::new(Kind::Usage, message)
     }
 
-    /// A module failed.
+    /// An error of kind `Failed`: a module failed.
     pub fn failed(message: impl fmt::Display) -> Error {
         Error::new(Kind::Failed, message)
     }
 
-    /// Data is not what was written.
+    /// An error of kind `Corrupt`: data differs from what was written.
     pub fn corrupt(message: impl fmt::Display) -> Error {
         Error::new(Kind::Corrupt, message)
     }
 
-    /// A resource ran out.
+    /// An error of kind `Resource`: a resource ran out.
     pub fn resource(message: impl fmt::Display) -> Error {
         Error::new(Kind::Resource, message)
     }
 
-    /// Somebody stopped the flow.
+    /// An error of kind `Interrupted`: the flow was stopped.
     pub fn interrupted() -> Error {
         Error::new(Kind::Interrupted, "the flow was interrupted")
     }
 
-    /// Nobody reads this output any more.
+    /// An error of kind `Closed`: the output has no consumers any more.
     pub fn closed() -> Error {
         Error::new(Kind::Closed, "the consumers of this output have finished")
     }
 
-    /// An operating system error, with what was being done to which path.
+    /// The error of a system call: `doing` is a verb, and `path` its object.
     pub fn os(doing: impl fmt::Display, path: impl fmt::Debug, error: &std::io::Error) -> Error {
         use std::io::ErrorKind::*;
         let made = |kind, remedy: &str| {
@@ -121,8 +128,7 @@ impl Error {
         }
     }
 
-    /// The same, of a flow that has started: nothing that fails from then on is told as if nothing
-    /// had.
+    /// Turns `Usage` into `Failed`, since the flow has started.
     pub fn while_running(mut self) -> Error {
         if self.0.kind == Kind::Usage {
             self.0.kind = Kind::Failed;
@@ -130,21 +136,20 @@ impl Error {
         self
     }
 
-    /// Says where: `module sort_1`, `input left`, a path with a line. The outermost place is
+    /// Adds a place: `module sort_1`, `input left`, a path with a line. The outermost place is
     /// added last and printed first.
     pub fn at(mut self, place: impl fmt::Display) -> Error {
         self.0.places.push(hidden(&place.to_string()));
         self
     }
 
-    /// Says what to do about it, unless something closer to the cause has said so already.
+    /// Sets the remedy, unless one is set already.
     pub fn remedy(mut self, remedy: impl fmt::Display) -> Error {
         self.0.remedy.get_or_insert_with(|| hidden(&remedy.to_string()));
         self
     }
 
-    /// Says at which row, unless something closer to the cause has said so already. It is made
-    /// only if it is needed.
+    /// Sets the row at fault, unless one is set already. `row` is called only if it is needed.
     pub fn in_row(mut self, row: impl FnOnce() -> Row) -> Error {
         if self.0.row.is_none() {
             self.0.row = Some(row());
@@ -164,22 +169,22 @@ impl Error {
         self
     }
 
-    /// The kind.
+    /// The kind of the failure.
     pub fn kind(&self) -> Kind {
         self.0.kind
     }
 
-    /// What went wrong, without place and remedy.
+    /// The message, without place and remedy.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Where it went wrong, outermost first.
+    /// The places, outermost first.
     pub fn places(&self) -> impl Iterator<Item = &str> {
         self.0.places.iter().rev().map(String::as_str)
     }
 
-    /// What to do about it.
+    /// The remedy, if there is one.
     pub fn advice(&self) -> Option<&str> {
         self.0.remedy.as_deref()
     }
@@ -189,15 +194,15 @@ impl Error {
         self.0.cause.as_ref()
     }
 
-    /// The first row at fault, or what is known of where it is.
+    /// The first row at fault, or a range that includes it.
     pub fn row(&self) -> Option<&Row> {
         self.0.row.as_ref()
     }
 }
 
-/// An error as it travels between processes.
+/// Serialized form of an error, sent between processes.
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct SerializedError {
     kind: Kind,
     message: String,
     places: Vec<String>,
@@ -211,13 +216,14 @@ struct Told {
 impl Serialize for Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Inner { kind, message, places, remedy, row, cause } = (*self.0).clone();
-        Told { kind, message, places, remedy, row, cause }.serialize(serializer)
+        SerializedError { kind, message, places, remedy, row, cause }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Error {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Error, D::Error> {
-        let Told { kind, message, places, remedy, row, cause } = Told::deserialize(deserializer)?;
+        let SerializedError { kind, message, places, remedy, row, cause } =
+            SerializedError::deserialize(deserializer)?;
         Ok(Error(Box::new(Inner { kind, message, places, remedy, row, cause })))
     }
 }
@@ -258,10 +264,10 @@ impl From<arrow::error::ArrowError> for Error {
     }
 }
 
-/// The candidate nearest to what was written, if it is near enough to be worth suggesting.
+/// The candidate with the smallest edit distance, if that is near enough to suggest.
 pub fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
-    // A letter at least is right.
+    // At least one character must match.
     let worst = ((length / 3).max(1) + 1).min(length.saturating_sub(1));
     let near = candidates.map(|candidate| (edits(word, candidate), candidate));
     near.filter(|(distance, _)| *distance <= worst).min().map(|(_, candidate)| candidate)
@@ -304,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_near_name_is_suggested_and_a_far_one_is_not() {
+    fn only_near_names_are_suggested() {
         let names = ["filter", "sort", "sample"];
         assert_eq!(did_you_mean("filtr", names.into_iter()), Some("filter"));
         assert_eq!(did_you_mean("SROT", names.into_iter()), Some("sort"));

@@ -1,4 +1,4 @@
-//! Modules: the unit of programming (River, 2.3.1).
+//! The module traits (River, 2.3.1): `Module` is a running instance, `Placed` a configured module.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use arrow::record_batch::RecordBatch;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::partitioned::Partitioned;
 use crate::ports::Ports;
+use crate::ports::partitioned::{Partition, Partitioned};
 use crate::setup::{Batches, DecisionRef, Setup};
-use crate::spec::Shape;
+use crate::shape::Shape;
 
 /// One running copy of a module: a thread of control with inputs and outputs.
 ///
@@ -36,47 +36,47 @@ impl<F: FnMut(&mut Ports) -> Result<()> + Send> Module for F {
     }
 }
 
-/// Rows kept for the program that started the flow.
+/// Rows collected for the program that started the flow.
 #[derive(Clone, Debug)]
 pub struct Collected {
-    /// Their schema, also when there are none.
+    /// The schema of the rows; known also if there are none.
     pub schema: SchemaRef,
-    /// The rows.
+    /// The rows, batch by batch.
     pub batches: Vec<RecordBatch>,
 }
 
-/// Where instances of a module may be, if a flow has several processes.
+/// Placement constraint of a module's instances, if a flow has several processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// Anywhere: they share nothing but what the commons give them.
+    /// Anywhere: they share nothing but the coordination service.
     Anywhere,
-    /// At the workers of these names, where what they need is near; together if none of them is
-    /// there.
+    /// On the workers of these names, where their resources are near; on one worker if none of them
+    /// is available.
     Beside(BTreeSet<String>),
-    /// At each of the workers of these names, at least one: what they need is only there.
+    /// At least one on each of the workers of these names, which alone have the resources.
     AtEach(BTreeSet<String>),
-    /// All at one worker: they share something that is there.
+    /// All on one worker: they share resources of its process.
     Together,
-    /// In the process of the master: they touch what is the program's own.
+    /// In the process of the master: they use resources of the program that started the flow.
     Home,
 }
 
-/// A module placed in a flow: configured and checked; what its instances share lives here.
+/// A configured module; what its instances share lives here.
 ///
-/// Life: `at_home` (and `files_only`), `schemas`, `is_ordered` and `sorted_by` while the flow is
-/// checked, in this order; `prepare` once before the start; `instance` once per instance; then, if
-/// all instances of the flow returned well, `settle` (flush, sync), `staged` and `output` (whatever
-/// can still be refused). The engine publishes the outputs of all modules together, and tells with
-/// `on_committed`. In any other case: `abandon`.
+/// Order of calls: `at_home` (and `files_only`), `schemas`, `is_ordered` and `sorted_by` during the
+/// check; `prepare` once before the start; `instance` once per instance; then, if all instances of
+/// the flow returned without error, `settle` (flush, sync), `staged` and `output` (the last calls
+/// that may refuse). The engine publishes the outputs of all modules together, and calls
+/// `on_committed`. In any other case it calls `abandon`.
 pub trait Placed: Send + Sync {
-    /// Where collections and their catalog live, told before anything is asked.
+    /// Sets the folder of collections and their catalog; the first call.
     fn at_home(&self, home: &Path) {
         let _ = home;
     }
 
     /// The flow is checked in an editor and does not run afterwards: `schemas` reads regular files
-    /// and refuses what another program writes, since it may wait for that for ever, or take from
-    /// a later run what can be read only once.
+    /// only. It refuses pipes, since reading one may block for ever, or consume what a later run
+    /// needs.
     fn files_only(&self) {}
 
     /// The schema of each output, given the schema of each input. Checks everything that can be
@@ -94,27 +94,27 @@ pub trait Placed: Send + Sync {
         inputs_ordered && keeps_runs
     }
 
-    /// The columns the output is sorted by, most significant first and written as in SQL, given
-    /// those of the input: asked of modules whose output, or whose input, comes in order.
+    /// The sort keys of the output, most significant first and written as in SQL, given those of
+    /// the input. Called if the output or the input is ordered.
     fn sorted_by(&self, input: &[String]) -> Vec<String> {
         let _ = input;
         vec![]
     }
 
-    /// What it keeps for the consumers of its output, if that is keyed.
+    /// The partitions kept for the consumers of the output, if the output is keyed.
     fn partitioned(&self) -> Option<&dyn Partitioned> {
         None
     }
 
-    /// About how many bytes come out, if that can be told before the start, given the same of each
-    /// input.
+    /// Estimated output bytes, if they can be known before the start, given the estimates of the
+    /// inputs.
     fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
         let _ = inputs;
         None
     }
 
-    /// The whole configuration, if it leaves something open that depends on how many bytes come in.
-    /// It is decided once, for all processes, and told when the flow is spelled out.
+    /// The whole configuration, if an option depends on the estimated input bytes. It is resolved
+    /// once, for all processes, while the flow is checked.
     fn decided(&self, inputs: &[Option<u64>]) -> Option<Value> {
         let _ = inputs;
         None
@@ -125,112 +125,113 @@ pub trait Placed: Send + Sync {
         self.partitioned().is_some()
     }
 
-    /// Whether records of equal keys are in one partition. They stay together behind it wherever
+    /// Whether records with equal keys are in one partition. They stay together behind it wherever
     /// its runs are kept.
     fn groups(&self) -> bool {
         false
     }
 
-    /// The module, and its configuration, that has to come before this one: it takes partitions.
+    /// The module, and its configuration, that must partition the input of this one.
     fn partitioner(&self) -> Option<(&'static str, Value)> {
         None
     }
 
-    /// Whether the input must be a stream of numbered runs, whatever the spec says of order.
+    /// Whether the input must be a stream of numbered runs, whatever the spec's order says.
     fn needs_runs(&self) -> bool {
         false
     }
 
-    /// The number of instances that can be of use, for modules that know (files to read, say).
+    /// The maximum number of useful instances, for modules that know it (files to read, for
+    /// example).
     fn instances_max(&self) -> Option<usize> {
         None
     }
 
-    /// Opens what the instances share. Called once, before the first instance is made.
+    /// Opens the resources that the instances share. Called once, before the first instance is
+    /// made.
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let _ = setup;
         Ok(())
     }
 
-    /// One instance.
+    /// Makes one instance of the module.
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>>;
 
-    /// Makes what has been written durable, still invisible.
+    /// Makes written data durable, but not visible.
     fn settle(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Removes whatever was staged, unless it has been published or left to the decision.
+    /// Removes staged data, unless it has been published or depends on a commit decision.
     fn abandon(&self) {}
 
-    /// Where its instances may be.
+    /// Placement constraint of the instances.
     fn spread(&self) -> Spread {
         Spread::Anywhere
     }
 
-    /// Whether a flow it is in may begin again after a failure: what it has taken in can be taken
-    /// in again, and what it has done can be undone (`abandon`).
+    /// Whether a flow with this module may be retried after a failure: its input can be read again,
+    /// and its effects can be undone (`abandon`).
     fn is_repeatable(&self) -> bool {
         true
     }
 
-    /// What it takes from outside the flow, as this process sees it: workers that see something
-    /// else would read another table. Known once the flow is checked.
+    /// Identifies the external input as this process sees it. Workers with different values would
+    /// read different tables. Known once the flow is checked.
     fn sees(&self) -> Option<String> {
         None
     }
 
-    /// The same, and when it was made, as far as this machine can tell: what is another if that was
-    /// made anew since.
+    /// Like `sees`, with the input's version or modification time as far as this machine knows it:
+    /// it differs if the input was replaced since.
     fn sees_dated(&self) -> Option<String> {
         self.sees()
     }
 
-    /// What it makes visible at the end of the flow, in words that name nothing else.
+    /// A unique description of what the module publishes at the end of the flow.
     fn target(&self) -> Option<String> {
         None
     }
 
-    /// The folder in which the name of its output is reserved, and a file is staged, if that is
-    /// local.
+    /// The local folder in which the output's name is reserved and its file is staged.
     fn reserves_in(&self) -> Option<PathBuf> {
         None
     }
 
-    /// Its configuration with local paths that begin at this folder, where they are relative: other
-    /// processes may stand elsewhere.
+    /// The configuration with relative local paths resolved against this folder, for processes with
+    /// another working directory.
     fn standing_at(&self, folder: &Path) -> Option<Value> {
         let _ = folder;
         None
     }
 
-    /// Of a module whose processes ask or tell each other something: the schema of the batches they
-    /// ask for. Known once the flow is checked.
+    /// For modules whose processes exchange batches or messages: the schema of the batches. Known
+    /// once the flow is checked.
     fn serves(&self) -> Option<SchemaRef> {
         None
     }
 
-    /// What this process gives for a request of another.
+    /// Answers a fetch request of another process.
     fn serve(&self, request: u64) -> Result<Batches> {
         Err(Error::failed(format!("nobody here knows of request {request}")))
     }
 
-    /// What another process tells this one (see `Exchange::tell`), from when both are prepared.
-    /// Must not wait, for nothing else comes from there meanwhile.
+    /// Receives a message from another process (see `Exchange::tell`), after both are prepared.
+    /// Must not block, since it delays all messages from that process.
     fn on_told(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
         let _ = (letter, body);
         Err(Error::corrupt(format!("process {process} tells something that nobody asked for")))
     }
 
-    /// After `settle`: takes the name of the output, if it is made here as a whole, and returns
-    /// what this process has staged. Null if it makes nothing visible. Nothing is visible yet.
+    /// After `settle`: reserves the name of the output if all of it is made here, and returns what
+    /// this process has staged; null if it publishes nothing. Nothing is visible yet.
     fn staged(&self) -> Result<Value> {
         Ok(Value::Null)
     }
 
-    /// The output as a whole (an `euphrates_io::commit::Output`), from what all processes have
-    /// staged; null if there is none. Called in the process of the master. Takes the output's name
-    /// where `staged` could not; from here on nothing is refused.
+    /// Combines what all processes have staged into one output (an `euphrates_io::commit::Output`);
+    /// null if there is none. Called in the process of the master. Reserves the output's name where
+    /// `staged` could not; it is the last call that may refuse.
     fn output(
         &self,
         staged: Vec<Value>,
@@ -241,26 +242,37 @@ pub trait Placed: Send + Sync {
         Ok(staged.into_iter().find(|part| !part.is_null()).unwrap_or_default())
     }
 
-    /// What was staged here has been published.
+    /// The data staged here has been published.
     fn on_committed(&self) {}
 
-    /// This process will not learn whether what was staged here is published: the decision's
-    /// record says so, if there is one.
+    /// This process will not learn whether its staged data is published; the decision record, if
+    /// there is one, decides.
     fn on_orphaned(&self) {
         self.abandon();
     }
 
-    /// A worker was lost: removes what processes that no longer live have staged, as far as it can
-    /// be reached from here.
+    /// A worker was lost: removes staged data of processes that no longer live, as far as it is
+    /// reachable.
     fn reclaim(&self) {}
 
-    /// What the module kept for the program that started the flow; taken once.
+    /// The rows collected for the program that started the flow; taken once.
     fn collected(&self) -> Option<Collected> {
         None
     }
 
-    /// What the module has to say in the report beyond its counters.
+    /// A remark for the report, beyond the counters.
     fn remark(&self) -> Option<String> {
         None
+    }
+}
+
+impl Partition {
+    /// Partition `number` of a module whose output is keyed, with the module's setup in this
+    /// process.
+    pub fn new(module: Arc<dyn Placed>, setup: Arc<Setup>, number: u64) -> Partition {
+        Partition::fetched_by(number, move || {
+            let partitioned = module.partitioned().expect("its producer keeps partitions");
+            partitioned.records(number, &setup)
+        })
     }
 }

@@ -15,7 +15,7 @@ impl Default for Owner {
 }
 
 impl Owner {
-    /// This process.
+    /// The owner that is this process.
     pub fn here() -> Owner {
         Owner(std::process::id())
     }
@@ -45,7 +45,7 @@ mod tests {
     use crate::Kind;
 
     #[test]
-    fn another_process_is_refused_with_a_remedy() {
+    fn forked_process_is_refused_with_remedy() {
         Owner::here().check("the cluster").unwrap();
         let other = Owner(std::process::id() + 1);
         assert!(!other.is_here());

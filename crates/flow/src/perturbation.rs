@@ -1,5 +1,5 @@
-//! Perturbations: what makes a component slow without failing it (River 1, 3), put upon a flow on
-//! purpose, to see how it bears them.
+//! Perturbations: slow down a component on purpose without failing it (River 1, 3), to observe how
+//! a flow adapts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -57,29 +57,29 @@ pub struct Perturbation {
     pub every: Option<f64>,
 }
 
-/// What is to be done to a flow, checked against it.
+/// A list of perturbations, checked against a flow.
 #[derive(Clone, Debug, Default)]
 pub struct Perturbations {
-    /// To instances, by module (index into the flow's nodes) and number.
+    /// Slowdowns of instances, by module (index into the flow's nodes) and instance number.
     pub slowings: BTreeMap<(usize, usize), Vec<Slowing>>,
-    /// To disks: name, when, bytes per second.
+    /// Limits of disks: name, schedule, bytes per second.
     pub disks: Vec<(String, Pattern, u64)>,
-    /// To links: from which worker to which, when, bytes per second.
+    /// Limits of links: sending and receiving worker, schedule, bytes per second.
     pub links: Vec<((usize, usize), Pattern, u64)>,
-    /// To memory: when, bytes.
+    /// Memory to hold: schedule, bytes.
     pub memory: Vec<(Pattern, u64)>,
 }
 
-/// A flow's workers, as perturbations name them.
+/// The workers of a flow, as perturbations name them.
 #[derive(Clone, Copy, Debug)]
 pub struct Workers<'a> {
-    /// Their names.
+    /// The names of the workers.
     pub names: &'a [String],
-    /// By module and instance: the worker.
+    /// The worker of each instance, by module and instance number.
     pub of: &'a [Vec<usize>],
 }
 
-/// Whom a perturbation is for.
+/// The component that a perturbation slows down.
 enum Target<'a> {
     Disk(&'a str),
     Link(&'a str),
@@ -140,7 +140,7 @@ impl Perturbation {
         }
     }
 
-    /// The part of the speed that is left.
+    /// The fraction of the speed that is left.
     fn left(&self, pattern: &Pattern) -> Result<f64> {
         match (self.share, self.pause) {
             (None, true) if pattern.lasts_ns.is_none() => {
@@ -158,7 +158,7 @@ impl Perturbation {
         }
     }
 
-    /// The rate that it is held to.
+    /// The rate to which the component is held.
     fn rate(&self, what: &str) -> Result<u64> {
         self.only(what, true, false)?;
         let rate = self.rate.as_ref().ok_or_else(|| {
@@ -167,7 +167,7 @@ impl Perturbation {
         rate.bytes().map_err(|error| error.at("rate"))
     }
 
-    /// Refuses what says nothing about this target.
+    /// Fails if an option does not apply to this kind of component.
     fn only(&self, what: &str, rate: bool, speed: bool) -> Result<()> {
         let stranger = match () {
             () if self.rate.is_some() && !rate => "rate",

@@ -1,83 +1,30 @@
-//! What a module sees of the world: inputs to get from, outputs to put to.
+//! The ports of an instance: inputs to get batches from, outputs to put batches to.
 //!
-//! Metrics, memory accounting, cancellation and the order of runs live here, so that no module
-//! ever counts, times or numbers anything (River, 2.3.1 and 2.3.2).
+//! The ports do the metrics, memory accounting, cancellation and order of runs, so that no module
+//! has to count, time or number anything (River, 2.3.1 and 2.3.2).
 
+pub mod brake;
+pub mod metrics;
+mod parcel;
+pub mod partitioned;
+mod queue_ends;
 mod select;
+pub mod tap;
 
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 
+use self::brake::Brake;
+use self::metrics::{InstanceMetrics, State};
+use self::partitioned::Partition;
+use self::tap::Tap;
 use crate::batch::{batch_bytes, joined, longer_row};
-use crate::brake::Brake;
 use crate::error::{Error, Result, unknown};
-use crate::metrics::{InstanceMetrics, State};
-use crate::partitioned::Partition;
 use crate::setup::Setup;
-use crate::tap::Tap;
 
-/// The number of a run in its stream: dense, from 0.
-pub type RunIndex = u64;
-
-/// What travels on a queue: a batch, its size (counted once), and its run if it has one.
-#[derive(Clone, Debug)]
-pub struct Parcel {
-    /// The records.
-    pub batch: RecordBatch,
-    /// What it counts against the queue's bound.
-    pub bytes: usize,
-    /// The run it belongs to, if the stream is ordered.
-    pub run: Option<RunIndex>,
-}
-
-/// What a queue gives its consumer.
-#[derive(Debug)]
-pub enum Taken {
-    /// A batch.
-    Batch(Parcel),
-    /// All batches of this run have been taken. A run may be empty.
-    RunEnd(RunIndex),
-    /// Nothing now; only when asked not to wait.
-    Empty,
-    /// Nothing ever again.
-    End,
-}
-
-/// The consumer's end of a queue.
-pub trait Consumer: Send {
-    /// The next item; waits for one if `wait`. `Empty` after that: it is still to be computed.
-    fn take(&mut self, wait: bool) -> Result<Taken>;
-    /// Whether `take` would not wait. Registers the calling thread to be unparked when this may
-    /// have changed, if `register`; otherwise forgets it.
-    fn ready(&mut self, register: bool) -> bool;
-    /// Waits until one of these inputs is ready and returns it. Only remote queue ends implement
-    /// this, because they cannot be polled one by one; all others return `None`.
-    fn select(&mut self, inputs: &[usize]) -> Result<Option<usize>> {
-        let _ = inputs;
-        Ok(None)
-    }
-    /// Whether it gives whole partitions.
-    fn is_keyed(&self) -> bool {
-        false
-    }
-    /// The next partition, if the queue is keyed.
-    fn next_partition(&mut self) -> Result<Option<Partition>> {
-        Err(Error::usage("the queue is not keyed").remedy("place a `partition` before this module"))
-    }
-}
-
-/// The producer's end of a queue.
-pub trait Producer: Send {
-    /// Puts a batch, waiting for room if `wait`; gives it back if there was none.
-    fn put(&mut self, parcel: Parcel, wait: bool) -> Result<Option<Parcel>>;
-    /// Whether a batch would be let in now.
-    fn has_room(&mut self, parcel: &Parcel) -> bool;
-    /// Says that a run has begun: its batches will follow, from this producer alone.
-    fn begin_run(&mut self, run: RunIndex) -> Result<()>;
-    /// Says that no more batches of a run will follow.
-    fn end_run(&mut self, run: RunIndex) -> Result<()>;
-}
+pub use self::parcel::{Parcel, RunIndex, Taken};
+pub use self::queue_ends::{Consumer, Producer};
 
 /// A port, by position or by the name its spec gives it.
 pub trait PortRef: Copy {
@@ -105,19 +52,19 @@ impl PortRef for &str {
 
 /// An input: its name in the spec and the queue behind it.
 pub struct Input {
-    /// Name in the module's spec.
+    /// The input's name in the module's spec.
     pub name: String,
-    /// The queue.
+    /// The consumer's end of its queue.
     pub queue: Box<dyn Consumer>,
-    /// Whether its runs have whole groups, as a `partition` somewhere before has made them.
+    /// Whether its runs hold whole groups, as made by a `partition` upstream.
     pub groups: bool,
 }
 
 /// An output: its name in the spec and the queue behind it.
 pub struct Output {
-    /// Name in the module's spec.
+    /// The output's name in the module's spec.
     pub name: String,
-    /// The queue.
+    /// The producer's end of its queue.
     pub queue: Box<dyn Producer>,
 }
 
@@ -125,21 +72,21 @@ pub struct Output {
 pub struct Ports {
     inputs: Vec<Box<dyn Consumer>>,
     input_names: Vec<String>,
-    /// Of each input, whether its runs have whole groups.
+    /// Whether the runs of each input hold whole groups.
     groups: Vec<bool>,
-    /// What comes in is told here, per input, if anybody wants to know.
+    /// A tap for each input, which observes its batches; empty if there are none.
     taps: Vec<Arc<Tap>>,
     outputs: Vec<Box<dyn Producer>>,
     output_names: Vec<String>,
     /// The run each output is in.
     runs: Vec<Option<RunIndex>>,
-    /// Whether runs of the input are repeated on the outputs as they come.
+    /// Whether the runs of the input are repeated on the outputs.
     keeps_runs: bool,
-    /// The partition that the module works on, if it keeps runs.
+    /// The partition the module works on, if it keeps runs.
     partition: Option<RunIndex>,
     metrics: Arc<InstanceMetrics>,
     setup: Arc<Setup>,
-    /// What makes the instance slow, if it is to be.
+    /// Slows the instance down, if it is perturbed.
     brake: Option<Brake>,
 }
 
@@ -174,22 +121,22 @@ impl Ports {
         }
     }
 
-    /// Makes the instance slow: what it does between two calls takes longer from now on.
+    /// Slows the instance down from now on: its work between two calls takes longer.
     pub fn slow_by(&mut self, brake: Brake) {
         self.brake = Some(brake);
     }
 
-    /// Tells of what comes in at each input from now on.
+    /// Observes the batches of each input from now on.
     pub fn tap(&mut self, taps: Vec<Arc<Tap>>) {
         self.taps = taps;
     }
 
-    /// The module has returned: what it did last is made up for.
+    /// Applies the slowdown to the work since the last call, after the module has returned.
     pub fn make_up(&mut self) -> Result<()> {
-        self.stand_still()
+        self.stretch_work()
     }
 
-    /// The next batch of an input, or `None` when there will be no more.
+    /// The next batch of an input, or `None` at its end.
     pub fn get(&mut self, input: impl PortRef) -> Result<Option<RecordBatch>> {
         let input = input.position(&self.input_names)?;
         loop {
@@ -205,7 +152,7 @@ impl Ports {
         }
     }
 
-    /// Like `get`, but does not wait: `Empty` when nothing is there now.
+    /// Like `get`, but does not wait: `Empty` if no batch is available.
     pub fn try_get(&mut self, input: impl PortRef) -> Result<Taken> {
         let input = input.position(&self.input_names)?;
         loop {
@@ -220,22 +167,22 @@ impl Ports {
         }
     }
 
-    /// The next batch with the run it belongs to, or the end of a run: for modules that give an
-    /// order to what they write. `End` when there will be no more.
+    /// The next batch with its run, or the end of a run: for modules that write their output in
+    /// order. `End` at the end of the input.
     pub fn get_in_runs(&mut self, input: impl PortRef) -> Result<Taken> {
         let input = input.position(&self.input_names)?;
         self.take(input, true)
     }
 
-    /// Whether an input has partitions to give: it is keyed, or what was kept in partitions before
-    /// comes in runs that still have whole groups. `get` takes them batch by batch.
+    /// Whether an input provides partitions: it is keyed, or comes in runs that hold whole groups
+    /// of an earlier partitioning. `get` takes partitions batch by batch.
     pub fn has_partitions(&self, input: impl PortRef) -> Result<bool> {
         let input = input.position(&self.input_names)?;
         Ok(self.inputs[input].is_keyed() || self.groups[input])
     }
 
-    /// All records of the next partition in one batch, or `None` when all partitions have been
-    /// taken. Those without records are left out.
+    /// All records of the next partition as one batch, or `None` when all partitions have been
+    /// taken. Empty partitions are skipped.
     pub fn get_partition(&mut self, input: impl PortRef) -> Result<Option<RecordBatch>> {
         let input = input.position(&self.input_names)?;
         if self.groups[input] && !self.inputs[input].is_keyed() {
@@ -248,8 +195,8 @@ impl Ports {
         Ok(Some(whole))
     }
 
-    /// All records of the next run that has any. It ends where it is repeated when what comes of it
-    /// has been put.
+    /// All records of the next run that has any. The run that repeats it ends at the next call,
+    /// when the module has put its results.
     fn get_run(&mut self, input: usize) -> Result<Option<RecordBatch>> {
         self.end_partition()?;
         let mut batches = vec![];
@@ -272,7 +219,7 @@ impl Ports {
         }
     }
 
-    /// What the module works on has been worked on.
+    /// Ends the run that repeats the current partition.
     fn end_partition(&mut self) -> Result<()> {
         match self.partition.take() {
             Some(run) => self.follow_end(run),
@@ -280,12 +227,12 @@ impl Ports {
         }
     }
 
-    /// The next partition of a keyed input, or `None` when all of them have been taken: for modules
-    /// that work on whole partitions.
+    /// The next partition of a keyed input, or `None` when all have been taken: for modules that
+    /// work on whole partitions.
     pub fn next_partition(&mut self, input: impl PortRef) -> Result<Option<Partition>> {
         let input = input.position(&self.input_names)?;
         self.setup.cancel.check()?;
-        self.stand_still()?;
+        self.stretch_work()?;
         let next = {
             let _state = self.metrics.enter_in_ports(State::Starved);
             self.inputs[input].next_partition()?
@@ -295,12 +242,12 @@ impl Ports {
             self.partition = Some(partition.run());
             self.follow(self.partition)?;
         }
-        self.let_go()?;
+        self.resume()?;
         Ok(next)
     }
 
-    /// Puts a batch on an output; waits while the queue is full. Batches without rows are not
-    /// sent. Fails with `Closed` when nobody reads this output any more.
+    /// Puts a batch on an output; waits while the queue is full. Empty batches are not sent. Fails
+    /// with `Closed` when the output has no consumers any more.
     pub fn put(&mut self, output: impl PortRef, batch: RecordBatch) -> Result<()> {
         let output = output.position(&self.output_names)?;
         self.give(output, batch, true).map(|refused| debug_assert!(refused.is_none()))
@@ -316,8 +263,8 @@ impl Ports {
         self.give(output, batch, false)
     }
 
-    /// Begins a run on an output: batches put until `end_run` stay together, in order, on their
-    /// way to one consumer. Runs of one stream are numbered from 0 without gaps.
+    /// Begins a run on an output: batches put until `end_run` go to one consumer, in order. Runs of
+    /// one stream are numbered from 0 without gaps.
     pub fn begin_run(&mut self, output: impl PortRef, run: RunIndex) -> Result<()> {
         let output = output.position(&self.output_names)?;
         assert!(self.runs[output].is_none(), "begin_run before end_run of the run before");
@@ -333,8 +280,9 @@ impl Ports {
         self.outputs[output].end_run(run)
     }
 
-    /// Takes the inputs away, for a module that gets in one thread and puts in another. Neither
-    /// half repeats the runs of the input; the other thread must have itself woken by `Cancel`.
+    /// Splits off the inputs, for a module that gets in one thread and puts in another. Neither
+    /// half repeats the runs of the input. The other thread must register with `Cancel` to be
+    /// woken.
     pub fn take_inputs(&mut self) -> Ports {
         self.keeps_runs = false;
         Ports {
@@ -353,34 +301,34 @@ impl Ports {
         }
     }
 
-    /// Number of inputs.
+    /// The number of inputs.
     pub fn inputs(&self) -> usize {
         self.inputs.len()
     }
 
-    /// Number of outputs.
+    /// The number of outputs.
     pub fn outputs(&self) -> usize {
         self.outputs.len()
     }
 
-    /// What the instance may use: memory, scratch, cancellation.
+    /// The resources of the instance: memory, scratch, cancellation.
     pub fn setup(&self) -> &Arc<Setup> {
         &self.setup
     }
 
-    /// Fails when the flow has been cancelled; for loops that neither get nor put.
+    /// Fails when the flow has been cancelled. For loops that neither get nor put.
     pub fn check(&self) -> Result<()> {
         self.setup.cancel.check()
     }
 
-    /// The instance's metrics: for modules that move bytes past the ports (files, pipes).
+    /// The metrics of the instance, for modules that move bytes past the ports (files, pipes).
     pub fn metrics(&self) -> &InstanceMetrics {
         &self.metrics
     }
 
     fn take(&mut self, input: usize, wait: bool) -> Result<Taken> {
         self.setup.cancel.check()?;
-        self.stand_still()?;
+        self.stretch_work()?;
         let mut waits = false;
         let taken = loop {
             let _state = waits.then(|| self.metrics.enter_in_ports(State::Starved));
@@ -389,7 +337,7 @@ impl Ports {
                 taken => break taken,
             }
         };
-        self.let_go()?;
+        self.resume()?;
         match &taken {
             Taken::Batch(parcel) => {
                 self.metrics.got(parcel.batch.num_rows(), parcel.bytes);
@@ -397,7 +345,8 @@ impl Ports {
                     tap.passed(&parcel.batch, parcel.bytes);
                 }
             }
-            // Whoever fails cancels before its queues end: a stream cut short is no whole one.
+            // A failing producer cancels before its queues end, so that a truncated stream is not
+            // taken for a complete one.
             Taken::End | Taken::RunEnd(_) => self.setup.cancel.check()?,
             Taken::Empty => {}
         }
@@ -414,7 +363,7 @@ impl Ports {
         if batch.num_rows() == 0 {
             return Ok(None);
         }
-        self.stand_still()?;
+        self.stretch_work()?;
         let (rows, bytes) = (batch.num_rows(), batch_bytes(&batch));
         if let Some(long) = longer_row(&batch, self.setup.row_bytes_max) {
             return Err(self.setup.refuse_row(long));
@@ -427,30 +376,30 @@ impl Ports {
             }
             refused => refused,
         };
-        self.let_go()?;
+        self.resume()?;
         if refused.is_none() {
             self.metrics.put(rows, bytes);
         }
         Ok(refused.map(|parcel| parcel.batch))
     }
 
-    /// The module has come to its ports: if it is to be slow, its work takes longer than it did.
-    fn stand_still(&mut self) -> Result<()> {
+    /// Stretches the module's work since the last call, if the instance is slowed.
+    fn stretch_work(&mut self) -> Result<()> {
         match &mut self.brake {
-            Some(brake) => brake.stand_still(self.metrics.aside(), &self.setup.cancel),
+            Some(brake) => brake.stretch_work(self.metrics.aside(), &self.setup.cancel),
             None => Ok(()),
         }
     }
 
-    /// The module goes on, unless it is paused.
-    fn let_go(&mut self) -> Result<()> {
+    /// Resumes the module, unless it is paused.
+    fn resume(&mut self) -> Result<()> {
         match &mut self.brake {
-            Some(brake) => brake.let_go(&self.setup.cancel),
+            Some(brake) => brake.resume(&self.setup.cancel),
             None => Ok(()),
         }
     }
 
-    /// A batch of `run` came in: what is put from now on belongs to the same run.
+    /// A batch of `run` was taken: batches put from now on belong to the same run.
     fn follow(&mut self, run: Option<RunIndex>) -> Result<()> {
         let (true, Some(run)) = (self.keeps_runs, run) else { return Ok(()) };
         for output in 0..self.outputs.len() {

@@ -1,5 +1,5 @@
-//! What an instance is given besides its ports: a share of memory, scratch space, and a way to
-//! learn that the flow is over.
+//! The setup of an instance: its memory share, scratch space, coordination with other instances,
+//! and cancellation.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -13,60 +13,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Names the record that decides whether the outputs of one run are published. Whoever finds an
-/// output prepared but not published looks there.
+/// Names the record that decides whether the outputs of a run are published. A process that finds
+/// an output prepared but not published reads it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionRef {
     /// The folder of records, in the home folder of the program that runs the flow.
     pub folder: PathBuf,
-    /// What tells this folder from one of the same path on another machine.
+    /// Distinguishes this folder from one of the same path on another machine.
     pub folder_id: String,
-    /// The run.
+    /// The id of the run.
     pub run_id: String,
 }
 
-/// Resources of one instance.
+/// The resources of one instance.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The module's name in the flow.
     pub module: String,
-    /// The name of the worker it runs at.
+    /// The name of the worker that runs it.
     pub worker: String,
-    /// Which instance of its module this is, from 0.
+    /// The number of the instance within its module, from 0.
     pub instance: usize,
-    /// How many instances the module has.
+    /// The number of instances of the module.
     pub instances: usize,
-    /// Whether all of them are in this process.
+    /// Whether all instances are in this process.
     pub is_whole: bool,
-    /// How many of them are in this process.
+    /// The number of instances in this process.
     pub instances_here: usize,
-    /// Whether all work is divided in advance, to show what that costs.
+    /// Whether all work is assigned in advance, to measure what that costs.
     pub is_divided: bool,
-    /// The bytes this instance may hold beyond a few batches; only modules whose spec asks for
-    /// memory get a share worth having.
+    /// The bytes that the instance may hold beyond a few batches. Only modules whose spec asks for
+    /// memory get a useful share.
     pub memory_bytes: usize,
     /// The memory budget of the whole flow in bytes.
     pub budget_bytes: usize,
-    /// The bytes a row may have that the instance puts.
+    /// The maximum bytes of a row that the instance puts.
     pub row_bytes_max: usize,
-    /// Folders for what does not fit the memory, each on a disk of its own; removed after the run.
+    /// Folders for spilled data, each on a disk of its own; removed after the run.
     pub scratch: Vec<PathBuf>,
-    /// Where collections and their catalog live.
+    /// The folder of collections and their catalog.
     pub home: PathBuf,
-    /// A name no other run has.
+    /// A name that is unique to this run.
     pub run_id: String,
-    /// Where it is decided whether outputs are published, if the flow has several.
+    /// The record that decides whether the outputs are published, if the flow has several.
     pub decision: Option<DecisionRef>,
-    /// The flow's end, if it comes early.
+    /// Cancels the flow before its end.
     pub cancel: Arc<Cancel>,
-    /// What the instances agree on, wherever they are.
+    /// Coordination between all instances, in any process.
     pub commons: Arc<dyn Commons>,
-    /// What the module's instances in other processes have.
+    /// Exchange with the module's instances in other processes.
     pub exchange: Arc<dyn Exchange>,
 }
 
 impl Setup {
-    /// The error of a row of this length, which is longer than the instance may put.
+    /// The error for a row of `bytes`, which is longer than the instance may put.
     pub fn refuse_row(&self, bytes: usize) -> Error {
         let mib = |bytes: usize| format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64);
         let message = format!(
@@ -82,21 +82,21 @@ impl Setup {
         ))
     }
 
-    /// The next number of this name, of those that the module's instances share: of what is done
-    /// next by whoever is free. What others wait for comes first.
+    /// Takes the next number of this shared counter of the module, to claim a unit of work. Peers'
+    /// pending fetches are served first.
     pub fn next(&self, name: &str) -> Result<u64> {
         while !self.exchange.may_take(false)? {}
         self.commons.next(&format!("{}/{name}", self.module))
     }
 
-    /// How many numbers of this name have been given.
+    /// The value of this shared counter: how many numbers have been taken.
     pub fn given(&self, name: &str) -> Result<u64> {
         self.commons.given(&format!("{}/{name}", self.module))
     }
 
-    /// Waits until this process may take one more of what whoever is free takes: while others wait
-    /// for this process alone, and, if what is taken `is_shared` with others, for as long as it is
-    /// to leave it to them. Not if nothing is left by then.
+    /// Waits until this process may claim another unit of work. It may not while peers are blocked
+    /// on this process alone, nor, if the unit `is_shared` with other processes, while the
+    /// straggler throttle holds it back. Returns false if no work `is_left` by then.
     pub fn may_take(&self, is_shared: bool, is_left: impl Fn() -> Result<bool>) -> Result<bool> {
         while !self.exchange.may_take(is_shared)? {
             if !is_left()? {
@@ -106,48 +106,49 @@ impl Setup {
         Ok(true)
     }
 
-    /// Brings a value, and waits for those of all the module's instances: in their order.
+    /// All-gather: contributes a value, and waits for the values of all instances of the module, in
+    /// their order.
     pub fn gather(&self, name: &str, value: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         let name = format!("{}/{name}", self.module);
         self.commons.gather(&name, self.instance, self.instances, value)
     }
 
-    /// Waits for the values that all the module's instances bring, without bringing one.
+    /// Waits for the values that all instances of the module contribute, without contributing one.
     pub fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>> {
         self.commons.learn(&format!("{}/{name}", self.module))
     }
 }
 
-/// Batches, one after the other.
+/// A stream of batches.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// What instances of one module have that are in other processes: each process gives what it is
-/// asked for (see `Placed::serve`).
+/// Exchange between the instances of one module in different processes: each process answers fetch
+/// requests (see `Placed::serve`) and receives messages.
 pub trait Exchange: Debug + Send + Sync {
     /// The numbers of the other processes that have instances of the module.
     fn others(&self) -> Vec<usize>;
 
-    /// The number of this process.
+    /// The number of this process among them.
     fn me(&self) -> usize;
 
-    /// The name of the worker that a process is.
+    /// The name of the worker that runs a process.
     fn name(&self, process: usize) -> &str;
 
-    /// Tells the module in another process something (see `Placed::on_told`). Never waits; what is
-    /// told to one process comes in the order it was told.
+    /// Sends a message to the module in another process (see `Placed::on_told`). Never waits.
+    /// Messages to one process arrive in the order they were sent.
     fn tell(&self, process: usize, letter: &[u8], body: Vec<Buffer>);
 
-    /// What each of the others makes of a request. All are asked at once; the batches come as fast
-    /// as they are taken.
+    /// Fetches the answer of each other process to a request. All are asked at once, and the
+    /// batches arrive as fast as they are consumed.
     fn fetch(&self, request: u64) -> Result<Vec<Batches>>;
 
-    /// Whether this process may take something for itself. While others wait for it alone it may
-    /// not, nor, if that `is_shared` with others, when they have waited for so long that it is to
-    /// leave work to them. Waits for a while before it says no.
+    /// Whether this process may claim work. It may not while peers are blocked on this process
+    /// alone, nor, if the work `is_shared`, while the straggler throttle holds it back. Waits for a
+    /// while before it returns false.
     fn may_take(&self, is_shared: bool) -> Result<bool>;
 }
 
-/// Of a module whose instances are all in one process.
+/// The exchange of a module whose instances are all in one process.
 #[derive(Debug)]
 pub struct NoExchange;
 
@@ -175,15 +176,16 @@ impl Exchange for NoExchange {
     }
 }
 
-/// What instances in several processes agree on: small things, seldom.
+/// Coordination of instances in several processes, for small values that are exchanged rarely.
 pub trait Commons: Debug + Send + Sync {
-    /// The next number of this name, from 0: every number goes to one who asks.
+    /// Takes the next number of a shared counter, from 0; each number is returned once.
     fn next(&self, name: &str) -> Result<u64>;
 
-    /// How many numbers of this name have been given.
+    /// How many numbers of the counter have been taken.
     fn given(&self, name: &str) -> Result<u64>;
 
-    /// Brings the value of one of so many members, and waits for those of all: in their order.
+    /// All-gather: contributes the value of `member`, and waits for those of all `members`, in
+    /// their order.
     fn gather(
         &self,
         name: &str,
@@ -192,11 +194,11 @@ pub trait Commons: Debug + Send + Sync {
         value: Vec<u8>,
     ) -> Result<Vec<Vec<u8>>>;
 
-    /// Waits for the values that all members bring, for somebody who is none.
+    /// Waits for the values of all members, without being one of them.
     fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>>;
 }
 
-/// The one switch that stops a flow.
+/// Cancels a flow and wakes its threads.
 #[derive(Debug, Default)]
 pub struct Cancel {
     cancelled: AtomicBool,
@@ -204,24 +206,24 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// Stops the flow: every `check` from now on fails, and every registered thread is woken.
+    /// Cancels the flow: every `check` from now on fails, and every registered thread is unparked.
     pub fn cancel(&self) {
         self.cancelled.store(true, SeqCst);
         let threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         threads.iter().for_each(Thread::unpark);
     }
 
-    /// Whether the flow has been stopped.
+    /// Whether the flow has been cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(SeqCst)
     }
 
-    /// Fails if the flow has been stopped.
+    /// Fails if the flow has been cancelled.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() { Err(Error::interrupted()) } else { Ok(()) }
     }
 
-    /// Has this thread unparked when the flow is stopped.
+    /// Registers the calling thread to be unparked when the flow is cancelled.
     pub fn wake_me(&self) {
         let mut threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         threads.push(std::thread::current());

@@ -1,4 +1,4 @@
-//! Sizes and rates as people write them.
+//! Parses sizes and rates with units.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// `512MiB`, `4GB`, `1.5g`, `1000000`: bytes.
+/// Parses a size in bytes: `512MiB`, `4GB`, `1.5g`, `1000000`.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -38,7 +38,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// The bytes; at least one.
+    /// The size in bytes. Fails if it is 0.
     pub fn bytes(&self) -> Result<u64> {
         let bytes = match self {
             Size::Number(bytes) => *bytes,
@@ -49,7 +49,7 @@ impl Size {
     }
 }
 
-/// `5MB`, without what says that it is meant per second.
+/// The size with its unit, without `/s`.
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_sizes_in_a_second() {
+    fn rates_are_sizes_per_second() {
         let size = |text: &str| serde_json::from_str::<Size>(text).unwrap().bytes();
         assert_eq!(size("\"5MB/s\"").unwrap(), 5_000_000);
         assert_eq!(size("\"2 KiB/s\"").unwrap(), 2048);

@@ -1,86 +1,63 @@
-//! What a module says about itself; everything else that lists modules is derived from it.
+//! Module specs: name, ports, order and configuration. Every other list of modules is derived from
+//! them.
 
 mod config;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::{Result, unknown};
 use crate::module::Placed;
+use crate::shape::Order;
 
+pub use crate::shape::Shape;
 pub use config::{parse_config, schema_of};
 
-/// What a module needs of the order of its input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// Nothing: batches may come in any order, and the output has none.
-    Any,
-    /// Nothing, but what came in runs goes out in the same runs.
-    Keeps,
-    /// The whole stream in order, so there is one instance.
-    Ordered,
-}
-
-/// What may be done with a module when something fails.
+/// Whether a module may run again after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The same input gives the same output: it may be run again.
+    /// The same input gives the same output, so the module may run again.
     Pure,
-    /// It changes the world beyond what the engine can stage and commit.
+    /// The module has effects that the engine cannot stage and commit.
     Effect,
 }
 
-/// The ports of a module.
+/// The port names of one side of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortNames {
-    /// These.
+    /// Exactly these ports, in this order.
     Fixed(&'static [&'static str]),
-    /// As many as are attached, at least one: `0`, `1`, …
+    /// One port for each attached queue, at least one: `0`, `1`, …
     Many,
-    /// Those the configuration asks for: see `Placed::shape`.
+    /// Ports that depend on the configuration: see `Placed::shape`.
     Configured,
-}
-
-/// Ports and order of a module whose configuration decides them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
-    /// Names of the inputs.
-    pub inputs: Vec<String>,
-    /// Names of the outputs.
-    pub outputs: Vec<String>,
-    /// What it needs of order.
-    pub order: Order,
-    /// Whether more than one instance is possible.
-    pub parallel: bool,
 }
 
 /// No ports on this side.
 pub const NONE: PortNames = PortNames::Fixed(&[]);
-/// One unnamed input.
+/// A single unnamed input.
 pub const IN: PortNames = PortNames::Fixed(&["in"]);
-/// One unnamed output.
+/// A single unnamed output.
 pub const OUT: PortNames = PortNames::Fixed(&["out"]);
 
-/// A module's description of itself. One per file in `modules/src/modules`.
+/// The spec of a module. One per file in `modules/src/modules`.
 #[derive(Debug)]
 pub struct ModuleSpec {
-    /// The name in documents and on every screen.
+    /// The name in documents and user interfaces.
     pub name: &'static str,
-    /// One line.
+    /// A summary of one line.
     pub summary: &'static str,
-    /// More than one line: units, errors, an example. Markdown.
+    /// Units, errors and an example, in Markdown.
     pub detail: &'static str,
-    /// Names of the inputs.
+    /// Names of its inputs.
     pub inputs: PortNames,
-    /// Names of the outputs.
+    /// Names of its outputs.
     pub outputs: PortNames,
-    /// What it needs of order.
+    /// The module's order requirement.
     pub order: Order,
-    /// Whether it may be run again.
+    /// Whether it may run again after a failure.
     pub effect: Effect,
     /// Whether more than one instance is possible.
     pub parallel: bool,
@@ -89,12 +66,12 @@ pub struct ModuleSpec {
     /// JSON schema of the configuration; the required properties are positional in Python, in the
     /// order they are declared.
     pub config_schema: fn() -> Value,
-    /// Makes a placed module of a configuration.
+    /// Makes a placed module from a configuration.
     pub place: fn(Value) -> Result<Arc<dyn Placed>>,
 }
 
 impl ModuleSpec {
-    /// Everything a tool needs to know of the module, as JSON.
+    /// The spec as JSON, for tools.
     pub fn to_json(&self) -> Value {
         let ports = |names: PortNames| match names {
             PortNames::Fixed(names) => json!(names),
@@ -117,7 +94,7 @@ impl ModuleSpec {
 }
 
 impl PortNames {
-    /// The names, given how many are attached.
+    /// The port names, for `attached` queues on this side.
     pub fn names(self, attached: usize) -> Vec<String> {
         match self {
             PortNames::Fixed(names) => names.iter().map(|name| name.to_string()).collect(),
@@ -127,11 +104,11 @@ impl PortNames {
     }
 }
 
-/// The modules a flow can be made of.
+/// The modules that a flow can use.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     specs: BTreeMap<&'static str, &'static ModuleSpec>,
-    /// Names of those whose check or run calls code of the user's.
+    /// Names of modules whose check or run calls user code.
     of_user_code: BTreeSet<&'static str>,
 }
 
@@ -142,14 +119,14 @@ impl Registry {
         Registry { specs, of_user_code: BTreeSet::new() }
     }
 
-    /// This registry and more modules.
+    /// Adds modules to the registry.
     pub fn with(mut self, specs: impl IntoIterator<Item = &'static ModuleSpec>) -> Registry {
         self.specs.extend(specs.into_iter().map(|spec| (spec.name, spec)));
         self
     }
 
-    /// This registry and modules that call user code: functions, classes and queries that a flow
-    /// names. Even a check calls them, so it may do that with consent only.
+    /// Adds modules that call user code: functions, classes and queries that a flow names. Even a
+    /// check calls them, so checking them needs consent.
     pub fn with_user_code(
         mut self,
         specs: impl IntoIterator<Item = &'static ModuleSpec> + Clone,
@@ -169,7 +146,7 @@ impl Registry {
         found.ok_or_else(|| unknown("module", name, self.specs.keys().copied()))
     }
 
-    /// All specs, by name.
+    /// All specs, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = &'static ModuleSpec> {
         self.specs.values().copied()
     }

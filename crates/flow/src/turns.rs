@@ -1,17 +1,17 @@
-//! Long rows are copied in turns.
+//! Serializes the processing of long rows within a process.
 //!
-//! A reader copies a value several times (the text, the fields, the column), an operator too (keys,
-//! hashes, parts), and a writer as well (the page, the compressed page). Beside short rows that is
-//! nothing. Where a single row fills a good part of the memory budget, one instance of the process
-//! makes copies at a time. The instance that has the turn computes, reads files and writes scratch,
-//! and waits for no other instance, so the turn always passes on.
+//! A reader copies a value several times (the text, the fields, the column), as do an operator
+//! (keys, hashes, parts) and a writer (the page, the compressed page). For short rows that is
+//! negligible. If a single row fills a good part of the memory budget, only one instance of the
+//! process may make copies at a time. The holder of the lock computes, reads files and writes
+//! scratch, and waits for no other instance, so it always releases the lock.
 
 use std::sync::{Mutex, MutexGuard};
 
 /// The right to copy long rows, until it is dropped.
 pub type Turn = MutexGuard<'static, ()>;
 
-/// Waits for the turn. A thread that has it must not ask again.
+/// Waits for the right to copy long rows. A thread that holds it must not ask again.
 pub fn turn() -> Turn {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())

@@ -1,11 +1,12 @@
-//! Rates of the inner loops, each beside its limit in the same run: `make bench` keeps the output.
+//! Benchmarks of inner loops, each next to its theoretical limit in the same run; `make bench`
+//! stores the output.
 //!
-//! One JSON object a line, so that runs can be compared.
+//! Prints one JSON object a line, so that runs can be compared.
 
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array};
@@ -18,17 +19,13 @@ use euphrates_engine::{Options, Report, go};
 use euphrates_flow::check::Unit;
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Document, Parcel, Taken, batch_bytes};
+use euphrates_modules::benchmark::RunBuilder;
 use euphrates_modules::registry;
-use euphrates_modules::sort::keys::{KeyColumn, KeyEncoder};
-use euphrates_modules::sort::owned::KeyKeeper;
-use euphrates_modules::sort::ranges::{Cutting, Ranges};
-use euphrates_modules::sort::runs::MemoryRuns;
-use euphrates_policy::sort::{RANGE_BYTES, RangeSizes};
 use serde_json::{Value, json};
 
 fn main() {
     let rounds = 5;
-    // Those that are named, or all.
+    // Runs the named benchmarks, or all.
     let named: Vec<String> = std::env::args().skip(1).filter(|one| one != "--bench").collect();
     let wanted = |name: &str| named.is_empty() || named.iter().any(|one| one == name);
     if wanted("run_generation") {
@@ -65,7 +62,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Sorting records that lie in memory on one core, beside copying them once.
+/// Sorts records in memory on one core, and copies them once for comparison.
 fn run_generation(rows: u64, rounds: usize) {
     let what = json!({"what": "records", "rows": rows});
     let report = flow(&[("generate", what, 2), ("collect", json!({}), 1)]);
@@ -75,16 +72,11 @@ fn run_generation(rows: u64, rounds: usize) {
     let (mut phases, mut copies) = (vec![], vec![]);
     for _ in 0..rounds {
         copies.push(bytes as f64 / copy(batches) / 1e6);
-        let key = KeyColumn { column: 0, descending: false, nulls_first: false };
-        let encoder = Arc::new(KeyEncoder::new(&schema, vec![key]).expect("a key"));
+        let mut runs = RunBuilder::new(schema.clone()).expect("a key");
         let began = cpu_seconds();
-        let mut runs = MemoryRuns::new(encoder.clone());
         batches.iter().for_each(|batch| runs.push(batch.clone()).expect("a batch"));
         let taken = cpu_seconds() - began;
-        runs.close();
-        let mut ranges = Ranges::uncut(encoder, schema.clone(), vec![runs], vec![]);
-        let keeper = Mutex::new(KeyKeeper::new(0));
-        ranges.cut(RangeSizes::even(RANGE_BYTES), Cutting::Anywhere, &keeper);
+        let ranges = runs.cut();
         let cut = cpu_seconds() - began;
         let (mut merging, mut gathering) = (0.0, 0.0);
         for range in 0..ranges.count() {
@@ -110,7 +102,7 @@ fn run_generation(rows: u64, rounds: usize) {
     );
 }
 
-/// Seconds of processor time this thread has used: other work on the machine does not count.
+/// Processor time of this thread in seconds; excludes other work on the machine.
 fn cpu_seconds() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
@@ -124,7 +116,7 @@ fn copy(batches: &[RecordBatch]) -> f64 {
     cpu_seconds() - began
 }
 
-/// Ends of a queue.
+/// The producers and consumers of a queue.
 type Ends = (Vec<Box<dyn Producer>>, Vec<Box<dyn Consumer>>);
 
 fn local(producers: usize, consumers: usize, bytes_max: usize) -> Ends {
@@ -140,7 +132,7 @@ fn distributed(producers: usize, consumers: usize, bytes_max: usize) -> Ends {
     (put, (0..consumers).map(|at| Box::new(queue.consumer(at)) as _).collect())
 }
 
-/// Seconds that so many batches take from each producer through a queue; consumers read every byte
+/// Seconds to send `batches` batches from each producer through a queue; consumers read every byte
 /// `reads` times.
 fn through(ends: Ends, batch: &RecordBatch, batches: usize, reads: usize) -> f64 {
     let (producers, consumers) = ends;
@@ -178,7 +170,7 @@ fn integers(rows: usize) -> RecordBatch {
     RecordBatch::try_from_iter([("n", numbers)]).expect("one column")
 }
 
-/// Queues with batches so small that only the hop counts.
+/// Queues with batches so small that only the hop costs time.
 fn queue_hop(rounds: usize) {
     let batches = 1_000_000;
     let batch = integers(1);
@@ -189,7 +181,7 @@ fn queue_hop(rounds: usize) {
     println!("{}", json!({"bench": "distributed_hop", "ns_per_batch": ns.round()}));
 }
 
-/// A distributed queue beside one that all share, with equal consumers that have something to do.
+/// A distributed queue compared with a shared one, with equally busy consumers.
 fn distributed_queue(rounds: usize) {
     let (batch, batches) = (integers((1 << 20) / 8), 1000);
     let (mut shared, mut spread) = (vec![], vec![]);
@@ -201,7 +193,7 @@ fn distributed_queue(rounds: usize) {
     println!("{}", json!({"bench": "distributed_queue", "throughput_of_shared_queue": ratio}));
 }
 
-/// Ten modules that pass batches on, beside none.
+/// Ten modules that pass batches on, compared with none.
 fn pass_through(rounds: usize) {
     let source = ("generate", json!({"what": "records", "rows": 10_000_000}), 1);
     let sink = ("count", json!({}), 1);

@@ -1,19 +1,19 @@
-//! The machinery of grouping: how it is written, plans, keys and groups, states, and what is done
-//! before the exchange and behind it. The modules themselves are `modules/pre_aggregate.rs` and
+//! Aggregation: function syntax, plan, group keys and tables, states, partial aggregation before
+//! the exchange and merging behind it. The modules are `modules/pre_aggregate.rs` and
 //! `modules/aggregate.rs`.
 
-pub mod before;
-pub mod groups;
-pub mod kept;
-pub mod keys;
-pub mod merging;
-pub mod numbering;
-pub mod over;
-pub mod plan;
-pub mod shortcuts;
-pub mod spelling;
-pub mod states;
-pub mod table;
+pub(crate) mod exchanged_states;
+pub(crate) mod function_syntax;
+pub(crate) mod group_indexer;
+pub(crate) mod group_keys;
+pub(crate) mod group_table;
+pub(crate) mod key_cache;
+pub(crate) mod output_expressions;
+pub(crate) mod partial_aggregate;
+pub(crate) mod plan;
+pub(crate) mod state_merge;
+pub(crate) mod states;
+pub(crate) mod tables;
 
 #[cfg(test)]
 mod tests;

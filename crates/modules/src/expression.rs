@@ -1,7 +1,7 @@
-//! SQL expressions over batches: what `filter`, `project` and their like are told in.
+//! SQL expressions over batches, for `filter`, `project` and other modules.
 //!
-//! `sqlparser` gives the syntax tree, `expression/translate.rs` gives it types, and DataFusion's
-//! physical expressions compute it. Invariant: DataFusion is named here and nowhere else.
+//! `sqlparser` parses the text, `expression/translate.rs` adds types, and DataFusion's physical
+//! expressions evaluate it. Invariant: only this folder uses DataFusion.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,50 +18,44 @@ use euphrates_flow::row::{Row, at_fault};
 use euphrates_flow::{Error, Kind, Result};
 use sqlparser::ast::{ExcludeSelectItem, Ident, SelectItem, WildcardAdditionalOptions};
 
-mod around;
-mod calendar;
+mod budget;
 mod calls;
-mod choices;
-mod common;
-mod copies;
-mod decimals;
+mod cast;
+mod coercion;
+mod common_type;
+mod compile;
+mod conditional;
+mod date_units;
 mod dialect;
-mod exact;
-mod fields;
-mod growth;
-mod guards;
-mod known;
+mod functions;
 mod literals;
-mod moments;
-mod once;
-mod patterns;
-mod room;
-mod rounding;
-mod source;
-mod special;
+mod operators;
+mod parse;
+mod regex_check;
+mod syntax;
 mod translate;
 mod typed;
 mod types;
-mod zones;
 
-#[cfg(test)]
-mod edges;
 #[cfg(test)]
 mod tests;
 
-use guards::with_guards;
-pub use room::{Room, SliceRows};
-pub use source::parts;
-use translate::{Translator, column_named, unsupported};
-use typed::{Typed, physical, told};
+pub(crate) use budget::{Budget, SliceRows};
+use compile::{physical, translate_error};
+use functions::result_size;
+use functions::short_circuit_rewrite::with_guards;
+pub(crate) use parse::parts;
+use parse::unsupported;
+use translate::{Translator, column_named};
+use typed::Typed;
 
 /// An expression over the columns of one schema.
 #[derive(Debug)]
-pub struct Expression {
+pub(crate) struct Expression {
     physical: Arc<dyn PhysicalExpr>,
-    /// For rows that `physical` fails with, if it may be at fault itself.
+    /// The short-circuiting form, for rows on which `physical` fails.
     guarded: Option<Arc<dyn PhysicalExpr>>,
-    /// The columns it reads; what is computed sees no others.
+    /// The columns it reads; evaluation sees no others.
     columns: Vec<usize>,
     data_type: DataType,
     nullable: bool,
@@ -70,18 +64,18 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// Reads an expression. Whatever is wrong with it is a usage error that says where.
-    pub fn parse(text: &str, schema: &Schema) -> Result<Expression> {
+    /// Parses an expression. Any mistake is a usage error that points at its position.
+    pub(crate) fn parse(text: &str, schema: &Schema) -> Result<Expression> {
         guarded(|| {
-            let ast = source::parse_expression(text)?;
+            let ast = parse::parse_expression(text)?;
             Expression::new(Translator::new(text, schema)?.translate(&ast)?, text, schema)
         })
     }
 
-    /// Reads an expression that must be true or false.
-    pub fn parse_condition(text: &str, schema: &Schema) -> Result<Expression> {
+    /// Parses a condition, which must be boolean.
+    pub(crate) fn parse_condition(text: &str, schema: &Schema) -> Result<Expression> {
         guarded(|| {
-            let ast = source::parse_expression(text)?;
+            let ast = parse::parse_expression(text)?;
             let typed = Translator::new(text, schema)?.translate(&ast)?;
             Expression::new(typed.boolean("a condition")?, text, schema)
         })
@@ -93,53 +87,58 @@ impl Expression {
             used.iter().map(|column| Ok(schema.index_of(&column.name)?)).collect::<Result<_>>()?;
         columns.sort_unstable();
         let seen = Arc::new(schema.project(&columns)?);
-        let named = DFSchema::try_from(seen.clone()).map_err(|e| told(&e, Kind::Usage))?;
+        let named =
+            DFSchema::try_from(seen.clone()).map_err(|e| translate_error(&e, Kind::Usage))?;
         let guarded = with_guards(&typed.expr);
         let guarded = guarded.map(|expr| physical(&expr, &named)).transpose()?;
         let physical = physical(&typed.expr, &named)?;
-        let data_type = physical.data_type(&seen).map_err(|e| told(&e, Kind::Usage))?;
-        let nullable = physical.nullable(&seen).map_err(|e| told(&e, Kind::Usage))?;
+        let data_type = physical.data_type(&seen).map_err(|e| translate_error(&e, Kind::Usage))?;
+        let nullable = physical.nullable(&seen).map_err(|e| translate_error(&e, Kind::Usage))?;
         let text = text.to_string();
         let slice_rows = SliceRows::default();
         Ok(Expression { physical, guarded, columns, data_type, nullable, text, slice_rows })
     }
 
-    /// The type of its values.
-    pub fn data_type(&self) -> &DataType {
+    pub(crate) fn data_type(&self) -> &DataType {
         &self.data_type
     }
 
-    /// Whether a value may be null.
-    pub fn nullable(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn nullable(&self) -> bool {
         self.nullable
     }
 
     /// The positions of the columns it reads, in ascending order.
-    pub fn columns(&self) -> &[usize] {
+    pub(crate) fn columns(&self) -> &[usize] {
         &self.columns
     }
 
-    /// Its values, one a row. What is wrong with a value (an overflow, a division by zero, text
-    /// that is no number) fails.
-    pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+    /// The value of each row. Fails if a value cannot be computed (overflow, division by zero,
+    /// malformed number).
+    #[cfg(test)]
+    pub(crate) fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         self.evaluate_rows(batch, 0..batch.num_rows())
     }
 
-    /// As `evaluate`, of these rows: those of a slice for which there is room (`SliceRows`).
-    pub fn evaluate_rows(&self, batch: &RecordBatch, rows: Range<usize>) -> Result<ArrayRef> {
+    /// Like `evaluate`, for a range of rows that fits the budget (`SliceRows`).
+    pub(crate) fn evaluate_rows(
+        &self,
+        batch: &RecordBatch,
+        rows: Range<usize>,
+    ) -> Result<ArrayRef> {
         let seen = batch.project(&self.columns)?.slice(rows.start, rows.len());
         self.values(&seen).map_err(|error| {
-            let error = match room::is_exceeded() {
-                // It is evaluated again, in smaller slices.
-                true if rows.len() > 1 => return room::too_long(),
-                true => room::too_long(),
-                false => told(&error, Kind::Failed),
+            let error = match budget::is_exceeded() {
+                // The caller evaluates the slice again, in smaller ones.
+                true if rows.len() > 1 => return budget::too_long(),
+                true => budget::too_long(),
+                false => translate_error(&error, Kind::Failed),
             };
             let error = error.at(format!("`{}`", self.text));
-            // The same values fail in the same way, so who is at fault can be asked again.
+            // Evaluation is deterministic, so evaluating parts again finds the row at fault.
             let fails = |part: Range<usize>| {
                 let part = seen.slice(part.start, part.len());
-                Some(room::again(|| self.values(&part)).is_err())
+                Some(budget::again(|| self.values(&part)).is_err())
             };
             match at_fault(rows.len(), fails) {
                 Some(part) if part.len() == 1 => {
@@ -155,21 +154,21 @@ impl Expression {
     fn values(&self, seen: &RecordBatch) -> Result<ArrayRef, DataFusionError> {
         let rows = seen.num_rows();
         let value = match (caught(|| self.physical.evaluate(seen)), &self.guarded) {
-            (Err(_), Some(guarded)) if !room::is_exceeded() => caught(|| guarded.evaluate(seen)),
+            (Err(_), Some(guarded)) if !budget::is_exceeded() => caught(|| guarded.evaluate(seen)),
             (value, _) => value,
         };
         let value = value?;
         if let ColumnarValue::Scalar(constant) = &value {
-            room::take(growth::scalar_bytes(constant).saturating_mul(rows))?;
+            budget::take(result_size::scalar_bytes(constant).saturating_mul(rows))?;
         }
         value.into_array(rows)
     }
 
     /// The rows for which the condition is true; null counts as false.
-    pub fn matches(&self, batch: &RecordBatch, room: &Room) -> Result<BooleanArray> {
+    pub(crate) fn matches(&self, batch: &RecordBatch, budget: &Budget) -> Result<BooleanArray> {
         let mut parts: Vec<BooleanArray> = vec![];
         let work = |rows| self.true_in(batch, rows);
-        self.slice_rows.each(batch.num_rows(), room, work, |_, part| {
+        self.slice_rows.each(batch.num_rows(), budget, work, |_, part| {
             parts.push(part);
             Ok(())
         })?;
@@ -194,9 +193,9 @@ impl Expression {
     }
 }
 
-/// The columns of a batch and what is computed of them, under names.
+/// Named columns and expressions of a schema.
 #[derive(Debug)]
-pub struct Projection {
+pub(crate) struct Projection {
     schema: SchemaRef,
     items: Vec<Item>,
     slice_rows: SliceRows,
@@ -204,23 +203,22 @@ pub struct Projection {
 
 #[derive(Debug)]
 enum Item {
-    /// A column as it is; nothing is copied.
+    /// An input column, which is not copied.
     Column(usize),
     Computed(Expression),
 }
 
-/// What stands under a name.
+/// The source of an output column.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
-    /// The column at this position.
+pub(crate) enum Wanted {
+    /// The input column at this position.
     Column(usize),
-    /// An SQL expression.
     Computed(String),
 }
 
 impl Projection {
-    /// Columns and expressions under names.
-    pub fn of(items: Vec<(String, Wanted)>, schema: &Schema) -> Result<Projection> {
+    /// A projection to these named sources.
+    pub(crate) fn of(items: Vec<(String, Wanted)>, schema: &Schema) -> Result<Projection> {
         let item = |(name, wanted): (String, Wanted)| match wanted {
             Wanted::Column(at) => {
                 let field = schema.field(at).clone().with_name(name);
@@ -239,22 +237,21 @@ impl Projection {
         Ok(Projection { schema, items, slice_rows: SliceRows::default() })
     }
 
-    /// The schema of what comes out.
-    pub fn schema(&self) -> &SchemaRef {
+    pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The columns of a batch, in slices for which there is room.
-    pub fn evaluate(
+    /// The output columns of a batch, in slices that fit the budget.
+    pub(crate) fn evaluate(
         &self,
         batch: &RecordBatch,
-        room: &Room,
+        budget: &Budget,
         give: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let work = |rows: Range<usize>| self.slice(batch, rows);
         let is_computed = |item: &&Item| matches!(item, Item::Computed(_));
-        let room = &room.for_columns(self.items.iter().filter(is_computed).count());
-        self.slice_rows.each(batch.num_rows(), room, work, |_, slice| give(slice))
+        let budget = &budget.for_columns(self.items.iter().filter(is_computed).count());
+        self.slice_rows.each(batch.num_rows(), budget, work, |_, slice| give(slice))
     }
 
     fn slice(&self, batch: &RecordBatch, rows: Range<usize>) -> Result<RecordBatch> {
@@ -268,10 +265,10 @@ impl Projection {
     }
 }
 
-/// Reads a list of columns: names, `*`, `* EXCLUDE (a, b)`, and expressions with `AS name`. Each
-/// item may hold several, with commas between; one that is the name of a column is that column,
-/// however it is written.
-pub fn parse_projection<S: AsRef<str>>(items: &[S], schema: &Schema) -> Result<Projection> {
+/// Parses a list of columns: names, `*`, `* EXCLUDE (a, b)`, and expressions with `AS name`. An
+/// item may hold several, separated by commas. An item that equals the name of a column is that
+/// column.
+pub(crate) fn parse_projection<S: AsRef<str>>(items: &[S], schema: &Schema) -> Result<Projection> {
     guarded(|| {
         let mut chosen: Vec<(FieldRef, Item)> = vec![];
         for text in items.iter().map(AsRef::as_ref) {
@@ -294,7 +291,7 @@ pub fn parse_projection<S: AsRef<str>>(items: &[S], schema: &Schema) -> Result<P
 fn parse_items(text: &str, schema: &Schema, chosen: &mut Vec<(FieldRef, Item)>) -> Result<()> {
     let translator = Translator::new(text, schema)?;
     let column = |at: usize| (schema.fields()[at].clone(), Item::Column(at));
-    for item in source::parse_items(text)? {
+    for item in parse::parse_items(text)? {
         let (ast, alias) = match item {
             SelectItem::Wildcard(options) => {
                 let left_out = left_out(&options, schema, text)?;
@@ -322,7 +319,7 @@ fn parse_items(text: &str, schema: &Schema, chosen: &mut Vec<(FieldRef, Item)>) 
     Ok(())
 }
 
-/// The columns `*` is told to leave out.
+/// The columns that `*` excludes.
 fn left_out(
     options: &WildcardAdditionalOptions,
     schema: &Schema,
@@ -354,14 +351,14 @@ fn left_out(
     names.iter().map(|name| column_named(schema, name, text)).collect()
 }
 
-/// A panic in the libraries that compute one is an error of the row that it is about.
+/// Turns a panic during evaluation into an error.
 fn caught<T>(compute: impl FnOnce() -> Result<T, DataFusionError>) -> Result<T, DataFusionError> {
     catch_unwind(AssertUnwindSafe(compute)).unwrap_or_else(|_| {
         Err(DataFusionError::Execution("it cannot be computed of these values".into()))
     })
 }
 
-/// A panic in the libraries that read an expression is an error, not the end of the program.
+/// Turns a panic during parsing into an error.
 fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         Err(Error::usage("the expression cannot be worked out").remedy("simplify it"))

@@ -1,14 +1,15 @@
-//! The join's machinery: what to do, keys, rows, the table, probing, partitions on disk. The module
-//! itself is `modules/join.rs`.
+//! The hash join: plan, keys, row layout, hash table, probing, and parts that are spilled and
+//! joined one by one. The module is `modules/join.rs`.
 
-pub mod keys;
-pub mod parts;
-pub mod plan;
-pub mod probe;
-pub mod request;
-pub mod rows;
-pub mod table;
-pub mod together;
+pub(crate) mod config;
+pub(crate) mod hash_table;
+pub(crate) mod join_keys;
+pub(crate) mod part_join;
+pub(crate) mod plan;
+pub(crate) mod probe;
+pub(crate) mod row_request;
+pub(crate) mod shared_build;
+pub(crate) mod side_rows;
 
 #[cfg(test)]
 mod tests;

@@ -1,35 +1,33 @@
-//! The built-in modules, one file each in `modules/`; `build.rs` lists the folder.
+//! The built-in modules, one file each in `modules/`; `build.rs` lists that folder.
 
-/// The modules, and the list of them.
-#[allow(missing_docs)]
-pub mod modules {
+#![deny(unreachable_pub)]
+
+mod aggregate;
+mod batches;
+mod block_writer;
+mod canonical_floats;
+mod coordination;
+mod decimal_floats;
+mod expression;
+mod join;
+mod order_by;
+mod partitioning;
+mod pipes;
+mod prefetch;
+mod rebase_path;
+mod sort;
+
+/// One module for each file of the folder, and the list `MODULES`.
+mod modules {
     include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 }
-
-pub mod aggregate;
-pub mod alike;
-pub mod doubles;
-pub mod equal;
-pub mod expression;
-pub mod hashing;
-pub mod join;
-pub mod meeting;
-pub mod order_by;
-pub mod parts;
-pub mod paths;
-pub mod pipes;
-pub mod sort;
-pub mod stepwise;
-pub mod store;
-pub mod turns;
-pub mod units;
 
 #[cfg(test)]
 mod testing;
 
-pub use modules::MODULES;
+pub use sort::benchmark;
 
 /// A registry of the built-in modules.
 pub fn registry() -> euphrates_flow::Registry {
-    euphrates_flow::Registry::new(MODULES.iter().copied())
+    euphrates_flow::Registry::new(modules::MODULES.iter().copied())
 }

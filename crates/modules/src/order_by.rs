@@ -1,4 +1,4 @@
-//! `ORDER BY` items, as people write them.
+//! Parses `ORDER BY` items.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::sort::keys::KeyColumn;
+use crate::sort::sort_keys::KeyColumn;
 
 /// A column to sort by: `"price"`, `"price desc"`, `"name asc nulls first"`, or spelled out.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(untagged)]
-pub enum SortKey {
+pub(crate) enum SortKey {
     /// As in SQL.
     Text(String),
     /// Spelled out.
@@ -25,18 +25,18 @@ pub enum SortKey {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
-pub struct SpelledKey {
+pub(crate) struct SpelledKey {
     /// Name of the column.
-    pub column: String,
+    pub(crate) column: String,
     /// Largest first.
     #[serde(default)]
-    pub descending: bool,
+    pub(crate) descending: bool,
     /// Nulls before everything else; they come last by default.
     #[serde(default)]
-    pub nulls_first: bool,
+    pub(crate) nulls_first: bool,
 }
 
-/// By hand, so that a wrong field is named.
+/// Implemented by hand, so that errors name the wrong field.
 impl<'de> Deserialize<'de> for SortKey {
     fn deserialize<D: Deserializer<'de>>(
         deserializer: D,
@@ -61,16 +61,16 @@ impl fmt::Display for SortKey {
     }
 }
 
-/// That there is a key at all.
-pub fn some_key(by: &[SortKey]) -> Result<()> {
+/// Fails if there are no keys.
+pub(crate) fn check_not_empty(by: &[SortKey]) -> Result<()> {
     match by.is_empty() {
         true => Err(Error::usage("`by` is empty").remedy("name at least one column")),
         false => Ok(()),
     }
 }
 
-/// The columns these keys name.
-pub fn resolve(keys: &[SortKey], schema: &Schema) -> Result<Vec<KeyColumn>> {
+/// Resolves the columns that the keys name.
+pub(crate) fn resolve(keys: &[SortKey], schema: &Schema) -> Result<Vec<KeyColumn>> {
     keys.iter().map(|key| resolve_one(key, schema)).collect()
 }
 
@@ -85,7 +85,7 @@ fn resolve_one(key: &SortKey, schema: &Schema) -> Result<KeyColumn> {
             descending: *descending,
             nulls_first: *nulls_first,
         }),
-        // A column may be called "a desc": its own name wins.
+        // A column may be named "a desc", and then its name takes precedence.
         SortKey::Text(text) if schema.index_of(text).is_ok() => {
             Ok(KeyColumn { column: find(text)?, descending: false, nulls_first: false })
         }

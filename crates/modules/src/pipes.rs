@@ -1,4 +1,4 @@
-//! What `copy_in`, `copy_out` and `exec` have in common: formats over pipes, and their columns.
+//! Formats over pipes, and their columns, for `copy_in`, `copy_out` and `exec`.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use serde_json::{Map, Value};
 /// Columns in the order they come: `{"name": "type"}`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Columns(Map<String, Value>);
+pub(crate) struct Columns(Map<String, Value>);
 
 impl Columns {
-    /// As a schema; every column may have nulls.
-    pub fn schema(&self) -> Result<SchemaRef> {
+    /// The columns as a schema; every column is nullable.
+    pub(crate) fn schema(&self) -> Result<SchemaRef> {
         let field = |(name, data_type): (&String, &Value)| match data_type.as_str() {
             Some(data_type) => Ok(Field::new(name, type_named(data_type)?, true)),
             None => Err(Error::usage(format!("the type of column `{name}` is {data_type}"))
@@ -29,8 +29,8 @@ impl Columns {
     }
 }
 
-/// Puts the batches of a stream on output 0; if they are to keep their order, each as a run.
-pub fn put_all(ports: &mut Ports, stream: Stream, ordered: bool, count: bool) -> Result<()> {
+/// Puts the batches of a stream on output 0, each as a run if `ordered`.
+pub(crate) fn put_all(ports: &mut Ports, stream: Stream, ordered: bool, count: bool) -> Result<()> {
     let mut run: RunIndex = 0;
     for batch in stream.batches {
         for batch in split_batch(batch?) {

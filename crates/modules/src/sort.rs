@@ -1,16 +1,21 @@
-//! The machinery of `partition` and `sort`: keys, runs, ranges, copying.
+//! The external merge sort of `partition` and `sort`: keys, run generation, splitters, ranges, and
+//! copying of rows.
 
-pub mod council;
-pub mod gather;
-pub mod intake;
-pub mod keys;
-pub mod layout;
-pub mod owned;
-pub mod ranges;
-pub mod recovery;
-pub mod rows;
-pub mod runs;
-pub mod spill;
-pub mod store;
-pub mod values;
-pub mod whole;
+pub(crate) mod array_values;
+pub mod benchmark;
+pub(crate) mod disk_run;
+pub(crate) mod gather;
+pub(crate) mod in_memory;
+pub(crate) mod key_bits;
+pub(crate) mod key_decoder;
+pub(crate) mod memory_runs;
+pub(crate) mod owned_keys;
+pub(crate) mod range_store;
+pub(crate) mod ranges;
+pub(crate) mod record_layout;
+pub(crate) mod row_format;
+pub(crate) mod run_generation;
+pub(crate) mod sample_exchange;
+pub(crate) mod sort_keys;
+pub(crate) mod spill;
+pub(crate) mod splitters;

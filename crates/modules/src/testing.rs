@@ -1,4 +1,4 @@
-//! Runs one module over queues in memory, so that a test says: this went in, that came out.
+//! A test harness that runs one module over queues in memory.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -14,19 +14,17 @@ use euphrates_flow::{
 };
 use serde_json::Value;
 
-/// What a module is given on one input, or what it gave on one output.
+/// An item of an input or an output.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Item {
-    /// A batch.
+pub(crate) enum Item {
     Batch(RecordBatch),
-    /// A run began; on inputs it is implied.
+    /// The start of a run; implied on inputs.
     Begin(RunIndex),
-    /// A run ended.
     End(RunIndex),
 }
 
-/// One module about to be run by itself.
-pub struct Bench {
+/// A module with its inputs, before it is run.
+pub(crate) struct Harness {
     spec: &'static ModuleSpec,
     config: Value,
     schemas: Vec<SchemaRef>,
@@ -34,16 +32,16 @@ pub struct Bench {
     silent: Option<usize>,
     outputs: usize,
     keeps_runs: bool,
-    /// Per output, after how many batches its consumer leaves.
+    /// For each output, the number of batches after which its consumer leaves.
     leaves: Vec<Option<usize>>,
     cancel: Arc<Cancel>,
 }
 
-impl Bench {
-    /// A module with this configuration.
-    pub fn new(spec: &'static ModuleSpec, config: Value) -> Bench {
+impl Harness {
+    /// A harness for a module with this configuration.
+    pub(crate) fn new(spec: &'static ModuleSpec, config: Value) -> Harness {
         let outputs = spec.outputs.names(2).len();
-        Bench {
+        Harness {
             spec,
             config,
             schemas: vec![],
@@ -56,15 +54,15 @@ impl Bench {
         }
     }
 
-    /// One more input, of loose batches.
-    pub fn input(mut self, schema: SchemaRef, batches: &[RecordBatch]) -> Bench {
+    /// Adds an input of batches without runs.
+    pub(crate) fn input(mut self, schema: SchemaRef, batches: &[RecordBatch]) -> Harness {
         self.inputs.push(batches.iter().map(|batch| taken(batch, None)).collect());
         self.schemas.push(schema);
         self
     }
 
-    /// One more input, of runs.
-    pub fn stream(mut self, schema: SchemaRef, runs: &[Vec<RecordBatch>]) -> Bench {
+    /// Adds an input of runs.
+    pub(crate) fn stream(mut self, schema: SchemaRef, runs: &[Vec<RecordBatch>]) -> Harness {
         let mut items = VecDeque::new();
         for (run, batches) in runs.iter().enumerate() {
             items.extend(batches.iter().map(|batch| taken(batch, Some(run as RunIndex))));
@@ -76,25 +74,25 @@ impl Bench {
         self
     }
 
-    /// The input that was given last does not end: nothing more comes.
-    pub fn silent(mut self) -> Bench {
+    /// The input added last does not end: nothing more comes.
+    pub(crate) fn silent(mut self) -> Harness {
         self.silent = self.inputs.len().checked_sub(1);
         self
     }
 
-    /// The consumer of an output leaves after so many batches.
-    pub fn leaves(mut self, output: usize, batches: usize) -> Bench {
+    /// The consumer of an output leaves after this number of batches.
+    pub(crate) fn leaves(mut self, output: usize, batches: usize) -> Harness {
         self.leaves[output] = Some(batches);
         self
     }
 
-    /// What stops it.
-    pub fn cancel(&self) -> Arc<Cancel> {
+    /// The cancellation of its flow.
+    pub(crate) fn cancel(&self) -> Arc<Cancel> {
         self.cancel.clone()
     }
 
-    /// Runs it; what came out of each output, and how `run` ended.
-    pub fn run(self) -> (Vec<Vec<Item>>, Result<()>) {
+    /// Runs the module; returns the items of each output, and the result of `run`.
+    pub(crate) fn run(self) -> (Vec<Vec<Item>>, Result<()>) {
         let placed = (self.spec.place)(self.config).unwrap();
         let outcome = placed.schemas(&self.schemas);
         if let Err(error) = outcome {
@@ -103,14 +101,14 @@ impl Bench {
         let setup = Arc::new(Setup { cancel: self.cancel.clone(), ..setup() });
         let name = |(port, queue): (usize, VecDeque<Taken>)| Input {
             name: port.to_string(),
-            queue: Box::new(Given { queue, ends: self.silent != Some(port) }),
+            queue: Box::new(InputQueue { queue, ends: self.silent != Some(port) }),
             groups: false,
         };
         let inputs = self.inputs.into_iter().enumerate().map(name).collect();
         let logs: Vec<Log> = (0..self.outputs).map(|_| Log::default()).collect();
         let ends = logs.iter().zip(&self.leaves).enumerate().map(|(port, (log, leaves))| Output {
             name: port.to_string(),
-            queue: Box::new(Kept { log: log.clone(), left: *leaves }),
+            queue: Box::new(OutputLog { log: log.clone(), left: *leaves }),
         });
         let metrics = Arc::new(InstanceMetrics::default());
         let mut ports = Ports::new(inputs, ends.collect(), self.keeps_runs, metrics, setup.clone());
@@ -123,8 +121,8 @@ impl Bench {
     }
 }
 
-/// What one instance is given.
-pub fn setup() -> Setup {
+/// The setup of a single instance.
+pub(crate) fn setup() -> Setup {
     Setup {
         module: "test".into(),
         worker: "w0".into(),
@@ -140,18 +138,18 @@ pub fn setup() -> Setup {
         run_id: format!("test-{}", std::process::id()),
         decision: None,
         cancel: Arc::default(),
-        commons: Arc::new(Alone::default()),
+        commons: Arc::new(SingleInstance::default()),
         exchange: Arc::new(NoExchange),
         is_whole: true,
         instances_here: 1,
     }
 }
 
-/// The commons of one instance.
+/// Coordination of a single instance.
 #[derive(Debug, Default)]
-struct Alone(Mutex<HashMap<String, u64>>);
+struct SingleInstance(Mutex<HashMap<String, u64>>);
 
-impl Commons for Alone {
+impl Commons for SingleInstance {
     fn next(&self, name: &str) -> Result<u64> {
         let mut numbers = self.0.lock().unwrap();
         let number = numbers.entry(name.into()).or_default();
@@ -172,20 +170,20 @@ impl Commons for Alone {
     }
 }
 
-/// Runs a module with one input and one output and compares all rows, in order.
-pub fn check(
+/// Runs a module with one input and one output, and compares all rows in order.
+pub(crate) fn check(
     spec: &'static ModuleSpec,
     config: Value,
     input: &[RecordBatch],
     expected: &RecordBatch,
 ) {
-    let (outputs, outcome) = Bench::new(spec, config).input(input[0].schema(), input).run();
+    let (outputs, outcome) = Harness::new(spec, config).input(input[0].schema(), input).run();
     outcome.unwrap();
     assert_eq!(&rows(&outputs[0], expected.schema()), expected);
 }
 
 /// The rows of an output as one batch.
-pub fn rows(items: &[Item], schema: SchemaRef) -> RecordBatch {
+pub(crate) fn rows(items: &[Item], schema: SchemaRef) -> RecordBatch {
     let batch = |item: &Item| match item {
         Item::Batch(batch) => Some(batch.clone()),
         _ => None,
@@ -198,12 +196,12 @@ fn taken(batch: &RecordBatch, run: Option<RunIndex>) -> Taken {
     Taken::Batch(Parcel { batch: batch.clone(), bytes: batch_bytes(batch), run })
 }
 
-struct Given {
+struct InputQueue {
     queue: VecDeque<Taken>,
     ends: bool,
 }
 
-impl Consumer for Given {
+impl Consumer for InputQueue {
     fn take(&mut self, _: bool) -> Result<Taken> {
         Ok(self.queue.pop_front().unwrap_or(if self.ends { Taken::End } else { Taken::Empty }))
     }
@@ -215,13 +213,13 @@ impl Consumer for Given {
 
 type Log = Arc<Mutex<Vec<Item>>>;
 
-struct Kept {
+struct OutputLog {
     log: Log,
-    /// Batches taken before the consumer leaves.
+    /// Batches taken until the consumer leaves.
     left: Option<usize>,
 }
 
-impl Producer for Kept {
+impl Producer for OutputLog {
     fn put(&mut self, parcel: Parcel, _: bool) -> Result<Option<Parcel>> {
         match &mut self.left {
             Some(0) => return Err(Error::closed()),
@@ -251,7 +249,7 @@ impl Producer for Kept {
 }
 
 /// A batch with one column `n` of these integers.
-pub fn integers(values: impl IntoIterator<Item = i64>) -> RecordBatch {
+pub(crate) fn integers(values: impl IntoIterator<Item = i64>) -> RecordBatch {
     let column: arrow::array::ArrayRef =
         Arc::new(arrow::array::Int64Array::from_iter_values(values));
     RecordBatch::try_from_iter([("n", column)]).unwrap()

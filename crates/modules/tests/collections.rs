@@ -33,7 +33,7 @@ fn numbers(batch: &RecordBatch) -> Vec<i64> {
 }
 
 #[test]
-fn what_is_written_is_read_in_any_order_or_in_that_of_the_stream() {
+fn collections_read_back_unordered_and_in_order() {
     let home = tempfile::tempdir().unwrap();
     const ROWS: i64 = 3_000_000;
     for (order, compression) in [(false, "none"), (true, "none"), (true, "lz4"), (false, "zstd")] {
@@ -57,7 +57,7 @@ fn what_is_written_is_read_in_any_order_or_in_that_of_the_stream() {
 }
 
 #[test]
-fn columns_are_chosen_by_name_and_small_batches_are_put_together() {
+fn columns_are_selected_and_small_batches_coalesced() {
     let home = tempfile::tempdir().unwrap();
     let table = ("generate", json!({"what": "orders", "scale": 0.01}));
     run(home.path(), &[table, ("write", json!({"collection": "orders"}))]).unwrap();
@@ -102,11 +102,11 @@ fn a_failed_flow_leaves_the_old_version_and_nothing_else() {
     assert_eq!(std::fs::read_dir(staging).unwrap().count(), 0);
 }
 
-/// Name, steps before the `write`, and the keys the catalog is to know, if it is a stream.
+/// Name, steps before the `write`, and the sort keys expected in the catalog, if it is a stream.
 type Kept<'a> = (&'a str, Vec<(&'a str, Value)>, Option<&'a [&'a str]>);
 
 #[test]
-fn the_catalog_knows_what_a_collection_is_sorted_by() {
+fn catalog_records_sort_keys() {
     let home = tempfile::tempdir().unwrap();
     let make = ("generate", json!({"what": "integers", "rows": 1000}));
     let key = json!({"column": "n", "descending": true});
@@ -144,7 +144,7 @@ fn an_empty_input_makes_an_empty_collection() {
 }
 
 #[test]
-fn a_missing_collection_is_the_users_mistake() {
+fn missing_collection_is_usage_error() {
     let home = tempfile::tempdir().unwrap();
     let read = ("read", json!({"collection": "nothing"}));
     let error = run(home.path(), &[read, ("collect", json!({}))]).unwrap_err();

@@ -1,4 +1,4 @@
-//! Whole flows over files of others: in parallel, in order, all or nothing.
+//! Flows over files: in parallel, in order, all or nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ fn read(path: &str) -> RecordBatch {
     concat_batches(dataset.schema(), &dataset.read_all().unwrap()).unwrap()
 }
 
-/// Lines of CSV: the number of the line, and text that spans lines now and then.
+/// Lines of CSV: the number of the line, and text that sometimes spans lines.
 fn csv(folder: &Path, name: &str, rows: usize) -> String {
     let mut text = String::from("n,text\n");
     for row in 0..rows {
@@ -147,7 +147,7 @@ fn the_input_may_be_the_output() {
 }
 
 #[test]
-fn a_flow_that_fails_leaves_what_was_there_and_nothing_else() {
+fn failed_flow_leaves_only_previous_file() {
     let folder = tempfile::tempdir().unwrap();
     let source = csv(folder.path(), "in.csv", 600_000);
     let mut text = std::fs::read_to_string(&source).unwrap();
@@ -182,7 +182,7 @@ fn a_flow_that_is_cancelled_leaves_nothing() {
 }
 
 #[test]
-fn nothing_is_written_as_a_file_without_records() {
+fn empty_input_writes_file_without_records() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["out.parquet", "out.arrow", "out.csv"] {
         let source = csv(folder.path(), "in.csv", 0);

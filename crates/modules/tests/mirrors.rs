@@ -48,7 +48,7 @@ fn make(home: &Path, cores: usize, order: bool, write: Value) -> Result<Report> 
     run_on(home, cores, &[("generate", make), ("write", write)])
 }
 
-/// What was read, in the order it came, and the report.
+/// The values read, in the order of arrival, and the report.
 fn read(home: &Path, cores: usize, read: Value) -> Result<(Vec<i64>, Report)> {
     let report = run_on(home, cores, &[("read", read), ("collect", json!({}))])?;
     let collected = report.collected.values().next().expect("a collect");
@@ -61,7 +61,7 @@ fn remark(report: &Report, module: &str) -> String {
     found.and_then(|module| module.remark.clone()).unwrap_or_default()
 }
 
-/// Bytes that came from each disk, as the report has them.
+/// MiB read from each disk, from the report.
 fn mebibytes(report: &Report) -> BTreeMap<String, f64> {
     let remark = remark(report, "read");
     let parts = remark.split(&[',', ';'][..]).filter_map(|part| part.split_once(" MiB from "));
@@ -75,7 +75,7 @@ fn segments(home: &Path, copy: usize) -> Vec<PathBuf> {
 }
 
 #[test]
-fn collections_of_any_layout_are_read_in_any_order_or_in_that_of_the_stream() {
+fn collections_of_any_layout_read_back() {
     let home = tempfile::tempdir().unwrap();
     name_disks(home.path(), &[None; 3], 3);
     let layouts = [(1, None), (2, Some("chained")), (2, Some("spread")), (3, None)];
@@ -105,7 +105,7 @@ fn collections_of_any_layout_are_read_in_any_order_or_in_that_of_the_stream() {
 }
 
 #[test]
-fn a_slow_disk_is_left_to_its_neighbours() {
+fn slow_disk_is_relieved_by_its_mirrors() {
     let home = tempfile::tempdir().unwrap();
     name_disks(home.path(), &[None; 4], 4);
     let write = json!({"collection": "c", "disks": names(4), "copies": 2});
@@ -146,7 +146,7 @@ fn a_slow_disk_is_given_fewer_blocks_to_write() {
 }
 
 #[test]
-fn a_damaged_block_is_read_from_its_mirror_and_told() {
+fn damaged_block_is_read_from_mirror_and_reported() {
     let home = tempfile::tempdir().unwrap();
     name_disks(home.path(), &[None; 2], 1);
     let write = json!({"collection": "c", "disks": names(2), "copies": 2});
@@ -181,7 +181,7 @@ fn a_damaged_block_is_read_from_its_mirror_and_told() {
 }
 
 #[test]
-fn a_disk_that_is_gone_is_done_without() {
+fn missing_disk_is_tolerated() {
     let home = tempfile::tempdir().unwrap();
     name_disks(home.path(), &[None; 3], 3);
     let write = json!({"collection": "c", "disks": names(3), "copies": 2, "layout": "spread"});

@@ -1,4 +1,4 @@
-//! Whole flows of the small modules: order kept, early ends, forks and joins of the graph.
+//! Flows of the small modules: order, early ends, forks and joins of the graph.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use euphrates_flow::{
 use euphrates_modules::registry;
 use serde_json::{Value, json};
 
-/// A flow of these modules, with queues between those of these positions.
+/// Runs a flow of these modules, with queues between the given positions.
 fn run(modules: &[(&str, Value)], queues: &[(usize, usize)]) -> Result<Vec<Vec<i64>>> {
     let mut document = Document::new("test");
     let ids: Vec<String> = modules
@@ -77,7 +77,7 @@ fn a_sample_of_a_stream_is_the_same_every_time_and_in_order() {
 }
 
 #[test]
-fn a_limit_ends_what_would_go_on_for_ever() {
+fn limit_ends_endless_producers() {
     for order in [true, false] {
         let endless = json!({"what": "integers", "rows": 1u64 << 50, "order": order});
         let modules = [
@@ -93,7 +93,7 @@ fn a_limit_ends_what_would_go_on_for_ever() {
 }
 
 #[test]
-fn what_forks_comes_together_again() {
+fn forked_streams_can_be_united() {
     let modules = [
         integers(ROWS),
         ("tee", json!({})),
@@ -109,7 +109,7 @@ fn what_forks_comes_together_again() {
 }
 
 #[test]
-fn one_branch_that_has_enough_leaves_the_other_whole() {
+fn branch_that_ends_early_leaves_other_complete() {
     let modules = [
         integers(ROWS),
         ("tee", json!({})),
@@ -150,7 +150,7 @@ fn programs_are_modules() {
     assert!(error.contains("filter") && error.contains("ivide by zero"), "{error}");
 }
 
-/// Reads its first input to the end before it looks at the second.
+/// Reads its first input to the end before the second.
 static ONE_AFTER_THE_OTHER: ModuleSpec = ModuleSpec {
     name: "one_after_the_other",
     summary: "Reads one input after the other.",
@@ -185,7 +185,7 @@ impl Placed for OneAfterTheOther {
 }
 
 #[test]
-fn branches_that_wait_for_each_other_are_named_instead_of_hanging() {
+fn deadlocked_branches_are_named() {
     let registry = registry().with([&ONE_AFTER_THE_OTHER]);
     let mut document = Document::new("locked");
     let source = document.place("generate", json!({"what": "integers", "rows": 20 * ROWS}), None);

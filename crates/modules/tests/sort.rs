@@ -1,4 +1,4 @@
-//! The sort against an oracle: arrow's own lexicographic sort of the whole input.
+//! Compares the sort with an oracle: arrow's lexicographic sort of the whole input.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn options(folder: &Path, memory: usize) -> Options {
     }
 }
 
-/// Sorts by arrow, nulls last, all keys of the columns ascending.
+/// Sorts with arrow, nulls last, by these columns, each ascending or descending.
 fn oracle(batch: &RecordBatch, by: &[(&str, bool)]) -> RecordBatch {
     let columns: Vec<SortColumn> = by
         .iter()
@@ -67,7 +67,7 @@ fn records_come_out_in_order_in_one_pass_and_in_two() {
         let unsorted = run(&[source, ("collect", json!({}))], &options).unwrap();
         let remark = sorted.modules[1].remark.clone().unwrap();
         assert_eq!(remark.starts_with("two passes"), memory < 1 << 30, "{remark}");
-        // Keys may repeat when skewed, so the payload settles ties in the comparison.
+        // Skewed keys may repeat, so the payload breaks ties in the comparison.
         let whole = [("key", false), ("payload", false)];
         let sorted = rows(&sorted);
         let keys = |batch: &RecordBatch| batch.column(0).clone();
@@ -112,7 +112,7 @@ fn keep(path: &Path, batches: impl IntoIterator<Item = RecordBatch>) {
     writer.finish().unwrap();
 }
 
-/// A table of many kinds of columns with nulls, in an Arrow file of a few batches.
+/// Writes a table with columns of many types with nulls to an Arrow file of a few batches.
 fn table(path: &Path, rows: usize) {
     let scattered = |row: usize| (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let present = |row: usize, every: u64| scattered(row) % every != 0;
@@ -142,7 +142,7 @@ fn table(path: &Path, rows: usize) {
 }
 
 #[test]
-fn columns_of_every_kind_and_their_nulls_come_along() {
+fn columns_of_every_type_and_their_nulls_are_sorted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.arrow");
     table(&path, 120_000);
@@ -166,7 +166,7 @@ fn columns_of_every_kind_and_their_nulls_come_along() {
             assert_eq!(remark.starts_with("two passes"), memory < 1 << 30, "{remark}");
             assert_eq!(rows(&report), oracle(&unsorted, &by), "{by:?}");
         }
-        // Every key is there many times; `row` counts them as they come.
+        // Every key occurs many times; `row` numbers the input rows.
         let source = ("scan", json!({"path": path, "order": true}));
         let sort = ("sort", json!({"by": ["flag"], "stable": true}));
         let sorted = rows(&run(&[source, sort, ("collect", json!({}))], &options).unwrap());
@@ -209,7 +209,7 @@ fn a_batch_stays_near_its_size_where_records_are_long() {
 }
 
 #[test]
-fn lists_in_one_piece_are_no_more_than_they_are() {
+fn lists_count_only_their_own_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.arrow");
     let count = 200_000;
@@ -231,7 +231,7 @@ fn lists_in_one_piece_are_no_more_than_they_are() {
 }
 
 #[test]
-fn partitions_can_be_taken_by_who_may_not_wait_for_them() {
+fn partitions_can_be_polled() {
     let folder = tempfile::tempdir().unwrap();
     let steps = [
         ("generate", json!({"what": "integers", "rows": 100_000})),
@@ -275,7 +275,7 @@ fn equal_keys_keep_their_order_when_asked() {
 }
 
 #[test]
-fn nothing_sorts_to_nothing_and_one_to_one() {
+fn empty_and_single_row_inputs_sort() {
     let folder = tempfile::tempdir().unwrap();
     for rows_in in [0, 1] {
         let steps = [
@@ -301,7 +301,7 @@ fn unknown_columns_are_named_with_their_module() {
 }
 
 #[test]
-fn numbers_that_are_equal_are_equal_keys() {
+fn equal_numbers_are_equal_keys() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.arrow");
     let floats: Float64Array =
@@ -316,7 +316,7 @@ fn numbers_that_are_equal_are_equal_keys() {
         ("h", halves),
     ];
     keep(&path, [RecordBatch::try_from_iter(columns).unwrap()]);
-    // With a number behind it a float is part of an integer, with a text of a row encoding.
+    // Followed by a number, a float is part of an exact key; followed by a text, of a row encoding.
     for by in [json!(["f", "n"]), json!(["f", "text"]), json!(["h", "n"]), json!(["h", "text"])] {
         let steps =
             [("scan", json!({"path": path})), ("sort", json!({"by": by})), ("collect", json!({}))];

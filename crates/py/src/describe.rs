@@ -1,9 +1,9 @@
 //! Descriptions of modules and flows without running them: specs, checks, code and pictures.
 
+use euphrates_draw::draw as picture;
 use euphrates_engine::consent::{self, Consent, Seen};
 use euphrates_flow::check::{CheckedEdge, CheckedNode, Unit};
 use euphrates_flow::code::code as write_code;
-use euphrates_flow::draw::draw as picture;
 use euphrates_flow::{Document, ModuleSpec, Result};
 use pyo3::prelude::*;
 use serde_json::{Value, json};

@@ -1,11 +1,11 @@
-//! Types of columns that Arrow can describe and its kernels cannot carry, refused before a start.
+//! Refuses column types that Arrow can describe but its kernels cannot process.
 
 use arrow::datatypes::{DataType, Schema};
 
 use crate::depth::check_schema;
 use crate::error::{Error, Result};
 
-/// Fails if a column of this schema could not be taken apart and put together again.
+/// Fails if a column of this schema cannot be split and concatenated.
 pub fn check(schema: &Schema) -> Result<()> {
     check_schema(schema)?;
     match schema.fields().iter().find(|field| has_empty_lists(field.data_type())) {
@@ -17,7 +17,7 @@ pub fn check(schema: &Schema) -> Result<()> {
     }
 }
 
-/// A list of size 0 has no values that would say how many of them there are: Arrow loses rows.
+/// Arrow loses the row count of a list of size 0, since it has no values to count.
 fn has_empty_lists(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
@@ -39,7 +39,7 @@ mod tests {
     use arrow::datatypes::Field;
 
     #[test]
-    fn fixed_size_lists_of_no_values_are_refused_wherever_they_are() {
+    fn empty_fixed_size_lists_are_refused_at_any_depth() {
         let sized = |size| DataType::new_fixed_size_list(DataType::Int32, size, true);
         let schema = |data_type| Schema::new(vec![Field::new("c", data_type, true)]);
         assert!(check(&schema(sized(1))).is_ok());

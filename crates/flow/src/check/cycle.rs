@@ -1,9 +1,10 @@
-//! The error for a flow that goes round.
+//! The error for a flow with a cycle.
 
 use crate::document::{Edge, Node};
 use crate::error::Error;
 
-/// Of the modules that never have their turn. Those that only come after a cycle are not on it.
+/// Names the modules on the cycle. `left` holds those that topological sorting could not order;
+/// modules that only come after the cycle are dropped.
 pub(super) fn cycle(left: &[&Node], queues: &[Edge]) -> Error {
     let mut left = left.to_vec();
     let feeds = |node: &Node, left: &[&Node]| {
@@ -24,7 +25,7 @@ mod tests {
     use crate::Document;
 
     #[test]
-    fn what_comes_after_a_cycle_is_not_blamed_for_it() {
+    fn modules_after_cycle_are_not_named() {
         let mut flow = Document::new("x");
         for id in ["a", "b", "c", "d"] {
             flow.place_as(id, "filter", serde_json::json!({}), None);

@@ -1,4 +1,4 @@
-//! Names of columns that others could not tell apart, or could not take.
+//! Checks column names: unique, and representable in Arrow's C interface.
 
 use std::collections::HashSet;
 
@@ -61,14 +61,14 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_one_name_are_refused() {
+    fn duplicate_column_names_are_refused() {
         assert!(unique(&schema(&["a", "A", ""])).is_ok());
         let error = unique(&schema(&["a", "b", "a"])).unwrap_err().to_string();
         assert!(error.contains("two columns are named `a`"), "{error}");
     }
 
     #[test]
-    fn a_nul_within_a_name_is_not_given_to_others_at_any_depth() {
+    fn nul_in_column_name_is_refused_at_any_depth() {
         assert!(exportable(&schema(&["a"])).is_ok());
         assert!(exportable(&schema(&["a\0b"])).is_err());
         let within = DataType::Struct(schema(&["x\0"]).fields().clone());

@@ -1,45 +1,51 @@
-//! All that can be said of a flow that may be wrong: for editors, where a flow is unfinished most
-//! of the time. The same rules as those of the check, which stops at the first that is broken.
+//! Reports every problem of a flow, for editors, where a flow is unfinished most of the time. The
+//! rules are those of the check, which stops at the first broken one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::{CheckedEdge, CheckedNode, Graph, Member, Members, cycle, settle, spell, targets};
+use super::checked::{CheckedEdge, CheckedNode};
+use super::configured::{ConfiguredModule, ConfiguredModules};
+use super::cycle::cycle;
+use super::graph::Graph;
+use super::node::check_node;
+use super::partitioners::insert_partitioners;
+use super::targets;
 use crate::document::{Document, Node};
 use crate::error::{Error, unknown};
 use crate::spec::Registry;
 
-/// What is known of a flow, sound or not.
+/// What is known of a flow that may have problems.
 #[derive(Default)]
 pub struct Survey {
-    /// What is wrong.
+    /// All problems found, in the order of the checks.
     pub problems: Vec<Problem>,
-    /// The modules that are sound and fed by sound ones, producers before consumers.
+    /// The valid modules whose producers are valid too, producers before consumers.
     pub nodes: Vec<CheckedNode>,
-    /// The queues between these.
+    /// The queues between these modules.
     pub edges: Vec<CheckedEdge>,
 }
 
-/// Something that is wrong, and where.
+/// A problem of a flow, and its place.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// The module, by its id.
+    /// The id of the module at fault.
     pub module: Option<String>,
-    /// The queue, by its position in the document.
+    /// The queue, as its position in the document.
     pub queue: Option<usize>,
-    /// The option of the module.
+    /// The option of the module at fault.
     pub field: Option<String>,
-    /// What.
+    /// The error that the check reports.
     pub error: Error,
 }
 
 impl Problem {
-    /// One of the whole flow.
+    /// A problem of the whole flow.
     pub fn of_flow(error: Error) -> Problem {
         Problem { module: None, queue: None, field: None, error }
     }
 
-    /// One of a module; of one of its options, if the error says so.
+    /// A problem of a module, or of one of its options if the error names one.
     pub fn of_module(node: &Node, error: Error) -> Problem {
         let field = error.places().find(|place| node.config.contains_key(*place));
         let field = field.map(str::to_string);
@@ -47,17 +53,17 @@ impl Problem {
     }
 }
 
-/// What modules may read to find out their columns.
+/// What modules may read to infer their columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// All that they read in a run, also what another program writes.
+    /// Whatever a run reads, including pipes of other programs.
     All,
-    /// Regular files: see `Placed::files_only`.
+    /// Regular files only: see `Placed::files_only`.
     Files,
 }
 
-/// Looks at all of a document whose variables are bound. Modules that `is_closed` names are not
-/// looked into, and nothing is said of what comes after them.
+/// Checks all of a document whose variables are bound. Modules for which `is_closed` holds are not
+/// configured, and modules after them are not checked.
 pub fn survey(
     document: &Document,
     registry: &Registry,
@@ -70,14 +76,14 @@ pub fn survey(
     if document.modules.is_empty() {
         return survey;
     }
-    let mut members = survey.place(document, registry, is_closed);
+    let mut modules = survey.place(document, registry, is_closed);
     let document = survey.attached(document);
-    let spelled = spell::spell_out(&document, registry, &mut members);
-    let document = spelled.unwrap_or_else(|error| {
+    let expanded = insert_partitioners(&document, registry, &mut modules);
+    let document = expanded.unwrap_or_else(|error| {
         survey.problems.push(Problem::of_flow(error));
         document
     });
-    survey.settle(&document, members, registry, (cores, home, reads));
+    survey.check_nodes(&document, modules, registry, (cores, home, reads));
     survey
 }
 
@@ -87,24 +93,24 @@ impl Survey {
         document: &Document,
         registry: &Registry,
         is_closed: &dyn Fn(&Node) -> bool,
-    ) -> Members {
-        let (mut members, mut ids) = (Members::new(), BTreeSet::new());
+    ) -> ConfiguredModules {
+        let (mut modules, mut ids) = (ConfiguredModules::new(), BTreeSet::new());
         for node in &document.modules {
             if !ids.insert(&node.id) {
                 let error = Error::usage(format!("two modules have the id `{}`", node.id));
                 self.problems.push(Problem::of_module(node, error));
-                members.remove(&node.id);
+                modules.remove(&node.id);
             } else if !is_closed(node) {
-                match Member::new(node, registry, None) {
-                    Ok(member) => drop(members.insert(node.id.clone(), member)),
+                match ConfiguredModule::new(node, registry, None) {
+                    Ok(member) => drop(modules.insert(node.id.clone(), member)),
                     Err(error) => self.problems.push(Problem::of_module(node, error)),
                 }
             }
         }
-        members
+        modules
     }
 
-    /// The document without queues that lead nowhere.
+    /// The document without queues whose ends do not exist.
     fn attached(&mut self, document: &Document) -> Document {
         let mut attached = Document { queues: vec![], ..document.clone() };
         let ids = || document.modules.iter().map(|node| node.id.as_str());
@@ -120,15 +126,15 @@ impl Survey {
         attached
     }
 
-    fn settle(
+    fn check_nodes(
         &mut self,
         document: &Document,
-        members: Members,
+        modules: ConfiguredModules,
         registry: &Registry,
         (cores, home, reads): (usize, &Path, Reads),
     ) {
-        let mut graph = Graph { document, members };
-        for node in document.modules.iter().filter(|node| graph.members.contains_key(&node.id)) {
+        let mut graph = Graph { document, modules };
+        for node in document.modules.iter().filter(|node| graph.modules.contains_key(&node.id)) {
             if let Err(error) = graph.check_outputs(node) {
                 self.problems.push(Problem::of_module(node, error));
             }
@@ -140,22 +146,22 @@ impl Survey {
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for node in order {
             let mut feeds = document.queues.iter().filter(|edge| edge.to == node.id);
-            // What is not known of a producer has been told, or cannot be known before it runs.
+            // A producer without a schema has been reported, or is unknown before it runs.
             let is_known = feeds.all(|edge| places.contains_key(edge.from.as_str()));
-            if !is_known || !graph.members.contains_key(&node.id) {
+            if !is_known || !graph.modules.contains_key(&node.id) {
                 continue;
             }
-            let settled = (|| {
+            let checked_node = (|| {
                 let incoming = graph.incoming(node, &places, &self.nodes)?;
-                graph.decide(node, registry, &incoming, &self.nodes)?;
-                let placed = &graph.members[&node.id].placed;
+                graph.resolve_config(node, registry, &incoming, &self.nodes)?;
+                let placed = &graph.modules[&node.id].placed;
                 placed.at_home(home);
                 if reads == Reads::Files {
                     placed.files_only();
                 }
-                settle(&graph, node, incoming, &self.nodes, cores)
+                check_node(&graph, node, incoming, &self.nodes, cores)
             })();
-            match settled {
+            match checked_node {
                 Ok((checked, edges)) => {
                     places.insert(&node.id, self.nodes.len());
                     self.nodes.push(checked);
@@ -168,7 +174,7 @@ impl Survey {
                 Err(error) => self.problems.push(Problem::of_module(graph.whole(node), error)),
             }
         }
-        // A module whose output goes nowhere yet has a schema all the same.
+        // A module whose output is not attached yet has a schema all the same.
         if let Err(error) = targets::check(&self.nodes) {
             self.problems.push(Problem::of_flow(error));
         }

@@ -1,11 +1,11 @@
-//! What the modules of a flow make visible at its end: each something of its own.
+//! Checks that each module publishes a target of its own.
 
 use std::collections::BTreeMap;
 
-use super::CheckedNode;
+use super::checked::CheckedNode;
 use crate::{Error, Result};
 
-/// Fails if two modules make the same.
+/// Fails if two modules publish the same target.
 pub(super) fn check(nodes: &[CheckedNode]) -> Result<()> {
     let mut makers: BTreeMap<String, &str> = BTreeMap::new();
     for node in nodes {

@@ -1,30 +1,30 @@
-//! Expressions that are laid out on one line where they fit and on several where they do not.
+//! Formats expressions of generated code: on one line where they fit, else on several.
 
-/// Columns a line of generated code may have.
+/// Maximum columns of a line of generated code.
 const COLUMNS: usize = 96;
 
-/// An expression: text, or a bracket with members.
+/// An expression: text, or a bracketed group of members.
 pub enum Expr {
-    /// Written as it is.
+    /// Text that is written as it is.
     Text(String),
     /// `open`, the members with commas between them, `close`.
     Group {
-        /// A name and a bracket, say.
+        /// The opening text, such as a name and a bracket.
         open: String,
-        /// What stands before each member (`key: `, `name=`), and the member.
+        /// The prefix of each member (`key: `, `name=`), and the member.
         members: Vec<(String, Expr)>,
-        /// The bracket that ends it.
+        /// The closing bracket of the group.
         close: &'static str,
     },
 }
 
 impl Expr {
-    /// A group.
+    /// A group without members yet.
     pub fn group(open: impl Into<String>, close: &'static str) -> Expr {
         Expr::Group { open: open.into(), members: vec![], close }
     }
 
-    /// This group and one more member.
+    /// Adds a member with a prefix.
     pub fn with(mut self, before: impl Into<String>, member: Expr) -> Expr {
         if let Expr::Group { members, .. } = &mut self {
             members.push((before.into(), member));
@@ -32,13 +32,13 @@ impl Expr {
         self
     }
 
-    /// This group and one more member, written as it is.
+    /// Adds a member that is written as it is.
     pub fn and(self, member: impl Into<String>) -> Expr {
         self.with("", Expr::Text(member.into()))
     }
 
-    /// The expression as text, `indent` spaces from the left, after `before` and followed by
-    /// `after` on its last line.
+    /// Formats the expression `indent` spaces from the left, behind `before`, with `after` at its
+    /// end.
     pub fn lay_out(&self, indent: usize, before: &str, after: &str) -> String {
         let line = format!("{:indent$}{before}{}{after}", "", self.on_one_line());
         let Expr::Group { open, members, close } = self else { return line };

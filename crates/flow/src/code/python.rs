@@ -1,15 +1,15 @@
-//! Python: every module by its function where the configuration allows it.
+//! Generates Python: a call of the module's function where its configuration allows it.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::expr::Expr;
-use super::{local_names, placements};
+use super::names::{local_names, placements};
 use crate::document::{Document, Edge, Node, Port, variable_name};
 use crate::spec::Registry;
 
-/// Words that cannot be names, and names the script uses itself.
+/// Keywords, which cannot be names.
 const KEYWORDS: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
     "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
@@ -18,7 +18,7 @@ const KEYWORDS: &[&str] = &[
 ];
 const OWN_NAMES: &[&str] = &["eu", "flow", "print"];
 
-/// The script.
+/// Generates the whole script.
 pub fn write(document: &Document, registry: &Registry) -> String {
     let reserved = [KEYWORDS, OWN_NAMES].concat();
     let names = local_names(document, &reserved);
@@ -72,8 +72,8 @@ fn line(expression: Expr, before: &str) -> String {
     expression.lay_out(0, before, "\n")
 }
 
-/// `eu.scan("a.csv", columns=["x"])`, or `eu.module("scan", {…})` where a function call could
-/// not say the same: an unknown module or option, a required one missing, a null.
+/// `eu.scan("a.csv", columns=["x"])`, or `eu.module("scan", {…})` where a function call could not
+/// express it: an unknown module or option, a missing required option, a null.
 fn module(node: &Node, document: &Document, registry: &Registry) -> Expr {
     call(node, document, registry).unwrap_or_else(|| {
         let call = Expr::group("eu.module(", ")").and(string(&node.module));
@@ -92,11 +92,11 @@ fn call(node: &Node, document: &Document, registry: &Registry) -> Option<Expr> {
         .map(|names| names.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default();
     let sayable = |(key, value): (&String, &Value)| match known.get(key) {
-        // A call takes any table here; a document only says where one is.
+        // A call takes any table here, but a document can only hold its path.
         Some(option) if option.get("x-python") == Some(&Value::from("Any")) => {
             value.is_string() || variable_name(value).is_some()
         }
-        // For a call, a name alone is a list of it.
+        // A call wraps a single name in a list.
         Some(option) if lists(option) => !value.is_null() && !value.is_string(),
         Some(_) => !value.is_null(),
         None => false,
@@ -107,7 +107,7 @@ fn call(node: &Node, document: &Document, registry: &Registry) -> Option<Expr> {
     }
     let value = |value: &Value| with_variables(value, document);
     let mut call = Expr::group(format!("eu.{}(", name(spec.name)), ")");
-    // Positions are those of the declaration.
+    // Positional arguments follow the order of the declaration.
     for key in known.keys().filter(|key| required.contains(&key.as_str())) {
         call = call.with("", value(&node.config[key]));
     }
@@ -117,7 +117,7 @@ fn call(node: &Node, document: &Document, registry: &Registry) -> Option<Expr> {
     Some(call)
 }
 
-/// Whether an option is a list of something, as columns are.
+/// Whether an option is a list, as columns are.
 fn lists(option: &Value) -> bool {
     let is_array = match option.get("type") {
         Some(Value::Array(kinds)) => kinds.contains(&"array".into()),
@@ -126,7 +126,7 @@ fn lists(option: &Value) -> bool {
     is_array && option.get("items").is_some_and(Value::is_object)
 }
 
-/// A name as Python spells it: a keyword gets an underscore.
+/// A name as Python spells it: a keyword gets an underscore behind it.
 fn name(name: &str) -> String {
     if KEYWORDS.contains(&name) { format!("{name}_") } else { name.to_string() }
 }
@@ -153,7 +153,7 @@ fn attach(edge: &Edge, names: &BTreeMap<&str, String>) -> Expr {
     call
 }
 
-/// A value in which declared variables are written as such.
+/// A value in which declared variables become calls of `eu.var`.
 fn with_variables(value: &Value, document: &Document) -> Expr {
     let declared = variable_name(value).filter(|name| document.variables.contains_key(*name));
     match (declared, value) {
@@ -187,8 +187,8 @@ fn object(map: &Map<String, Value>, value: &dyn Fn(&Value) -> Expr) -> Expr {
     Expr::Group { open: "{".into(), members: members.collect(), close: "}" }
 }
 
-/// A string literal in which nothing but plain printable characters stands for itself: no quote
-/// can end it, and no mark can turn the direction of what is read.
+/// A string literal in which only printable characters stand for themselves: no quote can end it
+/// early, and no mark can change the reading direction.
 pub fn string(text: &str) -> String {
     let mut literal = String::with_capacity(text.len() + 2);
     literal.push('"');
@@ -200,7 +200,7 @@ pub fn string(text: &str) -> String {
             '\t' => literal.push_str("\\t"),
             '\r' => literal.push_str("\\r"),
             '\'' => literal.push(c),
-            // `escape_debug` leaves alone exactly what can be printed and seen.
+            // `escape_debug` leaves printable characters as they are.
             c if c.escape_debug().count() == 1 => literal.push(c),
             c if (c as u32) <= 0xff => literal += &format!("\\x{:02x}", c as u32),
             c if (c as u32) <= 0xffff => literal += &format!("\\u{:04x}", c as u32),
@@ -218,7 +218,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_could_deceive_a_reader_is_escaped() {
+    fn deceptive_characters_are_escaped() {
         for (text, literal) in [
             (r#""); import os #"#, r#""\"); import os #""#),
             ("a\u{202e}b", r#""a\u202eb""#),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn only_strange_ids_are_spelled_out() {
+    fn only_unusual_ids_are_written_out() {
         let mut document = Document::new("x");
         document.place("scan", json!({}), None);
         document.place_as("import", "scan", json!({"a": null}), Some(2));

@@ -1,14 +1,15 @@
-//! Rust: a program on the crates `euphrates-flow`, `-engine` and `-modules`, and `serde_json`.
+//! Generates Rust: a program on the crates `euphrates-flow`, `-engine` and `-modules`, and
+//! `serde_json`.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Number, Value};
 
 use super::expr::Expr;
-use super::{local_names, placements};
+use super::names::{local_names, placements};
 use crate::document::{Document, Edge, Node, Port, QueueKind, Variable};
 
-/// Words that cannot be names, and names the program uses itself.
+/// Keywords, and names that the program uses itself.
 const RESERVED: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "flow", "fn", "for", "gen", "if",
@@ -17,7 +18,7 @@ const RESERVED: &[&str] = &[
     "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-/// The program.
+/// Generates the whole program.
 pub fn write(document: &Document) -> String {
     let body = body(document);
     let run = "go(&flow(), &euphrates_modules::registry(), &Options::default())?";
@@ -30,8 +31,8 @@ pub fn write(document: &Document) -> String {
 }
 
 fn imports(body: &str) -> String {
-    // The body's own words only: what a document holds stands in literals, where a `{` after one
-    // of these names would be harmless anyway.
+    // Only the generated code contains these names with a brace; the document's contents are in
+    // literals, where a match would be harmless.
     let parts: Vec<&str> = [("Port::", "Port"), ("Variable {", "Variable")]
         .iter()
         .filter_map(|(used, name)| body.contains(used).then_some(*name))
@@ -99,7 +100,7 @@ fn place(node: &Node, usual_id: bool) -> Expr {
     call.and(format!("{:?}", node.module)).with("", json(&config)).and(format!("{:?}", node.count))
 }
 
-/// Where the module placed last may be.
+/// Assignments of the placement fields of the module placed last.
 fn where_at(node: &Node) -> String {
     let per_worker = node.per_worker.map(|count| format!("node.per_worker = Some({count});"));
     let names: Vec<String> = node.workers.iter().map(|name| format!("{name:?}.into()")).collect();
@@ -163,7 +164,7 @@ fn inner(value: &Value) -> Expr {
     }
 }
 
-/// A number's literal, with its type where `i32` would be too small.
+/// A number literal, with a type suffix where `i32` is too small.
 fn literal(number: &Number) -> String {
     match (number.as_i64(), number.as_u64()) {
         (Some(small), _) if i32::try_from(small).is_ok() => number.to_string(),

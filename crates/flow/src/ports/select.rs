@@ -1,29 +1,30 @@
-//! Waiting for any of several inputs.
+//! Waits for any of several inputs.
 
 use super::Ports;
 use crate::error::Result;
-use crate::metrics::State;
+use crate::ports::metrics::State;
 
 impl Ports {
-    /// Waits until one of the inputs has something (or has ended) and names it; `None` if there
-    /// are no inputs. An input that has ended is ready for ever: leave it out once `get` said so.
+    /// Waits until one of the inputs is ready and returns it; `None` if there are no inputs. An
+    /// input that has ended is always ready: leave it out once `get` has returned `None`.
     pub fn select(&mut self, inputs: &[usize]) -> Result<Option<usize>> {
         self.select_unless(inputs, &|| false)
     }
 
-    /// The same; `None`, too, once it is over. Whoever says that it is unparks this thread.
+    /// Like `select`, but returns `None` once `is_over` is true. The thread that makes it true must
+    /// unpark this thread.
     pub fn select_unless(
         &mut self,
         inputs: &[usize],
         is_over: &dyn Fn() -> bool,
     ) -> Result<Option<usize>> {
         let Some(first) = inputs.first() else { return Ok(None) };
-        self.stand_still()?;
+        self.stretch_work()?;
         if let Some(ready) = self.inputs[*first].select(inputs)? {
             return Ok(Some(ready));
         }
         let ready = self.wait_for_any(inputs, is_over)?;
-        self.let_go()?;
+        self.resume()?;
         Ok(ready)
     }
 

@@ -1,4 +1,4 @@
-//! Configurations of modules, read: what is wrong with one is told in words, with the option.
+//! Parses module configurations, and names the option at fault in errors.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ pub fn schema_of<C: schemars::JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<C>().to_value()
 }
 
-/// A configuration, or an error that names the option and suggests the nearest.
+/// Parses a configuration. The error names the option at fault and suggests the nearest known one.
 pub fn parse_config<C: DeserializeOwned + schemars::JsonSchema>(config: Value) -> Result<C> {
     serde_json::from_value(config.clone()).map_err(|error| {
         let schema = schema_of::<C>();
@@ -22,12 +22,12 @@ pub fn parse_config<C: DeserializeOwned + schemars::JsonSchema>(config: Value) -
         if let Some(stranger) = given.keys().find(|key| !known.contains_key(*key)) {
             return unknown("option", stranger, known.keys().map(String::as_str));
         }
-        let message = said(&error);
+        let message = message_of(&error);
         let is_at_fault = |option: &&String| {
             let mut without: Map<String, Value> = given.clone();
             without.remove(*option);
             let outcome = serde_json::from_value::<C>(Value::Object(without));
-            outcome.err().is_none_or(|other| said(&other) != message)
+            outcome.err().is_none_or(|other| message_of(&other) != message)
         };
         match given.keys().find(is_at_fault) {
             Some(option) => {
@@ -39,13 +39,13 @@ pub fn parse_config<C: DeserializeOwned + schemars::JsonSchema>(config: Value) -
     })
 }
 
-/// What serde says, without a place in a text that nobody sees.
-fn said(error: &serde_json::Error) -> String {
+/// The message of serde, without its position in the text.
+fn message_of(error: &serde_json::Error) -> String {
     error.to_string().split(" at line").next().unwrap_or_default().to_string()
 }
 
-/// Why a value will not do for an option, if its very kind is wrong. (The studio says the same in
-/// the same words, `studio/src/document/schema.ts`.)
+/// Why a value has the wrong type for an option, in words. (The studio has the same words in
+/// `studio/src/document/schema.ts`.)
 fn why_not(value: &Value, schema: &Value) -> Option<String> {
     let choices = ["oneOf", "anyOf"].iter().find_map(|name| schema.get(name)?.as_array());
     let choices: Vec<&Value> = choices.map_or(vec![schema], |choices| choices.iter().collect());
@@ -75,7 +75,7 @@ fn why_not(value: &Value, schema: &Value) -> Option<String> {
 
 const NOTHING: &str = "nothing";
 
-/// What a kind of value is called, if the value is not of it.
+/// The name of a schema type, if the value is not of it.
 fn word(kind: &str, value: &Value, schema: &Value) -> Option<&'static str> {
     let (is_one, word) = match kind {
         "null" => (value.is_null(), NOTHING),
@@ -137,8 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_option_is_told_with_its_name() {
-        for (config, told) in [
+    fn config_error_names_option() {
+        for (config, expected) in [
             (json!({"path": 3}), "path: 3 is not a text"),
             (json!({"path": "a", "rows": "abc"}), "rows: \"abc\" is not a whole number"),
             (json!({"path": "a", "rows": -1}), "rows: -1 is less than 0"),
@@ -150,7 +150,7 @@ mod tests {
             (json!({"path": "a", "row": 3}), "no option named `row`"),
         ] {
             let error = parse_config::<Config>(config).unwrap_err().to_string();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
         assert!(parse_config::<Config>(json!({"path": "a", "rows": null})).is_ok());
     }

@@ -1,5 +1,4 @@
-//! What is to be computed, worked out from a configuration and the schema of the records, or of the
-//! states they have become.
+//! The plan of an aggregation, made from its configuration and the schema of its records or states.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,58 +10,55 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
-use super::keys::{Form, plain, plain_type};
-use super::over::{Spelled, output};
-use super::spelling::{Config, Function, parse};
+use super::function_syntax::{Config, Function, parse};
+use super::group_keys::{KeyForm, plain, plain_type};
+use super::output_expressions::{AggregateCalls, output};
 use super::states::{Kind, State};
 use crate::expression::{Expression, Projection, SliceRows};
-use crate::hashing::can_hash;
+use crate::partitioning::hashing::can_hash;
 
-/// The hash of the keys, which says where a state goes.
+/// The hash of the keys, which decides the part of a state.
 const HASH: &str = "__hash";
-/// What a row is: 0 states of a group, else one of its different values, of the value of this
-/// number among those that count such, from 1.
+/// The kind of a row: 0 for the states of a group; *n* for a distinct value of the *n*-th
+/// `count(distinct)`, from 1.
 const WHAT: &str = "__what";
-/// Of the state of a sum: the type of what is summed.
+/// Metadata of the state of a sum: the type of the argument.
 const OF: &str = "euphrates.of";
 
-/// What is to be computed of each group, and how that travels.
-pub struct Plan {
-    /// The columns of the keys, without dictionaries.
-    pub keys: Vec<FieldRef>,
-    /// How keys are told apart.
-    pub form: Form,
-    /// The values.
-    pub values: Vec<Value>,
-    /// Those of them that count different values, and the types of these.
-    pub distinct: Vec<(usize, DataType)>,
-    /// States as they are held, written and sent: hashes, keys, states; and if different values are
-    /// counted, what a row is, and a column for each of those values.
-    pub states: SchemaRef,
-    /// Keys, and what the functions give.
-    pub given: SchemaRef,
-    /// What is computed of these, if anything is.
-    pub over: Option<Projection>,
-    /// What comes out.
-    pub output: SchemaRef,
+/// What is computed for each group, and the schemas of states and output.
+pub(crate) struct Plan {
+    /// The key columns, without dictionaries.
+    pub(crate) keys: Vec<FieldRef>,
+    /// How keys are compared.
+    pub(crate) form: KeyForm,
+    pub(crate) values: Vec<Value>,
+    /// The values that count distinct arguments, and the types of these.
+    pub(crate) distinct: Vec<(usize, DataType)>,
+    /// States as they are held, spilled and sent: hashes, keys, states; with `count(distinct)`,
+    /// also the kind of a row and a column for each distinct argument.
+    pub(crate) states: SchemaRef,
+    /// Keys and function results.
+    pub(crate) given: SchemaRef,
+    /// The projection to the output, if it is not `given`.
+    pub(crate) over: Option<Projection>,
+    /// The schema of the output.
+    pub(crate) output: SchemaRef,
 }
 
-/// What comes out under a name.
-pub struct Value {
-    /// The name.
-    pub name: String,
-    /// What it is.
-    pub kind: Kind,
+/// A function result with a name.
+pub(crate) struct Value {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
 }
 
-/// What values are computed of.
-pub struct Source {
+/// Evaluates the keys and arguments of rows.
+pub(crate) struct Source {
     by: Vec<usize>,
     arguments: Vec<Argument>,
-    /// For each value, which argument, if any.
+    /// The argument of each value, if it has one.
     of: Vec<Option<usize>>,
-    /// How many rows they are computed of at once.
-    pub slice_rows: SliceRows,
+    /// How many rows are evaluated at once.
+    pub(crate) slice_rows: SliceRows,
 }
 
 enum Argument {
@@ -71,8 +67,8 @@ enum Argument {
 }
 
 impl Plan {
-    /// Of records with this schema; and how to compute what it is of.
-    pub fn new(config: &Config, input: &SchemaRef) -> Result<(Plan, Source)> {
+    /// The plan for records of this schema, and the evaluation of keys and arguments.
+    pub(crate) fn new(config: &Config, input: &SchemaRef) -> Result<(Plan, Source)> {
         let names = || input.fields().iter().map(|field| field.name().as_str());
         let find = |name: &String| {
             input.index_of(name).map_err(|_| unknown("column", name, names()).at("by"))
@@ -91,7 +87,7 @@ impl Plan {
             Source { by, arguments: vec![], of: vec![], slice_rows: SliceRows::default() };
         let mut texts: Vec<String> = vec![];
         let mut values = vec![];
-        let spelled = Spelled::new(config);
+        let spelled = AggregateCalls::new(config);
         for (name, text) in &spelled.calls {
             let value = source.value(name, text, input, &mut texts);
             values.push(value.map_err(|error| error.at(format!("values: {name}")))?);
@@ -99,8 +95,8 @@ impl Plan {
         Ok((Plan::of(config, spelled, keys, values)?, source))
     }
 
-    /// Of states that a `pre_aggregate` with this configuration has made.
-    pub fn of_states(config: &Config, states: &SchemaRef) -> Result<Plan> {
+    /// The plan for states of a `pre_aggregate` with this configuration.
+    pub(crate) fn of_states(config: &Config, states: &SchemaRef) -> Result<Plan> {
         let error = || {
             let error = Error::usage("what comes in is not what a `pre_aggregate` makes of this");
             error.remedy(
@@ -111,7 +107,7 @@ impl Plan {
         let mut fields = states.fields().iter().skip(1);
         let keys: Vec<FieldRef> = fields.by_ref().take(config.by.len()).cloned().collect();
         let mut values = vec![];
-        let spelled = Spelled::new(config);
+        let spelled = AggregateCalls::new(config);
         for (name, text) in &spelled.calls {
             let (function, _) = parse(text)?;
             let state = fields.next().ok_or_else(error)?;
@@ -135,7 +131,7 @@ impl Plan {
 
     fn of(
         config: &Config,
-        spelled: Spelled,
+        spelled: AggregateCalls,
         keys: Vec<FieldRef>,
         values: Vec<Value>,
     ) -> Result<Plan> {
@@ -167,7 +163,7 @@ impl Plan {
         let given = Arc::new(Schema::new(given));
         let over = spelled.over(&keys, &given)?;
         Ok(Plan {
-            form: Form::of(&types),
+            form: KeyForm::of(&types),
             states: Arc::new(Schema::new(states)),
             output: output(&over, &given),
             given,
@@ -178,28 +174,27 @@ impl Plan {
         })
     }
 
-    /// The types of the keys.
-    pub fn key_types(&self) -> Vec<DataType> {
+    pub(crate) fn key_types(&self) -> Vec<DataType> {
         self.keys.iter().map(|key| key.data_type().clone()).collect()
     }
 
-    /// States of no group yet.
-    pub fn start(&self) -> Vec<Box<dyn State>> {
+    /// Empty states of all values.
+    pub(crate) fn start(&self) -> Vec<Box<dyn State>> {
         self.values.iter().map(|value| value.kind.start(&value.name)).collect()
     }
 
-    /// How many columns of `states` are states, behind hashes and keys.
-    pub fn state_columns(&self) -> usize {
+    /// The number of state columns in `states`, behind hashes and keys.
+    pub(crate) fn state_columns(&self) -> usize {
         self.values.iter().map(|value| value.kind.states().len()).sum()
     }
 
-    /// Where `states` says what a row is, if it does.
-    pub fn what_column(&self) -> Option<usize> {
+    /// The column of `states` with the kind of a row, if there is one.
+    pub(crate) fn what_column(&self) -> Option<usize> {
         (!self.distinct.is_empty()).then(|| 1 + self.keys.len() + self.state_columns())
     }
 
-    /// States of groups.
-    pub fn of_groups(
+    /// A batch of states of groups.
+    pub(crate) fn of_groups(
         &self,
         hashes: Vec<u64>,
         keys: Vec<ArrayRef>,
@@ -208,8 +203,8 @@ impl Plan {
         self.rows(hashes, keys, states, 0, None)
     }
 
-    /// Different values of groups, of the value of this number among those that count such.
-    pub fn of_values(
+    /// A batch of distinct values of groups, for the `number`-th `count(distinct)`.
+    pub(crate) fn of_values(
         &self,
         number: usize,
         hashes: Vec<u64>,
@@ -259,7 +254,7 @@ impl Source {
             let kind = Kind::new(function, DataType::Null, text)?;
             return Ok(Value { name: name.into(), kind });
         };
-        // What several values are computed of is computed once.
+        // An argument shared by several values is evaluated once.
         let known = texts.iter().position(|other| *other == what);
         let number = match known {
             Some(number) => number,
@@ -280,13 +275,17 @@ impl Source {
         Ok(Value { name: name.into(), kind: Kind::new(function, plain_type(of), text)? })
     }
 
-    /// The columns of the keys.
-    pub fn keys(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    /// The key columns of a batch.
+    pub(crate) fn keys(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         self.by.iter().map(|column| plain(batch.column(*column))).collect()
     }
 
-    /// For each value, what it is computed of.
-    pub fn values(&self, batch: &RecordBatch, rows: Range<usize>) -> Result<Vec<Option<ArrayRef>>> {
+    /// The argument of each value, if it has one.
+    pub(crate) fn values(
+        &self,
+        batch: &RecordBatch,
+        rows: Range<usize>,
+    ) -> Result<Vec<Option<ArrayRef>>> {
         let compute = |argument: &Argument| match argument {
             Argument::Column(column) => plain(&batch.column(*column).slice(rows.start, rows.len())),
             Argument::Computed(expression) => {

@@ -1,8 +1,8 @@
-//! What is kept of each group for what is computed of it: states, which rows are added to, which
-//! can be merged, and which are finished at the end.
+//! Aggregation states: rows are added to them, they are merged, and finished into values.
 //!
-//! Groups are numbers, found once for a batch; then each state goes over its column in one loop. As
-//! they travel, states are columns of a batch, in which null says that there was nothing.
+//! Group numbers are found once for a batch; then each state processes its column in one loop. When
+//! they are sent or spilled, states are columns of a batch, in which null means that there was no
+//! value.
 
 use std::sync::Arc;
 
@@ -11,54 +11,34 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use euphrates_flow::{Error, Result};
 
-use super::spelling::Function;
+use super::function_syntax::Function;
 
-mod extreme;
+mod min_max;
+mod state;
 mod sum;
 
-use extreme::{BytesExtreme, extreme_of};
-use sum::{FloatSum, Sum, WideSum};
+use self::min_max::{BytesExtreme, extreme_of};
+pub(crate) use self::state::State;
+use self::sum::{FloatSum, Sum, WideSum};
 
-/// The states of all groups for one value.
-pub trait State: Send {
-    /// From now on there are so many groups; what is new has seen nothing.
-    fn grow(&mut self, groups: usize);
-
-    /// Adds rows to their groups: the values of a column, or nothing but that there are rows.
-    fn add(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()>;
-
-    /// Merges states that have come as columns.
-    fn merge(&mut self, states: &[ArrayRef], groups: &[u32]) -> Result<()>;
-
-    /// The states as columns; none are left.
-    fn take(&mut self) -> Result<Vec<ArrayRef>>;
-
-    /// What comes out; nothing is left.
-    fn finish(&mut self) -> Result<ArrayRef>;
-
-    /// Bytes of what is kept.
-    fn bytes(&self) -> usize;
-}
-
-/// One value: what it is computed by, and of what.
+/// An aggregate function with the type of its argument.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kind {
-    /// The function.
-    pub function: Function,
-    /// The type of what it is computed of, without dictionaries; that of rows is null.
-    pub of: DataType,
+pub(crate) struct Kind {
+    pub(crate) function: Function,
+    /// The type of the argument, without dictionaries; null if the function counts rows.
+    pub(crate) of: DataType,
 }
 
 impl Kind {
-    /// Fails if there is no such thing; `text` is how it was written.
-    pub fn new(function: Function, of: DataType, text: &str) -> Result<Kind> {
+    /// Fails if the function does not accept this type; `text` is the call as written.
+    pub(crate) fn new(function: Function, of: DataType, text: &str) -> Result<Kind> {
         use DataType::*;
-        // Of a column without a type nothing is known, and nothing comes out.
+        // A column of type null has no values, so any function accepts it.
         let is_number = of.is_integer() || of.is_floating() || of == Null;
         let is_decimal = matches!(of, Decimal32(..) | Decimal64(..) | Decimal128(..));
         let fits = match function {
             Function::Count => true,
-            Function::CountDistinct => crate::hashing::can_hash(&of),
+            Function::CountDistinct => crate::partitioning::hashing::can_hash(&of),
             Function::Sum | Function::Avg => is_number || is_decimal,
             Function::Min | Function::Max => {
                 is_bytes(&of)
@@ -80,8 +60,8 @@ impl Kind {
         })
     }
 
-    /// The types of its states.
-    pub fn states(&self) -> Vec<DataType> {
+    /// The types of its state columns.
+    pub(crate) fn states(&self) -> Vec<DataType> {
         match self.function {
             Function::Count | Function::CountDistinct => vec![DataType::Int64],
             Function::Sum => vec![self.sum_type()],
@@ -90,8 +70,8 @@ impl Kind {
         }
     }
 
-    /// The type of what comes out.
-    pub fn output(&self) -> DataType {
+    /// The type of its result.
+    pub(crate) fn output(&self) -> DataType {
         match self.function {
             Function::Count | Function::CountDistinct => DataType::Int64,
             Function::Avg => DataType::Float64,
@@ -102,12 +82,12 @@ impl Kind {
         }
     }
 
-    /// Whether what comes out may be null.
-    pub fn is_nullable(&self) -> bool {
+    /// Whether its result may be null.
+    pub(crate) fn is_nullable(&self) -> bool {
         !matches!(self.function, Function::Count | Function::CountDistinct)
     }
 
-    /// Sums are so wide that only what comes out can be too large, never a part of it.
+    /// Sums are wide enough that only the result can overflow, never a partial sum.
     fn sum_type(&self) -> DataType {
         match &self.of {
             DataType::Decimal32(_, scale)
@@ -118,8 +98,8 @@ impl Kind {
         }
     }
 
-    /// States of no group yet; `name` is what errors speak of.
-    pub fn start(&self, name: &str) -> Box<dyn State> {
+    /// An empty state; `name` is used in errors.
+    pub(crate) fn start(&self, name: &str) -> Box<dyn State> {
         let sum = |name: &str| -> Box<dyn Sum> {
             match self.sum_type() {
                 DataType::Float64 => Box::new(FloatSum::default()),
@@ -152,8 +132,8 @@ impl Kind {
 }
 
 impl Function {
-    /// As it is written.
-    pub fn name(self) -> &'static str {
+    /// The name used in SQL.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Function::Count | Function::CountDistinct => "count",
             Function::Sum => "sum",
@@ -170,58 +150,6 @@ fn is_bytes(data_type: &DataType) -> bool {
         data_type,
         Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_)
     )
-}
-
-/// Which groups have seen a value: most often all, and then nothing is kept of it.
-#[derive(Default)]
-pub(super) struct Seen {
-    /// Once some group may have seen none.
-    flags: Option<Vec<bool>>,
-    groups: usize,
-    /// Groups that have just come, and will be told of.
-    fresh: usize,
-}
-
-impl Seen {
-    fn grow(&mut self, groups: usize) {
-        self.fresh += groups - self.groups;
-        self.groups = groups;
-        if let Some(flags) = &mut self.flags {
-            flags.resize(groups, false);
-        }
-    }
-
-    /// Each of these groups has seen a value; groups that have come since the last call are among
-    /// them.
-    fn all(&mut self, groups: &[u32]) {
-        if let Some(flags) = &mut self.flags {
-            groups.iter().for_each(|group| flags[*group as usize] = true);
-        }
-        self.fresh = 0;
-    }
-
-    /// Those of these groups have whose row is valid.
-    fn some(&mut self, groups: impl Iterator<Item = u32>) {
-        let (known, all) = (self.groups - self.fresh, self.groups);
-        let flags = self.flags.get_or_insert_with(|| {
-            let mut flags = vec![true; known];
-            flags.resize(all, false);
-            flags
-        });
-        groups.for_each(|group| flags[group as usize] = true);
-        self.fresh = 0;
-    }
-
-    fn take(&mut self) -> Option<arrow::buffer::NullBuffer> {
-        let flags =
-            self.flags.take().or_else(|| (self.fresh > 0).then(|| vec![false; self.groups]));
-        (self.groups, self.fresh) = (0, 0);
-        flags.map(Into::into)
-    }
-
-    fn bytes(&self) -> usize {
-        self.flags.as_ref().map_or(0, Vec::len)
-    }
 }
 
 #[derive(Default)]
@@ -336,7 +264,7 @@ impl State for Avg {
     }
 }
 
-/// Of values that are all null.
+/// The state for values that are all null.
 #[derive(Default)]
 struct Nothing {
     groups: usize,
@@ -368,7 +296,7 @@ impl State for Nothing {
     }
 }
 
-/// States of values that are kept as another type.
+/// States over values that are cast to another type.
 struct Recast {
     state: Box<dyn State>,
     inner: DataType,

@@ -1,5 +1,5 @@
-//! Values of groups of random records are what a map of plain values makes of them, however the
-//! states travel: merged at once, passed on ungrouped, or in tables that hold next to nothing.
+//! Aggregates of random records equal those of a map, whether states are merged at once, passed on
+//! ungrouped, or spilled.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,21 +14,20 @@ use euphrates_io::scratch::Scratch;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::before::Before;
-use super::merging::Merging;
+use super::function_syntax::Config;
+use super::partial_aggregate::PartialAggregator;
 use super::plan::Plan;
-use super::spelling::Config;
+use super::state_merge::StateMerge;
 use crate::testing::setup;
 
-/// Whether rows are passed on as they come.
+/// Whether rows bypass partial aggregation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Grouped,
     Passed,
 }
 
-/// What comes out of these batches, with so many bytes to hold behind the exchange; and how many
-/// went to scratch.
+/// The output for these batches with `share_bytes` behind the exchange, and the bytes spilled.
 fn aggregated(
     config: &Value,
     batches: &[RecordBatch],
@@ -40,7 +39,7 @@ fn aggregated(
     let (plan, source) = (Arc::new(plan), Arc::new(source));
     let mut states = vec![];
     let share = if way == Way::Passed { 0 } else { 1 << 30 };
-    let mut before = Before::new(plan.clone(), source, share);
+    let mut before = PartialAggregator::new(plan.clone(), source, share);
     let put = &mut |batch| -> Result<()> {
         states.push(batch);
         Ok(())
@@ -51,7 +50,7 @@ fn aggregated(
     let (scratch, cancel) = (Arc::new(Scratch::new(&setup())), Cancel::default());
     let spilled = Cell::new(0);
     let merge = |states: Vec<RecordBatch>, is_last| -> Result<Vec<RecordBatch>> {
-        let merging = Merging {
+        let merging = StateMerge {
             plan: &behind,
             scratch: &scratch,
             share_bytes,
@@ -97,7 +96,7 @@ fn batches(rows: &[Row]) -> Vec<RecordBatch> {
     }
 }
 
-/// What is computed of a group, in the order of `VALUES`.
+/// The values of a group, in the order of `values`.
 type Computed = (i64, i64, i64, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
 
 fn values() -> Value {
@@ -171,7 +170,7 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 
 proptest! {
     #[test]
-    fn groups_are_those_of_a_map(
+    fn groups_equal_those_of_map(
         rows in rows(),
         by in prop::sample::select(vec![vec![], vec!["k"], vec!["t"], vec!["k", "t"]]),
         way in prop::sample::select(vec![Way::Grouped, Way::Passed]),
@@ -184,7 +183,7 @@ proptest! {
     }
 }
 
-/// One value of a column of any type, and how often it is repeated.
+/// Four values of a type: the greatest, null, the least, and one between.
 fn column_of(data_type: &DataType) -> ArrayRef {
     let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(3), None, Some(1), Some(2)]));
     let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("c"), None, Some("a"), Some("b")]));
@@ -248,7 +247,7 @@ fn types() -> Vec<DataType> {
 }
 
 #[test]
-fn extremes_and_keys_are_of_any_simple_type() {
+fn min_max_and_keys_support_all_simple_types() {
     for data_type in types() {
         let column = column_of(&data_type);
         let batch = RecordBatch::try_from_iter([("x", column.clone())]).unwrap();
@@ -256,7 +255,7 @@ fn extremes_and_keys_are_of_any_simple_type() {
         let config = json!({"by": [], "values": values});
         let twice = [batch.clone(), batch.clone()];
         let (out, _) = aggregated(&config, &twice, Way::Grouped, 1 << 20).unwrap();
-        let plain = super::keys::plain(&column).unwrap();
+        let plain = super::group_keys::plain(&column).unwrap();
         let column = |name: &str| out[0].column_by_name(name).unwrap().clone();
         assert_eq!(&column("low"), &plain.slice(2, 1), "{data_type}");
         assert_eq!(&column("high"), &plain.slice(0, 1), "{data_type}");
@@ -276,7 +275,7 @@ fn sums_are_wide_and_never_wrap() {
         let config = json!({"by": [], "values": {"total": "sum(x)", "mean": "avg(x)"}});
         aggregated(&config, &[batch.clone(), batch], Way::Grouped, 1 << 30)
     };
-    // Parts of it are too large, but it is not.
+    // A partial sum overflows 64 bits, but the sum does not.
     let out = sum(Arc::new(Int64Array::from(vec![i64::MAX, 1, -i64::MAX]))).unwrap().0;
     assert_eq!(out[0].column(0).as_primitive::<Int64Type>().value(0), 2);
     let decimals = Decimal128Array::from(vec![125, 250]).with_precision_and_scale(9, 2).unwrap();
@@ -322,7 +321,7 @@ fn zeros_are_one_group_and_so_are_nans() {
 }
 
 #[test]
-fn what_cannot_be_computed_is_told() {
+fn impossible_aggregates_are_reported() {
     let list = DataType::new_list(DataType::Int8, true);
     let columns: [(&str, ArrayRef); 4] = [
         ("price", Arc::new(Int64Array::from(vec![1]))),
@@ -351,7 +350,7 @@ fn what_cannot_be_computed_is_told() {
 }
 
 #[test]
-fn many_different_values_of_one_group_go_to_scratch() {
+fn distinct_values_of_one_group_spill() {
     let values = (0..100_000).map(|n| n % 50_000);
     let column: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
     let batch = RecordBatch::try_from_iter([("x", column)]).unwrap();

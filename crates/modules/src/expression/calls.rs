@@ -1,4 +1,4 @@
-//! Function calls: which function a name means, what it takes, and what it comes to.
+//! Function calls: resolves names, coerces arguments, and determines result types.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -13,21 +13,20 @@ use datafusion_expr::{Expr, ExprSchemable, ReturnFieldArgs, ScalarUDF};
 use euphrates_flow::error::did_you_mean;
 use euphrates_flow::{Error, Kind, Result};
 
-use super::calendar;
-use super::choices::{by_null, chosen_from, first_known, null_if};
-use super::common::plain;
-use super::fields;
-use super::growth::metered;
-use super::moments;
-use super::rounding;
-use super::typed::{Typed, told};
+use super::common_type::plain;
+use super::compile::translate_error;
+use super::conditional::{by_null, chosen_from, first_known, null_if};
+use super::date_units;
+use super::functions::result_size::metered;
+use super::functions::{calendar, rounding, struct_field};
+use super::typed::Typed;
 use super::types::in_words;
 
-/// Every function, by each of its names.
+/// All functions, by each of their names.
 static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let functions = datafusion_functions::all_default_functions();
     let functions = functions.into_iter().map(|function| match function.name() {
-        "get_field" => fields::of_structs(function),
+        "get_field" => struct_field::of_structs(function),
         "date_part" | "date_trunc" | "date_bin" => calendar::of_all_years(function),
         "round" | "trunc" => metered(rounding::finite(function)),
         _ => metered(function),
@@ -40,22 +39,21 @@ static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     named.collect()
 });
 
-/// What people know from SQL that needs more than one row.
+/// Aggregate functions of SQL, which need more than one row.
 const AGGREGATES: [&str; 7] = ["sum", "avg", "mean", "count", "min", "max", "stddev"];
 
-/// A function replaces itself by something simpler at most this often.
+/// Maximum rounds of simplification.
 const ROUNDS_MAX: usize = 8;
 
-/// The names of all functions, sorted.
 #[cfg(test)]
-pub fn names() -> Vec<&'static str> {
+pub(crate) fn names() -> Vec<&'static str> {
     let mut names: Vec<_> = FUNCTIONS.keys().map(String::as_str).collect();
     names.sort_unstable();
     names
 }
 
-/// A call of the function of this name; upper and lower case are the same.
-pub fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed> {
+/// A call of the function of this name, which is not case-sensitive.
+pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed> {
     let function = find(name)?;
     let args = match (function.name(), args) {
         ("coalesce", args) if !args.is_empty() => return first_known(name, args),
@@ -69,7 +67,7 @@ pub fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed>
             return by_null(tested, value, other);
         }
         (name @ ("date_part" | "date_trunc"), mut args) if args.len() == 2 => {
-            args[0] = moments::unit(name, &args[0])?;
+            args[0] = date_units::unit(name, &args[0])?;
             match name {
                 "date_trunc" => args.into_iter().map(with_seconds).collect(),
                 _ => args,
@@ -91,27 +89,27 @@ pub fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed>
     let scalars: Vec<_> = args.iter().map(Typed::value).collect();
     let returns = ReturnFieldArgs { arg_fields: &fields, scalar_arguments: &scalars };
     let returns = function.return_field_from_args(returns);
-    let returns = returns.map_err(|error| told(&error, Kind::Usage).at(format!("`{text}`")))?;
+    let returns =
+        returns.map_err(|error| translate_error(&error, Kind::Usage).at(format!("`{text}`")))?;
     let data_type = returns.data_type().clone();
     if let ("date_part" | "date_trunc", [unit, of]) = (function.name(), args.as_slice()) {
-        moments::check(&function, unit, of).map_err(|error| error.at(format!("`{text}`")))?;
+        date_units::check(&function, unit, of).map_err(|error| error.at(format!("`{text}`")))?;
     }
     let args = args.into_iter().map(|arg| arg.expr).collect();
     let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, args));
     let (expr, changed) = simplified(call, schema)?;
     let data_type = match changed {
-        true => expr.get_type(schema).map_err(|error| told(&error, Kind::Usage))?,
+        true => expr.get_type(schema).map_err(|error| translate_error(&error, Kind::Usage))?,
         false => data_type,
     };
     Ok(Typed::new(expr, data_type, text))
 }
 
-/// That many arguments.
 fn exactly<const N: usize>(args: Vec<Typed>) -> Result<[Typed; N]> {
     args.try_into().map_err(|_| Error::usage(format!("{N} arguments are needed")))
 }
 
-/// A date as a timestamp: in seconds every one has a place.
+/// A date as a timestamp in seconds or milliseconds, which can represent every date.
 fn with_seconds(arg: Typed) -> Typed {
     match plain(&arg.data_type) {
         DataType::Date32 => arg.cast(&DataType::Timestamp(TimeUnit::Second, None)),
@@ -151,7 +149,8 @@ fn does_not_take(name: &str, function: &ScalarUDF, args: &[Typed]) -> Error {
     }
 }
 
-/// Some functions exist only as something else: `nvl2` is a CASE, `now()` a literal.
+/// Simplifies a call: some functions are defined only by their simplification, like `now()`, a
+/// literal.
 fn simplified(call: Expr, schema: &DFSchemaRef) -> Result<(Expr, bool)> {
     let context = SimplifyContext::builder().with_schema(schema.clone()).with_current_time();
     let context = context.build();
@@ -169,7 +168,7 @@ fn simplified(call: Expr, schema: &DFSchemaRef) -> Result<(Expr, bool)> {
             }
             other => Ok(Transformed::no(other)),
         });
-        let round = round.map_err(|error| told(&error, Kind::Usage))?;
+        let round = round.map_err(|error| translate_error(&error, Kind::Usage))?;
         expr = round.data;
         if !round.transformed {
             break;

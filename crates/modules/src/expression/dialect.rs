@@ -1,7 +1,7 @@
-//! The SQL that is read, and a bound on how often the parser begins again.
+//! The SQL dialect, and a bound on the parser's backtracking.
 //!
-//! Where what follows a word like `cast` is wrong, the parser reads it a second time, with the word
-//! as a name. Of nested ones each would be read twice at each level.
+//! If the text behind a word like `cast` is malformed, the parser reads it again with the word as a
+//! name. Nested ones would be read twice at each level.
 
 use std::any::TypeId;
 use std::cell::Cell;
@@ -9,17 +9,17 @@ use std::cell::Cell;
 use sqlparser::dialect::{Dialect, GenericDialect};
 use sqlparser::keywords::Keyword;
 
-/// The generic SQL, for one text.
+/// The generic dialect, for one text.
 #[derive(Debug)]
-pub struct Sql {
+pub(crate) struct Sql {
     generic: GenericDialect,
-    /// How often the parser may still begin again at a word.
+    /// How often the parser may still backtrack.
     left: Cell<usize>,
 }
 
 impl Sql {
-    /// Whose text has so many words at most; each may once be a name after all.
-    pub fn of_words(words_max: usize) -> Sql {
+    /// For a text of at most `words_max` words, each of which may cause one backtrack.
+    pub(crate) fn of_words(words_max: usize) -> Sql {
         Sql { generic: GenericDialect {}, left: Cell::new(words_max) }
     }
 }
@@ -51,7 +51,7 @@ impl Dialect for Sql {
         self.generic.is_identifier_part(part)
     }
 
-    // All that the generic one answers.
+    // Delegates everything that the generic dialect defines.
     as_generic! {
         allow_extract_custom allow_extract_single_quotes support_map_literal_syntax
         supports_array_join_syntax supports_array_typedef_with_brackets

@@ -1,6 +1,6 @@
-//! Literals in the types of what they meet, if they are the same values there.
+//! Converts literals to the type of the other operand, if that loses nothing.
 //!
-//! Numbers are read as they were written: a double has 15 digits, a decimal up to 38.
+//! Numbers are parsed from the text as written: a double has 15 digits, a decimal up to 38.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::ScalarValue;
@@ -8,9 +8,9 @@ use datafusion_common::ScalarValue;
 use super::typed::Typed;
 use super::types::Family;
 
-/// A number literal as the narrowest decimal: `0.05` beside a decimal column is no floating point
-/// number. One with an exponent is.
-pub fn exact_decimal(literal: &Typed) -> Option<ScalarValue> {
+/// A number literal as the narrowest decimal: `0.05` next to a decimal column is not a floating
+/// point number, unless it has an exponent.
+pub(crate) fn exact_decimal(literal: &Typed) -> Option<ScalarValue> {
     use ScalarValue::*;
     match literal.value()? {
         value @ Decimal128(..) => return Some(value.clone()),
@@ -23,14 +23,14 @@ pub fn exact_decimal(literal: &Typed) -> Option<ScalarValue> {
         && written.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'));
     match (is_number, literal.value()?) {
         (true, _) => decimal_of(written),
-        // It was computed of others.
+        // The literal was folded from an expression.
         (false, Float64(_)) if written.contains(['e', 'E']) => None,
         (false, value) => decimal_of(&value.to_string()),
     }
 }
 
-/// The narrowest decimal of these digits.
-pub fn decimal_of(text: &str) -> Option<ScalarValue> {
+/// The narrowest decimal with these digits.
+pub(crate) fn decimal_of(text: &str) -> Option<ScalarValue> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let part = part.trim_end_matches('0');
     let unscaled: i128 = format!("{whole}{part}").parse().ok()?;
@@ -39,9 +39,9 @@ pub fn decimal_of(text: &str) -> Option<ScalarValue> {
     Some(ScalarValue::Decimal128(Some(unscaled), digits as u8, part.len() as i8))
 }
 
-/// The literal in another type, if it is the same value there; `written` is how it stands in the
+/// The literal in another type, if its value is the same there; `written` is its text in the
 /// expression.
-pub fn fit(value: &ScalarValue, written: &str, to: &DataType) -> Option<ScalarValue> {
+pub(crate) fn fit(value: &ScalarValue, written: &str, to: &DataType) -> Option<ScalarValue> {
     let from = value.data_type();
     if from == *to {
         return Some(value.clone());
@@ -68,21 +68,22 @@ pub fn fit(value: &ScalarValue, written: &str, to: &DataType) -> Option<ScalarVa
     same(value, to)
 }
 
-/// A value in another type, if that loses nothing.
+/// The value in another type, if that loses nothing.
 fn same(value: &ScalarValue, to: &DataType) -> Option<ScalarValue> {
     let fitted = value.cast_to(to).ok()?;
     (fitted.cast_to(&value.data_type()).ok()? == *value).then_some(fitted)
 }
 
-/// Text beside a column of this type: in it, or in one that holds what would be lost there.
+/// A text literal next to a column of this type: in that type, or in a wider one that loses
+/// nothing.
 fn read(text: &str, to: &DataType) -> Option<ScalarValue> {
     let value = ScalarValue::from(text);
     let precise = match Family::of(to) {
-        // A time of day would be lost in a date.
+        // A date would lose the time of day.
         Family::Date if text.contains(':') => instant(text, zone_of(to)),
         Family::Time => value.cast_to(&DataType::Time64(TimeUnit::Nanosecond)).ok(),
         Family::Number if to.is_decimal() => decimal_of(text.trim()),
-        // Of another length than the column's it is still bytes.
+        // Bytes of a length other than the column's.
         Family::Bytes => value.cast_to(&DataType::Binary).ok(),
         _ => None,
     };
@@ -99,8 +100,8 @@ fn zone_of(data_type: &DataType) -> Option<std::sync::Arc<str>> {
     }
 }
 
-/// A timestamp in the coarsest unit that has all of its digits: that reaches furthest.
-pub fn instant(text: &str, zone: Option<std::sync::Arc<str>>) -> Option<ScalarValue> {
+/// A timestamp in the coarsest unit that holds all its digits, which has the widest range.
+pub(crate) fn instant(text: &str, zone: Option<std::sync::Arc<str>>) -> Option<ScalarValue> {
     let unit = match digits_of_second(text) {
         0 => TimeUnit::Second,
         1..=3 => TimeUnit::Millisecond,
@@ -111,8 +112,8 @@ pub fn instant(text: &str, zone: Option<std::sync::Arc<str>>) -> Option<ScalarVa
     read.ok().filter(|value| !value.is_null())
 }
 
-/// Digits behind the point of a second.
-pub fn digits_of_second(text: &str) -> usize {
+/// The number of fractional digits of the seconds.
+pub(crate) fn digits_of_second(text: &str) -> usize {
     let part = text.rsplit_once('.').map_or("", |(_, part)| part);
     part.chars().take_while(char::is_ascii_digit).count()
 }

@@ -1,8 +1,8 @@
-//! From the syntax tree to a typed expression.
+//! Translates the syntax tree to a typed expression.
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, IntervalUnit, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion_common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion_expr::type_coercion::binary::like_coercion;
 use datafusion_expr::{Expr, Like, Operator};
@@ -10,26 +10,30 @@ use euphrates_flow::error::did_you_mean;
 use euphrates_flow::{Error, Kind, Result};
 use sqlparser::ast::{self, BinaryOperator, Expr as Ast, Ident, Spanned, UnaryOperator};
 
-use super::source::located;
-use super::typed::{Typed, join, told};
-use super::types::{Family, in_words, type_of};
-use super::{calls, patterns, special};
+mod cases;
 
-/// A tree deeper than this is refused: what computes it is recursive.
+use super::compile::translate_error;
+use super::operators::{join, joined, negate};
+use super::parse::{located, unsupported};
+use super::typed::Typed;
+use super::types::{Family, in_words, type_of};
+use super::{calls, regex_check, syntax};
+
+/// Maximum depth of a tree, since its evaluation is recursive.
 const DEPTH_MAX: usize = 100;
 
-/// Names in a list of columns that is shown.
+/// Maximum column names listed in an error.
 const SHOWN_COLUMNS: usize = 40;
 
-/// What an expression is translated against.
-pub struct Translator<'a> {
+/// Translates expressions over the columns of a schema.
+pub(crate) struct Translator<'a> {
     text: &'a str,
     columns: &'a Schema,
     pub(super) schema: DFSchemaRef,
 }
 
-/// A column by its position.
-pub fn column_named(columns: &Schema, name: &Ident, text: &str) -> Result<usize> {
+/// The position of a named column.
+pub(crate) fn column_named(columns: &Schema, name: &Ident, text: &str) -> Result<usize> {
     let wrong = |message: String| located(text, message, name.span.start);
     let fields = || columns.fields().iter().map(|field| field.name().as_str());
     let matching = |same: &dyn Fn(&str) -> bool| -> Vec<usize> {
@@ -65,25 +69,25 @@ pub fn column_named(columns: &Schema, name: &Ident, text: &str) -> Result<usize>
 }
 
 impl<'a> Translator<'a> {
-    /// A translator of parts of `text` over these columns.
-    pub fn new(text: &'a str, columns: &'a Schema) -> Result<Translator<'a>> {
-        // Of columns with the same name none can be meant; the first keeps the positions simple.
+    /// A translator for parts of `text` over these columns.
+    pub(crate) fn new(text: &'a str, columns: &'a Schema) -> Result<Translator<'a>> {
+        // A duplicate name is ambiguous anyway; keeping the first keeps positions simple.
         let mut seen = std::collections::HashSet::new();
         let unique = columns.fields().iter().filter(|field| seen.insert(field.name().clone()));
         let schema = DFSchema::from_unqualified_fields(
             unique.cloned().collect(),
             std::collections::HashMap::new(),
         );
-        let schema = schema.map_err(|error| told(&error, Kind::Usage))?;
+        let schema = schema.map_err(|error| translate_error(&error, Kind::Usage))?;
         Ok(Translator { text, columns, schema: Arc::new(schema) })
     }
 
-    /// The expression.
-    pub fn translate(&self, ast: &Ast) -> Result<Typed> {
+    /// Translates a whole expression.
+    pub(crate) fn translate(&self, ast: &Ast) -> Result<Typed> {
         self.expr(ast, 0)
     }
 
-    /// A part of the expression.
+    /// Translates a part of the expression.
     pub(super) fn expr(&self, ast: &Ast, depth: usize) -> Result<Typed> {
         if depth > DEPTH_MAX {
             return Err(Error::usage("the expression is nested too deeply").remedy("simplify it"));
@@ -97,7 +101,7 @@ impl<'a> Translator<'a> {
             }
             Ast::Identifier(name) => self.column(name),
             Ast::CompoundIdentifier(names) => self.path(names),
-            Ast::Value(value) => special::literal(&value.value, ""),
+            Ast::Value(value) => syntax::literal(&value.value, ""),
             Ast::BinaryOp { left, op, right } => self.binary(ast, left, op, right, depth),
             Ast::UnaryOp { op, expr } => self.unary(*op, expr, depth),
             Ast::Between { expr, negated, low, high } => {
@@ -126,7 +130,7 @@ impl<'a> Translator<'a> {
         Ok(Typed { expr, data_type: field.data_type().clone(), text: name.to_string() })
     }
 
-    /// `a.b`: the field `b` of the struct `a`, unless a column is called just so.
+    /// `a.b`: the field `b` of the struct `a`, unless a column has this name.
     fn path(&self, names: &[Ident]) -> Result<Typed> {
         let whole = names.iter().map(|name| name.value.as_str()).collect::<Vec<_>>().join(".");
         if self.columns.fields().iter().any(|field| *field.name() == whole) {
@@ -171,7 +175,7 @@ impl<'a> Translator<'a> {
             BinaryOperator::And | BinaryOperator::Or => return self.chain(ast, op, depth),
             BinaryOperator::StringConcat => {
                 let (left, right) = (self.expr(left, depth)?, self.expr(right, depth)?);
-                return special::concatenate(left, right);
+                return syntax::concatenate(left, right);
             }
             BinaryOperator::Plus => Operator::Plus,
             BinaryOperator::Minus => Operator::Minus,
@@ -194,14 +198,14 @@ impl<'a> Translator<'a> {
         };
         let (of, pattern) = (self.expr(left, depth)?, self.expr(right, depth)?);
         if operator.to_string().contains('~') {
-            patterns::check(&pattern).map_err(|message| self.wrong(right, message))?;
+            regex_check::check(&pattern).map_err(|message| self.wrong(right, message))?;
         }
         join(of, operator, pattern)
     }
 
     /// An error that points at a part of the expression.
     fn wrong(&self, ast: &Ast, message: String) -> Error {
-        located(self.text, message, ast.span().start).remedy(patterns::REMEDY)
+        located(self.text, message, ast.span().start).remedy(regex_check::REMEDY)
     }
 
     /// `a AND b AND c AND d`.
@@ -225,7 +229,7 @@ impl<'a> Translator<'a> {
         if let (UnaryOperator::Minus, Ast::Value(value)) = (op, of)
             && matches!(value.value, ast::Value::Number(..))
         {
-            return special::literal(&value.value, "-");
+            return syntax::literal(&value.value, "-");
         }
         let inner = self.expr(of, depth)?;
         let text = format!("{op}{}", inner.text);
@@ -235,10 +239,11 @@ impl<'a> Translator<'a> {
                 Ok(Typed::new(Expr::Not(Box::new(inner.expr)), DataType::Boolean, text))
             }
             UnaryOperator::Plus if inner.family() == Family::Number => Ok(inner),
-            // Taken from zero, so that the smallest integer is an error and not itself.
+            // Subtracted from zero, so that the smallest integer overflows instead of negating to
+            // itself.
             UnaryOperator::Minus if inner.data_type.is_integer() => {
                 let zero = ScalarValue::new_zero(&inner.data_type);
-                let zero = zero.map_err(|error| told(&error, Kind::Usage))?;
+                let zero = zero.map_err(|error| translate_error(&error, Kind::Usage))?;
                 join(Typed::literal(zero, "0"), Operator::Minus, inner)
             }
             UnaryOperator::Minus
@@ -318,22 +323,21 @@ impl<'a> Translator<'a> {
         Ok(Typed::new(Expr::Like(like), DataType::Boolean, text))
     }
 
-    /// What has a syntax of its own: casts, EXTRACT, SUBSTRING, functions and their like.
+    /// Special syntax: casts, EXTRACT, SUBSTRING, function calls and others.
     fn special(&self, ast: &Ast, depth: usize) -> Result<Typed> {
         match ast {
             Ast::Cast { kind, expr, data_type, format: None, array: false } => {
                 let tries = matches!(kind, ast::CastKind::TryCast | ast::CastKind::SafeCast);
-                self.expr(expr, depth)?.cast_as_told(type_of(data_type)?, tries)
+                self.expr(expr, depth)?.cast_explicit(type_of(data_type)?, tries)
             }
-            Ast::TypedString(typed) => special::typed_string(typed),
-            Ast::Interval(interval) => special::interval(interval),
+            Ast::TypedString(typed) => syntax::typed_string(typed),
+            Ast::Interval(interval) => syntax::interval(interval),
             Ast::Function(function) => {
-                let (name, asts) =
-                    (special::function_name(function)?, special::arguments(function)?);
+                let (name, asts) = (syntax::function_name(function)?, syntax::arguments(function)?);
                 let args = asts.iter().map(|arg| self.expr(arg, depth));
                 let args = args.collect::<Result<Vec<_>>>()?;
-                if let Some(pattern) = patterns::of_call(&name).filter(|at| *at < args.len()) {
-                    let checked = patterns::check(&args[pattern]);
+                if let Some(pattern) = regex_check::of_call(&name).filter(|at| *at < args.len()) {
+                    let checked = regex_check::check(&args[pattern]);
                     checked.map_err(|message| self.wrong(asts[pattern], message))?;
                 }
                 self.call(&name, args)
@@ -344,18 +348,18 @@ impl<'a> Translator<'a> {
                     return Err(Error::usage("AT TIME ZONE needs the name of a zone in quotes"));
                 };
                 let to = DataType::Timestamp(TimeUnit::Microsecond, Some(zone.into()));
-                self.expr(timestamp, depth)?.cast_as_told(to, false)
+                self.expr(timestamp, depth)?.cast_explicit(to, false)
             }
             other => {
-                let Some((name, args)) = special::as_call(other)? else {
-                    return Err(unsupported(format!("`{}`", special::brief(other))));
+                let Some((name, args)) = syntax::as_call(other)? else {
+                    return Err(unsupported(format!("`{}`", syntax::brief(other))));
                 };
                 let args = args.into_iter().map(|arg| match arg {
-                    special::Arg::Ast(ast) => self.expr(ast, depth),
-                    special::Arg::Text(text) => {
+                    syntax::Arg::Ast(ast) => self.expr(ast, depth),
+                    syntax::Arg::Text(text) => {
                         Ok(Typed::literal(ScalarValue::from(text.as_str()), format!("'{text}'")))
                     }
-                    special::Arg::Field(from, name) => self.field(self.expr(from, depth)?, &name),
+                    syntax::Arg::Field(from, name) => self.field(self.expr(from, depth)?, &name),
                 });
                 let args = args.collect::<Result<Vec<_>>>()?;
                 match (name, args) {
@@ -366,35 +370,3 @@ impl<'a> Translator<'a> {
         }
     }
 }
-
-/// Terms joined as a balanced tree, so that a long one is not a deep one.
-pub(super) fn joined(mut terms: Vec<Typed>, operator: Operator) -> Result<Typed> {
-    while terms.len() > 1 {
-        let mut pairs = terms.into_iter();
-        let mut joined = vec![];
-        while let Some(left) = pairs.next() {
-            joined.push(match pairs.next() {
-                Some(right) => join(left, operator, right)?,
-                None => left,
-            });
-        }
-        terms = joined;
-    }
-    terms.pop().ok_or_else(|| Error::usage("nothing to join"))
-}
-
-pub(super) fn negate(of: Typed, negated: bool) -> Typed {
-    if !negated {
-        return of;
-    }
-    let text = format!("NOT {}", of.text);
-    Typed::new(Expr::Not(Box::new(of.expr)), DataType::Boolean, text)
-}
-
-/// An error for what SQL has and this has not.
-pub(super) fn unsupported(what: String) -> Error {
-    Error::usage(format!("{what} is not supported in expressions"))
-}
-
-/// The type of intervals here.
-pub(super) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);

@@ -1,4 +1,4 @@
-//! The types of SQL, and what types are called when people are told about them.
+//! SQL type names, and the names of types in messages.
 
 use std::sync::Arc;
 
@@ -6,11 +6,14 @@ use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use euphrates_flow::{Error, Result};
 use sqlparser::ast::{self, ArrayElemTypeDef, ExactNumberInfo, TimezoneInfo};
 
-/// Digits of a decimal that fit 128 bits.
+/// Maximum digits of a decimal in 128 bits.
 const DECIMAL_DIGITS_MAX: u64 = 38;
 
-/// The Arrow type of a type written in SQL, or of any type written as Arrow does.
-pub fn type_of(sql: &ast::DataType) -> Result<DataType> {
+/// The type of interval literals.
+pub(crate) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+
+/// The Arrow type for a type name in SQL, or in Arrow's notation.
+pub(crate) fn type_of(sql: &ast::DataType) -> Result<DataType> {
     use ast::DataType as Sql;
     let found = match sql {
         Sql::Boolean | Sql::Bool => DataType::Boolean,
@@ -85,16 +88,14 @@ fn arrow_type(name: &str) -> Result<DataType> {
     })
 }
 
-/// What can be compared with each other, in one word.
+/// A family of types that can be compared with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// Nothing but null.
+pub(crate) enum Family {
+    /// Only the value null.
     Null,
-    /// Whole numbers, decimals, floating point.
+    /// Integers, decimals and floating point numbers.
     Number,
-    /// Strings.
     Text,
-    /// Truth values.
     Boolean,
     /// Dates and timestamps.
     Date,
@@ -109,8 +110,8 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family a type belongs to.
-    pub fn of(data_type: &DataType) -> Family {
+    /// The family of a type.
+    pub(crate) fn of(data_type: &DataType) -> Family {
         use DataType::*;
         match data_type {
             Null => Family::Null,
@@ -128,8 +129,8 @@ impl Family {
     }
 }
 
-/// A type as people are told of it.
-pub fn in_words(data_type: &DataType) -> String {
+/// The name of a type in messages.
+pub(crate) fn in_words(data_type: &DataType) -> String {
     use DataType::*;
     match data_type {
         Null => "null".into(),

@@ -1,4 +1,4 @@
-//! What a join is to do, worked out from its configuration and the schemas of both sides.
+//! The plan of a join, made from its configuration and the schemas of both sides.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::expression::Expression;
-use crate::hashing::can_hash;
+use crate::partitioning::hashing::can_hash;
 
 /// Which rows come out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
+pub(crate) enum How {
     /// Pairs of rows that match.
     #[default]
     Inner,
@@ -32,19 +32,17 @@ pub enum How {
     Anti,
 }
 
-/// A side of the join, which is also the number of its input.
+/// A side of the join; its value is the number of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// Input `left`.
+pub(crate) enum Side {
     Left,
-    /// Input `right`.
     Right,
 }
 
 /// A key: a column that both sides have, or one of each.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(untagged)]
-pub enum On {
+pub(crate) enum On {
     /// A column of this name on both sides.
     Name(String),
     /// Columns of different names.
@@ -55,14 +53,14 @@ pub enum On {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// Of the left.
-    pub left: String,
+    pub(crate) left: String,
     /// Of the right.
-    pub right: String,
+    pub(crate) right: String,
 }
 
-/// By hand, so that a wrong field is named.
+/// Implemented by hand, so that errors name the wrong field.
 impl<'de> Deserialize<'de> for On {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<On, D::Error> {
         match serde_json::Value::deserialize(deserializer)? {
@@ -72,77 +70,71 @@ impl<'de> Deserialize<'de> for On {
     }
 }
 
-/// What is asked for.
-pub struct Wish<'a> {
-    /// The keys.
-    pub on: &'a [On],
-    /// Which rows come out.
-    pub how: How,
-    /// The side that is held.
-    pub build: Side,
-    /// What else must be true of a pair.
-    pub condition: Option<&'a str>,
-    /// Behind names of the right that the left has too.
-    pub suffix: &'a str,
+/// What the configuration asks for.
+pub(crate) struct JoinSpec<'a> {
+    pub(crate) on: &'a [On],
+    /// The kind of the join.
+    pub(crate) how: How,
+    /// The build side.
+    pub(crate) build: Side,
+    /// A further condition on pairs.
+    pub(crate) condition: Option<&'a str>,
+    /// Suffix for names of right columns that the left side has too.
+    pub(crate) suffix: &'a str,
 }
 
-/// A join, ready to run.
-pub struct Plan {
-    /// Which rows come out.
-    pub how: How,
-    /// The side that is held; the other one streams by.
-    pub build: Side,
-    /// What is to be known of each side, left first.
-    pub sides: [SidePlan; 2],
-    /// The columns that come out.
-    pub output: SchemaRef,
-    /// Where each of them comes from.
-    pub columns: Vec<OutColumn>,
-    /// What else must be true of a pair.
-    pub condition: Option<Condition>,
+/// A join that is ready to run.
+pub(crate) struct Plan {
+    /// The kind of the join.
+    pub(crate) how: How,
+    /// The build side; the other is the probe side.
+    pub(crate) build: Side,
+    /// Both sides, left first.
+    pub(crate) sides: [SidePlan; 2],
+    /// The schema of the output.
+    pub(crate) output: SchemaRef,
+    /// The source of each output column.
+    pub(crate) columns: Vec<OutColumn>,
+    /// A further condition on pairs.
+    pub(crate) condition: Option<Condition>,
 }
 
-/// One side.
+/// The columns that the join uses of one side.
 #[derive(Clone, Debug)]
-pub struct SidePlan {
-    /// What comes in.
-    pub schema: SchemaRef,
-    /// The key columns, and the types in which both sides' are compared.
-    pub keys: Vec<(usize, DataType)>,
-    /// The columns that are needed beyond the comparison of keys.
-    pub needed: Vec<usize>,
+pub(crate) struct SidePlan {
+    /// The schema of the input.
+    pub(crate) schema: SchemaRef,
+    /// The key columns, and the types in which both sides are compared.
+    pub(crate) keys: Vec<(usize, DataType)>,
+    /// The columns needed beyond the comparison of keys.
+    pub(crate) needed: Vec<usize>,
 }
 
-/// Where a column of the output comes from: the left's where there is a row of the left, if it is
-/// given, else the right's. Columns are positions among those needed.
+/// The source of an output column: the left column if it is given and there is a left row, else the
+/// right one. Columns are positions among those needed.
 #[derive(Clone, Debug)]
-pub struct OutColumn {
-    /// Column of the left.
-    pub left: Option<usize>,
-    /// Column of the right.
-    pub right: Option<usize>,
-    /// Its type.
-    pub data_type: DataType,
+pub(crate) struct OutColumn {
+    pub(crate) left: Option<usize>,
+    pub(crate) right: Option<usize>,
+    pub(crate) data_type: DataType,
 }
 
-/// A condition over pairs.
-pub struct Condition {
-    /// Over the columns below.
-    pub expression: Expression,
-    /// Its columns.
-    pub schema: SchemaRef,
-    /// Where they come from: positions among the columns needed, `None` of those it does not read.
-    pub columns: Vec<Option<(Side, usize)>>,
+/// A condition on pairs of rows.
+pub(crate) struct Condition {
+    /// An expression over the columns of `schema`.
+    pub(crate) expression: Expression,
+    pub(crate) schema: SchemaRef,
+    /// The source of each column, as a position among those needed; `None` if it is not read.
+    pub(crate) columns: Vec<Option<(Side, usize)>>,
 }
 
 impl Side {
-    /// That of an input.
-    pub fn of(input: u64) -> Side {
+    /// The side of an input.
+    pub(crate) fn of(input: u64) -> Side {
         if input == 0 { Side::Left } else { Side::Right }
     }
 
-    /// The other one.
-    pub fn other(self) -> Side {
+    pub(crate) fn other(self) -> Side {
         match self {
             Side::Left => Side::Right,
             Side::Right => Side::Left,
@@ -152,14 +144,14 @@ impl Side {
 
 impl Plan {
     /// Checks everything that can be checked without reading data.
-    pub fn new(wish: &Wish, inputs: &[SchemaRef]) -> Result<Plan> {
+    pub(crate) fn new(spec: &JoinSpec, inputs: &[SchemaRef]) -> Result<Plan> {
         let [left, right] = inputs else {
             return Err(Error::usage("a join has two inputs, `left` and `right`"));
         };
-        let keys = keys(wish.on, left, right)?;
-        let names = Names { suffix: wish.suffix, left, right, keys: &keys };
-        let condition = wish.condition.map(|text| names.condition(text)).transpose()?;
-        let chosen = names.output(wish.how)?;
+        let keys = keys(spec.on, left, right)?;
+        let names = Names { suffix: spec.suffix, left, right, keys: &keys };
+        let condition = spec.condition.map(|text| names.condition(text)).transpose()?;
+        let chosen = names.output(spec.how)?;
         let mut needed = [vec![], vec![]];
         let mut place = |side: Side, column: usize| {
             let list: &mut Vec<usize> = &mut needed[side as usize];
@@ -193,27 +185,25 @@ impl Plan {
         let sides = [side(left, of_left, |key| key.left), side(right, of_right, |key| key.right)];
         let output = chosen.into_iter().map(|(field, _, _)| field).collect::<Vec<_>>();
         let output = Arc::new(Schema::new(output));
-        Ok(Plan { how: wish.how, build: wish.build, sides, output, columns, condition })
+        Ok(Plan { how: spec.how, build: spec.build, sides, output, columns, condition })
     }
 
-    /// The side that is held.
-    pub fn build_side(&self) -> &SidePlan {
+    pub(crate) fn build_side(&self) -> &SidePlan {
         &self.sides[self.build as usize]
     }
 
-    /// The side that streams by.
-    pub fn probe_side(&self) -> &SidePlan {
+    pub(crate) fn probe_side(&self) -> &SidePlan {
         &self.sides[self.build.other() as usize]
     }
 
-    /// Whether pairs come out, and not only rows of one side.
-    pub fn makes_pairs(&self) -> bool {
+    /// Whether pairs are output, and not only rows of one side.
+    pub(crate) fn makes_pairs(&self) -> bool {
         !matches!(self.how, How::Semi | How::Anti)
     }
 
-    /// Whether rows of this side come out by whether they match: `Some(true)` those that do,
-    /// `Some(false)` those that do not.
-    pub fn keeps(&self, side: Side) -> Option<bool> {
+    /// Whether rows of this side are output by match: `Some(true)` for matching rows, `Some(false)`
+    /// for rows without a match.
+    pub(crate) fn keeps(&self, side: Side) -> Option<bool> {
         match (self.how, side) {
             (How::Left | How::Full | How::Anti, Side::Left) => Some(false),
             (How::Right | How::Full, Side::Right) => Some(false),
@@ -223,11 +213,11 @@ impl Plan {
     }
 }
 
-/// A key, resolved.
+/// A resolved key.
 struct Key {
     left: usize,
     right: usize,
-    /// In which both are compared.
+    /// The type in which both columns are compared.
     data_type: DataType,
 }
 
@@ -258,7 +248,7 @@ fn keys(on: &[On], left: &Schema, right: &Schema) -> Result<Vec<Key>> {
     on.iter().map(resolve).map(|key| key.map_err(|error: Error| error.at("on"))).collect()
 }
 
-/// The type in which keys of these types are compared: that which holds the values of both.
+/// The type in which keys are compared: it holds the values of both.
 fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     use DataType::*;
     if !can_hash(left) || !can_hash(right) {
@@ -270,7 +260,7 @@ fn common(left: &DataType, right: &DataType) -> Option<DataType> {
         (left, right) if left.is_integer() && right.is_integer() => {
             Some(match (left.is_signed_integer(), right.is_signed_integer()) {
                 (true, true) | (false, false) => wider(left, right),
-                // Only one of them holds the other's values.
+                // Neither type holds the values of the other.
                 _ if left == &UInt64 || right == &UInt64 => Decimal128(20, 0),
                 _ => Int64,
             })
@@ -291,13 +281,13 @@ fn wider(left: &DataType, right: &DataType) -> DataType {
     }
 }
 
-/// A column of the output, and the columns of both sides it comes from.
+/// An output column, and its source columns on both sides.
 type Chosen = (FieldRef, Option<usize>, Option<usize>);
 
-/// Where a column of pairs comes from.
+/// The source of a column of pairs.
 type Home = (Side, usize);
 
-/// What columns are called.
+/// Resolves the names of columns.
 struct Names<'a> {
     suffix: &'a str,
     left: &'a SchemaRef,
@@ -306,7 +296,7 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// The columns that come out: those of the left, then those of the right but its keys.
+    /// The output columns: those of the left, then those of the right without its keys.
     fn output(&self, how: How) -> Result<Vec<Chosen>> {
         let mut chosen: Vec<Chosen> = vec![];
         for (at, field) in self.left.fields().iter().enumerate() {
@@ -361,7 +351,7 @@ impl Names<'_> {
         }
     }
 
-    /// A condition over all columns of both sides, also the keys of the right.
+    /// A condition over all columns of both sides, including the right keys.
     fn condition(&self, text: &str) -> Result<(Expression, SchemaRef, Vec<Home>)> {
         let mut fields: Vec<FieldRef> = self.left.fields().iter().cloned().collect();
         let mut homes: Vec<Home> = (0..fields.len()).map(|at| (Side::Left, at)).collect();
@@ -374,7 +364,7 @@ impl Names<'_> {
                 homes.push((Side::Right, at));
             }
         }
-        // Columns that it does not read are left out, as nulls.
+        // Columns that the condition does not read are null.
         let fields = fields.iter().map(|field| field.as_ref().clone().with_nullable(true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let expression = Expression::parse_condition(text, &schema);
@@ -382,7 +372,7 @@ impl Names<'_> {
     }
 }
 
-/// Looking each name up in a schema takes minutes where there are a hundred thousand.
+/// A set of names: looking up each name in a schema takes minutes for a hundred thousand columns.
 fn names_of(schema: &Schema) -> HashSet<&str> {
     schema.fields().iter().map(|field| field.name().as_str()).collect()
 }

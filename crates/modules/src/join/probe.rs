@@ -1,8 +1,8 @@
-//! Rows of one side meet the table of the other.
+//! Probes the hash table with batches of the probe side.
 //!
-//! A batch is looked up as a whole, then pairs are made of what was found, then columns: first the
-//! waits for memory that do not depend on each other, then the rest. Where each row has exactly
-//! one partner, the columns of the batch go out as they are.
+//! A batch is looked up as a whole, then the matches become pairs, then columns are gathered:
+//! independent cache misses overlap. If each row has exactly one match, the columns of the batch
+//! are output without a copy.
 
 use std::sync::Arc;
 
@@ -11,22 +11,20 @@ use arrow::compute::{cast, filter, take};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::{BATCH_ROWS_MAX, Result, array_bytes, batch_rows};
 
+use super::hash_table::{HashTable, NONE, Place};
 use super::plan::{Plan, Side};
-use super::rows::Rows;
-use super::table::{NONE, Place, Table};
-use crate::expression::Room;
+use super::side_rows::Rows;
+use crate::batches::sink::Sink;
+use crate::expression::Budget;
 
-/// What is done with the rows that come out.
-pub type Sink<'a> = dyn FnMut(RecordBatch) -> Result<()> + 'a;
-
-/// Looks up one batch after the other.
-pub struct Prober {
-    room: Room,
+/// Probes one batch after the other, reusing its buffers.
+pub(crate) struct Prober {
+    budget: Budget,
     found: Vec<Place>,
     pairs: Pairs,
 }
 
-/// Rows of the batch, and rows of the table.
+/// Pairs of rows of the batch and places in the table.
 #[derive(Default)]
 struct Pairs {
     rows: Vec<u32>,
@@ -48,24 +46,24 @@ impl Pairs {
 }
 
 impl Prober {
-    /// One with this room for the condition.
-    pub fn new(room: Room) -> Prober {
-        Prober { room, found: vec![], pairs: Pairs::default() }
+    /// A prober with this budget for the condition.
+    pub(crate) fn new(budget: Budget) -> Prober {
+        Prober { budget, found: vec![], pairs: Pairs::default() }
     }
 
-    /// Puts out what becomes of the pairs that these rows make, and says of each row whether it
-    /// has a partner, if the join asks for that.
-    pub fn pairs(
+    /// Puts the pairs that these rows make, and returns whether each row has a match, if the join
+    /// needs that.
+    pub(crate) fn pairs(
         &mut self,
         plan: &Plan,
-        table: &Table,
+        table: &HashTable,
         rows: &Rows,
         put: &mut Sink,
     ) -> Result<Option<Vec<bool>>> {
         let probe = plan.build.other();
         let mut matched = plan.keeps(probe).map(|_| vec![false; rows.hashes.len()]);
         table.find(&rows.hashes, &mut self.found);
-        // One partner is as good as many, where all that counts is whether there is one.
+        // One match suffices if only its existence counts.
         let is_asked_once = !plan.makes_pairs() && plan.keeps(plan.build).is_none();
         if is_asked_once && plan.condition.is_none() {
             let partners = self.found.iter().enumerate();
@@ -98,11 +96,11 @@ impl Prober {
         Ok(matched)
     }
 
-    /// Leaves the pairs that match, and puts them out.
+    /// Keeps the pairs that match, and puts them.
     fn flush(
         &mut self,
         plan: &Plan,
-        table: &Table,
+        table: &HashTable,
         rows: &Rows,
         matched: &mut Option<Vec<bool>>,
         put: &mut Sink,
@@ -133,7 +131,7 @@ impl Prober {
         Ok(())
     }
 
-    /// How many pairs are put out at once: rows that are repeated many times can be wide.
+    /// The number of pairs put at once: repeated rows can be wide.
     fn pairs_max(&self, rows: &Rows) -> usize {
         let count = rows.hashes.len();
         if self.pairs.rows.len() <= count {
@@ -143,11 +141,11 @@ impl Prober {
         batch_rows(bytes / count.max(1))
     }
 
-    /// Puts out a few pairs; says which of them match, if not all.
+    /// Puts some pairs; returns which of them match, unless all do.
     fn step(
         &self,
         plan: &Plan,
-        table: &Table,
+        table: &HashTable,
         rows: &Rows,
         (of_rows, places): (&[u32], &[Place]),
         put: &mut Sink,
@@ -197,12 +195,12 @@ impl Prober {
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         let schema = condition.schema.clone();
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-        Ok(Some(condition.expression.matches(&batch, &self.room)?))
+        Ok(Some(condition.expression.matches(&batch, &self.budget)?))
     }
 }
 
-/// Whether a row for which this place was found matches a row of the table.
-fn has_partner(table: &Table, rows: &Rows, row: usize, place: Place) -> bool {
+/// Whether a row matches one of the table's rows at this place.
+fn has_partner(table: &HashTable, rows: &Rows, row: usize, place: Place) -> bool {
     let is = |place: &Place| match &rows.checks {
         Some(checks) => table.is(*place, checks.value(row)),
         None => true,
@@ -214,7 +212,7 @@ fn has_partner(table: &Table, rows: &Rows, row: usize, place: Place) -> bool {
     }
 }
 
-/// Pairs, as they come out.
+/// The output columns of pairs.
 fn of_both(
     plan: &Plan,
     build: &[ArrayRef],
@@ -237,8 +235,13 @@ fn of_both(
     finish(plan, columns.collect::<Result<_>>()?, count)
 }
 
-/// Rows of one side without a partner, as they come out.
-pub fn of_one(plan: &Plan, side: Side, rows: &[ArrayRef], count: usize) -> Result<RecordBatch> {
+/// The output columns of rows of one side without a match.
+pub(crate) fn of_one(
+    plan: &Plan,
+    side: Side,
+    rows: &[ArrayRef],
+    count: usize,
+) -> Result<RecordBatch> {
     let columns = plan.columns.iter().map(|column| {
         let home = if side == Side::Left { column.left } else { column.right };
         match home.map(|at| &rows[at]) {
@@ -250,8 +253,8 @@ pub fn of_one(plan: &Plan, side: Side, rows: &[ArrayRef], count: usize) -> Resul
     finish(plan, columns.collect::<Result<_>>()?, count)
 }
 
-/// Those of these rows that come out by whether they match.
-pub fn by_match(
+/// The rows that are output by match: those that match, or those that do not.
+pub(crate) fn by_match(
     plan: &Plan,
     side: Side,
     rows: &[ArrayRef],
@@ -270,8 +273,8 @@ pub fn by_match(
     of_one(plan, side, &rows.collect::<Result<Vec<_>>>()?, count).map(Some)
 }
 
-/// The rows of a batch of the table that come out by whether they have matched.
-pub fn of_table(plan: &Plan, table: &Table, batch: usize, put: &mut Sink) -> Result<()> {
+/// Puts the table's rows of a batch that are output by match.
+pub(crate) fn of_table(plan: &Plan, table: &HashTable, batch: usize, put: &mut Sink) -> Result<()> {
     let Some(wanted) = plan.keeps(plan.build) else { return Ok(()) };
     let places = table.marked(batch, wanted);
     let mut rest = places.as_slice();

@@ -1,4 +1,4 @@
-//! Joins of random rows are what two loops make of them, however they are held.
+//! Joins of random rows equal those of two nested loops, in memory and spilled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use euphrates_flow::{Cancel, Result};
 use euphrates_io::scratch::Scratch;
 use proptest::prelude::*;
 
-use super::parts::{PartOf, Parts, Ready};
-use super::plan::{How, On, Plan, Side, Wish};
+use super::hash_table::{HashTable, NONE, PartitionedSlots, TablePart};
+use super::part_join::{PartInputs, PartJoin, PreparedJoin};
+use super::plan::{How, JoinSpec, On, Plan, Side};
 use super::probe::{Prober, by_match, of_table};
-use super::rows::SideRows;
-use super::table::{Dealt, NONE, Part, Table};
-use crate::store::{Bits, Store};
+use super::side_rows::SideRows;
+use crate::partitioning::spill_store::{PartBits, SpillStore};
 use crate::testing::setup;
 
 const HOWS: [How; 6] = [How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];
@@ -26,7 +26,7 @@ fn schema(name: &str, text: bool) -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("k", kind, false), row]))
 }
 
-/// Rows with these keys, numbered, in batches of a few.
+/// Numbered rows with these keys, in small batches.
 fn batches(name: &str, keys: &[i64], text: bool) -> Vec<RecordBatch> {
     let rows: Vec<i64> = (0..keys.len() as i64).collect();
     let batch = |(keys, rows): (&[i64], &[i64])| {
@@ -40,20 +40,20 @@ fn batches(name: &str, keys: &[i64], text: bool) -> Vec<RecordBatch> {
     keys.chunks(15).zip(rows.chunks(15)).map(batch).collect()
 }
 
-fn ready(how: How, build: Side, text: bool) -> Ready {
+fn ready(how: How, build: Side, text: bool) -> PreparedJoin {
     let on = [On::Name("k".into())];
-    let wish = Wish { on: &on, how, build, condition: None, suffix: "_right" };
-    let plan = Plan::new(&wish, &[schema("a", text), schema("b", text)]).unwrap();
+    let spec = JoinSpec { on: &on, how, build, condition: None, suffix: "_right" };
+    let plan = Plan::new(&spec, &[schema("a", text), schema("b", text)]).unwrap();
     let build = Arc::new(SideRows::new(plan.build_side()).unwrap());
     let probe = Arc::new(SideRows::new(plan.probe_side()).unwrap());
-    Ready { plan, build, probe }
+    PreparedJoin { plan, build, probe }
 }
 
 fn packed(rows: &SideRows, batches: &[RecordBatch]) -> Vec<RecordBatch> {
     batches.iter().map(|batch| rows.pack(rows.take(batch).unwrap()).unwrap()).collect()
 }
 
-/// The numbers of left and right of each row that comes out, and how often.
+/// The row numbers of left and right in each output row, and their count.
 type Bag = BTreeMap<(Option<i64>, Option<i64>), usize>;
 
 fn add(bag: &mut Bag, batch: &RecordBatch) {
@@ -66,7 +66,7 @@ fn add(bag: &mut Bag, batch: &RecordBatch) {
     }
 }
 
-/// What two loops make of it.
+/// The result of two nested loops.
 fn looped(how: How, left: &[i64], right: &[i64]) -> Bag {
     let mut bag = Bag::new();
     for (a, key) in left.iter().enumerate() {
@@ -90,15 +90,16 @@ fn looped(how: How, left: &[i64], right: &[i64]) -> Bag {
     bag
 }
 
-/// Through one table that two instances have built.
-fn in_memory(ready: &Ready, build: &[RecordBatch], probe: &[RecordBatch], bits: u32) -> Bag {
+/// Joins with one table that two instances have built.
+fn in_memory(ready: &PreparedJoin, build: &[RecordBatch], probe: &[RecordBatch], bits: u32) -> Bag {
     let held = packed(&ready.build, build);
     let (one, other) = held.split_at(held.len() / 2);
-    let dealt = [Dealt::new(one, 0, bits), Dealt::new(other, one.len(), bits)];
-    let parts = (0..1 << bits).map(|part| Part::new(&dealt, part)).collect();
+    let partitioned =
+        [PartitionedSlots::new(one, 0, bits), PartitionedSlots::new(other, one.len(), bits)];
+    let parts = (0..1 << bits).map(|part| TablePart::new(&partitioned, part)).collect();
     let table = ready.table_of(held.clone(), parts);
     let mut bag = Bag::new();
-    let mut prober = Prober::new(crate::expression::Room::within(1 << 30));
+    let mut prober = Prober::new(crate::expression::Budget::within(1 << 30));
     let put = &mut |batch: RecordBatch| -> Result<()> {
         add(&mut bag, &batch);
         Ok(())
@@ -117,12 +118,17 @@ fn in_memory(ready: &Ready, build: &[RecordBatch], probe: &[RecordBatch], bits: 
     bag
 }
 
-/// Through scratch, with so little memory that parts are dealt once more and taken in pieces.
-fn by_parts(ready: &Ready, build: &[RecordBatch], probe: &[RecordBatch], share: usize) -> Bag {
+/// Joins spilled parts, with so little memory that they are partitioned again and read in pieces.
+fn by_parts(
+    ready: &PreparedJoin,
+    build: &[RecordBatch],
+    probe: &[RecordBatch],
+    share: usize,
+) -> Bag {
     let scratch = Arc::new(Scratch::new(&setup()));
-    let bits = Bits { used: 0, bits: 2 };
+    let bits = PartBits { used: 0, bits: 2 };
     let store = |rows: &SideRows, batches: &[RecordBatch]| {
-        let mut store = Store::new(rows.held().clone(), bits, scratch.clone());
+        let mut store = SpillStore::new(rows.held().clone(), bits, scratch.clone());
         for (number, batch) in packed(rows, batches).into_iter().enumerate() {
             store.push(batch).unwrap();
             if number % 2 == 1 {
@@ -133,11 +139,16 @@ fn by_parts(ready: &Ready, build: &[RecordBatch], probe: &[RecordBatch], share: 
     };
     let (build, probe) = (store(&ready.build, build), store(&ready.probe, probe));
     let cancel = Cancel::default();
-    let parts =
-        Parts { ready, scratch: &scratch, share_bytes: share, cancel: &cancel, spilled: &|_| {} };
+    let parts = PartJoin {
+        ready,
+        scratch: &scratch,
+        share_bytes: share,
+        cancel: &cancel,
+        spilled: &|_| {},
+    };
     let mut bag = Bag::new();
     for number in 0..bits.parts() {
-        let part = PartOf {
+        let part = PartInputs {
             build: &|| Ok(build.read(number)),
             probe: &|| Ok(probe.read(number)),
             build_bytes: build.bytes(number),
@@ -155,7 +166,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn joins_are_what_two_loops_make_of_them(
+    fn joins_equal_nested_loops(
         left in prop::collection::vec(0i64..12, 0..60),
         right in prop::collection::vec(0i64..12, 0..60),
         how in 0usize..6,
@@ -175,16 +186,17 @@ proptest! {
 }
 
 #[test]
-fn rows_longer_than_a_place_can_say_are_found_whole() {
+fn long_rows_are_found_whole() {
     let texts = ["short".to_string(), "x".repeat(70_000), "y".repeat(300)];
     let keys: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
     let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
     let batch = RecordBatch::try_from_iter([("k", keys), ("text", texts.clone())]).unwrap();
     let on = [On::Name("k".into())];
-    let wish = Wish { on: &on, how: How::Inner, build: Side::Right, condition: None, suffix: "" };
-    let plan = Plan::new(&wish, &[schema("a", false), batch.schema()]).unwrap();
+    let spec =
+        JoinSpec { on: &on, how: How::Inner, build: Side::Right, condition: None, suffix: "" };
+    let plan = Plan::new(&spec, &[schema("a", false), batch.schema()]).unwrap();
     let rows = Arc::new(SideRows::new(plan.build_side()).unwrap());
-    let table = Table::of(rows.clone(), packed(&rows, std::slice::from_ref(&batch)), false);
+    let table = HashTable::of(rows.clone(), packed(&rows, std::slice::from_ref(&batch)), false);
     let mut found = vec![];
     table.find(&rows.take(&batch).unwrap().hashes, &mut found);
     assert_eq!(&table.gather(&found).unwrap()[0], &texts);

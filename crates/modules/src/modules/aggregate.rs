@@ -1,11 +1,10 @@
-//! Computes values of groups of records.
+//! Computes aggregates of groups of records.
 //!
-//! A `pre_aggregate` before it groups what each of its instances takes, and keeps the states of
-//! groups by the hashes of their keys; each instance here takes all states of some of the hashes as
-//! soon as it is free, merges those of one group, and finishes them. So a slow instance has fewer
-//! groups, and no group is in two places (River, 4.2). Different values come by hashes of
-//! themselves and their group: where some are counted, what has been merged by these is kept by
-//! groups, and taken once more.
+//! The `pre_aggregate` before it groups the rows of each of its instances, and partitions the
+//! states of groups by the hashes of their keys. Each instance here claims a partition when it is
+//! free, merges the states of each group, and finishes them. So a slow instance has fewer groups,
+//! and no group is in two partitions (River, 4.2). Distinct values are partitioned by the hash of
+//! value and group: if some are counted, the merged states are partitioned once more, by groups.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -23,17 +22,16 @@ use euphrates_policy::aggregate::table_is_full;
 use euphrates_policy::parts::part_bits;
 use serde_json::{Value, json};
 
-use crate::aggregate::kept::Kept;
-use crate::aggregate::merging::Merging;
+use crate::aggregate::exchanged_states::ExchangedStates;
+use crate::aggregate::function_syntax::Config;
 use crate::aggregate::plan::Plan;
-use crate::aggregate::spelling::Config;
-use crate::meeting::meet;
-use crate::stepwise::Gathered;
-use crate::store::{Bits, Store, through_scratch};
-use crate::units::Units;
+use crate::aggregate::state_merge::StateMerge;
+use crate::batches::coalescer::Coalescer;
+use crate::coordination::collective::all_gather;
+use crate::coordination::work_units::WorkUnits;
+use crate::partitioning::spill_store::{PartBits, SpillStore, spill_remark};
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "aggregate",
     summary: "Groups its input by columns, and computes values of each group.",
     detail: "`values` says what: `{\"total\": \"sum(price)\", \"rows\": \"count()\"}`. There are \
@@ -53,7 +51,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config: Config = spec::parse_config(config)?;
-        let (known, counted) = (Mutex::default(), Kept::default());
+        let (known, counted) = (Mutex::default(), ExchangedStates::default());
         Ok(Arc::new(Aggregate { config, known, counted }))
     },
 };
@@ -61,13 +59,13 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 struct Aggregate {
     config: Config,
     known: Mutex<Known>,
-    /// States whose different values have been counted.
-    counted: Kept,
+    /// States with counted distinct values.
+    counted: ExchangedStates,
 }
 
 #[derive(Default)]
 struct Known {
-    /// Once the flow is checked.
+    /// Known once the flow is checked.
     plan: Option<Arc<Plan>>,
     scratch: Option<Arc<Scratch>>,
     /// For the report.
@@ -86,15 +84,15 @@ impl Placed for Aggregate {
         Some(("pre_aggregate", json!(self.config)))
     }
 
-    /// If different values are counted, states are merged once more.
+    /// With distinct values, states are exchanged once more.
     fn serves(&self) -> Option<SchemaRef> {
         let plan = self.lock().plan.clone()?;
         (!plan.distinct.is_empty()).then(|| plan.states.clone())
     }
 
-    /// The states of some parts that are here.
+    /// The states of some parts in this process.
     fn serve(&self, request: u64) -> Result<Batches> {
-        Ok(self.counted.asked(request))
+        Ok(self.counted.serve_parts(request))
     }
 
     fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
@@ -116,7 +114,7 @@ impl Placed for Aggregate {
     }
 
     fn remark(&self) -> Option<String> {
-        through_scratch(self.lock().spilled_bytes)
+        spill_remark(self.lock().spilled_bytes)
     }
 }
 
@@ -134,36 +132,36 @@ struct Instance {
 
 impl Module for Instance {
     fn run(&mut self, ports: &mut Ports) -> Result<()> {
-        let mut gathered = Gathered::default();
+        let mut coalescer = Coalescer::default();
         if self.plan.distinct.is_empty() {
             while let Some(partition) = ports.next_partition(0)? {
                 self.merge(partition.records()?, true, ports, &mut |batch, ports| {
-                    split_batch(batch).try_for_each(|batch| gathered.put(ports, batch))
+                    split_batch(batch).try_for_each(|batch| coalescer.put(ports, batch))
                 })?;
             }
-            return gathered.flush(ports);
+            return coalescer.flush(ports);
         }
-        let takes = self.count_different(ports)?;
+        let takes = self.count_distinct(ports)?;
         let setup = ports.setup().clone();
-        let alike = |some: Range<usize>| some.len() as u64;
-        let mut left = Units::new(&setup, "counted parts", takes.len(), alike);
+        let equal_weights = |some: Range<usize>| some.len() as u64;
+        let mut left = WorkUnits::new(&setup, "counted parts", takes.len(), equal_weights);
         while let Some(take) = left.take()? {
-            let states = self.aggregate.counted.of_all(takes[take].clone(), &*setup.exchange)?;
+            let states = self.aggregate.counted.fetch(takes[take].clone(), &*setup.exchange)?;
             self.merge(states, true, ports, &mut |batch, ports| {
-                split_batch(batch).try_for_each(|batch| gathered.put(ports, batch))
+                split_batch(batch).try_for_each(|batch| coalescer.put(ports, batch))
             })?;
         }
-        gathered.flush(ports)
+        coalescer.flush(ports)
     }
 }
 
 impl Instance {
-    /// Counts different values by parts of them, and keeps the states by groups, for all. Says what
-    /// can be taken of these.
-    fn count_different(&mut self, ports: &mut Ports) -> Result<Arc<Vec<Range<usize>>>> {
+    /// Counts distinct values by parts, and partitions the states by groups. Returns the ranges of
+    /// parts to claim.
+    fn count_distinct(&mut self, ports: &mut Ports) -> Result<Arc<Vec<Range<usize>>>> {
         let setup = ports.setup().clone();
-        let bits = Bits { used: 0, bits: part_bits(setup.instances) };
-        let mut store = Store::new(self.plan.states.clone(), bits, self.scratch.clone());
+        let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
+        let mut store = SpillStore::new(self.plan.states.clone(), bits, self.scratch.clone());
         while let Some(partition) = ports.next_partition(0)? {
             self.merge(partition.records()?, false, ports, &mut |states, ports| {
                 store.push(states)?;
@@ -175,11 +173,11 @@ impl Instance {
         }
         let sizes = store.sizes();
         self.aggregate.counted.add(store.finish()?);
-        let all = meet(ports, "counted", &sizes)?;
+        let all = all_gather(ports, "counted", &sizes)?;
         self.aggregate.counted.takes(false, || Ok(all))
     }
 
-    /// Merges states of some groups, or of some of their different values.
+    /// Merges states of some groups, or of some of their distinct values.
     fn merge(
         &self,
         states: Batches,
@@ -189,7 +187,7 @@ impl Instance {
     ) -> Result<()> {
         let setup = ports.setup().clone();
         let (taken, spilled) = (Cell::new((0, 0)), Cell::new(0));
-        let merging = Merging {
+        let merging = StateMerge {
             plan: &self.plan,
             scratch: &self.scratch,
             share_bytes: setup.memory_bytes,
@@ -204,7 +202,7 @@ impl Instance {
         });
         let used = part_bits(setup.instances);
         merging.merge(states, used, &mut |batch| put(batch, ports))?;
-        // What is merged once more has been taken already.
+        // States that are merged twice are counted as input once.
         if is_last == self.plan.distinct.is_empty() {
             ports.metrics().got(taken.get().0, taken.get().1);
         }

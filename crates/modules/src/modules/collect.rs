@@ -1,4 +1,4 @@
-//! Keeps everything, for the program that started the flow.
+//! Collects all rows for the program that started the flow.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,8 +11,7 @@ use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, S
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "collect",
     summary: "Keeps the rows in memory, for the program that started the flow.",
     detail: "`report.collected()` gives them to anything that reads Arrow, without copying. The \
@@ -33,7 +32,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// Nothing to configure.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {}
+pub(crate) struct Config {}
 
 #[derive(Default)]
 struct Collect {

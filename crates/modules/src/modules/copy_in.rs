@@ -1,4 +1,4 @@
-//! Brings in what another program writes: standard input, or a named pipe.
+//! Reads the output of another program: standard input, or a named pipe.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,8 +19,7 @@ use serde::Deserialize;
 
 use crate::pipes::{Columns, put_all};
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "copy_in",
     summary: "Reads standard input, or a named pipe.",
     detail: "Formats are `arrow_ipc` (as a stream), `csv`, `json_lines`, `records` and `lines`. \
@@ -44,52 +43,52 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// What to read, and how.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// `arrow_ipc`, `csv`, `json_lines`, `records` or `lines`.
-    pub format: String,
+    pub(crate) format: String,
     /// A named pipe or a file; standard input if absent.
     #[serde(default)]
-    pub path: Option<String>,
+    pub(crate) path: Option<String>,
     /// Names and types of the columns, in the order they come: `{"id": "int64"}`.
     #[serde(default)]
-    pub columns: Option<Columns>,
+    pub(crate) columns: Option<Columns>,
     /// CSV and JSON: types of columns, like `{"zip": "string"}`; the others are inferred from the
     /// first records.
     #[serde(default)]
-    pub types: Option<BTreeMap<String, String>>,
+    pub(crate) types: Option<BTreeMap<String, String>>,
     /// Keep the order of the rows.
     #[serde(default = "yes")]
-    pub order: bool,
+    pub(crate) order: bool,
     /// CSV: the character between fields; a comma if absent.
     #[serde(default)]
-    pub delimiter: Option<char>,
+    pub(crate) delimiter: Option<char>,
     /// CSV: whether the first line names the columns; it does if absent.
     #[serde(default)]
-    pub header: Option<bool>,
+    pub(crate) header: Option<bool>,
     /// CSV: the character around fields that may hold anything, `"` if absent; none if empty.
     #[serde(default)]
-    pub quote: Option<String>,
+    pub(crate) quote: Option<String>,
     /// CSV: the character behind which any other is itself; if absent, a quote within quotes is
     /// doubled.
     #[serde(default)]
-    pub escape: Option<char>,
+    pub(crate) escape: Option<char>,
     /// CSV: the character with which comments begin, which end with their line.
     #[serde(default)]
-    pub comment: Option<char>,
+    pub(crate) comment: Option<char>,
     /// CSV: how many lines to pass over at the beginning, before the header.
     #[serde(default)]
-    pub skip_rows: Option<usize>,
+    pub(crate) skip_rows: Option<usize>,
     /// CSV: fields without quotes that are nulls, like `["NA", ""]`; the empty one if absent.
     #[serde(default)]
-    pub null_values: Option<Vec<String>>,
+    pub(crate) null_values: Option<Vec<String>>,
     /// CSV, JSON and lines: the encoding of the text, like `latin-1` or `utf-16`; UTF-8 if absent,
     /// or what a mark at its beginning says.
     #[serde(default)]
-    pub encoding: Option<String>,
+    pub(crate) encoding: Option<String>,
     /// Text and records: `none` says that they are not compressed, although their first bytes or
     /// their name look like it.
     #[serde(default)]
-    pub compression: Option<String>,
+    pub(crate) compression: Option<String>,
 }
 
 fn yes() -> bool {
@@ -99,13 +98,13 @@ fn yes() -> bool {
 struct CopyIn {
     config: Config,
     stream: Mutex<Option<(SchemaRef, Option<Opened>)>>,
-    /// Whether the flow is checked in an editor, and nothing but a file may be read.
+    /// Whether the flow is checked in an editor, so that only regular files may be read.
     files_only: AtomicBool,
 }
 
 struct Opened {
     stream: Stream,
-    /// What ends its wait for bytes.
+    /// Interrupts a blocking read.
     switch: Switch,
 }
 
@@ -130,7 +129,7 @@ impl CopyIn {
             Ok(file) => return Ok(self.stream_of(file)?.schema),
             Err(error) => error,
         };
-        // Declared columns, and those that a format always has, need no input.
+        // Declared columns, and those of a format with fixed columns, need no input.
         match (self.stream_of(io::empty()), error) {
             (Ok(stream), _) => Ok(stream.schema),
             (Err(error), None) => Err(error),
@@ -204,11 +203,11 @@ impl Placed for CopyIn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, Item, integers, rows};
+    use crate::testing::{Harness, Item, integers, rows};
     use serde_json::json;
 
     #[test]
-    fn what_a_pipe_brings_comes_out_in_order() {
+    fn piped_rows_come_out_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe");
         std::process::Command::new("mkfifo").arg(&path).status().unwrap();
@@ -217,7 +216,7 @@ mod tests {
             move || std::fs::write(path, "n\n1\n2\n3\n").unwrap()
         });
         let config = json!({"format": "csv", "path": path});
-        let (outputs, outcome) = Bench::new(&MODULE, config).run();
+        let (outputs, outcome) = Harness::new(&MODULE, config).run();
         outcome.unwrap();
         assert_eq!(outputs[0].first(), Some(&Item::Begin(0)));
         let all = rows(&outputs[0], outputs_schema(&outputs[0]));
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_format_or_path_is_told_before_the_start() {
+    fn wrong_format_or_path_fails_before_start() {
         for (config, expected) in [
             (json!({"format": "cvs"}), "did you mean `csv`?"),
             (json!({"format": "parquet"}), "parquet cannot be read from a pipe"),
@@ -245,13 +244,13 @@ mod tests {
             (json!({"format": "csv", "path": "/dev/null"}), "there is nothing in the input"),
             (json!({"format": "arrow_ipc", "path": "Cargo.toml"}), "it looks like text"),
         ] {
-            let (_, outcome) = Bench::new(&MODULE, config).run();
+            let (_, outcome) = Harness::new(&MODULE, config).run();
             let error = outcome.unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }
     #[test]
-    fn a_check_in_an_editor_reads_files_and_waits_for_nobody() {
+    fn editor_check_reads_regular_files_only() {
         let folder = tempfile::tempdir().unwrap();
         let (pipe, file) = (folder.path().join("pipe"), folder.path().join("file"));
         std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();

@@ -1,4 +1,4 @@
-//! Gives the rows to another program: standard output, or a named pipe.
+//! Writes rows for another program: to standard output, or a named pipe.
 
 use std::fs::File;
 use std::io::{IsTerminal, Write};
@@ -13,8 +13,7 @@ use euphrates_io::foreign::{Compression, Sink, WriteOptions, format_named};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "copy_out",
     summary: "Writes to standard output, or a named pipe.",
     detail: "Formats are `arrow_ipc` (as a stream), `csv`, `json_lines`, `records`, `lines` and \
@@ -37,31 +36,31 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// What to write, and how.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// `arrow_ipc`, `csv`, `json_lines`, `records`, `lines` or `parquet`.
-    pub format: String,
+    pub(crate) format: String,
     /// A named pipe or a device; standard output if absent.
     #[serde(default)]
-    pub path: Option<String>,
+    pub(crate) path: Option<String>,
     /// CSV: the character between fields; a comma if absent.
     #[serde(default)]
-    pub delimiter: Option<char>,
+    pub(crate) delimiter: Option<char>,
     /// CSV: whether the first line names the columns; it does if absent.
     #[serde(default)]
-    pub header: Option<bool>,
+    pub(crate) header: Option<bool>,
     /// Of `csv`, `json_lines`, `records` and `lines`: `none`, `gzip`, `bzip2` or `zstd`.
     #[serde(default)]
-    pub compression: Option<String>,
+    pub(crate) compression: Option<String>,
     /// CSV: the character around fields that need it, `"` if absent; none if empty.
     #[serde(default)]
-    pub quote: Option<String>,
+    pub(crate) quote: Option<String>,
     /// CSV: the character before a quote within quotes, and before whatever means something where
     /// there are none; if absent, a quote is doubled.
     #[serde(default)]
-    pub escape: Option<char>,
+    pub(crate) escape: Option<char>,
     /// CSV: what is written for a null, like `NA`; nothing if absent.
     #[serde(default)]
-    pub null_value: Option<String>,
+    pub(crate) null_value: Option<String>,
 }
 
 impl Config {
@@ -89,7 +88,7 @@ impl Config {
     }
 }
 
-/// Fails if a format would fill a terminal with bytes that are no text.
+/// Fails if the format would write binary data to a terminal.
 fn presentable(format: &str, is_terminal: bool) -> Result<()> {
     if !is_terminal || !matches!(format_named(format)?.name(), "arrow_ipc" | "parquet" | "records")
     {
@@ -106,7 +105,7 @@ struct CopyOut {
 
 impl Placed for CopyOut {
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        // Whatever the format cannot hold is found out here.
+        // Fails here if the format does not support the schema.
         let is_terminal = self.config.path.is_none() && std::io::stdout().is_terminal();
         presentable(&self.config.format, is_terminal)?;
         Sink::open(&self.config.format, std::io::sink(), &inputs[0], &self.config.options()?)?;
@@ -136,7 +135,7 @@ impl Placed for CopyOut {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, integers};
+    use crate::testing::{Harness, integers};
     use serde_json::{Value, json};
     use std::io::Read;
     use std::path::PathBuf;
@@ -150,7 +149,7 @@ mod tests {
 
     fn run(config: Value) -> Result<()> {
         let input: Vec<_> = (0..100).map(|at| integers(at * 1000..(at + 1) * 1000)).collect();
-        Bench::new(&MODULE, config).input(input[0].schema(), &input).run().1
+        Harness::new(&MODULE, config).input(input[0].schema(), &input).run().1
     }
 
     #[test]
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_left_to_save() {
+    fn regular_file_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = run(json!({"format": "csv", "path": file.path()})).unwrap_err().to_string();
         assert!(error.contains("use `save`"), "{error}");

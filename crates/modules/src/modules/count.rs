@@ -1,4 +1,4 @@
-//! Counts rows: the smallest module that has an input, an output and a state.
+//! Counts rows: the smallest module with an input, an output and a state.
 
 use std::sync::Arc;
 
@@ -11,8 +11,7 @@ use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, S
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "count",
     summary: "Counts the rows of its input.",
     detail: "Output: one row with one column `count` (int64).",
@@ -32,7 +31,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// Nothing to configure.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {}
+pub(crate) struct Config {}
 
 struct Count;
 
@@ -52,7 +51,7 @@ impl Placed for Count {
                 let _waits = ports.metrics().enter(State::Starved);
                 setup.gather("rows", rows.to_le_bytes().to_vec())?
             };
-            // The first speaks for all.
+            // Only the first instance puts the total.
             if setup.instance > 0 {
                 return Ok(());
             }

@@ -1,8 +1,9 @@
-//! Divides its input by ranges of keys, before anything is known of it.
+//! Partitions rows by fixed ranges of keys, without looking at the data.
 //!
-//! This is how NOW-Sort and the Beowulf's bucket sort deal records to machines: the ranges are of
+//! NOW-Sort and the Beowulf's bucket sort assign records to machines in this way: the ranges are of
 //! one size, and each has its owner from the start (Berkeley NOW, 6; Beowulf out-of-core sort,
-//! 3.1). Skewed keys fill one of them, and a slow owner holds up all. `partition` does neither.
+//! 3.1). Skewed keys fill one range, and a slow owner delays the whole sort. `partition` has
+//! neither problem.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,12 +15,11 @@ use euphrates_flow::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::hashing::deal;
-use crate::order_by::{SortKey, resolve, some_key};
-use crate::sort::keys::KeyEncoder;
+use crate::order_by::{SortKey, check_not_empty, resolve};
+use crate::partitioning::scatter::scatter_to;
+use crate::sort::sort_keys::KeyEncoder;
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "divide",
     summary: "Gives each row to the output that has its range of keys, of ranges of one size.",
     detail: "As many outputs as are attached; the first has the least keys. Ranges are parts of \
@@ -36,7 +36,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config: Config = spec::parse_config(config)?;
-        some_key(&config.by)?;
+        check_not_empty(&config.by)?;
         Ok(Arc::new(Divide { config, encoder: Mutex::default() }))
     },
 };
@@ -44,9 +44,9 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// What to divide by.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// The columns, most significant first.
-    pub by: Vec<SortKey>,
+    pub(crate) by: Vec<SortKey>,
 }
 
 struct Divide {
@@ -73,9 +73,9 @@ impl Placed for Divide {
                     let keys = encoder.encode(&batch, 0)?.packed.into_iter();
                     let ranges: Vec<u32> =
                         keys.map(|key| encoder.range_of(key, outputs as u32)).collect();
-                    let dealt = deal(&batch, &ranges, outputs)?;
-                    for output in (0..outputs).filter(|output| dealt.rows(*output) > 0) {
-                        ports.put(output, dealt.part(output))?;
+                    let scattered = scatter_to(&batch, &ranges, outputs)?;
+                    for output in (0..outputs).filter(|output| scattered.rows(*output) > 0) {
+                        ports.put(output, scattered.part(output))?;
                     }
                 }
             }
@@ -87,20 +87,20 @@ impl Placed for Divide {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, rows};
+    use crate::testing::{Harness, rows};
     use arrow::array::{ArrayRef, AsArray, FixedSizeBinaryArray, StringArray};
     use arrow::datatypes::{Field, Int64Type, Schema, UInt8Type};
     use arrow::record_batch::RecordBatch;
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// What the first and the second half of all keys have.
+    /// The rows in the first and in the second half of the key range.
     fn halves(column: ArrayRef, by: &str) -> [RecordBatch; 2] {
         let field = Field::new("n", column.data_type().clone(), false);
         let schema = Arc::new(Schema::new(vec![field]));
         let batch = RecordBatch::try_new(schema.clone(), vec![column]).unwrap();
-        let bench = Bench::new(&MODULE, json!({"by": [by]}));
-        let (outputs, outcome) = bench.input(schema.clone(), &[batch]).run();
+        let harness = Harness::new(&MODULE, json!({"by": [by]}));
+        let (outputs, outcome) = harness.input(schema.clone(), &[batch]).run();
         outcome.unwrap();
         [0, 1].map(|output| rows(&outputs[output], schema.clone()))
     }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_and_wide_keys_are_divided_alike() {
+    fn narrow_and_wide_keys_divide_equally() {
         let narrow = halves(Arc::new(arrow::array::UInt8Array::from(vec![200, 127, 0, 128])), "n");
         let first = narrow[0].column(0).as_primitive::<UInt8Type>().values().to_vec();
         assert_eq!((first, narrow[1].num_rows()), (vec![127, 0], 2));

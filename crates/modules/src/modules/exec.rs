@@ -1,5 +1,5 @@
-//! Feeds the rows to a program of others and reads what it makes of them (River's copy-out and
-//! copy-in: unmodified sequential programs as modules).
+//! Runs an external program: writes rows to it, and reads its output (River's copy-out and copy-in:
+//! unmodified sequential programs as modules).
 
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -18,8 +18,7 @@ use serde::Deserialize;
 
 use crate::pipes::{Columns, put_all};
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "exec",
     summary: "Runs a program: rows go in on its standard input, and come out on its output.",
     detail: "`exec(\"grep -v foo\", input=\"lines\")`. The program is any that reads and writes \
@@ -45,31 +44,31 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// What to run, and how it speaks.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// A program and its arguments, or one string for the shell.
-    pub command: Line,
+    pub(crate) command: Line,
     /// How the rows are written for it: `csv`, `json_lines`, `arrow_ipc`, `records` or `lines`.
     #[serde(default = "csv")]
-    pub input: String,
+    pub(crate) input: String,
     /// How what it writes is read; as the input if absent.
     #[serde(default)]
-    pub output: Option<String>,
+    pub(crate) output: Option<String>,
     /// Names and types of what it writes, like `{"id": "int64"}`; as the input if absent. `records`
     /// and `lines` know theirs.
     #[serde(default)]
-    pub columns: Option<Columns>,
+    pub(crate) columns: Option<Columns>,
     /// Keep the order in which it writes.
     #[serde(default)]
-    pub order: bool,
+    pub(crate) order: bool,
     /// CSV: the character between fields, in and out; a comma if absent.
     #[serde(default)]
-    pub delimiter: Option<char>,
+    pub(crate) delimiter: Option<char>,
     /// CSV: whether the first line names the columns, in and out; it does if absent.
     #[serde(default)]
-    pub header: Option<bool>,
+    pub(crate) header: Option<bool>,
 }
 
-/// By any of its names.
+/// Whether this is one of the names of CSV.
 fn is_csv(format: &str) -> bool {
     format_named(format).is_ok_and(|format| format.options().contains(&"delimiter"))
 }
@@ -81,7 +80,7 @@ fn csv() -> String {
 /// A command.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Line {
+pub(crate) enum Line {
     /// For the shell.
     Shell(String),
     /// A program and its arguments, as they are.
@@ -103,7 +102,7 @@ impl Config {
         self.output.as_deref().unwrap_or(&self.input)
     }
 
-    /// The options, as far as a format has them.
+    /// The options that the output format accepts.
     fn read_options(&self) -> ReadOptions {
         let is_csv = is_csv(self.output());
         ReadOptions {
@@ -122,7 +121,7 @@ impl Config {
         }
     }
 
-    /// The columns that come out: those the format knows, those told, or those that go in.
+    /// The output columns: those of the format, else the declared ones, else the input's.
     fn columns(&self, input: &SchemaRef) -> Result<SchemaRef> {
         if matches!(self.output(), "records" | "lines") {
             let known = Stream::open(self.output(), std::io::empty(), None, &self.read_options());
@@ -137,7 +136,7 @@ impl Config {
 
 struct Exec {
     config: Config,
-    /// What goes in and what comes out.
+    /// The schemas of input and output.
     schemas: Mutex<Option<(SchemaRef, SchemaRef)>>,
 }
 
@@ -145,7 +144,7 @@ impl Placed for Exec {
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
         let config = &self.config;
         let input = inputs[0].clone();
-        // Whatever the formats cannot hold or read is found out here.
+        // Fails here if the formats do not support the schemas.
         Sink::open(&config.input, std::io::sink(), &input, &config.write_options())
             .map_err(|error| error.at("input"))?;
         let output = config.columns(&input).map_err(|error| error.at("output"))?;
@@ -183,10 +182,10 @@ impl Exec {
         thread::scope(|scope| {
             let watcher = scope.spawn(|| watch(&cancel, &done, &killer));
             let feeder = scope.spawn(|| {
-                // The queue of the input wakes this thread; so must the end of the flow.
+                // The input's queue wakes this thread, and so must a cancelled flow.
                 cancel.wake_me();
                 let fed = self.feed(&mut feed, stdin, input, &dead);
-                // Who produces for it learns at once that nobody takes any more.
+                // Producers learn at once that the input has no consumer any more.
                 drop(feed);
                 fed
             });
@@ -195,7 +194,7 @@ impl Exec {
                 killer.kill();
             }
             let ended = program.finish();
-            // Who feeds it may be waiting for more to feed it with.
+            // The feeding thread may be waiting for input.
             dead.store(true, SeqCst);
             feeder.thread().unpark();
             let fed = feeder.join();
@@ -204,7 +203,7 @@ impl Exec {
             cancel.check()?;
             let fed = fed.unwrap_or_else(|_| Err(Error::failed("the feeding thread panicked")));
             read.and(ended).and(match fed {
-                // It had enough.
+                // The program has closed its input, which is not an error.
                 Err(error) if error.kind() == Kind::Closed => Ok(()),
                 fed => fed,
             })
@@ -238,7 +237,7 @@ impl Exec {
     }
 }
 
-/// Kills the program when the flow is stopped.
+/// Kills the program when the flow is cancelled.
 fn watch(cancel: &Cancel, done: &AtomicBool, killer: &Killer) {
     cancel.wake_me();
     while !done.load(SeqCst) {
@@ -252,14 +251,14 @@ fn watch(cancel: &Cancel, done: &AtomicBool, killer: &Killer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, integers, rows};
+    use crate::testing::{Harness, integers, rows};
     use arrow::array::{AsArray, RecordBatch};
     use arrow::datatypes::Int64Type;
     use serde_json::{Value, json};
 
     fn run(config: Value, input: &[RecordBatch]) -> Result<Vec<i64>> {
-        let bench = Bench::new(&MODULE, config).input(input[0].schema(), input);
-        let (outputs, outcome) = bench.run();
+        let harness = Harness::new(&MODULE, config).input(input[0].schema(), input);
+        let (outputs, outcome) = harness.run();
         outcome?;
         let all = rows(&outputs[0], input[0].schema());
         Ok(all.column(0).as_primitive::<Int64Type>().values().to_vec())
@@ -281,13 +280,13 @@ mod tests {
         let config = json!({"command": "sort -rn", "header": false});
         let all: Vec<i64> = (0..200_000).rev().collect();
         assert_eq!(run(config, &input).unwrap(), all);
-        // And one that writes far more than it reads.
+        // A program that writes far more than it reads.
         let config = json!({"command": "yes 7 | head -n 300000; cat > /dev/null", "header": false});
         assert_eq!(run(config, &input).unwrap().len(), 300_000);
     }
 
     #[test]
-    fn a_program_that_has_enough_is_well() {
+    fn program_may_close_its_input_early() {
         let input: Vec<_> = (0..500).map(|at| integers(at * 4000..(at + 1) * 4000)).collect();
         let config = json!({"command": "head -n 3", "header": false});
         assert_eq!(run(config, &input).unwrap(), [0, 1, 2]);
@@ -295,17 +294,17 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_is_not_waited_for_until_its_input_comes() {
+    fn ended_program_does_not_wait_for_input() {
         for (command, fails) in [("exit 3", true), ("true", false)] {
-            let bench = Bench::new(&MODULE, json!({"command": command}));
-            let bench = bench.input(integers([]).schema(), &[integers(0..10)]).silent();
-            let outcome = bench.run().1;
+            let harness = Harness::new(&MODULE, json!({"command": command}));
+            let harness = harness.input(integers([]).schema(), &[integers(0..10)]).silent();
+            let outcome = harness.run().1;
             assert_eq!(outcome.is_err(), fails, "{command}: {outcome:?}");
         }
     }
 
     #[test]
-    fn a_program_that_fails_fails_the_flow_with_its_words() {
+    fn failing_program_fails_flow_with_its_stderr() {
         let input = [integers(0..10)];
         for (command, expected) in [
             ("cat; echo all wrong >&2; exit 7", "exited with status 7\n    all wrong"),
@@ -321,11 +320,11 @@ mod tests {
     }
 
     #[test]
-    fn what_it_writes_may_have_other_columns() {
+    fn program_output_may_have_other_columns() {
         let input = [integers(0..10)];
         let config = json!({"command": "wc -l", "header": false, "columns": {"lines": "int64"}});
-        let bench = Bench::new(&MODULE, config).input(input[0].schema(), &input);
-        let (outputs, outcome) = bench.run();
+        let harness = Harness::new(&MODULE, config).input(input[0].schema(), &input);
+        let (outputs, outcome) = harness.run();
         outcome.unwrap();
         let crate::testing::Item::Batch(batch) = &outputs[0][0] else { panic!() };
         assert_eq!(batch.schema().field(0).name(), "lines");
@@ -334,10 +333,10 @@ mod tests {
 
     #[test]
     fn a_stopped_flow_kills_the_program() {
-        let bench = Bench::new(&MODULE, json!({"command": "sleep 1000 & sleep 1000"}));
-        let bench = bench.input(integers([]).schema(), &[integers(0..10)]);
-        let cancel = bench.cancel();
-        let flow = thread::spawn(move || bench.run().1.unwrap_err().kind());
+        let harness = Harness::new(&MODULE, json!({"command": "sleep 1000 & sleep 1000"}));
+        let harness = harness.input(integers([]).schema(), &[integers(0..10)]);
+        let cancel = harness.cancel();
+        let flow = thread::spawn(move || harness.run().1.unwrap_err().kind());
         cancel.cancel();
         assert_eq!(flow.join().unwrap(), Kind::Interrupted);
     }

@@ -12,11 +12,11 @@ use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, S
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::expression::{Expression, Room};
-use crate::stepwise::{Gathered, Step, stepwise};
+use crate::batches::coalescer::Coalescer;
+use crate::batches::run_preserving::{Step, process_in_runs};
+use crate::expression::{Budget, Expression};
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "filter",
     summary: "Keeps the rows for which a condition is true.",
     detail: "The condition is SQL, like `l_quantity > 30 and l_shipmode in ('AIR', 'RAIL')`. A row \
@@ -38,10 +38,10 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// Which rows to keep.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// A condition in SQL.
     #[serde(rename = "where")]
-    pub condition: String,
+    pub(crate) condition: String,
 }
 
 struct Filter {
@@ -68,16 +68,16 @@ impl Placed for Filter {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let condition = self.condition.lock().unwrap_or_else(|e| e.into_inner()).clone();
         let condition = condition.expect("schemas comes before instance");
-        let room = Room::of(setup);
+        let budget = Budget::of(setup);
         Ok(Box::new(move |ports: &mut Ports| {
-            let mut gathered = Gathered::default();
-            stepwise(ports, |ports, step| {
+            let mut coalescer = Coalescer::default();
+            process_in_runs(ports, |ports, step| {
                 match step {
                     Step::Batch(batch, _) => {
-                        let kept = kept(batch, |batch| condition.matches(batch, &room))?;
-                        gathered.put(ports, kept)?;
+                        let kept = kept(batch, |batch| condition.matches(batch, &budget))?;
+                        coalescer.put(ports, kept)?;
                     }
-                    Step::End => gathered.flush(ports)?,
+                    Step::End => coalescer.flush(ports)?,
                 }
                 Ok(ControlFlow::Continue(()))
             })
@@ -85,7 +85,7 @@ impl Placed for Filter {
     }
 }
 
-/// The matching rows; copied only if some match and some do not.
+/// The matching rows; copied only if some rows match and some do not.
 fn kept(
     batch: RecordBatch,
     matches: impl FnOnce(&RecordBatch) -> Result<BooleanArray>,
@@ -101,7 +101,7 @@ fn kept(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, Item, check, integers, rows};
+    use crate::testing::{Harness, Item, check, integers, rows};
     use arrow::array::AsArray;
     use arrow::datatypes::Int64Type;
     use proptest::prelude::*;
@@ -122,10 +122,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_condition_is_told_before_the_start() {
+    fn wrong_condition_fails_before_start() {
         let input = [integers([1])];
-        let bench = Bench::new(&MODULE, json!({"where": "m > 3"}));
-        let (_, outcome) = bench.input(input[0].schema(), &input).run();
+        let harness = Harness::new(&MODULE, json!({"where": "m > 3"}));
+        let (_, outcome) = harness.input(input[0].schema(), &input).run();
         let error = outcome.unwrap_err().to_string();
         assert!(error.starts_with("where: no column named `m`"), "{error}");
     }
@@ -133,8 +133,8 @@ mod tests {
     #[test]
     fn runs_keep_their_rows_and_empty_runs_stay() {
         let runs = [vec![integers([1, 5]), integers([6])], vec![integers([2])], vec![]];
-        let bench = Bench::new(&MODULE, json!({"where": "n > 4"}));
-        let (outputs, outcome) = bench.stream(runs[0][0].schema(), &runs).run();
+        let harness = Harness::new(&MODULE, json!({"where": "n > 4"}));
+        let (outputs, outcome) = harness.stream(runs[0][0].schema(), &runs).run();
         outcome.unwrap();
         let expected = [
             Item::Begin(0),
@@ -149,10 +149,10 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_passes_whole_is_not_copied() {
+    fn fully_matching_batch_is_not_copied() {
         let batch = integers(0..200_000);
-        let bench = Bench::new(&MODULE, json!({"where": "n >= 0"}));
-        let (outputs, _) = bench.input(batch.schema(), std::slice::from_ref(&batch)).run();
+        let harness = Harness::new(&MODULE, json!({"where": "n >= 0"}));
+        let (outputs, _) = harness.input(batch.schema(), std::slice::from_ref(&batch)).run();
         let [Item::Batch(out)] = outputs[0].as_slice() else { panic!("{:?}", outputs[0].len()) };
         let start =
             |batch: &RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().as_ptr();
@@ -161,14 +161,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_or_made_up(
+        fn filter_keeps_exactly_matching_rows(
             batches in proptest::collection::vec(proptest::collection::vec(-9i64..9, 0..50), 1..8),
             least in -9i64..9,
         ) {
             let input: Vec<_> = batches.iter().map(|batch| integers(batch.clone())).collect();
             let config = json!({"where": format!("n >= {least}")});
-            let bench = Bench::new(&MODULE, config).input(input[0].schema(), &input);
-            let (outputs, outcome) = bench.run();
+            let harness = Harness::new(&MODULE, config).input(input[0].schema(), &input);
+            let (outputs, outcome) = harness.run();
             outcome.unwrap();
             let expected = integers(batches.into_iter().flatten().filter(|n| *n >= least));
             prop_assert_eq!(rows(&outputs[0], input[0].schema()), expected);

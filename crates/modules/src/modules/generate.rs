@@ -1,4 +1,4 @@
-//! Makes data: the sort benchmark's records, the tables of TPC-H, integers.
+//! Generates data: the sort benchmark's records, the tables of TPC-H, integers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,10 +18,9 @@ use serde::Deserialize;
 use tpchgen::generators as tpch;
 use tpchgen_arrow as tpch_arrow;
 
-use crate::parts::{self, Parts};
+use crate::coordination::source_splits::{Splits, read_splits};
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "generate",
     summary: "Makes data: sort benchmark records, TPC-H tables, or integers.",
     detail: "`records` have the columns `key` (10 bytes) and `payload` (90 bytes) and are those of \
@@ -45,31 +44,31 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// What to make, and how much of it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// What to make.
-    pub what: What,
+    pub(crate) what: What,
     /// Number of rows, for `records` and `integers`.
-    pub rows: Option<u64>,
+    pub(crate) rows: Option<u64>,
     /// Scale factor, for the tables of TPC-H; 1 is about 1 GB in all.
-    pub scale: Option<f64>,
+    pub(crate) scale: Option<f64>,
     /// Number of the first record or integer.
     #[serde(default)]
-    pub first: u64,
+    pub(crate) first: u64,
     /// Printable records, as gensort `-a`.
     #[serde(default)]
-    pub ascii: bool,
+    pub(crate) ascii: bool,
     /// Records with skewed keys, as gensort `-s`.
     #[serde(default)]
-    pub skewed: bool,
+    pub(crate) skewed: bool,
     /// Give the output an order: it comes as a stream.
     #[serde(default)]
-    pub order: bool,
+    pub(crate) order: bool,
 }
 
 /// What can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum What {
+pub(crate) enum What {
     /// The sort benchmark's 100-byte records.
     Records,
     /// 64-bit integers that rise by one.
@@ -94,7 +93,7 @@ pub enum What {
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch>>>;
 
-/// Rows of a part of `records` and `integers`.
+/// Rows of a split of `records` and `integers`.
 const PART_ROWS: u64 = 1 << 17;
 /// Rows of a batch of a TPC-H table.
 const TABLE_BATCH_ROWS: usize = 8192;
@@ -104,7 +103,8 @@ impl Config {
         !matches!(self.what, What::Records | What::Integers)
     }
 
-    /// Number of parts, each made by itself. A table is cut at about 100 MB of text.
+    /// The number of splits, which are generated independently. Splits of a table have about 100 MB
+    /// of text.
     fn parts(&self) -> Result<usize> {
         match (self.is_table(), self.rows, self.scale) {
             (false, Some(rows), None) => Ok(rows.div_ceil(PART_ROWS) as usize),
@@ -131,7 +131,7 @@ impl Placed for Generate {
         let schema = match self.config.what {
             What::Records => records_schema(),
             What::Integers => integers_schema(),
-            // The smallest part of the smallest table says what its columns are.
+            // The columns are those of the smallest split at the smallest scale.
             table => match table_part(table, 0.001, 1, 1).next() {
                 Some(batch) => batch?.schema(),
                 None => return Err(Error::failed("the table has no rows")),
@@ -151,9 +151,9 @@ impl Placed for Generate {
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         Ok(Box::new(move |ports: &mut Ports| {
             let is_stream = self.config.order;
-            let alike =
-                Parts { count: self.parts, weigh: |parts: Range<usize>| parts.len() as u64 };
-            parts::run(ports, alike, is_stream, |part| self.config.part(part, self.parts))
+            let splits =
+                Splits { count: self.parts, weigh: |parts: Range<usize>| parts.len() as u64 };
+            read_splits(ports, splits, is_stream, |part| self.config.part(part, self.parts))
         }))
     }
 }
@@ -179,7 +179,7 @@ impl Config {
 }
 
 /// `key` and `payload` of gensort's records.
-pub fn records_schema() -> SchemaRef {
+pub(crate) fn records_schema() -> SchemaRef {
     let bytes = |bytes: usize| DataType::FixedSizeBinary(bytes as i32);
     Arc::new(Schema::new(vec![
         Field::new("key", bytes(KEY_BYTES), false),
@@ -242,7 +242,7 @@ fn table_part(table: What, scale: f64, part: i32, parts: i32) -> Batches {
     }
 }
 
-/// Text as `Utf8`: every tool reads it, where views are still news to some.
+/// Casts views to `Utf8`, since some tools do not read views.
 fn plain_text(batch: RecordBatch) -> Result<RecordBatch> {
     let schema = batch.schema();
     let plain = |field: &Arc<Field>| match field.data_type() {

@@ -1,9 +1,9 @@
 //! Joins two inputs by equal keys.
 //!
-//! Nothing is planned in advance. Every instance takes what it can of one side and holds it as
-//! rows; then all of them build one table of what they have, part by part; then each takes what it
-//! can of the other side and looks it up (River, Fig. 11, with a queue before the tables that
-//! gives a slow instance less).
+//! Nothing is assigned in advance. Every instance takes what it can of the build side and holds it
+//! as rows; then all of them build one hash table, part by part; then each takes what it can of the
+//! probe side and looks it up (River, Fig. 11, with a queue before the tables that gives a slow
+//! instance less).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,27 +20,25 @@ use euphrates_flow::{
 use euphrates_io::scratch::Scratch;
 use euphrates_policy::join::{MaySlice, Unit, holds_left, sends_to_all, units};
 use euphrates_policy::parts::{is_my_turn, must_spill, must_write, part_bits};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
 
-use crate::expression::Room;
-use crate::hashing::part_of;
-use crate::join::parts::{PartOf, Parts, Ready};
-use crate::join::plan::{How, On, Plan, Side, Wish};
+use crate::batches::coalescer::Coalescer;
+use crate::batches::long_rows::lock_if_long;
+use crate::coordination::collective::all_gather;
+use crate::coordination::work_units::WorkUnits;
+use crate::expression::Budget;
+use crate::join::config::{Build, Config};
+use crate::join::hash_table::{BATCHES_MAX, HashTable};
+use crate::join::part_join::{PartInputs, PartJoin, PreparedJoin};
+use crate::join::plan::{Plan, Side};
 use crate::join::probe::{Prober, by_match, of_one, of_table};
-use crate::join::request::Request;
-use crate::join::rows::SideRows;
-use crate::join::table::{BATCHES_MAX, Table};
-use crate::join::together::Together;
-use crate::meeting::meet;
-use crate::stepwise::Gathered;
-use crate::store::{Bits, Slice, Store, through_scratch, whole};
-use crate::turns::turn;
-use crate::units::Units;
+use crate::join::row_request::RowRequest;
+use crate::join::shared_build::SharedBuild;
+use crate::join::side_rows::SideRows;
+use crate::partitioning::hashing::part_of;
+use crate::partitioning::spill_store::{PartBits, Slice, SpillStore, coalesced, spill_remark};
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "join",
     summary: "Joins its inputs `left` and `right` by equal keys.",
     detail: "One side is held in memory, as a table, and what does not fit goes to scratch; the \
@@ -62,77 +60,24 @@ pub static MODULE: ModuleSpec = ModuleSpec {
         if config.on.is_empty() {
             return Err(Error::usage("`on` is empty").remedy("name at least one column"));
         }
-        let (state, together) = (Mutex::default(), Together::default());
-        Ok(Arc::new(Join { given, config, state, together }))
+        let (state, shared_build) = (Mutex::default(), SharedBuild::default());
+        Ok(Arc::new(Join { given, config, state, shared_build }))
     },
 };
 
-/// What to join by, and which rows come out.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    /// The keys: names of columns that both sides have, or `{"left": "a", "right": "b"}`.
-    pub on: Vec<On>,
-    /// Which rows come out.
-    #[serde(default)]
-    pub how: How,
-    /// A condition in SQL that a pair must meet besides, over the columns of both sides.
-    #[serde(rename = "where", default)]
-    pub condition: Option<String>,
-    /// The side that is held, best the smaller one. `auto` is that of which less is read, and the
-    /// right if that is not known.
-    #[serde(default)]
-    pub build: Build,
-    /// Stands behind names of the right that the left has too.
-    #[serde(default = "right")]
-    pub suffix: String,
-}
-
-/// The side that is held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Build {
-    /// The smaller, as far as is known.
-    #[default]
-    Auto,
-    /// The left.
-    Left,
-    /// The right.
-    Right,
-}
-
-fn right() -> String {
-    "_right".into()
-}
-
-impl Config {
-    fn wish(&self) -> Wish<'_> {
-        Wish {
-            on: &self.on,
-            how: self.how,
-            build: match self.build {
-                Build::Left => Side::Left,
-                Build::Right | Build::Auto => Side::Right,
-            },
-            condition: self.condition.as_deref(),
-            suffix: &self.suffix,
-        }
-    }
-}
-
 struct Join {
-    /// As it was given.
+    /// The configuration as given.
     given: Value,
     config: Config,
     state: Mutex<Known>,
-    together: Together,
+    shared_build: SharedBuild,
 }
 
-/// What is known before the start.
+/// State known before the start.
 #[derive(Default)]
 struct Known {
-    /// Once the flow is checked.
-    ready: Option<Arc<Ready>>,
+    /// Known once the flow is checked.
+    ready: Option<Arc<PreparedJoin>>,
     scratch: Option<Arc<Scratch>>,
     /// For the report.
     spilled_bytes: usize,
@@ -141,11 +86,11 @@ struct Known {
 
 impl Placed for Join {
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let plan = Plan::new(&self.config.wish(), inputs)?;
+        let plan = Plan::new(&self.config.spec(), inputs)?;
         let output = plan.output.clone();
         let build = Arc::new(SideRows::new(plan.build_side())?);
         let probe = Arc::new(SideRows::new(plan.probe_side())?);
-        self.lock().ready = Some(Arc::new(Ready { plan, build, probe }));
+        self.lock().ready = Some(Arc::new(PreparedJoin { plan, build, probe }));
         Ok(vec![output])
     }
 
@@ -161,12 +106,12 @@ impl Placed for Join {
         self.lock().ready.as_ref().map(|ready| ready.wire())
     }
 
-    /// The rows that are here, of one side.
+    /// The requested rows of one side in this process.
     fn serve(&self, request: u64) -> Result<Batches> {
         let ready = self.lock().ready.clone().expect("schemas() has been called");
-        let request = Request::of(request);
+        let request = RowRequest::of(request);
         let side = request.side;
-        let batches = self.together.read(&request);
+        let batches = self.shared_build.read(&request);
         Ok(Box::new(batches.map(move |batch| ready.to_wire(side, batch?))))
     }
 
@@ -182,15 +127,15 @@ impl Placed for Join {
             let fresh = || Arc::new(Scratch::new(setup));
             (ready, state.scratch.get_or_insert_with(fresh).clone())
         };
-        let bits = Bits { used: 0, bits: part_bits(setup.instances) };
-        let gathered = Gathered::default();
-        Ok(Box::new(Instance { join: self, ready, scratch, bits, gathered }))
+        let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
+        let coalescer = Coalescer::default();
+        Ok(Box::new(Instance { join: self, ready, scratch, bits, coalescer }))
     }
 
     fn remark(&self) -> Option<String> {
         let known = self.lock();
         let sent = known.sent.then(|| "every worker had all rows of the side that was held".into());
-        sent.or_else(|| through_scratch(known.spilled_bytes))
+        sent.or_else(|| spill_remark(known.spilled_bytes))
     }
 }
 
@@ -199,10 +144,15 @@ impl Join {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Rows that lie here and in other processes.
-    fn read(&self, ready: &Arc<Ready>, request: &Request, setup: &Setup) -> Result<Batches> {
+    /// The requested rows in all processes.
+    fn read(
+        &self,
+        ready: &Arc<PreparedJoin>,
+        request: &RowRequest,
+        setup: &Setup,
+    ) -> Result<Batches> {
         let (ready, side) = (ready.clone(), request.side);
-        let here = self.together.read(request);
+        let here = self.shared_build.read(request);
         let others = setup.exchange.fetch(request.number())?.into_iter().flatten();
         let others = others.map(move |batch| ready.of_wire(side, &batch?));
         Ok(Box::new(here.chain(others)))
@@ -211,65 +161,67 @@ impl Join {
 
 struct Instance {
     join: Arc<Join>,
-    ready: Arc<Ready>,
+    ready: Arc<PreparedJoin>,
     scratch: Arc<Scratch>,
-    bits: Bits,
-    gathered: Gathered,
+    bits: PartBits,
+    coalescer: Coalescer,
 }
 
 impl Module for Instance {
     fn run(&mut self, ports: &mut Ports) -> Result<()> {
-        let mut held = self.take_in(ports)?;
-        let all = self.meet_taken(&held, ports)?;
+        let mut held = self.take_build_side(ports)?;
+        let all = self.gather_taken(&held, ports)?;
         let is_whole = ports.setup().is_whole && all.batches < BATCHES_MAX;
         if all.fit && (is_whole || self.sends_to_all(&all)) {
             let copies = if is_whole { 1 } else { ports.setup().exchange.others().len() + 1 };
-            let held = if is_whole { held.take_loose()? } else { self.bring(held, ports)? };
-            let table = self.join.together.build(&self.ready, held, copies, ports)?;
+            let held =
+                if is_whole { held.take_loose()? } else { self.fetch_build_side(held, ports)? };
+            let table = self.join.shared_build.build(&self.ready, held, copies, ports)?;
             self.probe(&table, None, ports)?;
-            self.leave(&table, ports)?;
+            self.put_by_match(&table, ports)?;
         } else {
             let resident = if is_whole { all.resident } else { 0 };
             self.by_parts(held, resident, !all.fit, ports)?;
         }
-        self.gathered.flush(ports)
+        self.coalescer.flush(ports)
     }
 }
 
-/// What all instances together hold of one side.
+/// What all instances hold of the build side.
 struct Taken {
-    /// Whether all of it is in memory, as it came.
+    /// Whether all of it is in memory and not partitioned.
     fit: bool,
-    /// The parts below this number are in memory everywhere.
+    /// Parts below this number are in memory at all instances.
     resident: usize,
     batches: usize,
     bytes: usize,
-    /// Of the process that may hold least.
+    /// Memory of the process with the least.
     memory_bytes: usize,
 }
 
 impl Instance {
-    /// Holds what it can take of one side.
-    fn take_in(&mut self, ports: &mut Ports) -> Result<Store> {
+    /// Takes what it can of the build side.
+    fn take_build_side(&mut self, ports: &mut Ports) -> Result<SpillStore> {
         let ready = self.ready.clone();
         let side = ready.plan.build;
-        let mut store = Store::new(ready.build.held().clone(), self.bits, self.scratch.clone());
+        let mut store =
+            SpillStore::new(ready.build.held().clone(), self.bits, self.scratch.clone());
         while let Some(batch) = ports.get(side as usize)? {
             for batch in split_batch(batch) {
-                let batch = self.part_nulls(side, batch, ports)?;
-                let _turn = turn(&batch, ports.setup().memory_bytes);
+                let batch = self.split_nulls(side, batch, ports)?;
+                let _turn = lock_if_long(&batch, ports.setup().memory_bytes);
                 let bytes = store.push(ready.build.pack(ready.build.take(&batch)?)?)?;
-                self.keep_within(&mut store, bytes, ports)?;
+                self.spill_if_full(&mut store, bytes, ports)?;
             }
         }
         Ok(store)
     }
 
-    fn meet_taken(&self, held: &Store, ports: &Ports) -> Result<Taken> {
+    fn gather_taken(&self, held: &SpillStore, ports: &Ports) -> Result<Taken> {
         let setup = ports.setup();
         let memory_bytes = setup.memory_bytes * setup.instances_here;
         let own = [held.is_loose().into(), held.resident(), held.batches(), held.bytes()];
-        let all = meet(ports, "taken", &[&own[..], &[memory_bytes]].concat())?;
+        let all = all_gather(ports, "taken", &[&own[..], &[memory_bytes]].concat())?;
         Ok(Taken {
             fit: all.iter().all(|one| one[0] == 1),
             resident: all.iter().map(|one| one[1]).min().unwrap_or(0),
@@ -279,36 +231,36 @@ impl Instance {
         })
     }
 
-    /// Whether each process has a table of all that is held. It would not know which of the rows
-    /// have matched in others.
+    /// Whether the build side is broadcast to all processes. Not if matches are tracked, since
+    /// processes do not know matches of others.
     fn sends_to_all(&self, all: &Taken) -> bool {
         !self.ready.tracks() && sends_to_all(all.bytes, all.memory_bytes)
     }
 
-    /// Brings to this process what all processes hold, in shares that its instances take.
-    fn bring(&self, held: Store, ports: &Ports) -> Result<Vec<RecordBatch>> {
-        let (side, together) = (self.ready.plan.build, &self.join.together);
-        together.add(side, held.finish()?);
-        meet(ports, "sent", &[])?;
-        let mut brought = vec![];
-        while let Some(slice) = together.next_share(ports.setup().instances_here) {
-            let request = Request { side, parts: 0..self.bits.parts(), slice };
+    /// Fetches the build side of all processes, in shares that the instances claim.
+    fn fetch_build_side(&self, held: SpillStore, ports: &Ports) -> Result<Vec<RecordBatch>> {
+        let (side, shared_build) = (self.ready.plan.build, &self.join.shared_build);
+        shared_build.add(side, held.finish()?);
+        all_gather(ports, "sent", &[])?;
+        let mut batches_here = vec![];
+        while let Some(slice) = shared_build.next_share(ports.setup().instances_here) {
+            let request = RowRequest { side, parts: 0..self.bits.parts(), slice };
             let batches = self.join.read(&self.ready, &request, ports.setup())?;
-            for batch in whole(self.ready.build.held(), batches) {
+            for batch in coalesced(self.ready.build.held(), batches) {
                 ports.check()?;
-                brought.push(batch?);
+                batches_here.push(batch?);
             }
         }
-        // One process tells it for all.
+        // One process reports it for all.
         let exchange = &ports.setup().exchange;
         self.join.lock().sent = exchange.others().iter().all(|other| exchange.me() < *other);
-        Ok(brought)
+        Ok(batches_here)
     }
 
-    /// Makes room, if the process holds too much.
-    fn keep_within(&self, store: &mut Store, more: usize, ports: &Ports) -> Result<()> {
+    /// Spills parts if the process holds too much.
+    fn spill_if_full(&self, store: &mut SpillStore, more: usize, ports: &Ports) -> Result<()> {
         let setup = ports.setup();
-        let all = &self.join.together.held_bytes;
+        let all = &self.join.shared_build.held_bytes;
         let held = all.fetch_add(more, Relaxed) + more;
         let memory_bytes = setup.memory_bytes * setup.instances_here;
         let turn = is_my_turn(store.bytes(), held, setup.instances_here);
@@ -326,37 +278,38 @@ impl Instance {
         self.join.lock().spilled_bytes += bytes;
     }
 
-    /// Rows whose keys are null match nothing: they come out now, or never.
-    fn part_nulls(
+    /// Rows with null keys match nothing: they are output now, or never.
+    fn split_nulls(
         &mut self,
         side: Side,
         batch: RecordBatch,
         ports: &mut Ports,
     ) -> Result<RecordBatch> {
         let rows = self.ready.rows(side);
-        let (nulls, others) = rows.keys().part_nulls(batch)?;
+        let (nulls, others) = rows.keys().split_nulls(batch)?;
         if let (Some(nulls), Some(false)) = (nulls, self.ready.plan.keeps(side)) {
             let columns = rows.columns(&nulls);
             let out = of_one(&self.ready.plan, side, &columns, nulls.num_rows())?;
-            self.gathered.put(ports, out)?;
+            self.coalescer.put(ports, out)?;
         }
         Ok(others)
     }
 
-    /// Looks up what it can take of the other side; rows of parts that are not in the table wait.
+    /// Probes with what it can take of the other side; rows of parts that are not in the table are
+    /// stored.
     fn probe(
         &mut self,
-        table: &Table,
-        mut waiting: Option<(usize, &mut Store)>,
+        table: &HashTable,
+        mut waiting: Option<(usize, &mut SpillStore)>,
         ports: &mut Ports,
     ) -> Result<()> {
         let ready = self.ready.clone();
         let side = ready.plan.build.other();
-        let mut prober = Prober::new(Room::of(ports.setup()));
+        let mut prober = Prober::new(Budget::of(ports.setup()));
         while let Some(batch) = ports.get(side as usize)? {
             for batch in split_batch(batch) {
-                let mut batch = self.part_nulls(side, batch, ports)?;
-                let turn = turn(&batch, ports.setup().memory_bytes);
+                let mut batch = self.split_nulls(side, batch, ports)?;
+                let turn = lock_if_long(&batch, ports.setup().memory_bytes);
                 let mut rows = ready.probe.take(&batch)?;
                 if let Some((resident, store)) = &mut waiting {
                     let bits = self.bits.bits;
@@ -371,7 +324,7 @@ impl Instance {
                     rows = ready.probe.take(&batch)?;
                 }
                 drop(turn);
-                let put = &mut |batch| self.gathered.put(ports, batch);
+                let put = &mut |batch| self.coalescer.put(ports, batch);
                 if let Some(matched) = prober.pairs(&ready.plan, table, &rows, put)?
                     && let Some(out) = by_match(&ready.plan, side, &rows.columns, &matched)?
                 {
@@ -382,26 +335,26 @@ impl Instance {
         Ok(())
     }
 
-    /// The rows of the table that come out by whether they have matched.
-    fn leave(&mut self, table: &Table, ports: &mut Ports) -> Result<()> {
+    /// Puts the table's rows that are output by match.
+    fn put_by_match(&mut self, table: &HashTable, ports: &mut Ports) -> Result<()> {
         if !self.ready.tracks() {
             return Ok(());
         }
-        meet(ports, "probed", &[])?;
+        all_gather(ports, "probed", &[])?;
         loop {
-            let batch = self.join.together.next_batch();
+            let batch = self.join.shared_build.next_batch();
             if batch >= table.batches() {
                 return Ok(());
             }
-            let put = &mut |batch| self.gathered.put(ports, batch);
+            let put = &mut |batch| self.coalescer.put(ports, batch);
             of_table(&self.ready.plan, table, batch, put)?;
         }
     }
 
-    /// Joins what is in memory as it comes, and the rest part by part.
+    /// Joins resident parts while the probe side streams, and the others part by part.
     fn by_parts(
         &mut self,
-        mut held: Store,
+        mut held: SpillStore,
         resident: usize,
         spills: bool,
         ports: &mut Ports,
@@ -414,27 +367,28 @@ impl Instance {
         }
         let sizes = held.sizes();
         let staying = if resident > 0 { held.take_resident() } else { vec![] };
-        join.together.add(build, held.finish()?);
-        // Meetings take as long as the slowest: there are none about a table that nobody has.
+        join.shared_build.add(build, held.finish()?);
+        // A collective takes as long as the slowest instance, so it is skipped if there is no
+        // table.
         let table = match resident {
-            0 => Arc::new(Table::of(ready.build.clone(), vec![], false)),
-            _ => join.together.build(&ready, staying, 1, ports)?,
+            0 => Arc::new(HashTable::of(ready.build.clone(), vec![], false)),
+            _ => join.shared_build.build(&ready, staying, 1, ports)?,
         };
         let schema = ready.probe.held().clone();
-        let mut waiting = Store::new(schema, self.bits, self.scratch.clone());
+        let mut waiting = SpillStore::new(schema, self.bits, self.scratch.clone());
         waiting.part(0)?;
         self.probe(&table, Some((resident, &mut waiting)), ports)?;
         let own = [sizes, waiting.sizes()].concat();
-        join.together.add(build.other(), waiting.finish()?);
+        join.shared_build.add(build.other(), waiting.finish()?);
         if resident > 0 {
-            self.leave(&table, ports)?;
+            self.put_by_match(&table, ports)?;
         }
         drop(table);
-        let both = sums(&meet(ports, "waiting", &own)?, 2 * self.bits.parts());
+        let both = sums(&all_gather(ports, "waiting", &own)?, 2 * self.bits.parts());
         let (sizes, others) = both.split_at(self.bits.parts());
-        join.together.forget_table();
+        join.shared_build.forget_table();
         let setup = ports.setup().clone();
-        // Rows that come out by whether they match must meet all of the other side.
+        // Rows that are output by match must be compared with all of the other side.
         let is_free = |side| ready.plan.keeps(side).is_none();
         let may_slice = MaySlice { held: is_free(build.other()), other: is_free(build) };
         let of = |sizes: &[usize]| [vec![0; resident], sizes[resident..].to_vec()].concat();
@@ -442,48 +396,48 @@ impl Instance {
         let units: Vec<Unit> = units.into_iter().filter(|unit| unit.part >= resident).collect();
         let work = |unit: &Unit| ((sizes[unit.part] + others[unit.part]) / unit.slices) as u64;
         let mut left =
-            Units::new(&setup, "parts", units.len(), |some| units[some].iter().map(work).sum());
+            WorkUnits::new(&setup, "parts", units.len(), |some| units[some].iter().map(work).sum());
         while let Some(unit) = left.take()? {
             self.join_unit(units[unit], sizes[units[unit].part], ports)?;
         }
         Ok(())
     }
 
-    /// Joins a part of what all processes have, or a slice of it.
+    /// Joins a part from all processes, or a slice of it.
     fn join_unit(&mut self, unit: Unit, build_bytes: usize, ports: &mut Ports) -> Result<()> {
         let (join, ready) = (self.join.clone(), self.ready.clone());
         let setup = ports.setup().clone();
         let spilled = std::cell::Cell::new(0);
         let side = ready.plan.build;
         let slice = Slice { number: unit.slice, of: unit.slices };
-        let mut build = Request::part(side, unit.part);
-        let mut probe = Request::part(side.other(), unit.part);
+        let mut build = RowRequest::part(side, unit.part);
+        let mut probe = RowRequest::part(side.other(), unit.part);
         if unit.of_held { &mut build } else { &mut probe }.slice = slice;
         let build_bytes = build_bytes / build.slice.of;
-        let parts = Parts {
+        let parts = PartJoin {
             ready: &ready,
             scratch: &self.scratch,
             share_bytes: setup.memory_bytes,
             cancel: &setup.cancel,
             spilled: &|bytes| spilled.set(spilled.get() + bytes),
         };
-        // Both are asked for at once: who is slow to answer is then waited for once.
+        // Both are requested at once, so that a slow process delays the join once.
         let asked = [&build, &probe].map(|request| join.read(&ready, request, &setup));
         let [held, other] = asked.map(|asked| std::cell::Cell::new(Some(asked)));
         let again = |request| join.read(&ready, request, &setup);
-        let part = PartOf {
+        let part = PartInputs {
             build: &|| held.take().unwrap_or_else(|| again(&build)),
             probe: &|| other.take().unwrap_or_else(|| again(&probe)),
             build_bytes,
         };
-        let put = &mut |batch| self.gathered.put(ports, batch);
+        let put = &mut |batch| self.coalescer.put(ports, batch);
         parts.join(&part, 0, self.bits, put)?;
         self.on_spilled(spilled.get(), ports);
         Ok(())
     }
 }
 
-/// Of each part, what all instances have.
+/// The sum over all instances, for each part.
 fn sums(sizes: &[Vec<usize>], parts: usize) -> Vec<usize> {
     (0..parts).map(|part| sizes.iter().map(|one| one[part]).sum()).collect()
 }

@@ -1,4 +1,4 @@
-//! Passes on the first rows, and lets whatever produces them stop.
+//! Passes on the first rows, and lets its producers stop.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,10 +10,9 @@ use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, S
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::stepwise::{Step, stepwise};
+use crate::batches::run_preserving::{Step, process_in_runs};
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "limit",
     summary: "Passes on the first rows and ends.",
     detail: "Of a stream these are its first rows; of anything else, whichever come first. What \
@@ -31,12 +30,12 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// How many rows.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// Number of rows to pass on.
-    pub rows: u64,
+    pub(crate) rows: u64,
     /// Number of rows to leave out before them.
     #[serde(default)]
-    pub offset: u64,
+    pub(crate) offset: u64,
 }
 
 struct Limit {
@@ -63,7 +62,7 @@ impl Placed for Limit {
             if left == 0 {
                 return Ok(());
             }
-            stepwise(ports, |ports, step| {
+            process_in_runs(ports, |ports, step| {
                 if let Step::Batch(batch, _) = step {
                     let chosen = cut(&batch, &mut skip, &mut left);
                     ports.put(0, chosen)?;
@@ -87,7 +86,7 @@ fn cut(batch: &RecordBatch, skip: &mut u64, left: &mut u64) -> RecordBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, Item, check, integers};
+    use crate::testing::{Harness, Item, check, integers};
     use serde_json::json;
 
     #[test]
@@ -102,10 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_cut_short_is_ended() {
+    fn truncated_run_is_ended() {
         let runs = [vec![integers(0..3)], vec![integers(3..6), integers(6..9)]];
-        let bench = Bench::new(&MODULE, json!({"rows": 1, "offset": 4}));
-        let (outputs, outcome) = bench.stream(runs[0][0].schema(), &runs).run();
+        let harness = Harness::new(&MODULE, json!({"rows": 1, "offset": 4}));
+        let (outputs, outcome) = harness.stream(runs[0][0].schema(), &runs).run();
         outcome.unwrap();
         let batch = Item::Batch(integers([4]));
         let expected = [Item::Begin(0), Item::End(0), Item::Begin(1), batch, Item::End(1)];

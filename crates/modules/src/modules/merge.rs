@@ -1,9 +1,9 @@
-//! Merges streams that are sorted already.
+//! Merges sorted streams.
 //!
-//! A batch of each input is held, and no more, however long they are: this is a node of the merge
-//! tree that sorts any amount in the same memory (Beowulf out-of-core sort, 3.2). In each round
-//! goes out what nothing to come can precede, which is all up to the least of the batches' last
-//! keys, so in each round at least one batch is used up.
+//! One batch of each input is held, however long the inputs are: a node of the merge tree that
+//! sorts any amount in the same memory (Beowulf out-of-core sort, 3.2). Each round puts all records
+//! up to the least of the batches' last keys, which no later record can precede, so each round uses
+//! up at least one batch.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -21,14 +21,13 @@ use euphrates_policy::sort::RANGE_BYTES;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::alike::{agreed, with_schema};
-use crate::order_by::{SortKey, resolve, some_key};
+use crate::batches::schema_compatibility::{common_schema, conform};
+use crate::order_by::{SortKey, check_not_empty, resolve};
 use crate::sort::gather::Sources;
-use crate::sort::keys::{EncodedKeys, KeyEncoder};
-use crate::sort::runs::{Presorted, sort_keys};
+use crate::sort::memory_runs::{Presorted, sort_keys};
+use crate::sort::sort_keys::{EncodedKeys, KeyEncoder};
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "merge",
     summary: "Makes one sorted stream of several.",
     detail: "As many inputs as are attached, each a stream sorted by `by`, which is written as for \
@@ -44,7 +43,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config: Config = spec::parse_config(config)?;
-        some_key(&config.by)?;
+        check_not_empty(&config.by)?;
         Ok(Arc::new(Merge { config, form: Mutex::default() }))
     },
 };
@@ -52,9 +51,9 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// What the inputs are sorted by.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// The columns, most significant first.
-    pub by: Vec<SortKey>,
+    pub(crate) by: Vec<SortKey>,
 }
 
 struct Merge {
@@ -65,7 +64,7 @@ struct Merge {
 
 impl Placed for Merge {
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let schema = Arc::new(agreed(inputs)?);
+        let schema = Arc::new(common_schema(inputs)?);
         let columns = resolve(&self.config.by, &schema)?;
         let encoder = Arc::new(KeyEncoder::new(&schema, columns)?);
         let mut form = self.form.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -106,22 +105,21 @@ struct Instance {
 
 const HAS_ROWS: &str = "keys that are not exact have rows";
 
-/// What has gone out as the present run.
+/// The current run of the output.
 #[derive(Default)]
 struct Run {
     number: u64,
     bytes: usize,
 }
 
-/// What is held of an input: the batch that is being used up, and what came with it.
+/// The held records of an input: its current batch, and batches that arrived with it.
 struct Head {
     input: usize,
     batch: RecordBatch,
     keys: EncodedKeys,
-    /// Rows that have gone out.
+    /// Rows of the batch that have been put.
     used: usize,
     waiting: VecDeque<RecordBatch>,
-    /// Rows of the batches before this one.
     before: usize,
     is_over: bool,
 }
@@ -157,13 +155,13 @@ impl Instance {
         Head { input, batch, keys, used: 0, waiting, before: 0, is_over: false }
     }
 
-    /// The next batch of an input whose last one is used up.
+    /// Takes the next batch of an input whose current one is used up.
     fn refill(&self, head: &mut Head, ports: &mut Ports) -> Result<()> {
         while head.used == head.batch.num_rows() && !head.is_over {
             let Some(batch) = head.waiting.pop_front() else {
                 match ports.get_in_runs(head.input)? {
                     Taken::Batch(parcel) => {
-                        let batch = with_schema(parcel.batch, &self.schema)?;
+                        let batch = conform(parcel.batch, &self.schema)?;
                         let parts = split_batch(batch).filter(|part| part.num_rows() > 0);
                         head.waiting.extend(parts);
                     }
@@ -180,10 +178,10 @@ impl Instance {
         Ok(())
     }
 
-    /// That the next batch of an input is in order, and behind the one before it.
+    /// Fails unless the next batch of an input is sorted, and follows the one before it.
     fn check(&self, head: &Head, keys: &EncodedKeys) -> Result<()> {
         let Some(first) = keys.packed.first() else { return Ok(()) };
-        // Numbered apart, as batches of one sort are.
+        // Numbered like two batches of one sort.
         let rows = |number: usize| [&head.keys, keys][number].rows.as_ref().expect(HAS_ROWS);
         let place = |packed: u128, number| self.encoder.place(packed, number);
         let last = head.keys.packed.last().map(|last| place(*last, 0));
@@ -207,8 +205,8 @@ impl Instance {
         Ok(())
     }
 
-    /// The keys of what can go out now, in order; `None` when all has. Records of an input may
-    /// follow its last that are equal to it, and come before those of later inputs.
+    /// The keys of the records to put in this round, in order; `None` at the end. Later records of
+    /// an input may be equal to its last key, and precede those of later inputs.
     fn round(&self, heads: &mut [Head]) -> Option<Vec<u128>> {
         let all: Vec<Option<&Rows>> = heads.iter().map(|head| head.keys.rows.as_ref()).collect();
         let rows = |input: usize| all[input].expect(HAS_ROWS);
@@ -256,23 +254,23 @@ impl Instance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, Item, integers, rows};
+    use crate::testing::{Harness, Item, integers, rows};
     use arrow::array::{ArrayRef, AsArray, Int64Array, StringArray};
     use arrow::datatypes::{DataType, Field, Int64Type, Schema};
     use proptest::prelude::*;
     use serde_json::json;
 
     fn merge(by: &str, inputs: &[Vec<RecordBatch>]) -> (Vec<Item>, Result<()>) {
-        let bench = Bench::new(&MODULE, json!({"by": [by]}));
+        let harness = Harness::new(&MODULE, json!({"by": [by]}));
         let schema = inputs.iter().flatten().next().map_or(integers([]).schema(), |b| b.schema());
-        let bench = inputs.iter().fold(bench, |bench, batches| {
-            bench.stream(schema.clone(), std::slice::from_ref(batches))
+        let harness = inputs.iter().fold(harness, |harness, batches| {
+            harness.stream(schema.clone(), std::slice::from_ref(batches))
         });
-        let (mut outputs, outcome) = bench.run();
+        let (mut outputs, outcome) = harness.run();
         (outputs.pop().unwrap_or_default(), outcome)
     }
 
-    /// Keys that are not exact, beside the place they come from.
+    /// Keys that need a row encoding, with the place they come from.
     fn texts(keys: &[String], input: usize) -> Vec<RecordBatch> {
         let text = Arc::new(Field::new("key", DataType::Utf8, true));
         let place = Arc::new(Field::new("place", DataType::Int64, false));
@@ -290,7 +288,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_come_out_in_order_and_equal_ones_as_the_inputs_do(
+        fn merge_is_sorted_and_stable_across_inputs(
             inputs in prop::collection::vec(
                 prop::collection::vec("[ab]{0,2}|[ab]{14,15}", 1..20), 1..7),
         ) {
@@ -315,14 +313,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_of_nothing() {
+    fn empty_inputs_give_empty_output() {
         let (items, outcome) = merge("n", &[vec![], vec![integers([])], vec![]]);
         outcome.unwrap();
         assert!(items.is_empty());
     }
 
     #[test]
-    fn what_is_not_sorted_is_named() {
+    fn unsorted_input_is_named() {
         let sorted = vec![integers([1, 4])];
         for (wrong, by, row) in [
             (vec![integers([1, 3, 2])], "n", 2),

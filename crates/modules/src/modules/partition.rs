@@ -1,10 +1,10 @@
 //! Keeps its input in partitions of one range of keys each.
 //!
-//! Every instance takes what it can from its queue and keeps it in sorted chunks, or writes it to
-//! scratch as a sorted run when its share of memory is full. When the input has ended, all runs of
-//! all instances are cut into ranges of about one size, whatever the distribution (samples, not
-//! NOW-Sort's uniform borders); whoever is free takes the next one, merged (River, 4.2; NOW-Sort,
-//! 6.1). One pass when everything fits the memory, two when it does not.
+//! Every instance takes what it can from its queue and keeps it in sorted chunks, or spills it as a
+//! sorted run when its share of memory is full. When the input has ended, all runs of all instances
+//! are cut into ranges of about one size, for any distribution (splitters from samples, not
+//! NOW-Sort's uniform ones); a free consumer claims the next range, merged (River, 4.2; NOW-Sort,
+//! 6.1). One pass if everything fits the memory, two if not.
 
 use std::iter;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,15 +17,14 @@ use euphrates_flow::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::order_by::{SortKey, resolve, some_key};
-use crate::sort::intake::{Intake, with_position};
-use crate::sort::keys::KeyEncoder;
-use crate::sort::layout::Layout;
-use crate::sort::ranges::Cutting;
-use crate::sort::store::RangeStore;
+use crate::order_by::{SortKey, check_not_empty, resolve};
+use crate::sort::range_store::RangeStore;
+use crate::sort::record_layout::Layout;
+use crate::sort::run_generation::{RunGenerator, with_position};
+use crate::sort::sort_keys::KeyEncoder;
+use crate::sort::splitters::SplitPolicy;
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "partition",
     summary: "Keeps its input in partitions, each of one range of keys, for whoever is free.",
     detail: "Its output is keyed: a consumer takes a whole partition, sorted, when it has time, \
@@ -43,7 +42,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config: Config = spec::parse_config(config)?;
-        some_key(&config.by)?;
+        check_not_empty(&config.by)?;
         Ok(Arc::new(Partition { config, form: Mutex::default(), store: Mutex::default() }))
     },
 };
@@ -51,22 +50,22 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// What to partition by.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// The columns, most significant first.
-    pub by: Vec<SortKey>,
+    pub(crate) by: Vec<SortKey>,
     /// Keep the input's order among records with equal keys. The input must be a stream.
     #[serde(default)]
-    pub stable: bool,
+    pub(crate) stable: bool,
     /// Keep records with equal keys in one partition.
     #[serde(default)]
-    pub together: bool,
+    pub(crate) together: bool,
 }
 
 struct Partition {
     config: Config,
     /// Known once the flow is checked.
     form: Mutex<Option<(Arc<Layout>, Arc<KeyEncoder>)>>,
-    /// Once it is prepared.
+    /// Known once it is prepared.
     store: Mutex<Option<Arc<RangeStore>>>,
 }
 
@@ -111,10 +110,10 @@ impl Placed for Partition {
         lock(&self.form).as_ref().map(|(layout, _)| layout.held().clone())
     }
 
-    /// A range of what is here.
+    /// The records of a range in this process.
     fn serve(&self, range: u64) -> Result<Batches> {
         let ranges = self.store().await_ranges()?;
-        // It is merged when it is drawn.
+        // Merged when the first batch is requested.
         let merge = move || ranges.merge(range as usize);
         let batches = iter::once_with(merge).flat_map(|merged| match merged {
             Ok(merged) => Box::new(merged.into_batches()) as Batches,
@@ -125,14 +124,15 @@ impl Placed for Partition {
 
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let (layout, encoder) = lock(&self.form).clone().expect("schemas() has been called");
-        let cutting = if self.config.together { Cutting::BetweenKeys } else { Cutting::Anywhere };
-        let store = RangeStore::new(layout, encoder, cutting, setup);
+        let split_policy =
+            if self.config.together { SplitPolicy::BetweenKeys } else { SplitPolicy::Anywhere };
+        let store = RangeStore::new(layout, encoder, split_policy, setup);
         *lock(&self.store) = Some(Arc::new(store));
         Ok(())
     }
 
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        let (intake, stable) = (self.store().intake(setup), self.config.stable);
+        let (intake, stable) = (RunGenerator::new(self.store(), setup), self.config.stable);
         Ok(Box::new(Instance { intake: Some(intake), stable }))
     }
 
@@ -163,7 +163,7 @@ impl Partitioned for Partition {
 }
 
 struct Instance {
-    intake: Option<Intake>,
+    intake: Option<RunGenerator>,
     stable: bool,
 }
 

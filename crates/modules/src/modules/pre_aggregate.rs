@@ -1,10 +1,11 @@
-//! Groups records where they are, and keeps the states of groups for an `aggregate`.
+//! Partial aggregation: groups records where they are, and keeps the states of groups for an
+//! `aggregate`.
 //!
-//! Every instance groups what it can take from its queue, in a table that fits the caches; if that
-//! saves nothing, records become states as they come. States are kept by the high bits of the hash
-//! of their key, in memory and on scratch. When the input has ended, whoever is free behind takes
-//! all of one part, or of several small ones, from wherever they are (River, 4.2, with partitions
-//! bound to instances only then).
+//! Every instance groups what it takes from its queue, in a table that fits the caches; if that
+//! reduces nothing, records become states directly. States are partitioned by the high bits of the
+//! hash of their key, in memory and on scratch. When the input has ended, a free consumer claims a
+//! part, or several small ones, from all processes (River, 4.2, where partitions are assigned in
+//! advance).
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -20,19 +21,18 @@ use euphrates_flow::{
 use euphrates_io::scratch::Scratch;
 use euphrates_policy::parts::{is_my_turn, must_spill, part_bits};
 
-use crate::aggregate::before::Before;
-use crate::aggregate::kept::Kept;
+use crate::aggregate::exchanged_states::ExchangedStates;
+use crate::aggregate::function_syntax::Config;
+use crate::aggregate::partial_aggregate::PartialAggregator;
 use crate::aggregate::plan::{Plan, Source};
-use crate::aggregate::spelling::Config;
-use crate::meeting::{brought, meet};
-use crate::store::{Bits, Store, through_scratch};
-use crate::turns::turn;
+use crate::batches::long_rows::lock_if_long;
+use crate::coordination::collective::{all_gather, decode_counts};
+use crate::partitioning::spill_store::{PartBits, SpillStore, spill_remark};
 
-/// What all instances bring when they have nothing left to take in: the bytes of each part.
+/// Name of the all-gather of the bytes of each part, when all input has been taken.
 const SIZES: &str = "sizes";
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "pre_aggregate",
     summary: "Groups records where they are, and keeps what an `aggregate` makes values of.",
     detail: "Its output is keyed: a consumer takes the states of all groups whose keys have some \
@@ -48,7 +48,8 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config: Config = spec::parse_config(config)?;
-        let (known, kept, held_bytes) = (Mutex::default(), Kept::default(), AtomicUsize::new(0));
+        let (known, kept, held_bytes) =
+            (Mutex::default(), ExchangedStates::default(), AtomicUsize::new(0));
         Ok(Arc::new(PreAggregate { config, known, kept, held_bytes }))
     },
 };
@@ -56,15 +57,14 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 struct PreAggregate {
     config: Config,
     known: Mutex<Known>,
-    /// What the instances here have taken in.
-    kept: Kept,
-    /// Bytes of states in memory.
+    /// The states of the instances in this process.
+    kept: ExchangedStates,
     held_bytes: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Known {
-    /// Once the flow is checked.
+    /// Known once the flow is checked.
     plan: Option<(Arc<Plan>, Arc<Source>)>,
     scratch: Option<Arc<Scratch>>,
     /// For the report.
@@ -92,9 +92,9 @@ impl Placed for PreAggregate {
         self.lock().plan.as_ref().map(|(plan, _)| plan.states.clone())
     }
 
-    /// The states of some parts that are here.
+    /// The states of some parts in this process.
     fn serve(&self, request: u64) -> Result<Batches> {
-        Ok(self.kept.asked(request))
+        Ok(self.kept.serve_parts(request))
     }
 
     fn prepare(&self, setup: &Setup) -> Result<()> {
@@ -107,9 +107,9 @@ impl Placed for PreAggregate {
             let known = self.lock();
             let (plan, source) = known.plan.clone().expect("schemas() has been called");
             let scratch = known.scratch.clone().expect("prepare() has been called");
-            let bits = Bits { used: 0, bits: part_bits(setup.instances) };
-            let store = Store::new(plan.states.clone(), bits, scratch);
-            (Before::new(plan, source, setup.memory_bytes), store)
+            let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
+            let store = SpillStore::new(plan.states.clone(), bits, scratch);
+            (PartialAggregator::new(plan, source, setup.memory_bytes), store)
         };
         Ok(Box::new(Instance { module: self, before: Some(before), store: Some(store) }))
     }
@@ -118,9 +118,9 @@ impl Placed for PreAggregate {
         let known = self.lock();
         let passed = (known.passed_rows > 0)
             .then(|| format!("{} rows passed on ungrouped", known.passed_rows));
-        let told: Vec<String> =
-            passed.into_iter().chain(through_scratch(known.spilled_bytes)).collect();
-        (!told.is_empty()).then(|| told.join(", "))
+        let remarks: Vec<String> =
+            passed.into_iter().chain(spill_remark(known.spilled_bytes)).collect();
+        (!remarks.is_empty()).then(|| remarks.join(", "))
     }
 }
 
@@ -133,7 +133,7 @@ impl Partitioned for PreAggregate {
         let takes = self.takes(setup)?;
         let parts = takes.get(partition as usize).cloned();
         let parts = parts.ok_or_else(|| Error::corrupt(format!("there is no part {partition}")))?;
-        self.kept.of_all(parts, &*setup.exchange)
+        self.kept.fetch(parts, &*setup.exchange)
     }
 }
 
@@ -142,19 +142,19 @@ impl PreAggregate {
         self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// What can be taken at once; waits until everything has been taken in.
+    /// The ranges of parts to claim; blocks until all input has been taken.
     fn takes(&self, setup: &Setup) -> Result<Arc<Vec<Range<usize>>>> {
-        // Without keys there is one group, also of no rows.
+        // Without keys there is one group, even without rows.
         self.kept.takes(self.config.by.is_empty(), || {
-            Ok(setup.learn(SIZES)?.iter().map(|one| brought(one)).collect())
+            Ok(setup.learn(SIZES)?.iter().map(|one| decode_counts(one)).collect())
         })
     }
 }
 
 struct Instance {
     module: Arc<PreAggregate>,
-    before: Option<Before>,
-    store: Option<Store>,
+    before: Option<PartialAggregator>,
+    store: Option<SpillStore>,
 }
 
 impl Module for Instance {
@@ -163,7 +163,7 @@ impl Module for Instance {
         let mut store = self.store.take().expect("an instance runs once");
         while let Some(batch) = ports.get(0)? {
             for batch in split_batch(batch) {
-                let _turn = turn(&batch, ports.setup().memory_bytes);
+                let _turn = lock_if_long(&batch, ports.setup().memory_bytes);
                 before.add(&batch, &mut |states| self.hold(&mut store, states, ports))?;
             }
         }
@@ -171,13 +171,13 @@ impl Module for Instance {
         let sizes = store.sizes();
         self.module.kept.add(store.finish()?);
         self.module.lock().passed_rows += before.passed_rows;
-        meet(ports, SIZES, &sizes).map(drop)
+        all_gather(ports, SIZES, &sizes).map(drop)
     }
 }
 
 impl Instance {
-    /// Holds states, and makes room if the process holds too much.
-    fn hold(&self, store: &mut Store, states: RecordBatch, ports: &Ports) -> Result<()> {
+    /// Stores states, and spills parts if the process holds too much.
+    fn hold(&self, store: &mut SpillStore, states: RecordBatch, ports: &Ports) -> Result<()> {
         if states.num_rows() == 0 {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Chooses, computes and names columns.
+//! Selects, computes and renames columns.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,10 +8,9 @@ use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Re
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::expression::{Projection, Room, parse_projection};
+use crate::expression::{Budget, Projection, parse_projection};
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "project",
     summary: "Chooses, computes and names columns.",
     detail: "Each item is a column's name, `*`, `* exclude (a, b)`, or an SQL expression with a \
@@ -36,9 +35,9 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// Which columns.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// Names of columns, `*`, and expressions like `a + b as sum`.
-    pub columns: Vec<String>,
+    pub(crate) columns: Vec<String>,
 }
 
 struct Project {
@@ -62,10 +61,10 @@ impl Placed for Project {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let projection = self.projection.lock().unwrap_or_else(|e| e.into_inner()).clone();
         let projection = projection.expect("schemas comes before instance");
-        let room = Room::of(setup);
+        let budget = Budget::of(setup);
         Ok(Box::new(move |ports: &mut Ports| {
             while let Some(batch) = ports.get(0)? {
-                projection.evaluate(&batch, &room, &mut |slice| ports.put(0, slice))?;
+                projection.evaluate(&batch, &budget, &mut |slice| ports.put(0, slice))?;
             }
             Ok(())
         }))
@@ -75,7 +74,7 @@ impl Placed for Project {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, Item, check, integers};
+    use crate::testing::{Harness, Item, check, integers};
     use arrow::array::{ArrayRef, Int64Array};
     use arrow::record_batch::RecordBatch;
     use serde_json::json;
@@ -94,8 +93,8 @@ mod tests {
     #[test]
     fn the_runs_of_the_input_are_passed_on() {
         let runs = [vec![], vec![integers([1])]];
-        let bench = Bench::new(&MODULE, json!({"columns": ["n"]}));
-        let (outputs, outcome) = bench.stream(integers([]).schema(), &runs).run();
+        let harness = Harness::new(&MODULE, json!({"columns": ["n"]}));
+        let (outputs, outcome) = harness.stream(integers([]).schema(), &runs).run();
         outcome.unwrap();
         let batch = Item::Batch(integers([1]));
         let expected = [Item::Begin(0), Item::End(0), Item::Begin(1), batch, Item::End(1)];
@@ -105,8 +104,8 @@ mod tests {
     #[test]
     fn a_fault_in_a_value_names_the_expression() {
         let input = [integers([1, 0])];
-        let bench = Bench::new(&MODULE, json!({"columns": ["10 / n as q"]}));
-        let (_, outcome) = bench.input(input[0].schema(), &input).run();
+        let harness = Harness::new(&MODULE, json!({"columns": ["10 / n as q"]}));
+        let (_, outcome) = harness.input(input[0].schema(), &input).run();
         let error = outcome.unwrap_err().to_string();
         assert!(error.contains("`10 / n`") && error.contains("ivide by zero"), "{error}");
     }
@@ -114,8 +113,8 @@ mod tests {
     #[test]
     fn a_fault_in_a_value_names_the_first_row_that_has_it() {
         let input = [integers(1..100), integers((0..5000).map(|n| 1400 - n))];
-        let bench = Bench::new(&MODULE, json!({"columns": ["10 / n as q"]}));
-        let (_, outcome) = bench.input(input[0].schema(), &input).run();
+        let harness = Harness::new(&MODULE, json!({"columns": ["10 / n as q"]}));
+        let (_, outcome) = harness.input(input[0].schema(), &input).run();
         let error = outcome.unwrap_err();
         let row = error.row().unwrap();
         assert_eq!(row.about, "row 1400 of a batch of its input");

@@ -1,4 +1,4 @@
-//! Reads a collection (River, 2.2): unordered by whoever is free, or as a stream.
+//! Reads a collection (River, 2.2): blocks in any order by free instances, or as a stream.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,8 +18,7 @@ use euphrates_io::segment::ReadOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "read",
     summary: "Reads a collection.",
     detail: "Each instance takes the next blocks when it has finished some, so a slow one reads \
@@ -44,20 +43,20 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// What to read.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// The collection's name.
-    pub collection: String,
+    pub(crate) collection: String,
     /// The columns to read, in this order; all if absent.
     #[serde(default)]
-    pub columns: Option<Vec<String>>,
+    pub(crate) columns: Option<Vec<String>>,
     /// Keep the order in which the records were written.
     #[serde(default)]
-    pub order: bool,
+    pub(crate) order: bool,
     /// How the copies of a mirrored collection share the reading: `graduated`, or, to compare,
     /// `shares`, `laggard`, `arrival`, `alternate`, `random`, `fastest` or `primary`; `graduated`
     /// if absent.
     #[serde(default)]
-    pub mirrors: Option<String>,
+    pub(crate) mirrors: Option<String>,
 }
 
 impl Config {
@@ -69,20 +68,20 @@ impl Config {
 struct Read {
     config: Config,
     home: Mutex<Option<PathBuf>>,
-    /// The collection, from the check on.
+    /// The collection, known once the flow is checked.
     source: Mutex<Option<Arc<Source>>>,
 }
 
 struct Source {
     collection: Collection,
     columns: Option<Vec<usize>>,
-    /// The workers that own disks, by the disk's name.
+    /// The worker that owns each disk, by the disk's name.
     owners: BTreeMap<String, String>,
-    /// From the start on.
+    /// Known once it is prepared.
     reading: OnceLock<Arc<Reading>>,
 }
 
-/// The part of a flow's memory that the copies of a collection may be read ahead into.
+/// The read-ahead window of mirrored collections, as a fraction of the flow's memory.
 const WINDOW_PART: usize = 8;
 const WINDOW_BYTES_MAX: usize = 256 << 20;
 
@@ -143,14 +142,15 @@ impl Placed for Read {
     }
 
     fn sorted_by(&self, _: &[String]) -> Vec<String> {
-        // Keys are texts that may name a column in more than one way: all columns, or none.
+        // Keys are texts that may name a column in several ways, so they are known only if all
+        // columns are read.
         let whole = self.source().filter(|_| self.config.order && self.config.columns.is_none());
         whole.map(|source| source.collection.manifest().sort_keys.clone()).unwrap_or_default()
     }
 
     fn instances_max(&self) -> Option<usize> {
         let source = self.source()?;
-        // Each owner of a disk must be there, however little is on it.
+        // Each owner of a disk must take part, however little is on the disk.
         Some(source.collection.blocks().max(source.workers().len()))
     }
 
@@ -159,14 +159,14 @@ impl Placed for Read {
         let owners = source.workers();
         match (source.collection.is_in_pieces(self.config.order), self.config.order) {
             (true, _) if owners.is_empty() => Spread::Anywhere,
-            // Its readers are given blocks in one order.
+            // Readers of a stream are given blocks in one order.
             (false, true) => Spread::Together,
             _ => Spread::Beside(owners),
         }
     }
 
     fn serves(&self) -> Option<SchemaRef> {
-        // It asks for no batches: disks and readers tell each other.
+        // It fetches no batches: disks and readers exchange messages.
         Some(self.source()?.collection.schema().clone())
     }
 
@@ -198,7 +198,7 @@ impl Placed for Read {
     }
 
     fn abandon(&self) {
-        // It knows the exchange, which knows the module.
+        // Breaks the cycle between the exchange and the module.
         *lock(&self.source) = None;
     }
 
@@ -212,7 +212,7 @@ impl Placed for Read {
 }
 
 impl Source {
-    /// The workers that own its disks.
+    /// The workers that own the collection's disks.
     fn workers(&self) -> BTreeSet<String> {
         let disks = self.collection.manifest().disks();
         let owned = self.owners.iter().filter(|(disk, _)| disks.contains(disk.as_str()));

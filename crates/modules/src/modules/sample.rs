@@ -1,8 +1,8 @@
-//! Picks rows at random: a fraction of them, or so many.
+//! Samples rows at random: a fraction of them, or a fixed number.
 //!
 //! Every row has a key, a hash of the seed, its run (or instance) and its number there. A fraction
-//! is the rows with keys below a bound; so many rows are those with the smallest keys. So several
-//! instances need not know of each other, and of a stream the same rows are picked every time.
+//! is the rows with keys below a bound; a fixed number is the rows with the smallest keys. So
+//! instances sample independently, and the same rows of a stream are picked every time.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
@@ -20,10 +20,10 @@ use euphrates_flow::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::stepwise::{Gathered, Step, stepwise};
+use crate::batches::coalescer::Coalescer;
+use crate::batches::run_preserving::{Step, process_in_runs};
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "sample",
     summary: "Picks rows at random: a fraction of them, or so many.",
     detail: "With `fraction`, every row passes with this probability, and the order of a stream is \
@@ -46,14 +46,14 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// How many rows: give `fraction` or `rows`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// The probability of a row to be picked, from 0 to 1.
-    pub fraction: Option<f64>,
+    pub(crate) fraction: Option<f64>,
     /// The number of rows to pick; all, if there are fewer.
-    pub rows: Option<usize>,
+    pub(crate) rows: Option<usize>,
     /// Another seed picks other rows.
     #[serde(default)]
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -79,7 +79,7 @@ impl Config {
 struct Sample {
     choice: Choice,
     seed: u64,
-    /// What the instances that have ended have kept, and how many those are.
+    /// The rows kept by finished instances, and the number of these.
     kept: Mutex<(Reservoir, usize)>,
 }
 
@@ -119,17 +119,17 @@ impl Placed for Sample {
 
 fn pick_fraction(ports: &mut Ports, mut keys: Keys, fraction: f64) -> Result<()> {
     let bound = (fraction * 2f64.powi(64)) as u128;
-    let mut gathered = Gathered::default();
-    stepwise(ports, |ports, step| {
+    let mut coalescer = Coalescer::default();
+    process_in_runs(ports, |ports, step| {
         match step {
             Step::Batch(batch, run) => {
                 keys.enter(run);
                 let pick = |_| u128::from(keys.next()) < bound;
                 let picks = BooleanBuffer::collect_bool(batch.num_rows(), pick);
                 let picked = filter_record_batch(&batch, &BooleanArray::new(picks, None))?;
-                gathered.put(ports, picked)?;
+                coalescer.put(ports, picked)?;
             }
-            Step::End => gathered.flush(ports)?,
+            Step::End => coalescer.flush(ports)?,
         }
         Ok(ControlFlow::Continue(()))
     })
@@ -155,7 +155,7 @@ impl Sample {
             }
         }
         kept.shrink(rows)?;
-        // The last instance to end speaks for all.
+        // The last instance to finish puts the rows of all.
         let all = {
             let mut all = self.kept.lock().unwrap_or_else(|e| e.into_inner());
             all.0.keys.append(&mut kept.keys);
@@ -170,17 +170,18 @@ impl Sample {
     }
 }
 
-/// Rows with their keys, of which the smallest will be kept.
+/// The rows with the smallest keys so far.
 #[derive(Default)]
 struct Reservoir {
     keys: Vec<u64>,
     batches: Vec<RecordBatch>,
-    /// Keys from here on are not among the smallest; once as many rows as wanted have been seen.
+    /// Rows with keys from here on are not needed; set once the wanted number of rows has been
+    /// seen.
     bound: Option<u64>,
 }
 
 impl Reservoir {
-    /// Takes the rows that may be among the `wanted` ones.
+    /// Adds the rows that may be among the `wanted` ones.
     fn offer(&mut self, batch: &RecordBatch, keys: &mut Keys, wanted: usize) -> Result<()> {
         let before = self.keys.len();
         let mut rows: Vec<u32> = vec![];
@@ -195,7 +196,7 @@ impl Reservoir {
             return Ok(());
         }
         self.batches.push(take_record_batch(batch, &UInt32Array::from(rows))?);
-        // Often enough to bound the memory, seldom enough to cost nothing.
+        // Often enough to bound the memory, rarely enough to be cheap.
         if self.keys.len() < wanted.saturating_mul(2).max(1024) && self.batches.len() < 4096 {
             return Ok(());
         }
@@ -219,7 +220,8 @@ impl Reservoir {
     }
 }
 
-/// Keys of rows, in the order of their run; loose batches are one run for each instance.
+/// Keys of rows, in the order of their run. Batches without runs count as one run for each
+/// instance.
 #[derive(Clone)]
 struct Keys {
     seed: u64,
@@ -233,7 +235,7 @@ impl Keys {
         Keys { seed, run: None, state }
     }
 
-    /// The rows that follow are of this run.
+    /// The next rows belong to this run.
     fn enter(&mut self, run: Option<RunIndex>) {
         if let Some(run) = run.filter(|_| run != self.run) {
             self.run = Some(run);
@@ -257,14 +259,15 @@ fn mix(word: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, Item, integers, rows};
+    use crate::testing::{Harness, Item, integers, rows};
     use arrow::array::AsArray;
     use arrow::datatypes::Int64Type;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     fn sampled(config: Value, input: &[RecordBatch]) -> Vec<i64> {
-        let (outputs, outcome) = Bench::new(&MODULE, config).input(input[0].schema(), input).run();
+        let (outputs, outcome) =
+            Harness::new(&MODULE, config).input(input[0].schema(), input).run();
         outcome.unwrap();
         let all = rows(&outputs[0], input[0].schema());
         all.column(0).as_primitive::<Int64Type>().values().to_vec()
@@ -289,12 +292,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_picked_of_a_stream_hangs_on_its_runs_alone() {
+    fn sample_of_stream_depends_only_on_runs() {
         let whole = [vec![integers(0..50), integers(50..100)], vec![integers(100..200)]];
         let apart = [whole[0].clone(), vec![integers(100..101), integers(101..200)]];
         let picked = |runs: &[Vec<RecordBatch>]| {
-            let bench = Bench::new(&MODULE, json!({"fraction": 0.3}));
-            let (outputs, outcome) = bench.stream(integers([]).schema(), runs).run();
+            let harness = Harness::new(&MODULE, json!({"fraction": 0.3}));
+            let (outputs, outcome) = harness.stream(integers([]).schema(), runs).run();
             outcome.unwrap();
             let ends = outputs[0].iter().filter(|item| matches!(item, Item::End(_)));
             assert_eq!(ends.count(), 2);
@@ -304,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_picked_as_often_as_any_other() {
+    fn sampling_is_uniform() {
         let input: Vec<_> = (0..50).map(|at| integers(at * 10..(at + 1) * 10)).collect();
         let mut times = vec![0; 500];
         for seed in 0..1000 {
@@ -312,13 +315,13 @@ mod tests {
             assert_eq!(picked.len(), 50);
             picked.iter().for_each(|row| times[*row as usize] += 1);
         }
-        // 100 times each are expected, with a standard deviation of 9.5.
+        // 100 each are expected, with a standard deviation of 9.5.
         assert!(times.iter().all(|times| (50..150).contains(times)), "{times:?}");
     }
 
     proptest! {
         #[test]
-        fn so_many_rows_are_picked_once_each(
+        fn exact_number_of_distinct_rows_is_sampled(
             batches in proptest::collection::vec(1i64..3000, 1..12),
             wanted in 0usize..4000,
             seed: u64,
@@ -341,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_the_two_ways_must_be_chosen() {
+    fn exactly_one_of_fraction_and_rows_is_required() {
         for config in [json!({}), json!({"rows": 1, "fraction": 0.5}), json!({"fraction": 1.5})] {
             assert!((MODULE.place)(config).is_err());
         }

@@ -1,4 +1,4 @@
-//! Writes a file for others: Parquet, CSV, JSON lines, Arrow IPC, benchmark records, text.
+//! Writes a file: Parquet, CSV, JSON lines, Arrow IPC, benchmark records, text.
 
 use std::path::{Path, PathBuf, absolute};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,11 +20,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::paths::stand;
-use crate::turns::turn;
+use crate::batches::long_rows::lock_if_long;
+use crate::rebase_path::rebase;
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "save",
     summary: "Writes one file: Parquet, CSV, JSON lines, Arrow IPC, records, lines.",
     detail: "The file appears when the flow has ended well, whole and at once; until then, and if \
@@ -47,39 +46,39 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// Where and how to write.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// A file, or the URL of an object (`s3://bucket/key`, `gs://`, `az://`).
-    pub path: String,
+    pub(crate) path: String,
     /// `parquet`, `csv`, `json_lines`, `arrow_ipc`, `records` or `lines`; told from the extension
     /// if absent.
     #[serde(default)]
-    pub format: Option<String>,
+    pub(crate) format: Option<String>,
     /// Replace an existing file.
     #[serde(default)]
-    pub overwrite: bool,
+    pub(crate) overwrite: bool,
     /// Parquet (`none`, `snappy`, `lz4`, `zstd`), Arrow IPC (`none`, `lz4`, `zstd`), and all others
     /// as a whole (`none`, `gzip`, `bzip2`, `zstd`; told from the extension, like `.csv.gz`).
     #[serde(default)]
-    pub compression: Option<String>,
+    pub(crate) compression: Option<String>,
     /// Bytes that are encoded together: a row group of Parquet. Each instance holds so many.
     #[serde(default = "row_group_bytes")]
-    pub row_group_bytes: usize,
+    pub(crate) row_group_bytes: usize,
     /// CSV: the character between fields; a comma if absent, a tab for `.tsv`.
     #[serde(default)]
-    pub delimiter: Option<char>,
+    pub(crate) delimiter: Option<char>,
     /// CSV: whether the first line names the columns; it does if absent.
     #[serde(default)]
-    pub header: Option<bool>,
+    pub(crate) header: Option<bool>,
     /// CSV: the character around fields that need it, `"` if absent; none if empty.
     #[serde(default)]
-    pub quote: Option<String>,
+    pub(crate) quote: Option<String>,
     /// CSV: the character before a quote within quotes, and before whatever means something where
     /// there are none; if absent, a quote is doubled.
     #[serde(default)]
-    pub escape: Option<char>,
+    pub(crate) escape: Option<char>,
     /// CSV: what is written for a null, like `NA`; nothing if absent.
     #[serde(default)]
-    pub null_value: Option<String>,
+    pub(crate) null_value: Option<String>,
 }
 
 fn row_group_bytes() -> usize {
@@ -87,22 +86,22 @@ fn row_group_bytes() -> usize {
 }
 
 struct Save {
-    /// The configuration, as it was given.
+    /// The configuration as given.
     given: Value,
     config: Config,
-    /// What comes in, once the flow has been checked.
+    /// The input's schema, known once the flow is checked.
     schema: Mutex<Option<SchemaRef>>,
-    /// The file in the making.
+    /// The file being written.
     file: Mutex<Option<Arc<File>>>,
 }
 
-/// The file in the making, shared by the instances.
+/// The file being written, shared by the instances.
 struct File {
     appender: Appender,
     writer: Arc<dyn Writer>,
-    /// Where each chunk begins, and what the footer needs to know of it.
+    /// The offset of each chunk, and its metadata for the footer.
     notes: Mutex<Vec<(u64, Note)>>,
-    /// Whether a record decides if the file is published, and whether that may have happened.
+    /// Whether a commit decision publishes the file, and whether that may have happened.
     has_record: bool,
     is_reserved: AtomicBool,
 }
@@ -161,7 +160,7 @@ impl Placed for Save {
 
     fn standing_at(&self, folder: &Path) -> Option<Value> {
         let mut config = self.given.clone();
-        stand(config.get_mut("path")?, folder);
+        rebase(config.get_mut("path")?, folder);
         Some(config)
     }
 
@@ -242,18 +241,18 @@ struct Instance {
     file: Arc<File>,
     encoder: Box<dyn Encoder>,
     chunk_bytes: usize,
-    /// An encoder that holds as much is emptied.
+    /// Maximum bytes held by an encoder before its chunk is finished.
     held_bytes_max: usize,
     cancel: Arc<Cancel>,
-    /// Rows in the encoder, or in the chunk it made.
+    /// Rows in the encoder, or in the finished chunk.
     rows: usize,
-    /// A chunk of long rows.
+    /// A finished chunk of long rows.
     made: Option<Chunk>,
 }
 
 impl Module for Instance {
     fn run(&mut self, ports: &mut Ports) -> Result<()> {
-        // The run of what is in the encoder.
+        // The run of the rows in the encoder.
         let mut run = None;
         loop {
             match ports.get_in_runs(0)? {
@@ -281,10 +280,10 @@ impl Module for Instance {
 }
 
 impl Instance {
-    /// Encodes a batch, and says whether there is enough for a chunk. What an encoder has of a long
-    /// row, it has several times until the chunk is made.
+    /// Encodes a batch; returns whether the chunk is full. An encoder holds a long row several
+    /// times until its chunk is finished.
     fn push(&mut self, batch: RecordBatch) -> Result<bool> {
-        let turn = turn(&batch, self.chunk_bytes);
+        let turn = lock_if_long(&batch, self.chunk_bytes);
         self.rows += batch.num_rows();
         self.encoder.push(&batch)?;
         if turn.is_some() {
@@ -292,13 +291,13 @@ impl Instance {
             self.made = Some(self.encoder.finish()?);
         }
         let bytes = self.encoder.bytes();
-        // Of very many columns, each holds something before it has a value.
+        // With very many columns, each holds some memory even without values.
         let holds_much = || self.encoder.held_bytes() >= self.held_bytes_max;
         let is_full = bytes >= self.chunk_bytes || (bytes >= self.chunk_bytes / 4 && holds_much());
         Ok(self.made.is_some() || is_full)
     }
 
-    /// Appends what is in the encoder at the turn of its run.
+    /// Appends the chunk in the order of runs.
     fn flush(&mut self, run: Option<RunIndex>, last: bool, ports: &Ports) -> Result<()> {
         if self.rows == 0 && !last {
             return Ok(());

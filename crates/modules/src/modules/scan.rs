@@ -1,4 +1,4 @@
-//! Reads files of others: Parquet, CSV, JSON, Arrow IPC, benchmark records, text.
+//! Reads files: Parquet, CSV, JSON, Arrow IPC, benchmark records, text.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,11 +15,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::parts::{self, Parts};
-use crate::paths::stand;
+use crate::coordination::source_splits::{Splits, read_splits};
+use crate::rebase_path::rebase;
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "scan",
     summary: "Reads files: Parquet, CSV, JSON, Arrow IPC, records, lines.",
     detail: "The files must have the same columns. They are read in splits (row groups, or ranges \
@@ -45,60 +44,60 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// What to read.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// A file, a pattern (`data/*.parquet`, `**`), a folder, a URL (`s3://bucket/key`, `gs://`,
     /// `az://`), or a list of them.
-    pub path: Paths,
+    pub(crate) path: Paths,
     /// `parquet`, `csv`, `json_lines` (also arrays, and objects over several lines), `arrow_ipc`,
     /// `records` (100 bytes, as gensort makes them) or `lines`; told from the extension if absent.
     #[serde(default)]
-    pub format: Option<String>,
+    pub(crate) format: Option<String>,
     /// The columns to read, in this order; all if absent.
     #[serde(default)]
-    pub columns: Option<Vec<String>>,
+    pub(crate) columns: Option<Vec<String>>,
     /// Keep the order of the records: file by file, each from front to back.
     #[serde(default)]
-    pub order: bool,
+    pub(crate) order: bool,
     /// CSV: the character between fields; a comma if absent, a tab for `.tsv`.
     #[serde(default)]
-    pub delimiter: Option<char>,
+    pub(crate) delimiter: Option<char>,
     /// CSV: whether the first line names the columns; it does if absent.
     #[serde(default)]
-    pub header: Option<bool>,
+    pub(crate) header: Option<bool>,
     /// CSV and JSON: types of columns, like `{"zip": "string"}`; the others are inferred from the
     /// first records.
     #[serde(default)]
-    pub types: Option<BTreeMap<String, String>>,
+    pub(crate) types: Option<BTreeMap<String, String>>,
     /// CSV: the character around fields that may hold anything, `"` if absent; none if empty.
     #[serde(default)]
-    pub quote: Option<String>,
+    pub(crate) quote: Option<String>,
     /// CSV: the character behind which any other is itself; if absent, a quote within quotes is
     /// doubled.
     #[serde(default)]
-    pub escape: Option<char>,
+    pub(crate) escape: Option<char>,
     /// CSV: the character with which comments begin, which end with their line.
     #[serde(default)]
-    pub comment: Option<char>,
+    pub(crate) comment: Option<char>,
     /// CSV: how many lines to pass over at the beginning, before the header.
     #[serde(default)]
-    pub skip_rows: Option<usize>,
+    pub(crate) skip_rows: Option<usize>,
     /// CSV: fields without quotes that are nulls, like `["NA", ""]`; the empty one if absent.
     #[serde(default)]
-    pub null_values: Option<Vec<String>>,
+    pub(crate) null_values: Option<Vec<String>>,
     /// CSV, JSON and lines: the encoding of the text, like `latin-1` or `utf-16`; UTF-8 if absent,
     /// or what a mark at its beginning says.
     #[serde(default)]
-    pub encoding: Option<String>,
+    pub(crate) encoding: Option<String>,
     /// Text and records: `none` says that they are not compressed, although their first bytes or
     /// their name look like it.
     #[serde(default)]
-    pub compression: Option<String>,
+    pub(crate) compression: Option<String>,
 }
 
 /// One path or several.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Paths {
+pub(crate) enum Paths {
     /// One.
     One(String),
     /// Several, read as one table.
@@ -106,11 +105,11 @@ pub enum Paths {
 }
 
 struct Scan {
-    /// The configuration, as it was given.
+    /// The configuration as given.
     given: Value,
     config: Config,
     dataset: Mutex<Option<Arc<Dataset>>>,
-    /// How many instances there are here so far.
+    /// The number of instances made in this process.
     instances: AtomicUsize,
 }
 
@@ -119,7 +118,7 @@ impl Scan {
         self.dataset.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The data set, opened by the first who asks.
+    /// The data set, opened at the first call.
     fn dataset(&self) -> Result<Arc<Dataset>> {
         let mut opened = self.lock();
         if let Some(dataset) = &*opened {
@@ -171,8 +170,8 @@ impl Placed for Scan {
     fn standing_at(&self, folder: &Path) -> Option<Value> {
         let mut config = self.given.clone();
         match config.get_mut("path")? {
-            Value::Array(paths) => paths.iter_mut().for_each(|path| stand(path, folder)),
-            path => stand(path, folder),
+            Value::Array(paths) => paths.iter_mut().for_each(|path| rebase(path, folder)),
+            path => rebase(path, folder),
         }
         Some(config)
     }
@@ -200,15 +199,15 @@ impl Placed for Scan {
         let record_bytes_max = record_bytes_max(setup.row_bytes_max);
         let limits = ReadLimits { held_bytes_max, record_bytes_max };
         let nth = self.instances.fetch_add(1, Relaxed) % here;
-        // Where all is divided in advance, everybody has a part that nobody else will take.
+        // If work is assigned in advance, every instance has splits that no other reads.
         let is_idle = nth >= readers && !setup.is_divided;
         Ok(Box::new(move |ports: &mut Ports| {
             if is_idle {
                 return Ok(());
             }
             let read = |split| dataset.read(split, &limits);
-            let parts = Parts { count: dataset.splits(), weigh: |parts| dataset.weight(parts) };
-            parts::run(ports, parts, self.config.order, read)
+            let parts = Splits { count: dataset.splits(), weigh: |parts| dataset.weight(parts) };
+            read_splits(ports, parts, self.config.order, read)
         }))
     }
 }

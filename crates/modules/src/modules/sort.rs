@@ -1,9 +1,9 @@
 //! Sorts any number of records by any number of columns.
 //!
-//! A `partition` before it takes everything in, sorted in runs, and cuts that into ranges of keys;
-//! each instance merges the next range as soon as it is free, so a slow one merges fewer. Every
-//! range goes out as one run, so consumers are balanced too and still know the order (River,
-//! Fig. 8). Behind a `partition` by other columns it sorts the records of each partition.
+//! The `partition` before it takes all input, sorted in runs, and cuts it into ranges of keys. Each
+//! instance claims the next range when it is free and merges it, so a slow one merges fewer. Every
+//! range is put as one run, so consumers are balanced too and still know the order (River, Fig. 8).
+//! Behind a `partition` by other columns it sorts the records of each partition.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -17,13 +17,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::order_by::{SortKey, resolve, some_key};
-use crate::sort::keys::KeyEncoder;
-use crate::sort::layout::Layout;
-use crate::sort::whole::sorted;
+use crate::order_by::{SortKey, check_not_empty, resolve};
+use crate::sort::in_memory::sorted;
+use crate::sort::record_layout::Layout;
+use crate::sort::sort_keys::KeyEncoder;
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "sort",
     summary: "Sorts its input by one or more columns, spilling to disk what does not fit.",
     detail: "Each key is a column name, `\"price desc\"`, `\"name asc nulls first\"`, or an object \
@@ -42,7 +41,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     config_schema: spec::schema_of::<Config>,
     place: |config| {
         let config: Config = spec::parse_config(config)?;
-        some_key(&config.by)?;
+        check_not_empty(&config.by)?;
         Ok(Arc::new(Sort { config, form: Mutex::default(), comes_sorted: false.into() }))
     },
 };
@@ -50,19 +49,19 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// What to sort by.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// The columns, most significant first.
-    pub by: Vec<SortKey>,
+    pub(crate) by: Vec<SortKey>,
     /// Keep the input's order among records with equal keys. The input must be a stream.
     #[serde(default)]
-    pub stable: bool,
+    pub(crate) stable: bool,
 }
 
 struct Sort {
     config: Config,
     /// Known once the flow is checked.
     form: Mutex<Option<(Arc<Layout>, Arc<KeyEncoder>)>>,
-    /// Whether the partitions are in the order that is asked for.
+    /// Whether the partitions are already sorted as required.
     comes_sorted: AtomicBool,
 }
 
@@ -93,8 +92,8 @@ impl Placed for Sort {
         true
     }
 
-    /// All of it, if the partitions come so; else only what they come sorted by, if that is part of
-    /// what is asked for.
+    /// All keys if the partitions come sorted by them; else only the keys that the partitions are
+    /// sorted by, if they are a prefix of the required ones.
     fn sorted_by(&self, input: &[String]) -> Vec<String> {
         let by: Vec<String> = self.config.by.iter().map(SortKey::to_string).collect();
         self.comes_sorted.store(input.starts_with(&by), Relaxed);

@@ -1,4 +1,4 @@
-//! Gives every batch to each of its outputs.
+//! Copies every batch to each of its outputs.
 
 use std::sync::Arc;
 
@@ -10,8 +10,7 @@ use euphrates_flow::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "tee",
     summary: "Gives every row to each of its outputs.",
     detail: "As many outputs as are attached; nothing is copied. It goes at the pace of the \
@@ -33,7 +32,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// Nothing to configure.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {}
+pub(crate) struct Config {}
 
 struct Tee;
 
@@ -77,8 +76,8 @@ impl Placed for Tee {
     }
 }
 
-/// Does something for every output; those that are closed are left out for ever. When none is left,
-/// so is the module.
+/// Calls `act` for every open output. Closed outputs are dropped for good; when none is left, the
+/// module is closed.
 fn each(open: &mut Vec<usize>, mut act: impl FnMut(usize) -> Result<()>) -> Result<()> {
     let mut failure = None;
     open.retain(|output| match act(*output) {
@@ -99,14 +98,14 @@ fn each(open: &mut Vec<usize>, mut act: impl FnMut(usize) -> Result<()>) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, Item, integers, rows};
+    use crate::testing::{Harness, Item, integers, rows};
     use serde_json::json;
 
     #[test]
     fn every_output_gets_every_row() {
         let input = [integers(0..3), integers(3..6)];
-        let bench = Bench::new(&MODULE, json!({})).input(input[0].schema(), &input);
-        let (outputs, outcome) = bench.run();
+        let harness = Harness::new(&MODULE, json!({})).input(input[0].schema(), &input);
+        let (outputs, outcome) = harness.run();
         outcome.unwrap();
         assert_eq!(outputs.len(), 2);
         for output in &outputs {
@@ -117,8 +116,8 @@ mod tests {
     #[test]
     fn an_output_that_closes_does_not_stop_the_others() {
         let runs = [vec![integers([0]), integers([1])], vec![integers([2])], vec![]];
-        let bench = Bench::new(&MODULE, json!({})).stream(integers([]).schema(), &runs);
-        let (outputs, outcome) = bench.leaves(0, 1).run();
+        let harness = Harness::new(&MODULE, json!({})).stream(integers([]).schema(), &runs);
+        let (outputs, outcome) = harness.leaves(0, 1).run();
         outcome.unwrap();
         assert_eq!(outputs[0], [Item::Begin(0), Item::Batch(integers([0]))]);
         let runs = [Item::Begin(0), Item::End(0), Item::Begin(1), Item::End(1)];

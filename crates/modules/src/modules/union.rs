@@ -1,4 +1,4 @@
-//! Makes one of several inputs.
+//! Unites several inputs into one output.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,10 +10,9 @@ use euphrates_flow::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::alike::{agreed, with_schema};
+use crate::batches::schema_compatibility::{common_schema, conform};
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "union",
     summary: "Passes on the rows of all its inputs.",
     detail: "As many inputs as are attached, with the same columns in the same order. Types may \
@@ -37,7 +36,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// Nothing to configure.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {}
+pub(crate) struct Config {}
 
 #[derive(Default)]
 struct Union {
@@ -47,7 +46,7 @@ struct Union {
 
 impl Placed for Union {
     fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let schema = Arc::new(agreed(inputs)?);
+        let schema = Arc::new(common_schema(inputs)?);
         *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(schema.clone());
         Ok(vec![schema])
     }
@@ -63,11 +62,11 @@ impl Placed for Union {
             let mut live: Vec<usize> = (0..ports.inputs()).collect();
             while let Some(input) = ports.select(&live)? {
                 match ports.try_get(input)? {
-                    Taken::Batch(parcel) => ports.put(0, with_schema(parcel.batch, &schema)?)?,
+                    Taken::Batch(parcel) => ports.put(0, conform(parcel.batch, &schema)?)?,
                     Taken::End => live.retain(|other| *other != input),
                     Taken::Empty | Taken::RunEnd(_) => {}
                 }
-                // `select` names the first that is ready: let each be first in its turn.
+                // `select` prefers the first ready input; rotating makes it fair.
                 if !live.is_empty() {
                     live.rotate_left(1);
                 }
@@ -80,7 +79,7 @@ impl Placed for Union {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, Item, integers, rows};
+    use crate::testing::{Harness, Item, integers, rows};
     use arrow::array::{ArrayRef, AsArray, Int64Array, StringArray};
     use arrow::datatypes::{DataType, Field, Int64Type, Schema};
     use arrow::record_batch::RecordBatch;
@@ -88,14 +87,14 @@ mod tests {
     use serde_json::json;
 
     fn union(inputs: &[Vec<RecordBatch>]) -> (Vec<i64>, Result<()>) {
-        let bench = Bench::new(&MODULE, json!({}));
+        let harness = Harness::new(&MODULE, json!({}));
         let schema = |batches: &[RecordBatch]| match batches.first() {
             Some(batch) => batch.schema(),
             None => integers([]).schema(),
         };
-        let bench =
-            inputs.iter().fold(bench, |bench, batches| bench.input(schema(batches), batches));
-        let (outputs, outcome) = bench.run();
+        let harness =
+            inputs.iter().fold(harness, |harness, batches| harness.input(schema(batches), batches));
+        let (outputs, outcome) = harness.run();
         let all = outputs.first().map(|output| rows(output, integers([]).schema()));
         let all = all.map(|all| all.column(0).as_primitive::<Int64Type>().values().to_vec());
         (all.unwrap_or_default(), outcome)
@@ -103,7 +102,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_under_many_inputs(
+        fn union_loses_no_rows(
             inputs in proptest::collection::vec(
                 proptest::collection::vec(proptest::collection::vec(0i64..99, 1..5), 0..6), 1..9),
         ) {
@@ -121,18 +120,18 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_the_schema_that_was_agreed_on_wherever_they_come_from() {
+    fn rows_of_every_input_have_common_schema() {
         let column = |nullable| {
             let schema = Schema::new(vec![Field::new("n", DataType::Int64, nullable)]);
             let values: ArrayRef = Arc::new(Int64Array::from(vec![1]));
             RecordBatch::try_new(Arc::new(schema), vec![values]).unwrap()
         };
         let inputs = [column(false), column(true)];
-        let bench = Bench::new(&MODULE, json!({}));
-        let bench = inputs
-            .iter()
-            .fold(bench, |bench, batch| bench.input(batch.schema(), std::slice::from_ref(batch)));
-        let (outputs, outcome) = bench.run();
+        let harness = Harness::new(&MODULE, json!({}));
+        let harness = inputs.iter().fold(harness, |harness, batch| {
+            harness.input(batch.schema(), std::slice::from_ref(batch))
+        });
+        let (outputs, outcome) = harness.run();
         outcome.unwrap();
         assert_eq!(outputs[0].len(), 2);
         for item in &outputs[0] {
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_that_differ_are_told_apart() {
+    fn differing_inputs_are_described() {
         let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
         let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
         for (columns, expected) in [

@@ -5,18 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::buffer::Buffer;
-use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
-use arrow::record_batch::RecordBatch;
 use euphrates_flow::error::unknown;
 use euphrates_flow::metrics::State;
 use euphrates_flow::spec::{self, IN, NONE};
 use euphrates_flow::{
-    BATCH_BYTES_TARGET, Cancel, DecisionRef, Effect, Error, Module, ModuleSpec, Order, Placed,
-    Ports, Result, RunIndex, Setup, Spread, Taken, batch_bytes, split_batch,
+    Cancel, DecisionRef, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex,
+    Setup, Spread, Taken,
 };
-use euphrates_io::append::Turn;
-use euphrates_io::catalog::{Catalog, Layout, Life, Manifest, Statistics, check_name};
+use euphrates_io::catalog::{Catalog, Layout, Life, Manifest, check_name};
 use euphrates_io::collection::{
     CreateOptions, HeldVersion, NewCollection, NewSegments, Plan, plain_batch, plain_schema,
     prepare_version, reclaim,
@@ -24,13 +21,14 @@ use euphrates_io::collection::{
 use euphrates_io::commit::Output;
 use euphrates_io::disk::Disks;
 use euphrates_io::mirroring::Writers;
-use euphrates_io::segment::{BlockEncoder, Compression};
+use euphrates_io::segment::Compression;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The module.
-pub static MODULE: ModuleSpec = ModuleSpec {
+use crate::block_writer::BlockWriter;
+
+pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "write",
     summary: "Writes a collection.",
     detail: "The collection appears when the flow has ended well, whole and at once; until then, \
@@ -57,28 +55,28 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 /// Where and how to write.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// The collection's name: letters, digits, `_`, `-` and `.`, with `/` between folders.
-    pub collection: String,
+    pub(crate) collection: String,
     /// Replace an existing collection.
     #[serde(default)]
-    pub overwrite: bool,
+    pub(crate) overwrite: bool,
     /// The disk to write to, of those in `disks.json`; the home folder's if absent.
     #[serde(default)]
-    pub disk: Option<String>,
+    pub(crate) disk: Option<String>,
     /// The disks to write to, all at once.
     #[serde(default)]
-    pub disks: Vec<String>,
+    pub(crate) disks: Vec<String>,
     /// Copies of each segment, each on another disk; 1 if absent.
     #[serde(default)]
-    pub copies: Option<usize>,
+    pub(crate) copies: Option<usize>,
     /// Where mirrors go: `chained`, on the next of the disks, or `spread`, evenly over all others;
     /// `chained` if absent.
     #[serde(default)]
-    pub layout: Option<String>,
+    pub(crate) layout: Option<String>,
     /// `none`, `lz4` or `zstd`; `none` if absent.
     #[serde(default)]
-    pub compression: Option<String>,
+    pub(crate) compression: Option<String>,
 }
 
 impl Config {
@@ -118,23 +116,20 @@ impl Config {
     }
 }
 
-/// Batches smaller than this are put together.
-const SMALL_BYTES: usize = BATCH_BYTES_TARGET / 4;
-
 #[derive(Default)]
 struct Write {
     config: Config,
     home: Mutex<Option<PathBuf>>,
-    /// What comes in, once the flow has been checked.
+    /// The input's schema, known once the flow is checked.
     schema: Mutex<Option<SchemaRef>>,
-    /// If a stream comes in: what it is sorted by.
+    /// The sort keys of the input, if it is a stream.
     order: Mutex<Option<Vec<String>>>,
-    /// Where it goes, and the version that it follows, once the flow has been checked.
+    /// Where it is written, and the version it replaces; known once the flow is checked.
     plan: Mutex<Option<(Plan, Option<Manifest>)>>,
     new: Mutex<Option<Arc<NewCollection>>>,
-    /// The next version, until it is published.
+    /// The reserved next version, until it is published.
     held: Mutex<Option<HeldVersion>>,
-    /// The segments that all instances write: those of a stream, or of several disks.
+    /// The segments shared by all instances: those of a stream, or of several disks.
     shared: Mutex<Option<Arc<NewSegments>>>,
 }
 
@@ -143,13 +138,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Write {
-    /// What is being written. Other processes' letters are for it, too, so nobody may wait while he
-    /// holds the lock.
+    /// The collection being written. Messages of other processes need the lock too, so a thread
+    /// must not block while it holds it.
     fn making(&self) -> Option<Arc<NewCollection>> {
         lock(&self.new).clone()
     }
 
-    /// The workers that own the disks it goes to.
+    /// The workers that own its disks.
     fn owners(&self) -> BTreeSet<String> {
         let (home, plan) = (lock(&self.home).clone(), lock(&self.plan));
         let named = home.and_then(|home| Disks::of(&home).ok());
@@ -198,12 +193,12 @@ impl Placed for Write {
     }
 
     fn serves(&self) -> Option<SchemaRef> {
-        // It asks for no batches: writers tell each other what is for mirrors.
+        // It fetches no batches: writers exchange messages with the blocks of mirrors.
         lock(&self.schema).clone().filter(|_| !self.owners().is_empty())
     }
 
     fn on_told(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
-        // When it has been abandoned, what others still tell is of no interest.
+        // Messages that arrive after it has been abandoned are ignored.
         self.making().map_or(Ok(()), |new| new.on_told(process, letter, body))
     }
 
@@ -217,7 +212,7 @@ impl Placed for Write {
         let new = Arc::new(new);
         *lock(&self.new) = Some(new.clone());
         let shared = match (new.is_parallel(), lock(&self.order).is_some()) {
-            // Others write other runs elsewhere, so nobody can wait for his turn.
+            // Other processes write other runs, so writers cannot wait for their turn.
             (_, true) if !setup.is_whole => None,
             (true, _) => Some(new.segments()?),
             (false, true) => Some(new.segment()?),
@@ -300,7 +295,7 @@ impl Placed for Write {
 
     fn reclaim(&self) {
         if let Some(home) = lock(&self.home).as_ref() {
-            // What stays is found by the next start, or by `euphrates gc`.
+            // The next start, or `euphrates gc`, removes the rest.
             let _ = reclaim(home);
         }
     }
@@ -319,7 +314,7 @@ impl Placed for Write {
 struct Instance {
     new: Arc<NewCollection>,
     shared: Option<Arc<NewSegments>>,
-    /// Whether what it writes is part of a stream, of which others write other runs elsewhere.
+    /// Whether it writes part of a stream, of which other processes write other runs.
     is_part: bool,
     cancel: Arc<Cancel>,
 }
@@ -335,7 +330,7 @@ impl Module for Instance {
                 self.new.add(segments)
             }
             None => {
-                // Writers of one file would wait for each other in the file system.
+                // Writers of one file would serialize in the file system.
                 let segment = self.new.segment()?;
                 self.write(&segment, ports)?;
                 self.new.add(segment)
@@ -346,16 +341,7 @@ impl Module for Instance {
 
 impl Instance {
     fn write(&self, segments: &NewSegments, ports: &mut Ports) -> Result<()> {
-        let mut writer = Writer {
-            segments,
-            schema: self.new.schema(),
-            encoder: segments.encoder()?,
-            is_part: self.is_part,
-            small: vec![],
-            small_bytes: 0,
-            statistics: Statistics::default(),
-            cancel: &self.cancel,
-        };
+        let mut writer = BlockWriter::new(segments, self.new.schema(), self.is_part, &self.cancel)?;
         let mut run = None;
         loop {
             match ports.get_in_runs(0)? {
@@ -374,7 +360,7 @@ impl Instance {
                 Taken::Empty => {}
                 Taken::End => {
                     writer.flush(run, ports)?;
-                    self.new.add_statistics(&writer.statistics);
+                    self.new.add_statistics(writer.statistics());
                     return Ok(());
                 }
             }
@@ -382,7 +368,7 @@ impl Instance {
     }
 }
 
-/// All writers of the stream tell each other how many blocks each run has, and number their own.
+/// All-gather of the number of blocks of each run, from which each writer numbers its own blocks.
 fn number(segments: &NewSegments, ports: &Ports) -> Result<()> {
     let own = serde_json::to_vec(&segments.blocks_by_run()).map_err(Error::failed)?;
     let all = {
@@ -400,66 +386,4 @@ fn number(segments: &NewSegments, ports: &Ports) -> Result<()> {
         (run, next - blocks)
     });
     segments.number(&first.collect())
-}
-
-/// Makes blocks of about a megabyte of what comes, and appends them.
-struct Writer<'a> {
-    segments: &'a NewSegments,
-    schema: &'a SchemaRef,
-    encoder: BlockEncoder,
-    is_part: bool,
-    small: Vec<RecordBatch>,
-    small_bytes: usize,
-    statistics: Statistics,
-    cancel: &'a Cancel,
-}
-
-impl Writer<'_> {
-    fn push(&mut self, batch: RecordBatch, run: Option<RunIndex>, ports: &Ports) -> Result<()> {
-        for part in split_batch(batch) {
-            let bytes = batch_bytes(&part);
-            if bytes >= SMALL_BYTES {
-                self.flush(run, ports)?;
-                self.append(&part, run, ports)?;
-                continue;
-            }
-            self.small_bytes += bytes;
-            self.small.push(part);
-            if self.small_bytes >= BATCH_BYTES_TARGET {
-                self.flush(run, ports)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Appends the small batches as one.
-    fn flush(&mut self, run: Option<RunIndex>, ports: &Ports) -> Result<()> {
-        let small = std::mem::take(&mut self.small);
-        self.small_bytes = 0;
-        match small.as_slice() {
-            [] => Ok(()),
-            [one] => self.append(one, run, ports),
-            several => self.append(&concat_batches(self.schema, several)?, run, ports),
-        }
-    }
-
-    fn append(&mut self, batch: &RecordBatch, run: Option<RunIndex>, ports: &Ports) -> Result<()> {
-        self.statistics.add(batch);
-        let block = self.encoder.encode(batch)?;
-        let written = match run {
-            Some(run) if self.is_part => self.segments.append_of(run, &block, self.cancel)?,
-            run => {
-                self.await_turn(run, ports)?;
-                let turn = run.map(|run| Turn { run, last: false });
-                self.segments.append(turn, &block, self.cancel)?
-            }
-        };
-        ports.metrics().put(written.rows as usize, written.bytes as usize);
-        Ok(())
-    }
-
-    /// Others may have to write runs before this one first.
-    fn await_turn(&self, run: Option<RunIndex>, ports: &Ports) -> Result<()> {
-        self.segments.await_turn(run, self.cancel, || ports.metrics().enter(State::Blocked))
-    }
 }

@@ -1,9 +1,9 @@
-//! Copies rows out of many batches, in a given order: the step that touches every byte.
+//! Gathers rows from many batches in a given order: the step that copies every byte.
 //!
-//! Rows come from random places, so what costs is waiting for memory: columns are copied with the
-//! rows ahead prefetched, and few columns are left where records are wide (see `layout`). Columns
-//! with nulls and nested types go through arrow's `interleave`, which handles everything at a third
-//! of the speed.
+//! Rows come from random places, so cache misses dominate: the next rows are prefetched while
+//! columns are copied, and wide records have few columns (see `record_layout`). Columns with nulls
+//! and nested types are copied by arrow's `interleave`, which supports everything at a third of the
+//! speed.
 
 use std::sync::Arc;
 
@@ -15,52 +15,52 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result, array_bytes};
 use euphrates_io::buffer::pool;
 
-use super::keys::KeyEncoder;
-use super::recovery::Recovery;
-use super::values::{bytes_array, fixed_array, fixed_values};
+use super::array_values::{bytes_array, fixed_array, fixed_values};
+use super::key_decoder::KeyDecoder;
+use super::sort_keys::KeyEncoder;
 
-/// How many rows ahead are fetched: about the memory's latency over the time of one copy.
+/// Rows prefetched ahead: about the memory's latency over the time of one copy.
 const PREFETCH_ROWS: usize = 16;
 
-/// Of longer values, the processor sees by itself that they go on.
+/// Maximum bytes prefetched of a value; the hardware prefetcher continues longer ones.
 const PREFETCH_BYTES_MAX: usize = 512;
 
-/// A batch of values that differ much in length is cut when it grows to this.
+/// A batch of values of variable length is cut at this size.
 const BATCH_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
 
-/// Where a row is: batch << 16 | row.
-pub type RowId = u32;
+/// The id of a row: batch << 16 | row.
+pub(crate) type RowId = u32;
 
-/// Batches to copy rows from, prepared once for many gathers.
-pub struct Sources {
+/// Batches to gather rows from, prepared once for many calls.
+pub(crate) struct Sources {
     encoder: Arc<KeyEncoder>,
     schema: SchemaRef,
     columns: Vec<Source>,
-    /// Batches of one row, by their numbers: it may be long, and need not be copied.
+    /// Batches of one row, by number. Such a row may be long, and need not be copied.
     single: Vec<(usize, RecordBatch)>,
 }
 
 /// A column of all batches.
 enum Source {
-    /// The values stand in the sort keys.
-    Keys { data_type: DataType, recovery: Recovery },
-    /// Values of one width, without nulls, one after the other.
+    /// The values are decoded from the sort keys.
+    Keys { data_type: DataType, decoder: KeyDecoder },
+    /// Fixed-width values without nulls.
     Fixed { width: usize, data_type: DataType, parts: Vec<Buffer> },
     /// Bytes with 32-bit offsets, without nulls.
     Bytes { data_type: DataType, parts: Vec<Part>, longest: usize },
-    /// Anything else.
+    /// Any other type.
     Other { arrays: Vec<ArrayRef>, longest: usize },
 }
 
-/// Values of a batch, and where they begin and end.
+/// The offsets and values of a batch.
 struct Part {
     offsets: Buffer,
     values: Buffer,
 }
 
 impl Sources {
-    /// Prepares these batches, whose schema begins with `schema`.
-    pub fn new<'a>(
+    /// Prepares these batches, whose schemas begin with `schema`.
+    pub(crate) fn new<'a>(
         encoder: &Arc<KeyEncoder>,
         schema: SchemaRef,
         batches: impl Iterator<Item = &'a RecordBatch> + Clone,
@@ -68,8 +68,8 @@ impl Sources {
         let column = |index: usize| batches.clone().map(move |batch| batch.column(index));
         let source = |index: usize| {
             let data_type = schema.field(index).data_type();
-            match encoder.recovers(&schema, index) {
-                Some(recovery) => Source::Keys { data_type: data_type.clone(), recovery },
+            match encoder.decoder(&schema, index) {
+                Some(decoder) => Source::Keys { data_type: data_type.clone(), decoder },
                 None => Source::new(data_type, column(index)),
             }
         };
@@ -79,9 +79,9 @@ impl Sources {
         Sources { encoder: encoder.clone(), schema, columns, single }
     }
 
-    /// The rows of these keys, in this order, as one batch; only the first of them when all
-    /// together are much larger than a batch should be.
-    pub fn gather(&self, keys: &[u128]) -> Result<RecordBatch> {
+    /// Gathers the rows of these keys, in order, as one batch; only the first rows if all together
+    /// are much larger than a batch should be.
+    pub(crate) fn gather(&self, keys: &[u128]) -> Result<RecordBatch> {
         if let Some(row) = self.single(keys) {
             let columns = row.columns()[..self.columns.len()].to_vec();
             return Ok(RecordBatch::try_new(self.schema.clone(), columns)?);
@@ -96,7 +96,7 @@ impl Sources {
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
 
-    /// The batch that has only the row of these keys.
+    /// The batch that consists of the only row of these keys.
     fn single(&self, keys: &[u128]) -> Option<&RecordBatch> {
         let [key] = keys else { return None };
         let number = (self.encoder.id(*key) >> 16) as usize;
@@ -149,7 +149,7 @@ impl Source {
         ids.iter().take_while(fits).count().clamp(1, ids.len().max(1))
     }
 
-    /// The bytes of a value, if values of this type differ in that.
+    /// The bytes of a value, if the type has variable length.
     fn length(&self, part: usize, row: usize) -> usize {
         match self {
             Source::Bytes { parts, .. } => {
@@ -163,10 +163,10 @@ impl Source {
 
     fn gather(&self, ids: &[RowId], keys: &[u128]) -> Result<ArrayRef> {
         match self {
-            Source::Keys { data_type, recovery } => {
-                let mut out = pool().take(keys.len() * recovery.width)?;
-                recovery.write(keys, &mut out);
-                Ok(fixed_array(data_type, keys.len(), out.into_arrow(), recovery.nulls(keys)))
+            Source::Keys { data_type, decoder } => {
+                let mut out = pool().take(keys.len() * decoder.width)?;
+                decoder.write(keys, &mut out);
+                Ok(fixed_array(data_type, keys.len(), out.into_arrow(), decoder.nulls(keys)))
             }
             Source::Fixed { width, data_type, parts } => {
                 Ok(fixed_array(data_type, ids.len(), gather_fixed(parts, *width, ids)?, None))
@@ -194,14 +194,14 @@ impl Part {
     }
 }
 
-/// The bytes of a value, if values of this type differ in that.
+/// The bytes of a value, if the type has variable length.
 fn length(array: &ArrayRef, row: usize) -> usize {
     match array.data_type() {
         DataType::Utf8 => array.as_string::<i32>().value_length(row) as usize,
         DataType::LargeUtf8 => array.as_string::<i64>().value_length(row) as usize,
         DataType::Binary => array.as_binary::<i32>().value_length(row) as usize,
         DataType::LargeBinary => array.as_binary::<i64>().value_length(row) as usize,
-        // The lower half of a view's first word.
+        // The lower half of a view's first word is its length.
         DataType::Utf8View => array.as_string_view().views()[row] as u32 as usize,
         DataType::BinaryView => array.as_binary_view().views()[row] as u32 as usize,
         DataType::List(_) => array_bytes(&array.as_list::<i32>().value(row)),
@@ -210,7 +210,7 @@ fn length(array: &ArrayRef, row: usize) -> usize {
     }
 }
 
-/// About the bytes of the longest value, if values of this type differ in that.
+/// Approximate bytes of the longest value, if the type has variable length.
 fn longest(array: &ArrayRef) -> usize {
     match array.data_type() {
         DataType::Utf8 => longest_step(array.as_string::<i32>().value_offsets()),
@@ -243,7 +243,7 @@ fn bytes_each(values: &ArrayRef) -> usize {
 fn gather_fixed(parts: &[Buffer], width: usize, ids: &[RowId]) -> Result<Buffer> {
     let values: Vec<&[u8]> = parts.iter().map(Buffer::as_slice).collect();
     let mut out = pool().take(ids.len() * width)?;
-    // Widths known to the compiler become a few moves.
+    // Copies of constant width compile to a few moves.
     match width {
         1 => copy_rows::<1>(&values, ids, &mut out),
         2 => copy_rows::<2>(&values, ids, &mut out),
@@ -319,11 +319,11 @@ fn prefetch(values: &[&[u8]], id: RowId, width: usize) {
 }
 
 fn as_bytes(offsets: &[i32]) -> &[u8] {
-    // SAFETY: integers are bytes, four times as many.
+    // SAFETY: an integer is four bytes.
     unsafe { std::slice::from_raw_parts(offsets.as_ptr().cast(), size_of_val(offsets)) }
 }
 
-/// Asks for the cache lines of `bytes[at..at + length]`.
+/// Prefetches the cache lines of `bytes[at..at + length]`.
 #[inline(always)]
 fn prefetch_at(bytes: &[u8], at: usize, length: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -342,7 +342,7 @@ fn prefetch_at(bytes: &[u8], at: usize, length: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::KeyColumn;
+    use super::super::sort_keys::KeyColumn;
     use super::*;
     use arrow::array::{FixedSizeBinaryArray, Int32Array, StringArray};
     use arrow::datatypes::{Field, Schema};
@@ -381,8 +381,8 @@ mod tests {
         let key_of = |id: &RowId| keys[(id >> 16) as usize][(id & 0xffff) as usize];
         let wanted: Vec<u128> = ids.iter().map(key_of).collect();
         let sources = Sources::new(&encoder, schema.clone(), batches.iter());
-        let gathered = sources.gather(&wanted).unwrap();
-        for (index, column) in gathered.columns().iter().enumerate() {
+        let coalescer = sources.gather(&wanted).unwrap();
+        for (index, column) in coalescer.columns().iter().enumerate() {
             let arrays: Vec<&dyn Array> =
                 batches.iter().map(|batch| batch.column(index).as_ref()).collect();
             let places: Vec<_> =

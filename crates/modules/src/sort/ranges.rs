@@ -1,8 +1,8 @@
 //! Cuts sorted runs into ranges, and merges a range.
 //!
 //! A range is small, so it is merged by sorting the keys of its slices again: the standard
-//! library's stable sort recognises the sorted slices and merges them in cache. The same code
-//! serves one pass and two: a run's slice comes from memory, or from a few blocks on disk.
+//! library's stable sort detects the sorted slices and merges them in cache. The same code serves
+//! one pass and two: a slice of a run comes from memory, or from a few blocks on disk.
 
 use std::cmp::Ordering;
 use std::iter;
@@ -15,63 +15,52 @@ use arrow::record_batch::RecordBatch;
 use arrow::row::Rows;
 use euphrates_flow::{Error, Result, batch_bytes, batch_rows};
 use euphrates_policy::sampling::Sampling;
-use euphrates_policy::sort::{RangeSizes, cut};
+use euphrates_policy::sort::RangeSizes;
 
+use super::disk_run::{DiskRun, RunBlock};
 use super::gather::Sources;
-use super::keys::KeyEncoder;
-use super::owned::KeyKeeper;
-use super::runs::{Border, MemoryRuns, Presorted, sort_keys};
-use super::spill::{DiskRun, RunBlock};
+use super::memory_runs::{MemoryRuns, Presorted, sort_keys};
+use super::owned_keys::KeyInterner;
+use super::sort_keys::KeyEncoder;
+use super::splitters::{Sample, SplitPolicy, Splitter, choose_splitters};
 
-/// All runs of a sort, cut into ranges.
-pub struct Ranges {
+/// All runs of a sort in one process, cut into ranges.
+pub(crate) struct Ranges {
     encoder: Arc<KeyEncoder>,
     schema: SchemaRef,
-    /// Records of all runs in memory; the row numbers in `memory` count through them.
+    /// The records of all runs in memory; row ids plus a slice's `offset` index them.
     batches: Vec<RecordBatch>,
     rows: Vec<Rows>,
     memory: Vec<Slice>,
     disk: Vec<DiskRun>,
-    /// Prepared once, when every range draws on memory alone.
+    /// Prepared once, if all runs are in memory.
     sources: Option<Arc<Sources>>,
-    borders: Vec<Border>,
+    splitters: Vec<Splitter>,
     row_bytes: usize,
-    /// What a range may take in memory beyond what is held.
+    /// Maximum bytes read for a range, beyond those held.
     range_bytes_max: usize,
-    /// The number of the first run, among those of all processes.
+    /// The number of the first run among those of all processes.
     first_run: usize,
 }
 
-/// Where ranges may be cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cutting {
-    /// Wherever they become even.
-    Anywhere,
-    /// Only between different keys.
-    BetweenKeys,
-}
-
-/// Where a border may be: a record, and how many it stands for.
-pub type Sample = (Border, usize);
-
-/// A sorted run in memory, and where each border falls in it.
+/// A sorted run in memory, and the position of each splitter in it.
 struct Slice {
     keys: Vec<u128>,
-    /// How far its batches are from where its keys say.
+    /// Added to the batch numbers in its keys.
     offset: usize,
     cuts: Vec<usize>,
 }
 
-/// A range, merged: its rows in order, not yet copied.
-pub struct Merged {
+/// A merged range: its keys in order, with rows that are not copied yet.
+pub(crate) struct Merged {
     sources: Arc<Sources>,
     keys: Vec<u128>,
     rows_per_batch: usize,
 }
 
 impl Ranges {
-    /// Runs that are not cut yet. `schema` is that of the runs.
-    pub fn uncut(
+    /// Runs before they are cut; `schema` is that of their records.
+    pub(crate) fn uncut(
         encoder: Arc<KeyEncoder>,
         schema: SchemaRef,
         stores: Vec<MemoryRuns>,
@@ -102,59 +91,64 @@ impl Ranges {
             memory,
             disk,
             sources,
-            borders: vec![],
+            splitters: vec![],
             row_bytes,
             range_bytes_max: usize::MAX,
             first_run: 0,
         }
     }
 
-    /// The same, where a range for which more than this has to be read is an error.
-    pub fn within(self, range_bytes_max: usize) -> Ranges {
+    /// Limits the bytes read for a range; exceeding them is an error.
+    pub(crate) fn within(self, range_bytes_max: usize) -> Ranges {
         Ranges { range_bytes_max, ..self }
     }
 
     /// Cuts the runs into ranges of about these sizes.
-    pub fn cut(&mut self, sizes: RangeSizes, cutting: Cutting, keeper: &Mutex<KeyKeeper>) {
-        let samples = self.samples(Sampling::alone(self.row_bytes), keeper);
-        let borders = find_borders(samples, sizes, self.row_bytes, cutting);
-        self.cut_at(borders, 0);
+    pub(crate) fn cut(
+        &mut self,
+        sizes: RangeSizes,
+        split_policy: SplitPolicy,
+        interner: &Mutex<KeyInterner>,
+    ) {
+        let samples = self.samples(Sampling::alone(self.row_bytes), interner);
+        let splitters = choose_splitters(samples, sizes, self.row_bytes, split_policy);
+        self.cut_at(splitters, 0);
     }
 
-    /// Cuts the runs at these borders; theirs are the numbers from `first_run` on.
-    pub fn cut_at(&mut self, borders: Vec<Border>, first_run: usize) {
-        (self.borders, self.first_run) = (borders, first_run);
+    /// Cuts the runs at these splitters; they are numbered from `first_run`.
+    pub(crate) fn cut_at(&mut self, splitters: Vec<Splitter>, first_run: usize) {
+        (self.splitters, self.first_run) = (splitters, first_run);
         for run in 0..self.memory.len() {
             self.memory[run].cuts = self.cuts_of(run);
         }
     }
 
-    /// The whole key of a record that is held, by its integer; nothing if the bits say all.
-    pub fn whole(&self, packed: u128) -> &[u8] {
+    /// The full row encoding of a record's key; empty if keys are exact.
+    pub(crate) fn whole(&self, packed: u128) -> &[u8] {
         self.encoder.whole(packed, |batch| &self.rows[batch])
     }
 
-    /// Bytes of a record, in the mean.
-    pub fn row_bytes(&self) -> usize {
+    /// Mean bytes of a record.
+    pub(crate) fn row_bytes(&self) -> usize {
         self.row_bytes
     }
 
-    /// How many runs, records and bytes there are.
-    pub fn size(&self) -> (usize, usize, usize) {
+    /// The number of runs, records and bytes.
+    pub(crate) fn size(&self) -> (usize, usize, usize) {
         let memory = self.memory.iter().map(|slice| slice.keys.len()).sum::<usize>();
         let rows = memory + self.disk.iter().map(DiskRun::rows).sum::<usize>();
         (self.memory.len() + self.disk.len(), rows, rows * self.row_bytes)
     }
 
-    /// Number of ranges; at least one.
-    pub fn count(&self) -> usize {
-        self.borders.len() + 1
+    /// The number of ranges, at least one.
+    pub(crate) fn count(&self) -> usize {
+        self.splitters.len() + 1
     }
 
-    /// Samples of all runs. Of one on disk only the first keys of blocks are known: each stands for
-    /// the samples that are nearer to it than to another.
-    pub fn samples(&self, sampling: Sampling, keeper: &Mutex<KeyKeeper>) -> Vec<Sample> {
-        let mut keeper = keeper.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    /// Samples of all runs. For a run on disk only the first keys of blocks are known; each stands
+    /// for the samples nearest to it.
+    pub(crate) fn samples(&self, sampling: Sampling, interner: &Mutex<KeyInterner>) -> Vec<Sample> {
+        let mut interner = interner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut samples: Vec<Sample> = Vec::new();
         for (run, slice) in self.memory.iter().enumerate() {
             let rows = |batch: usize| &self.rows[batch + slice.offset];
@@ -162,8 +156,8 @@ impl Ranges {
             samples.extend(sampling.places(run, slice.keys.len()).map(|position| {
                 let bits = self.encoder.bits(slice.keys[position]);
                 let before = position.checked_sub(1).map(whole);
-                let key = keeper.keep(bits, whole(position), before);
-                (Border::before(key, (run, position)), sampling.step())
+                let key = interner.intern(bits, whole(position), before);
+                (Splitter::before(key, (run, position)), sampling.step())
             }));
         }
         for (index, disk) in self.disk.iter().enumerate() {
@@ -174,7 +168,7 @@ impl Ranges {
                     iter::from_fn(|| places.next_if(|place| *place < start + rows.div_ceil(2)));
                 let stands_for = near.count() * sampling.step();
                 if stands_for > 0 {
-                    samples.push((Border::before(first.clone(), (run, *start)), stands_for));
+                    samples.push((Splitter::before(first.clone(), (run, *start)), stands_for));
                 }
             }
         }
@@ -184,25 +178,25 @@ impl Ranges {
     fn cuts_of(&self, run: usize) -> Vec<usize> {
         let slice = &self.memory[run];
         let rows = |batch: usize| &self.rows[batch + slice.offset];
-        let place = |border: &Border| {
-            if border.run == self.first_run + run && border.position > 0 {
-                return border.position;
+        let place = |splitter: &Splitter| {
+            if splitter.run == self.first_run + run && splitter.position > 0 {
+                return splitter.position;
             }
             slice.keys.partition_point(|packed| {
-                let order = self.encoder.compare_owned(*packed, &border.key, rows);
-                falls_before(order, (self.first_run + run, 0), border)
+                let order = self.encoder.compare_owned(*packed, &splitter.key, rows);
+                falls_before(order, (self.first_run + run, 0), splitter)
             })
         };
-        self.borders.iter().map(place).collect()
+        self.splitters.iter().map(place).collect()
     }
 
-    /// Merges a range. Ranges are in order: all rows of one come before those of the next.
-    pub fn merge(&self, range: usize) -> Result<Merged> {
+    /// Merges a range. Ranges are ordered: all rows of one come before those of the next.
+    pub(crate) fn merge(&self, range: usize) -> Result<Merged> {
         self.merge_with(range, iter::empty())
     }
 
-    /// The same with batches of the range that others have, each in order.
-    pub fn merge_with(
+    /// Like `merge`, with sorted batches of the range from other processes.
+    pub(crate) fn merge_with(
         &self,
         range: usize,
         others: impl Iterator<Item = Result<RecordBatch>>,
@@ -239,21 +233,21 @@ impl Ranges {
                 Arc::new(Sources::new(&self.encoder, self.schema.clone(), all))
             }
         };
-        // There may be none here to know it from.
+        // This process may have no records to estimate it from.
         let row_bytes = self.row_bytes.max(bytes_come / rows_come.max(1));
         Ok(Merged { sources, keys, rows_per_batch: batch_rows(row_bytes) })
     }
 
-    /// Reads the slices of a range that are on disk: their keys, with the batches they are in.
+    /// Reads the part of a range that is on disk: keys, and their batches.
     fn read_range(&self, range: usize, keys: &mut Vec<u128>, read: &mut Read) -> Result<()> {
-        let low = range.checked_sub(1).and_then(|before| self.borders.get(before));
-        let high = self.borders.get(range);
+        let low = range.checked_sub(1).and_then(|before| self.splitters.get(before));
+        let high = self.splitters.get(range);
         for (index, disk) in self.disk.iter().enumerate() {
             let run = self.first_run + self.memory.len() + index;
-            let begin_before = |border: &Border| {
+            let begin_before = |splitter: &Splitter| {
                 disk.blocks().partition_point(|block| {
-                    let order = block.first.cmp(&border.key);
-                    falls_before(order, (run, block.start), border)
+                    let order = block.first.cmp(&splitter.key);
+                    falls_before(order, (run, block.start), splitter)
                 })
             };
             let first = low.map_or(0, |low| first_behind(disk.blocks(), begin_before(low), low));
@@ -263,11 +257,11 @@ impl Ranges {
                 let number = self.batches.len() + read.batches.len();
                 let encoded = self.encoder.encode(&batch, number)?;
                 let rows = |_| encoded.rows.as_ref().expect("keys that are not exact have rows");
-                let place = |border: &Border| {
+                let place = |splitter: &Splitter| {
                     encoded.packed.partition_point(|packed| {
                         let position = start + (packed & 0xffff) as usize;
-                        let order = self.encoder.compare_owned(*packed, &border.key, rows);
-                        falls_before(order, (run, position), border)
+                        let order = self.encoder.compare_owned(*packed, &splitter.key, rows);
+                        falls_before(order, (run, position), splitter)
                     })
                 };
                 let from = low.map_or(0, place);
@@ -278,8 +272,8 @@ impl Ranges {
                 let is_most = (to - from) * 2 > batch.num_rows();
                 let (batch, encoded, own) = match is_most {
                     true => (batch, encoded, from..to),
-                    // Copied: a few rows of each run would hold all their blocks until they are
-                    // put out, at every consumer.
+                    // Copied: otherwise a few rows of each run would hold whole blocks in memory,
+                    // at every consumer.
                     false => {
                         let rows = UInt32Array::from_iter_values(from as u32..to as u32);
                         let part = take_record_batch(&batch, &rows)?;
@@ -295,29 +289,6 @@ impl Ranges {
     }
 }
 
-/// Picks borders among samples, so that ranges of about these sizes are between them.
-pub fn find_borders(
-    mut samples: Vec<Sample>,
-    sizes: RangeSizes,
-    row_bytes: usize,
-    cutting: Cutting,
-) -> Vec<Border> {
-    samples.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-    let rows: Vec<usize> = samples.iter().map(|(_, rows)| *rows).collect();
-    let cuts = cut(&rows, sizes, row_bytes);
-    let borders = cuts.into_iter().map(|place| samples[place].0.clone());
-    match cutting {
-        Cutting::Anywhere => borders.collect(),
-        Cutting::BetweenKeys => {
-            // The first record of a key is behind the border, wherever it is.
-            let firsts = borders.map(|border| Border { run: 0, position: 0, ..border });
-            let mut firsts: Vec<Border> = firsts.collect();
-            firsts.dedup();
-            firsts
-        }
-    }
-}
-
 /// Blocks read for one range.
 struct Read {
     batches: Vec<RecordBatch>,
@@ -326,8 +297,7 @@ struct Read {
 }
 
 impl Read {
-    /// Takes a batch in. Keys that begin alike for longer than can be kept of them are in one
-    /// range, whatever that takes.
+    /// Adds a batch. Keys whose kept prefixes are equal are in one range, however large it is.
     fn push(&mut self, batch: RecordBatch, rows: Option<Rows>, bytes_max: usize) -> Result<()> {
         self.bytes += batch_bytes(&batch) + rows.as_ref().map_or(0, Rows::size);
         self.batches.push(batch);
@@ -346,13 +316,13 @@ impl Read {
     }
 }
 
-/// The first block that may have records behind a border, of a run in which so many blocks begin
-/// before it.
-fn first_behind(blocks: &[RunBlock], begin_before: usize, border: &Border) -> usize {
+/// The first block that may have records behind a splitter, of a run in which `begin_before` blocks
+/// begin before it.
+fn first_behind(blocks: &[RunBlock], begin_before: usize, splitter: &Splitter) -> usize {
     let Some(mut last) = begin_before.checked_sub(1) else { return 0 };
-    // Blocks of one long record are many, and need not be read to know where it falls.
+    // Blocks of one long record are numerous, and their first key tells on which side they fall.
     let RunBlock { first, rows, .. } = &blocks[last];
-    if *rows == 1 && (first.is_whole || first.precedes(&border.key)) {
+    if *rows == 1 && (first.is_whole || first.precedes(&splitter.key)) {
         return begin_before;
     }
     while last > 0 && !blocks[last].is_separate {
@@ -361,19 +331,20 @@ fn first_behind(blocks: &[RunBlock], begin_before: usize, border: &Border) -> us
     last
 }
 
-/// Whether a record whose key is in this `order` to the border's, at this place, falls before it.
-fn falls_before(order: Ordering, place: (usize, usize), border: &Border) -> bool {
-    order.then(place.cmp(&(border.run, border.position))) == Ordering::Less
+/// Whether a record is before a splitter, given the `order` of their keys and the record's run and
+/// position.
+fn falls_before(order: Ordering, place: (usize, usize), splitter: &Splitter) -> bool {
+    order.then(place.cmp(&(splitter.run, splitter.position))) == Ordering::Less
 }
 
 impl Merged {
     /// The keys of its rows, in order.
-    pub fn keys(&self) -> &[u128] {
+    pub(crate) fn keys(&self) -> &[u128] {
         &self.keys
     }
 
-    /// Copies the rows out, batch by batch.
-    pub fn batches(&self) -> impl Iterator<Item = Result<RecordBatch>> + '_ {
+    /// Gathers the rows, batch by batch.
+    pub(crate) fn batches(&self) -> impl Iterator<Item = Result<RecordBatch>> + '_ {
         let mut left = &self.keys[..];
         iter::from_fn(move || {
             let next = &left[..left.len().min(self.rows_per_batch)];
@@ -383,8 +354,8 @@ impl Merged {
         })
     }
 
-    /// The rows, batch by batch, for whoever keeps nothing else.
-    pub fn into_batches(self) -> impl Iterator<Item = Result<RecordBatch>> + Send {
+    /// Gathers the rows, batch by batch, and owns the range.
+    pub(crate) fn into_batches(self) -> impl Iterator<Item = Result<RecordBatch>> + Send {
         let mut done = 0;
         iter::from_fn(move || {
             let left = &self.keys[done..];
@@ -395,8 +366,8 @@ impl Merged {
         })
     }
 
-    /// The same in batches of about this many bytes.
-    pub fn with_batch_rows(mut self, rows: usize) -> Self {
+    /// Sets the number of rows in a batch.
+    pub(crate) fn with_batch_rows(mut self, rows: usize) -> Self {
         self.rows_per_batch = rows.max(1);
         self
     }

@@ -1,4 +1,4 @@
-//! Sums: of integers and decimals in 128 bits, of floats in 64.
+//! States of `sum` and `avg`: integers and decimals in 128 bits, floats in 64.
 
 use std::sync::Arc;
 
@@ -8,46 +8,46 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use euphrates_flow::{Error, Result};
 
-use super::Seen;
-use crate::doubles::{cast_nearest, mean};
+use super::state::SeenGroups;
+use crate::decimal_floats::{cast_nearest, mean};
 
-/// The largest value of 38 digits.
+/// The largest value with 38 digits.
 const DECIMAL_MAX: i128 = 10i128.pow(38) - 1;
 
-/// Sums of groups, for themselves and for means.
-pub trait Sum: Send {
-    /// From now on there are so many groups.
+/// The sums of all groups, for sums and means.
+pub(crate) trait Sum: Send {
+    /// Grows to `groups` groups.
     fn grow(&mut self, groups: usize);
 
-    /// Adds values, or sums, to those of their groups.
+    /// Adds values, or partial sums, to their groups.
     fn add(&mut self, values: &ArrayRef, groups: &[u32]) -> Result<()>;
 
-    /// The sums as they travel.
+    /// Takes the sums as a state column.
     fn take(&mut self) -> ArrayRef;
 
-    /// The sums as they come out.
+    /// Takes the sums in the output type.
     fn finish(&mut self, output: &DataType) -> Result<ArrayRef>;
 
-    /// The sums divided by these counts.
+    /// Takes the sums divided by these counts.
     fn means(&mut self, counts: &[i64]) -> ArrayRef;
 
-    /// Bytes of what is kept.
+    /// Bytes in use.
     fn bytes(&self) -> usize;
 }
 
-/// Of integers and decimals.
-pub struct WideSum {
+/// Sums of integers and decimals.
+pub(crate) struct WideSum {
     sums: Vec<i128>,
-    seen: Seen,
-    /// As sums travel.
+    seen: SeenGroups,
+    /// The type of the state column.
     data_type: DataType,
     name: String,
 }
 
 impl WideSum {
-    /// Of the value of this name.
-    pub fn new(data_type: DataType, name: &str) -> WideSum {
-        WideSum { sums: vec![], seen: Seen::default(), data_type, name: name.into() }
+    /// Sums for the value of this name.
+    pub(crate) fn new(data_type: DataType, name: &str) -> WideSum {
+        WideSum { sums: vec![], seen: SeenGroups::default(), data_type, name: name.into() }
     }
 
     fn too_large(&self, output: &DataType) -> Error {
@@ -145,11 +145,11 @@ impl Sum for WideSum {
     }
 }
 
-/// Of floats.
+/// Sums of floating point numbers.
 #[derive(Default)]
-pub struct FloatSum {
+pub(crate) struct FloatSum {
     sums: Vec<f64>,
-    seen: Seen,
+    seen: SeenGroups,
 }
 
 impl Sum for FloatSum {
@@ -187,12 +187,12 @@ impl Sum for FloatSum {
     }
 }
 
-/// Adds each value that is not null to its group; says whether all could be.
+/// Adds each value that is not null to its group; returns false if one overflowed.
 #[inline(always)]
 fn add_all<T: ArrowPrimitiveType>(
     values: &PrimitiveArray<T>,
     groups: &[u32],
-    seen: &mut Seen,
+    seen: &mut SeenGroups,
     mut add: impl FnMut(usize, T::Native) -> bool,
 ) -> bool {
     let mut fits = true;

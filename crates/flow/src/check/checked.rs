@@ -1,0 +1,101 @@
+//! The result of a check: modules with their numbers of instances, queues with their kinds.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use euphrates_policy::memory::queue_bytes_max;
+
+use crate::document::{Document, QueueKind};
+use crate::module::Placed;
+use crate::spec::ModuleSpec;
+
+/// Default bound of a queue in bytes: a few batches for each side, few enough to stay in cache.
+pub const QUEUE_BYTES_MAX: usize = 8 << 20;
+
+/// A flow that has been checked and can be started.
+pub struct Checked {
+    /// The name of the flow.
+    pub name: String,
+    /// The flow as it runs, including the modules that the check has inserted.
+    pub document: Document,
+    /// The modules, producers before consumers.
+    pub nodes: Vec<CheckedNode>,
+    /// The queues between the modules.
+    pub edges: Vec<CheckedEdge>,
+}
+
+impl Checked {
+    /// Shrinks queues without a bound of their own, so that all fit the memory budget.
+    pub fn fit_queues(&mut self, budget: usize) {
+        let bytes_max = queue_bytes_max(budget, self.edges.len(), QUEUE_BYTES_MAX);
+        let usual = self.edges.iter_mut().filter(|edge| edge.bytes_max == QUEUE_BYTES_MAX);
+        usual.for_each(|edge| edge.bytes_max = bytes_max);
+    }
+}
+
+/// A module of a checked flow.
+pub struct CheckedNode {
+    /// The module's id in the flow.
+    pub id: String,
+    /// The spec of the module.
+    pub spec: &'static ModuleSpec,
+    /// The module, configured and checked.
+    pub placed: Arc<dyn Placed>,
+    /// The number of its instances.
+    pub count: usize,
+    /// Names or labels of the workers it may be placed on; empty for any.
+    pub workers: Vec<String>,
+    /// Whether the runs of its input are repeated on its outputs.
+    pub keeps_runs: bool,
+    /// Whether each run of its outputs holds whole groups, as made by a `partition`.
+    pub groups: bool,
+    /// Names of its inputs.
+    pub inputs: Vec<String>,
+    /// Names of its outputs.
+    pub outputs: Vec<String>,
+    /// Schemas of the outputs; the last one stands for all that follow (see `tee`).
+    pub(super) schemas: Vec<SchemaRef>,
+    /// Whether its outputs come in runs.
+    pub ordered: bool,
+    /// The sort keys of the outputs, as far as known.
+    pub(super) sorted_by: Vec<String>,
+    /// Estimated output bytes, if known.
+    pub(super) bytes_expected: Option<u64>,
+}
+
+impl CheckedNode {
+    /// The schema of an output, by position.
+    pub fn schema(&self, output: usize) -> SchemaRef {
+        let last = self.schemas.len() - 1;
+        self.schemas[output.min(last)].clone()
+    }
+}
+
+/// A queue of a checked flow.
+pub struct CheckedEdge {
+    /// Producer (index into `nodes`) and output.
+    pub from: (usize, usize),
+    /// Consumer (index into `nodes`) and input.
+    pub to: (usize, usize),
+    /// The schema of its batches.
+    pub schema: SchemaRef,
+    /// How batches are assigned to consumers.
+    pub kind: QueueKind,
+    /// The unit handed to one consumer at a time.
+    pub unit: Unit,
+    /// Whether each run holds whole groups.
+    pub groups: bool,
+    /// The most bytes that wait in the queue.
+    pub bytes_max: usize,
+    /// Explanation of the unit, for people.
+    pub why: String,
+}
+
+/// The unit that a queue hands to one consumer at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A single batch.
+    Batch,
+    /// A whole run, in order.
+    Run,
+}

@@ -1,0 +1,165 @@
+//! The graph of a flow: resolves the ends and ports of its queues, and orders its modules.
+
+use std::collections::BTreeMap;
+
+use super::checked::CheckedNode;
+use super::configured::ConfiguredModules;
+use super::cycle::cycle;
+use crate::document::{Document, Edge, Node, Port};
+use crate::error::{Error, Result, unknown};
+use crate::ports::PortRef;
+use crate::spec::PortNames;
+
+/// The document with its configured modules.
+pub(super) struct Graph<'a> {
+    pub(super) document: &'a Document,
+    pub(super) modules: ConfiguredModules,
+}
+
+/// A queue at an input, seen from its consumer.
+pub(super) struct Incoming<'a> {
+    pub(super) edge: &'a Edge,
+    pub(super) input: usize,
+    pub(super) producer: usize,
+    pub(super) output: usize,
+}
+
+impl<'a> Graph<'a> {
+    pub(super) fn new(document: &'a Document, modules: ConfiguredModules) -> Result<Graph<'a>> {
+        for edge in &document.queues {
+            for id in [&edge.from, &edge.to] {
+                if !modules.contains_key(id) {
+                    let known = modules.keys().map(String::as_str);
+                    return Err(unknown("module", id, known).at("queue"));
+                }
+            }
+        }
+        let graph = Graph { document, modules };
+        document.modules.iter().try_for_each(|node| graph.check_outputs(node))?;
+        Ok(graph)
+    }
+
+    pub(super) fn names(&self, node: &Node, outputs: bool) -> Vec<String> {
+        let end = |edge: &&Edge| if outputs { edge.from == node.id } else { edge.to == node.id };
+        let attached = self.document.queues.iter().filter(end).count();
+        self.modules[&node.id].names(outputs, attached)
+    }
+
+    /// The module in the document that this one is part of, or itself.
+    pub(super) fn whole(&self, node: &'a Node) -> &'a Node {
+        let whole = self.modules[&node.id].part_of.as_ref();
+        whole.and_then(|id| self.document.node(id)).unwrap_or(node)
+    }
+
+    /// Fails unless every output is attached to exactly one queue.
+    pub(super) fn check_outputs(&self, node: &Node) -> Result<()> {
+        let names = self.names(node, true);
+        let place = |error: Error| error.at(format!("module {}", node.id));
+        let mut taken = vec![None; names.len()];
+        let mut next = 0;
+        for edge in self.document.queues.iter().filter(|edge| edge.from == node.id) {
+            let output = self.port(edge.output.as_ref(), &names, true, node, &mut next);
+            let output = output.map_err(place)?;
+            if let Some(other) = taken[output].replace(&edge.to) {
+                let message = format!("output `{}` is attached to `{other}` and to", names[output]);
+                let error = Error::usage(format!("{message} `{}`", edge.to));
+                return Err(place(error.remedy("place a `tee` between them")));
+            }
+        }
+        match taken.iter().position(Option::is_none) {
+            Some(free) => {
+                let message = format!("output `{}` goes nowhere", names[free]);
+                let remedy = "attach it to a module, for example `collect` or `save`";
+                Err(place(Error::usage(message).remedy(remedy)))
+            }
+            None if names.is_empty() && self.is_many(node, true) => {
+                Err(place(Error::usage("no output is attached").remedy("attach at least one")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn is_many(&self, node: &Node, outputs: bool) -> bool {
+        self.modules[&node.id].side(outputs) == PortNames::Many
+    }
+
+    /// The position of an edge's port. Unnamed ports of a `Many` side are numbered in order.
+    fn port(
+        &self,
+        port: Option<&Port>,
+        names: &[String],
+        output: bool,
+        node: &Node,
+        next: &mut usize,
+    ) -> Result<usize> {
+        match port {
+            Some(Port::Position(position)) => position.position(names),
+            Some(Port::Name(name)) => name.as_str().position(names),
+            None if self.is_many(node, output) => {
+                *next += 1;
+                Ok(*next - 1)
+            }
+            None if names.is_empty() => {
+                let side = if output { "outputs" } else { "inputs" };
+                Err(Error::usage(format!("`{}` has no {side}", node.module)))
+            }
+            None => Ok(0),
+        }
+    }
+
+    pub(super) fn incoming(
+        &self,
+        node: &Node,
+        places: &BTreeMap<&str, usize>,
+        nodes: &[CheckedNode],
+    ) -> Result<Vec<Incoming<'a>>> {
+        let names = self.names(node, false);
+        let mut found: Vec<Option<Incoming>> = names.iter().map(|_| None).collect();
+        let mut next = 0;
+        for edge in self.document.queues.iter().filter(|edge| edge.to == node.id) {
+            let input = self.port(edge.input.as_ref(), &names, false, node, &mut next)?;
+            let producer = places[edge.from.as_str()];
+            let from = self.document.node(&edge.from).expect("checked in new");
+            let before =
+                self.document.queues.iter().take_while(|other| !std::ptr::eq(*other, edge));
+            let is_unnamed = |other: &&Edge| other.from == edge.from && other.output.is_none();
+            let mut nth = before.filter(is_unnamed).count();
+            let output =
+                self.port(edge.output.as_ref(), &nodes[producer].outputs, true, from, &mut nth)?;
+            if found[input].replace(Incoming { edge, input, producer, output }).is_some() {
+                let message = format!("input `{}` is attached twice", names[input]);
+                return Err(Error::usage(message).remedy("place a `union` before it"));
+            }
+        }
+        let missing = found.iter().position(Option::is_none);
+        if let Some(missing) = missing {
+            let message = format!("input `{}` is not attached", names[missing]);
+            let remedy = format!("flow.attach(…, {})", node.id);
+            return Err(Error::usage(message).remedy(remedy));
+        }
+        if found.is_empty() && self.is_many(node, false) {
+            return Err(Error::usage("no input is attached").remedy("attach at least one"));
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Topological order (Kahn's algorithm), stable in the order of placement; fails on a cycle.
+    pub(super) fn producers_first(&self) -> Result<Vec<&'a Node>> {
+        let (order, left) = self.sorted();
+        if left.is_empty() { Ok(order) } else { Err(cycle(&left, &self.document.queues)) }
+    }
+
+    /// The modules in topological order, and those that a cycle keeps from being ordered.
+    pub(super) fn sorted(&self) -> (Vec<&'a Node>, Vec<&'a Node>) {
+        let mut left: Vec<&Node> = self.document.modules.iter().collect();
+        let mut order: Vec<&Node> = Vec::new();
+        let fed = |node: &&Node, order: &[&Node]| {
+            let mut feeds = self.document.queues.iter().filter(|edge| edge.to == node.id);
+            feeds.all(|edge| order.iter().any(|done| done.id == edge.from))
+        };
+        while let Some(next) = left.iter().position(|node| fed(node, &order)) {
+            order.push(left.remove(next));
+        }
+        (order, left)
+    }
+}

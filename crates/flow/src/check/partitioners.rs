@@ -1,0 +1,60 @@
+//! Inserts the partitioner before each module that takes partitions.
+
+use serde_json::Value;
+
+use super::configured::{ConfiguredModule, ConfiguredModules};
+use crate::document::{Document, Edge, Node, QueueKind};
+use crate::error::{Error, Result};
+use crate::spec::Registry;
+
+/// The flow with its partitioners: each module that takes partitions is preceded by the module that
+/// makes them, with as many instances, on the same workers. A flow that has them is unchanged.
+pub(super) fn insert_partitioners(
+    document: &Document,
+    registry: &Registry,
+    modules: &mut ConfiguredModules,
+) -> Result<Document> {
+    let mut expanded = document.clone();
+    for node in &document.modules {
+        // The failure to configure a module has been reported already.
+        let Some(member) = modules.get(&node.id) else { continue };
+        let Some((module, config)) = member.placed.partitioner() else { continue };
+        let is_keyed =
+            |edge: &Edge| modules.get(&edge.from).is_some_and(ConfiguredModule::is_keyed);
+        let mut feeds = document.queues.iter().filter(|edge| edge.to == node.id);
+        if feeds.all(is_keyed) {
+            continue;
+        }
+        let before = insert_before(&mut expanded, node, module, config)?;
+        let member = ConfiguredModule::new(&before, registry, None);
+        let mut member = member.map_err(|error| error.at(format!("module {}", node.id)))?;
+        member.part_of = Some(node.id.clone());
+        modules.insert(before.id, member);
+    }
+    Ok(expanded)
+}
+
+/// Inserts a module before another, and makes it the only producer of that one.
+fn insert_before(
+    document: &mut Document,
+    node: &Node,
+    module: &str,
+    config: Value,
+) -> Result<Node> {
+    let Value::Object(config) = config else {
+        return Err(Error::failed(format!("the configuration of `{module}` is no object")));
+    };
+    let id = format!("{}_{module}", node.id);
+    if document.node(&id).is_some() {
+        let error = Error::usage(format!("the id `{id}` is that of a part of `{}`", node.id));
+        return Err(error.remedy("choose another id"));
+    }
+    let before = Node { id: id.clone(), module: module.into(), config, ..node.clone() };
+    let place = document.modules.iter().position(|other| other.id == node.id);
+    document.modules.insert(place.unwrap_or_default(), before.clone());
+    for edge in document.queues.iter_mut().filter(|edge| edge.to == node.id) {
+        edge.to = id.clone();
+    }
+    document.attach(&id, &node.id).queue = Some(QueueKind::Keyed);
+    Ok(before)
+}

@@ -1,0 +1,226 @@
+//! Slows an instance on purpose, by the decisions of `policy::throttle`.
+//!
+//! The brake sits in the ports. Between two calls of the ports the module is busy; the brake then
+//! sleeps for as long as the throttle stretches that work. Seen from outside, the instance is busy
+//! and slow all this time. Time spent waiting for a processor, and time stolen by the host of a
+//! virtual machine, does not count as work: otherwise a busy machine would slow the instance more
+//! than configured.
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use euphrates_policy::throttle::{Slowing, Throttle};
+
+use crate::error::Result;
+use crate::setup::Cancel;
+
+/// Poll interval for cancellation while a braked thread sleeps.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
+
+/// The slowdowns of an instance; they can be changed while the instance runs.
+#[derive(Debug, Default)]
+pub struct Lever {
+    /// Number of changes. It is 0 if there was none, so that an instance that is not slowed reads
+    /// only this.
+    changes: AtomicU64,
+    slowings: Mutex<Vec<Slowing>>,
+}
+
+impl Lever {
+    /// Replaces the slowdowns from now on.
+    pub fn set(&self, slowings: Vec<Slowing>) {
+        *self.slowings.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = slowings;
+        self.changes.fetch_add(1, SeqCst);
+    }
+
+    fn throttle(&self) -> Option<Throttle> {
+        let slowings = self.slowings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        (!slowings.is_empty()).then(|| Throttle::new(slowings.clone()))
+    }
+}
+
+/// Processor times of the calling thread since its start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Had {
+    /// Time computed, without time stolen by the host.
+    pub computed: Duration,
+    /// Time spent runnable, waiting for a processor.
+    pub delayed: Duration,
+    /// How often the thread has blocked on anything else.
+    pub waits: u64,
+    /// Time that the host has stolen from all processors of this machine.
+    pub stolen: Duration,
+}
+
+/// Applies the slowdowns to one instance.
+#[derive(Clone, Debug)]
+pub struct Brake {
+    lever: Arc<Lever>,
+    changes: u64,
+    /// `None` if the lever has no slowdowns.
+    throttle: Option<Throttle>,
+    /// Start of the flow, from which the throttle counts.
+    epoch: Instant,
+    /// When the module last resumed, and its wait time outside of the ports then.
+    free_since: Instant,
+    aside: Duration,
+    /// Reads the processor times of the calling thread; `had` is their value when it last resumed.
+    look: fn() -> Had,
+    had: Had,
+}
+
+impl Brake {
+    /// A brake for an instance of a flow that started at `epoch`. `look` reads the processor times
+    /// of the calling thread.
+    pub fn new(lever: Arc<Lever>, epoch: Instant, look: fn() -> Had) -> Brake {
+        let (free_since, aside, had) = (Instant::now(), Duration::ZERO, Had::default());
+        let (changes, throttle) = (lever.changes.load(SeqCst), lever.throttle());
+        Brake { lever, changes, throttle, epoch, free_since, aside, look, had }
+    }
+
+    /// Sleeps before a call of the ports. `aside` is the instance's total wait time outside of
+    /// them.
+    pub(crate) fn stretch_work(&mut self, aside: Duration, cancel: &Cancel) -> Result<()> {
+        if self.is_changed(aside) || self.throttle.is_none() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        self.hold(now, self.busy(now, aside), cancel)?;
+        self.aside = aside;
+        Ok(())
+    }
+
+    /// How long the module has worked since it resumed.
+    fn busy(&self, now: Instant, aside: Duration) -> Duration {
+        let had = (self.look)();
+        let computed = had.computed.saturating_sub(self.had.computed);
+        if had.waits == self.had.waits {
+            return computed;
+        }
+        // The thread also blocked on reads or writes, which counts as work. The system does not say
+        // how much of that wait was spent runnable; stolen time bounds it.
+        let delayed = had.delayed.saturating_sub(self.had.delayed);
+        let stolen = had.stolen.saturating_sub(self.had.stolen);
+        let waited = aside.saturating_sub(self.aside) + delayed + stolen;
+        now.saturating_duration_since(self.free_since).saturating_sub(waited).max(computed)
+    }
+
+    /// After a call of the ports: resumes the module unless it is paused.
+    pub(crate) fn resume(&mut self, cancel: &Cancel) -> Result<()> {
+        if self.throttle.is_none() {
+            return Ok(());
+        }
+        self.hold(Instant::now(), Duration::ZERO, cancel)
+    }
+
+    /// Whether the slowdowns have changed since the last call. Work done before the change is not
+    /// stretched.
+    fn is_changed(&mut self, aside: Duration) -> bool {
+        let changes = self.lever.changes.load(SeqCst);
+        if changes == self.changes {
+            return false;
+        }
+        self.changes = changes;
+        self.throttle = self.lever.throttle();
+        (self.free_since, self.had) = (Instant::now(), (self.look)());
+        self.aside = aside;
+        true
+    }
+
+    fn hold(&mut self, now: Instant, busy: Duration, cancel: &Cancel) -> Result<()> {
+        let Some(throttle) = &mut self.throttle else { return Ok(()) };
+        let since_epoch = now.saturating_duration_since(self.epoch);
+        let until = throttle.on_busy(since_epoch.as_nanos() as u64, busy.as_nanos() as u64);
+        let until = self.epoch + Duration::from_nanos(until);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                (self.free_since, self.had) = (Instant::now(), (self.look)());
+                return Ok(());
+            }
+            cancel.check()?;
+            if self.lever.changes.load(SeqCst) != self.changes {
+                // The slowdowns have changed: the rest of the sleep is skipped.
+                return Ok(());
+            }
+            std::thread::park_timeout(left.min(CANCEL_POLL));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use euphrates_policy::throttle::Pattern;
+
+    use super::*;
+
+    const WORK: Duration = Duration::from_millis(20);
+
+    fn elapsed() -> Duration {
+        thread_local!(static SINCE: Instant = Instant::now());
+        SINCE.with(Instant::elapsed)
+    }
+
+    /// A thread that blocks once between two readings.
+    fn reads() -> Had {
+        thread_local!(static WAITS: Cell<u64> = const { Cell::new(0) });
+        WAITS.set(WAITS.get() + 1);
+        Had { waits: WAITS.get(), ..Had::default() }
+    }
+
+    /// How long the brake sleeps after what looks like `WORK`.
+    fn stretched(look: fn() -> Had) -> Duration {
+        let pattern = Pattern { after_ns: 0, lasts_ns: None, every_ns: None };
+        let lever = Arc::new(Lever::default());
+        lever.set(vec![Slowing { pattern, left: 0.25 }]);
+        let (mut brake, cancel) = (Brake::new(lever, Instant::now(), look), Cancel::default());
+        brake.resume(&cancel).unwrap();
+        std::thread::sleep(WORK);
+        let begun = Instant::now();
+        brake.stretch_work(Duration::ZERO, &cancel).unwrap();
+        begun.elapsed()
+    }
+
+    #[test]
+    fn slowdown_changes_while_instance_runs() {
+        let pattern = Pattern { after_ns: 0, lasts_ns: None, every_ns: None };
+        let (lever, cancel) = (Arc::new(Lever::default()), Cancel::default());
+        let mut brake = Brake::new(lever.clone(), Instant::now(), reads);
+        let mut pass = || {
+            let begun = Instant::now();
+            std::thread::sleep(WORK);
+            brake.stretch_work(Duration::ZERO, &cancel).unwrap();
+            brake.resume(&cancel).unwrap();
+            begun.elapsed()
+        };
+        pass();
+        lever.set(vec![Slowing { pattern, left: 0.1 }]);
+        // Work that began before the change is not stretched.
+        pass();
+        assert!(pass() >= 10 * WORK);
+        lever.set(vec![]);
+        assert!(pass() < 10 * WORK && pass() < 10 * WORK);
+    }
+
+    #[test]
+    fn only_work_is_stretched_not_processor_waits() {
+        fn always_delayed() -> Had {
+            Had { delayed: elapsed(), ..reads() }
+        }
+        fn always_stolen() -> Had {
+            Had { stolen: elapsed(), ..reads() }
+        }
+        fn computes() -> Had {
+            Had { computed: elapsed(), ..Had::default() }
+        }
+        assert!(stretched(reads) >= 3 * WORK);
+        assert!(stretched(computes) >= 3 * WORK);
+        assert!(stretched(always_delayed) < 3 * WORK);
+        assert!(stretched(always_stolen) < 3 * WORK);
+        // Neither computed nor blocked: another thread had the processor.
+        assert!(stretched(Had::default) < 3 * WORK);
+    }
+}

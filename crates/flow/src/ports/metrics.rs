@@ -1,0 +1,336 @@
+//! Counters and times of an instance: rows, bytes, and how long it was busy, starved and blocked.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// The state of an instance at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum State {
+    /// The instance has not started.
+    #[default]
+    Waiting,
+    /// In the module's own code.
+    Busy,
+    /// Waiting in `get` or `select` for input.
+    Starved,
+    /// Waiting in `put` for slower consumers.
+    Blocked,
+    /// The instance has returned from `run`.
+    Ended,
+}
+
+impl State {
+    /// The name shown in user interfaces.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Waiting => "waiting",
+            State::Busy => "busy",
+            State::Starved => "starved",
+            State::Blocked => "blocked",
+            State::Ended => "ended",
+        }
+    }
+}
+
+/// The counters of one instance. Its thread writes them, any thread may read them.
+#[derive(Debug)]
+pub struct InstanceMetrics {
+    /// Origin of the points in time below.
+    epoch: Instant,
+    /// The thread's id in the operating system; 0 until it is known.
+    thread: AtomicU32,
+    state: AtomicU8,
+    began_ns: AtomicU64,
+    /// When the current wait began, if the instance waits.
+    waits_since_ns: AtomicU64,
+    rows_in: AtomicU64,
+    bytes_in: AtomicU64,
+    rows_out: AtomicU64,
+    bytes_out: AtomicU64,
+    wait_get_ns: AtomicU64,
+    wait_put_ns: AtomicU64,
+    /// The part of both waits that was spent outside of the ports.
+    aside_ns: AtomicU64,
+    life_ns: AtomicU64,
+    spilled_bytes: AtomicU64,
+    /// The last metrics received for an instance in another process.
+    told: OnceLock<Mutex<Told>>,
+}
+
+/// Metrics of an instance, sent between processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// Rows and bytes moved so far.
+    pub counters: Counters,
+    /// The state at the time of sending.
+    pub state: State,
+    /// Time spent in the module's own code.
+    pub busy: Duration,
+    /// Time that its thread has computed, and has waited for a processor, if the system provides
+    /// it.
+    pub times: Option<(Duration, Duration)>,
+}
+
+/// A snapshot of the counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Rows taken from the inputs.
+    pub rows_in: u64,
+    /// Bytes taken from the inputs.
+    pub bytes_in: u64,
+    /// Rows put on the outputs.
+    pub rows_out: u64,
+    /// Bytes put on the outputs.
+    pub bytes_out: u64,
+    /// Seconds from the start of `run` to its end, once it has ended.
+    pub life_seconds: f64,
+    /// Seconds spent waiting in `get`.
+    pub starved_seconds: f64,
+    /// Seconds spent waiting in `put`.
+    pub blocked_seconds: f64,
+    /// Bytes written to scratch because they did not fit the memory budget.
+    pub spilled_bytes: u64,
+}
+
+impl Counters {
+    /// Adds another instance's counters.
+    pub fn add(&mut self, other: &Counters) {
+        self.rows_in += other.rows_in;
+        self.bytes_in += other.bytes_in;
+        self.rows_out += other.rows_out;
+        self.bytes_out += other.bytes_out;
+        self.life_seconds += other.life_seconds;
+        self.starved_seconds += other.starved_seconds;
+        self.blocked_seconds += other.blocked_seconds;
+        self.spilled_bytes += other.spilled_bytes;
+    }
+
+    /// Seconds spent in the module's own code.
+    pub fn busy_seconds(&self) -> f64 {
+        (self.life_seconds - self.starved_seconds - self.blocked_seconds).max(0.0)
+    }
+}
+
+impl Default for InstanceMetrics {
+    fn default() -> InstanceMetrics {
+        InstanceMetrics {
+            epoch: Instant::now(),
+            thread: AtomicU32::default(),
+            state: AtomicU8::default(),
+            began_ns: AtomicU64::default(),
+            waits_since_ns: AtomicU64::default(),
+            rows_in: AtomicU64::default(),
+            bytes_in: AtomicU64::default(),
+            rows_out: AtomicU64::default(),
+            bytes_out: AtomicU64::default(),
+            wait_get_ns: AtomicU64::default(),
+            wait_put_ns: AtomicU64::default(),
+            aside_ns: AtomicU64::default(),
+            life_ns: AtomicU64::default(),
+            spilled_bytes: AtomicU64::default(),
+            told: OnceLock::new(),
+        }
+    }
+}
+
+impl InstanceMetrics {
+    /// Stores the metrics that another process has sent for this instance.
+    pub fn tell(&self, told: Told) {
+        let place = self.told.get_or_init(Mutex::default);
+        *place.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = told;
+    }
+
+    /// The last metrics received, if the instance is in another process.
+    pub fn told(&self) -> Option<Told> {
+        Some(*self.told.get()?.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// A snapshot of the counters.
+    pub fn read(&self) -> Counters {
+        if let Some(told) = self.told() {
+            return told.counters;
+        }
+        let seconds = |ns: &AtomicU64| Duration::from_nanos(ns.load(Relaxed)).as_secs_f64();
+        Counters {
+            rows_in: self.rows_in.load(Relaxed),
+            bytes_in: self.bytes_in.load(Relaxed),
+            rows_out: self.rows_out.load(Relaxed),
+            bytes_out: self.bytes_out.load(Relaxed),
+            life_seconds: seconds(&self.life_ns),
+            starved_seconds: seconds(&self.wait_get_ns),
+            blocked_seconds: seconds(&self.wait_put_ns),
+            spilled_bytes: self.spilled_bytes.load(Relaxed),
+        }
+    }
+
+    /// A number that changes whenever rows are taken or put.
+    pub fn moved(&self) -> u64 {
+        if let Some(Told { counters, .. }) = self.told() {
+            let Counters { rows_in, bytes_in, rows_out, bytes_out, .. } = counters;
+            return [rows_in, bytes_in, rows_out, bytes_out].into_iter().fold(0, u64::wrapping_add);
+        }
+        let counters = [&self.rows_in, &self.bytes_in, &self.rows_out, &self.bytes_out];
+        counters.iter().map(|counter| counter.load(Relaxed)).fold(0, u64::wrapping_add)
+    }
+
+    /// The state of the instance now.
+    pub fn state(&self) -> State {
+        if let Some(told) = self.told() {
+            return told.state;
+        }
+        const STATES: [State; 5] =
+            [State::Waiting, State::Busy, State::Starved, State::Blocked, State::Ended];
+        STATES[self.state.load(Relaxed) as usize]
+    }
+
+    /// Time spent in the module's own code so far, including the current stretch.
+    pub fn busy_so_far(&self) -> Duration {
+        if let Some(told) = self.told() {
+            return told.busy;
+        }
+        let state = self.state();
+        let (now, began) = (self.now_ns(), self.began_ns.load(Relaxed));
+        let life = match state {
+            State::Waiting => 0,
+            State::Ended => self.life_ns.load(Relaxed),
+            _ => now.saturating_sub(began),
+        };
+        let waits_now = match state {
+            State::Starved | State::Blocked => {
+                now.saturating_sub(self.waits_since_ns.load(Relaxed))
+            }
+            _ => 0,
+        };
+        let waited = self.wait_get_ns.load(Relaxed) + self.wait_put_ns.load(Relaxed) + waits_now;
+        Duration::from_nanos(life.saturating_sub(waited))
+    }
+
+    /// The thread's id in the operating system, once it runs.
+    pub fn thread(&self) -> Option<u32> {
+        Some(self.thread.load(Relaxed)).filter(|thread| *thread != 0)
+    }
+
+    /// Marks the instance as running in this thread of the operating system; dropping the guard
+    /// marks its end.
+    pub fn live(&self, thread: u32) -> Life<'_> {
+        self.thread.store(thread, Relaxed);
+        self.began_ns.store(self.now_ns(), Relaxed);
+        self.state.store(State::Busy as u8, Relaxed);
+        Life { metrics: self, began: Instant::now() }
+    }
+
+    /// The instance runs in another process or thread from now on, whose processor times are read.
+    pub fn runs_in(&self, thread: u32) {
+        self.thread.store(thread, Relaxed);
+    }
+
+    /// Enters a waiting state until the guard is dropped: for modules that wait outside of their
+    /// ports.
+    pub fn enter(&self, state: State) -> Entered<'_> {
+        self.wait(state, true)
+    }
+
+    /// Like `enter`, for waits inside the ports.
+    pub(crate) fn enter_in_ports(&self, state: State) -> Entered<'_> {
+        self.wait(state, false)
+    }
+
+    fn wait(&self, state: State, aside: bool) -> Entered<'_> {
+        self.waits_since_ns.store(self.now_ns(), Relaxed);
+        self.state.store(state as u8, Relaxed);
+        Entered { metrics: self, state, aside, began: Instant::now() }
+    }
+
+    /// Total wait time outside of the ports.
+    pub(crate) fn aside(&self) -> Duration {
+        Duration::from_nanos(self.aside_ns.load(Relaxed))
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    /// Counts rows that a source module has read from outside the flow.
+    pub fn got(&self, rows: usize, bytes: usize) {
+        self.rows_in.fetch_add(rows as u64, Relaxed);
+        self.bytes_in.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Counts rows that a sink module has written out of the flow.
+    pub fn put(&self, rows: usize, bytes: usize) {
+        self.rows_out.fetch_add(rows as u64, Relaxed);
+        self.bytes_out.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Counts bytes written to scratch.
+    pub fn spilled(&self, bytes: usize) {
+        self.spilled_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+/// Guard for the time from the start of `run` to its end.
+pub struct Life<'a> {
+    metrics: &'a InstanceMetrics,
+    began: Instant,
+}
+
+impl Drop for Life<'_> {
+    fn drop(&mut self) {
+        self.metrics.life_ns.store(self.began.elapsed().as_nanos() as u64, Relaxed);
+        self.metrics.state.store(State::Ended as u8, Relaxed);
+    }
+}
+
+/// Guard of a wait: when it is dropped, the instance is busy again.
+pub struct Entered<'a> {
+    metrics: &'a InstanceMetrics,
+    state: State,
+    aside: bool,
+    began: Instant,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let time_ns = self.began.elapsed().as_nanos() as u64;
+        let waited = match self.state {
+            State::Blocked => &self.metrics.wait_put_ns,
+            _ => &self.metrics.wait_get_ns,
+        };
+        waited.fetch_add(time_ns, Relaxed);
+        if self.aside {
+            self.metrics.aside_ns.fetch_add(time_ns, Relaxed);
+        }
+        self.metrics.state.store(State::Busy as u8, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_inside_and_outside_ports_are_not_busy() {
+        let metrics = InstanceMetrics::default();
+        assert_eq!((metrics.busy_so_far(), metrics.thread()), (Duration::ZERO, None));
+        let life = metrics.live(7);
+        {
+            let _waits = metrics.enter(State::Starved);
+            std::thread::park_timeout(Duration::from_millis(20));
+            let (busy, life) = (metrics.busy_so_far(), metrics.epoch.elapsed());
+            assert!(busy + Duration::from_millis(10) < life, "{busy:?} of {life:?}");
+        }
+        drop(metrics.enter_in_ports(State::Blocked));
+        drop(life);
+        let counters = metrics.read();
+        assert!(counters.starved_seconds > 0.01 && counters.blocked_seconds < 0.01);
+        assert_eq!(metrics.aside().as_secs_f64(), counters.starved_seconds);
+        assert_eq!((metrics.state(), metrics.thread()), (State::Ended, Some(7)));
+        let busy = metrics.busy_so_far().as_secs_f64();
+        assert!((busy - counters.busy_seconds()).abs() < 1e-6, "{busy}");
+    }
+}

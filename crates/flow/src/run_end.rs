@@ -1,0 +1,303 @@
+//! Decodes run-end encoded columns where they enter a flow, a batch's worth at a time.
+//!
+//! A flow splits and concatenates rows, so runs do not last; and run ends may have as few as 16
+//! bits, which a batch may outgrow.
+//!
+//! Items of lists and fields of structs that are dictionaries or unions become nullable as well:
+//! such a value may be null without any row having it, and arrow's kernels, which check the values,
+//! refuse to concatenate the list if its items are not nullable. Codes of such dictionaries become
+//! 32 bits wide: concatenating lists concatenates their dictionaries, whose size may exceed 8 or 16
+//! bits.
+
+use std::slice;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, make_array};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    DataType, Field, FieldRef, Int16Type, Int32Type, Int64Type, Schema, SchemaRef,
+};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+
+use crate::batch::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes};
+use crate::error::Result;
+
+/// The schema with plain columns in place of run-end encoded ones; the same schema if it has none.
+pub fn without_runs(schema: &SchemaRef) -> SchemaRef {
+    if !schema.fields().iter().any(|field| changes(field.data_type())) {
+        return schema.clone();
+    }
+    let fields: Vec<FieldRef> = schema.fields().iter().map(plain_field).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// The batch under its plain schema `plain`, in several parts if decoding makes it too large.
+pub fn decoded(
+    batch: RecordBatch,
+    plain: &SchemaRef,
+) -> impl Iterator<Item = Result<RecordBatch>> + use<> {
+    let rows = batch.num_rows();
+    let changed = batch.schema().fields().iter().any(|field| changes(field.data_type()));
+    let encoded = batch.schema().fields().iter().any(|field| has_runs(field.data_type()));
+    let step = if encoded { rows_at_once(&batch) } else { rows.max(1) };
+    let plain = plain.clone();
+    (0..rows.max(1)).step_by(step).map(move |start| {
+        if !changed {
+            return Ok(batch.clone());
+        }
+        let part = batch.slice(start, step.min(rows - start));
+        let columns = part.columns().iter().map(values).collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(part.num_rows()));
+        Ok(RecordBatch::try_new_with_options(plain.clone(), columns, &options)?)
+    })
+}
+
+fn values(column: &ArrayRef) -> Result<ArrayRef> {
+    let plain = plain_type(column.data_type());
+    Ok(match has_runs(column.data_type()) {
+        true => cast(column, &plain)?,
+        false => make_array(retyped(column.to_data(), &plain)?),
+    })
+}
+
+/// Changes the type of a column's data to one that differs in nullability and in the widths of
+/// codes.
+fn retyped(data: ArrayData, to: &DataType) -> Result<ArrayData> {
+    if data.data_type() == to {
+        return Ok(data);
+    }
+    if matches!(to, DataType::Dictionary(..)) {
+        return Ok(cast(&make_array(data), to)?.to_data());
+    }
+    let children = data.child_data().iter().zip(items(to));
+    let children = children.map(|(child, field)| retyped(child.clone(), field.data_type()));
+    let children = children.collect::<Result<Vec<_>>>()?;
+    let data = data.into_builder().data_type(to.clone()).child_data(children);
+    // SAFETY: valid data stays valid under a nullable type, and children keep their number of
+    // values under other codes.
+    Ok(unsafe { data.build_unchecked() })
+}
+
+/// The number of rows that make a batch if each has the longest values.
+fn rows_at_once(batch: &RecordBatch) -> usize {
+    let longest: usize = batch.columns().iter().map(longest_value).sum();
+    (2 * BATCH_BYTES_TARGET / longest.max(1)).clamp(1, BATCH_ROWS_MAX)
+}
+
+fn longest_value(column: &ArrayRef) -> usize {
+    let DataType::RunEndEncoded(ends, _) = column.data_type() else { return 0 };
+    let values = match ends.data_type() {
+        DataType::Int16 => column.as_run::<Int16Type>().values(),
+        DataType::Int32 => column.as_run::<Int32Type>().values(),
+        _ => column.as_run::<Int64Type>().values(),
+    };
+    match values.data_type().primitive_width() {
+        Some(width) => width,
+        None => (0..values.len()).map(|at| array_bytes(&values.slice(at, 1))).max().unwrap_or(0),
+    }
+}
+
+fn has_runs(data_type: &DataType) -> bool {
+    let within = || items(data_type).iter().any(|field| has_runs(field.data_type()));
+    matches!(data_type, DataType::RunEndEncoded(..)) || within()
+}
+
+/// Whether decoding changes a column of this type.
+fn changes(data_type: &DataType) -> bool {
+    let is_strict = |field: &FieldRef| has_values_apart(field.data_type()) && !field.is_nullable();
+    let item_changes = |field: &FieldRef| {
+        is_strict(field) || has_short_codes(field.data_type()) || changes(field.data_type())
+    };
+    match data_type {
+        DataType::RunEndEncoded(..) => true,
+        DataType::Map(entries, _) => match items(entries.data_type()) {
+            [key, value] => {
+                let key = key.data_type();
+                has_short_codes(key) || changes(key) || item_changes(value)
+            }
+            _ => false,
+        },
+        other => items(other).iter().any(item_changes),
+    }
+}
+
+/// The child fields of a nested type.
+fn items(data_type: &DataType) -> &[FieldRef] {
+    use DataType::*;
+    match data_type {
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => {
+            slice::from_ref(field)
+        }
+        FixedSizeList(field, _) | Map(field, _) => slice::from_ref(field),
+        Struct(fields) => fields,
+        _ => &[],
+    }
+}
+
+fn plain_field(field: &FieldRef) -> FieldRef {
+    let nullable = match field.data_type() {
+        DataType::RunEndEncoded(_, values) => field.is_nullable() || values.is_nullable(),
+        _ => field.is_nullable(),
+    };
+    let plain = Field::clone(field).with_data_type(plain_type(field.data_type()));
+    Arc::new(plain.with_nullable(nullable))
+}
+
+/// The plain field of a nested child.
+fn plain_item(field: &FieldRef) -> FieldRef {
+    let field = with_long_codes(plain_field(field));
+    match has_values_apart(field.data_type()) {
+        true => Arc::new(Field::clone(&field).with_nullable(true)),
+        false => field,
+    }
+}
+
+/// Whether columns of the type refer to values that are stored apart from the rows.
+fn has_values_apart(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Dictionary(..) | DataType::Union(..))
+}
+
+/// Whether the type is a dictionary whose codes have fewer than 32 bits.
+fn has_short_codes(data_type: &DataType) -> bool {
+    use DataType::{Dictionary, Int8, Int16, UInt8, UInt16};
+    match data_type {
+        Dictionary(codes, _) => matches!(**codes, Int8 | Int16 | UInt8 | UInt16),
+        _ => false,
+    }
+}
+
+fn with_long_codes(field: FieldRef) -> FieldRef {
+    match field.data_type() {
+        DataType::Dictionary(_, values) if has_short_codes(field.data_type()) => {
+            let wide = DataType::Dictionary(Box::new(DataType::Int32), values.clone());
+            Arc::new(Field::clone(&field).with_data_type(wide))
+        }
+        _ => field,
+    }
+}
+
+/// The plain field of a map's entries, which are never null, as are their keys.
+fn plain_entries(entries: &FieldRef) -> FieldRef {
+    let fields = match items(entries.data_type()) {
+        [key, value] => vec![with_long_codes(plain_field(key)), plain_item(value)],
+        others => others.to_vec(),
+    };
+    let plain = DataType::Struct(fields.into());
+    Arc::new(Field::clone(entries).with_data_type(plain))
+}
+
+fn plain_type(data_type: &DataType) -> DataType {
+    use DataType::*;
+    match data_type {
+        RunEndEncoded(_, values) => plain_type(values.data_type()),
+        List(field) => List(plain_item(field)),
+        LargeList(field) => LargeList(plain_item(field)),
+        ListView(field) => ListView(plain_item(field)),
+        LargeListView(field) => LargeListView(plain_item(field)),
+        FixedSizeList(field, size) => FixedSizeList(plain_item(field), *size),
+        Map(entries, sorted) => Map(plain_entries(entries), *sorted),
+        Struct(fields) => Struct(fields.iter().map(plain_item).collect()),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{
+        DictionaryArray, Int8Array, Int32Array, ListArray, RunArray, StringArray, StructArray,
+    };
+    use arrow::buffer::{Buffer, OffsetBuffer};
+    use arrow::compute::{concat_batches, interleave};
+
+    fn runs() -> ArrayRef {
+        let ends = Int32Array::from(vec![2, 5, 6]);
+        let values = StringArray::from(vec![Some("a"), None, Some("b")]);
+        Arc::new(RunArray::<Int32Type>::try_new(&ends, &values).unwrap())
+    }
+
+    fn plain(columns: Vec<(&str, ArrayRef)>) -> Vec<RecordBatch> {
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let schema = without_runs(&batch.schema());
+        decoded(batch, &schema).collect::<Result<_>>().unwrap()
+    }
+
+    #[test]
+    fn lists_of_short_codes_concatenate_beyond_code_range() {
+        let list = |first: i32| -> ArrayRef {
+            let texts = StringArray::from_iter_values((0..100).map(|at| (first + at).to_string()));
+            let codes = Int8Array::from_iter_values(0..100);
+            let coded: ArrayRef = Arc::new(DictionaryArray::new(codes, Arc::new(texts)));
+            let item = Arc::new(Field::new_list_field(coded.data_type().clone(), true));
+            Arc::new(ListArray::new(item, OffsetBuffer::from_lengths([60, 40]), coded, None))
+        };
+        let found: Vec<_> =
+            [0, 100, 200].iter().flat_map(|first| plain(vec![("l", list(*first))])).collect();
+        let whole = concat_batches(found[0].schema_ref(), &found).unwrap();
+        let lists = whole.column(0).as_list::<i32>();
+        let texts = cast(&lists.value(5), &DataType::Utf8).unwrap();
+        assert_eq!(texts.as_string::<i32>().value(39), "299");
+    }
+
+    #[test]
+    fn nested_dictionaries_may_have_unused_nulls() {
+        let values = StringArray::from(vec![Some("a"), None]);
+        let codes = Int32Array::from(vec![0, 0]);
+        let coded: ArrayRef = Arc::new(DictionaryArray::new(codes, Arc::new(values)));
+        let item = Arc::new(Field::new("item", coded.data_type().clone(), false));
+        let views = DataType::ListView(item.clone());
+        let data = ArrayData::builder(views).len(2).add_child_data(coded.to_data());
+        let ends = |ends: [i32; 2]| Buffer::from(ends.to_vec());
+        // SAFETY: each of the two lists has one of the two values.
+        let list =
+            unsafe { data.add_buffer(ends([0, 1])).add_buffer(ends([1, 1])).build_unchecked() };
+        let both = DataType::Struct(vec![item].into());
+        let data = ArrayData::builder(both).len(2).add_child_data(coded.to_data());
+        // SAFETY: there are as many values as rows.
+        let both = make_array(unsafe { data.build_unchecked() });
+        let found = plain(vec![("list", make_array(list)), ("both", both), ("top", coded)]);
+        for column in found[0].columns() {
+            let taken = interleave(&[column.as_ref()], &[(0, 1), (0, 0)]).unwrap();
+            assert_eq!(taken.len(), 2);
+        }
+        let schema = found[0].schema();
+        let nullable = |at: usize| items(schema.field(at).data_type())[0].is_nullable();
+        assert!(nullable(0) && nullable(1));
+        assert!(!changes(&DataType::List(Arc::new(Field::new("item", DataType::Int8, false)))));
+    }
+
+    #[test]
+    fn nested_runs_are_decoded() {
+        let text = StringArray::from(vec![Some("a"), Some("a"), None, None, None, Some("b")]);
+        let text: ArrayRef = Arc::new(text);
+        let within = |values: &ArrayRef| -> Vec<(&str, ArrayRef)> {
+            let field = Arc::new(Field::new("item", values.data_type().clone(), true));
+            let ends = OffsetBuffer::from_lengths([1; 6]);
+            let list = ListArray::new(field.clone(), ends, values.clone(), None);
+            let both = StructArray::new(vec![field].into(), vec![values.clone()], None);
+            vec![("column", values.clone()), ("list", Arc::new(list)), ("struct", Arc::new(both))]
+        };
+        for (encoded, wanted) in within(&runs()).into_iter().zip(within(&text)) {
+            let batches = plain(vec![(encoded.0, encoded.1)]);
+            assert_eq!(batches[0].column(0), &wanted.1, "{}", encoded.0);
+        }
+        let part = plain(vec![("column", runs().slice(1, 3))]);
+        assert_eq!(part[0].column(0), &text.slice(1, 3));
+    }
+
+    #[test]
+    fn a_short_run_of_long_values_is_decoded_in_parts() {
+        let long = "x".repeat(BATCH_BYTES_TARGET);
+        let (ends, values) = (Int32Array::from(vec![1000]), StringArray::from(vec![long]));
+        let runs = RunArray::<Int32Type>::try_new(&ends, &values).unwrap();
+        let batch = RecordBatch::try_from_iter([("c", Arc::new(runs) as ArrayRef)]).unwrap();
+        let schema = without_runs(&batch.schema());
+        let mut parts = decoded(batch, &schema);
+        let first = parts.next().unwrap().unwrap();
+        assert!(first.num_rows() <= 2, "{}", first.num_rows());
+        assert_eq!(
+            first.num_rows() + parts.map(|part| part.unwrap().num_rows()).sum::<usize>(),
+            1000
+        );
+    }
+}

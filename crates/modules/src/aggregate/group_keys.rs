@@ -1,0 +1,238 @@
+//! Group keys: hashes, and the values to compare when hashes are equal.
+//!
+//! The hash of a single column of at most eight bytes is unique, because mixing is a bijection
+//! (`hashing.rs`), so only null must be prefix apart. Keys of a few short columns are packed into
+//! sixteen bytes; others into as many bytes as they need, text behind its length, so that equal
+//! keys have equal bytes.
+
+use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray};
+use arrow::buffer::NullBuffer;
+use arrow::compute::cast;
+use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType};
+use euphrates_flow::Result;
+
+use crate::canonical_floats::canonical_floats;
+use crate::partitioning::hashing::hash_rows;
+use crate::sort::array_values::fixed_values;
+
+/// Maximum bytes of a packed key.
+pub(crate) const PACKED_BYTES_MAX: usize = 16;
+/// Stands for null in place of a length.
+const NULL: u32 = u32::MAX;
+
+/// How keys of given types are compared.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum KeyForm {
+    /// No keys: all rows are one group.
+    Nothing,
+    /// One column, whose hash is unique to its value.
+    Hash,
+    /// Columns of these widths, packed, with a null bit each.
+    Packed(Vec<usize>),
+    /// The bytes of all columns, concatenated.
+    Bytes,
+}
+
+/// The keys of a batch.
+pub(crate) struct Keys {
+    pub(crate) columns: Vec<ArrayRef>,
+    /// The hash of each row over all columns.
+    pub(crate) hashes: Vec<u64>,
+    /// The values to compare when hashes are equal.
+    pub(crate) checks: Checks,
+}
+
+/// The values to compare when hashes are equal.
+pub(crate) enum Checks {
+    /// Null or not; values need no comparison.
+    Nulls(Option<NullBuffer>),
+    Packed(Vec<u128>),
+    /// Bytes: row *i* has those from the *i*-th end to the next.
+    Bytes(Vec<usize>, Vec<u8>),
+}
+
+impl KeyForm {
+    /// The form for columns of these types.
+    pub(crate) fn of(types: &[DataType]) -> KeyForm {
+        let widths: Option<Vec<usize>> = types.iter().map(width).collect();
+        match (types, widths) {
+            ([], _) => KeyForm::Nothing,
+            ([DataType::Decimal128(digits, _)], _) if *digits <= 18 => KeyForm::Hash,
+            ([DataType::FixedSizeBinary(_)], _) => KeyForm::Bytes,
+            ([_], Some(widths)) if widths[0] <= size_of::<u64>() => KeyForm::Hash,
+            // One byte holds the null bits.
+            (_, Some(widths))
+                if widths.len() <= 8 && widths.iter().sum::<usize>() < PACKED_BYTES_MAX =>
+            {
+                KeyForm::Packed(widths)
+            }
+            _ => KeyForm::Bytes,
+        }
+    }
+
+    /// The keys in these columns of `rows` rows, which are plain (see `plain`).
+    pub(crate) fn keys(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<Keys> {
+        let hashes = match self {
+            KeyForm::Nothing => vec![0; rows],
+            _ => hash_rows(&columns)?,
+        };
+        self.keys_with(columns, hashes)
+    }
+
+    /// Like `keys`, with known hashes.
+    pub(crate) fn keys_with(&self, columns: Vec<ArrayRef>, hashes: Vec<u64>) -> Result<Keys> {
+        let checks = match self {
+            KeyForm::Nothing => Checks::Nulls(None),
+            KeyForm::Hash => {
+                Checks::Nulls(columns[0].nulls().filter(|nulls| nulls.null_count() > 0).cloned())
+            }
+            KeyForm::Packed(widths) => Checks::Packed(pack(&columns, widths, hashes.len())),
+            KeyForm::Bytes => bytes(&columns, hashes.len())?,
+        };
+        Ok(Keys { columns, hashes, checks })
+    }
+}
+
+/// The type of a key or argument column, without its dictionary.
+pub(crate) fn plain_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => plain_type(values),
+        other => other.clone(),
+    }
+}
+
+/// The column without its dictionary, in canonical form: equal values have equal bytes.
+pub(crate) fn plain(column: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match column.data_type() {
+        DataType::Dictionary(_, values) => plain(&cast(column, values)?)?,
+        _ => canonical_floats(column),
+    })
+}
+
+/// The bytes of a value, if all values of the type have the same number.
+pub(crate) fn width(data_type: &DataType) -> Option<usize> {
+    match data_type {
+        DataType::FixedSizeBinary(width) => Some(*width as usize),
+        DataType::Boolean => None,
+        other => other.primitive_width(),
+    }
+}
+
+/// Packs values side by side into fields of these widths; the last byte holds the null bits. A
+/// value may be wider than its field if the excess bytes are zero.
+pub(crate) fn pack(columns: &[ArrayRef], widths: &[usize], rows: usize) -> Vec<u128> {
+    let mut packed = vec![0u128; rows];
+    let mut at = 0;
+    for (number, (column, width)) in columns.iter().zip(widths).enumerate() {
+        let own = self::width(column.data_type()).unwrap_or(*width);
+        let values = fixed_values(column, own);
+        match own {
+            1 => pack_one::<1>(&values, at, &mut packed),
+            2 => pack_one::<2>(&values, at, &mut packed),
+            4 => pack_one::<4>(&values, at, &mut packed),
+            8 => pack_one::<8>(&values, at, &mut packed),
+            width => {
+                for (key, value) in packed.iter_mut().zip(values.chunks_exact(width.max(1))) {
+                    let mut wide = [0; PACKED_BYTES_MAX];
+                    wide[..width].copy_from_slice(value);
+                    *key |= u128::from_le_bytes(wide) << (at * 8);
+                }
+            }
+        }
+        if let Some(nulls) = column.nulls().filter(|nulls| nulls.null_count() > 0) {
+            let value = u128::MAX.checked_shr(128 - *width as u32 * 8).unwrap_or(0) << (at * 8);
+            for (row, valid) in nulls.iter().enumerate() {
+                if !valid {
+                    packed[row] = packed[row] & !value | 1 << (120 + number);
+                }
+            }
+        }
+        at += width;
+    }
+    packed
+}
+
+fn pack_one<const WIDTH: usize>(values: &[u8], at: usize, packed: &mut [u128]) {
+    for (key, value) in packed.iter_mut().zip(values.as_chunks::<WIDTH>().0) {
+        let mut wide = [0; PACKED_BYTES_MAX];
+        wide[..WIDTH].copy_from_slice(value);
+        *key |= u128::from_le_bytes(wide) << (at * 8);
+    }
+}
+
+/// Concatenates the bytes of all columns for each row.
+fn bytes(columns: &[ArrayRef], rows: usize) -> Result<Checks> {
+    let columns: Vec<ArrayRef> = columns.iter().map(byte_column).collect::<Result<_>>()?;
+    let mut ends = vec![0usize; rows + 1];
+    for column in &columns {
+        let lengths = &mut ends[1..];
+        match width(column.data_type()) {
+            Some(width) => lengths.iter_mut().for_each(|length| *length += width + 1),
+            None => {
+                let values = column.as_binary::<i64>();
+                for (row, length) in lengths.iter_mut().enumerate() {
+                    *length += size_of::<u32>() + valid_length(values, row);
+                }
+            }
+        }
+    }
+    for row in 0..rows {
+        ends[row + 1] += ends[row];
+    }
+    let mut bytes = vec![0; ends[rows]];
+    let mut places = ends[..rows].to_vec();
+    for column in &columns {
+        match width(column.data_type()) {
+            Some(width) => write_fixed(column, width, &mut places, &mut bytes),
+            None => write_bytes(column.as_binary::<i64>(), &mut places, &mut bytes),
+        }
+    }
+    Ok(Checks::Bytes(ends, bytes))
+}
+
+/// A column as bytes, of fixed or of variable width.
+fn byte_column(column: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match column.data_type() {
+        DataType::Null => arrow::array::new_null_array(&DataType::Int8, column.len()),
+        DataType::Boolean => cast(column, &DataType::Int8)?,
+        other if width(other).is_some() => column.clone(),
+        _ => cast(column, &DataType::LargeBinary)?,
+    })
+}
+
+fn write_fixed(column: &ArrayRef, width: usize, places: &mut [usize], out: &mut [u8]) {
+    let values = fixed_values(column, width);
+    for (row, place) in places.iter_mut().enumerate() {
+        if column.is_valid(row) {
+            out[*place] = 1;
+            out[*place + 1..][..width].copy_from_slice(&values[row * width..][..width]);
+        }
+        *place += width + 1;
+    }
+}
+
+fn write_bytes<T: ByteArrayType>(
+    column: &GenericByteArray<T>,
+    places: &mut [usize],
+    out: &mut [u8],
+) {
+    let (offsets, values) = (column.value_offsets(), column.value_data());
+    for (row, place) in places.iter_mut().enumerate() {
+        let length = valid_length(column, row);
+        let prefix = if column.is_valid(row) { length as u32 } else { NULL };
+        out[*place..][..4].copy_from_slice(&prefix.to_le_bytes());
+        *place += 4;
+        out[*place..][..length].copy_from_slice(&values[offsets[row].as_usize()..][..length]);
+        *place += length;
+    }
+}
+
+/// The length of a value; 0 for null.
+#[inline(always)]
+fn valid_length<T: ByteArrayType>(column: &GenericByteArray<T>, row: usize) -> usize {
+    let offsets = column.value_offsets();
+    match column.is_valid(row) {
+        true => offsets[row + 1].as_usize() - offsets[row].as_usize(),
+        false => 0,
+    }
+}

@@ -1,0 +1,284 @@
+//! Hash table from group keys to group numbers.
+//!
+//! A slot has a hash and a group number; the keys to compare are stored by group number. The table
+//! grows with its groups, and the slots of the next rows are prefetched.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_empty_array};
+use arrow::compute::{concat, take};
+use arrow::datatypes::DataType;
+use euphrates_flow::Result;
+
+use super::group_keys::{Checks, KeyForm, Keys};
+use crate::prefetch::prefetch;
+
+/// Slots prefetched ahead: about the memory's latency over the time for one row.
+const PREFETCH: usize = 16;
+const SLOTS_MIN: usize = 1 << 6;
+/// Average slots per group: the load factor is between a quarter and a half.
+const SLOTS_PER_GROUP: usize = 3;
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Slot {
+    hash: u64,
+    group: u32,
+}
+
+const EMPTY: Slot = Slot { hash: 0, group: NONE };
+
+/// All groups so far.
+pub(crate) struct GroupTable {
+    types: Vec<DataType>,
+    slots: Vec<Slot>,
+    hashes: Vec<u64>,
+    /// The keys of the groups, in chunks for each column.
+    columns: Vec<Vec<ArrayRef>>,
+    column_bytes: usize,
+    known: StoredKeys,
+    fresh: Vec<u32>,
+}
+
+/// The stored keys to compare when hashes are equal, by group.
+enum StoredKeys {
+    /// Hashes are unique; the group of the null key, if any.
+    Null(Option<u32>),
+    Packed(Vec<u128>),
+    Bytes(Vec<usize>, Vec<u8>),
+}
+
+impl GroupTable {
+    /// An empty table for keys of these types.
+    pub(crate) fn new(types: Vec<DataType>) -> GroupTable {
+        let mut groups = GroupTable {
+            types,
+            slots: vec![],
+            hashes: vec![],
+            columns: vec![],
+            column_bytes: 0,
+            known: StoredKeys::Null(None),
+            fresh: vec![],
+        };
+        groups.clear();
+        groups
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
+    /// Bytes of the table and its keys.
+    pub(crate) fn bytes(&self) -> usize {
+        let known = match &self.known {
+            StoredKeys::Null(_) => 0,
+            StoredKeys::Packed(values) => size_of_val(values.as_slice()),
+            StoredKeys::Bytes(ends, bytes) => size_of_val(ends.as_slice()) + bytes.len(),
+        };
+        let group_bytes = SLOTS_PER_GROUP * size_of::<Slot>() + size_of::<u64>();
+        self.len() * group_bytes + self.column_bytes + known
+    }
+
+    /// Reserves slots for `more` groups, to avoid growing step by step.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        let slots = ((self.len() + more) * 2).next_power_of_two();
+        if slots > self.slots.len() {
+            let GroupTable { slots: own, hashes, fresh, .. } = self;
+            Finder { slots: own, hashes, fresh }.grow(slots);
+        }
+    }
+
+    /// The group of each row. New groups get the next numbers.
+    pub(crate) fn find(&mut self, keys: &Keys, numbers: &mut Vec<u32>) -> Result<()> {
+        numbers.clear();
+        numbers.reserve(keys.hashes.len());
+        self.fresh.clear();
+        let GroupTable { slots, hashes, fresh, known, .. } = self;
+        let mut finder = Finder { slots, hashes, fresh };
+        match (known, &keys.checks) {
+            (StoredKeys::Null(null), Checks::Nulls(nulls)) => {
+                finder.find_values(&keys.hashes, nulls.as_ref(), null, numbers);
+            }
+            (StoredKeys::Packed(known), Checks::Packed(values)) => {
+                finder.find(
+                    &keys.hashes,
+                    numbers,
+                    known,
+                    |known, group, row| known[group] == values[row],
+                    |known, row| known.push(values[row]),
+                );
+            }
+            (StoredKeys::Bytes(ends, bytes), Checks::Bytes(row_ends, values)) => {
+                let value = |row: usize| &values[row_ends[row]..row_ends[row + 1]];
+                finder.find(
+                    &keys.hashes,
+                    numbers,
+                    &mut (ends, bytes),
+                    |(ends, bytes), group, row| bytes[ends[group]..ends[group + 1]] == *value(row),
+                    |(ends, bytes), row| {
+                        bytes.extend_from_slice(value(row));
+                        ends.push(bytes.len());
+                    },
+                );
+            }
+            _ => unreachable!("keys of one form"),
+        }
+        self.keep(keys)
+    }
+
+    /// Stores the keys of new groups.
+    fn keep(&mut self, keys: &Keys) -> Result<()> {
+        if self.fresh.is_empty() {
+            return Ok(());
+        }
+        let rows = UInt32Array::from(std::mem::take(&mut self.fresh));
+        for (chunks, column) in self.columns.iter_mut().zip(&keys.columns) {
+            let chunk = own(take(column, &rows, None)?);
+            self.column_bytes += chunk.get_buffer_memory_size();
+            chunks.push(chunk);
+        }
+        Ok(())
+    }
+
+    /// Takes all groups in order of their numbers: hashes and keys.
+    pub(crate) fn take(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
+        let whole = |(chunks, data_type): (&Vec<ArrayRef>, &DataType)| match chunks.as_slice() {
+            [] => Ok(new_empty_array(data_type)),
+            [one] => Ok(one.clone()),
+            several => {
+                let several: Vec<&dyn Array> = several.iter().map(AsRef::as_ref).collect();
+                Ok(concat(&several)?)
+            }
+        };
+        let columns = self.columns.iter().zip(&self.types).map(whole).collect::<Result<_>>()?;
+        let hashes = std::mem::take(&mut self.hashes);
+        self.clear();
+        Ok((hashes, columns))
+    }
+
+    fn clear(&mut self) {
+        // Keeps the size, since the table is likely to be filled again.
+        let slots = self.slots.len().max(SLOTS_MIN);
+        self.slots.clear();
+        self.slots.resize(slots, EMPTY);
+        self.hashes.clear();
+        self.columns = vec![vec![]; self.types.len()];
+        self.column_bytes = 0;
+        self.known = match KeyForm::of(&self.types) {
+            KeyForm::Nothing | KeyForm::Hash => StoredKeys::Null(None),
+            KeyForm::Packed(_) => StoredKeys::Packed(vec![]),
+            KeyForm::Bytes => StoredKeys::Bytes(vec![0], vec![]),
+        };
+    }
+}
+
+struct Finder<'a> {
+    slots: &'a mut Vec<Slot>,
+    hashes: &'a mut Vec<u64>,
+    fresh: &'a mut Vec<u32>,
+}
+
+impl Finder<'_> {
+    /// Finds groups by hash alone, except for null.
+    fn find_values(
+        &mut self,
+        hashes: &[u64],
+        nulls: Option<&arrow::buffer::NullBuffer>,
+        null: &mut Option<u32>,
+        numbers: &mut Vec<u32>,
+    ) {
+        let Some(nulls) = nulls else {
+            return self.find(hashes, numbers, &mut (), |_, _, _| true, |_, _| {});
+        };
+        for (row, hash) in hashes.iter().enumerate() {
+            numbers.push(match nulls.is_null(row) {
+                true => *null.get_or_insert_with(|| {
+                    self.hashes.push(*hash);
+                    self.fresh.push(row as u32);
+                    self.hashes.len() as u32 - 1
+                }),
+                false => self.find_one(*hash, row, &mut (), &|_, _, _| true, &|_, _| {}),
+            });
+        }
+    }
+
+    #[inline(always)]
+    fn find<K>(
+        &mut self,
+        hashes: &[u64],
+        numbers: &mut Vec<u32>,
+        known: &mut K,
+        is: impl Fn(&K, usize, usize) -> bool,
+        keep: impl Fn(&mut K, usize),
+    ) {
+        let (mut last, mut group) = (0, NONE);
+        for (row, hash) in hashes.iter().enumerate() {
+            if let Some(ahead) = hashes.get(row + PREFETCH) {
+                prefetch(self.slots, *ahead as usize & (self.slots.len() - 1));
+            }
+            // Neighbouring rows are often of one group.
+            if *hash != last || group == NONE || !is(known, group as usize, row) {
+                (last, group) = (*hash, self.find_one(*hash, row, known, &is, &keep));
+            }
+            numbers.push(group);
+        }
+    }
+
+    #[inline(always)]
+    fn find_one<K>(
+        &mut self,
+        hash: u64,
+        row: usize,
+        known: &mut K,
+        is: &impl Fn(&K, usize, usize) -> bool,
+        keep: &impl Fn(&mut K, usize),
+    ) -> u32 {
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let slot = self.slots[at];
+            if slot.group == NONE {
+                break;
+            }
+            if slot.hash == hash && is(known, slot.group as usize, row) {
+                return slot.group;
+            }
+            at = (at + 1) & mask;
+        }
+        let group = self.hashes.len() as u32;
+        self.slots[at] = Slot { hash, group };
+        self.hashes.push(hash);
+        self.fresh.push(row as u32);
+        keep(known, row);
+        if self.hashes.len() * 2 > self.slots.len() {
+            self.grow(self.slots.len() * 2);
+        }
+        group
+    }
+
+    #[cold]
+    fn grow(&mut self, slots: usize) {
+        let slots = vec![EMPTY; slots];
+        let mask = slots.len() - 1;
+        for slot in std::mem::replace(self.slots, slots).into_iter().filter(|s| s.group != NONE) {
+            let mut at = slot.hash as usize & mask;
+            while self.slots[at].group != NONE {
+                at = (at + 1) & mask;
+            }
+            self.slots[at] = slot;
+        }
+    }
+}
+
+/// The column with view buffers that it alone uses.
+fn own(column: ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+        _ => column,
+    }
+}

@@ -1,0 +1,123 @@
+//! Expressions over aggregates: `sum(price) / count()` is two aggregate functions, and an
+//! expression over their results.
+
+use std::ops::Range;
+
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::Result;
+
+use super::function_syntax::{Config, is_function};
+use crate::batches::sink::Sink;
+use crate::expression::{Budget, Projection, Wanted, parts};
+
+/// The aggregate calls of a configuration, and its outputs.
+pub(crate) struct AggregateCalls {
+    /// Names and calls; each distinct call is listed once.
+    pub(crate) calls: Vec<(String, String)>,
+    /// Names and outputs: a call, or an expression over calls and keys.
+    outputs: Vec<(String, Wanted)>,
+}
+
+impl AggregateCalls {
+    /// Splits the values of a configuration into calls and expressions over them.
+    pub(crate) fn new(config: &Config) -> AggregateCalls {
+        let keys = config.by.len();
+        let mut calls: Vec<(String, String)> = vec![];
+        let mut outputs = vec![];
+        for (name, text) in &config.values.0 {
+            let Some((outer, inner)) = extract_calls(text) else {
+                outputs.push((name.clone(), Wanted::Column(keys + calls.len())));
+                calls.push((name.clone(), text.clone()));
+                continue;
+            };
+            for call in inner {
+                if calls.iter().all(|(known, _)| *known != call) {
+                    calls.push((call.clone(), call));
+                }
+            }
+            outputs.push((name.clone(), Wanted::Computed(outer)));
+        }
+        AggregateCalls { calls, outputs }
+    }
+
+    /// The projection from keys and results to the output, unless they are the output.
+    pub(crate) fn over(self, by: &[FieldRef], given: &Schema) -> Result<Option<Projection>> {
+        if self.outputs.iter().all(|(_, wanted)| matches!(wanted, Wanted::Column(_))) {
+            return Ok(None);
+        }
+        let keys = by.iter().enumerate();
+        let keys = keys.map(|(at, key)| (key.name().clone(), Wanted::Column(at)));
+        Projection::of(keys.chain(self.outputs).collect(), given).map(Some)
+    }
+}
+
+/// Replaces the aggregate calls in an expression by column names, and returns both; `None` if the
+/// expression is a single call or has none.
+fn extract_calls(text: &str) -> Option<(String, Vec<String>)> {
+    let found = parts(text, is_function)?;
+    let mut outer = String::new();
+    let mut inner = vec![];
+    let mut rest = 0;
+    for Range { start, end } in found {
+        let call = text[start..end].trim();
+        outer += &text[rest..start];
+        outer += &format!("\"{}\"", call.replace('"', "\"\""));
+        inner.push(call.to_string());
+        rest = end;
+    }
+    let alone = inner.len() == 1 && text.trim() == inner[0];
+    outer += &text[rest..];
+    (!inner.is_empty() && !alone).then_some((outer, inner))
+}
+
+/// Projects the results of finished groups, and puts the output.
+pub(crate) fn emit(
+    over: &Option<Projection>,
+    given: RecordBatch,
+    share_bytes: usize,
+    put: &mut Sink,
+) -> Result<()> {
+    match over {
+        Some(over) => over.evaluate(&given, &Budget::within(share_bytes), put),
+        None => put(given),
+    }
+}
+
+/// The schema of the output.
+pub(crate) fn output(over: &Option<Projection>, given: &SchemaRef) -> SchemaRef {
+    over.as_ref().map_or(given, Projection::schema).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(of: &[&str]) -> Vec<String> {
+        of.iter().map(|one| one.to_string()).collect()
+    }
+
+    #[test]
+    fn functions_are_found_in_expressions() {
+        for (text, outer, inner) in [
+            ("sum(a)/count()", "\"sum(a)\"/\"count()\"", &["sum(a)", "count()"] as &[&str]),
+            ("round(avg(x), 2)", "round(\"avg(x)\", 2)", &["avg(x)"]),
+            ("-MAX(\"A b\")", "-\"MAX(\"\"A b\"\")\"", &["MAX(\"A b\")"]),
+            ("sum(f(a, (b))) + k", "\"sum(f(a, (b)))\" + k", &["sum(f(a, (b)))"]),
+            ("(sum(a))", "(\"sum(a)\")", &["sum(a)"]),
+            ("sum(x) || ')'", "\"sum(x)\" || ')'", &["sum(x)"]),
+            (
+                "sum (a) + count(distinct ')')",
+                "\"sum (a)\" + \"count(distinct ')')\"",
+                &["sum (a)", "count(distinct ')')"],
+            ),
+            ("sum(ü) + 1", "\"sum(ü)\" + 1", &["sum(ü)"]),
+        ] {
+            let (found, calls) = extract_calls(text).unwrap();
+            assert_eq!((found.as_str(), calls.as_slice()), (outer, strings(inner).as_slice()));
+        }
+        for text in ["sum(a * (1 - b))", " count ( x ) ", "price", "sun(a)", "sum(", "'open"] {
+            assert_eq!(extract_calls(text), None, "{text}");
+        }
+    }
+}

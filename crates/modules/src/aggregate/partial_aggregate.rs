@@ -1,0 +1,115 @@
+//! Partial aggregation before the exchange: groups rows as long as that reduces them, and emits
+//! states.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::Result;
+use euphrates_policy::aggregate::{Next, next};
+
+use super::plan::{Plan, Source};
+use super::tables::{AggregateTable, DistinctTable};
+use crate::batches::sink::Sink;
+use crate::expression::Budget;
+
+/// The tables of one instance.
+pub(crate) struct PartialAggregator {
+    plan: Arc<Plan>,
+    source: Arc<Source>,
+    table: AggregateTable,
+    /// How many of the next rows bypass the table.
+    passing: usize,
+    distinct: Vec<(DistinctTable, usize)>,
+    share_bytes: usize,
+    /// Rows that have bypassed the table.
+    pub(crate) passed_rows: usize,
+}
+
+impl PartialAggregator {
+    /// Empty tables, which share `share_bytes`.
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        source: Arc<Source>,
+        share_bytes: usize,
+    ) -> PartialAggregator {
+        let distinct = (0..plan.distinct.len()).map(|n| (DistinctTable::new(plan.clone(), n), 0));
+        PartialAggregator {
+            table: AggregateTable::new(plan.clone()),
+            passing: 0,
+            distinct: distinct.collect(),
+            share_bytes: share_bytes / (1 + plan.distinct.len()),
+            passed_rows: 0,
+            plan,
+            source,
+        }
+    }
+
+    /// Adds rows, and puts states when a table is full or rows bypass it.
+    pub(crate) fn add(&mut self, batch: &RecordBatch, put: &mut Sink) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let (source, budget) = (self.source.clone(), Budget::within(self.share_bytes));
+        let compute = |rows| source.values(batch, rows);
+        source.slice_rows.each(batch.num_rows(), &budget, compute, |rows, values| {
+            self.add_slice(&batch.slice(rows.start, rows.len()), values, put)
+        })
+    }
+
+    fn add_slice(
+        &mut self,
+        batch: &RecordBatch,
+        values: Vec<Option<ArrayRef>>,
+        put: &mut Sink,
+    ) -> Result<()> {
+        let columns = self.source.keys(batch)?;
+        for number in 0..self.distinct.len() {
+            let column = values[self.plan.distinct[number].0].as_ref();
+            self.add_distinct(number, &columns, column.expect("it is of something"), put)?;
+        }
+        let rows = batch.num_rows();
+        if self.passing > 0 {
+            self.passing = self.passing.saturating_sub(rows);
+            self.passed_rows += rows;
+            return put(self.table.pass(self.plan.form.keys(columns, rows)?, &values)?);
+        }
+        let table = &mut self.table;
+        table.add(columns, rows, &values)?;
+        match next(table.rows(), table.groups(), table.bytes(), self.share_bytes) {
+            Next::Fill => return Ok(()),
+            Next::HandOn => {}
+            Next::PassOn(rows) => self.passing = rows,
+        }
+        put(table.take()?)
+    }
+
+    fn add_distinct(
+        &mut self,
+        number: usize,
+        keys: &[ArrayRef],
+        values: &ArrayRef,
+        put: &mut Sink,
+    ) -> Result<()> {
+        let (distinct, passing) = &mut self.distinct[number];
+        if *passing > 0 {
+            *passing = passing.saturating_sub(values.len());
+            return put(distinct.pass(keys, values)?);
+        }
+        distinct.add(keys, values)?;
+        match next(distinct.rows(), distinct.count(), distinct.bytes(), self.share_bytes) {
+            Next::Fill => return Ok(()),
+            Next::HandOn => {}
+            Next::PassOn(rows) => *passing = rows,
+        }
+        put(distinct.take()?)
+    }
+
+    /// Puts the remaining states.
+    pub(crate) fn finish(&mut self, put: &mut Sink) -> Result<()> {
+        for (distinct, _) in &mut self.distinct {
+            put(distinct.take()?)?;
+        }
+        put(self.table.take()?)
+    }
+}

@@ -1,0 +1,267 @@
+//! Merges the states of a hash part and finishes its groups, with bounded memory.
+//!
+//! States that do not fit are partitioned again, by hash bits that have not been used, and each
+//! part is finished by itself. Distinct values are counted first: they are partitioned by the hash
+//! of value and group, since a single group may have many, and each part adds to the counts. Then
+//! states are merged twice: by parts of values, and by groups.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array, new_null_array};
+use arrow::compute::filter_record_batch;
+use arrow::compute::kernels::cmp::eq;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt16Type};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Cancel, Result};
+use euphrates_io::scratch::Scratch;
+use euphrates_policy::aggregate::table_is_full;
+use euphrates_policy::parts::{must_write, part_bits};
+
+use super::output_expressions::emit;
+use super::plan::Plan;
+use super::tables::{AggregateTable, DistinctTable, hashes_of};
+use crate::batches::sink::Sink;
+use crate::partitioning::hashing::hash_rows;
+use crate::partitioning::spill_store::{PartBits, SpillStore, StoredParts};
+
+/// Bits of a hash available for partitioning.
+const HASH_BITS: u32 = u64::BITS;
+
+/// The context of a merge.
+pub(crate) struct StateMerge<'a> {
+    pub(crate) plan: &'a Arc<Plan>,
+    /// Scratch space for spilled states.
+    pub(crate) scratch: &'a Arc<Scratch>,
+    /// The bytes that may be held in memory.
+    pub(crate) share_bytes: usize,
+    /// Cancellation of the flow.
+    pub(crate) cancel: &'a Cancel,
+    /// Called with the bytes spilled.
+    pub(crate) spilled: &'a dyn Fn(usize),
+    /// Whether to output values. Otherwise it outputs states, with distinct values counted.
+    pub(crate) is_last: bool,
+}
+
+impl StateMerge<'_> {
+    /// Merges and finishes groups whose hashes share the `used` high bits.
+    pub(crate) fn merge(
+        &self,
+        states: impl Iterator<Item = Result<RecordBatch>>,
+        used: u32,
+        put: &mut Sink,
+    ) -> Result<()> {
+        let mut groups = GroupMerge { by: self, used, table: self.table()?, store: None };
+        let mut distinct: Vec<DistinctMerge> =
+            (0..self.plan.distinct.len()).map(|number| self.distinct_merge(number, used)).collect();
+        for batch in states {
+            self.cancel.check()?;
+            let batch = batch?;
+            let Some(what) = self.plan.what_column() else {
+                groups.add(&batch)?;
+                continue;
+            };
+            groups.add(&rows_that_are(&batch, what, 0)?)?;
+            for (number, merge) in distinct.iter_mut().enumerate() {
+                let rows = rows_that_are(&batch, what, number as u16 + 1)?;
+                let mut pairs = rows.columns()[1..][..self.plan.keys.len()].to_vec();
+                pairs.push(rows.column(what + 1 + number).clone());
+                merge.distinct.add_pairs(hashes_of(&rows), pairs)?;
+                merge.spill_if_full()?;
+            }
+        }
+        for merge in distinct {
+            merge.finish(&mut |batch| groups.add(&batch))?;
+        }
+        groups.finish(put)
+    }
+
+    /// An empty table. Without keys there is one group, even without rows.
+    fn table(&self) -> Result<AggregateTable> {
+        let mut table = AggregateTable::new(self.plan.clone());
+        if self.plan.keys.is_empty() {
+            let states = self.plan.states.fields()[1..][..self.plan.state_columns()].iter();
+            let nothing = states.map(|field| new_null_array(field.data_type(), 1)).collect();
+            table.merge(&self.plan.of_groups(vec![0], vec![], nothing)?)?;
+        }
+        Ok(table)
+    }
+
+    fn distinct_merge(&self, number: usize, used: u32) -> DistinctMerge<'_> {
+        let distinct = DistinctTable::new(self.plan.clone(), number);
+        DistinctMerge { by: self, number, used, distinct, store: None }
+    }
+
+    /// Whether a table has grown so large that it must be spilled. A single entry cannot be
+    /// partitioned, however large it is.
+    fn is_full(&self, bytes: usize, entries: usize, used: u32) -> bool {
+        let tables = 1 + self.plan.distinct.len();
+        table_is_full(bytes, self.share_bytes, tables) && entries > 1 && used < HASH_BITS
+    }
+
+    fn store(&self, schema: &SchemaRef, used: u32) -> Result<SpillStore> {
+        let bits = PartBits { used, bits: part_bits(1).min(HASH_BITS - used) };
+        let mut store = SpillStore::new(schema.clone(), bits, self.scratch.clone());
+        store.part(0)?;
+        Ok(store)
+    }
+
+    fn push(&self, store: &mut SpillStore, batch: RecordBatch) -> Result<()> {
+        store.push(batch)?;
+        if must_write(store.bytes(), self.share_bytes) {
+            (self.spilled)(store.write()?);
+        }
+        Ok(())
+    }
+}
+
+/// Merges groups in a table, and spills them when it is full.
+struct GroupMerge<'a> {
+    by: &'a StateMerge<'a>,
+    used: u32,
+    table: AggregateTable,
+    store: Option<SpillStore>,
+}
+
+impl GroupMerge<'_> {
+    fn add(&mut self, states: &RecordBatch) -> Result<()> {
+        self.table.merge(states)?;
+        if self.by.is_full(self.table.bytes(), self.table.groups(), self.used) {
+            self.spill()?;
+        }
+        Ok(())
+    }
+
+    fn spill(&mut self) -> Result<()> {
+        let store = match &mut self.store {
+            Some(store) => store,
+            none => none.insert(self.by.store(&self.by.plan.states, self.used)?),
+        };
+        self.by.push(store, self.table.take()?)
+    }
+
+    fn finish(mut self, put: &mut Sink) -> Result<()> {
+        if self.store.is_none() {
+            let StateMerge { plan, share_bytes, is_last, .. } = self.by;
+            return match is_last {
+                true => emit(&plan.over, self.table.finish()?, *share_bytes, put),
+                false => put(self.table.take()?),
+            };
+        }
+        self.spill()?;
+        let GroupMerge { by, used, store, table } = self;
+        drop(table);
+        let Some((pieces, bits)) = finished(store)? else { return Ok(()) };
+        for part in 0..bits.parts() {
+            // The distinct values have been counted.
+            let mut groups = GroupMerge {
+                by,
+                used: used + bits.bits,
+                table: AggregateTable::new(by.plan.clone()),
+                store: None,
+            };
+            for batch in pieces.read(part) {
+                by.cancel.check()?;
+                groups.add(&batch?)?;
+            }
+            groups.finish(put)?;
+        }
+        Ok(())
+    }
+}
+
+/// Merges distinct values in a table, and spills them when it is full.
+struct DistinctMerge<'a> {
+    by: &'a StateMerge<'a>,
+    number: usize,
+    used: u32,
+    distinct: DistinctTable,
+    store: Option<SpillStore>,
+}
+
+impl DistinctMerge<'_> {
+    fn spill_if_full(&mut self) -> Result<()> {
+        match self.by.is_full(self.distinct.bytes(), self.distinct.count(), self.used) {
+            true => self.spill(),
+            false => Ok(()),
+        }
+    }
+
+    fn spill(&mut self) -> Result<()> {
+        let schema = self.pairs();
+        let (hashes, columns) = self.distinct.take_pairs()?;
+        let columns = [Arc::new(UInt64Array::from(hashes)) as ArrayRef].into_iter().chain(columns);
+        let batch = RecordBatch::try_new(schema.clone(), columns.collect())?;
+        let store = match &mut self.store {
+            Some(store) => store,
+            none => none.insert(self.by.store(&schema, self.used)?),
+        };
+        self.by.push(store, batch)
+    }
+
+    /// The schema of distinct values, with the hashes of value and group.
+    fn pairs(&self) -> SchemaRef {
+        let plan = &self.by.plan;
+        let mut fields: Vec<FieldRef> = plan.states.fields()[..1 + plan.keys.len()].to_vec();
+        let data_type = plan.distinct[self.number].1.clone();
+        fields.push(Arc::new(Field::new("value", data_type, false)));
+        Arc::new(Schema::new(fields))
+    }
+
+    /// Puts the numbers of distinct values, as states of their groups.
+    fn finish(mut self, put: &mut Sink) -> Result<()> {
+        if self.store.is_none() {
+            return put(self.counted()?);
+        }
+        self.spill()?;
+        let DistinctMerge { by, number, used, store, distinct } = self;
+        drop(distinct);
+        let Some((pieces, bits)) = finished(store)? else { return Ok(()) };
+        for part in 0..bits.parts() {
+            let mut merge = by.distinct_merge(number, used + bits.bits);
+            for batch in pieces.read(part) {
+                by.cancel.check()?;
+                let batch = batch?;
+                merge.distinct.add_pairs(hashes_of(&batch), batch.columns()[1..].to_vec())?;
+                merge.spill_if_full()?;
+            }
+            merge.finish(put)?;
+        }
+        Ok(())
+    }
+
+    fn counted(&mut self) -> Result<RecordBatch> {
+        let plan = &self.by.plan;
+        let (pairs, mut columns) = self.distinct.take_pairs()?;
+        let rows = pairs.len();
+        columns.pop();
+        let hashes = if columns.is_empty() { vec![0; rows] } else { hash_rows(&columns)? };
+        let mut states: Vec<ArrayRef> = vec![];
+        for (number, value) in plan.values.iter().enumerate() {
+            if number == self.distinct.value() {
+                states.push(Arc::new(Int64Array::from(vec![1; rows])));
+            } else {
+                let nothing = |of: DataType| new_null_array(&of, rows);
+                states.extend(value.kind.states().into_iter().map(nothing));
+            }
+        }
+        plan.of_groups(hashes, columns, states)
+    }
+}
+
+fn finished(store: Option<SpillStore>) -> Result<Option<(StoredParts, PartBits)>> {
+    let Some(store) = store else { return Ok(None) };
+    let bits = store.bits();
+    Ok(Some((store.finish()?, bits)))
+}
+
+fn rows_that_are(batch: &RecordBatch, column: usize, what: u16) -> Result<RecordBatch> {
+    let all = batch.column(column).as_primitive::<UInt16Type>().values();
+    // A batch of one instance usually has rows of one kind only.
+    if all.iter().all(|other| *other == what) {
+        return Ok(batch.clone());
+    }
+    let whats: &dyn Array = batch.column(column);
+    let whats = whats.as_primitive::<UInt16Type>();
+    let wanted = eq(whats, &arrow::array::UInt16Array::new_scalar(what))?;
+    Ok(filter_record_batch(batch, &wanted)?)
+}

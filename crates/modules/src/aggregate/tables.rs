@@ -1,0 +1,215 @@
+//! Hash tables of groups with their states, and of distinct values of groups.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::compute::filter;
+use arrow::datatypes::{DataType, UInt64Type};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use euphrates_flow::Result;
+
+use super::function_syntax::Function;
+use super::group_indexer::GroupIndexer;
+use super::group_keys::Keys;
+use super::plan::Plan;
+use super::states::State;
+use crate::partitioning::hashing::hash_rows;
+
+/// Groups with the states of all their values.
+pub(crate) struct AggregateTable {
+    plan: Arc<Plan>,
+    numbering: GroupIndexer,
+    states: Vec<Box<dyn State>>,
+    rows: usize,
+}
+
+impl AggregateTable {
+    pub(crate) fn new(plan: Arc<Plan>) -> AggregateTable {
+        let (numbering, states) = (GroupIndexer::new(plan.key_types()), plan.start());
+        AggregateTable { plan, numbering, states, rows: 0 }
+    }
+
+    pub(crate) fn groups(&self) -> usize {
+        self.numbering.groups.len()
+    }
+
+    /// The number of rows added.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes in use.
+    pub(crate) fn bytes(&self) -> usize {
+        self.numbering.groups.bytes() + self.states.iter().map(|state| state.bytes()).sum::<usize>()
+    }
+
+    /// Adds rows: their keys, and the argument of each value.
+    pub(crate) fn add(
+        &mut self,
+        keys: Vec<ArrayRef>,
+        rows: usize,
+        values: &[Option<ArrayRef>],
+    ) -> Result<()> {
+        self.rows += rows;
+        self.numbering.find(keys, rows)?;
+        self.add_numbered(self.numbering.groups.len(), values)
+    }
+
+    /// Turns rows into states, each a group of its own. The table must be empty.
+    pub(crate) fn pass(&mut self, keys: Keys, values: &[Option<ArrayRef>]) -> Result<RecordBatch> {
+        assert!(self.numbering.groups.is_empty(), "its groups would get lost");
+        self.numbering.numbers.clear();
+        self.numbering.numbers.extend(0..keys.hashes.len() as u32);
+        self.add_numbered(keys.hashes.len(), values)?;
+        let states = self.take_states()?;
+        self.plan.of_groups(keys.hashes, keys.columns, states)
+    }
+
+    fn add_numbered(&mut self, groups: usize, values: &[Option<ArrayRef>]) -> Result<()> {
+        for (number, state) in self.states.iter_mut().enumerate() {
+            state.grow(groups);
+            // Distinct values are counted when all are known.
+            if self.plan.values[number].kind.function != Function::CountDistinct {
+                state.add(values[number].as_ref(), &self.numbering.numbers)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn merge(&mut self, batch: &RecordBatch) -> Result<()> {
+        let columns = batch.columns();
+        let (keys, states) = columns[1..].split_at(self.plan.keys.len());
+        // The states are grouped already, so most bring a new group.
+        self.numbering.groups.reserve(batch.num_rows());
+        self.numbering.find_hashed(keys.to_vec(), hashes_of(batch))?;
+        self.rows += batch.num_rows();
+        let mut at = 0;
+        for (state, value) in self.states.iter_mut().zip(&self.plan.values) {
+            let columns = value.kind.states().len();
+            state.grow(self.numbering.groups.len());
+            state.merge(&states[at..at + columns], &self.numbering.numbers)?;
+            at += columns;
+        }
+        Ok(())
+    }
+
+    /// Takes all groups as a batch of states.
+    pub(crate) fn take(&mut self) -> Result<RecordBatch> {
+        self.rows = 0;
+        let states = self.take_states()?;
+        let (hashes, keys) = self.numbering.take()?;
+        self.plan.of_groups(hashes, keys, states)
+    }
+
+    fn take_states(&mut self) -> Result<Vec<ArrayRef>> {
+        let mut states = Vec::with_capacity(self.plan.state_columns());
+        for state in &mut self.states {
+            states.extend(state.take()?);
+        }
+        Ok(states)
+    }
+
+    /// Takes the groups with the results of the functions.
+    pub(crate) fn finish(mut self) -> Result<RecordBatch> {
+        let rows = self.numbering.groups.len();
+        let (_, mut columns) = self.numbering.take()?;
+        for state in &mut self.states {
+            columns.push(state.finish()?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(self.plan.given.clone(), columns, &options)?)
+    }
+}
+
+/// The distinct values of groups, for one `count(distinct)`.
+pub(crate) struct DistinctTable {
+    plan: Arc<Plan>,
+    number: usize,
+    numbering: GroupIndexer,
+    rows: usize,
+}
+
+impl DistinctTable {
+    /// An empty table for the `number`-th `count(distinct)`.
+    pub(crate) fn new(plan: Arc<Plan>, number: usize) -> DistinctTable {
+        let mut types: Vec<DataType> = plan.key_types();
+        types.push(plan.distinct[number].1.clone());
+        DistinctTable { plan, number, numbering: GroupIndexer::new(types), rows: 0 }
+    }
+
+    /// The index of its value among all values.
+    pub(crate) fn value(&self) -> usize {
+        self.plan.distinct[self.number].0
+    }
+
+    /// The number of distinct values.
+    pub(crate) fn count(&self) -> usize {
+        self.numbering.groups.len()
+    }
+
+    /// The number of rows added.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes in use.
+    pub(crate) fn bytes(&self) -> usize {
+        self.numbering.groups.bytes()
+    }
+
+    /// Adds the values of groups with these keys.
+    pub(crate) fn add(&mut self, keys: &[ArrayRef], values: &ArrayRef) -> Result<()> {
+        let columns = valid(keys, values)?;
+        let rows = columns[keys.len()].len();
+        self.rows += rows;
+        self.numbering.find(columns, rows)
+    }
+
+    /// Like `add`, with known hashes of group and value.
+    pub(crate) fn add_pairs(&mut self, hashes: Vec<u64>, columns: Vec<ArrayRef>) -> Result<()> {
+        self.rows += hashes.len();
+        self.numbering.find_hashed(columns, hashes)
+    }
+
+    /// Turns values into a batch of states, without removing duplicates.
+    pub(crate) fn pass(&self, keys: &[ArrayRef], values: &ArrayRef) -> Result<RecordBatch> {
+        let columns = valid(keys, values)?;
+        self.to_states(hash_rows(&columns)?, columns)
+    }
+
+    /// Takes all distinct values as a batch of states.
+    pub(crate) fn take(&mut self) -> Result<RecordBatch> {
+        let (hashes, columns) = self.take_pairs()?;
+        self.to_states(hashes, columns)
+    }
+
+    /// Takes the hashes of group and value, and the columns of both.
+    pub(crate) fn take_pairs(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
+        self.rows = 0;
+        self.numbering.take()
+    }
+
+    /// A batch of states, partitioned by the hash of group and value, so that the values of one
+    /// group spread over all parts.
+    fn to_states(&self, hashes: Vec<u64>, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+        let values = columns.pop().expect("the value is the last");
+        self.plan.of_values(self.number, hashes, columns, values)
+    }
+}
+
+/// The keys and values of rows whose value is not null.
+fn valid(keys: &[ArrayRef], values: &ArrayRef) -> Result<Vec<ArrayRef>> {
+    let columns = keys.iter().chain([values]);
+    match values.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => Ok(columns.cloned().collect()),
+        Some(nulls) => {
+            let valid = BooleanArray::new(nulls.into_inner(), None);
+            columns.map(|column| Ok(filter(column, &valid)?)).collect()
+        }
+    }
+}
+
+/// The hashes, which are the first column.
+pub(crate) fn hashes_of(batch: &RecordBatch) -> Vec<u64> {
+    batch.column(0).as_primitive::<UInt64Type>().values().to_vec()
+}

@@ -1,0 +1,44 @@
+//! Reads a source by splits, which are assigned dynamically, so that a slow instance reads fewer.
+//! With `is_divided` they are assigned in advance, for comparison.
+
+use std::ops::Range;
+
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Ports, Result, RunIndex, batch_bytes};
+
+use crate::coordination::work_units::WorkUnits;
+
+/// The splits of a source.
+pub(crate) struct Splits<W: Fn(Range<usize>) -> u64> {
+    /// The number of splits.
+    pub(crate) count: usize,
+    /// The bytes of a range of splits, as far as known.
+    pub(crate) weigh: W,
+}
+
+/// Claims splits until none is left, and puts the batches that `read` makes of each on output 0. If
+/// the source is a stream, split *i* becomes run *i*.
+pub(crate) fn read_splits<I: Iterator<Item = Result<RecordBatch>>>(
+    ports: &mut Ports,
+    parts: Splits<impl Fn(Range<usize>) -> u64>,
+    is_stream: bool,
+    mut read: impl FnMut(usize) -> Result<I>,
+) -> Result<()> {
+    let setup = ports.setup().clone();
+    let mut own = (setup.instance..parts.count).step_by(setup.instances);
+    let mut units = WorkUnits::new(&setup, "parts", parts.count, parts.weigh);
+    while let Some(part) = if setup.is_divided { own.next() } else { units.take()? } {
+        if is_stream {
+            ports.begin_run(0, part as RunIndex)?;
+        }
+        for batch in read(part)? {
+            let batch = batch?;
+            ports.metrics().got(batch.num_rows(), batch_bytes(&batch));
+            ports.put(0, batch)?;
+        }
+        if is_stream {
+            ports.end_run(0)?;
+        }
+    }
+    Ok(())
+}

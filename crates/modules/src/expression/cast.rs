@@ -1,0 +1,71 @@
+//! Casts: implicit ones, which the caller knows to be possible, and explicit ones.
+
+use arrow::compute::can_cast_types;
+use arrow::datatypes::DataType;
+use datafusion_expr::{Cast, Expr, TryCast};
+use euphrates_flow::{Error, Result};
+
+use super::common_type::plain;
+use super::functions::{decimals, exact, materialize, time_zones};
+use super::typed::Typed;
+use super::types::{Family, in_words};
+
+impl Typed {
+    /// Fails unless the type is boolean or null.
+    pub(crate) fn boolean(self, what: &str) -> Result<Typed> {
+        match self.family() {
+            Family::Boolean | Family::Null => Ok(self.cast(&DataType::Boolean)),
+            _ => {
+                let is = in_words(&self.data_type);
+                let message = format!("{what} must be true or false, but `{}` is {is}", self.text);
+                Err(Error::usage(message).remedy("compare it with something"))
+            }
+        }
+    }
+
+    /// Casts to a type that the caller knows to be possible.
+    pub(crate) fn cast(self, to: &DataType) -> Typed {
+        if self.data_type == *to {
+            return self;
+        }
+        let from = materialize::unpacked(self);
+        if from.data_type == *to {
+            return from;
+        }
+        if let (DataType::Timestamp(_, None), DataType::Date32) = (plain(&from.data_type), to) {
+            return exact::day(from);
+        }
+        let is_floating = matches!(to, DataType::Float32 | DataType::Float64);
+        if is_floating && plain(&from.data_type).is_decimal() {
+            return exact::nearest(from, to);
+        }
+        if time_zones::places(plain(&from.data_type), to) {
+            return time_zones::placed(from, to);
+        }
+        if let Some(between) = decimals::between(plain(&from.data_type), to) {
+            return from.cast(&between).cast(to);
+        }
+        let cast = Expr::Cast(Cast::new(Box::new(from.expr), to.clone()));
+        Typed::new(cast, to.clone(), from.text)
+    }
+
+    /// An explicit `CAST`, or `TRY_CAST` if `tries`.
+    pub(crate) fn cast_explicit(self, to: DataType, tries: bool) -> Result<Typed> {
+        if !can_cast_types(&self.data_type, &to) {
+            let message = format!("{} cannot be made {}", self.described(), in_words(&to));
+            return Err(Error::usage(message));
+        }
+        let text = format!("CAST({} AS {to})", self.text);
+        // This cast cannot fail.
+        let is_sure = plain(&self.data_type).is_decimal() && to.is_floating();
+        if !tries || is_sure {
+            return Ok(Typed { text, ..self.cast(&to) });
+        }
+        if let Some(between) = decimals::between(plain(&self.data_type), &to) {
+            let tried = self.cast_explicit(between, true)?.cast_explicit(to, true)?;
+            return Ok(Typed { text, ..tried });
+        }
+        let expr = Box::new(materialize::unpacked(self).expr);
+        Ok(Typed::new(Expr::TryCast(TryCast::new(expr, to.clone())), to, text))
+    }
+}

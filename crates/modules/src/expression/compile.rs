@@ -1,0 +1,80 @@
+//! Compiles expressions to DataFusion's physical ones, and translates DataFusion's errors.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion_common::{DFSchema, DataFusionError};
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion_expr::{ColumnarValue, Expr};
+use datafusion_physical_expr::expressions::BinaryExpr as PhysicalBinary;
+use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
+use euphrates_flow::{Error, Kind, Result};
+
+use super::functions::{coalesce, short_circuit};
+
+/// Evaluates an expression without columns.
+pub(crate) fn computed(expr: &Expr) -> Result<ColumnarValue> {
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)?;
+    let value = physical(expr, &DFSchema::empty())?.evaluate(&row);
+    value.map_err(|error| translate_error(&error, Kind::Usage))
+}
+
+/// Compiles an expression. Arithmetic that overflows fails instead of wrapping.
+pub(crate) fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
+    let context = PhysicalPlanningContext::default();
+    let made = create_physical_expr(expr, schema, &ExecutionProps::new(), &context);
+    let checked = made.and_then(|made| {
+        made.transform_up(|node| {
+            let lazy = coalesce::lazy(node.as_ref()).or_else(|| short_circuit::lazy(node.as_ref()));
+            if let Some(lazy) = lazy {
+                return Ok(Transformed::yes(lazy));
+            }
+            let Some(binary) = node.downcast_ref::<PhysicalBinary>() else {
+                return Ok(Transformed::no(node));
+            };
+            if !binary.op().is_numerical_operators() {
+                return Ok(Transformed::no(node));
+            }
+            let (left, right) = (binary.left().clone(), binary.right().clone());
+            let checked = PhysicalBinary::new(left, *binary.op(), right);
+            Ok(Transformed::yes(Arc::new(checked.with_fail_on_overflow(true))))
+        })
+        .data()
+    });
+    checked.map_err(|error| translate_error(&error, Kind::Usage))
+}
+
+/// Prefixes that libraries put before their messages.
+const PREFIXES: [&str; 9] = [
+    "Arrow error: ",
+    "External error: ",
+    "Compute error: ",
+    "Cast error: ",
+    "Parser error: ",
+    "Arithmetic overflow: ",
+    "Invalid argument error: ",
+    "Execution error: ",
+    "Error during planning: ",
+];
+
+/// Translates an error of DataFusion, without its prefixes.
+pub(crate) fn translate_error(error: &DataFusionError, kind: Kind) -> Error {
+    let root = error.find_root();
+    let kind = match root {
+        DataFusionError::ResourcesExhausted(_) => Kind::Resource,
+        _ => kind,
+    };
+    let message = root.message();
+    let text = message.split("\n\nbacktrace").next().unwrap_or_default();
+    let mut text = text.split(".\nThis issue was likely caused by").next().unwrap_or_default();
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+        text = rest;
+    }
+    let text = text.trim().replace("Overflow happened on: ", "overflow: ");
+    let text = text.replace("arrow_array::types::", "");
+    Error::new(kind, text)
+}

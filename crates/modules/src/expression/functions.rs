@@ -1,0 +1,16 @@
+//! Scalar functions called from DataFusion's expressions. Some wrap DataFusion's function of the
+//! same name; others are internal, and no expression can name them.
+
+pub(crate) mod calendar;
+pub(crate) mod coalesce;
+pub(crate) mod decimals;
+mod delegate;
+pub(crate) mod exact;
+pub(crate) mod let_binding;
+pub(crate) mod materialize;
+pub(crate) mod result_size;
+pub(crate) mod rounding;
+pub(crate) mod short_circuit;
+pub(crate) mod short_circuit_rewrite;
+pub(crate) mod struct_field;
+pub(crate) mod time_zones;

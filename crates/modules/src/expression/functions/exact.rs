@@ -1,0 +1,334 @@
+//! Internal functions that make comparison and arithmetic exact where Arrow's are not.
+//!
+//! Arrow compares floating point numbers by their bits, so zeros differ and a negative NaN is less
+//! than all numbers; it compares times in one unit, which may not represent the other; and it
+//! allows a decimal one digit more than its type. Here every NaN is equal to any other and larger
+//! than all numbers, as in sorts, joins and groups.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{
+    Array, ArrayData, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, make_array,
+};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, DecimalType,
+    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
+    Float16Type, Float32Type, Float64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, i256,
+};
+use datafusion_common::{DataFusionError, ScalarValue};
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use crate::decimal_floats::cast_nearest;
+use crate::expression::common_type::plain;
+use crate::expression::typed::Typed;
+
+type F16 = <Float16Type as ArrowPrimitiveType>::Native;
+
+/// Nanoseconds in a day.
+const DAY: i128 = 86_400 * 1_000_000_000;
+
+/// Nanoseconds since 1970, or of a duration.
+const INSTANT: DataType = DataType::Decimal128(38, 0);
+
+/// Gives equal numbers equal bits.
+pub(crate) fn canonical(of: Typed) -> Typed {
+    match has_float(&of.data_type) {
+        true => applied(Exact::Canonical, of),
+        false => of,
+    }
+}
+
+/// Gives every NaN the same bits; zeros keep their sign.
+pub(crate) fn one_nan(of: Typed) -> Typed {
+    match has_float(&of.data_type) {
+        true => applied(Exact::OneNan, of),
+        false => of,
+    }
+}
+
+/// Converts a date, timestamp, duration or interval to nanoseconds. Next to a timestamp with a time
+/// zone, one without is local to that zone.
+pub(crate) fn instant(of: Typed, other: &Typed) -> Typed {
+    let zone = match plain(&other.data_type) {
+        DataType::Timestamp(_, zone @ Some(_)) => zone.clone(),
+        _ => None,
+    };
+    let own = plain(&of.data_type).clone();
+    let local = match own {
+        DataType::Timestamp(unit, None) => DataType::Timestamp(unit, zone.clone()),
+        DataType::Date32 if zone.is_some() => DataType::Timestamp(TimeUnit::Second, zone.clone()),
+        DataType::Date64 if zone.is_some() => DataType::Timestamp(TimeUnit::Millisecond, zone),
+        own => own,
+    };
+    applied(Exact::Instant, of.cast(&local))
+}
+
+/// The date of a timestamp without a time zone.
+pub(crate) fn day(of: Typed) -> Typed {
+    applied(Exact::Day, of)
+}
+
+/// Fails for a decimal with more digits than its type has.
+pub(crate) fn checked(of: Typed) -> Typed {
+    match of.data_type {
+        DataType::Decimal128(38, _) | DataType::Decimal256(76, _) => applied(Exact::Digits, of),
+        _ => of,
+    }
+}
+
+/// Converts a decimal to the nearest `double` or `real`.
+pub(crate) fn nearest(of: Typed, to: &DataType) -> Typed {
+    let function = if *to == DataType::Float32 { Exact::Single } else { Exact::Double };
+    applied(function, of)
+}
+
+fn applied(function: Exact, of: Typed) -> Typed {
+    let data_type = function.data_type(&of.data_type);
+    let call = ScalarFunction::new_udf(FUNCTIONS[function as usize].clone(), vec![of.expr]);
+    Typed::new(Expr::ScalarFunction(call), data_type, of.text)
+}
+
+static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 7]> = LazyLock::new(|| {
+    use Exact::*;
+    [Canonical, OneNan, Instant, Digits, Day, Double, Single]
+        .map(|function| Arc::new(ScalarUDF::new_from_impl(Function { function, any: any() })))
+});
+
+fn any() -> Signature {
+    Signature::any(1, Volatility::Immutable)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Exact {
+    Canonical,
+    OneNan,
+    Instant,
+    Digits,
+    Day,
+    Double,
+    Single,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Function {
+    function: Exact,
+    any: Signature,
+}
+
+impl Exact {
+    fn data_type(self, of: &DataType) -> DataType {
+        match self {
+            Exact::Instant => INSTANT,
+            Exact::Day => DataType::Date32,
+            Exact::Double => DataType::Float64,
+            Exact::Single => DataType::Float32,
+            _ => of.clone(),
+        }
+    }
+
+    fn of(self, array: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
+        match self {
+            Exact::Canonical => Ok(with_floats(array, true)),
+            Exact::OneNan => Ok(with_floats(array, false)),
+            Exact::Instant => nanoseconds(array),
+            Exact::Day => days(array),
+            Exact::Double | Exact::Single => {
+                let plain = cast(array, plain(array.data_type()))?;
+                Ok(cast_nearest(&plain, &self.data_type(array.data_type()))?)
+            }
+            Exact::Digits => {
+                digits(array)?;
+                Ok(array.clone())
+            }
+        }
+    }
+}
+
+impl ScalarUDFImpl for Function {
+    fn name(&self) -> &str {
+        match self.function {
+            Exact::Canonical => "canonical",
+            Exact::OneNan => "one_nan",
+            Exact::Instant => "instant",
+            Exact::Digits => "checked",
+            Exact::Day => "day",
+            Exact::Double => "double",
+            Exact::Single => "single",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.any
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType, DataFusionError> {
+        Ok(self.function.data_type(&arg_types[0]))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
+        match &args.args[0] {
+            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(self.function.of(array)?)),
+            ColumnarValue::Scalar(scalar) => {
+                let one = self.function.of(&scalar.to_array()?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?))
+            }
+        }
+    }
+}
+
+/// Whether values of this type contain floating point numbers.
+pub(crate) fn has_float(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Float16 | Float32 | Float64 => true,
+        Dictionary(_, values) => has_float(values),
+        RunEndEncoded(_, field) | Map(field, _) => has_float(field.data_type()),
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => {
+            has_float(field.data_type())
+        }
+        FixedSizeList(field, _) => has_float(field.data_type()),
+        Struct(fields) => fields.iter().any(|field| has_float(field.data_type())),
+        _ => false,
+    }
+}
+
+/// The values, also nested ones, with one NaN, and with one zero if `zeros`.
+fn with_floats(array: &ArrayRef, zeros: bool) -> ArrayRef {
+    let changed = match array.data_type() {
+        DataType::Float16 => {
+            let canonical = |x: F16| match x {
+                x if x.is_nan() => F16::NAN,
+                x if zeros && x == F16::ZERO => F16::ZERO,
+                x => x,
+            };
+            floats::<Float16Type>(array, canonical, |x| x.to_bits().into())
+        }
+        DataType::Float32 => {
+            let canonical = |x: f32| match x {
+                x if x.is_nan() => f32::NAN,
+                x if zeros && x == 0.0 => 0.0,
+                x => x,
+            };
+            floats::<Float32Type>(array, canonical, |x| x.to_bits().into())
+        }
+        DataType::Float64 => {
+            let canonical = |x: f64| match x {
+                x if x.is_nan() => f64::NAN,
+                x if zeros && x == 0.0 => 0.0,
+                x => x,
+            };
+            floats::<Float64Type>(array, canonical, f64::to_bits)
+        }
+        other if has_float(other) => nested(&array.to_data(), zeros).map(make_array),
+        _ => None,
+    };
+    changed.unwrap_or_else(|| array.clone())
+}
+
+/// The canonical values, or `None` if nothing changes.
+fn floats<T: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    canonical: impl Fn(T::Native) -> T::Native,
+    bits: impl Fn(T::Native) -> u64,
+) -> Option<ArrayRef> {
+    let array = array.as_primitive::<T>();
+    let changes = |x: &T::Native| bits(*x) != bits(canonical(*x));
+    // Without a branch, so that the loop is vectorized.
+    let any = array.values().iter().fold(false, |any, x| any | changes(x));
+    any.then(|| Arc::new(array.unary::<_, T>(canonical)) as ArrayRef)
+}
+
+fn nested(data: &ArrayData, zeros: bool) -> Option<ArrayData> {
+    let children = data.child_data().iter();
+    let children = children.map(|child| with_floats(&make_array(child.clone()), zeros).to_data());
+    data.clone().into_builder().child_data(children.collect()).build().ok()
+}
+
+fn nanoseconds(array: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
+    use DataType::*;
+    let plain_type = plain(array.data_type()).clone();
+    let array = &cast(array, &plain_type)?;
+    Ok(match plain_type {
+        Date32 => scaled::<Date32Type>(array, DAY),
+        Date64 => scaled::<Date64Type>(array, 1_000_000),
+        Timestamp(TimeUnit::Second, _) => scaled::<TimestampSecondType>(array, 1_000_000_000),
+        Timestamp(TimeUnit::Millisecond, _) => scaled::<TimestampMillisecondType>(array, 1_000_000),
+        Timestamp(TimeUnit::Microsecond, _) => scaled::<TimestampMicrosecondType>(array, 1000),
+        Timestamp(TimeUnit::Nanosecond, _) => scaled::<TimestampNanosecondType>(array, 1),
+        Duration(TimeUnit::Second) => scaled::<DurationSecondType>(array, 1_000_000_000),
+        Duration(TimeUnit::Millisecond) => scaled::<DurationMillisecondType>(array, 1_000_000),
+        Duration(TimeUnit::Microsecond) => scaled::<DurationMicrosecondType>(array, 1000),
+        Duration(TimeUnit::Nanosecond) => scaled::<DurationNanosecondType>(array, 1),
+        Interval(_) => {
+            // As in PostgreSQL and DuckDB, a month counts as 30 days when intervals are compared.
+            let array = cast(array, &Interval(IntervalUnit::MonthDayNano))?;
+            let array = array.as_primitive::<IntervalMonthDayNanoType>();
+            let lengths: PrimitiveArray<Decimal128Type> = array.unary(|x| {
+                let days = i128::from(x.months) * 30 + i128::from(x.days);
+                days * DAY + i128::from(x.nanoseconds)
+            });
+            Arc::new(lengths.with_data_type(INSTANT))
+        }
+        other => {
+            let message = format!("{other} is no instant");
+            return Err(DataFusionError::Execution(message));
+        }
+    })
+}
+
+fn days(array: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
+    let nanoseconds = nanoseconds(array)?;
+    let nanoseconds = nanoseconds.as_primitive::<Decimal128Type>();
+    let days = nanoseconds.try_unary::<_, Date32Type, DataFusionError>(|x| {
+        i32::try_from(x.div_euclid(DAY))
+            .map_err(|_| DataFusionError::Execution("overflow: there is no such date".into()))
+    });
+    Ok(Arc::new(days?))
+}
+
+fn scaled<T: ArrowPrimitiveType>(array: &ArrayRef, nanoseconds: i128) -> ArrayRef
+where
+    i128: From<T::Native>,
+{
+    let array = array.as_primitive::<T>();
+    let scaled: PrimitiveArray<Decimal128Type> = array.unary(|x| i128::from(x) * nanoseconds);
+    Arc::new(scaled.with_data_type(INSTANT))
+}
+
+fn digits(array: &ArrayRef) -> Result<(), DataFusionError> {
+    let fits = match array.data_type() {
+        DataType::Decimal128(digits, _) => {
+            let most = 10i128.pow(u32::from(*digits)) - 1;
+            within::<Decimal128Type>(array, |x| (-most..=most).contains(&x))
+        }
+        DataType::Decimal256(digits, _) => {
+            let most = i256::from_i128(10).wrapping_pow(u32::from(*digits)) - i256::ONE;
+            within::<Decimal256Type>(array, |x| x <= most && x >= -most)
+        }
+        _ => true,
+    };
+    match fits {
+        true => Ok(()),
+        false => Err(DataFusionError::Execution(format!(
+            "overflow: the result has more digits than {} holds",
+            array.data_type()
+        ))),
+    }
+}
+
+fn within<T: ArrowPrimitiveType + DecimalType>(
+    array: &ArrayRef,
+    fits: impl Fn(T::Native) -> bool,
+) -> bool {
+    let array = array.as_primitive::<T>();
+    match array.null_count() {
+        0 => array.values().iter().all(|x| fits(*x)),
+        _ => array.iter().flatten().all(fits),
+    }
+}

@@ -1,0 +1,142 @@
+//! Binary operators: brings the types of both sides together and builds the expression.
+//!
+//! A literal takes the type of the other side whenever that loses nothing, so that the literal is
+//! converted, once, and not the column, batch by batch.
+
+use arrow::datatypes::DataType;
+use datafusion_expr::type_coercion::binary::BinaryTypeCoercer;
+use datafusion_expr::{BinaryExpr, Expr, Operator};
+use euphrates_flow::{Error, Result};
+
+use super::coercion::{compared, reckoned};
+use super::common_type::{common, plain};
+use super::functions::exact;
+use super::literals::{exact_decimal, fit};
+use super::typed::Typed;
+use super::types::{Family, in_words};
+
+/// Joins two expressions by an operator, after coercion.
+pub(crate) fn join(left: Typed, op: Operator, right: Typed) -> Result<Typed> {
+    let text = format!("{} {op} {}", left.text, right.text);
+    let (left, right) = match op {
+        Operator::And | Operator::Or => {
+            let what = format!("a side of {op}");
+            (left.boolean(&what)?, right.boolean(&what)?)
+        }
+        op if is_comparison(op) => comparable(left, right)?,
+        Operator::Plus | Operator::Minus if moves_days(&left, &right) => {
+            return moved(left, op, right, text);
+        }
+        Operator::Plus if moves_days(&right, &left) => return moved(right, op, left, text),
+        op if op.is_numerical_operators() => computable(left, op, right)?,
+        _ => (left, right),
+    };
+    let coercer = BinaryTypeCoercer::new(&left.data_type, &op, &right.data_type);
+    let types = coercer.get_input_types().and_then(|types| Ok((types, coercer.get_result_type()?)));
+    let Ok(((to_left, to_right), data_type)) = types else {
+        let message = format!("{op} does not join {} and {}", left.described(), right.described());
+        return Err(Error::usage(message).remedy("convert one of them with CAST(… AS …)"));
+    };
+    let (left, right) = (left.cast(&to_left), right.cast(&to_right));
+    let joined = BinaryExpr::new(Box::new(left.expr), op, Box::new(right.expr));
+    let joined = Typed::new(Expr::BinaryExpr(joined), data_type, text);
+    Ok(if op.is_numerical_operators() { exact::checked(joined) } else { joined })
+}
+
+/// Whether these are a date and a number of days.
+fn moves_days(date: &Typed, days: &Typed) -> bool {
+    *plain(&date.data_type) == DataType::Date32 && plain(&days.data_type).is_integer()
+}
+
+/// A date plus or minus a number of days.
+fn moved(date: Typed, op: Operator, days: Typed, text: String) -> Result<Typed> {
+    let day = date.cast(&DataType::Int32).cast(&DataType::Int64);
+    let moved = join(day, op, days.cast(&DataType::Int64))?;
+    Ok(Typed { text, ..moved.cast(&DataType::Int32).cast(&DataType::Date32) })
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator::*;
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// Coerces both sides so that equal values have equal bits, in one type if there is one. Fails if
+/// they cannot be compared.
+pub(crate) fn comparable(left: Typed, right: Typed) -> Result<(Typed, Typed)> {
+    let (left, right) = match (left.value().is_some(), right.value().is_some()) {
+        (true, false) => (fitted(left, &right.data_type)?, right),
+        (false, true) => {
+            let right = fitted(right, &left.data_type)?;
+            (left, right)
+        }
+        _ => (left, right),
+    };
+    let families = (left.family(), right.family());
+    if families.0 == families.1 || families.0 == Family::Null || families.1 == Family::Null {
+        return Ok(compared(left, right));
+    }
+    let message = format!("cannot compare {} with {}", left.described(), right.described());
+    Err(Error::usage(message).remedy("convert one of them with CAST(… AS …)"))
+}
+
+/// Coerces both sides for arithmetic. Fails if they are not numbers or times.
+fn computable(left: Typed, op: Operator, right: Typed) -> Result<(Typed, Typed)> {
+    for side in [&left, &right] {
+        if !matches!(side.family(), Family::Number | Family::Date | Family::Time)
+            && !matches!(side.family(), Family::Interval | Family::Null)
+        {
+            let message = format!("{op} needs numbers, but {} is none", side.described());
+            return Err(Error::usage(message).remedy("convert it with CAST(… AS DOUBLE)"));
+        }
+    }
+    match (left.family(), right.family()) {
+        (Family::Number, Family::Number) => Ok(reckoned(left, right)),
+        (Family::Date, Family::Date) if left.data_type != right.data_type => {
+            match common(&left.data_type, &right.data_type) {
+                Some(common) => Ok((left.cast(&common), right.cast(&common))),
+                None => Ok((left, right)),
+            }
+        }
+        _ => Ok((left, right)),
+    }
+}
+
+/// The literal in the type of the other side, if that loses nothing. Fails for text that cannot be
+/// parsed as that type.
+fn fitted(literal: Typed, to: &DataType) -> Result<Typed> {
+    let Some(value) = literal.value() else { return Ok(literal) };
+    match fit(value, &literal.text, to) {
+        Some(value) => Ok(Typed::literal(value, literal.text)),
+        None if literal.family() == Family::Text && !value.is_null() => {
+            Err(Error::usage(format!("{} does not read as {}", literal.text, in_words(to))))
+        }
+        None => match to.is_decimal().then(|| exact_decimal(&literal)).flatten() {
+            Some(value) => Ok(Typed::literal(value, literal.text)),
+            None => Ok(literal),
+        },
+    }
+}
+
+/// Joins terms as a balanced tree, so that a long chain is not a deep tree.
+pub(crate) fn joined(mut terms: Vec<Typed>, operator: Operator) -> Result<Typed> {
+    while terms.len() > 1 {
+        let mut pairs = terms.into_iter();
+        let mut joined = vec![];
+        while let Some(left) = pairs.next() {
+            joined.push(match pairs.next() {
+                Some(right) => join(left, operator, right)?,
+                None => left,
+            });
+        }
+        terms = joined;
+    }
+    terms.pop().ok_or_else(|| Error::usage("nothing to join"))
+}
+
+pub(crate) fn negate(of: Typed, negated: bool) -> Typed {
+    if !negated {
+        return of;
+    }
+    let text = format!("NOT {}", of.text);
+    Typed::new(Expr::Not(Box::new(of.expr)), DataType::Boolean, text)
+}

@@ -1,0 +1,237 @@
+//! Parts of SQL with special syntax: literals, and functions that are not written as calls.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion_common::ScalarValue;
+use euphrates_flow::{Error, Result};
+use sqlparser::ast::{
+    self, AccessExpr, CeilFloorKind, Expr as Ast, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Subscript, TrimWhereField, Value,
+};
+
+use super::functions::materialize;
+use super::literals::{decimal_of, digits_of_second};
+use super::parse::unsupported;
+use super::typed::Typed;
+use super::types::{Family, INTERVAL, in_words, type_of};
+
+/// A literal; `sign` is the text before a number.
+pub(crate) fn literal(value: &Value, sign: &str) -> Result<Typed> {
+    let text = format!("{sign}{value}");
+    let value = match value {
+        Value::Number(digits, _) => number(&format!("{sign}{digits}"))?,
+        Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => {
+            ScalarValue::from(text.as_str())
+        }
+        Value::DollarQuotedString(text) => ScalarValue::from(text.value.as_str()),
+        Value::Boolean(value) => ScalarValue::from(*value),
+        Value::Null => ScalarValue::Null,
+        Value::HexStringLiteral(digits) => ScalarValue::Binary(Some(bytes(digits)?)),
+        Value::Placeholder(name) => {
+            return Err(Error::usage(format!("nothing is known of the value of {name}"))
+                .remedy("use a variable of the flow for the whole expression"));
+        }
+        other => return Err(unsupported(format!("`{other}`"))),
+    };
+    Ok(Typed::literal(value, text))
+}
+
+fn number(digits: &str) -> Result<ScalarValue> {
+    if let Ok(value) = digits.parse::<i64>() {
+        return Ok(ScalarValue::from(value));
+    }
+    if let Ok(value) = digits.parse::<u64>() {
+        return Ok(ScalarValue::from(value));
+    }
+    let is_whole = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    if let Some(value) = is_whole.then(|| decimal_of(digits)).flatten() {
+        return Ok(value);
+    }
+    match digits.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(ScalarValue::from(value)),
+        _ => Err(Error::usage(format!("`{digits}` is no number"))),
+    }
+}
+
+fn bytes(digits: &str) -> Result<Vec<u8>> {
+    let wrong = || Error::usage(format!("X'{digits}' is not pairs of hexadecimal digits"));
+    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
+        return Err(wrong());
+    }
+    let pairs = (0..digits.len()).step_by(2);
+    pairs.map(|at| u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| wrong())).collect()
+}
+
+/// `DATE '…'`, `TIMESTAMP '…'` and other types before a text.
+pub(crate) fn typed_string(typed: &ast::TypedString) -> Result<Typed> {
+    let text = typed.to_string();
+    let Value::SingleQuotedString(value) = &typed.value.value else {
+        return Err(unsupported(format!("`{text}`")));
+    };
+    let data_type = match type_of(&typed.data_type)? {
+        // Nanoseconds if the text has more than six digits.
+        DataType::Timestamp(TimeUnit::Microsecond, zone) if digits_of_second(value) > 6 => {
+            DataType::Timestamp(TimeUnit::Nanosecond, zone)
+        }
+        other => other,
+    };
+    let literal = ScalarValue::from(value.as_str()).cast_to(&data_type);
+    match literal {
+        Ok(value) if !value.is_null() => Ok(Typed::literal(value, text)),
+        _ => Err(Error::usage(format!("'{value}' does not read as {}", in_words(&data_type)))
+            .remedy("like DATE '2026-01-31' or TIMESTAMP '2026-01-31 12:00:00'")),
+    }
+}
+
+/// `INTERVAL '1' DAY`, `INTERVAL '1 day 2 hours'`.
+pub(crate) fn interval(interval: &ast::Interval) -> Result<Typed> {
+    let text = interval.to_string();
+    let remedy = "like INTERVAL '3' MONTH or INTERVAL '1 day 2 hours'";
+    let value = match interval.value.as_ref() {
+        Ast::Value(value) => match &value.value {
+            Value::SingleQuotedString(value) | Value::Number(value, _) => value.clone(),
+            _ => return Err(unsupported(format!("`{text}`")).remedy(remedy)),
+        },
+        _ => return Err(unsupported(format!("`{text}`")).remedy(remedy)),
+    };
+    let value = match &interval.leading_field {
+        Some(unit) => format!("{value} {unit}"),
+        None => value,
+    };
+    // A bare number would be parsed as months.
+    let has_unit = value.chars().any(char::is_alphabetic) || value.contains(':');
+    let read = ScalarValue::from(value.as_str()).cast_to(&INTERVAL);
+    match read {
+        Ok(read) if has_unit && !read.is_null() && interval.last_field.is_none() => {
+            Ok(Typed::literal(read, text))
+        }
+        _ => Err(Error::usage(format!("`{text}` does not read as an interval")).remedy(remedy)),
+    }
+}
+
+/// `a || b`: concatenates text with text or any other type. Null on one side gives null.
+pub(crate) fn concatenate(left: Typed, right: Typed) -> Result<Typed> {
+    let text = format!("{} || {}", left.text, right.text);
+    if ![left.family(), right.family()].iter().any(|it| matches!(it, Family::Text | Family::Null)) {
+        let message = format!("|| joins text, not {} and {}", left.described(), right.described());
+        return Err(Error::usage(message).remedy("convert one of them with CAST(… AS TEXT)"));
+    }
+    let text_type = |side: &Typed| match side.data_type {
+        DataType::LargeUtf8 => DataType::LargeUtf8,
+        _ => DataType::Utf8,
+    };
+    let common = match (text_type(&left), text_type(&right)) {
+        (DataType::Utf8, DataType::Utf8) => DataType::Utf8,
+        _ => DataType::LargeUtf8,
+    };
+    let (left, right) =
+        (left.cast_explicit(common.clone(), false)?, right.cast_explicit(common.clone(), false)?);
+    Ok(materialize::joined(left, right, common, text))
+}
+
+/// The name of a function. Fails for clauses that are not supported.
+pub(crate) fn function_name(function: &Function) -> Result<String> {
+    let plain = function.over.is_none()
+        && function.filter.is_none()
+        && function.null_treatment.is_none()
+        && function.within_group.is_empty()
+        && matches!(function.parameters, FunctionArguments::None);
+    if !plain {
+        return Err(unsupported(format!("`{function}`"))
+            .remedy("an expression sees one row; it cannot aggregate several"));
+    }
+    Ok(function.name.to_string().trim_matches('"').to_string())
+}
+
+pub(crate) fn arguments(function: &Function) -> Result<Vec<&Ast>> {
+    let list = match &function.args {
+        FunctionArguments::None => return Ok(vec![]),
+        FunctionArguments::List(list)
+            if list.duplicate_treatment.is_none() && list.clauses.is_empty() =>
+        {
+            list
+        }
+        _ => return Err(unsupported(format!("`{function}`"))),
+    };
+    let plain = |arg| match arg {
+        &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref expr)) => Ok(expr),
+        other => Err(unsupported(format!("`{other}` as an argument"))),
+    };
+    list.args.iter().map(plain).collect()
+}
+
+/// An argument of a function with special syntax.
+pub(crate) enum Arg<'a> {
+    Ast(&'a Ast),
+    Text(String),
+    /// The field of this name in a struct.
+    Field(&'a Ast, String),
+}
+
+/// The function behind a special syntax, and its arguments. An empty name stands for the argument
+/// itself.
+pub(crate) fn as_call(ast: &Ast) -> Result<Option<(&'static str, Vec<Arg<'_>>)>> {
+    let call = match ast {
+        Ast::Extract { field, expr, .. } => {
+            ("date_part", vec![Arg::Text(field.to_string().to_lowercase()), Arg::Ast(expr)])
+        }
+        Ast::Substring { expr, substring_from, substring_for, .. } => {
+            let from = match substring_from {
+                Some(from) => Arg::Ast(from),
+                None => return Err(unsupported("SUBSTRING without FROM".into())),
+            };
+            let length = substring_for.iter().map(|length| Arg::Ast(length));
+            ("substr", [Arg::Ast(expr), from].into_iter().chain(length).collect())
+        }
+        Ast::Trim { trim_where, trim_what, expr, trim_characters } => {
+            let name = match trim_where {
+                None | Some(TrimWhereField::Both) => "btrim",
+                Some(TrimWhereField::Leading) => "ltrim",
+                Some(TrimWhereField::Trailing) => "rtrim",
+            };
+            let what = trim_what.iter().map(|what| Arg::Ast(what));
+            let more = trim_characters.iter().flatten().map(Arg::Ast);
+            (name, std::iter::once(Arg::Ast(expr)).chain(what).chain(more).collect())
+        }
+        Ast::Position { expr, r#in } => ("strpos", vec![Arg::Ast(r#in), Arg::Ast(expr)]),
+        Ast::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+            let args = [expr, overlay_what, overlay_from].into_iter().chain(overlay_for);
+            ("overlay", args.map(|arg| Arg::Ast(arg)).collect())
+        }
+        Ast::Ceil { expr, field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
+            ("ceil", vec![Arg::Ast(expr)])
+        }
+        Ast::Floor {
+            expr,
+            field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
+        } => ("floor", vec![Arg::Ast(expr)]),
+        Ast::CompoundFieldAccess { root, access_chain } => match access_chain.as_slice() {
+            [access] => match field_of(access) {
+                Some(name) => ("", vec![Arg::Field(root, name)]),
+                None => return Ok(None),
+            },
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    Ok(Some(call))
+}
+
+fn field_of(access: &AccessExpr) -> Option<String> {
+    match access {
+        AccessExpr::Dot(Ast::Identifier(name)) => Some(name.value.clone()),
+        AccessExpr::Subscript(Subscript::Index { index: Ast::Value(value) }) => {
+            match &value.value {
+                Value::SingleQuotedString(name) => Some(name.clone()),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The expression as text, cut to its beginning.
+pub(crate) fn brief(ast: &Ast) -> String {
+    let text = ast.to_string();
+    let short: String = text.chars().take(60).collect();
+    if short.len() < text.len() { format!("{short}…") } else { short }
+}

@@ -1,0 +1,350 @@
+//! A hash table over rows that stay where they are.
+//!
+//! A slot has a hash and the place of its row, so a matching row costs two cache misses, one for
+//! the slot and one for the row; both are prefetched. Rows with equal hashes are listed behind one
+//! slot, so that a heavy key makes no long probe sequence. The table is built in parts by the high
+//! bits of hashes: each part is built by one instance, without locks, in its cache.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::compute::interleave;
+use arrow::datatypes::UInt64Type;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{BATCH_BYTES_TARGET, Result};
+use euphrates_io::buffer::{copy_freely, pool};
+
+use super::side_rows::{SideRows, bytes_of};
+use crate::partitioning::hashing::part_of;
+use crate::prefetch::prefetch;
+
+/// Slots or rows prefetched ahead: about the memory's latency over the time for one.
+const PREFETCH: usize = 24;
+/// Maximum bytes of rows gathered at once, unless a single row has more.
+const GATHER_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
+/// Maximum batches of a table.
+pub(crate) const BATCHES_MAX: usize = LIST as usize;
+
+/// The place of a row: its batch, its length if that is short, and its offset.
+pub(crate) type Place = u64;
+
+/// The place of no row.
+pub(crate) const NONE: Place = u64::MAX;
+/// In place of a batch number: a list of rows.
+const LIST: u64 = 0xfffe;
+/// In place of a length: the next row's offset gives it.
+const LONG: u64 = 0xffff;
+
+#[derive(Clone, Copy)]
+struct Slot {
+    hash: u64,
+    place: Place,
+}
+
+/// Hashes and places of rows, partitioned by table part.
+pub(crate) struct PartitionedSlots {
+    slots: Vec<Slot>,
+    starts: Vec<usize>,
+}
+
+impl PartitionedSlots {
+    /// Partitions the rows of these batches, which are numbered from `first`, into `1 << bits`
+    /// parts.
+    pub(crate) fn new(batches: &[RecordBatch], first: usize, bits: u32) -> PartitionedSlots {
+        let mut starts = vec![0; (1 << bits) + 1];
+        for batch in batches {
+            let hashes = hashes_of(batch);
+            hashes.iter().for_each(|hash| starts[part_of(*hash, 0, bits) + 1] += 1);
+        }
+        for part in 1..starts.len() {
+            starts[part] += starts[part - 1];
+        }
+        let mut ends = starts.clone();
+        let mut slots = vec![Slot { hash: 0, place: NONE }; starts[starts.len() - 1]];
+        for (number, batch) in batches.iter().enumerate() {
+            let ends_of_rows = bytes_of(batch).value_offsets();
+            let number = (first + number) as u64;
+            for (hash, pair) in hashes_of(batch).iter().zip(ends_of_rows.windows(2)) {
+                let end = &mut ends[part_of(*hash, 0, bits)];
+                slots[*end] = Slot { hash: *hash, place: place(number, pair[0], pair[1]) };
+                *end += 1;
+            }
+        }
+        PartitionedSlots { slots, starts }
+    }
+
+    fn part(&self, part: usize) -> &[Slot] {
+        &self.slots[self.starts[part]..self.starts[part + 1]]
+    }
+}
+
+/// A part of the table, with all hashes that share its high bits.
+pub(crate) struct TablePart {
+    slots: Vec<Slot>,
+    /// The places of rows with one hash, behind their number.
+    lists: Vec<Place>,
+}
+
+impl TablePart {
+    /// Builds a part from the slots that all instances have partitioned to it.
+    pub(crate) fn new(partitioned: &[PartitionedSlots], part: usize) -> TablePart {
+        let rows: usize = partitioned.iter().map(|partitioned| partitioned.part(part).len()).sum();
+        // At most half of the slots are used, so that probe sequences are short; at least one is
+        // empty, so that they end.
+        let mut slots = vec![Slot { hash: 0, place: NONE }; rows * 2 + 1];
+        let mut doubles: Vec<(usize, Place)> = vec![];
+        for row in partitioned.iter().flat_map(|partitioned| partitioned.part(part)) {
+            let at = find(&slots, row.hash);
+            match slots[at].place {
+                NONE => slots[at] = *row,
+                _ => doubles.push((at, row.place)),
+            }
+        }
+        let lists = list(&mut slots, &doubles);
+        TablePart { slots, lists }
+    }
+}
+
+/// Builds the lists for slots with several rows.
+fn list(slots: &mut [Slot], doubles: &[(usize, Place)]) -> Vec<Place> {
+    if doubles.is_empty() {
+        return vec![];
+    }
+    let mut counts = vec![0u32; slots.len()];
+    doubles.iter().for_each(|(at, _)| counts[*at] += 1);
+    let mut lists: Vec<Place> = vec![];
+    for (at, place) in doubles {
+        let slot = &mut slots[*at];
+        if slot.place >> 48 != LIST {
+            let start = lists.len();
+            lists.resize(start + 2 + counts[*at] as usize, NONE);
+            (lists[start], lists[start + 1]) = (1, slot.place);
+            slot.place = LIST << 48 | start as u64;
+        }
+        let start = (slot.place & 0xffff_ffff_ffff) as usize;
+        lists[start] += 1;
+        let end = start + lists[start] as usize;
+        lists[end] = *place;
+    }
+    lists
+}
+
+/// The slot of this hash, or the empty slot where it belongs.
+#[inline(always)]
+fn find(slots: &[Slot], hash: u64) -> usize {
+    let mut at = home(slots, hash);
+    while slots[at].place != NONE && slots[at].hash != hash {
+        at += 1;
+        if at == slots.len() {
+            at = 0;
+        }
+    }
+    at
+}
+
+/// The first slot of the probe sequence.
+#[inline(always)]
+fn home(slots: &[Slot], hash: u64) -> usize {
+    (((hash & 0xffff_ffff) * slots.len() as u64) >> 32) as usize
+}
+
+/// Rows that are found by hash.
+pub(crate) struct HashTable {
+    rows: Arc<SideRows>,
+    batches: Vec<Held>,
+    parts: Vec<TablePart>,
+    bits: u32,
+}
+
+/// A batch of rows in the table.
+struct Held {
+    bytes: Buffer,
+    starts: OffsetBuffer<i32>,
+    others: Vec<ArrayRef>,
+    /// A match bit for each row, at its offset; empty if matches are not tracked.
+    matched: Vec<AtomicU64>,
+}
+
+impl HashTable {
+    /// A table of these batches, with its parts. `tracks` if matches are tracked.
+    pub(crate) fn new(
+        rows: Arc<SideRows>,
+        batches: Vec<RecordBatch>,
+        parts: Vec<TablePart>,
+        tracks: bool,
+    ) -> HashTable {
+        let stride = rows.format().row_bytes_min().max(1);
+        let hold = |batch: RecordBatch| {
+            let rows = bytes_of(&batch);
+            let words = if tracks { rows.values().len() / stride / 64 + 1 } else { 0 };
+            Held {
+                bytes: rows.values().clone(),
+                starts: rows.offsets().clone(),
+                matched: (0..words).map(|_| AtomicU64::new(0)).collect(),
+                others: batch.columns()[2..].to_vec(),
+            }
+        };
+        let bits = parts.len().ilog2();
+        HashTable { batches: batches.into_iter().map(hold).collect(), rows, parts, bits }
+    }
+
+    /// Builds a table in one thread.
+    pub(crate) fn of(rows: Arc<SideRows>, batches: Vec<RecordBatch>, tracks: bool) -> HashTable {
+        let part = TablePart::new(&[PartitionedSlots::new(&batches, 0, 0)], 0);
+        HashTable::new(rows, batches, vec![part], tracks)
+    }
+
+    pub(crate) fn batches(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// For each hash, the place of its row or of a list, or `NONE`.
+    pub(crate) fn find(&self, hashes: &[u64], found: &mut Vec<Place>) {
+        found.clear();
+        found.reserve(hashes.len());
+        let mut last = Slot { hash: 0, place: NONE };
+        for (row, hash) in hashes.iter().enumerate() {
+            if let Some(ahead) = hashes.get(row + PREFETCH) {
+                let part = &self.parts[part_of(*ahead, 0, self.bits)];
+                prefetch(&part.slots, home(&part.slots, *ahead));
+            }
+            // Neighbouring rows often have one key.
+            if *hash != last.hash || row == 0 {
+                let part = &self.parts[part_of(*hash, 0, self.bits)];
+                last = Slot { hash: *hash, place: part.slots[find(&part.slots, *hash)].place };
+            }
+            found.push(last.place);
+        }
+    }
+
+    /// The rows of a list; `None` if the place is that of a single row.
+    #[inline(always)]
+    pub(crate) fn several(&self, hash: u64, place: Place) -> Option<&[Place]> {
+        if place >> 48 != LIST {
+            return None;
+        }
+        let lists = &self.parts[part_of(hash, 0, self.bits)].lists;
+        let start = (place & 0xffff_ffff_ffff) as usize;
+        Some(&lists[start + 1..][..lists[start] as usize])
+    }
+
+    /// Whether the key bytes of a row equal `check`.
+    pub(crate) fn is(&self, place: Place, check: &[u8]) -> bool {
+        let held = &self.batches[batch_of(place)];
+        self.rows.format().first(&held.bytes, start_of(place)) == check
+    }
+
+    /// Marks a row as matched.
+    pub(crate) fn mark(&self, place: Place) {
+        let held = &self.batches[batch_of(place)];
+        let bit = start_of(place) / self.rows.format().row_bytes_min().max(1);
+        let (word, mask) = (&held.matched[bit / 64], 1 << (bit % 64));
+        // Most rows are marked already; not writing keeps the cache lines of others valid.
+        if word.load(Relaxed) & mask == 0 {
+            word.fetch_or(mask, Relaxed);
+        }
+    }
+
+    /// The rows of a batch that have matched, or those that have not.
+    pub(crate) fn marked(&self, batch: usize, matched: bool) -> Vec<Place> {
+        let stride = self.rows.format().row_bytes_min().max(1);
+        let held = &self.batches[batch];
+        let is_marked = |start: i32| {
+            let bit = start as usize / stride;
+            held.matched[bit / 64].load(Relaxed) & (1 << (bit % 64)) != 0
+        };
+        let rows = held.starts.windows(2).filter(|pair| is_marked(pair[0]) == matched);
+        rows.map(|pair| place(batch as u64, pair[0], pair[1])).collect()
+    }
+
+    /// How many of these rows are gathered at once: at least one.
+    pub(crate) fn fitting(&self, places: &[Place]) -> usize {
+        let mut bytes = 0;
+        let fits = |place: &&Place| {
+            bytes += self.length_of(**place);
+            bytes <= GATHER_BYTES_MAX
+        };
+        places.iter().take_while(fits).count().clamp(1, places.len().max(1))
+    }
+
+    /// The needed columns of these rows, which are not many more than `fitting` allows.
+    pub(crate) fn gather(&self, places: &[Place]) -> Result<Vec<ArrayRef>> {
+        let mut ends = Vec::with_capacity(places.len() + 1);
+        ends.push(0);
+        let mut end = 0;
+        for place in places {
+            end += self.length_of(*place);
+            ends.push(end as i32);
+        }
+        let mut out = pool().take(end)?;
+        let out_bytes = &mut out[..];
+        for (row, place) in places.iter().enumerate() {
+            if let Some(ahead) = places.get(row + PREFETCH) {
+                let bytes = &self.batches[batch_of(*ahead)].bytes;
+                let (first, length) = (start_of(*ahead), *ahead >> 32 & 0xffff);
+                prefetch(bytes, first);
+                prefetch(bytes, first + length as usize);
+            }
+            let bytes = &self.batches[batch_of(*place)].bytes;
+            let (from, to) = (ends[row] as usize, ends[row + 1] as usize);
+            copy_freely(bytes, start_of(*place), out_bytes, from, to - from);
+        }
+        let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
+        let cells = self.rows.format().unpack(&BinaryArray::new(ends, out.into_arrow(), None))?;
+        self.rows.arrange(&cells, &self.others(places)?)
+    }
+
+    /// The columns that are not part of the row format.
+    fn others(&self, places: &[Place]) -> Result<Vec<ArrayRef>> {
+        let others = self.batches.first().map_or(0, |held| held.others.len());
+        if others == 0 {
+            return Ok(vec![]);
+        }
+        let row = |place: &Place| {
+            let batch = batch_of(*place);
+            let start = start_of(*place) as i32;
+            (batch, self.batches[batch].starts.partition_point(|other| *other < start))
+        };
+        let rows: Vec<(usize, usize)> = places.iter().map(row).collect();
+        let gather = |column: usize| {
+            let arrays: Vec<&dyn Array> =
+                self.batches.iter().map(|held| held.others[column].as_ref()).collect();
+            Ok(interleave(&arrays, &rows)?)
+        };
+        (0..others).map(gather).collect()
+    }
+
+    #[inline(always)]
+    fn length_of(&self, place: Place) -> usize {
+        match place >> 32 & 0xffff {
+            LONG => {
+                let (starts, start) = (&self.batches[batch_of(place)].starts, start_of(place));
+                let row = starts.partition_point(|other| *other as usize <= start);
+                starts[row] as usize - start
+            }
+            length => length as usize,
+        }
+    }
+}
+
+/// The place of a row between these offsets.
+#[inline(always)]
+fn place(batch: u64, start: i32, end: i32) -> Place {
+    batch << 48 | ((end - start) as u64).min(LONG) << 32 | start as u64
+}
+
+#[inline(always)]
+fn batch_of(place: Place) -> usize {
+    (place >> 48) as usize
+}
+
+#[inline(always)]
+fn start_of(place: Place) -> usize {
+    (place & 0xffff_ffff) as usize
+}
+
+fn hashes_of(batch: &RecordBatch) -> &[u64] {
+    batch.column(0).as_primitive::<UInt64Type>().values()
+}

@@ -1,0 +1,188 @@
+//! Join keys: hashes, and bytes to compare when hashes are equal.
+//!
+//! The hash of a key of at most eight bytes is unique, because mixing is a bijection. Other keys
+//! are compared byte by byte when their hashes are equal: short ones packed side by side, a single
+//! text as it is, anything else in `arrow-row`'s format.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, UInt64Array};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow::compute::{cast, filter_record_batch};
+use arrow::datatypes::DataType;
+use arrow::record_batch::RecordBatch;
+use arrow::row::{RowConverter, SortField};
+use euphrates_flow::Result;
+
+use super::plan::SidePlan;
+use crate::canonical_floats::canonical_floats;
+use crate::partitioning::hashing::hash_rows;
+use crate::sort::array_values::fixed_values;
+
+/// Maximum bytes of a packed key.
+const PACKED_BYTES_MAX: usize = 16;
+const HASH_BYTES: usize = size_of::<u64>();
+
+/// Encodes the keys of one side.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    columns: Vec<(usize, DataType)>,
+    form: Form,
+}
+
+#[derive(Clone)]
+enum Form {
+    /// One column, whose hash is unique to its value.
+    One,
+    /// Columns of these widths, packed into eight bytes, whose hash is unique.
+    Short(Vec<usize>),
+    Packed(Vec<usize>),
+    Bytes,
+    Rows(Arc<RowConverter>),
+}
+
+/// The keys of a batch.
+pub(crate) struct Encoded {
+    pub(crate) hashes: Vec<u64>,
+    /// The bytes to compare when hashes are equal; `None` if hashes are unique.
+    pub(crate) checks: Option<BinaryArray>,
+}
+
+impl Keys {
+    /// The encoder of a side. Equal keys of both sides have equal encodings.
+    pub(crate) fn new(side: &SidePlan) -> Result<Keys> {
+        let columns = side.keys.clone();
+        let widths: Option<Vec<usize>> =
+            columns.iter().map(|(_, data_type)| width(data_type)).collect();
+        let form = match (columns.as_slice(), widths) {
+            ([(_, DataType::Decimal128(digits, _))], _) if *digits <= 18 => Form::One,
+            ([_], Some(widths)) if widths[0] <= HASH_BYTES => Form::One,
+            (_, Some(widths)) if widths.iter().sum::<usize>() <= HASH_BYTES => Form::Short(widths),
+            (_, Some(widths)) if widths.iter().sum::<usize>() <= PACKED_BYTES_MAX => {
+                Form::Packed(widths)
+            }
+            ([(_, data_type)], _) if is_bytes(data_type) => Form::Bytes,
+            _ => {
+                let field = |(_, data_type): &(usize, DataType)| SortField::new(data_type.clone());
+                Form::Rows(Arc::new(RowConverter::new(columns.iter().map(field).collect())?))
+            }
+        };
+        Ok(Keys { columns, form })
+    }
+
+    /// Whether equal hashes imply equal keys.
+    pub(crate) fn are_hashes(&self) -> bool {
+        matches!(self.form, Form::One | Form::Short(_))
+    }
+
+    /// Splits off the rows with a null key, which match nothing.
+    pub(crate) fn split_nulls(
+        &self,
+        batch: RecordBatch,
+    ) -> Result<(Option<RecordBatch>, RecordBatch)> {
+        let nulls = self.columns.iter().fold(None, |nulls, (column, _)| {
+            NullBuffer::union(nulls.as_ref(), batch.column(*column).logical_nulls().as_ref())
+        });
+        let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else {
+            return Ok((None, batch));
+        };
+        let valid = nulls.into_inner();
+        let without = filter_record_batch(&batch, &(!&valid).into())?;
+        Ok((Some(without), filter_record_batch(&batch, &valid.into())?))
+    }
+
+    /// Encodes the keys of a batch, which must not be null.
+    pub(crate) fn encode(&self, batch: &RecordBatch) -> Result<Encoded> {
+        let column =
+            |(column, data_type): &(usize, DataType)| plain(batch.column(*column), data_type);
+        let columns: Vec<ArrayRef> = self.columns.iter().map(column).collect::<Result<_>>()?;
+        let rows = batch.num_rows();
+        Ok(match &self.form {
+            Form::One => Encoded { hashes: hash_rows(&columns)?, checks: None },
+            Form::Short(widths) => {
+                let packed = pack(&columns, widths, HASH_BYTES, rows);
+                let packed = packed.as_chunks().0.iter().copied().map(u64::from_le_bytes);
+                let packed = UInt64Array::from_iter_values(packed);
+                Encoded { hashes: hash_rows(&[Arc::new(packed)])?, checks: None }
+            }
+            Form::Packed(widths) => {
+                let packed = pack(&columns, widths, PACKED_BYTES_MAX, rows);
+                let ends = OffsetBuffer::from_repeated_length(PACKED_BYTES_MAX, rows);
+                let checks = BinaryArray::new(ends, Buffer::from_vec(packed), None);
+                Encoded { hashes: hash_rows(&columns)?, checks: Some(checks) }
+            }
+            Form::Bytes => {
+                Encoded { hashes: hash_rows(&columns)?, checks: Some(bytes(&columns[0])?) }
+            }
+            Form::Rows(converter) => {
+                let checks = converter.convert_columns(&columns)?.try_into_binary()?;
+                Encoded { hashes: hash_rows(&columns)?, checks: Some(checks) }
+            }
+        })
+    }
+}
+
+/// The bytes of a value, if all values of the type have the same number and compare by them.
+fn width(data_type: &DataType) -> Option<usize> {
+    match data_type {
+        DataType::FixedSizeBinary(_) | DataType::Float16 => None,
+        other => other.primitive_width(),
+    }
+}
+
+fn is_bytes(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)
+}
+
+/// A key column in the comparison type, in canonical form: equal values have equal bytes.
+fn plain(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    let column = match column.data_type() == data_type {
+        true => column.clone(),
+        false => cast(column, data_type)?,
+    };
+    Ok(canonical_floats(&column))
+}
+
+/// Text or bytes as small binary. A cast of a slice of a large array would keep its offsets, which
+/// may exceed 32 bits.
+fn bytes(column: &ArrayRef) -> Result<BinaryArray> {
+    let is_large = matches!(column.data_type(), DataType::LargeUtf8 | DataType::LargeBinary);
+    if is_large {
+        let large = cast(column, &DataType::LargeBinary)?;
+        let large = large.as_binary::<i64>();
+        return Ok(BinaryArray::from_iter_values((0..large.len()).map(|row| large.value(row))));
+    }
+    Ok(cast(column, &DataType::Binary)?.as_binary::<i32>().clone())
+}
+
+/// Packs values side by side, padded with zeros to `place` bytes.
+fn pack(columns: &[ArrayRef], widths: &[usize], place: usize, rows: usize) -> Vec<u8> {
+    let mut packed = vec![0; rows * place];
+    let mut at = 0;
+    for (column, width) in columns.iter().zip(widths) {
+        let values = fixed_values(column, *width);
+        for (out, value) in packed.chunks_exact_mut(place).zip(values.chunks_exact(*width)) {
+            out[at..at + width].copy_from_slice(value);
+        }
+        at += width;
+    }
+    packed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::LargeBinaryArray;
+
+    #[test]
+    fn slice_beyond_32_bit_offsets_is_a_key() {
+        // Untouched pages are not allocated.
+        let far = 1_usize << 31;
+        let values = Buffer::from_vec(vec![0_u8; far + 16]);
+        let ends = OffsetBuffer::from_lengths([far, 8, 8]);
+        let whole: ArrayRef = Arc::new(LargeBinaryArray::new(ends, values, None));
+        let own = bytes(&whole.slice(1, 2)).unwrap();
+        assert_eq!(own, BinaryArray::from_iter_values([[0; 8], [0; 8]]));
+    }
+}

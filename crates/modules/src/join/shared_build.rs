@@ -1,0 +1,130 @@
+//! State shared by the instances of a process: the hash table they build together, and rows of
+//! parts that wait to be joined.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Ports, Result};
+use euphrates_policy::join::table_bits;
+
+use super::hash_table::{HashTable, PartitionedSlots, TablePart};
+use super::part_join::PreparedJoin;
+use super::plan::Side;
+use super::row_request::RowRequest;
+use crate::coordination::collective::all_gather;
+use crate::partitioning::spill_store::{Slice, StoredParts};
+
+/// The shared state of a join.
+#[derive(Default)]
+pub(crate) struct SharedBuild {
+    shared: Mutex<Shared>,
+    /// The next batch of the table to output by match.
+    next_batch: AtomicUsize,
+    /// The next share to fetch of what all processes hold.
+    next_share: AtomicUsize,
+    /// Bytes of the build side in memory.
+    pub(crate) held_bytes: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Shared {
+    batches: Vec<RecordBatch>,
+    partitioned: Vec<PartitionedSlots>,
+    building: Option<Arc<Building>>,
+    table: Option<Arc<HashTable>>,
+    /// The rows of each side, left first.
+    pieces: [Vec<Arc<StoredParts>>; 2],
+}
+
+/// A table under construction.
+struct Building {
+    partitioned: Vec<PartitionedSlots>,
+    next: AtomicUsize,
+    parts: Vec<OnceLock<TablePart>>,
+}
+
+impl SharedBuild {
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Builds a table of the batches of all instances in the process. `copies` processes build the
+    /// same table.
+    pub(crate) fn build(
+        &self,
+        ready: &PreparedJoin,
+        held: Vec<RecordBatch>,
+        copies: usize,
+        ports: &Ports,
+    ) -> Result<Arc<HashTable>> {
+        let rows: usize = held.iter().map(RecordBatch::num_rows).sum();
+        let first = {
+            let mut shared = self.lock();
+            shared.batches.extend_from_slice(&held);
+            shared.batches.len() - held.len()
+        };
+        let rows: usize = all_gather(ports, "held", &[rows])?.into_iter().flatten().sum();
+        let bits = table_bits(rows / copies);
+        let partitioned = PartitionedSlots::new(&held, first, bits);
+        drop(held);
+        self.lock().partitioned.push(partitioned);
+        all_gather(ports, "dealt", &[])?;
+        let building = {
+            let mut shared = self.lock();
+            let partitioned = std::mem::take(&mut shared.partitioned);
+            let fresh = || Building {
+                partitioned,
+                next: AtomicUsize::new(0),
+                parts: (0..1 << bits).map(|_| OnceLock::new()).collect(),
+            };
+            shared.building.get_or_insert_with(|| Arc::new(fresh())).clone()
+        };
+        loop {
+            let part = building.next.fetch_add(1, Relaxed);
+            let Some(place) = building.parts.get(part) else { break };
+            ports.check()?;
+            place.get_or_init(|| TablePart::new(&building.partitioned, part));
+        }
+        drop(building);
+        all_gather(ports, "built", &[])?;
+        let mut shared = self.lock();
+        if let Some(building) = shared.building.take().and_then(Arc::into_inner) {
+            let parts = building.parts.into_iter().filter_map(OnceLock::into_inner).collect();
+            let batches = std::mem::take(&mut shared.batches);
+            shared.table = Some(Arc::new(ready.table_of(batches, parts)));
+        }
+        Ok(shared.table.clone().expect("the first to come has made it"))
+    }
+
+    /// Claims the next of `of` shares to fetch.
+    pub(crate) fn next_share(&self, of: usize) -> Option<Slice> {
+        let number = self.next_share.fetch_add(1, Relaxed);
+        (number < of).then_some(Slice { number, of })
+    }
+
+    /// Claims the next batch of the table to output by match.
+    pub(crate) fn next_batch(&self) -> usize {
+        self.next_batch.fetch_add(1, Relaxed)
+    }
+
+    /// Drops the table, which is not needed any more.
+    pub(crate) fn forget_table(&self) {
+        self.lock().table = None;
+    }
+
+    /// Adds rows of a side that wait for their part.
+    pub(crate) fn add(&self, side: Side, pieces: StoredParts) {
+        self.lock().pieces[side as usize].push(Arc::new(pieces));
+    }
+
+    /// The requested rows of all instances in the process.
+    pub(crate) fn read(
+        &self,
+        request: &RowRequest,
+    ) -> impl Iterator<Item = Result<RecordBatch>> + use<> {
+        let pieces = self.lock().pieces[request.side as usize].clone();
+        let (parts, slice) = (request.parts.clone(), request.slice);
+        pieces.into_iter().flat_map(move |pieces| pieces.read_slice(parts.clone(), slice))
+    }
+}

@@ -1,0 +1,186 @@
+//! Row layout of one side, in memory, on scratch and when sent: the hash of the key, and all needed
+//! columns in one row.
+//!
+//! Fetching a matching row costs a cache miss for each place it lies at, so its columns lie
+//! together (see `sort/record_layout.rs`). Types that the row format does not support stay columns.
+//! Dictionaries are replaced by their values; otherwise each piece would hold the whole dictionary,
+//! in memory, on disk and in the output.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray, UInt64Array};
+use arrow::buffer::ScalarBuffer;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use euphrates_flow::Result;
+
+use super::join_keys::Keys;
+use super::plan::SidePlan;
+use crate::sort::row_format::RowFormat;
+
+/// The columns of held rows.
+const HASH: &str = "__hash";
+const ROW: &str = "__row";
+/// Additional cells of a row.
+const CHECK: &str = "__check";
+const PLACE: &str = "__place";
+
+/// The layout of one side.
+pub(crate) struct SideRows {
+    keys: Keys,
+    needed: Vec<usize>,
+    /// Where each needed column is stored, and its type in the output.
+    homes: Vec<(Home, DataType)>,
+    /// The schema of a row's cells.
+    cells: SchemaRef,
+    format: RowFormat,
+    held: SchemaRef,
+}
+
+#[derive(Clone, Copy)]
+enum Home {
+    Cell(usize),
+    Column(usize),
+}
+
+/// Rows during a probe.
+pub(crate) struct Rows {
+    pub(crate) hashes: ScalarBuffer<u64>,
+    /// The bytes to compare when hashes are equal; `None` if hashes are unique.
+    pub(crate) checks: Option<BinaryArray>,
+    /// The needed columns.
+    pub(crate) columns: Vec<ArrayRef>,
+}
+
+impl SideRows {
+    /// The layout of this side.
+    pub(crate) fn new(side: &SidePlan) -> Result<SideRows> {
+        let keys = Keys::new(side)?;
+        let check = (!keys.are_hashes()).then(|| Field::new(CHECK, DataType::Binary, false));
+        let mut cells: Vec<FieldRef> = check.into_iter().map(Arc::new).collect();
+        let mut held: Vec<FieldRef> = vec![
+            Arc::new(Field::new(HASH, DataType::UInt64, false)),
+            Arc::new(Field::new(ROW, DataType::Binary, false)),
+        ];
+        let mut homes = vec![];
+        for column in &side.needed {
+            let field = &side.schema.fields()[*column];
+            let inside = held_field(field);
+            let (list, home): (_, fn(usize) -> Home) = match RowFormat::supports(inside.data_type())
+            {
+                true => (&mut cells, Home::Cell),
+                false => (&mut held, Home::Column),
+            };
+            homes.push((home(list.len()), field.data_type().clone()));
+            list.push(inside);
+        }
+        // Rows are identified by their offsets, so no row may be empty.
+        if cells.is_empty() && !side.needed.is_empty() {
+            cells.push(Arc::new(Field::new(PLACE, DataType::Boolean, false)));
+        }
+        let cells = Arc::new(Schema::new(cells));
+        let all: Vec<usize> = (0..cells.fields().len()).collect();
+        let format = RowFormat::new(&cells, &all);
+        let held = Arc::new(Schema::new(held));
+        Ok(SideRows { keys, needed: side.needed.clone(), homes, cells, format, held })
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The format of the rows.
+    pub(crate) fn format(&self) -> &RowFormat {
+        &self.format
+    }
+
+    /// The schema of held rows.
+    pub(crate) fn held(&self) -> &SchemaRef {
+        &self.held
+    }
+
+    /// The needed columns of a batch of the input.
+    pub(crate) fn columns(&self, batch: &RecordBatch) -> Vec<ArrayRef> {
+        self.needed.iter().map(|column| batch.column(*column).clone()).collect()
+    }
+
+    /// The rows of a batch, whose keys are not null.
+    pub(crate) fn take(&self, batch: &RecordBatch) -> Result<Rows> {
+        let keys = self.keys.encode(batch)?;
+        let columns = self.columns(batch);
+        Ok(Rows { hashes: keys.hashes.into(), checks: keys.checks, columns })
+    }
+
+    /// Packs rows into the held layout.
+    pub(crate) fn pack(&self, rows: Rows) -> Result<RecordBatch> {
+        let Rows { hashes, checks, columns } = rows;
+        let count = hashes.len();
+        let mut cells: Vec<ArrayRef> = checks.into_iter().map(|c| Arc::new(c) as _).collect();
+        let mut others: Vec<ArrayRef> = vec![];
+        for ((home, data_type), column) in self.homes.iter().zip(columns) {
+            let (list, schema, at) = match home {
+                Home::Cell(at) => (&mut cells, &self.cells, *at),
+                Home::Column(at) => (&mut others, &self.held, *at),
+            };
+            let inside = schema.field(at).data_type();
+            list.push(if inside == data_type { column } else { cast(&column, inside)? });
+        }
+        if cells.len() < self.cells.fields().len() {
+            cells.push(Arc::new(BooleanArray::from(vec![false; count])));
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        let cells = RecordBatch::try_new_with_options(self.cells.clone(), cells, &options)?;
+        let mut held: Vec<ArrayRef> =
+            vec![Arc::new(UInt64Array::new(hashes, None)), Arc::new(self.format.pack(&cells)?)];
+        held.append(&mut others);
+        Ok(RecordBatch::try_new(self.held.clone(), held)?)
+    }
+
+    /// Unpacks held rows.
+    pub(crate) fn unpack(&self, held: &RecordBatch) -> Result<Rows> {
+        let mut cells = self.format.unpack(bytes_of(held))?;
+        let columns = self.arrange(&cells, &held.columns()[2..])?;
+        let checks = (!self.keys.are_hashes()).then(|| cells.swap_remove(0));
+        let checks = checks.map(|checks| checks.as_binary::<i32>().clone());
+        let hashes = held.column(0).as_primitive::<UInt64Type>().values().clone();
+        Ok(Rows { hashes, checks, columns })
+    }
+
+    /// The needed columns, from the cells of rows and the remaining columns.
+    pub(crate) fn arrange(&self, cells: &[ArrayRef], others: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+        let column = |(home, data_type): &(Home, DataType)| {
+            let inside = match home {
+                Home::Cell(cell) => &cells[*cell],
+                Home::Column(column) => &others[*column - 2],
+            };
+            let is_same = inside.data_type() == data_type;
+            Ok(if is_same { inside.clone() } else { cast(inside, data_type)? })
+        };
+        self.homes.iter().map(column).collect()
+    }
+}
+
+/// The stored form of a column. Dictionary values may be null in any row.
+fn held_field(field: &FieldRef) -> FieldRef {
+    match field.data_type() {
+        DataType::Dictionary(_, values) if can_encode(values) => {
+            let held = field.as_ref().clone().with_data_type(values.as_ref().clone());
+            Arc::new(held.with_nullable(true))
+        }
+        _ => field.clone(),
+    }
+}
+
+/// Whether values of this type can be cast to a dictionary again.
+fn can_encode(data_type: &DataType) -> bool {
+    use DataType::*;
+    data_type.is_integer()
+        || data_type.is_floating()
+        || matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)
+}
+
+/// The rows of a held batch.
+pub(crate) fn bytes_of(held: &RecordBatch) -> &BinaryArray {
+    held.column(1).as_binary()
+}

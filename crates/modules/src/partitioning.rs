@@ -1,0 +1,5 @@
+//! Hash partitioning of rows: hashes, scattering by their bits, and stores that spill.
+
+pub(crate) mod hashing;
+pub(crate) mod scatter;
+pub(crate) mod spill_store;

@@ -1,0 +1,36 @@
+//! Resolves local paths of configurations, for processes with another working directory.
+
+use std::path::{Path, absolute};
+
+use serde_json::Value;
+
+/// Resolves a relative path against this folder. Addresses of objects stay as they are.
+pub(crate) fn rebase(path: &mut Value, folder: &Path) {
+    let Some(text) = path.as_str().filter(|text| !text.contains("://")) else { return };
+    if let Ok(whole) = absolute(folder.join(text)) {
+        // A path that ends in a slash is a folder, and keeps the slash.
+        let slash = if text.ends_with('/') { "/" } else { "" };
+        *path = format!("{}{slash}", whole.display().to_string().trim_end_matches('/')).into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn relative_paths_begin_at_the_folder_and_others_stay() {
+        for (given, expected) in [
+            ("a.csv", "/f/a.csv"),
+            ("./x/*.csv", "/f/x/*.csv"),
+            ("/b.csv", "/b.csv"),
+            ("s3://bucket/key", "s3://bucket/key"),
+            ("out/", "/f/out/"),
+        ] {
+            let mut path = json!(given);
+            rebase(&mut path, Path::new("/f"));
+            assert_eq!(path, json!(expected));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Sorted runs of records in memory: chunks of keys that are sorted as they fill.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use arrow::row::Rows;
+use euphrates_flow::{Result, batch_bytes, split_batch};
+use euphrates_policy::sort::chunk_keys;
+
+use super::sort_keys::KeyEncoder;
+
+/// Records of one instance, with their keys in sorted chunks.
+pub(crate) struct MemoryRuns {
+    encoder: Arc<KeyEncoder>,
+    /// The records, in the order of arrival.
+    pub(crate) batches: Vec<RecordBatch>,
+    /// The full row encodings of the keys, one for each batch; empty if keys are exact.
+    pub(crate) rows: Vec<Rows>,
+    /// Sorted keys; each chunk is a run.
+    pub(crate) chunks: Vec<Vec<u128>>,
+    open: Vec<u128>,
+    keys: usize,
+    bytes: usize,
+}
+
+impl MemoryRuns {
+    pub(crate) fn new(encoder: Arc<KeyEncoder>) -> MemoryRuns {
+        let (batches, rows, chunks, open) = (vec![], vec![], vec![], vec![]);
+        MemoryRuns { encoder, batches, rows, chunks, open, keys: 0, bytes: 0 }
+    }
+
+    /// Adds a batch, and sorts the chunk if it is full.
+    pub(crate) fn push(&mut self, batch: RecordBatch) -> Result<()> {
+        for batch in split_batch(batch) {
+            let keys = self.encoder.encode(&batch, self.batches.len())?;
+            self.bytes += batch_bytes(&batch) + keys.packed.len() * size_of::<u128>();
+            self.bytes += keys.rows.as_ref().map_or(0, Rows::size);
+            self.keys += keys.packed.len();
+            self.open.extend_from_slice(&keys.packed);
+            self.batches.push(batch);
+            self.rows.extend(keys.rows);
+            if self.open.len() >= chunk_keys(self.keys) {
+                self.close();
+                self.open.reserve_exact(chunk_keys(self.keys));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sorts the last chunk.
+    pub(crate) fn close(&mut self) {
+        let mut keys = std::mem::take(&mut self.open);
+        if !keys.is_empty() {
+            sort_keys(&self.encoder, &mut keys, |batch| &self.rows[batch], Presorted::No);
+            self.chunks.push(keys);
+        }
+    }
+
+    /// Bytes of records and keys.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// Takes all runs, and leaves none.
+    pub(crate) fn take(&mut self) -> MemoryRuns {
+        self.close();
+        let fresh = MemoryRuns::new(self.encoder.clone());
+        std::mem::replace(self, fresh)
+    }
+}
+
+/// Whether keys consist of a few sorted runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presorted {
+    /// They do: the standard library's stable sort detects the runs and merges them.
+    Runs,
+    /// They do not.
+    No,
+}
+
+/// Sorts keys; equal ones by row id.
+pub(crate) fn sort_keys<'a>(
+    encoder: &KeyEncoder,
+    keys: &mut [u128],
+    rows: impl Fn(usize) -> &'a Rows + Copy,
+    presorted: Presorted,
+) {
+    let whole = |a: &u128, b: &u128| encoder.compare((*a, *b), rows).then(a.cmp(b));
+    match (encoder.is_exact(), presorted) {
+        (true, Presorted::No) => keys.sort_unstable(),
+        (true, Presorted::Runs) => keys.sort(),
+        (false, Presorted::No) => keys.sort_unstable_by(whole),
+        (false, Presorted::Runs) => keys.sort_by(whole),
+    }
+}

@@ -1,0 +1,178 @@
+//! The sorted runs of all instances of a `partition` in one process, which are cut into ranges of
+//! keys when all input has been taken. There is a single collective operation, since each waits for
+//! the slowest instance.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use euphrates_flow::metrics::State;
+use euphrates_flow::{Cancel, Ports, Result, Setup};
+use euphrates_io::scratch::Scratch;
+use euphrates_policy::sort::{kept_keys_bytes_max, range_bytes_max};
+
+use super::disk_run::DiskRun;
+use super::memory_runs::MemoryRuns;
+use super::owned_keys::KeyInterner;
+use super::ranges::Ranges;
+use super::record_layout::Layout;
+use super::sample_exchange::{LocalSamples, SampleExchange};
+use super::sort_keys::KeyEncoder;
+use super::splitters::SplitPolicy;
+
+/// Name of the all-gather of samples, when all input has been taken.
+const SHARES: &str = "shares";
+
+/// The sorted runs of one process.
+pub(crate) struct RangeStore {
+    pub(super) layout: Arc<Layout>,
+    pub(super) encoder: Arc<KeyEncoder>,
+    pub(super) scratch: Scratch,
+    /// Keeps the keys of all instances in this process.
+    pub(super) interner: Mutex<KeyInterner>,
+    share_bytes: usize,
+    range_bytes_max: usize,
+    cancel: Arc<Cancel>,
+    split_policy: SplitPolicy,
+    shared: Mutex<Shared>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Shared {
+    arrived: usize,
+    runs_written: usize,
+    spilled_bytes: usize,
+    memory: Vec<MemoryRuns>,
+    disk: Vec<DiskRun>,
+    /// All runs until the splitters are known, and the instance that contributed their samples.
+    uncut: Option<(Ranges, usize)>,
+    ranges: Option<Arc<Ranges>>,
+}
+
+impl RangeStore {
+    /// A store for the instances in this process.
+    pub(crate) fn new(
+        layout: Arc<Layout>,
+        encoder: Arc<KeyEncoder>,
+        split_policy: SplitPolicy,
+        setup: &Setup,
+    ) -> RangeStore {
+        let store = RangeStore {
+            layout,
+            encoder,
+            scratch: Scratch::new(setup),
+            interner: Mutex::new(KeyInterner::new(kept_keys_bytes_max(
+                setup.memory_bytes,
+                setup.budget_bytes,
+            ))),
+            share_bytes: setup.memory_bytes,
+            range_bytes_max: match split_policy {
+                SplitPolicy::Anywhere => range_bytes_max(setup.budget_bytes, setup.instances_here),
+                // A group is not split, however large it is.
+                SplitPolicy::BetweenKeys => range_bytes_max(setup.budget_bytes, 1),
+            },
+            cancel: setup.cancel.clone(),
+            split_policy,
+            shared: Mutex::default(),
+            changed: Condvar::new(),
+        };
+        if setup.instances_here == 0 {
+            // A process without instances merges only what it fetches.
+            store.lock().ranges = Some(Arc::new(store.uncut(vec![], vec![])));
+        }
+        store
+    }
+
+    /// Adds the runs of an instance; when all processes have contributed samples, cuts the runs at
+    /// the splitters.
+    pub(crate) fn exchange_samples(
+        &self,
+        held: MemoryRuns,
+        disk: Vec<DiskRun>,
+        ports: &Ports,
+    ) -> Result<()> {
+        let setup = ports.setup();
+        let share = self.add_runs(held, disk, setup).unwrap_or_default();
+        let all = {
+            let _state = ports.metrics().enter(State::Starved);
+            setup.gather(SHARES, share)?
+        };
+        let uncut = self.lock().uncut.take();
+        if let Some((mut ranges, contributor)) = uncut {
+            SampleExchange::of(&all)?.cut(&mut ranges, contributor, self.split_policy);
+            self.lock().ranges = Some(Arc::new(ranges));
+            self.changed.notify_all();
+        }
+        Ok(())
+    }
+
+    /// The number of ranges; blocks until it is known.
+    pub(crate) fn count(&self, setup: &Setup) -> Result<u64> {
+        let count = match setup.instances_here {
+            0 => SampleExchange::of(&setup.learn(SHARES)?)?.splitters(self.split_policy).len() + 1,
+            _ => self.await_ranges()?.count(),
+        };
+        Ok(count as u64)
+    }
+
+    /// The ranges of this process; blocks until they are known.
+    pub(crate) fn await_ranges(&self) -> Result<Arc<Ranges>> {
+        let mut shared = self.lock();
+        loop {
+            if let Some(ranges) = &shared.ranges {
+                return Ok(ranges.clone());
+            }
+            self.cancel.check()?;
+            let woken = self.changed.wait_timeout(shared, Duration::from_millis(50));
+            shared = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+    }
+
+    /// The layout of held records.
+    pub(crate) fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// A remark on the passes, for the report.
+    pub(crate) fn remark(&self) -> String {
+        let shared = self.lock();
+        match shared.runs_written {
+            0 => "one pass: everything fitted the memory".to_string(),
+            runs => format!(
+                "two passes: {runs} sorted runs, {:.1} MB went through scratch",
+                shared.spilled_bytes as f64 / 1e6
+            ),
+        }
+    }
+
+    /// Adds the runs of an instance. The last one returns the encoded samples of the process.
+    fn add_runs(&self, held: MemoryRuns, disk: Vec<DiskRun>, setup: &Setup) -> Option<Vec<u8>> {
+        let mut shared = self.lock();
+        shared.arrived += 1;
+        shared.runs_written += disk.len();
+        shared.spilled_bytes += disk.iter().map(DiskRun::bytes).sum::<usize>();
+        shared.memory.push(held);
+        shared.disk.extend(disk);
+        if shared.arrived < setup.instances_here {
+            return None;
+        }
+        let (memory, disk) = (std::mem::take(&mut shared.memory), std::mem::take(&mut shared.disk));
+        let disk_runs = disk.len();
+        let ranges = self.uncut(memory, disk);
+        // The contributing instance identifies the process.
+        let place = (setup.instance, setup.exchange.others().len() + 1);
+        let share = LocalSamples::of(&ranges, (disk_runs, self.share_bytes), place, &self.interner)
+            .encode();
+        shared.uncut = Some((ranges, setup.instance));
+        Some(share)
+    }
+
+    fn uncut(&self, memory: Vec<MemoryRuns>, disk: Vec<DiskRun>) -> Ranges {
+        let ranges = Ranges::uncut(self.encoder.clone(), self.layout.held().clone(), memory, disk);
+        ranges.within(self.range_bytes_max)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}

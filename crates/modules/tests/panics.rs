@@ -1,0 +1,153 @@
+//! Modules that panic in calls from the flow's own threads, on workers: the flow ends with an
+//! error.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use arrow::datatypes::SchemaRef;
+use euphrates_engine::cluster::join::StaticDriver;
+use euphrates_engine::cluster::{Cluster, Member, Secret, Security, Server, Setting};
+use euphrates_engine::{Options, go};
+use euphrates_flow::spec::IN;
+use euphrates_flow::{
+    Document, Effect, Module, ModuleSpec, Order, Placed, PortNames, Ports, Registry, Result, Setup,
+};
+use euphrates_modules::registry;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Timeout of every wait in these tests.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+static FRAGILE: ModuleSpec = ModuleSpec {
+    name: "fragile",
+    summary: "Breaks when it is told to.",
+    detail: "",
+    inputs: IN,
+    outputs: PortNames::Fixed(&[]),
+    order: Order::Any,
+    effect: Effect::Pure,
+    parallel: true,
+    wants_memory: false,
+    config_schema: || json!({}),
+    place: |config| Ok(Arc::new(Fragile { when: config["when"].to_string() })),
+};
+
+struct Fragile {
+    when: String,
+}
+
+impl Fragile {
+    fn come_to(&self, what: &str) {
+        assert!(!self.when.contains(what), "it broke at {what}");
+    }
+}
+
+impl Placed for Fragile {
+    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+        Ok(vec![])
+    }
+
+    fn prepare(&self, _: &Setup) -> Result<()> {
+        self.come_to("prepare");
+        Ok(())
+    }
+
+    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+        Ok(Box::new(Instance(self)))
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.come_to("settle");
+        Ok(())
+    }
+
+    fn staged(&self) -> Result<Value> {
+        self.come_to("staged");
+        Ok(Value::Null)
+    }
+}
+
+struct Instance(Arc<Fragile>);
+
+impl Module for Instance {
+    fn run(&mut self, ports: &mut Ports) -> Result<()> {
+        while ports.get(0)?.is_some() {
+            self.0.come_to("run");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.0.come_to("drop");
+    }
+}
+
+fn modules() -> Registry {
+    registry().with([&FRAGILE])
+}
+
+fn workers(folder: &TempDir) -> (Arc<Cluster>, Vec<Server>) {
+    let secret = Secret::random().unwrap();
+    let server = |number: usize| {
+        let member = Member::called(format!("w{number}"));
+        let listen = format!("unix:{}", folder.path().join(&member.name).display());
+        let setting = Setting {
+            member,
+            listen: listen.parse().unwrap(),
+            secret: secret.clone(),
+            security: Security::Token,
+            lost_after: None,
+            scratch: vec![],
+        };
+        Server::start(setting, modules(), || ()).unwrap()
+    };
+    let servers: Vec<Server> = (0..2).map(server).collect();
+    let address =
+        |(number, server): (usize, &Server)| (format!("w{number}"), server.address().clone());
+    let (driver, _) = StaticDriver::new(servers.iter().enumerate().map(address).collect());
+    (Arc::new(Cluster::open(Box::new(driver), &secret, Security::Token).unwrap()), servers)
+}
+
+/// The outcome of a flow that panics in `when`, in this process or on workers.
+fn outcome(when: &str, on_workers: bool) -> String {
+    let home = TempDir::new().unwrap();
+    let cluster = on_workers.then(|| workers(&home));
+    let mut document = Document::new("breaking");
+    let source = document.place("generate", json!({"what": "integers", "rows": 1000}), None);
+    let sink = document.place("fragile", json!({"when": when}), None);
+    document.attach(&source, &sink);
+    let (tell, told) = channel();
+    let options = Options {
+        cluster: cluster.as_ref().map(|(cluster, _)| cluster.clone()),
+        home: Some(home.path().into()),
+        cores: Some(2),
+        ..Options::default()
+    };
+    thread::spawn(move || drop(tell.send(go(&document, &modules(), &options).map(drop))));
+    let ended = told.recv_timeout(PATIENCE).expect("the flow ends");
+    ended.expect_err("it broke").to_string()
+}
+
+#[test]
+fn panicking_instance_is_named_wherever_it_runs() {
+    for on_workers in [false, true] {
+        for when in ["run", "drop"] {
+            let text = outcome(when, on_workers);
+            assert!(text.contains(&format!("panicked: it broke at {when}")), "{text}");
+            assert!(text.contains("fragile_1"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn worker_with_panicking_module_is_lost_with_reason() {
+    for when in ["prepare", "settle", "staged"] {
+        let text = outcome(when, true);
+        assert!(text.contains(&format!("panicked: it broke at {when}")), "{text}");
+    }
+}
