@@ -1,4 +1,4 @@
-"""A process that runs a user's code for a worker: `crates/py/src/isolated`."""
+"""A child process that runs user code for a worker: `crates/py/src/isolated`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from . import _euphrates
 from ._worker import believe_master
 
 _FIRST_TO_GO = 500
-"""Of processes of the same size, the kernel ends that with more of these when memory runs out."""
+"""When memory runs out, the kernel kills the process with the highest score among equal sizes."""
 
 
 def main() -> None:
-    """Does what the worker asks for, until it is gone or has asked for nothing for a while."""
+    """Serves the worker's requests until the worker ends or is idle for a while."""
     believe_master()
-    # Better this than the worker: here it costs one function its process.
+    # The kernel should kill this process before the worker: it costs one function its process.
     with contextlib.suppress(OSError, ValueError), open("/proc/self/oom_score_adj", "r+") as own:
         score = int(own.read())
         own.seek(0)
         own.write(str(min(1000, score + _FIRST_TO_GO)))
     _euphrates.run_confined()
-    # Threads of user code would keep an orderly end waiting.
+    # Threads of user code would delay an orderly end.
     os._exit(0)

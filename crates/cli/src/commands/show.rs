@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use euphrates_flow::code::{self, code as write_code};
-use euphrates_flow::draw::{self, draw};
+use euphrates_draw::{Format, draw};
 use euphrates_flow::{Document, Result};
 
 use crate::flow_file::{load, load_to_keep};
@@ -69,9 +69,9 @@ pub fn show(command: Show, host: &dyn Host) -> Result<u8> {
     };
     let drawn = |format| load(&flow, host).map(|document| draw(&document, format));
     let text = match command.r#as {
-        Picture::Mermaid => drawn(draw::Format::Mermaid)?,
-        Picture::Dot => drawn(draw::Format::Dot)?,
-        Picture::Svg => drawn(draw::Format::Svg)?,
+        Picture::Mermaid => drawn(Format::Mermaid)?,
+        Picture::Dot => drawn(Format::Dot)?,
+        Picture::Svg => drawn(Format::Svg)?,
         Picture::Json => load_to_keep(&flow, host)?.to_json(),
         Picture::Script => host.script(&flow)?,
     };
