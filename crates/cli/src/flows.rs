@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use euphrates_engine::Options;
-use euphrates_engine::consent::{self, Consent, Seen};
+use euphrates_engine::run::consent::{self, Consent, Seen};
 use euphrates_flow::check::Unit;
 use euphrates_flow::code::{self, code as write_code};
 use euphrates_flow::draw::{self, draw};

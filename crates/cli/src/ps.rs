@@ -3,7 +3,7 @@
 use clap::Args;
 use euphrates_engine::cluster::launch::Entry;
 use euphrates_engine::cluster::listing::{Killed, kill, list};
-use euphrates_engine::report::bytes_of;
+use euphrates_engine::observe::report::bytes_of;
 use euphrates_flow::Result;
 use serde_json::json;
 

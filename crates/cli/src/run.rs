@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use euphrates_engine::division::named;
+use euphrates_engine::queue::policies::named;
 use euphrates_engine::{Options, Report, start_unless};
 use euphrates_flow::{Document, Registry, Result};
 use euphrates_server::child::{self, Drive};

@@ -4,7 +4,7 @@
 //! Whoever has had the answers of all others but one, and waits, tells that one so, which then
 //! serves before it takes anything for itself (see `euphrates_policy::precedence`).
 
-mod letters;
+mod messages;
 mod servers;
 #[cfg(test)]
 mod tests;
@@ -21,12 +21,12 @@ use euphrates_policy::precedence::Asked;
 use euphrates_policy::window::{Receiver, Sender};
 use euphrates_wire::Frame;
 
-use self::letters::{Word, read, write};
+use self::messages::{Word, read, write};
 use self::servers::Servers;
-use crate::debts::{Debts, LOOK};
-use crate::mailbox::lock;
-use crate::transport::{Ends, Transport, malformed, misdirected_from};
-use crate::worker::caught;
+use crate::queue::fetch_backlog::{Debts, LOOK};
+use crate::queue::mailbox::lock;
+use crate::queue::transport::{Ends, Transport, malformed, misdirected_from};
+use crate::run::worker::caught;
 
 /// Of one request, on their way or not taken yet.
 const WINDOW_BYTES: u64 = 8 << 20;

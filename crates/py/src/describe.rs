@@ -1,6 +1,6 @@
 //! What can be said of modules and flows without running them.
 
-use euphrates_engine::consent::{self, Consent, Seen};
+use euphrates_engine::run::consent::{self, Consent, Seen};
 use euphrates_flow::check::{CheckedEdge, CheckedNode, Unit};
 use euphrates_flow::code::code as write_code;
 use euphrates_flow::draw::draw as picture;

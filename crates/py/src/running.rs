@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use euphrates_engine::division::named;
-use euphrates_engine::progress::Progress;
+use euphrates_engine::observe::progress::Progress;
+use euphrates_engine::queue::policies::named;
 use euphrates_engine::{Options, Report, start_unless};
 use euphrates_flow::{Cancel, Document, Error, Owner, Perturbation, Result};
 use euphrates_server::told;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use euphrates_engine::{Options, machine, survey::survey};
+use euphrates_engine::{Options, machine, run::survey::survey};
 use euphrates_flow::check::{CheckedEdge, CheckedNode, Problem, Reads, Survey, Unit};
 use euphrates_flow::document::Node;
 use euphrates_flow::{Document, Error, ModuleSpec, Registry};

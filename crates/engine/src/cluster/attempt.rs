@@ -18,13 +18,13 @@ use euphrates_io::scratch;
 
 use super::control::{self, Ask, Closing, Look, Outcome, Plan, Tell};
 use super::handle::{Event, WorkerHandle};
-use crate::commons::{Reply, Table};
-use crate::dispatch::Dispatch;
 use crate::machine;
-use crate::network::Network;
-use crate::placement::Placement;
-use crate::watch::{self, Elsewhere};
-use crate::worker::{Ended, Instances, OnEnded};
+use crate::observe::watch::{self, Elsewhere};
+use crate::queue::dispatch::Dispatch;
+use crate::queue::network::Network;
+use crate::run::coordination::{Reply, Table};
+use crate::run::placement::Placement;
+use crate::run::worker::{Ended, Instances, OnEnded};
 
 mod committing;
 mod connecting;

@@ -13,7 +13,7 @@ use euphrates_flow::{Cancel, Commons, Error, Result};
 use super::control::Tell;
 use super::sender::ControlSender;
 use super::server::lock;
-use crate::commons::await_reply;
+use crate::run::coordination::await_reply;
 
 /// The commons, for instances away from the table.
 pub struct Calls {

@@ -19,8 +19,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::placement::Placement;
-use crate::processors::ProcessClock;
+use crate::observe::processors::ProcessClock;
+use crate::run::placement::Placement;
 
 /// One attempt at a flow, as one worker needs to know it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -297,5 +297,5 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 
 /// The name of a policy, for those that have one.
 pub fn name_of(policy: Option<Policy>) -> Option<String> {
-    crate::division::name_of(policy?).map(str::to_string)
+    crate::queue::policies::name_of(policy?).map(str::to_string)
 }

@@ -16,7 +16,7 @@ use super::driver::Driver;
 use super::launch::{self, Origin};
 use super::sender::ControlSender;
 use super::{MASTER, greeting};
-use crate::placement::Member;
+use crate::run::placement::Member;
 
 /// How often a worker that is being started is looked for.
 const LOOK: Duration = Duration::from_millis(2);

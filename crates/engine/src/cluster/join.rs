@@ -18,7 +18,7 @@ use super::control;
 use super::driver::{Driver, OnLost};
 use super::sender::ControlSender;
 use super::{MASTER, check_name, greeting};
-use crate::placement::Member;
+use crate::run::placement::Member;
 
 /// How long one call may take.
 const CALL_WAIT: Duration = Duration::from_secs(5);

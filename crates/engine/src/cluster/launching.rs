@@ -15,7 +15,7 @@ use super::launch::{
     WINDOW_BYTES_MAX,
 };
 use super::{Cluster, check_path, control};
-use crate::placement::{self, Member};
+use crate::run::placement::{self, Member};
 
 /// How long workers may take to start their programs.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);

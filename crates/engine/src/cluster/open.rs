@@ -14,7 +14,7 @@ use euphrates_wire::{Address, Secret, Security};
 use super::Cluster;
 use super::join::{Join, Rendezvous, StaticDriver, members};
 use super::processes::Processes;
-use crate::placement::{Member, chosen};
+use crate::run::placement::{Member, chosen};
 
 /// How long workers that come by themselves are waited for, unless that is said.
 pub const JOIN_WAIT: Duration = Duration::from_secs(60);

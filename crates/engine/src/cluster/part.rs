@@ -19,9 +19,9 @@ use super::control::{Ask, Plan};
 use super::patience;
 use super::sender::ControlSender;
 use super::server::{WorkerState, beside};
-use crate::dispatch::Dispatch;
-use crate::network::Network;
-use crate::worker::Ended;
+use crate::queue::dispatch::Dispatch;
+use crate::queue::network::Network;
+use crate::run::worker::Ended;
 
 /// The handle to a part, which runs on a thread of its own.
 pub struct Part {

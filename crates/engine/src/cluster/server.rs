@@ -20,7 +20,7 @@ use super::launch::programs::{MasterSession, ProgramTable};
 use super::part::Part;
 use super::sender::ControlSender;
 use super::{check_name, greeting};
-use crate::placement::Member;
+use crate::run::placement::Member;
 
 /// What the parts of a worker that ends may take to come to their end.
 const END_WAIT: Duration = Duration::from_secs(3);

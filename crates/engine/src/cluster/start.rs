@@ -18,19 +18,19 @@ use super::attempt::{Attempt, MasterSide};
 use super::control::{FactsTold, Plan, name_of};
 use super::handle::WorkerHandle;
 use super::{Cluster, MASTER, check_path};
-use crate::commit::decision_of;
-use crate::commons::Here;
-use crate::dispatch::Dispatch;
-use crate::division;
 use crate::machine;
-use crate::master::{Deployment, Running};
-use crate::network::{Network, lanes};
-use crate::options::Options;
-use crate::perturb::{Perturber, is_for_somebody};
-use crate::placement::{Member, Placement, place, settle_counts};
-use crate::recovery::{Again, find_fault, given_up, is_repeatable};
-use crate::watch::Watch;
-use crate::worker::{self, Ended, OnEnded, Resources};
+use crate::observe::watch::Watch;
+use crate::queue::dispatch::Dispatch;
+use crate::queue::network::{Network, lanes};
+use crate::queue::policies;
+use crate::run::commit::decision_of;
+use crate::run::coordination::Here;
+use crate::run::master::{Deployment, Running};
+use crate::run::options::Options;
+use crate::run::perturber::{Perturber, is_for_somebody};
+use crate::run::placement::{Member, Placement, place, settle_counts};
+use crate::run::recovery::{Again, find_fault, given_up, is_repeatable};
+use crate::run::worker::{self, Ended, OnEnded, Resources};
 
 /// How late the detection of a lost worker may be.
 const LATE: Duration = Duration::from_millis(600);
@@ -250,7 +250,7 @@ impl Starting<'_> {
         let seen = Some(attempt.elsewhere());
         let watch = Watch::start(flow, &worker, perturber, (&home, self.began), seen)?;
         attempt.start(self.is_interrupted)?;
-        let is_static = self.options.division.is_some_and(division::is_static);
+        let is_static = self.options.division.is_some_and(policies::is_static);
         let attempt = Some(attempt);
         let deployment = Deployment { placement, attempt, run_id, is_static, decision };
         Ok(((worker, ended), deployment, watch))
@@ -308,7 +308,7 @@ impl Starting<'_> {
             worker: MASTER.to_string(),
             instance: 0,
             instances: 1,
-            is_divided: division.is_some_and(division::is_static),
+            is_divided: division.is_some_and(policies::is_static),
             memory_bytes: 0,
             budget_bytes,
             row_bytes_max: usize::MAX,

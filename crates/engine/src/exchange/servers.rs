@@ -12,7 +12,7 @@ use std::time::Duration;
 use euphrates_flow::{Error, Result};
 
 use crate::machine;
-use crate::mailbox::lock;
+use crate::queue::mailbox::lock;
 
 /// How long a thread without work waits for some: to start one takes as long as to answer a small
 /// request.

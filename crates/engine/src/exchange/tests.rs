@@ -11,9 +11,9 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Batches, Exchange, Kind, Module, Placed, Result, Setup};
 
 use super::{ExchangeHandle, ModuleExchange};
-use crate::mailbox::lock;
-use crate::network::channels;
-use crate::transport::Transport;
+use crate::queue::mailbox::lock;
+use crate::queue::network::channels;
+use crate::queue::transport::Transport;
 
 const PROCESSES: usize = 3;
 const SLOW: usize = 2;

@@ -9,7 +9,7 @@ use euphrates_wire::{Frame, Lane, Secret, dial};
 
 use super::{Ask, Attempt, STEP_WAIT};
 use crate::cluster::{Cluster, MASTER, greeting, parted, patience, start};
-use crate::worker::peers;
+use crate::run::worker::peers;
 
 impl Attempt {
     /// Has all that share queues call each other; the master calls, if it shares some. To be waited

@@ -12,7 +12,7 @@ use super::Part;
 use super::runner::Runner;
 use crate::cluster::control::{Outcome, Plan};
 use crate::cluster::{greeting, parted};
-use crate::worker::peers;
+use crate::run::worker::peers;
 
 /// How long the other workers have to be called, each after the one before.
 const CONNECT_WAIT: Duration = Duration::from_secs(10);

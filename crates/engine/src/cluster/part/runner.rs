@@ -26,13 +26,13 @@ use crate::cluster::calls::Calls;
 use crate::cluster::control::{Ask, Closing, Look, Outcome, Plan, Tell};
 use crate::cluster::sender::ControlSender;
 use crate::cluster::server::WorkerState;
-use crate::division;
 use crate::machine;
-use crate::master::CANCEL_GRACE;
-use crate::perturb::Perturber;
-use crate::placement::Placement;
-use crate::processors::ProcessClock;
-use crate::worker::{self, Ended, Prepared, Resources, Worker, panic_text};
+use crate::observe::processors::ProcessClock;
+use crate::queue::policies;
+use crate::run::master::CANCEL_GRACE;
+use crate::run::perturber::Perturber;
+use crate::run::placement::Placement;
+use crate::run::worker::{self, Ended, Prepared, Resources, Worker, panic_text};
 
 /// How often a part tells how it goes, if that takes little of the time between.
 const LOOK: Duration = Duration::from_millis(100);
@@ -171,14 +171,14 @@ impl Runner {
 
     fn resources(&self, flow: &Checked) -> Result<Resources> {
         let Plan { placement, home, memory_bytes, queues, .. } = &self.plan;
-        let division = queues.as_deref().map(division::named).transpose()?;
+        let division = queues.as_deref().map(policies::named).transpose()?;
         let worker = self.plan.names[placement.me].clone();
         let setup = Setup {
             module: String::new(),
             worker: worker.clone(),
             instance: 0,
             instances: 1,
-            is_divided: division.is_some_and(division::is_static),
+            is_divided: division.is_some_and(policies::is_static),
             memory_bytes: 0,
             budget_bytes: *memory_bytes,
             row_bytes_max: usize::MAX,
