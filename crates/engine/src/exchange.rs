@@ -12,7 +12,7 @@ mod tests;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 
 use arrow::buffer::Buffer;
 use arrow::record_batch::RecordBatch;
@@ -20,11 +20,11 @@ use euphrates_flow::{Batches, Cancel, Error, Exchange, Placed, Result, batch_byt
 use euphrates_policy::precedence::Asked;
 use euphrates_policy::window::{Receiver, Sender};
 use euphrates_wire::Frame;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::messages::{Word, read, write};
 use self::servers::Servers;
 use crate::queue::fetch_backlog::{Debts, LOOK};
-use crate::queue::mailbox::lock;
 use crate::queue::transport::{Ends, Transport, malformed, misdirected_from};
 use crate::run::worker::caught;
 
@@ -136,35 +136,37 @@ impl ModuleExchange {
 
     fn on_batch(&self, number: u64, batch: RecordBatch, bytes: u64, is_last: bool) {
         // Whoever asked may have gone.
-        let fetching = lock(&self.fetching).get(&number).cloned();
+        let fetching = self.fetching.lock().get(&number).cloned();
         if let Some(fetching) = fetching {
-            let mut come = lock(&fetching.state);
+            let mut come = fetching.state.lock();
             come.window.on_come(bytes);
             come.bytes += bytes;
             come.batches.push_back((batch, bytes));
             drop(come);
             match is_last {
                 true => self.end(number, Ok(())),
-                false => fetching.changed.notify_one(),
+                false => {
+                    fetching.changed.notify_one();
+                }
             }
         }
     }
 
     /// Nothing more comes of a request.
     fn end(&self, number: u64, end: Result<()>) {
-        let fetching = lock(&self.fetching).get(&number).cloned();
+        let fetching = self.fetching.lock().get(&number).cloned();
         if let Some(fetching) = fetching {
-            let mut come = lock(&fetching.state);
+            let mut come = fetching.state.lock();
             come.end = Some(end);
             let bytes = come.bytes;
             drop(come);
-            lock(&fetching.asked).on_answered(bytes, self.debts().now());
+            fetching.asked.lock().on_answered(bytes, self.debts().now());
             fetching.changed.notify_one();
         }
     }
 
     fn on_hurry(&self, key: (usize, u64)) {
-        let mut served = lock(&self.served);
+        let mut served = self.served.lock();
         // It may have gone out meanwhile.
         if served.serving.contains_key(&key) && served.awaited.insert(key) {
             self.debts().on_awaited();
@@ -172,7 +174,7 @@ impl ModuleExchange {
     }
 
     fn on_served(&self, key: (usize, u64)) {
-        let mut served = lock(&self.served);
+        let mut served = self.served.lock();
         served.serving.remove(&key);
         if served.awaited.remove(&key) {
             self.debts().on_given();
@@ -180,9 +182,9 @@ impl ModuleExchange {
     }
 
     fn with_serving(&self, key: (usize, u64), act: impl FnOnce(&mut (Sender, bool))) {
-        let serving = lock(&self.served).serving.get(&key).cloned();
+        let serving = self.served.lock().serving.get(&key).cloned();
         if let Some(serving) = serving {
-            act(&mut lock(&serving.window));
+            act(&mut serving.window.lock());
             serving.changed.notify_one();
         }
     }
@@ -192,7 +194,7 @@ impl ModuleExchange {
         let Some(me) = self.me.upgrade() else { return };
         let window = Mutex::new((Sender::new(WINDOW_BYTES), false));
         let serving = Arc::new(Serving { window, changed: Condvar::new() });
-        lock(&self.served).serving.insert((asker, number), serving.clone());
+        self.served.lock().serving.insert((asker, number), serving.clone());
         let answer = move || {
             let answered = caught(|| me.answer(asker, number, request, &serving));
             me.on_served((asker, number));
@@ -216,13 +218,10 @@ impl ModuleExchange {
         let mut made = self.servers.make(|| batches.next()).transpose()?;
         while let Some(batch) = made {
             let bytes = batch_bytes(&batch) as u64;
-            let mut window = lock(&serving.window);
+            let mut window = serving.window.lock();
             while !window.0.may_send(bytes) && !window.1 {
                 self.cancel.check()?;
-                window = match serving.changed.wait_timeout(window, LOOK) {
-                    Ok((window, _)) => window,
-                    Err(poisoned) => poisoned.into_inner().0,
-                };
+                serving.changed.wait_for(&mut window, LOOK);
             }
             if window.1 {
                 return Ok(());
@@ -299,7 +298,7 @@ impl ExchangeHandle {
         let state = Mutex::new(Come { batches: VecDeque::new(), bytes: 0, window, end: None });
         let changed = Condvar::new();
         let fetching = Arc::new(Fetching { process, number, asked, state, changed });
-        lock(&exchange.fetching).insert(number, fetching.clone());
+        exchange.fetching.lock().insert(number, fetching.clone());
         let me = exchange.transport.me();
         exchange.say(process, me, Word::Want { request }, number, "");
         Box::new(Fetch { exchange, fetching, has_hurried: false, is_over: false })
@@ -317,7 +316,7 @@ struct Fetch {
 impl Fetch {
     fn wait(&mut self) -> Result<Option<RecordBatch>> {
         let Fetching { process, number, asked, state, changed } = &*self.fetching;
-        let mut come: MutexGuard<'_, Come> = lock(state);
+        let mut come: MutexGuard<'_, Come> = state.lock();
         loop {
             if let Some((batch, bytes)) = come.batches.pop_front() {
                 if let Some(bytes) = come.window.on_taken(bytes)
@@ -334,15 +333,12 @@ impl Fetch {
                 None => {}
             }
             self.exchange.cancel.check()?;
-            if !self.has_hurried && lock(asked).is_late(come.bytes, self.exchange.debts().now()) {
+            if !self.has_hurried && asked.lock().is_late(come.bytes, self.exchange.debts().now()) {
                 self.has_hurried = true;
                 let me = self.exchange.transport.me();
                 self.exchange.say(*process, me, Word::Hurry, *number, "");
             }
-            come = match changed.wait_timeout(come, LOOK) {
-                Ok((come, _)) => come,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            changed.wait_for(&mut come, LOOK);
         }
     }
 }
@@ -363,7 +359,7 @@ impl Iterator for Fetch {
 impl Drop for Fetch {
     fn drop(&mut self) {
         let Fetching { process, number, .. } = &*self.fetching;
-        lock(&self.exchange.fetching).remove(number);
+        self.exchange.fetching.lock().remove(number);
         if !self.is_over {
             let me = self.exchange.transport.me();
             self.exchange.say(*process, me, Word::Leave, *number, "");

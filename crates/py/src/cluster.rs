@@ -24,7 +24,7 @@ use crate::worker_registry;
 pub struct Cluster {
     workers: Mutex<Option<Arc<Workers>>>,
     /// Who is to hear of losses, if it is told of them.
-    losses: Option<Arc<Mutex<Losses>>>,
+    losses: Option<Arc<Losses>>,
     owner: Owner,
 }
 
@@ -109,10 +109,7 @@ impl Cluster {
     /// A worker of a given cluster is known to be lost.
     fn lose(&self, py: Python<'_>, worker: &str, why: &str) {
         let Some(losses) = &self.losses else { return };
-        py.detach(|| {
-            let mut losses = losses.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            losses.lose(worker, Error::resource(why));
-        });
+        py.detach(|| losses.lose(worker, Error::resource(why)));
     }
 
     /// The workers that are there, as JSON.

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
@@ -15,6 +15,7 @@ use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::row::Texts;
 use euphrates_flow::{Cancel, Error, Kind, Result};
 use euphrates_io::scratch;
+use parking_lot::Mutex;
 
 use super::control::{self, Ask, Closing, Look, Outcome, Plan, Tell};
 use super::handle::{Event, WorkerHandle};
@@ -171,7 +172,7 @@ impl Attempt {
 
     /// Has all instances stop. Their ends are told as they come.
     pub fn cancel(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if *state == State::Open {
             *state = State::Cancelled;
             self.ask_all(|_| Ask::Cancel);
@@ -180,7 +181,7 @@ impl Attempt {
 
     /// Has the workers forget the flow, and what they have staged, but for what `closing` names.
     pub fn close(&self, closing: &Closing) {
-        if std::mem::replace(&mut *lock(&self.state), State::Closed) == State::Closed {
+        if std::mem::replace(&mut *self.state.lock(), State::Closed) == State::Closed {
             return;
         }
         self.ask_all(|_| Ask::Close(closing.clone()));
@@ -208,7 +209,7 @@ impl Attempt {
 
     /// What a module has to say, of those that are elsewhere.
     pub fn remark(&self, module: usize) -> Option<String> {
-        let remarks = lock(&self.remarks);
+        let remarks = self.remarks.lock();
         let all = remarks.get(&module)?;
         if let [(_, only)] = all.as_slice() {
             return Some(only.clone());
@@ -224,7 +225,7 @@ impl Attempt {
         let seen = Arc::downgrade(&self.seen);
         Box::new(move || {
             let Some(seen) = seen.upgrade() else { return vec![] };
-            let looks = lock(&seen.looks);
+            let looks = seen.looks.lock();
             let told = |(worker, look): &(String, Option<Look>)| {
                 let Look { clock, disks, .. } = look.as_ref()?;
                 let (worker, clock) = (worker.clone(), clock.clone()?);
@@ -245,7 +246,7 @@ impl Attempt {
     fn await_closed(&self) {
         let deadline = Instant::now() + CLOSE_WAIT;
         let mut left: BTreeSet<usize> = (0..self.handles.len()).collect();
-        let closed = lock(&self.closed);
+        let closed = self.closed.lock();
         while !left.is_empty() && Instant::now() < deadline {
             if let Ok(worker) = closed.recv_timeout(LOOK) {
                 left.remove(&worker);
@@ -269,7 +270,7 @@ impl Attempt {
     ) -> Result<Vec<Outcome>> {
         let mut deadline = Instant::now().checked_add(wait);
         let mut all: BTreeMap<usize, Result<Outcome>> = BTreeMap::new();
-        let (answers, mut has_failed) = (lock(&self.answers), false);
+        let (answers, mut has_failed) = (self.answers.lock(), false);
         while let Some(missing) = workers.iter().find(|worker| !all.contains_key(worker)) {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -341,7 +342,7 @@ impl Seen {
                     }
                 }
                 // Though all that it had to do has ended, others may wait for what it keeps.
-                if lock(&self.ended).iter().flatten().any(|has_ended| !has_ended) {
+                if self.ended.lock().iter().flatten().any(|has_ended| !has_ended) {
                     self.network.fail(lost());
                 }
             }
@@ -396,13 +397,15 @@ impl Seen {
                 metrics.tell(*told);
             }
         }
-        lock(&self.looks)[worker].1 = Some(look);
+        self.looks.lock()[worker].1 = Some(look);
     }
 
     /// Every end counts once, whoever tells it.
     fn on_end(&self, ended: Ended) {
         let (module, number) = ended.instance;
-        let first = lock(&self.ended)
+        let first = self
+            .ended
+            .lock()
             .get_mut(module)
             .and_then(|of| of.get_mut(number))
             .is_some_and(|told| !std::mem::replace(told, true));
@@ -423,8 +426,4 @@ fn reply(asker: Arc<WorkerHandle>, id: (u64, u32), call: u64) -> Reply {
         let lengths = values.iter().map(Vec::len).collect();
         asker.ask(id, &Ask::Gathered { call, lengths }, vec![Buffer::from_vec(values.concat())]);
     })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -3,16 +3,16 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Commons, Error, Result};
+use parking_lot::Mutex;
 
 use super::control::Tell;
 use super::sender::ControlSender;
-use super::server::lock;
 use crate::run::coordination::await_reply;
 
 /// The commons, for instances away from the table.
@@ -38,7 +38,7 @@ impl Calls {
     fn call(&self, tell: impl FnOnce(u64) -> Tell, body: Vec<Buffer>) -> Result<Vec<Vec<u8>>> {
         let call = self.next.fetch_add(1, Relaxed);
         let (to, from) = channel();
-        lock(&self.waiting).insert(call, to);
+        self.waiting.lock().insert(call, to);
         self.master.send(&tell(call), body);
         await_reply(&from, &self.cancel)
     }
@@ -51,7 +51,7 @@ impl Calls {
 
     /// The master has answered a call.
     pub fn answer(&self, call: u64, values: Vec<Vec<u8>>) {
-        if let Some(to) = lock(&self.waiting).remove(&call) {
+        if let Some(to) = self.waiting.lock().remove(&call) {
             // Whoever asked may have been cancelled.
             let _ = to.send(values);
         }

@@ -1,14 +1,15 @@
 //! A master's hold on one worker: a control connection that all its flows share.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 use euphrates_wire::{Address, Frame, Kind, Lane, Secret, Security, dial};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::control::{self, Ask, Tell};
@@ -159,7 +160,7 @@ impl WorkerHandle {
 
     /// Why it is lost, if it is.
     pub fn lost(&self) -> Option<Error> {
-        lock(&self.state.lost).clone()
+        self.state.lost.lock().clone()
     }
 
     /// Its name, and why it is lost, if it is.
@@ -194,7 +195,7 @@ impl State {
 
     fn lose(&self, error: &Error) {
         {
-            let mut lost = lock(&self.lost);
+            let mut lost = self.lost.lock();
             if lost.is_some() {
                 return;
             }
@@ -216,19 +217,19 @@ impl<T> Default for Listeners<T> {
 
 impl<T: DeserializeOwned> Listeners<T> {
     fn add(&self, number: u64, listen: Listen<T>, lost: &Mutex<Option<Error>>) {
-        lock(&self.0).insert(number, listen.clone());
-        let lost = lock(lost).clone();
+        self.0.lock().insert(number, listen.clone());
+        let lost = lost.lock().clone();
         if let Some(error) = lost {
             listen(Event::Lost(error));
         }
     }
 
     fn remove(&self, number: u64) {
-        lock(&self.0).remove(&number);
+        self.0.lock().remove(&number);
     }
 
     fn hear(&self, frame: Frame) {
-        let listen = lock(&self.0).get(&frame.header.flow).cloned();
+        let listen = self.0.lock().get(&frame.header.flow).cloned();
         let Some(listen) = listen else { return };
         match control::read::<T>(&frame.meta) {
             Ok(tell) => listen(Event::Told(tell, frame.body)),
@@ -237,11 +238,7 @@ impl<T: DeserializeOwned> Listeners<T> {
     }
 
     fn lose(&self, error: &Error) {
-        let listeners: Vec<Listen<T>> = lock(&self.0).values().cloned().collect();
+        let listeners: Vec<Listen<T>> = self.0.lock().values().cloned().collect();
         listeners.iter().for_each(|listen| listen(Event::Lost(error.clone())));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::net::{ToSocketAddrs, UdpSocket};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Error, Kind, Result};
 use euphrates_wire::{Address, Connection, Frame, Lane, Listener, Secret, Security, dial};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use super::control;
@@ -105,13 +106,13 @@ impl Rendezvous {
 
     /// Who has come, by name.
     pub fn joined(&self) -> Vec<Joined> {
-        self.book.lock().joined.values().cloned().collect()
+        self.book.state.lock().joined.values().cloned().collect()
     }
 
     /// Waits until so many have come.
     fn wait_for(&self, workers: usize, within: Duration) -> Result<Vec<Joined>> {
         let deadline = Instant::now() + within;
-        let mut state = self.book.lock();
+        let mut state = self.book.state.lock();
         while state.joined.len() < workers {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -122,18 +123,13 @@ impl Rendezvous {
                 let start = format!("euphrates worker --join {} --token-file …", self.address());
                 return Err(Error::resource(message).remedy(format!("start the others: `{start}`")));
             }
-            let waited = self.book.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            self.book.changed.wait_for(&mut state, left);
         }
         Ok(state.joined.values().cloned().collect())
     }
 }
 
 impl Book {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// A worker comes; it says what it is, and stays on the line.
     fn welcome(self: &Arc<Self>, connection: Connection) -> Result<()> {
         let (tell, told) = channel();
@@ -156,8 +152,8 @@ impl Book {
     /// From now on it is there, unless it has gone meanwhile.
     fn enter(&self, joined: Joined, lane: Lane, standing: &Mutex<Standing>) -> Result<()> {
         check_name(&joined.member.name)?;
-        let mut state = self.lock();
-        let mut standing = standing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut state = self.state.lock();
+        let mut standing = standing.lock();
         if let Standing::Gone = *standing {
             return Err(Error::resource("it has gone again"));
         }
@@ -173,8 +169,8 @@ impl Book {
     }
 
     fn leave(&self, standing: &Mutex<Standing>, error: Error) {
-        let mut state = self.lock();
-        let mut standing = standing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut state = self.state.lock();
+        let mut standing = standing.lock();
         let Standing::Entered(name) = std::mem::replace(&mut *standing, Standing::Gone) else {
             return;
         };
@@ -189,7 +185,7 @@ impl Book {
 
     /// A master asks who is there.
     fn tell(&self, connection: Connection) -> Result<()> {
-        let joined: Vec<Joined> = self.lock().joined.values().cloned().collect();
+        let joined: Vec<Joined> = self.state.lock().joined.values().cloned().collect();
         let (ended, end) = channel();
         let on_end = move |_| {
             // Nobody may be waiting any more.
@@ -285,24 +281,24 @@ impl Driver for Join {
 
     /// A worker that joins again has been restarted by its own supervisor.
     fn restart(&self, worker: &str) -> Result<bool> {
-        Ok(self.rendezvous.book.lock().joined.contains_key(worker))
+        Ok(self.rendezvous.book.state.lock().joined.contains_key(worker))
     }
 
     fn address(&self, worker: &str) -> Result<Option<Address>> {
-        let state = self.rendezvous.book.lock();
+        let state = self.rendezvous.book.state.lock();
         let gone = || Error::resource("it has left again");
         state.joined.get(worker).map(|joined| Some(joined.address.clone())).ok_or_else(gone)
     }
 
     fn on_lost(&self, tell: OnLost) {
-        let mut state = self.rendezvous.book.lock();
+        let mut state = self.rendezvous.book.state.lock();
         state.lost.drain(..).for_each(|(name, error)| tell(&name, error));
         state.on_lost = Some(tell);
     }
 
     fn stop(&self) {
         // They see the line end, and end.
-        let lanes = std::mem::take(&mut self.rendezvous.book.lock().lanes);
+        let lanes = std::mem::take(&mut self.rendezvous.book.state.lock().lanes);
         lanes.values().for_each(Lane::close);
     }
 }
@@ -313,37 +309,44 @@ pub struct StaticDriver {
     joined: Mutex<BTreeMap<String, Address>>,
     /// In the order in which they were given.
     names: Vec<String>,
-    on_lost: Arc<Mutex<Losses>>,
+    losses: Arc<Losses>,
     restart: Option<Restart>,
 }
 
 /// Restarts a worker, or finds one restarted elsewhere; returns its address.
 pub type Restart = Box<dyn Fn(&str) -> Result<Option<Address>> + Send + Sync>;
 
-/// What has been heard of losses, and who is to hear of them.
+/// Losses of workers that the owner of a [`StaticDriver`] reports.
 #[derive(Default)]
 pub struct Losses {
-    tell: Option<OnLost>,
+    state: Mutex<LossesState>,
+}
+
+#[derive(Default)]
+struct LossesState {
+    on_lost: Option<OnLost>,
+    /// Reported before the cluster has registered its callback.
     early: Vec<(String, Error)>,
 }
 
 impl Losses {
-    /// A worker is lost.
-    pub fn lose(&mut self, worker: &str, error: Error) {
-        match &self.tell {
-            Some(tell) => tell(worker, error),
-            None => self.early.push((worker.to_string(), error)),
+    /// Reports that a worker is lost.
+    pub fn lose(&self, worker: &str, error: Error) {
+        let mut state = self.state.lock();
+        match &state.on_lost {
+            Some(on_lost) => on_lost(worker, error),
+            None => state.early.push((worker.to_string(), error)),
         }
     }
 }
 
 impl StaticDriver {
     /// These; whoever hears of the loss of one tells it to the second.
-    pub fn new(joined: Vec<(String, Address)>) -> (StaticDriver, Arc<Mutex<Losses>>) {
-        let on_lost = Arc::<Mutex<Losses>>::default();
+    pub fn new(joined: Vec<(String, Address)>) -> (StaticDriver, Arc<Losses>) {
+        let losses = Arc::<Losses>::default();
         let names = joined.iter().map(|(name, _)| name.clone()).collect();
         let joined = Mutex::new(joined.into_iter().collect());
-        (StaticDriver { joined, names, on_lost: on_lost.clone(), restart: None }, on_lost)
+        (StaticDriver { joined, names, losses: losses.clone(), restart: None }, losses)
     }
 
     /// Adds a way to restart lost workers.
@@ -352,7 +355,7 @@ impl StaticDriver {
     }
 
     fn joined(&self) -> MutexGuard<'_, BTreeMap<String, Address>> {
-        self.joined.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.joined.lock()
     }
 }
 
@@ -377,9 +380,9 @@ impl Driver for StaticDriver {
     }
 
     fn on_lost(&self, tell: OnLost) {
-        let mut losses = self.on_lost.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        losses.early.drain(..).for_each(|(name, error)| tell(&name, error));
-        losses.tell = Some(tell);
+        let mut state = self.losses.state.lock();
+        state.early.drain(..).for_each(|(name, error)| tell(&name, error));
+        state.on_lost = Some(tell);
     }
 
     fn stop(&self) {}

@@ -2,12 +2,13 @@
 //! stopped.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
+use parking_lot::{Condvar, Mutex};
 
 use super::handle::{Event as Heard, WorkerHandle};
 use super::launch::{
@@ -162,7 +163,7 @@ impl Launch {
         order: &Order,
         tell: &Sender<Told>,
     ) -> Result<()> {
-        let mut reading = lock(&self.reading);
+        let mut reading = self.reading.lock();
         for (at, handle) in workers.iter().enumerate() {
             let (tell, feeding) = (tell.clone(), self.feeding.clone());
             let ranks = reading.ranks[at].clone();
@@ -210,7 +211,7 @@ impl Launch {
     /// What comes next, waiting at most so long. What it returned before has been dealt with: the
     /// program may write so much more. To be called by one thread.
     pub fn step(&self, within: Duration) -> Step {
-        let mut reading = lock(&self.reading);
+        let mut reading = self.reading.lock();
         let deadline = Instant::now().checked_add(within);
         loop {
             if let Some(step) = reading.steps.pop_front() {
@@ -264,12 +265,12 @@ impl Launch {
     }
 
     fn feed_chunk(&self, chunk: &[u8]) -> bool {
-        let mut unread = lock(&self.feeding.unread_bytes);
+        let mut unread = self.feeding.unread_bytes.lock();
         let has_room = |bytes: &Option<usize>| {
             bytes.is_none_or(|bytes| bytes + chunk.len() <= WINDOW_BYTES_MAX)
         };
         while !unread.iter().all(has_room) {
-            unread = self.feeding.changed.wait(unread).unwrap_or_else(|e| e.into_inner());
+            self.feeding.changed.wait(&mut unread);
         }
         let body = Buffer::from(chunk);
         let mut any = false;
@@ -285,7 +286,7 @@ impl Launch {
 
 impl Drop for Launch {
     fn drop(&mut self) {
-        let has_ended = lock(&self.reading).has_ended.iter().all(|has_ended| *has_ended);
+        let has_ended = self.reading.lock().has_ended.iter().all(|has_ended| *has_ended);
         if !has_ended && !self.is_detached {
             self.stop(true);
         }
@@ -329,7 +330,7 @@ impl Reading {
 impl Feeding {
     /// What bears on how much each may be fed. Heard at once, whoever reads the rest.
     fn note(&self, ranks: &[usize], event: &Heard<Tell>) {
-        let mut unread = lock(&self.unread_bytes);
+        let mut unread = self.unread_bytes.lock();
         match event {
             Heard::Told(Tell::Read { rank, bytes }, _) => {
                 if let Some(Some(unread)) = unread.get_mut(*rank) {
@@ -344,8 +345,4 @@ impl Feeding {
         }
         self.changed.notify_all();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -6,12 +6,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Error, Owner, Result};
 use euphrates_wire::{Address, Secret};
+use parking_lot::Mutex;
 
 use super::driver::{Driver, OnLost};
 use super::open::ClusterOptions;
@@ -76,13 +77,13 @@ impl Processes {
     }
 
     fn folder(&self) -> PathBuf {
-        self.folder.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        self.folder.lock().clone()
     }
 
     /// Writes the token again if it is missing: a worker that exits removes it, because it cannot
     /// know whether the program lives.
     fn put_back_token(&self) -> Result<()> {
-        let mut folder = self.folder.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut folder = self.folder.lock();
         if !folder.exists() {
             *folder = private_folder()?;
         }
@@ -107,13 +108,13 @@ impl Driver for Processes {
         // It ends with us, and a Ctrl-C at the terminal is ours alone to handle.
         command.arg("--child-of").arg(std::process::id().to_string()).process_group(0);
         let child = command.spawn().map_err(|error| Error::os("run", program, &error))?;
-        self.shared.lock().children.push((worker.to_string(), child));
+        self.shared.state.lock().children.push((worker.to_string(), child));
         Ok(())
     }
 
     fn restart(&self, worker: &str) -> Result<bool> {
         let (before, is_over) = {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             let is_it = |(name, _): &mut (String, Child)| name.as_str() == worker;
             let before: Vec<(String, Child)> = state.children.extract_if(.., is_it).collect();
             (before, state.is_over)
@@ -133,7 +134,7 @@ impl Driver for Processes {
     }
 
     fn address(&self, worker: &str) -> Result<Option<Address>> {
-        if let Some(error) = self.shared.lock().ended(worker) {
+        if let Some(error) = self.shared.state.lock().ended(worker) {
             return Err(error);
         }
         let socket = self.socket(worker);
@@ -141,10 +142,10 @@ impl Driver for Processes {
     }
 
     fn on_lost(&self, tell: OnLost) {
-        self.shared.lock().on_lost = Some(tell);
+        self.shared.state.lock().on_lost = Some(tell);
         let shared = self.shared.clone();
         let watch = thread::Builder::new().name("children".into()).spawn(move || shared.watch());
-        *self.watch.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = watch.ok();
+        *self.watch.lock() = watch.ok();
     }
 
     fn stop(&self) {
@@ -152,11 +153,11 @@ impl Driver for Processes {
             return;
         }
         let children = {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             state.is_over = true;
             std::mem::take(&mut state.children)
         };
-        if let Some(watch) = self.watch.lock().unwrap_or_else(|p| p.into_inner()).take() {
+        if let Some(watch) = self.watch.lock().take() {
             watch.thread().unpark();
             // It looks and sleeps; it has nothing to fail with.
             let _ = watch.join();
@@ -181,15 +182,11 @@ impl Drop for Processes {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// Tells of every child that ends by itself.
     fn watch(&self) {
         loop {
             {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 if state.is_over {
                     return;
                 }

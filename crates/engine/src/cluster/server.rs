@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +13,7 @@ use euphrates_flow::{Error, Refusals, Registry, Result};
 use euphrates_wire::{
     Address, Connection, Frame, Greeting, Header, Kind, Lane, Listener, Secret, Security,
 };
+use parking_lot::{Condvar, Mutex};
 
 use super::control::{self, Ask, Plan, Tell};
 use super::launch;
@@ -108,7 +109,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let parts: Vec<_> = lock(&self.state.parts).drain().map(|(_, part)| part).collect();
+        let parts: Vec<_> = self.state.parts.lock().drain().map(|(_, part)| part).collect();
         parts.iter().for_each(|part| part.lose());
         // What they have staged goes before the process does.
         self.state.busy.wait(END_WAIT);
@@ -128,19 +129,18 @@ pub(super) struct AtWork(Arc<Busy>);
 
 impl Busy {
     pub fn begin(self: &Arc<Busy>) -> AtWork {
-        *lock(&self.count) += 1;
+        *self.count.lock() += 1;
         AtWork(self.clone())
     }
 
     fn wait(&self, time: Duration) {
-        let waiting = |count: &mut usize| *count > 0;
-        drop(self.changed.wait_timeout_while(lock(&self.count), time, waiting));
+        self.changed.wait_while_for(&mut self.count.lock(), |count| *count > 0, time);
     }
 }
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        *lock(&self.0.count) -= 1;
+        *self.0.count.lock() -= 1;
         self.0.changed.notify_all();
     }
 }
@@ -148,11 +148,11 @@ impl Drop for AtWork {
 impl WorkerState {
     /// There is a part of a flow.
     pub fn know(&self, flow: u64, part: &Arc<Part>) {
-        lock(&self.parts).insert(flow, part.clone());
+        self.parts.lock().insert(flow, part.clone());
     }
 
     fn part(&self, flow: u64) -> Option<Arc<Part>> {
-        lock(&self.parts).get(&flow).cloned()
+        self.parts.lock().get(&flow).cloned()
     }
 }
 
@@ -213,10 +213,10 @@ fn serve_master(state: &Arc<WorkerState>, connection: Connection) -> Result<()> 
     let lost_after = state.setting.lost_after;
     let lane = Lane::start_within(lost_after, connection, &name, on_frame, on_end)?;
     ControlSender::of_cluster(&lane).send(&state.setting.member, vec![]);
-    *lock(&state.masters) += 1;
+    *state.masters.lock() += 1;
     session(state, &lane, &heard);
     let left = {
-        let mut masters = lock(&state.masters);
+        let mut masters = state.masters.lock();
         *masters -= 1;
         *masters
     };
@@ -262,14 +262,14 @@ fn session(state: &Arc<WorkerState>, lane: &Lane, heard: &Receiver<Heard>) {
                 match begun {
                     Ok(()) => {}
                     Err(error) => {
-                        lock(&state.parts).remove(&header.flow);
+                        state.parts.lock().remove(&header.flow);
                         let sender = ControlSender::of_attempt(lane, attempt);
                         sender.send(&Tell::Failed { error }, vec![]);
                     }
                 }
             }
             Ask::Close(_) => {
-                let part = lock(&state.parts).remove(&header.flow);
+                let part = state.parts.lock().remove(&header.flow);
                 own.retain(|flow| *flow != header.flow);
                 master.on_flow_end(header.flow);
                 if let Some(part) = part {
@@ -284,7 +284,7 @@ fn session(state: &Arc<WorkerState>, lane: &Lane, heard: &Receiver<Heard>) {
         }
     }
     for flow in own {
-        let part = lock(&state.parts).remove(&flow);
+        let part = state.parts.lock().remove(&flow);
         part.iter().for_each(|part| part.lose());
     }
 }
@@ -294,10 +294,6 @@ pub(super) fn beside(name: String, run: impl FnOnce() + Send + 'static) -> Resul
     let spawned = thread::Builder::new().name(name).spawn(run);
     let failed = |error| Error::resource(format!("cannot start a thread: {error}"));
     spawned.map(drop).map_err(failed)
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]

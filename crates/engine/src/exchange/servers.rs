@@ -5,14 +5,14 @@
 //! its signs of life wait until each of them has had some.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use euphrates_flow::{Error, Result};
+use parking_lot::{Condvar, Mutex};
 
 use crate::machine;
-use crate::queue::mailbox::lock;
 
 /// How long a thread without work waits for some: to start one takes as long as to answer a small
 /// request.
@@ -47,9 +47,9 @@ impl Default for Servers {
 impl Servers {
     /// Makes something that needs a processor, and waits for nobody, when one may be had.
     pub fn make<R>(&self, make: impl FnOnce() -> R) -> R {
-        let mut places = lock(&self.places);
+        let mut places = self.places.lock();
         while *places == 0 {
-            places = self.place.wait(places).unwrap_or_else(|poisoned| poisoned.into_inner());
+            self.place.wait(&mut places);
         }
         *places -= 1;
         drop(places);
@@ -59,7 +59,7 @@ impl Servers {
 
     /// Has a thread do this at once. Fails when none is free, and none can be started.
     pub fn give(self: &Arc<Self>, work: Work) -> Result<()> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.waiting.len() < state.idle {
             state.waiting.push_back(work);
             self.more.notify_one();
@@ -81,12 +81,10 @@ impl Servers {
     }
 
     fn next(&self) -> Option<Work> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.waiting.is_empty() {
             state.idle += 1;
-            let waited =
-                self.more.wait_timeout_while(state, IDLE, |state| state.waiting.is_empty());
-            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            self.more.wait_while_for(&mut state, |state| state.waiting.is_empty(), IDLE);
             state.idle -= 1;
         }
         state.waiting.pop_front()
@@ -98,7 +96,7 @@ struct Place<'a>(&'a Servers);
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        *lock(&self.0.places) += 1;
+        *self.0.places.lock() += 1;
         self.0.place.notify_one();
     }
 }
@@ -154,6 +152,6 @@ mod tests {
                 });
             }
         });
-        assert_eq!(*lock(&servers.places), machine::cores());
+        assert_eq!(*servers.places.lock(), machine::cores());
     }
 }

@@ -1,7 +1,7 @@
 //! All that is asked for comes, and who is waited for alone serves first.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use arrow::array::{AsArray, Int64Array};
 use arrow::datatypes::{Int64Type, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Batches, Exchange, Kind, Module, Placed, Result, Setup};
+use parking_lot::{Condvar, Mutex};
 
 use super::{ExchangeHandle, ModuleExchange};
-use crate::queue::mailbox::lock;
 use crate::queue::network::channels;
 use crate::queue::transport::Transport;
 
@@ -27,13 +27,12 @@ struct Gate {
 
 impl Gate {
     fn open(&self) {
-        *lock(&self.is_open) = true;
+        *self.is_open.lock() = true;
         self.changed.notify_all();
     }
 
     fn pass(&self) {
-        let is_open = lock(&self.is_open);
-        drop(self.changed.wait_while(is_open, |is_open| !*is_open).unwrap());
+        self.changed.wait_while(&mut self.is_open.lock(), |is_open| !*is_open);
     }
 }
 
@@ -118,7 +117,7 @@ fn who_is_waited_for_alone_takes_nothing_before_it_has_served() {
     let has_served = AtomicBool::new(false);
     thread::scope(|scope| {
         let asking = scope.spawn(|| fetched(&all[0].0, 3));
-        while lock(&slow.0.served).awaited.is_empty() {
+        while slow.0.served.lock().awaited.is_empty() {
             thread::sleep(Duration::from_millis(1));
         }
         let taking = scope.spawn(|| {
@@ -141,7 +140,7 @@ fn the_end_of_the_flow_ends_the_waiting() {
     let (slow, gate) = &all[SLOW];
     thread::scope(|scope| {
         let asking = scope.spawn(|| all[0].0.fetch(3).unwrap().into_iter().flatten().last());
-        while lock(&slow.0.served).awaited.is_empty() {
+        while slow.0.served.lock().awaited.is_empty() {
             thread::sleep(Duration::from_millis(1));
         }
         slow.0.cancel.cancel();

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use euphrates_flow::{Error, Perturbation, Result};
 use euphrates_io::disk::{DiskCounts, Disks, Moved, disk_counts};
 use euphrates_policy::health::{Facts, Health, LOOK_NS, Spell};
 use euphrates_policy::ideal::Step;
+use parking_lot::Mutex;
 
 use crate::machine;
 use crate::observe::history::{History, Look};
@@ -118,7 +119,7 @@ impl Watch {
         let thread = builder.spawn(move || {
             while !watched.ended.load(Relaxed) {
                 let next = Instant::now() + Duration::from_nanos(LOOK_NS);
-                watched.lock().look();
+                watched.state.lock().look();
                 while !watched.ended.load(Relaxed) && Instant::now() < next {
                     std::thread::park_timeout(next - Instant::now());
                 }
@@ -131,7 +132,7 @@ impl Watch {
 
     /// Who is slow now: `map_1.2 (4.1x)`.
     pub fn slow(&self) -> Vec<SlowNow> {
-        let watcher = self.shared.lock();
+        let watcher = self.shared.state.lock();
         let slow = watcher.health.slow();
         // Whoever is as fast as others is only waiting to be told so.
         let slow = slow.filter(|(_, factor)| factor.is_none_or(|factor| factor > TOLD_MIN));
@@ -141,12 +142,12 @@ impl Watch {
 
     /// A number that changes while a process of the flow computes, or reads or writes a disk.
     pub fn works(&self) -> u64 {
-        self.shared.lock().works
+        self.shared.state.lock().works
     }
 
     /// Every disk that has moved something: its name, and how long it has been busy.
     pub fn disks(&self) -> Vec<(String, Duration)> {
-        let watcher = self.shared.lock();
+        let watcher = self.shared.state.lock();
         let disks = watcher.components.iter().zip(&watcher.facts).enumerate();
         let disk = |(at, (component, facts)): (usize, (&Component, &Facts))| match component {
             Component::Instance(..) => None,
@@ -157,30 +158,30 @@ impl Watch {
 
     /// The names of the flow's workers, and by module and instance which of them it is at.
     pub fn workers(&self) -> (Vec<String>, Vec<Vec<usize>>) {
-        self.shared.lock().perturber.workers()
+        self.shared.state.lock().perturber.workers()
     }
 
     /// What is made of all that has been seen so far.
     pub fn so_far<T>(&self, tell: impl FnOnce(&Watcher) -> T) -> T {
-        tell(&self.shared.lock())
+        tell(&self.shared.state.lock())
     }
 
     /// Does this to the flow from now on, besides what is done to it already. Says when that was.
     pub fn perturb(&self, list: &[Perturbation], flow: &Checked) -> Result<Vec<Perturbation>> {
-        let mut watcher = self.shared.lock();
+        let mut watcher = self.shared.state.lock();
         let list = from_now(list, watcher.epoch.elapsed().as_secs_f64());
         watcher.perturber.add(&list, flow).map(|()| list)
     }
 
     /// Does nothing to it any more.
     pub fn unperturb(&self) {
-        self.shared.lock().perturber.clear();
+        self.shared.state.lock().perturber.clear();
     }
 
     /// Looks once more and ends; what was seen, and all spells of slowness.
     pub fn finish<T>(mut self, tell: impl FnOnce(&Watcher, &[Spell]) -> T) -> T {
         self.end();
-        let mut watcher = self.shared.lock();
+        let mut watcher = self.shared.state.lock();
         watcher.look();
         let health = std::mem::take(&mut watcher.health);
         let spells = health.finish(watcher.epoch.elapsed().as_nanos() as u64);
@@ -201,15 +202,11 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.end();
         // What is held must not be held for as long as somebody keeps the flow.
-        self.shared.lock().perturber = Perturber::default();
+        self.shared.state.lock().perturber = Perturber::default();
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Watcher> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
+impl Shared {}
 
 /// Whoever takes this many times as long stands still, with a step before and one after.
 pub(crate) const STILL: f64 = 50.0;

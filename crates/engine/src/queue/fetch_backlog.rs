@@ -1,13 +1,11 @@
 //! What this process owes the others of its flow: all its modules together, since they share its
 //! processor, and whatever one of them takes keeps those waiting whom another serves.
 
-use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Cancel, Result};
 use euphrates_policy::precedence::Precedence;
-
-use crate::queue::mailbox::lock;
+use parking_lot::{Condvar, Mutex};
 
 /// How often who waits looks whether the flow was cancelled.
 pub const LOOK: Duration = Duration::from_millis(50);
@@ -38,19 +36,19 @@ impl Debts {
 
     /// Somebody waits for this process alone.
     pub fn on_awaited(&self) {
-        lock(&self.precedence).on_awaited(self.now());
+        self.precedence.lock().on_awaited(self.now());
     }
 
     /// One of those who waited has been given all he waits for, or has left.
     pub fn on_given(&self) {
-        lock(&self.precedence).on_given(self.now());
+        self.precedence.lock().on_given(self.now());
         self.given.notify_all();
     }
 
     /// Whether something may be taken, which `is_shared` with others or not; waits for that, but
     /// not for long.
     pub fn may_take(&self, is_shared: bool, cancel: &Cancel) -> Result<bool> {
-        let mut precedence = lock(&self.precedence);
+        let mut precedence = self.precedence.lock();
         let until = self.now() + WAIT;
         let leaves = |one: &Precedence, now| !one.may_take(now) || is_shared && one.is_behind(now);
         while leaves(&precedence, self.now()) {
@@ -58,21 +56,18 @@ impl Debts {
             if self.now() >= until {
                 return Ok(false);
             }
-            precedence = match self.given.wait_timeout(precedence, LOOK) {
-                Ok((precedence, _)) => precedence,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            self.given.wait_for(&mut precedence, LOOK);
         }
         Ok(true)
     }
 
     /// Whether work is to be left to others, if there is work that they can do.
     pub fn is_behind(&self) -> bool {
-        lock(&self.precedence).is_behind(self.now())
+        self.precedence.lock().is_behind(self.now())
     }
 
     /// Whether a run may be asked for by who has had time for one since then.
     pub fn may_ask(&self, since: Duration) -> bool {
-        lock(&self.precedence).may_ask(self.now(), since)
+        self.precedence.lock().may_ask(self.now(), since)
     }
 }

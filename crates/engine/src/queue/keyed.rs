@@ -1,16 +1,16 @@
 //! A keyed queue: its consumers take whole partitions, in the order of their numbers, each when it
 //! is free. What the producers have taken in stays with them until then.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{
     Batches, Error, Parcel, Partition, Placed, Result, RunIndex, Setup, Taken, batch_bytes,
 };
+use parking_lot::Mutex;
 
-use crate::queue::mailbox::lock;
 use crate::queue::network::{Location, are_here};
 
 /// The queue, as one process has it.
@@ -64,12 +64,12 @@ impl KeyedQueue {
 
     /// How many partitions there are; waits until that is known.
     fn count(&self) -> Result<u64> {
-        if let Some(count) = *lock(&self.count) {
+        if let Some(count) = *self.count.lock() {
             return Ok(count);
         }
         let partitions = self.producer.partitioned().expect("checked: its output is keyed");
         let count = partitions.count(&self.setup)?;
-        Ok(*lock(&self.count).insert(count))
+        Ok(*self.count.lock().insert(count))
     }
 
     /// Has another thread, if there can be one, wait until the number of partitions is known, or
@@ -119,7 +119,7 @@ impl KeyedConsumer {
     /// there, so who may not wait has somebody wait.
     fn need_not_wait(&mut self) -> bool {
         let has_one = self.current.is_some() || self.given.is_some();
-        if has_one || lock(&self.queue.count).is_some() {
+        if has_one || self.queue.count.lock().is_some() {
             return true;
         }
         if self.asked.is_none() {

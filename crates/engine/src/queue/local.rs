@@ -4,7 +4,7 @@
 //! its look and its parking is not lost. Whoever is woken looks again; wake-ups are hints.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::{self, Thread};
 
 use euphrates_flow::check::Unit;
@@ -12,6 +12,7 @@ use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Cancel, Error, Parcel, Result, RunIndex, Taken};
 use euphrates_policy::queue::QueuePolicy;
 use euphrates_policy::runs::Broken;
+use parking_lot::Mutex;
 
 use crate::queue::runs::broken;
 
@@ -69,12 +70,8 @@ impl LocalQueue {
 
     /// Bytes waiting now, and the bound.
     pub fn fill(&self) -> (i64, usize) {
-        let state = self.lock();
+        let state = self.state.lock();
         (state.policy.bytes() as i64, state.policy.bytes_max())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Waits until woken, or the flow is cancelled. The caller has registered itself.
@@ -99,7 +96,7 @@ impl QueueProducer {
                 .remedy("put it between begin_run and end_run, or declare the order `any`"));
         }
         parcel.run = run;
-        let mut state = self.queue.lock();
+        let mut state = self.queue.state.lock();
         if state.consumers == 0 {
             return Err(Error::closed());
         }
@@ -136,14 +133,14 @@ impl Producer for QueueProducer {
 
     fn has_room(&mut self, parcel: &Parcel) -> bool {
         let run = if self.queue.unit == Unit::Run { parcel.run } else { None };
-        let state = self.queue.lock();
+        let state = self.queue.state.lock();
         // Who puts is told that nobody is left.
         state.consumers == 0 || state.policy.admit(parcel.bytes, run)
     }
 
     fn begin_run(&mut self, run: RunIndex) -> Result<()> {
         if self.queue.unit == Unit::Run {
-            let mut state = self.queue.lock();
+            let mut state = self.queue.state.lock();
             if state.consumers == 0 {
                 return Err(Error::closed());
             }
@@ -157,7 +154,7 @@ impl Producer for QueueProducer {
 
     fn end_run(&mut self, run: RunIndex) -> Result<()> {
         if self.queue.unit == Unit::Run {
-            let mut state = self.queue.lock();
+            let mut state = self.queue.state.lock();
             state.policy.on_end(run);
             state.wake_takers(Unit::Run);
         }
@@ -167,7 +164,7 @@ impl Producer for QueueProducer {
 
 impl Drop for QueueProducer {
     fn drop(&mut self) {
-        let mut state = self.queue.lock();
+        let mut state = self.queue.state.lock();
         state.producers -= 1;
         if state.producers == 0 {
             state.takers.wake_all();
@@ -183,7 +180,7 @@ pub struct QueueConsumer {
 
 impl QueueConsumer {
     fn try_take(&mut self, register: bool) -> Result<Taken> {
-        let mut state = self.queue.lock();
+        let mut state = self.queue.state.lock();
         let taken = match self.queue.unit {
             Unit::Batch => state.take_loose(),
             Unit::Run => state.take_of_run(&mut self.owned)?,
@@ -208,7 +205,7 @@ impl Consumer for QueueConsumer {
     }
 
     fn ready(&mut self, register: bool) -> bool {
-        let mut state = self.queue.lock();
+        let mut state = self.queue.state.lock();
         let something = match (self.queue.unit, self.owned) {
             (Unit::Batch, _) => !state.loose.is_empty(),
             (Unit::Run, None) => state.policy.can_deal(),
@@ -230,7 +227,7 @@ impl Consumer for QueueConsumer {
 
 impl Drop for QueueConsumer {
     fn drop(&mut self) {
-        let mut state = self.queue.lock();
+        let mut state = self.queue.state.lock();
         if let Some(run) = self.owned {
             // Its producer must not wait for somebody to take it.
             state.policy.on_left(run);

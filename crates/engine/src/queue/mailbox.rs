@@ -1,10 +1,10 @@
 //! Letters between endpoints, and who reads them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::thread::{self, Thread};
 
 use euphrates_policy::distributed::{Now, Peer};
+use parking_lot::Mutex;
 
 use crate::queue::network::Location;
 
@@ -82,7 +82,7 @@ impl<E: Endpoint> Mailbox<E> {
 
     /// Puts a letter into the box. Whoever does must have it delivered, holding no endpoint.
     pub fn put(&self, letter: E::Letter) {
-        let mut letters = lock(&self.letters);
+        let mut letters = self.letters.lock();
         letters.push(letter);
         self.has_letters.store(true, SeqCst);
     }
@@ -96,7 +96,7 @@ impl<E: Endpoint> Mailbox<E> {
         due: &mut Vec<AddressOf<E>>,
         act: impl FnOnce(&mut E, Now) -> R,
     ) -> R {
-        let mut inbox = lock(&self.inbox);
+        let mut inbox = self.inbox.lock();
         let now = queue.now();
         self.read(&mut inbox, now);
         let done = act(&mut inbox.endpoint, now);
@@ -109,11 +109,7 @@ impl<E: Endpoint> Mailbox<E> {
     /// Has letters read, unless somebody is there who will read them.
     pub fn settle(&self, queue: &E::Router, me: Peer, due: &mut Vec<AddressOf<E>>) {
         while self.has_letters.load(SeqCst) {
-            let mut inbox = match self.inbox.try_lock() {
-                Ok(inbox) => inbox,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return,
-            };
+            let Some(mut inbox) = self.inbox.try_lock() else { return };
             self.read(&mut inbox, queue.now());
             self.leave(&mut inbox.endpoint, queue, me, due);
         }
@@ -123,7 +119,7 @@ impl<E: Endpoint> Mailbox<E> {
     pub fn wait_here(&self, waits: bool) {
         // Nobody else makes this thread wait.
         if waits || self.has_waiter.load(SeqCst) {
-            let mut waiter = lock(&self.waiter);
+            let mut waiter = self.waiter.lock();
             *waiter = waits.then(thread::current);
             self.has_waiter.store(waits, SeqCst);
         }
@@ -132,7 +128,7 @@ impl<E: Endpoint> Mailbox<E> {
     /// Unparks who waits.
     pub fn wake(&self) {
         if self.has_waiter.load(SeqCst) {
-            let mut waiter = lock(&self.waiter);
+            let mut waiter = self.waiter.lock();
             self.has_waiter.store(false, SeqCst);
             if let Some(waiter) = waiter.take() {
                 waiter.unpark();
@@ -151,7 +147,7 @@ impl<E: Endpoint> Mailbox<E> {
         }
         let Inbox { endpoint, letters } = inbox;
         {
-            let mut all = lock(&self.letters);
+            let mut all = self.letters.lock();
             std::mem::swap(&mut *all, letters);
             self.has_letters.store(false, SeqCst);
         }
@@ -184,9 +180,4 @@ pub fn peers_here<T>(ends: &[Location<T>]) -> impl Iterator<Item = Peer> + '_ {
         .enumerate()
         .filter(|(_, location)| location.here().is_some())
         .map(|(at, _)| at as Peer)
-}
-
-/// A policy that failed an assertion must not hide behind a poisoned lock.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

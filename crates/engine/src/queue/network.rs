@@ -3,11 +3,12 @@
 #[cfg(test)]
 pub(crate) mod channels;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error};
 use euphrates_wire::{Header, Kind, Lane};
+use parking_lot::Mutex;
 
 use crate::queue::fetch_backlog::Debts;
 
@@ -171,7 +172,7 @@ impl Network {
     /// There is a connection to this worker, which is used from now on as this lane.
     pub fn connect(&self, worker: usize, lane: usize, carrier: Arc<dyn Carrier>) {
         let Some(way) = self.ways[worker].get(lane) else { return carrier.end() };
-        let mut early = lock(&way.early);
+        let mut early = way.early.lock();
         for (header, meta, body) in early.drain(..) {
             carrier.carry(header, meta, body);
         }
@@ -200,7 +201,7 @@ impl Network {
         if let Some(carrier) = way.carrier.get() {
             return carrier.carry(header, meta, body);
         }
-        let mut early = lock(&way.early);
+        let mut early = way.early.lock();
         match way.carrier.get() {
             Some(carrier) => carrier.carry(header, meta, body),
             None => early.push((header, meta, body)),
@@ -222,18 +223,14 @@ impl Network {
 
     /// Ends the flow: a letter could not be sent, or was not one.
     pub fn fail(&self, error: Error) {
-        lock(&self.failure).get_or_insert(error);
+        self.failure.lock().get_or_insert(error);
         self.cancel.cancel();
     }
 
     /// Why it ended, if it was the network.
     pub fn take_failure(&self) -> Option<Error> {
-        lock(&self.failure).take()
+        self.failure.lock().take()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]

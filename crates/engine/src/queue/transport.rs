@@ -3,7 +3,7 @@
 //! A batch goes out of its own buffers and is decoded in the slab it came into. Its checksum is
 //! made where it is encoded and compared where it is decoded, whatever carried it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
@@ -14,9 +14,9 @@ use euphrates_io::segment::{
 };
 use euphrates_policy::distributed::Peer;
 use euphrates_wire::{Frame, Kind, block};
+use parking_lot::Mutex;
 
 use crate::queue::fetch_backlog::Debts;
-use crate::queue::mailbox::lock;
 use crate::queue::network::{Head, Network};
 
 /// The way to other processes.
@@ -98,13 +98,13 @@ impl Transport {
     }
 
     fn encode(&self, batch: &RecordBatch) -> Result<EncodedBlock> {
-        let free = lock(&self.encoders).pop();
+        let free = self.encoders.lock().pop();
         let mut encoder = match free {
             Some(encoder) => encoder,
             None => BlockEncoder::new(self.schema.clone(), None)?,
         };
         let encoded = encoder.encode(batch)?;
-        lock(&self.encoders).push(encoder);
+        self.encoders.lock().push(encoder);
         Ok(encoded)
     }
 }

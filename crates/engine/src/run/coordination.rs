@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use euphrates_flow::{Cancel, Commons, Error, Result};
+use parking_lot::{Mutex, MutexGuard};
 
 /// How often who waits for others looks whether the flow was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
@@ -51,7 +52,7 @@ impl fmt::Debug for Table {
 impl Table {
     /// The next number of this name.
     pub fn next(&self, name: &str) -> u64 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match state.given.get_mut(name) {
             Some(given) => {
                 *given += 1;
@@ -66,7 +67,7 @@ impl Table {
 
     /// How many numbers of this name have been given.
     pub fn given(&self, name: &str) -> u64 {
-        self.lock().given.get(name).copied().unwrap_or_default()
+        self.state.lock().given.get(name).copied().unwrap_or_default()
     }
 
     /// One of so many members brings its value; all get those of all, when the last has come.
@@ -77,7 +78,7 @@ impl Table {
         value: Vec<u8>,
         reply: Reply,
     ) -> Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let gathering = state.gatherings.entry(name.to_string()).or_default();
         if gathering.values.is_empty() {
             gathering.values = vec![None; members];
@@ -92,13 +93,9 @@ impl Table {
 
     /// Somebody who is no member gets the values of all, when the last has come.
     pub fn learn(&self, name: &str, reply: Reply) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.gatherings.entry(name.to_string()).or_default().replies.push(reply);
         answer(state, name);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::check::{Checked, check};
@@ -17,6 +17,7 @@ use euphrates_io::foreign::limit_samples;
 use euphrates_io::private;
 use euphrates_policy::memory;
 use euphrates_policy::stall::StallWatch;
+use parking_lot::Mutex;
 
 use crate::allocator;
 use crate::cluster;
@@ -282,7 +283,7 @@ impl Running {
 
     /// Where every module stands now.
     pub fn progress(&self) -> Progress {
-        let mut pace = self.pace.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut pace = self.pace.lock();
         let slow = self.watch.as_ref().map(Watch::slow).unwrap_or_default();
         let attempt = self.deployment.attempt.as_ref();
         let elsewhere = |edge| attempt.map_or(0, |attempt| attempt.waiting_bytes(edge));
@@ -292,7 +293,7 @@ impl Running {
 
     /// How all of it goes at this moment, in detail.
     pub fn live(&self) -> Live {
-        let mut lately = self.lately.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut lately = self.lately.lock();
         live::read(self, &mut lately)
     }
 

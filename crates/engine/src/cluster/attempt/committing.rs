@@ -7,7 +7,7 @@ use euphrates_flow::Result;
 use euphrates_io::commit::Output;
 use serde_json::Value;
 
-use super::{Attempt, lock};
+use super::Attempt;
 use crate::cluster::control::{Ask, Outcome};
 
 impl Attempt {
@@ -19,7 +19,7 @@ impl Attempt {
         let outcomes = self.answers(Duration::MAX, is_cancelled)?;
         for (worker, Outcome { staged, remarks, .. }) in outcomes.into_iter().enumerate() {
             staged.into_iter().for_each(|(module, part)| all.entry(module).or_default().push(part));
-            let mut known = lock(&self.remarks);
+            let mut known = self.remarks.lock();
             remarks.into_iter().for_each(|(module, remark)| {
                 known.entry(module).or_default().push((worker, remark));
             });

@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard};
 
 use euphrates_flow::{Error, Result};
+use parking_lot::Mutex;
 
 use crate::cluster::Secret;
 
@@ -67,7 +67,7 @@ impl Guard {
 
     /// Stands by, before a program starts.
     pub fn stand_by(&self) -> Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.shell.is_none() {
             state.shell = Some(start(&self.word)?);
         }
@@ -76,14 +76,14 @@ impl Guard {
 
     /// A group has begun.
     pub fn begin(&self, group: u32) -> Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.groups.insert(group);
         state.tell("+", group).or_else(|_| state.replace(&self.word))
     }
 
     /// A group has been killed; its number may soon be somebody else's.
     pub fn end(&self, group: u32) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.groups.remove(&group);
         // If nobody listens, the next group finds that out.
         let _ = state.tell("-", group);
@@ -91,13 +91,9 @@ impl Guard {
 
     /// Has everything killed that is left, and waits for that.
     pub fn close(&self) {
-        if let Some(shell) = self.lock().shell.take() {
+        if let Some(shell) = self.state.lock().shell.take() {
             finish(shell);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -174,7 +170,7 @@ mod tests {
         let (mut before, mut after) = (sleeping(None), sleeping(None));
         guard.begin(before.id()).unwrap();
         {
-            let mut state = guard.lock();
+            let mut state = guard.state.lock();
             let shell = state.shell.as_mut().unwrap();
             shell.kill().unwrap();
             shell.wait().unwrap();

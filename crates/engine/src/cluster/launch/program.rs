@@ -7,11 +7,12 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
+use parking_lot::{Mutex, MutexGuard};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
@@ -173,7 +174,7 @@ impl Program {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Mail> {
-        self.mail.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.mail.lock()
     }
 }
 

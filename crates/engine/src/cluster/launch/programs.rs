@@ -3,13 +3,14 @@
 //! Masters of a kept cluster share its workers, and nobody else knows of all of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 use euphrates_wire::Lane;
+use parking_lot::{Condvar, Mutex};
 
 use super::guard::{Guard, VARIABLE};
 use super::program::{Place, Program, Stop, ToMaster};
@@ -64,7 +65,7 @@ impl ProgramTable {
 
     /// Ends all programs, whoever has started them.
     pub fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_closed = true;
         state.programs.values().for_each(|program| program.stop(Stop::Forget));
         let deadline = Instant::now() + CLOSE_WAIT;
@@ -73,20 +74,15 @@ impl ProgramTable {
             if left.is_zero() {
                 break;
             }
-            let waited = self.ended.wait_timeout(state, left);
-            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            self.ended.wait_for(&mut state, left);
         }
         drop(state);
         self.guard.close();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Listed> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     fn entries(&self) -> Vec<Entry> {
         let usage = machine::usage_by_group();
-        let state = self.lock();
+        let state = self.state.lock();
         let usage_of = |program: &Program| usage.get(&program.group_number()).copied();
         let programs = state.programs.values();
         let programs = programs.map(|program| program.entry(usage_of(program).unwrap_or_default()));
@@ -96,7 +92,7 @@ impl ProgramTable {
 
     /// Starts one; it is in the list from now on.
     fn start(self: &Arc<Self>, order: &Order, place: Place, master: ToMaster) -> Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_closed {
             return Err(Error::resource("the worker ends"));
         }
@@ -111,7 +107,7 @@ impl ProgramTable {
         let programs = self.clone();
         let run = move || {
             pump.run(|| programs.guard.end(group));
-            programs.lock().programs.remove(&id);
+            programs.state.lock().programs.remove(&id);
             pump.say_goodbye();
             programs.ended.notify_all();
         };
@@ -123,13 +119,13 @@ impl ProgramTable {
     }
 
     fn program(&self, number: u64, rank: usize) -> Option<Arc<Program>> {
-        self.lock().programs.get(&Id { number, rank: Some(rank) }).cloned()
+        self.state.lock().programs.get(&Id { number, rank: Some(rank) }).cloned()
     }
 
     /// The programs of a launch.
     fn launch(&self, number: u64) -> Vec<Arc<Program>> {
         let (from, to) = (Id { number, rank: None }, Id { number, rank: Some(usize::MAX) });
-        self.lock().programs.range(from..=to).map(|(_, program)| program.clone()).collect()
+        self.state.lock().programs.range(from..=to).map(|(_, program)| program.clone()).collect()
     }
 }
 
@@ -218,12 +214,12 @@ impl MasterSession {
             instance,
             cpu_nanos,
         };
-        self.programs.lock().flows.insert(flow, flow_here);
+        self.programs.state.lock().flows.insert(flow, flow_here);
     }
 
     /// A flow is over.
     pub fn on_flow_end(&self, flow: u64) {
-        self.programs.lock().flows.remove(&flow);
+        self.programs.state.lock().flows.remove(&flow);
     }
 
     /// Starts all of them, or none.
@@ -255,7 +251,7 @@ impl MasterSession {
     fn kill(&self, ids: &[Id], how: Stop, master: &ToMaster) {
         let is_meant = |id: &Id| ids.contains(id);
         let (programs, flows) = {
-            let state = self.programs.lock();
+            let state = self.programs.state.lock();
             let programs = state.programs.iter().filter(|(id, _)| is_meant(id));
             let programs: Vec<_> = programs.map(|(_, program)| program.clone()).collect();
             let flows = state.flows.iter();
@@ -274,7 +270,7 @@ impl MasterSession {
 
 impl Drop for MasterSession {
     fn drop(&mut self) {
-        let mut state = self.programs.lock();
+        let mut state = self.programs.state.lock();
         let is_own =
             |program: &&Arc<Program>| program.master == self.number && !program.is_detached;
         state.programs.values().filter(is_own).for_each(|program| program.stop(Stop::Forget));

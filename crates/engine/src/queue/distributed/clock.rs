@@ -1,13 +1,13 @@
 //! Wakes endpoints whose threads are elsewhere.
 
+use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Address;
 use super::DistributedQueue;
-use crate::queue::mailbox::lock;
 
 /// The alarms of one queue. Its thread starts with the first.
 pub struct Clock {
@@ -37,7 +37,7 @@ impl Clock {
 
     /// Has an endpoint woken at this time.
     pub fn set(&self, at_ns: u64, address: Address) {
-        let mut set = lock(&self.alarms.set);
+        let mut set = self.alarms.set.lock();
         let is_first = set.alarms.first().is_none_or(|(first, _)| at_ns < *first);
         set.alarms.insert((at_ns, address));
         if !set.is_running {
@@ -54,7 +54,7 @@ impl Clock {
 impl Drop for Clock {
     fn drop(&mut self) {
         // Not joined: it may be the clock's own thread that held the queue last.
-        lock(&self.alarms.set).is_over = true;
+        self.alarms.set.lock().is_over = true;
         self.alarms.changed.notify_one();
     }
 }
@@ -69,7 +69,7 @@ impl Alarms {
 
     /// Waits for the next alarm; `None` when there will be no more.
     fn next(&self, began: Instant) -> Option<Address> {
-        let mut set = lock(&self.set);
+        let mut set = self.set.lock();
         loop {
             if set.is_over {
                 return None;
@@ -82,10 +82,7 @@ impl Alarms {
                 Some((at_ns, _)) => Duration::from_nanos(at_ns - now_ns),
                 None => Duration::MAX,
             };
-            set = match self.changed.wait_timeout(set, left) {
-                Ok((set, _)) => set,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            self.changed.wait_for(&mut set, left);
         }
     }
 }

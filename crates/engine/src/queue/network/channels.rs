@@ -1,13 +1,14 @@
 //! Processes of tests: several in one, whose lanes are channels.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Result};
 use euphrates_wire::{Frame, Header};
+use parking_lot::Mutex;
 
 use super::{Carrier, Network};
 
@@ -67,7 +68,7 @@ impl Carrier for Mutex<Sender<Frame>> {
         let header = Header { body_bytes: parts.len() as u64, ..header };
         let body = Buffer::from_slice_ref(&parts);
         // A process that has ended gets no letters.
-        let _ = self.lock().unwrap().send(Frame { header, meta, body });
+        let _ = self.lock().send(Frame { header, meta, body });
     }
 
     fn end(&self) {}
