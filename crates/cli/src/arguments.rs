@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use euphrates_engine::cluster::open::check_lost_after;
+use euphrates_engine::cluster::options::check_lost_after;
 
 use crate::ends::{Text, parse_character};
 

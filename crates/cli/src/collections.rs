@@ -1,7 +1,7 @@
 //! `ls`, `describe`, `verify`, `repair`, `rm`: collections and their catalog.
 
 use euphrates_engine::machine;
-use euphrates_engine::observe::report::{bytes_of, count};
+use euphrates_engine::observe::format::{bytes_of, count};
 use euphrates_flow::{Kind, Result};
 use euphrates_io::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry};
 use euphrates_io::collection::{self, Repaired, Verified};

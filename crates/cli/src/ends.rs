@@ -1,7 +1,7 @@
 //! What commands read and what they write: files of some format, or collections.
 
 use clap::Args;
-use euphrates_engine::run::master::prepare;
+use euphrates_engine::run::prepare::prepare;
 use euphrates_flow::{Document, Error, Result};
 use serde_json::{Map, Value, json};
 

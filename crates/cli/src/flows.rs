@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use euphrates_engine::Options;
-use euphrates_engine::run::consent::{self, Consent, Seen};
+use euphrates_engine::run::consent::{self, CheckResult, Consent};
 use euphrates_flow::check::Unit;
 use euphrates_flow::code::{self, code as write_code};
 use euphrates_flow::draw::{self, draw};
@@ -149,7 +149,7 @@ pub fn variables(params: &[String]) -> Result<BTreeMap<String, Value>> {
 }
 
 /// How a flow would run, and why so.
-pub fn explain(flow: &Seen) -> String {
+pub fn explain(flow: &CheckResult) -> String {
     let extent = match flow.unchecked.is_empty() {
         true => "",
         false => " as far as it was checked",

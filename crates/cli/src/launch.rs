@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use euphrates_engine::cluster::launch::{CHUNK_BYTES_MAX, End, Order};
-use euphrates_engine::cluster::launching::{Launch, Place, Step, launch};
-use euphrates_engine::cluster::open::{ClusterOptions, open};
+use euphrates_engine::cluster::launch::{CHUNK_BYTES_MAX, End, Launch, Order, Place, Step, launch};
+use euphrates_engine::cluster::open::open;
+use euphrates_engine::cluster::options::ClusterOptions;
 use euphrates_engine::cluster::{Cluster, Security};
 use euphrates_flow::Result;
 use serde_json::json;

@@ -41,7 +41,7 @@ use euphrates_flow::{Document, Error, Registry, Result};
 use euphrates_io::commit;
 
 use arguments::{Arguments, Command};
-pub use euphrates_engine::cluster::open::ClusterOptions;
+pub use euphrates_engine::cluster::options::ClusterOptions;
 
 /// What the command line needs of the program it lives in.
 pub trait Host {

@@ -74,7 +74,7 @@ pub fn options(resources: &Resources, host: &dyn Host) -> Result<Options> {
             .as_deref()
             .map(|words| host.open_cluster(words, &cluster))
             .transpose()?,
-        division: way.map(named).transpose()?,
+        queue_policy: way.map(named).transpose()?,
         resume: resources.resume,
         ..Options::default()
     })

@@ -1,55 +1,54 @@
-//! Several processes as one cluster: who they are, how a master speaks to them, what runs there.
+//! A cluster of worker processes, as a master uses it.
 //!
-//! A *driver* finds machines, starts workers and notices their death; nothing else knows which one
-//! it is. A worker (`server.rs`) listens; a master calls it, and asks it for its part of a flow
+//! A *driver* finds machines, starts workers and detects their death; nothing else knows which
+//! driver it is. A worker (`server.rs`) listens; a master calls it, and sends it its part of a flow
 //! (`part.rs`, `control.rs`). Batches go from worker to worker over connections of their own, which
 //! are made for one attempt at one flow (`attempt.rs`) and end with it.
 
 pub mod attempt;
-mod calls;
-pub mod control;
+pub(crate) mod bind;
+pub(crate) mod control;
 pub mod driver;
 mod handle;
+pub(crate) mod identity;
 pub mod join;
 pub mod launch;
-pub mod launching;
-pub mod listing;
 pub mod open;
+pub mod options;
 mod part;
-pub mod processes;
+pub mod process_list;
+mod processes;
 mod roster;
 mod sender;
-pub mod server;
+mod server;
 pub mod sockets;
-pub mod start;
+pub(crate) mod start;
+pub mod static_driver;
+mod worker_context;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use euphrates_flow::{Cause, Error, Kind, Owner, Result};
-use euphrates_wire::lane::PATIENCE;
-use euphrates_wire::{Caps, Greeting, silence};
+use euphrates_flow::{Error, Owner, Result};
 
+use self::handle::WorkerHandle;
+use self::identity::check_name;
+use self::roster::Roster;
+
+pub use self::driver::Driver;
+pub use self::identity::PROGRAM;
+pub use self::server::Server;
+pub use self::worker_context::Setting;
 pub use crate::run::placement::Member;
-pub use driver::Driver;
 pub use euphrates_wire::{Address, Secret, Security};
-use handle::WorkerHandle;
-use roster::Roster;
-pub use server::{Server, Setting};
 
-/// The version that workers and masters must share.
-pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
-/// A worker that does not answer for so long after its start is not coming.
+/// How long a worker may take to answer after its start.
 const START_WAIT: Duration = Duration::from_secs(30);
 /// The limit for a restart, while a flow waits for it.
 const REVIVE_WAIT: Duration = Duration::from_secs(10);
-/// The name under which a master calls.
-pub(crate) const MASTER: &str = "master";
-
-/// Workers that a master has called, and keeps for any number of flows. They end with it, as far as
-/// the driver has started them.
+/// Workers that a master has called, for any number of flows. Workers that the driver has started
+/// end with it.
 pub struct Cluster {
     roster: Arc<Roster>,
     driver: Box<dyn Driver>,
@@ -82,7 +81,7 @@ impl Cluster {
                 roster.lose(name, &error);
             }
         }));
-        // No two masters of one worker have flows of one number.
+        // No two masters of one worker use the same flow numbers.
         let digits = Secret::random()?.to_text();
         let first = u64::from_str_radix(&digits[..16], 16).expect("hexadecimal digits");
         let (secret, flows) = (secret.clone(), AtomicU64::new(first | 1));
@@ -90,12 +89,12 @@ impl Cluster {
         Ok(Cluster { roster, driver, secret, security, lost_after, flows, owner })
     }
 
-    /// The workers that are there.
+    /// The workers that are not lost.
     pub fn members(&self) -> Vec<Member> {
         self.living().iter().map(|handle| handle.member().clone()).collect()
     }
 
-    /// Bytes that all control connections have carried.
+    /// Bytes sent and received on all control connections.
     pub fn control_bytes(&self) -> u64 {
         self.roster.all().iter().map(|handle| handle.bytes()).sum()
     }
@@ -179,66 +178,20 @@ fn call_all(
     })
 }
 
-/// Refuses a worker the name under which masters call: a flow would take one for the other.
-pub(crate) fn check_name(name: &str) -> Result<()> {
-    if name != MASTER {
-        return Ok(());
-    }
-    let message =
-        format!("a worker cannot be called `{MASTER}`, as the program that runs flows is");
-    Err(Error::usage(message).remedy("call it something else: `euphrates worker --name NAME`"))
-}
-
-/// Refuses a path that workers cannot be told: what a master says is text.
-pub(crate) fn check_path(path: &Path) -> Result<()> {
-    if path.to_str().is_some() {
-        return Ok(());
-    }
-    let message = format!("workers cannot be told of {path:?}: its name is not UTF-8");
-    Err(Error::usage(message).remedy("rename it, or make a link to it with a name that is UTF-8"))
-}
-
-/// Marks an error as caused by two processes that cannot connect.
-pub(crate) fn parted(one: &str, other: &str, error: Error) -> Error {
-    let error = error.at(format!("worker {other}"));
-    // Other kinds (another version, another token) are refusals, not network faults.
-    let is_parted = error.kind() == Kind::Resource;
-    if is_parted { error.because(Cause::link(one, other, true)) } else { error }
-}
-
-/// The limit on silence of connections for batches: on a congested link, beats are delayed and
-/// lost with the other frames.
-pub(crate) fn patience(lost_after: Option<Duration>) -> Duration {
-    lost_after.map_or(PATIENCE, |lost_after| lost_after.max(PATIENCE))
-}
-
-/// What an end says of itself.
-pub(crate) fn greeting(name: &str, purpose: &str, (flow, epoch): (u64, u32)) -> Greeting {
-    Greeting {
-        name: name.to_string(),
-        purpose: purpose.to_string(),
-        flow,
-        epoch,
-        lane: 0,
-        program: PROGRAM.to_string(),
-        silence_ms: silence::of_this_end().as_millis() as u32,
-        caps: Caps::KNOWN,
-        abilities: vec![],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
 
-    use euphrates_flow::Registry;
+    use euphrates_flow::{Kind, Registry};
 
-    use super::join::StaticDriver;
+    use super::identity::{MASTER, check_path};
+    use super::static_driver::StaticDriver;
     use super::*;
 
     #[test]
-    fn a_worker_called_as_masters_are_is_refused_where_it_starts_and_where_it_is_called() {
+    fn worker_with_the_name_of_masters_is_refused() {
         let address: Address = "unix:/never/listened/at".parse().unwrap();
         let secret = Secret::random().unwrap();
         let (driver, _) = StaticDriver::new(vec![(MASTER.into(), address.clone())]);
@@ -260,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_no_text_is_refused_with_a_way_out() {
+    fn path_that_is_not_utf8_is_refused_with_a_remedy() {
         check_path(Path::new("/data/\u{e9}")).unwrap();
         let error = check_path(Path::new(OsStr::from_bytes(b"/data/\xff"))).unwrap_err();
         assert_eq!(error.kind(), Kind::Usage);

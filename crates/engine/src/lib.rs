@@ -5,9 +5,12 @@ pub mod cluster;
 mod exchange;
 pub mod machine;
 pub mod observe;
+mod panics;
 pub mod queue;
 pub mod run;
+mod threads;
 
 pub use observe::report::Report;
-pub use run::master::{Running, go, start, start_unless};
+pub use run::master::{go, start, start_unless};
 pub use run::options::Options;
+pub use run::running::Running;

@@ -5,8 +5,9 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use euphrates_engine::cluster::join::{Losses, StaticDriver};
-use euphrates_engine::cluster::open::{ClusterOptions, check_lost_after, open};
+use euphrates_engine::cluster::open::open;
+use euphrates_engine::cluster::options::{ClusterOptions, check_lost_after};
+use euphrates_engine::cluster::static_driver::{Losses, StaticDriver};
 use euphrates_engine::cluster::{
     Address, Cluster as Workers, Member, Secret, Security, Server, Setting,
 };

@@ -1,6 +1,6 @@
 //! What can be said of modules and flows without running them.
 
-use euphrates_engine::run::consent::{self, Consent, Seen};
+use euphrates_engine::run::consent::{self, CheckResult, Consent};
 use euphrates_flow::check::{CheckedEdge, CheckedNode, Unit};
 use euphrates_flow::code::code as write_code;
 use euphrates_flow::draw::draw as picture;
@@ -39,7 +39,7 @@ pub fn check(py: Python<'_>, document: &str, options: &str, trust: bool) -> PyRe
     checked.map_err(|error| raised(py, &error, take_cause(CHECKING)))
 }
 
-fn explained(flow: &Seen) -> Value {
+fn explained(flow: &CheckResult) -> Value {
     let module = |node: &CheckedNode| {
         let outputs = node
             .outputs

@@ -53,7 +53,7 @@ impl RunOptions {
             scratch: given.scratch,
             workers: given.workers,
             cluster: None,
-            division: given.queues.as_deref().map(named).transpose()?,
+            queue_policy: given.queues.as_deref().map(named).transpose()?,
             variables: given.variables.into_iter().collect(),
             perturbations: given.perturbations,
             resume: given.resume,

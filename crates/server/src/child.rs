@@ -201,7 +201,7 @@ impl Driven {
                 vec![]
             }
         };
-        self.running.unperturb();
+        self.running.clear_perturbations();
         self.running.perturb(&others)?;
         Ok(json!({}))
     }

@@ -1,5 +1,5 @@
-//! The workers of a cluster over time: which are lost, which have been restarted, and which cannot
-//! be used together because they cannot connect to each other.
+//! The workers of a cluster over time: lost ones, restarted ones, and those that cannot be used
+//! together because they cannot connect to each other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use euphrates_policy::reach::{Candidate, Reach};
 use euphrates_policy::restarts::Restarts;
 use parking_lot::Mutex;
 
-use super::MASTER;
 use super::handle::WorkerHandle;
+use super::identity::MASTER;
 
 /// All workers of a cluster, including lost ones; the latest handle of each name.
 pub(super) struct Roster {

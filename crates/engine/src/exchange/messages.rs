@@ -1,42 +1,40 @@
-//! The letters of an exchange.
+//! Messages of an exchange, and their encoding: a kind, the number of the request, a value.
 
-/// A letter: what, and of which request.
+/// A message about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
-    Want {
-        request: u64,
-    },
-    Batch {
-        bytes: u64,
-    },
-    /// A batch behind which nothing comes.
-    Last {
-        bytes: u64,
-    },
+pub(super) enum Message {
+    /// Asks for the batches of a request.
+    Fetch { request: u64 },
+    /// A batch of the answer.
+    Batch { bytes: u64 },
+    /// The last batch of the answer.
+    Last { bytes: u64 },
+    /// The end of an answer without batches.
     End,
+    /// The answer has failed; the error follows.
     Failed,
-    Taken {
-        bytes: u64,
-    },
-    Leave,
-    /// All others have answered; you keep me waiting.
-    Hurry,
-    /// For the module, which alone can read what follows.
-    Told,
+    /// The requester has taken this much, so as much may be sent.
+    Taken { bytes: u64 },
+    /// The requester wants nothing more.
+    Cancel,
+    /// All other processes have answered: the requester waits for this one alone.
+    Blocked,
+    /// A message of the module, which follows.
+    Module,
 }
 
-/// A letter, as it travels.
-pub(super) fn write(word: Word, number: u64, rest: &[u8]) -> Vec<u8> {
-    let (kind, value) = match word {
-        Word::Want { request } => (0_u8, request),
-        Word::Batch { bytes } => (1, bytes),
-        Word::End => (2, 0),
-        Word::Failed => (3, 0),
-        Word::Taken { bytes } => (4, bytes),
-        Word::Leave => (5, 0),
-        Word::Told => (6, 0),
-        Word::Hurry => (7, 0),
-        Word::Last { bytes } => (8, bytes),
+/// Encodes a message about the request with this number; `rest` follows it.
+pub(super) fn encode(message: Message, number: u64, rest: &[u8]) -> Vec<u8> {
+    let (kind, value) = match message {
+        Message::Fetch { request } => (0_u8, request),
+        Message::Batch { bytes } => (1, bytes),
+        Message::End => (2, 0),
+        Message::Failed => (3, 0),
+        Message::Taken { bytes } => (4, bytes),
+        Message::Cancel => (5, 0),
+        Message::Module => (6, 0),
+        Message::Blocked => (7, 0),
+        Message::Last { bytes } => (8, bytes),
     };
     let mut out = Vec::with_capacity(17 + rest.len());
     out.push(kind);
@@ -46,25 +44,25 @@ pub(super) fn write(word: Word, number: u64, rest: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The letter that travelled; `None` if it is none.
-pub(super) fn read(bytes: &[u8]) -> Option<(Word, u64, &[u8])> {
+/// Decodes a message, the number of its request, and what follows; `None` if it is malformed.
+pub(super) fn decode(bytes: &[u8]) -> Option<(Message, u64, &[u8])> {
     let (kind, rest) = bytes.split_first()?;
     let (number, rest) = rest.split_first_chunk()?;
     let (value, rest) = rest.split_first_chunk()?;
     let value = u64::from_le_bytes(*value);
-    let word = match kind {
-        0 => Word::Want { request: value },
-        1 => Word::Batch { bytes: value },
-        2 => Word::End,
-        3 => Word::Failed,
-        4 => Word::Taken { bytes: value },
-        5 => Word::Leave,
-        6 => Word::Told,
-        7 => Word::Hurry,
-        8 => Word::Last { bytes: value },
+    let message = match kind {
+        0 => Message::Fetch { request: value },
+        1 => Message::Batch { bytes: value },
+        2 => Message::End,
+        3 => Message::Failed,
+        4 => Message::Taken { bytes: value },
+        5 => Message::Cancel,
+        6 => Message::Module,
+        7 => Message::Blocked,
+        8 => Message::Last { bytes: value },
         _ => return None,
     };
-    Some((word, u64::from_le_bytes(*number), rest))
+    Some((message, u64::from_le_bytes(*number), rest))
 }
 
 #[cfg(test)]
@@ -74,27 +72,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
-        let words = [
-            Word::Want { request: 7 },
-            Word::Batch { bytes: 8 },
-            Word::End,
-            Word::Failed,
-            Word::Taken { bytes: 9 },
-            Word::Leave,
-            Word::Told,
-            Word::Hurry,
-            Word::Last { bytes: 9 },
+    fn messages_survive_encoding() {
+        let messages = [
+            Message::Fetch { request: 7 },
+            Message::Batch { bytes: 8 },
+            Message::End,
+            Message::Failed,
+            Message::Taken { bytes: 9 },
+            Message::Cancel,
+            Message::Module,
+            Message::Blocked,
+            Message::Last { bytes: 9 },
         ];
-        for word in words {
-            assert_eq!(read(&write(word, 3, b"rest")), Some((word, 3, &b"rest"[..])));
+        for message in messages {
+            let encoded = encode(message, 3, b"rest");
+            assert_eq!(decode(&encoded), Some((message, 3, &b"rest"[..])));
         }
-        assert_eq!(read(&[]), None);
-        assert_eq!(read(&[9; 17]), None);
+        assert_eq!(decode(&[]), None);
+        assert_eq!(decode(&[9; 17]), None);
     }
 
     #[test]
-    fn an_error_is_told_in_words_that_both_ends_know() {
+    fn errors_survive_encoding() {
         let error = Error::corrupt("torn").at("a run").remedy("write it again");
         let text = serde_json::to_string(&error).unwrap();
         assert_eq!(serde_json::from_str::<Error>(&text).unwrap().to_string(), error.to_string());

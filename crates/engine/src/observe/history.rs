@@ -1,60 +1,60 @@
-//! What every component did over time, in a bounded number of intervals: when they are all used,
-//! pairs become one, and each lasts twice as long from then on.
+//! The history of all components in a bounded number of intervals: when these are used up, pairs
+//! are merged, and later intervals last twice as long.
 
 use euphrates_policy::ideal::{Processors, Step};
 
-/// Steps that are kept of all components together, and intervals at most and at least.
+/// The most steps kept of all components together, and the bounds of the number of intervals.
 const STEPS_MAX: usize = 1 << 17;
 const INTERVALS_MAX: usize = 1024;
 const INTERVALS_MIN: usize = 64;
 
-/// The history of a flow.
+/// The work of all components over time.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// Lengths of the intervals.
+    /// The lengths of the intervals.
     pub walls_ns: Vec<u64>,
-    /// The processors in each.
+    /// Use and availability of processors, by interval.
     pub processors: Processors,
-    /// Per component, its steps.
+    /// By component and interval: its work.
     pub steps: Vec<Vec<Step>>,
-    /// Looks that make an interval, and those the last one has.
-    looks: usize,
-    looks_last: usize,
+    /// Samples in a full interval, and in the last one.
+    samples: usize,
+    samples_last: usize,
 }
 
-/// What was seen between two looks.
+/// The work between two samples.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct Sample {
     pub wall_ns: u64,
     pub used_ns: u64,
     pub available: f64,
-    /// Of all components; there may be more than there were at the look before.
+    /// Of all components; there may be more than in the sample before.
     pub steps: Vec<Step>,
 }
 
 impl History {
-    /// One look more.
-    pub fn push(&mut self, look: &Look) {
-        self.looks = self.looks.max(1);
-        if self.walls_ns.is_empty() || self.looks_last == self.looks {
-            let members = look.steps.len().max(1);
+    /// Adds a sample to the last interval.
+    pub fn push(&mut self, sample: &Sample) {
+        self.samples = self.samples.max(1);
+        if self.walls_ns.is_empty() || self.samples_last == self.samples {
+            let members = sample.steps.len().max(1);
             if self.walls_ns.len() >= (STEPS_MAX / members).clamp(INTERVALS_MIN, INTERVALS_MAX) {
                 self.halve();
             }
             self.begin();
         }
-        self.steps.resize_with(look.steps.len(), Vec::new);
+        self.steps.resize_with(sample.steps.len(), Vec::new);
         let at = self.walls_ns.len() - 1;
-        let part = self.walls_ns[at] as f64 / (self.walls_ns[at] + look.wall_ns).max(1) as f64;
+        let part = self.walls_ns[at] as f64 / (self.walls_ns[at] + sample.wall_ns).max(1) as f64;
         let available = &mut self.processors.available[at];
-        *available = *available * part + look.available * (1.0 - part);
-        self.walls_ns[at] += look.wall_ns;
-        self.processors.used_ns[at] += look.used_ns;
-        for (steps, step) in self.steps.iter_mut().zip(&look.steps) {
+        *available = *available * part + sample.available * (1.0 - part);
+        self.walls_ns[at] += sample.wall_ns;
+        self.processors.used_ns[at] += sample.used_ns;
+        for (steps, step) in self.steps.iter_mut().zip(&sample.steps) {
             steps.resize(at + 1, Step::default());
             steps[at].add(step);
         }
-        self.looks_last += 1;
+        self.samples_last += 1;
     }
 
     fn begin(&mut self) {
@@ -62,10 +62,10 @@ impl History {
         self.processors.used_ns.push(0);
         self.processors.available.push(0.0);
         self.steps.iter_mut().for_each(|steps| steps.push(Step::default()));
-        self.looks_last = 0;
+        self.samples_last = 0;
     }
 
-    /// Two intervals become one.
+    /// Merges pairs of intervals.
     fn halve(&mut self) {
         let walls = &self.walls_ns;
         let available = self.processors.available.chunks(2).zip(walls.chunks(2));
@@ -85,10 +85,10 @@ impl History {
             });
             *steps = pairs.collect();
         }
-        self.looks *= 2;
+        self.samples *= 2;
     }
 
-    /// The interval in which this time of the flow lies; the last one, for later times.
+    /// The interval that contains this time of the flow; the last one for later times.
     pub fn interval_at(&self, time_ns: u64) -> usize {
         let mut end = 0;
         let within = self.walls_ns.iter().position(|wall| {
@@ -98,12 +98,12 @@ impl History {
         within.unwrap_or(self.walls_ns.len().saturating_sub(1))
     }
 
-    /// When an interval begins, in nanoseconds from the start of the flow.
+    /// The begin of an interval, in nanoseconds from the start of the flow.
     pub fn begin_of(&self, interval: usize) -> u64 {
         self.walls_ns[..interval.min(self.walls_ns.len())].iter().sum()
     }
 
-    /// Work of these components between two times of the flow, in nanoseconds.
+    /// The work of a component between two times of the flow, in nanoseconds.
     pub fn work(&self, component: usize, from_ns: u64, to_ns: u64) -> f64 {
         let mut at = 0;
         let inside = self.walls_ns.iter().zip(&self.steps[component]).map(|(wall, step)| {
@@ -120,23 +120,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_history_is_kept_coarser_and_nothing_is_lost() {
+    fn long_history_is_coarser_and_loses_no_work() {
         let mut history = History::default();
-        let looks = 50_000;
-        for look in 0..looks {
+        let samples = 50_000;
+        for sample in 0..samples {
             let step = Step { work_in: 10, work_out: 1, busy_ns: 5, cpu_ns: 3 };
-            // The second component is found late.
-            let steps = vec![step; if look < 100 { 1 } else { 2 }];
-            history.push(&Look { wall_ns: 100, used_ns: 50, available: 2.0, steps });
+            // The second component is detected late.
+            let steps = vec![step; if sample < 100 { 1 } else { 2 }];
+            history.push(&Sample { wall_ns: 100, used_ns: 50, available: 2.0, steps });
             assert!(history.walls_ns.len() <= INTERVALS_MAX);
             assert!(history.steps.iter().all(|steps| steps.len() == history.walls_ns.len()));
         }
-        assert_eq!(history.walls_ns.iter().sum::<u64>(), 100 * looks);
-        assert_eq!(history.processors.used_ns.iter().sum::<u64>(), 50 * looks);
+        assert_eq!(history.walls_ns.iter().sum::<u64>(), 100 * samples);
+        assert_eq!(history.processors.used_ns.iter().sum::<u64>(), 50 * samples);
         assert!(history.processors.available.iter().all(|there| (there - 2.0).abs() < 1e-9));
-        assert_eq!(history.work(0, 0, u64::MAX), 11.0 * looks as f64);
-        assert_eq!(history.work(1, 0, u64::MAX), 11.0 * (looks - 100) as f64);
-        let half = history.work(0, 0, 50 * looks);
-        assert!((half / (5.5 * looks as f64) - 1.0).abs() < 0.01, "{half}");
+        assert_eq!(history.work(0, 0, u64::MAX), 11.0 * samples as f64);
+        assert_eq!(history.work(1, 0, u64::MAX), 11.0 * (samples - 100) as f64);
+        let half = history.work(0, 0, 50 * samples);
+        assert!((half / (5.5 * samples as f64) - 1.0).abs() < 0.01, "{half}");
     }
 }

@@ -1,7 +1,5 @@
-//! How a running flow goes at this moment, in detail: every instance, every queue, and who holds it
-//! up. For those who watch it; whoever does not look pays nothing.
+//! Computes the live statistics of a running flow on demand.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,145 +8,32 @@ use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::{Counters, State};
 use euphrates_flow::tap::Tap;
 use euphrates_policy::bottleneck::{Shares, Spent, Tight, Work, shares, tight};
-use serde::Serialize;
 
-use crate::observe::progress::most_common;
-use crate::observe::report::sum;
-use crate::observe::watch::{SlowNow, Watch};
-use crate::run::master::Running;
+use super::live_stats::{LiveBottleneck, LiveInstance, LiveModule, LiveQueue, LiveStats};
+use super::progress::most_common;
+use super::snapshot::Snapshot;
+use super::watch::{SlowNow, Watch};
+use crate::run::running::Running;
 
-/// How a flow goes.
-#[derive(Clone, Debug, Serialize)]
-pub struct Live {
-    /// Seconds since the start.
-    pub seconds: f64,
-    /// The modules, producers before consumers.
-    pub modules: Vec<LiveModule>,
-    /// The queues.
-    pub queues: Vec<LiveQueue>,
-    /// Instances and disks that are slow now.
-    pub slow: Vec<SlowNow>,
-    /// Who holds the flow up, if that can be said.
-    pub bottleneck: Option<LiveBottleneck>,
+impl Running {
+    /// The statistics of every instance and queue at this moment.
+    pub fn live(&self) -> LiveStats {
+        let now = snapshot(self);
+        let before = self.recent.lock().compared_with(&now);
+        let seconds = now.at.saturating_sub(before.at).as_secs_f64();
+        let slow = self.watch.as_ref().map(Watch::slow).unwrap_or_default();
+        let workers = self.watch.as_ref().map(Watch::workers).unwrap_or_default();
+        let interval =
+            Interval { running: self, now: &now, before: &before, seconds, slow: &slow, workers };
+        let (modules, works): (Vec<_>, Vec<_>) =
+            (0..self.flow.nodes.len()).map(|node| interval.module(node)).unzip();
+        let queues = (0..self.flow.edges.len()).map(|edge| interval.queue(edge)).collect();
+        let bottleneck = interval.bottleneck(&modules, &works);
+        LiveStats { seconds: now.at.as_secs_f64(), modules, queues, bottleneck, slow }
+    }
 }
 
-/// How a module goes.
-#[derive(Clone, Debug, Serialize)]
-pub struct LiveModule {
-    /// Its name in the flow.
-    pub id: String,
-    /// Number of instances.
-    pub count: usize,
-    /// What most of its instances are doing.
-    pub state: &'static str,
-    /// Part of its time lately in its own code.
-    pub busy: f64,
-    /// Part of its time lately spent waiting for input.
-    pub starved: f64,
-    /// Part of its time lately spent waiting for room in its output.
-    pub blocked: f64,
-    /// Rows that have come in.
-    pub rows_in: u64,
-    /// Bytes that have come in.
-    pub bytes_in: u64,
-    /// Rows that have gone out.
-    pub rows_out: u64,
-    /// Bytes that have gone out.
-    pub bytes_out: u64,
-    /// Rows a second lately: in or out, whichever is more.
-    pub rows_per_second: f64,
-    /// Bytes a second lately: in or out, whichever is more.
-    pub bytes_per_second: f64,
-    /// Its instances.
-    pub instances: Vec<LiveInstance>,
-}
-
-/// How an instance goes.
-#[derive(Clone, Debug, Serialize)]
-pub struct LiveInstance {
-    /// Its name: module and number.
-    pub name: String,
-    /// The worker it is at.
-    pub worker: String,
-    /// Part of its time lately in its own code.
-    pub busy: f64,
-    /// Part of its time lately spent waiting for input.
-    pub starved: f64,
-    /// Part of its time lately spent waiting for room in its output.
-    pub blocked: f64,
-    /// Bytes a second lately: in or out, whichever is more.
-    pub bytes_per_second: f64,
-    /// If it is slow: how many times as long it takes; `None` if it stands still.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub slow: Option<Option<f64>>,
-}
-
-/// How a queue goes.
-#[derive(Clone, Debug, Serialize)]
-pub struct LiveQueue {
-    /// Producer and its output.
-    pub from: (String, String),
-    /// Consumer and its input.
-    pub to: (String, String),
-    /// Rows a second lately.
-    pub rows_per_second: f64,
-    /// Bytes a second lately.
-    pub bytes_per_second: f64,
-    /// Bytes that wait in it.
-    pub waiting_bytes: i64,
-    /// The most that may. Partitions do not wait in it: they stay with their producer.
-    pub bound_bytes: usize,
-}
-
-/// Who holds a flow up.
-#[derive(Clone, Debug, Serialize)]
-pub struct LiveBottleneck {
-    /// The module, the instance or the disk.
-    pub name: String,
-    /// Which of these it is.
-    pub kind: &'static str,
-    /// The module, if it is one or part of one.
-    pub module: Option<String>,
-    /// Why it is thought so, for people.
-    pub why: String,
-}
-
-/// How far back the present reaches.
-const PRESENT: Duration = Duration::from_millis(1500);
-/// Looks closer together than this are one.
-const APART_MIN: Duration = Duration::from_millis(100);
-
-/// What was seen lately; the oldest first.
-#[derive(Default)]
-pub(crate) struct Lately(VecDeque<Look>);
-
-/// Where everything stood at one moment.
-#[derive(Clone, Default)]
-struct Look {
-    at: Duration,
-    /// By module and instance: counters, and how long it had been busy.
-    instances: Vec<Vec<(Counters, Duration)>>,
-    /// By queue: rows and bytes.
-    passed: Vec<(u64, u64)>,
-    disks: Vec<(String, Duration)>,
-}
-
-/// How a flow goes, compared with what was seen lately.
-pub(crate) fn read(running: &Running, lately: &mut Lately) -> Live {
-    let now = look(running);
-    let before = lately.compared_with(&now);
-    let seconds = now.at.saturating_sub(before.at).as_secs_f64();
-    let slow = running.watch.as_ref().map(Watch::slow).unwrap_or_default();
-    let workers = running.watch.as_ref().map(Watch::workers).unwrap_or_default();
-    let stretch = Stretch { running, now: &now, before: &before, seconds, slow: &slow, workers };
-    let (modules, works): (Vec<_>, Vec<_>) =
-        (0..running.flow.nodes.len()).map(|node| stretch.module(node)).unzip();
-    let queues = (0..running.flow.edges.len()).map(|edge| stretch.queue(edge)).collect();
-    let bottleneck = stretch.bottleneck(&modules, &works);
-    Live { seconds: now.at.as_secs_f64(), modules, queues, bottleneck, slow }
-}
-
-fn look(running: &Running) -> Look {
+fn snapshot(running: &Running) -> Snapshot {
     let of_node = |node: usize| {
         let metrics = running.worker.instances[node].metrics.iter();
         metrics.map(|one| (one.read(), one.busy_so_far())).collect()
@@ -158,15 +43,17 @@ fn look(running: &Running) -> Look {
         let (here, there) = (tap.counts(), there.unwrap_or_default());
         let consumer = running.flow.edges[edge].to.0;
         match running.flow.edges[edge].kind {
-            // Partitions do not pass: their consumers count what they have taken of them.
+            // Partitions do not pass through the queue: consumers count what they have taken of
+            // them.
             QueueKind::Keyed => {
-                let Counters { rows_in, bytes_in, .. } = sum(&running.worker, consumer);
+                let Counters { rows_in, bytes_in, .. } =
+                    running.worker.instances[consumer].counters();
                 (rows_in, bytes_in)
             }
             _ => (here.0 + there.0, here.1 + there.1),
         }
     };
-    Look {
+    Snapshot {
         at: running.began.elapsed(),
         instances: (0..running.flow.nodes.len()).map(of_node).collect(),
         passed: running.worker.taps.iter().enumerate().map(passed).collect(),
@@ -174,45 +61,16 @@ fn look(running: &Running) -> Look {
     }
 }
 
-impl Lately {
-    /// The look that this one is compared with; at first, how everything stood at the start.
-    fn compared_with(&mut self, now: &Look) -> Look {
-        let looks = &mut self.0;
-        while looks.get(1).is_some_and(|look| now.at.saturating_sub(look.at) >= PRESENT) {
-            looks.pop_front();
-        }
-        // After a new beginning there are other instances.
-        let alike = |look: &&Look| {
-            let counts =
-                |look: &Look| -> Vec<usize> { look.instances.iter().map(Vec::len).collect() };
-            counts(look) == counts(now)
-        };
-        let before = looks.front().filter(alike).cloned().unwrap_or_else(|| {
-            let fresh = |of: &Vec<_>| vec![(Counters::default(), Duration::ZERO); of.len()];
-            Look {
-                at: Duration::ZERO,
-                instances: now.instances.iter().map(fresh).collect(),
-                passed: vec![(0, 0); now.passed.len()],
-                disks: vec![],
-            }
-        });
-        if looks.back().is_none_or(|last| now.at.saturating_sub(last.at) >= APART_MIN) {
-            looks.push_back(now.clone());
-        }
-        before
-    }
-}
-
-struct Stretch<'a> {
+struct Interval<'a> {
     running: &'a Running,
-    now: &'a Look,
-    before: &'a Look,
+    now: &'a Snapshot,
+    before: &'a Snapshot,
     seconds: f64,
     slow: &'a [SlowNow],
     workers: (Vec<String>, Vec<Vec<usize>>),
 }
 
-impl Stretch<'_> {
+impl Interval<'_> {
     fn flow(&self) -> &Checked {
         &self.running.flow
     }

@@ -1,4 +1,4 @@
-//! Processor time of a flow's processes, and what others on their machines have used meanwhile.
+//! CPU time of a flow's processes, and CPU use of other programs on their machines.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine;
 
-/// What a process knows of its processors, since they were started.
+/// CPU clocks of a process and of its machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProcessClock {
-    /// Which machine it is on.
+    /// Identifies the machine: equal for its processes.
     pub host: String,
     /// Processors of the machine that it may use.
     pub cores: usize,
-    /// How long all of its threads have computed.
+    /// CPU time of all threads of the process.
     pub process: Duration,
-    /// How long the machine's processors have worked for anybody, if that is known.
+    /// CPU time of all programs on the machine, if known.
     pub machine: Option<Duration>,
 }
 
 impl ProcessClock {
-    /// Of this process.
+    /// The clocks of this process.
     pub fn read() -> ProcessClock {
-        // To ask the kernel takes longer than all the rest, and the answer is always the same.
+        // Reading these from the kernel takes longer than all the rest, and they do not change.
         static MACHINE: LazyLock<(String, usize)> =
             LazyLock::new(|| (machine::host(), machine::cores()));
         let (host, cores) = MACHINE.clone();
@@ -37,31 +37,31 @@ impl ProcessClock {
     }
 }
 
-/// Between two looks.
+/// CPU use between two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Had {
-    /// Seconds that the flow's processes have computed.
+pub struct CpuUse {
+    /// CPU seconds of the flow's processes.
     pub used_seconds: f64,
-    /// Processors that others have kept busy.
+    /// Processors kept busy by other programs.
     pub others: f64,
-    /// Processors there are.
+    /// Processors of all machines.
     pub cores: f64,
 }
 
-/// The clocks at the last look.
+/// The clocks at the last sample.
 #[derive(Debug)]
 pub struct Processors {
     own: ProcessClock,
-    away: BTreeMap<String, ProcessClock>,
+    others: BTreeMap<String, ProcessClock>,
 }
 
 impl Default for Processors {
     fn default() -> Processors {
-        Processors { own: ProcessClock::read(), away: BTreeMap::new() }
+        Processors { own: ProcessClock::read(), others: BTreeMap::new() }
     }
 }
 
-/// What one machine did between two looks.
+/// CPU use of one machine between two samples.
 #[derive(Default)]
 struct Machine {
     cores: usize,
@@ -70,32 +70,32 @@ struct Machine {
 }
 
 impl Processors {
-    /// Looks at this process's clock, and at those that others have told last.
-    pub fn look<'a>(
+    /// Samples the clock of this process, and the latest clocks reported by the others.
+    pub fn sample<'a>(
         &mut self,
-        away: impl Iterator<Item = (&'a str, &'a ProcessClock)>,
+        others: impl Iterator<Item = (&'a str, &'a ProcessClock)>,
         wall_seconds: f64,
-    ) -> Had {
+    ) -> CpuUse {
         let mut machines: BTreeMap<String, Machine> = BTreeMap::new();
         let own = ProcessClock::read();
         add(&mut machines, Some(&self.own), &own);
         self.own = own;
-        for (name, clock) in away {
-            let before = self.away.insert(name.to_string(), clock.clone());
+        for (name, clock) in others {
+            let before = self.others.insert(name.to_string(), clock.clone());
             add(&mut machines, before.as_ref(), clock);
         }
-        let mut had = Had { used_seconds: 0.0, others: 0.0, cores: 0.0 };
+        let mut cpu = CpuUse { used_seconds: 0.0, others: 0.0, cores: 0.0 };
         for Machine { cores, used, all } in machines.into_values() {
-            had.used_seconds += used;
-            had.others += all.map_or(0.0, |all| (all - used).max(0.0) / wall_seconds);
-            had.cores += cores as f64;
+            cpu.used_seconds += used;
+            cpu.others += all.map_or(0.0, |all| (all - used).max(0.0) / wall_seconds);
+            cpu.cores += cores as f64;
         }
-        had
+        cpu
     }
 }
 
-/// What a process did counts at its machine. What the machine did is known by each of its
-/// processes: the one that saw most has looked last.
+/// Adds the CPU use of one process to its machine. Each process reports the use of its whole
+/// machine: the largest report is the latest.
 fn add(
     machines: &mut BTreeMap<String, Machine>,
     before: Option<&ProcessClock>,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_one_machine_share_its_processors_and_others_have_their_own() {
+    fn processes_of_one_machine_share_its_processors() {
         let mut machines = BTreeMap::new();
         add(&mut machines, Some(&clock("a", 1, 10)), &clock("a", 3, 16));
         add(&mut machines, Some(&clock("a", 1, 10)), &clock("a", 2, 15));

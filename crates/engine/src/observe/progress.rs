@@ -1,5 +1,5 @@
-//! Where a running flow stands, and how fast it is at this moment: a flow that merges what it has
-//! sorted is in another phase than one that reads, and an average over both would tell of neither.
+//! The progress of a running flow, and its current rate. The rate is that of the present phase: an
+//! average over a phase that reads and one that merges would describe neither.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,16 +9,16 @@ use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::{Counters, State};
 use serde::Serialize;
 
-use crate::observe::report::{bytes_of, count, seconds, sum};
+use super::format::{bytes_of, count, seconds};
 use crate::observe::watch::SlowNow;
 use crate::run::worker::Worker;
 
-/// Where a running flow stands.
+/// The progress of a flow.
 #[derive(Clone, Debug, Serialize)]
 pub struct Progress {
     /// Seconds since the start.
     pub seconds: f64,
-    /// What the module that moves most has moved in the last second, in or out.
+    /// Bytes in or out within the last second, of the module that moves most.
     pub bytes_per_second: f64,
     /// The modules, producers before consumers.
     pub modules: Vec<ModuleProgress>,
@@ -26,14 +26,14 @@ pub struct Progress {
     pub slow: Vec<SlowNow>,
 }
 
-/// Where a module stands.
+/// The progress of a module.
 #[derive(Clone, Debug, Serialize)]
 pub struct ModuleProgress {
     /// Its name in the flow.
     pub id: String,
-    /// Number of instances.
+    /// The number of its instances.
     pub count: usize,
-    /// What most of its instances are doing: `busy`, `starved`, `blocked`, `ended`.
+    /// The state of most of its instances: `busy`, `starved`, `blocked`, `ended`.
     pub state: &'static str,
     /// Bytes waiting in its input queues, and their bound.
     pub waiting_bytes: (i64, usize),
@@ -42,7 +42,7 @@ pub struct ModuleProgress {
     pub counters: Counters,
 }
 
-/// What most instances of a module are doing.
+/// The state of most instances of a module.
 pub(crate) fn most_common(states: &[State]) -> &'static str {
     let count = |state: &State| states.iter().filter(|other| *other == state).count();
     states.iter().max_by_key(|state| count(state)).map_or("ended", |state| state.word())
@@ -54,7 +54,7 @@ impl Progress {
         (worker, elsewhere): (&Worker, &dyn Fn(usize) -> i64),
         slow: Vec<SlowNow>,
         elapsed: Duration,
-        pace: &mut Pace,
+        rate: &mut RecentRate,
     ) -> Progress {
         let module = |node: usize| {
             let metrics = &worker.instances[node].metrics;
@@ -71,25 +71,25 @@ impl Progress {
                 count: metrics.len(),
                 state: most_common(&states),
                 waiting_bytes: fills.fold((0, 0), |sum, fill| (sum.0 + fill.0, sum.1 + fill.1)),
-                counters: sum(worker, node),
+                counters: worker.instances[node].counters(),
             }
         };
         let modules: Vec<_> = (0..flow.nodes.len()).map(module).collect();
         let moved = |module: &ModuleProgress| [module.counters.bytes_in, module.counters.bytes_out];
-        let bytes_per_second = pace.of(elapsed, modules.iter().flat_map(moved).collect());
+        let bytes_per_second = rate.of(elapsed, modules.iter().flat_map(moved).collect());
         Progress { seconds: elapsed.as_secs_f64(), bytes_per_second, modules, slow }
     }
 }
 
-/// Slow ones that a line names.
+/// The most slow components named in a line.
 const NAMED_MAX: usize = 3;
 
-/// One line, what matters first: `12.3 s  4,000,000 rows in, 120,000 out, 98.1 MB/s  busy: sort_1`,
-/// with `slow: map_1.2 (4.1x)` before who is busy if somebody is slow.
+/// One line, the most important first: `12.3 s  4,000,000 rows in, 120,000 out, 98.1 MB/s  busy:
+/// sort_1`; `slow: map_1.2 (4.1x)` precedes the busy modules if a component is slow.
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows_in = self.modules.iter().map(|module| module.counters.rows_in).max();
-        // What has reached the end of the flow; a sink that keeps rows puts none out.
+        // Rows that have reached the end of the flow; a sink that keeps rows puts none out.
         let last = self.modules.last().map(|module| &module.counters);
         let rows_out = last.map(|last| last.rows_in.max(last.rows_out));
         let [rows_in, rows_out] = [rows_in, rows_out].map(|rows| count(rows.unwrap_or(0)));
@@ -109,33 +109,34 @@ impl fmt::Display for Progress {
     }
 }
 
-/// How far back the present reaches.
-const PRESENT: Duration = Duration::from_secs(1);
-/// Looks closer together than this are one; so there is a bound to how many are kept.
-const APART_MIN: Duration = Duration::from_millis(20);
+/// The period over which the current rate is measured.
+const RATE_PERIOD: Duration = Duration::from_secs(1);
+/// The least time between two samples, which bounds the number kept.
+const SAMPLE_INTERVAL_MIN: Duration = Duration::from_millis(20);
 
-/// What counters did lately.
+/// Recent samples of counters.
 #[derive(Default)]
-pub(crate) struct Pace {
-    /// When, and where the counters stood; the oldest first.
-    looks: VecDeque<(Duration, Vec<u64>)>,
+pub(crate) struct RecentRate {
+    /// The time and the counters of each sample; the oldest first.
+    samples: VecDeque<(Duration, Vec<u64>)>,
 }
 
-impl Pace {
-    /// The most that any counter rises in a second at present.
+impl RecentRate {
+    /// The highest current rate of any counter, per second.
     fn of(&mut self, now: Duration, counters: Vec<u64>) -> f64 {
-        while self.looks.get(1).is_some_and(|(then, _)| now.saturating_sub(*then) >= PRESENT) {
-            self.looks.pop_front();
+        while self.samples.get(1).is_some_and(|(then, _)| now.saturating_sub(*then) >= RATE_PERIOD)
+        {
+            self.samples.pop_front();
         }
-        let (then, before) = match self.looks.front() {
+        let (then, before) = match self.samples.front() {
             Some((then, before)) => (*then, before.clone()),
             None => (Duration::ZERO, vec![0; counters.len()]),
         };
         let most = counters.iter().zip(&before).map(|(now, before)| now.saturating_sub(*before));
         let rate = most.max().unwrap_or(0) as f64 / now.saturating_sub(then).as_secs_f64();
-        let last = self.looks.back().map_or(Duration::ZERO, |(last, _)| *last);
-        if now.saturating_sub(last) >= APART_MIN {
-            self.looks.push_back((now, counters));
+        let last = self.samples.back().map_or(Duration::ZERO, |(last, _)| *last);
+        if now.saturating_sub(last) >= SAMPLE_INTERVAL_MIN {
+            self.samples.push_back((now, counters));
         }
         if rate.is_finite() { rate } else { 0.0 }
     }
@@ -150,23 +151,23 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_is_that_of_the_phase() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.of(at(0), vec![0, 0]), 0.0);
-        // Reading: ten a millisecond.
+    fn rate_is_that_of_the_phase() {
+        let mut rate = RecentRate::default();
+        assert_eq!(rate.of(at(0), vec![0, 0]), 0.0);
+        // Reading: ten per millisecond.
         (1..=50).for_each(|n| {
-            assert_eq!(pace.of(at(n * 100), vec![n * 1000, 0]).round(), 10_000.0);
+            assert_eq!(rate.of(at(n * 100), vec![n * 1000, 0]).round(), 10_000.0);
         });
-        // Merging: what came in stands still, what goes out rises by one a millisecond.
+        // Merging: input stands still, output grows by one per millisecond.
         let merging: Vec<f64> =
-            (1..=50).map(|n| pace.of(at(5000 + n * 100), vec![50_000, n * 100]).round()).collect();
+            (1..=50).map(|n| rate.of(at(5000 + n * 100), vec![50_000, n * 100]).round()).collect();
         assert_eq!(merging.last(), Some(&1000.0));
         assert!(merging.is_sorted_by(|a, b| a >= b));
-        assert!(pace.looks.len() <= 102, "{}", pace.looks.len());
+        assert!(rate.samples.len() <= 102, "{}", rate.samples.len());
     }
 
     #[test]
-    fn a_line_shows_who_works_within_eighty_columns() {
+    fn line_names_busy_modules_within_eighty_columns() {
         let module = |id: &str, state: State, rows_in, rows_out| ModuleProgress {
             id: id.into(),
             count: 2,

@@ -1,4 +1,4 @@
-//! What a flow did, for people and for machines.
+//! The report of a finished flow, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,20 +10,14 @@ use euphrates_flow::module::Collected;
 use euphrates_policy::bottleneck::{Bottleneck, Work, bottleneck};
 use serde::Serialize;
 
-use crate::observe::slowness::Slowness;
+use super::format::{bytes_of, count, seconds};
+use super::slowness::Slowness;
 use crate::run::worker::Worker;
 
-/// The counters of a module's instances together.
-pub(crate) fn sum(worker: &Worker, node: usize) -> Counters {
-    let mut sum = Counters::default();
-    worker.instances[node].metrics.iter().for_each(|metrics| sum.add(&metrics.read()));
-    sum
-}
-
-/// What a flow did.
+/// The report of a flow.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The flow's name.
+    /// The name of the flow.
     pub name: String,
     /// Seconds from the start to the commit.
     pub seconds: f64,
@@ -31,42 +25,42 @@ pub struct Report {
     pub modules: Vec<ModuleReport>,
     /// The module that kept the others waiting, if one did.
     pub bottleneck: Option<String>,
-    /// What was done to it on purpose.
+    /// The perturbations imposed on it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub perturbations: Vec<Perturbation>,
-    /// What was lost on the way, and did not stop the flow.
+    /// Losses that did not stop the flow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<String>,
-    /// Modules whose output was there from a run before: nothing was done.
+    /// Modules whose output an earlier run has made, if nothing was left to do.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub made_before: Vec<String>,
-    /// Who was slow, and how near the run came to the ideal.
+    /// Slow components, and how close the run came to the ideal.
     #[serde(flatten)]
     pub slowness: Slowness,
-    /// What `collect` modules kept, by their names in the flow.
+    /// The rows of `collect` modules, by their names in the flow.
     #[serde(skip)]
     pub collected: BTreeMap<String, Collected>,
 }
 
-/// What a module did.
+/// The report of a module.
 #[derive(Clone, Debug, Serialize)]
 pub struct ModuleReport {
     /// Its name in the flow.
     pub id: String,
     /// The name of its spec.
     pub module: String,
-    /// Number of instances.
+    /// The number of its instances.
     pub count: usize,
-    /// Whether it brings rows into the flow, from outside.
+    /// Whether it reads rows from outside the flow.
     #[serde(skip)]
     pub is_source: bool,
-    /// What it has to say itself.
+    /// A remark of the module itself.
     pub remark: Option<String>,
-    /// Part of its time spent in its own code, from 0 to 1.
+    /// Share of its time spent in its own code, from 0 to 1.
     pub busy: f64,
-    /// Part of its time spent waiting for input.
+    /// Share of its time spent waiting for input.
     pub starved: f64,
-    /// Part of its time spent waiting for room in its output.
+    /// Share of its time spent waiting for room in its output.
     pub blocked: f64,
     /// Sums over the instances.
     #[serde(flatten)]
@@ -82,7 +76,7 @@ impl Report {
         (perturbations, losses, slowness): (Vec<Perturbation>, Vec<String>, Slowness),
     ) -> Report {
         let module = |node: usize| {
-            let counters = sum(worker, node);
+            let counters = worker.instances[node].counters();
             let part = |seconds: f64| (seconds / counters.life_seconds.max(1e-9)).min(1.0);
             ModuleReport {
                 id: flow.nodes[node].id.clone(),
@@ -122,8 +116,8 @@ impl Report {
         serde_json::to_string(self).expect("numbers and strings are JSON")
     }
 
-    /// What came into the flow: the rows and bytes its sources read, or gave if they do not tell
-    /// what they read.
+    /// Rows and bytes that entered the flow: those its sources read, or put out if they do not
+    /// count what they read.
     pub fn read(&self) -> (u64, u64) {
         let sources = self.modules.iter().filter(|module| module.is_source);
         let read = sources.map(|ModuleReport { counters, .. }| match counters.rows_in {
@@ -134,7 +128,7 @@ impl Report {
     }
 }
 
-/// A page a person reads.
+/// A page for people.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "flow `{}` finished in {}", self.name, seconds(self.seconds))?;
@@ -198,47 +192,4 @@ fn verdict(modules: &[ModuleReport]) -> Bottleneck {
         busy: module.busy,
     };
     bottleneck(&modules.iter().map(work).collect::<Vec<_>>())
-}
-
-/// `1.234 s`, `56.7 ms`.
-pub fn seconds(seconds: f64) -> String {
-    match seconds {
-        s if s < 0.1 => format!("{:.1} ms", s * 1e3),
-        s if s < 100.0 => format!("{s:.2} s"),
-        s => format!("{s:.0} s"),
-    }
-}
-
-/// `12.3 MB`, in powers of 1000.
-pub fn bytes_of(bytes: f64) -> String {
-    let units = ["B", "kB", "MB", "GB", "TB", "PB"];
-    let mut scaled = bytes;
-    let mut unit = 0;
-    while scaled >= 1000.0 && unit + 1 < units.len() {
-        scaled /= 1000.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{scaled:.0} B") } else { format!("{scaled:.1} {}", units[unit]) }
-}
-
-/// `12,345,678`.
-pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let groups = digits.as_bytes().rchunks(3).rev();
-    let texts: Vec<&str> = groups.filter_map(|group| std::str::from_utf8(group).ok()).collect();
-    texts.join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_read_well() {
-        assert_eq!(count(1_234_567), "1,234,567");
-        assert_eq!(count(12), "12");
-        assert_eq!(bytes_of(1_500_000.0), "1.5 MB");
-        assert_eq!(bytes_of(999.0), "999 B");
-        assert_eq!(seconds(0.0021), "2.1 ms");
-    }
 }

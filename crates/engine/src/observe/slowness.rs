@@ -1,4 +1,4 @@
-//! Who was slow, since when, what it cost, and how near the run came to the ideal of its machines.
+//! Slow components of a run, the cost of their slowness, and the ideal time on the same machines.
 
 use std::fmt;
 
@@ -12,109 +12,108 @@ use euphrates_policy::speed::Speed;
 use euphrates_policy::static_division;
 use serde::Serialize;
 
-use crate::observe::report::seconds;
+use super::format::seconds;
 use crate::observe::watch::{Component, STILL, Watcher};
 use crate::run::worker::Worker;
 
-/// Below this, starting and ending are most of what was measured.
+/// In shorter runs, starting and ending dominate the measurements.
 const SECONDS_MIN: f64 = 1.0;
-/// Spells that are told one by one.
+/// The most slow episodes printed one by one.
 const SHOWN_MAX: usize = 10;
-/// Points of a history that a report keeps.
+/// The most points of a history in a report.
 const POINTS_MAX: usize = 240;
-/// Members whose history a report keeps.
+/// The most components with a history in a report.
 const SERIES_MAX: usize = 64;
 
-/// What a report says of slowness.
+/// The part of a report about slowness.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Slowness {
-    /// Seconds a perfectly balanced run would have taken at the rates that were measured; `None`
-    /// if the run was too short to tell.
+    /// Seconds of a perfectly balanced run at the measured rates; `None` if the run was too short.
     pub ideal_seconds: Option<f64>,
-    /// These, as a part of the seconds it took.
+    /// `ideal_seconds` divided by the measured seconds.
     pub fraction_of_ideal: Option<f64>,
-    /// What sets the ideal: a module, `processors`, or a disk.
+    /// The limit of the ideal: a module, `processors`, or a disk.
     pub ideal_bound: Option<String>,
-    /// Seconds of a run with static division: every instance of a module gets the same share of
-    /// the work in advance. `None` if the run was too short to tell, or that one would not end.
+    /// Seconds of a run in which every instance of a module gets the same share of work in advance.
+    /// `None` if the run was too short, or such a run would not end.
     pub divided_seconds: Option<f64>,
-    /// Who was slow, in the order in which they became so.
+    /// Slow episodes, in the order of their begin.
     pub slow: Vec<Slow>,
     /// The instances, producers before consumers.
     pub instances: Vec<InstanceReport>,
-    /// The disks.
+    /// The disks, with their reads and writes.
     pub disks: Vec<DiskReport>,
-    /// What instances and disks did over time.
+    /// The throughput of instances and disks over time.
     pub history: HistoryReport,
 }
 
-/// A time in which somebody was slow.
+/// An episode in which a component was slow.
 #[derive(Clone, Debug, Serialize)]
 pub struct Slow {
-    /// The instance, or the disk.
+    /// The instance or disk.
     pub name: String,
     /// Its module; `None` for a disk.
     pub module: Option<String>,
-    /// Seconds from the start of the flow.
+    /// Its begin, in seconds from the start of the flow.
     pub from_seconds: f64,
-    /// Seconds from the start of the flow.
+    /// Its end, in seconds from the start of the flow.
     pub to_seconds: f64,
-    /// How many times as long it took for its work; `None` if it stood still.
+    /// The slowdown; `None` if it made no progress.
     pub factor: Option<f64>,
-    /// Whether it was slower than it had been before; else, than its peers.
+    /// Whether it was slower than before; otherwise, than its peers.
     pub than_before: bool,
-    /// The part it moved of what it and its peers moved meanwhile; `None` without peers.
+    /// Its share of the work that it and its peers did meanwhile; `None` without peers.
     pub share_moved: Option<f64>,
-    /// The part it would have had of an equal division.
+    /// The share of an equal distribution.
     pub share_equal: Option<f64>,
 }
 
-/// What an instance did.
+/// The measurements of an instance.
 #[derive(Clone, Debug, Serialize)]
 pub struct InstanceReport {
     /// Its name: module and number.
     pub name: String,
-    /// Its module.
+    /// The name of its module.
     pub module: String,
     /// Seconds in the module's own code.
     pub busy_seconds: f64,
-    /// Seconds it computed, if the system says.
+    /// CPU seconds, if the system reports them.
     pub computed_seconds: Option<f64>,
-    /// Bytes in and out in a second in which it was busy and had a processor if it needed one.
+    /// Bytes in and out per second in which it was busy and not waiting for a processor.
     pub busy_bytes_per_second: f64,
     /// Rows, bytes and waits.
     #[serde(flatten)]
     pub counters: Counters,
 }
 
-/// What a disk did for this process while the flow ran.
+/// The measurements of a disk, for this process and this flow.
 #[derive(Clone, Debug, Serialize)]
 pub struct DiskReport {
     /// Its name, or that of its device.
     pub name: String,
-    /// What came from the device; not what the page cache had.
+    /// Bytes read from the device, without the page cache.
     pub read_bytes: f64,
-    /// Seconds in which it had something to read.
+    /// Seconds with reads in progress.
     pub read_seconds: f64,
-    /// What went to the device.
+    /// Bytes written to the device.
     pub written_bytes: f64,
-    /// Seconds in which it had something to write.
+    /// Seconds with writes in progress.
     pub written_seconds: f64,
 }
 
-/// What instances and disks did over time.
+/// The throughput of instances and disks over time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct HistoryReport {
-    /// When each interval ended, in seconds from the start of the flow.
+    /// The end of each interval, in seconds from the start of the flow.
     pub seconds: Vec<f64>,
-    /// Who did how much; the largest, if there are many.
+    /// The instances and disks; those with most work, if there are many.
     pub series: Vec<Series>,
 }
 
-/// One instance's or disk's history.
+/// The throughput of one instance or disk.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
-    /// The instance, or the disk.
+    /// The instance or disk.
     pub name: String,
     /// Its module; `None` for a disk.
     pub module: Option<String>,
@@ -123,7 +122,7 @@ pub struct Series {
 }
 
 impl Slowness {
-    /// `is_static` says that the work was divided statically in this run already.
+    /// `is_static` says that this run already assigned work in advance.
     pub(crate) fn new(
         flow: &Checked,
         worker: &Worker,
@@ -174,9 +173,9 @@ impl Slowness {
 struct Stages {
     names: Vec<String>,
     stages: Vec<Stage>,
-    /// By component: its stage, and its position there.
+    /// By component: its stage, and its position in the stage.
     places: Vec<(usize, usize)>,
-    /// By stage and member.
+    /// By stage and member: its speed.
     speeds: Vec<Vec<Speed>>,
 }
 
@@ -209,7 +208,7 @@ impl Stages {
         Stages { names, stages, places, speeds }
     }
 
-    /// Components that were slow when the flow ended, for too short to be named while it ran.
+    /// Components that were slow at the end of the flow, too briefly to be detected while it ran.
     fn late(&self, seen: &Watcher, named: &[Spell]) -> Vec<Spell> {
         let history = &seen.history;
         let late = self.places.iter().enumerate().filter_map(|(component, (stage, member))| {
@@ -231,10 +230,9 @@ impl Stages {
     }
 }
 
-/// What each dealer of the module has to give where work is divided statically. The parts of a
-/// source belong to its instances in turn. Producers deal their batches in turn to consumers of
-/// their own, so what they have is what a static division gives them; partitions, and pairs of
-/// instances, are independent.
+/// The work that each producer would assign under static assignment. The parts of a source belong
+/// to its instances in turn. Producers assign batches in turn to their own consumers, so each
+/// assigns what static assignment gives it; partitions and pairs of instances are independent.
 fn dealers(flow: &Checked, node: usize, before: &[Stage]) -> Vec<f64> {
     let count = flow.nodes[node].count;
     let edge = flow.edges.iter().find(|edge| edge.to.0 == node);
@@ -247,8 +245,8 @@ fn dealers(flow: &Checked, node: usize, before: &[Stage]) -> Vec<f64> {
     }
 }
 
-/// Where the module's work comes from: through a queue from one module, which waits when that is
-/// full. Of several inputs nobody knows which one it waits for, and partitions stay where they are.
+/// The queue that limits a module: from one producer, and bounded. With several inputs it is
+/// unknown which one the module waits for, and partitions stay with their producer.
 fn feed(flow: &Checked, node: usize) -> Option<Feed> {
     let mut edges = flow.edges.iter().filter(|edge| edge.to.0 == node);
     let (edge, None) = (edges.next()?, edges.next()) else { return None };
@@ -268,7 +266,7 @@ fn slow(flow: &Checked, seen: &Watcher, stages: &Stages, spell: &Spell) -> Slow 
     let (from_ns, to_ns) = dated(seen, stages, spell, &peers);
     let work = |at: usize| seen.history.work(at, from_ns, to_ns);
     let all: f64 = peers.iter().map(|at| work(*at)).sum();
-    // Disks have their data, and no share of a common work.
+    // Disks hold their own data and share no common work.
     let compared = !spell.alone && all > 0.0;
     Slow {
         name: seen.name(spell.component),
@@ -282,26 +280,29 @@ fn slow(flow: &Checked, seen: &Watcher, stages: &Stages, spell: &Spell) -> Slow 
     }
 }
 
-/// When the episode began and ended, in nanoseconds: by the whole history, where that is finer.
+/// The begin and end of an episode in nanoseconds, from the whole history where that is finer.
 fn dated(seen: &Watcher, stages: &Stages, spell: &Spell, peers: &[usize]) -> (u64, u64) {
-    let told = (spell.from_ns, spell.to_ns.unwrap_or(spell.from_ns));
-    let Some(own) = stages.speed(spell.component) else { return told };
+    let reported = (spell.from_ns, spell.to_ns.unwrap_or(spell.from_ns));
+    let Some(own) = stages.speed(spell.component) else { return reported };
     let others = peers.iter().filter(|at| **at != spell.component && !spell.alone);
     let others: Vec<&Speed> = others.filter_map(|at| stages.speed(*at)).collect();
     if others.is_empty() && !spell.alone {
-        return told;
+        return reported;
     }
     let history = &seen.history;
-    let around = history.interval_at(told.0)..history.interval_at(told.1) + 1;
-    let Some(found) = episodes::dated(own, &others, spell.factor(), around) else { return told };
-    let finer = |at: usize, told: u64| {
+    let around = history.interval_at(reported.0)..history.interval_at(reported.1) + 1;
+    let Some(found) = episodes::dated(own, &others, spell.factor(), around) else {
+        return reported;
+    };
+    let finer = |at: usize, reported: u64| {
         let found = history.begin_of(at);
         let wall = history.walls_ns.get(at).copied().unwrap_or(0);
-        if found.abs_diff(told) > wall { found } else { told }
+        if found.abs_diff(reported) > wall { found } else { reported }
     };
-    let from_ns = finer(found.start, told.0);
-    // A component that had nothing more to do is not slow until the end of the flow.
-    let to_ns = if found.end < history.walls_ns.len() { finer(found.end, told.1) } else { told.1 };
+    let from_ns = finer(found.start, reported.0);
+    // A component that ran out of work is not slow until the end of the flow.
+    let to_ns =
+        if found.end < history.walls_ns.len() { finer(found.end, reported.1) } else { reported.1 };
     (from_ns, to_ns.max(from_ns))
 }
 
@@ -357,7 +358,7 @@ fn disks(seen: &Watcher) -> Vec<DiskReport> {
     disks
 }
 
-/// What instances and disks have done so far, in a bounded number of points.
+/// The throughput of instances and disks so far, in a bounded number of points.
 pub(crate) fn history(flow: &Checked, seen: &Watcher) -> HistoryReport {
     let group = seen.history.walls_ns.len().div_ceil(POINTS_MAX).max(1);
     let walls: Vec<f64> = seen
@@ -390,7 +391,7 @@ pub(crate) fn history(flow: &Checked, seen: &Watcher) -> HistoryReport {
     HistoryReport { seconds, series: chosen.into_iter().map(series).collect() }
 }
 
-/// What a person wants to know: one line, and more only if somebody was slow.
+/// A line about the ideal, and more if a component was slow.
 impl fmt::Display for Slowness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for slow in self.slow.iter().take(SHOWN_MAX) {
@@ -407,7 +408,7 @@ impl fmt::Display for Slowness {
             let part = fraction * 100.0;
             write!(f, "\nideal: {} with {bound}; this run reached {part:.0} %", seconds(ideal))?;
         }
-        // Disks have their data already; only instances share work.
+        // Disks hold their own data; only instances share work.
         let shares = self.slow.iter().any(|slow| slow.module.is_some());
         match self.divided_seconds {
             Some(divided) if shares => {

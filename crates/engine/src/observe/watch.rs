@@ -1,5 +1,5 @@
-//! Watches a running flow ten times a second: who does how much, who is slow; and perturbs it, if
-//! it is to be. In a thread of its own, so that it looks regularly whoever waits for the flow.
+//! Samples a running flow ten times a second: measures throughput, detects slow components, and
+//! applies perturbations. It has a thread of its own, so that samples are regular.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,12 +18,12 @@ use euphrates_policy::ideal::Step;
 use parking_lot::Mutex;
 
 use crate::machine;
-use crate::observe::history::{History, Look};
+use crate::observe::history::{History, Sample};
 use crate::observe::processors::{ProcessClock, Processors};
 use crate::run::perturber::{Perturber, from_now};
 use crate::run::worker::Worker;
 
-/// The watch over one flow; it ends when this is dropped.
+/// The sampling of one flow; ends when dropped.
 pub(crate) struct Watch {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -34,67 +34,67 @@ struct Shared {
     state: Mutex<Watcher>,
 }
 
-/// What can be slow.
+/// A component whose speed is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Component {
     /// An instance: module (index into the flow's nodes) and number.
     Instance(usize, usize),
-    /// A disk, read or written.
+    /// The reads or the writes of a disk.
     Disk {
-        /// The worker that uses it, if that is in another process.
+        /// The worker that uses the disk, if in another process.
         worker: Option<String>,
-        /// The name.
+        /// The name of the disk or its device.
         name: String,
-        /// `false` if it is read.
+        /// Whether it is about writes; otherwise about reads.
         writes: bool,
     },
 }
 
-/// What has been seen.
+/// The state of the sampling.
 pub(crate) struct Watcher {
     pub components: Vec<Component>,
     pub history: History,
     health: Health,
-    /// Names of the modules, to speak of instances.
+    /// The names of the modules.
     ids: Vec<String>,
     instances: Vec<Watched>,
     /// By names and folders.
     disks: BTreeMap<DiskKey, WatchedDisk>,
-    /// Folders of the disks that the flow's home names; those of other flows are not ours.
+    /// Folders of the disks named in the flow's home; named disks of other flows are ignored.
     named: Vec<PathBuf>,
     facts: Vec<Facts>,
     epoch: Instant,
     last: Instant,
     processors: Processors,
-    /// In how many looks the flow was at work, whatever its instances say that they wait for.
+    /// The number of samples with CPU use or disk transfers, whatever the states of instances.
     works: u64,
-    elsewhere: Option<Elsewhere>,
+    elsewhere: Option<RemoteReports>,
     perturber: Perturber,
 }
 
-/// An instance, and how long it had been busy, had computed and had waited for a processor.
+/// An instance with its busy time, and the CPU time and scheduling delay of its thread, at the last
+/// sample.
 struct Watched {
     metrics: Arc<InstanceMetrics>,
     busy: Duration,
     times: Option<(Duration, Duration)>,
 }
 
-/// The worker that uses a disk, if it is another; the disk's name, and its folder if it is a named
-/// one.
+/// The worker, if in another process; the disk's name; and its folder, if it is a named disk.
 type DiskKey = (Option<String>, String, Option<PathBuf>);
 
-/// What other processes of the flow have told last.
-pub(crate) type Elsewhere = Box<dyn Fn() -> Vec<Seen> + Send>;
+/// Reads the latest reports of the flow's other processes.
+pub(crate) type RemoteReports = Box<dyn Fn() -> Vec<RemoteReport> + Send>;
 
-/// What one of them has told.
-pub(crate) struct Seen {
+/// The latest report of another process.
+pub(crate) struct RemoteReport {
     pub worker: String,
     pub clock: ProcessClock,
     pub disks: Vec<DiskCounts>,
 }
 
-/// A disk, what it had done, and the first of its two components: it has them once it moves
-/// something.
+/// A disk, its transfers at the last sample, and the first of its two components: these are added
+/// with its first transfer.
 struct WatchedDisk {
     read: Moved,
     written: Moved,
@@ -102,13 +102,13 @@ struct WatchedDisk {
 }
 
 impl Watch {
-    /// Begins to watch a flow that started at `epoch`.
+    /// Starts sampling a flow that started at `epoch`.
     pub fn start(
         flow: &Checked,
         worker: &Worker,
         perturber: Perturber,
         (home, epoch): (&Path, Instant),
-        elsewhere: Option<Elsewhere>,
+        elsewhere: Option<RemoteReports>,
     ) -> Result<Watch> {
         let mut watcher = Watcher::new(flow, worker, perturber, epoch);
         watcher.elsewhere = elsewhere;
@@ -119,7 +119,7 @@ impl Watch {
         let thread = builder.spawn(move || {
             while !watched.ended.load(Relaxed) {
                 let next = Instant::now() + Duration::from_nanos(LOOK_NS);
-                watched.state.lock().look();
+                watched.state.lock().sample();
                 while !watched.ended.load(Relaxed) && Instant::now() < next {
                     std::thread::park_timeout(next - Instant::now());
                 }
@@ -130,12 +130,12 @@ impl Watch {
         Ok(Watch { shared, thread: Some(thread) })
     }
 
-    /// Who is slow now: `map_1.2 (4.1x)`.
+    /// The components that are slow now.
     pub fn slow(&self) -> Vec<SlowNow> {
         let watcher = self.shared.state.lock();
         let slow = watcher.health.slow();
-        // Whoever is as fast as others is only waiting to be told so.
-        let slow = slow.filter(|(_, factor)| factor.is_none_or(|factor| factor > TOLD_MIN));
+        // A component that has recovered only waits for that to be confirmed.
+        let slow = slow.filter(|(_, factor)| factor.is_none_or(|factor| factor > LISTED_MIN));
         slow.map(|(spell, factor)| SlowNow { name: watcher.name(spell.component), factor })
             .collect()
     }
@@ -145,7 +145,7 @@ impl Watch {
         self.shared.state.lock().works
     }
 
-    /// Every disk that has moved something: its name, and how long it has been busy.
+    /// Every disk with transfers: its name, and its busy time.
     pub fn disks(&self) -> Vec<(String, Duration)> {
         let watcher = self.shared.state.lock();
         let disks = watcher.components.iter().zip(&watcher.facts).enumerate();
@@ -156,43 +156,44 @@ impl Watch {
         disks.filter_map(disk).collect()
     }
 
-    /// The names of the flow's workers, and by module and instance which of them it is at.
+    /// The names of the flow's workers, and by module and instance the number of its worker.
     pub fn workers(&self) -> (Vec<String>, Vec<Vec<usize>>) {
         self.shared.state.lock().perturber.workers()
     }
 
-    /// What is made of all that has been seen so far.
-    pub fn so_far<T>(&self, tell: impl FnOnce(&Watcher) -> T) -> T {
-        tell(&self.shared.state.lock())
+    /// Reads the state so far.
+    pub fn so_far<T>(&self, read: impl FnOnce(&Watcher) -> T) -> T {
+        read(&self.shared.state.lock())
     }
 
-    /// Does this to the flow from now on, besides what is done to it already. Says when that was.
+    /// Adds perturbations, whose times count from now; returns them with times from the flow's
+    /// start.
     pub fn perturb(&self, list: &[Perturbation], flow: &Checked) -> Result<Vec<Perturbation>> {
         let mut watcher = self.shared.state.lock();
         let list = from_now(list, watcher.epoch.elapsed().as_secs_f64());
         watcher.perturber.add(&list, flow).map(|()| list)
     }
 
-    /// Does nothing to it any more.
-    pub fn unperturb(&self) {
+    /// Removes all perturbations at once.
+    pub fn clear_perturbations(&self) {
         self.shared.state.lock().perturber.clear();
     }
 
-    /// Looks once more and ends; what was seen, and all spells of slowness.
-    pub fn finish<T>(mut self, tell: impl FnOnce(&Watcher, &[Spell]) -> T) -> T {
+    /// Takes a last sample and ends; reads the state and all slow episodes.
+    pub fn finish<T>(mut self, read: impl FnOnce(&Watcher, &[Spell]) -> T) -> T {
         self.end();
         let mut watcher = self.shared.state.lock();
-        watcher.look();
+        watcher.sample();
         let health = std::mem::take(&mut watcher.health);
         let spells = health.finish(watcher.epoch.elapsed().as_nanos() as u64);
-        tell(&watcher, &spells)
+        read(&watcher, &spells)
     }
 
     fn end(&mut self) {
         self.shared.ended.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It looks at numbers and sleeps; it has nothing to fail with.
+            // The thread samples and sleeps; it cannot fail.
             let _ = thread.join();
         }
     }
@@ -201,32 +202,33 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.end();
-        // What is held must not be held for as long as somebody keeps the flow.
+        // Perturbations are lifted though the flow may be kept longer.
         self.shared.state.lock().perturber = Perturber::default();
     }
 }
 
 impl Shared {}
 
-/// Whoever takes this many times as long stands still, with a step before and one after.
+/// From this slowdown on, a component counts as making no progress: a single step lies before and
+/// after.
 pub(crate) const STILL: f64 = 50.0;
 
-/// Below this, somebody who has been slow is not said to be so at this moment.
-const TOLD_MIN: f64 = 1.3;
+/// Below this slowdown, a component that has been slow is not listed as slow now.
+const LISTED_MIN: f64 = 1.3;
 
-/// A process that uses less of a processor than this does no more than look after itself.
+/// Below this part of a processor, a process only does its own housekeeping.
 const COMPUTES_MIN: f64 = 0.2;
 
-/// Somebody who is slow at this moment.
+/// A component that is slow now.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct SlowNow {
-    /// The instance, or the disk.
+    /// The instance or disk.
     pub name: String,
-    /// How many times as long it takes; `None` if it stands still.
+    /// The slowdown; `None` if it makes no progress.
     pub factor: Option<f64>,
 }
 
-/// `map_1.2 (4.1x)`.
+/// The name and the slowdown: `map_1.2 (4.1x)`.
 impl fmt::Display for SlowNow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.factor {
@@ -285,31 +287,32 @@ impl Watcher {
         }
     }
 
-    /// Seconds an instance has computed, if the system says.
+    /// CPU seconds of an instance, if the system reports them.
     pub fn computed(&self, component: usize) -> Option<f64> {
         self.facts[component].cpu_ns.map(|ns| ns as f64 / 1e9)
     }
 
-    fn look(&mut self) {
+    fn sample(&mut self) {
         let now = Instant::now();
         let now_ns = now.saturating_duration_since(self.epoch).as_nanos() as u64;
-        self.perturber.on_look(now_ns);
+        self.perturber.apply(now_ns);
         let wall = now.saturating_duration_since(self.last).as_secs_f64().max(1e-9);
         let elsewhere = self.elsewhere.as_ref().map(|ask| ask()).unwrap_or_default();
         let clocks = elsewhere.iter().map(|seen| (seen.worker.as_str(), &seen.clock));
-        let had = self.processors.look(clocks, wall);
+        let had = self.processors.sample(clocks, wall);
         let (asked, processes) = (self.asked(), 1 + elsewhere.len());
         let instances = self.instances.iter_mut().zip(&mut self.facts);
-        let mut steps: Vec<Step> = instances.map(|(one, facts)| one.look(facts)).collect();
+        let mut steps: Vec<Step> = instances.map(|(one, facts)| one.sample(facts)).collect();
         let got = granted(asked, self.asked());
-        self.look_at_disks(elsewhere, &mut steps);
+        self.sample_disks(elsewhere, &mut steps);
         let computes = had.used_seconds > wall * COMPUTES_MIN * processes as f64;
         let disks = &steps[self.instances.len()..];
         self.works += u64::from(computes || disks.iter().any(|disk| disk.busy_ns > 0));
-        self.history.push(&Look {
+        self.history.push(&Sample {
             wall_ns: (wall * 1e9) as u64,
             used_ns: (had.used_seconds * 1e9) as u64,
-            // What others used while we asked for little would have been shared with us.
+            // Processors used by other programs while the flow asked for few would have been
+            // shared.
             available: (had.cores - had.others).max(had.cores * got).max(0.0),
             steps,
         });
@@ -317,15 +320,15 @@ impl Watcher {
         self.last = now;
     }
 
-    /// How long all instances have computed, and have waited for a processor.
+    /// CPU time and scheduling delay of all instances.
     fn asked(&self) -> (Duration, Duration) {
         let times = self.instances.iter().filter_map(|one| one.times);
         times.fold((Duration::ZERO, Duration::ZERO), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    fn look_at_disks(&mut self, elsewhere: Vec<Seen>, steps: &mut Vec<Step>) {
+    fn sample_disks(&mut self, elsewhere: Vec<RemoteReport>, steps: &mut Vec<Step>) {
         steps.resize(self.components.len(), Step::default());
-        let away = elsewhere.into_iter().flat_map(|Seen { worker, disks, .. }| {
+        let away = elsewhere.into_iter().flat_map(|RemoteReport { worker, disks, .. }| {
             disks.into_iter().map(move |counts| (Some(worker.clone()), counts))
         });
         let here = disk_counts().into_iter().map(|counts| (None, counts));
@@ -352,7 +355,8 @@ impl Watcher {
             let first = *disk.component.get_or_insert(self.components.len());
             if first == self.components.len() {
                 for writes in [false, true] {
-                    // Devices that nobody has named are not chosen by anybody either.
+                    // Unnamed devices are no alternatives to each other, so each is compared with
+                    // itself.
                     let group = self.ids.len() + usize::from(writes);
                     let alone = self.ids.len() + 2 + self.components.len();
                     self.health.add(if is_named { group } else { alone }, is_named);
@@ -371,8 +375,8 @@ impl Watcher {
 }
 
 impl Watched {
-    /// What it has done since the last look, added to the facts.
-    fn look(&mut self, facts: &mut Facts) -> Step {
+    /// The work since the last sample, which is added to the facts.
+    fn sample(&mut self, facts: &mut Facts) -> Step {
         let counters = self.metrics.read();
         let busy = self.metrics.busy_so_far();
         let busy_more = busy.saturating_sub(self.busy);
@@ -386,9 +390,9 @@ impl Watched {
         });
         self.times = times.or(self.times);
         self.busy = busy.max(self.busy);
-        // Whoever waits for a processor has not the means to work: that is nobody's slowness but
-        // the machine's. Some of it was waited while there was nothing to do, so it is not taken
-        // for more than leaves the time it computed.
+        // An instance that waits for a processor cannot work: that is the machine's slowness, not
+        // its own. Part of the delay may lie in idle time, so at most the time beyond the CPU time
+        // is subtracted.
         let (computed, queued) = more.unwrap_or_default();
         let busy_ns = busy_more.saturating_sub(queued).max(computed.min(busy_more));
         let step = Step {
@@ -403,7 +407,7 @@ impl Watched {
     }
 }
 
-/// The part that was granted of the processors that were asked for between two looks.
+/// The share granted of the processor time asked for between two samples.
 fn granted(before: (Duration, Duration), now: (Duration, Duration)) -> f64 {
     let computed = now.0.saturating_sub(before.0).as_secs_f64();
     let queued = now.1.saturating_sub(before.1).as_secs_f64();

@@ -1,42 +1,37 @@
-//! Frames that come from other processes, and the queues they are for.
+//! Delivers frames of other processes to the queues and exchanges they are for.
 
 use std::sync::{Arc, OnceLock};
 
-use euphrates_flow::check::Checked;
 use euphrates_flow::{Cause, Error, Kind, Result};
 use euphrates_wire::Frame;
 
+use super::any_queue::Queue;
+use super::network::Network;
 use crate::exchange::ModuleExchange;
-use crate::queue::network::Network;
-use crate::run::worker::{Prepared, Queue, queue_numbers};
 
-/// The queues of one attempt at a flow that have ends elsewhere, by number.
+/// The queues of one attempt at a flow that have ends in other processes, by number.
 pub struct Dispatch {
     network: Arc<Network>,
     queues: OnceLock<Vec<Option<Queue>>>,
-    /// By module; their numbers come behind those of the queues.
+    /// By module; they are numbered after the queues.
     exchanges: OnceLock<Vec<Option<Arc<ModuleExchange>>>>,
 }
 
 impl Dispatch {
-    /// Without queues; frames come after there are some.
+    /// Without queues: `set` is called before the first frame.
     pub fn new(network: Arc<Network>) -> Arc<Dispatch> {
         Arc::new(Dispatch { network, queues: OnceLock::new(), exchanges: OnceLock::new() })
     }
 
-    /// The queues of each edge, and the exchange of each module.
-    pub fn set(&self, flow: &Checked, Prepared { queues, exchanges, .. }: &Prepared) {
-        let mut all = vec![];
-        for (first, queues) in queue_numbers(flow).into_iter().zip(queues) {
-            debug_assert_eq!(all.len(), first as usize);
-            all.extend(queues.iter().map(|queue| match queue {
-                Queue::Local(_) => None,
-                queue => Some(queue.clone()),
-            }));
-        }
-        // There is one attempt.
-        let _ = self.exchanges.set(exchanges.clone());
-        let _ = self.queues.set(all);
+    /// Sets all queues of the flow, and the exchange of each module.
+    pub fn set(&self, queues: Vec<Queue>, exchanges: Vec<Option<Arc<ModuleExchange>>>) {
+        let remote = |queue| match queue {
+            Queue::Local(_) => None,
+            queue => Some(queue),
+        };
+        // Called once for each attempt.
+        let _ = self.exchanges.set(exchanges);
+        let _ = self.queues.set(queues.into_iter().map(remote).collect());
     }
 
     /// Delivers a frame from `peer` to its queue. Drops frames of other attempts. A frame that
@@ -60,17 +55,17 @@ impl Dispatch {
         if let Some(module) = number.checked_sub(queues.len()) {
             let exchanges = self.exchanges.get().map(Vec::as_slice).unwrap_or_default();
             let exchange = exchanges.get(module).and_then(Option::as_ref);
-            return exchange.ok_or_else(|| nobody(number))?.on_frame(frame);
+            return exchange.ok_or_else(|| no_such_queue(number))?.on_frame(frame);
         }
         let queue = queues.get(number).and_then(Option::as_ref);
-        match queue.ok_or_else(|| nobody(number))? {
+        match queue.ok_or_else(|| no_such_queue(number))? {
             Queue::Distributed(queue) => queue.on_frame(frame),
             Queue::Runs(queue) => queue.on_frame(frame),
-            Queue::Local(_) | Queue::Keyed(_) => Err(nobody(number)),
+            Queue::Local(_) | Queue::Keyed(_) => Err(no_such_queue(number)),
         }
     }
 }
 
-fn nobody(number: usize) -> Error {
+fn no_such_queue(number: usize) -> Error {
     Error::corrupt(format!("a frame for queue {number}, which has no end here"))
 }

@@ -1,5 +1,7 @@
-//! What this process owes the others of its flow: all its modules together, since they share its
-//! processor, and whatever one of them takes keeps those waiting whom another serves.
+//! The fetch backlog of this process: how many requesters in other processes wait for it alone.
+//!
+//! All modules of the process share one, since they share its processors: whatever one of them
+//! claims delays the requesters that another serves.
 
 use std::time::{Duration, Instant};
 
@@ -7,67 +9,69 @@ use euphrates_flow::{Cancel, Result};
 use euphrates_policy::precedence::Precedence;
 use parking_lot::{Condvar, Mutex};
 
-/// How often who waits looks whether the flow was cancelled.
-pub const LOOK: Duration = Duration::from_millis(50);
-/// How long who may take nothing waits before he can see whether there is anything left to take:
-/// who is slow is to do little else than serve.
-const WAIT: Duration = Duration::from_millis(250);
+/// How soon a waiting claim notices that the flow was cancelled.
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long a claim waits before its module checks whether work is left at all. A straggler is to
+/// do little besides serving.
+const CLAIM_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What is owed.
+/// The backlog, and what may be claimed meanwhile.
 #[derive(Debug)]
-pub struct Debts {
+pub struct FetchBacklog {
     began: Instant,
-    precedence: Mutex<Precedence>,
-    /// Somebody has been given all he waited for.
-    given: Condvar,
+    throttle: Mutex<Precedence>,
+    /// A blocked requester has been served.
+    served: Condvar,
 }
 
-impl Default for Debts {
-    fn default() -> Debts {
-        Debts { began: Instant::now(), precedence: Mutex::default(), given: Condvar::new() }
+impl Default for FetchBacklog {
+    fn default() -> FetchBacklog {
+        let (throttle, served) = Default::default();
+        FetchBacklog { began: Instant::now(), throttle, served }
     }
 }
 
-impl Debts {
-    /// The time, on the clock of all that is decided here.
+impl FetchBacklog {
+    /// The time since it was made: the clock of the throttle.
     pub fn now(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// Somebody waits for this process alone.
-    pub fn on_awaited(&self) {
-        self.precedence.lock().on_awaited(self.now());
+    /// A requester has the answers of all other processes, and waits for this one.
+    pub fn on_requester_blocked(&self) {
+        self.throttle.lock().on_awaited(self.now());
     }
 
-    /// One of those who waited has been given all he waits for, or has left.
-    pub fn on_given(&self) {
-        self.precedence.lock().on_given(self.now());
-        self.given.notify_all();
+    /// A blocked requester has been served completely, or has left.
+    pub fn on_requester_served(&self) {
+        self.throttle.lock().on_given(self.now());
+        self.served.notify_all();
     }
 
-    /// Whether something may be taken, which `is_shared` with others or not; waits for that, but
-    /// not for long.
-    pub fn may_take(&self, is_shared: bool, cancel: &Cancel) -> Result<bool> {
-        let mut precedence = self.precedence.lock();
-        let until = self.now() + WAIT;
-        let leaves = |one: &Precedence, now| !one.may_take(now) || is_shared && one.is_behind(now);
-        while leaves(&precedence, self.now()) {
+    /// Whether work may be claimed, which `is_shared` with other processes or not; waits for that
+    /// at most a retry interval.
+    pub fn may_claim(&self, is_shared: bool, cancel: &Cancel) -> Result<bool> {
+        let mut throttle = self.throttle.lock();
+        let until = self.now() + CLAIM_RETRY_INTERVAL;
+        let declines =
+            |one: &Precedence, now| !one.may_take(now) || is_shared && one.is_behind(now);
+        while declines(&throttle, self.now()) {
             cancel.check()?;
             if self.now() >= until {
                 return Ok(false);
             }
-            self.given.wait_for(&mut precedence, LOOK);
+            self.served.wait_for(&mut throttle, CANCEL_POLL_INTERVAL);
         }
         Ok(true)
     }
 
-    /// Whether work is to be left to others, if there is work that they can do.
-    pub fn is_behind(&self) -> bool {
-        self.precedence.lock().is_behind(self.now())
+    /// Whether this process is a straggler, and leaves shared work to others.
+    pub fn is_straggler(&self) -> bool {
+        self.throttle.lock().is_behind(self.now())
     }
 
-    /// Whether a run may be asked for by who has had time for one since then.
-    pub fn may_ask(&self, since: Duration) -> bool {
-        self.precedence.lock().may_ask(self.now(), since)
+    /// Whether a consumer that has been idle since then may ask for a run.
+    pub fn may_request_run(&self, since: Duration) -> bool {
+        self.throttle.lock().may_ask(self.now(), since)
     }
 }

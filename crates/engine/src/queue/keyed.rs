@@ -1,5 +1,5 @@
-//! A keyed queue: its consumers take whole partitions, in the order of their numbers, each when it
-//! is free. What the producers have taken in stays with them until then.
+//! The keyed queue: each consumer takes the next whole partition when it is free. The producers
+//! hold the records until then.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -13,23 +13,23 @@ use parking_lot::Mutex;
 
 use crate::queue::network::{Location, are_here};
 
-/// The queue, as one process has it.
+/// A keyed queue in one process.
 pub struct KeyedQueue {
     producer: Arc<dyn Placed>,
-    /// The producer's, here.
+    /// The setup of the producer in this process.
     setup: Arc<Setup>,
-    /// What its partitions are dealt by, wherever the consumers are.
+    /// The shared counter that assigns partitions, the same in all processes.
     name: String,
-    dealing: Dealing,
+    assignment: Assignment,
     count: Mutex<Option<u64>>,
 }
 
-/// Who gets which partition.
+/// How partitions are assigned to consumers.
 #[derive(Clone, Copy, Debug)]
-enum Dealing {
-    /// Divided among so many consumers, to show what that costs.
+enum Assignment {
+    /// In advance, in turn to this many consumers: for comparison.
     InAdvance(u64),
-    /// Whoever is free takes the next one.
+    /// Each to the next free consumer.
     Late {
         /// Whether some of the consumers are in other processes.
         is_shared: bool,
@@ -37,32 +37,32 @@ enum Dealing {
 }
 
 impl KeyedQueue {
-    /// Behind a producer that keeps partitions, with consumers at these places.
+    /// A queue behind a producer that holds partitions, with consumers at these locations.
     pub fn new(
         producer: Arc<dyn Placed>,
         setup: Arc<Setup>,
         name: String,
         consumers: &[Location<()>],
     ) -> Arc<KeyedQueue> {
-        let dealing = match setup.is_divided {
-            true => Dealing::InAdvance(consumers.len() as u64),
-            false => Dealing::Late { is_shared: !are_here(consumers) },
+        let assignment = match setup.is_divided {
+            true => Assignment::InAdvance(consumers.len() as u64),
+            false => Assignment::Late { is_shared: !are_here(consumers) },
         };
-        Arc::new(KeyedQueue { producer, setup, name, dealing, count: Mutex::default() })
+        Arc::new(KeyedQueue { producer, setup, name, assignment, count: Mutex::default() })
     }
 
-    /// The end of a producer, who hands nothing over.
+    /// The end of a producer, which puts nothing.
     pub fn producer(&self) -> Box<dyn Producer> {
-        Box::new(Keeps)
+        Box::new(HoldsRecords)
     }
 
-    /// The end of a consumer.
+    /// The end of the consumer with this number.
     pub fn consumer(self: &Arc<Self>, instance: usize) -> Box<dyn Consumer> {
         let (queue, own) = (self.clone(), instance as u64);
-        Box::new(KeyedConsumer { queue, own, current: None, given: None, asked: None })
+        Box::new(KeyedConsumer { queue, own, current: None, assigned: None, asked: None })
     }
 
-    /// How many partitions there are; waits until that is known.
+    /// The number of partitions; waits until it is known.
     fn count(&self) -> Result<u64> {
         if let Some(count) = *self.count.lock() {
             return Ok(count);
@@ -72,16 +72,16 @@ impl KeyedQueue {
         Ok(*self.count.lock().insert(count))
     }
 
-    /// Has another thread, if there can be one, wait until the number of partitions is known, or
-    /// why it cannot be; then wakes this one, and says so.
-    fn ask(self: &Arc<Self>) -> Option<Arc<AtomicBool>> {
+    /// Starts a thread that waits until the number of partitions is known, sets the returned flag,
+    /// and unparks the calling thread. Returns none if no thread can be started.
+    fn await_count(self: &Arc<Self>) -> Option<Arc<AtomicBool>> {
         let answered = Arc::new(AtomicBool::new(false));
-        let (queue, told, asker) = (self.clone(), answered.clone(), thread::current());
+        let (queue, finished, caller) = (self.clone(), answered.clone(), thread::current());
         let wait = move || {
-            // Whoever takes finds out why.
+            // `next` returns the error.
             let _ = queue.count();
-            told.store(true, SeqCst);
-            asker.unpark();
+            finished.store(true, SeqCst);
+            caller.unpark();
         };
         thread::Builder::new().name("partitions".into()).spawn(wait).ok()?;
         Some(answered)
@@ -91,12 +91,12 @@ impl KeyedQueue {
         self.setup.cancel.check()?;
         let count = self.count()?;
         let is_left = || Ok(self.setup.commons.given(&self.name)? < count);
-        let number = match self.dealing {
-            Dealing::InAdvance(consumers) => std::mem::replace(own, *own + consumers),
-            Dealing::Late { is_shared } if self.setup.may_take(is_shared, is_left)? => {
+        let number = match self.assignment {
+            Assignment::InAdvance(consumers) => std::mem::replace(own, *own + consumers),
+            Assignment::Late { is_shared } if self.setup.may_take(is_shared, is_left)? => {
                 self.setup.commons.next(&self.name)?
             }
-            Dealing::Late { .. } => return Ok(None),
+            Assignment::Late { .. } => return Ok(None),
         };
         let partition = || Partition::new(self.producer.clone(), self.setup.clone(), number);
         Ok((number < count).then(partition))
@@ -105,46 +105,46 @@ impl KeyedQueue {
 
 struct KeyedConsumer {
     queue: Arc<KeyedQueue>,
-    /// If divided in advance: the number of the next partition that is this consumer's.
+    /// The next partition of this consumer, if assigned in advance.
     own: u64,
     current: Option<(RunIndex, Batches)>,
-    /// One that has been waited for, and not been begun.
-    given: Option<Partition>,
-    /// Whether what it has asked is answered.
+    /// Assigned and not begun.
+    assigned: Option<Partition>,
+    /// Set once the thread that waits for the number of partitions has finished.
     asked: Option<Arc<AtomicBool>>,
 }
 
 impl KeyedConsumer {
-    /// Whether it can take without waiting for the producers. Nobody tells when the partitions are
-    /// there, so who may not wait has somebody wait.
+    /// Whether it can take without waiting for the producers. Nothing signals that the partitions
+    /// are complete, so another thread waits for that.
     fn need_not_wait(&mut self) -> bool {
-        let has_one = self.current.is_some() || self.given.is_some();
+        let has_one = self.current.is_some() || self.assigned.is_some();
         if has_one || self.queue.count.lock().is_some() {
             return true;
         }
         if self.asked.is_none() {
-            self.asked = self.queue.ask();
+            self.asked = self.queue.await_count();
         }
-        // With no other thread, it waits itself.
+        // Without another thread, the caller waits.
         self.asked.as_ref().is_none_or(|asked| asked.load(SeqCst))
     }
 }
 
 impl Consumer for KeyedConsumer {
-    /// For modules that do not ask for partitions: one after the other, as runs. Only the wait for
-    /// a partition counts as waiting; computing its records counts as busy time.
+    /// Returns partitions one after the other, as runs, for modules that do not use them. Only the
+    /// wait for a partition counts as waiting; computing its records counts as busy time.
     fn take(&mut self, wait: bool) -> Result<Taken> {
         if self.current.is_none() {
             if !wait && !self.need_not_wait() {
                 return Ok(Taken::Empty);
             }
-            let given = match self.given.take() {
+            let assigned = match self.assigned.take() {
                 Some(partition) => Some(partition),
                 None => self.next_partition()?,
             };
-            let Some(partition) = given else { return Ok(Taken::End) };
+            let Some(partition) = assigned else { return Ok(Taken::End) };
             if wait {
-                self.given = Some(partition);
+                self.assigned = Some(partition);
                 return Ok(Taken::Empty);
             }
             self.current = Some((partition.run(), partition.records()?));
@@ -176,10 +176,10 @@ impl Consumer for KeyedConsumer {
     }
 }
 
-/// The end of a producer, who keeps what it has taken in.
-struct Keeps;
+/// The end of a producer, which holds its records.
+struct HoldsRecords;
 
-impl Producer for Keeps {
+impl Producer for HoldsRecords {
     fn put(&mut self, _: Parcel, _: bool) -> Result<Option<Parcel>> {
         Err(Error::failed("a module whose output is keyed has put a batch"))
     }
@@ -206,9 +206,9 @@ mod tests {
     use euphrates_flow::{Module, NoExchange, Partitioned};
 
     use super::*;
-    use crate::run::coordination::Here;
+    use crate::run::coordination::LocalCoordination;
 
-    /// A producer of one partition, that knows whether it was computed.
+    /// A producer of one partition that records whether it was computed.
     #[derive(Default)]
     struct One(AtomicBool);
 
@@ -255,7 +255,7 @@ mod tests {
             home: std::env::temp_dir(),
             run_id: "test".into(),
             decision: None,
-            commons: Arc::new(Here::new(Arc::default(), cancel.clone())),
+            commons: Arc::new(LocalCoordination::new(Arc::default(), cancel.clone())),
             exchange: Arc::new(NoExchange),
             is_whole: true,
             instances_here: 1,
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_not_computed_while_its_consumer_counts_as_waiting() {
+    fn partition_is_not_computed_while_its_consumer_counts_as_waiting() {
         let one = Arc::new(One::default());
         let (producer, setup) = (one.clone() as Arc<dyn Placed>, Arc::new(setup()));
         let here = [Location::Here(())];

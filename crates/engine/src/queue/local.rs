@@ -1,7 +1,7 @@
-//! The queue between instances of one process: the acts to the decisions of `policy::queue`.
+//! The queue between instances of one process, shared by all its ends: `policy::queue` decides.
 //!
-//! Waiting is by parking the thread: a waiter registers itself under the lock, so a wake-up between
-//! its look and its parking is not lost. Whoever is woken looks again; wake-ups are hints.
+//! A thread waits by parking. It registers under the lock, so a wake-up between its last check and
+//! its parking is not lost; a woken thread checks again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use euphrates_policy::queue::QueuePolicy;
 use euphrates_policy::runs::Broken;
 use parking_lot::Mutex;
 
-use crate::queue::runs::broken;
+use super::run_error::{outside_of_runs, run_error};
 
 #[cfg(test)]
 mod tests;
 
-/// A queue with its two ends not yet given out.
+/// A queue whose ends are made one by one.
 pub struct LocalQueue {
     state: Mutex<State>,
     unit: Unit,
@@ -58,17 +58,17 @@ impl LocalQueue {
         Arc::new(LocalQueue { state: Mutex::new(state), unit, cancel })
     }
 
-    /// One of the producers' ends.
+    /// The end of one of the producers.
     pub fn producer(self: &Arc<Self>) -> QueueProducer {
         QueueProducer { queue: self.clone() }
     }
 
-    /// One of the consumers' ends.
+    /// The end of one of the consumers.
     pub fn consumer(self: &Arc<Self>) -> QueueConsumer {
         QueueConsumer { queue: self.clone(), owned: None }
     }
 
-    /// Bytes waiting now, and the bound.
+    /// The waiting bytes, and their bound.
     pub fn fill(&self) -> (i64, usize) {
         let state = self.state.lock();
         (state.policy.bytes() as i64, state.policy.bytes_max())
@@ -82,7 +82,7 @@ impl LocalQueue {
     }
 }
 
-/// A producer's end.
+/// The end of a producer, as ports hold it.
 pub struct QueueProducer {
     queue: Arc<LocalQueue>,
 }
@@ -91,9 +91,8 @@ impl QueueProducer {
     fn try_put(&self, mut parcel: Parcel, register: bool) -> Result<Option<Parcel>> {
         let run = if self.queue.unit == Unit::Run { parcel.run } else { None };
         if run.is_none() && self.queue.unit == Unit::Run {
-            // Nobody would ever be dealt it.
-            return Err(Error::failed("a batch of an ordered stream was put outside of its runs")
-                .remedy("put it between begin_run and end_run, or declare the order `any`"));
+            // No consumer would ever be assigned it.
+            return Err(outside_of_runs());
         }
         parcel.run = run;
         let mut state = self.queue.state.lock();
@@ -134,7 +133,7 @@ impl Producer for QueueProducer {
     fn has_room(&mut self, parcel: &Parcel) -> bool {
         let run = if self.queue.unit == Unit::Run { parcel.run } else { None };
         let state = self.queue.state.lock();
-        // Who puts is told that nobody is left.
+        // With no consumer left, `put` fails at once.
         state.consumers == 0 || state.policy.admit(parcel.bytes, run)
     }
 
@@ -144,7 +143,7 @@ impl Producer for QueueProducer {
             if state.consumers == 0 {
                 return Err(Error::closed());
             }
-            state.policy.on_begin(run).map_err(broken)?;
+            state.policy.on_begin(run).map_err(run_error)?;
             state.runs.insert(run, VecDeque::new());
             state.wake_takers(Unit::Run);
             state.putters.wake_all();
@@ -172,7 +171,7 @@ impl Drop for QueueProducer {
     }
 }
 
-/// A consumer's end.
+/// The end of a consumer, as ports hold it.
 pub struct QueueConsumer {
     queue: Arc<LocalQueue>,
     owned: Option<RunIndex>,
@@ -187,7 +186,7 @@ impl QueueConsumer {
         };
         match taken {
             Taken::Empty if register => state.takers.register(),
-            // A stale registration would catch a wake-up meant for somebody who is idle.
+            // A stale registration would catch a wake-up meant for an idle consumer.
             _ => state.takers.forget(),
         }
         Ok(taken)
@@ -216,7 +215,7 @@ impl Consumer for QueueConsumer {
             state.takers.register();
         } else if !register {
             state.takers.forget();
-            // A wake-up meant for this queue may have been spent on us: pass it on.
+            // This consumer may have caught a wake-up while it polls other queues: pass it on.
             if something {
                 state.takers.wake_one();
             }
@@ -229,7 +228,7 @@ impl Drop for QueueConsumer {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
         if let Some(run) = self.owned {
-            // Its producer must not wait for somebody to take it.
+            // Its producer must not wait for room that only the consumer could make.
             state.policy.on_left(run);
             state.runs.remove(&run);
             state.putters.wake_all();
@@ -273,7 +272,7 @@ impl State {
             }
             return match self.policy.broken() {
                 None => Ok(Taken::End),
-                Some(why) => Err(broken(why)),
+                Some(why) => Err(run_error(why)),
             };
         };
         if let Some(parcel) = self.runs.get_mut(&run).and_then(VecDeque::pop_front) {
@@ -288,13 +287,13 @@ impl State {
             return Ok(Taken::RunEnd(run));
         }
         if self.producers == 0 {
-            return Err(broken(Broken::Cut(run)));
+            return Err(run_error(Broken::Cut(run)));
         }
         Ok(Taken::Empty)
     }
 
-    /// A batch may be taken by anyone; a batch of a run by its owner alone, who must be among
-    /// those woken.
+    /// Any consumer may take a batch without run; only the owner may take a batch of a run, so it
+    /// must be among those woken.
     fn wake_takers(&mut self, unit: Unit) {
         match unit {
             Unit::Batch => self.takers.wake_one(),
@@ -320,14 +319,15 @@ impl Waiters {
         self.0.retain(|waiter| waiter.id() != me);
     }
 
-    /// The last that came: what it needs is still in its processor's cache.
+    /// Wakes the latest, whose data is still in its processor's cache.
     fn wake_one(&mut self) {
         if let Some(waiter) = self.0.pop() {
             waiter.unpark();
         }
     }
 
-    /// The one that has waited longest: whoever puts again at once would else be woken again, too.
+    /// Wakes the one that has waited longest: a producer that puts again at once would otherwise be
+    /// woken again.
     fn wake_first(&mut self) {
         if !self.0.is_empty() {
             self.0.remove(0).unpark();

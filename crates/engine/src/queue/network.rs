@@ -1,4 +1,4 @@
-//! A flow's way between its processes: who is where, and what carries frames there.
+//! The network of a flow: which process each end is in, and the connections that carry frames.
 
 #[cfg(test)]
 pub(crate) mod channels;
@@ -7,22 +7,23 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error};
+use euphrates_policy::distributed::Peer;
 use euphrates_wire::{Header, Kind, Lane};
 use parking_lot::Mutex;
 
-use crate::queue::fetch_backlog::Debts;
+use super::fetch_backlog::FetchBacklog;
 
-/// Where something is: in this process, or at another worker.
+/// A value in this process, or the worker that has it.
 #[derive(Clone, Debug)]
 pub enum Location<T> {
-    /// In this process.
+    /// The value, in this process.
     Here(T),
-    /// At this worker.
+    /// The number of the worker.
     There(usize),
 }
 
 impl<T> Location<T> {
-    /// What is here, if it is.
+    /// The value, if it is in this process.
     pub fn here(&self) -> Option<&T> {
         match self {
             Location::Here(it) => Some(it),
@@ -30,7 +31,7 @@ impl<T> Location<T> {
         }
     }
 
-    /// The worker, if it is another.
+    /// The worker, if it is in another process.
     pub fn worker(&self) -> Option<usize> {
         match self {
             Location::Here(_) => None,
@@ -38,11 +39,19 @@ impl<T> Location<T> {
         }
     }
 
-    /// The same place with something there, made if it is here.
+    /// The same location of another value, which is made if it is here.
     pub fn with<U>(&self, make: impl FnOnce() -> U) -> Location<U> {
         match self {
             Location::Here(_) => Location::Here(make()),
             Location::There(worker) => Location::There(*worker),
+        }
+    }
+
+    /// The same location of a value that replaces this one.
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Location<U> {
+        match self {
+            Location::Here(it) => Location::Here(map(it)),
+            Location::There(worker) => Location::There(worker),
         }
     }
 }
@@ -52,17 +61,23 @@ pub fn are_here<T>(places: &[Location<T>]) -> bool {
     places.iter().all(|place| place.here().is_some())
 }
 
-/// What carries frames to one other worker, in the order they are given; never waits. It is shaped
-/// like active messages (a short header, data in place, a handler on the other side), so that what
-/// moves memory by itself fits, too.
+/// The numbers of those ends of one side of a queue that are in this process.
+pub fn peers_here<T>(ends: &[Location<T>]) -> impl Iterator<Item = Peer> + '_ {
+    let here = ends.iter().enumerate().filter(|(_, location)| location.here().is_some());
+    here.map(|(at, _)| at as Peer)
+}
+
+/// Carries frames to one other worker in the order they are given; never waits. Shaped like active
+/// messages (a short header, data in place, a handler on the other side), so that a transport with
+/// remote memory access fits, too.
 pub trait Carrier: Send + Sync {
-    /// Hands a frame over. After the end of the connection it goes nowhere.
+    /// Queues a frame; drops it once the connection has ended.
     fn carry(&self, header: Header, meta: Vec<u8>, body: Vec<Buffer>);
 
-    /// Carries at most so many bytes a second from now on, or as many as it can.
+    /// Limits the rate from now on, or removes the limit.
     fn hold(&self, bytes_per_second: Option<u64>);
 
-    /// Ends the connection, when what was handed over has gone.
+    /// Ends the connection once all queued frames are sent.
     fn end(&self);
 }
 
@@ -80,23 +95,23 @@ impl Carrier for Lane {
     }
 }
 
-/// Which queue a frame is for, and which of its ends.
+/// The queue that a frame is for, and its two ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    /// What it carries.
+    /// Whether the frame has a batch.
     pub kind: Kind,
     /// The queue's number in the flow.
     pub queue: u32,
-    /// The end on the producing side.
+    /// The number of the end on the producing side.
     pub producer: u32,
-    /// The end on the consuming side.
+    /// The number of the end on the consuming side.
     pub consumer: u32,
 }
 
 impl Head {
-    /// Which of so many lanes it takes.
+    /// The lane that carries it, of this many.
     fn lane(&self, lanes: usize) -> usize {
-        // Mixed, so that pairs are dealt evenly whatever their numbers have in common.
+        // A hash, so that pairs spread evenly over lanes whatever their numbers have in common.
         let mixed =
             [self.queue, self.producer, self.consumer].into_iter().fold(0, |mixed: u32, number| {
                 (mixed ^ number).wrapping_mul(0x9e37_79b1).rotate_left(15)
@@ -105,129 +120,130 @@ impl Head {
     }
 }
 
-/// Processors that one connection between two workers serves: what it carries in a second takes
-/// about as much of them as is left beside the modules.
+/// Processors of a machine for each connection: sending and receiving at the rate of one connection
+/// takes about the share of them that modules leave.
 const CORES_A_LANE: usize = 8;
-/// Connections between two workers, at most.
+/// The most connections between two workers.
 const LANES_MAX: usize = 4;
 
-/// How many connections two workers have, if the smallest of all has so many processors. A thread
-/// reads each, so that large machines are not held to what one thread can read, or decipher.
+/// The number of connections between two workers, if the smallest worker has `cores_min`
+/// processors. A thread reads each, since one thread reads or deciphers less than large machines
+/// exchange.
 pub fn lanes(cores_min: usize) -> usize {
     (cores_min / CORES_A_LANE).clamp(1, LANES_MAX)
 }
 
-/// The other processes of a flow, as one of them sees them.
+/// The connections of one process to the other processes of a flow.
 pub struct Network {
     flow: u64,
     epoch: u32,
     me: usize,
-    /// By worker; those to oneself are never used.
-    ways: Vec<Vec<Way>>,
+    /// By worker and lane; those to this worker are never used.
+    routes: Vec<Vec<Route>>,
     failure: Mutex<Option<Error>>,
-    debts: Debts,
+    fetch_backlog: FetchBacklog,
     cancel: Arc<Cancel>,
 }
 
-/// A frame that waits for a connection.
+/// A frame sent before there is a connection.
 type Early = (Header, Vec<u8>, Vec<Buffer>);
 
-/// One of the ways to another worker: queues may write before there is a connection.
+/// A lane to another worker, to which queues may send before it is connected.
 #[derive(Default)]
-struct Way {
+struct Route {
     carrier: OnceLock<Arc<dyn Carrier>>,
     early: Mutex<Vec<Early>>,
 }
 
 impl Network {
-    /// The network of the worker with this number, of so many with so many lanes between any two,
-    /// in an attempt at a flow; not connected yet.
+    /// The network of the worker `me` in an attempt at a flow, with this many workers and lanes
+    /// between any two; not connected yet.
     pub fn new(
         (flow, epoch): (u64, u32),
         me: usize,
         (workers, lanes): (usize, usize),
         cancel: Arc<Cancel>,
     ) -> Arc<Network> {
-        let lanes = || (0..lanes).map(|_| Way::default()).collect();
-        let ways = (0..workers).map(|_| lanes()).collect();
-        let (failure, debts) = Default::default();
-        Arc::new(Network { flow, epoch, me, ways, failure, debts, cancel })
+        let lanes = || (0..lanes).map(|_| Route::default()).collect();
+        let routes = (0..workers).map(|_| lanes()).collect();
+        let (failure, fetch_backlog) = Default::default();
+        Arc::new(Network { flow, epoch, me, routes, failure, fetch_backlog, cancel })
     }
 
-    /// Which worker this is.
+    /// The number of this worker.
     pub fn me(&self) -> usize {
         self.me
     }
 
-    /// What this process owes the others.
-    pub(crate) fn debts(&self) -> &Debts {
-        &self.debts
+    /// The fetch backlog of this process.
+    pub(crate) fn fetch_backlog(&self) -> &FetchBacklog {
+        &self.fetch_backlog
     }
 
-    /// The attempt and the flow, as frames say them.
+    /// The numbers of the flow and the attempt, as in frame headers.
     pub fn attempt(&self) -> (u64, u32) {
         (self.flow, self.epoch)
     }
 
-    /// There is a connection to this worker, which is used from now on as this lane.
+    /// Uses a connection as this lane to a worker from now on.
     pub fn connect(&self, worker: usize, lane: usize, carrier: Arc<dyn Carrier>) {
-        let Some(way) = self.ways[worker].get(lane) else { return carrier.end() };
-        let mut early = way.early.lock();
+        let Some(route) = self.routes[worker].get(lane) else { return carrier.end() };
+        let mut early = route.early.lock();
         for (header, meta, body) in early.drain(..) {
             carrier.carry(header, meta, body);
         }
-        // A second connection is not needed.
-        let _ = way.carrier.set(carrier);
+        // The first connection of a lane stays.
+        let _ = route.carrier.set(carrier);
     }
 
-    /// The lanes to any other worker.
+    /// The number of lanes between any two workers.
     pub fn lanes(&self) -> usize {
-        self.ways.first().map_or(0, Vec::len)
+        self.routes.first().map_or(0, Vec::len)
     }
 
-    /// Whether there are all connections to this worker.
+    /// Whether all lanes to this worker are connected.
     pub fn is_connected(&self, worker: usize) -> bool {
-        self.ways[worker].iter().all(|way| way.carrier.get().is_some())
+        self.routes[worker].iter().all(|route| route.carrier.get().is_some())
     }
 
-    /// Sends a frame to another worker. What goes between the same two ends of a queue takes the
-    /// same lane, and so arrives in order.
+    /// Sends a frame to another worker. Frames between the same two ends of a queue take the same
+    /// lane, and so arrive in order.
     pub fn send(&self, worker: usize, head: Head, meta: Vec<u8>, body: Vec<Buffer>) {
         let Head { kind, queue, producer, consumer } = head;
         let (flow, epoch) = (self.flow, self.epoch);
         let header = Header { flow, epoch, queue, producer, consumer, ..Header::of(kind) };
-        let lanes = &self.ways[worker];
-        let way = &lanes[head.lane(lanes.len())];
-        if let Some(carrier) = way.carrier.get() {
+        let lanes = &self.routes[worker];
+        let route = &lanes[head.lane(lanes.len())];
+        if let Some(carrier) = route.carrier.get() {
             return carrier.carry(header, meta, body);
         }
-        let mut early = way.early.lock();
-        match way.carrier.get() {
+        let mut early = route.early.lock();
+        match route.carrier.get() {
             Some(carrier) => carrier.carry(header, meta, body),
             None => early.push((header, meta, body)),
         }
     }
 
-    /// What goes to another worker is held to a rate, or is not.
+    /// Limits the rate to another worker, or removes the limit.
     pub fn hold(&self, worker: usize, bytes_per_second: Option<u64>) {
         let lanes = self.lanes().max(1) as u64;
-        let carriers = self.ways[worker].iter().filter_map(|way| way.carrier.get());
+        let carriers = self.routes[worker].iter().filter_map(|route| route.carrier.get());
         carriers.for_each(|carrier| carrier.hold(bytes_per_second.map(|rate| rate / lanes)));
     }
 
-    /// Ends all connections.
+    /// Ends all connections to other workers.
     pub fn disconnect(&self) {
-        let carriers = self.ways.iter().flatten().filter_map(|way| way.carrier.get());
+        let carriers = self.routes.iter().flatten().filter_map(|route| route.carrier.get());
         carriers.for_each(|carrier| carrier.end());
     }
 
-    /// Ends the flow: a letter could not be sent, or was not one.
+    /// Cancels the flow: a message could not be sent, or was malformed.
     pub fn fail(&self, error: Error) {
         self.failure.lock().get_or_insert(error);
         self.cancel.cancel();
     }
 
-    /// Why it ended, if it was the network.
+    /// The failure of the network that cancelled the flow, if one did.
     pub fn take_failure(&self) -> Option<Error> {
         self.failure.lock().take()
     }
@@ -243,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_of_ends_are_dealt_evenly_to_lanes() {
+    fn pairs_of_ends_spread_evenly_over_lanes() {
         for lanes in 2..=LANES_MAX {
             let mut frames = vec![0; lanes];
             for (queue, producer, consumer) in

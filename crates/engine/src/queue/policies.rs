@@ -1,19 +1,19 @@
-//! Names of the ways in which distributed queues decide, for those who want to compare.
+//! Names of the policies of distributed queues, for comparison.
 
 use euphrates_flow::Result;
 use euphrates_flow::error::unknown;
 use euphrates_policy::distributed::push::Choice;
 use euphrates_policy::distributed::{Policy, late};
 
-/// Batches of a producer that wait at a consumer when they are divided unasked.
+/// Batches of a producer that wait at a consumer, under policies that push.
 const CREDIT_MAX: u32 = 2;
 
-/// Late binding: the default between workers.
+/// Late binding, the default between workers.
 pub fn late_binding() -> Policy {
     Policy::LateBinding(late::Limits::default())
 }
 
-/// All that have a name.
+/// The policies with a name, the default first.
 fn known() -> [(&'static str, Policy); 6] {
     let credit_max = CREDIT_MAX;
     [
@@ -39,7 +39,7 @@ pub fn name_of(policy: Policy) -> Option<&'static str> {
     known().iter().find(|(_, known)| *known == policy).map(|(name, _)| *name)
 }
 
-/// Whether nobody ever takes over what was meant for another.
+/// Whether batches assigned to one consumer never go to another.
 pub fn is_static(policy: Policy) -> bool {
     matches!(policy, Policy::Push(Choice::Static { .. }))
 }

@@ -1,8 +1,8 @@
-//! The end of a flow: its outputs are made durable and their names reserved, then all are published
-//! or none (`euphrates_io::commit`).
+//! The commit of a flow: its outputs are made durable and their names reserved, then all are
+//! published or none (`euphrates_io::commit`).
 //!
-//! The master publishes whatever it can reach. Only a file on a worker's own disk is published by
-//! that worker, first of all: if it is lost meanwhile, nothing else is visible.
+//! The master publishes every output it can reach. Only a file on a worker's own disk is published
+//! by that worker, before all others: if the worker is lost meanwhile, nothing else is visible.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,23 +14,24 @@ use euphrates_io::commit::{self, Decision, Durability, Output, Promise, Resoluti
 use euphrates_policy::commit::{Course, State, on_failure};
 use serde_json::Value;
 
+use super::running::Running;
 use crate::cluster::control::Closing;
-use crate::run::master::Running;
 
-/// Outputs that are ready to be published, by module, in the order in which they are.
+/// Outputs that can be published, by module, in the order of publication.
 pub(crate) struct Prepared {
     outputs: Vec<(usize, Promise)>,
     decision: Option<Decision>,
 }
 
 impl Prepared {
-    /// The outputs.
+    /// The promises of the outputs.
     pub fn promises(&self) -> impl Iterator<Item = &Promise> {
         self.outputs.iter().map(|(_, promise)| promise)
     }
 }
 
-/// The record that decides about a flow's outputs, if there are several: one decides by itself.
+/// The record that decides about a flow's outputs, if there are several; a single output needs
+/// none.
 pub(crate) fn decision_of(
     flow: &Checked,
     home: &Path,
@@ -40,8 +41,8 @@ pub(crate) fn decision_of(
     (targets > 1).then(|| decision::place(home, run_id)).transpose()
 }
 
-/// Completes what dead flows of a home folder have decided, and says what that was; removes the
-/// collections that they had in the making.
+/// Completes what dead flows of a home folder have decided, and returns a line about each; removes
+/// collections that they left unfinished.
 pub(crate) fn completed(home: &Path) -> Vec<String> {
     let mut said = vec![];
     for Resolution { flow, published, left } in commit::resolve(home) {
@@ -68,7 +69,8 @@ impl Running {
             let settled = self.flow.nodes[*node].placed.settle();
             settled.map_err(|error| self.placed(*node, error))?;
         }
-        // What is cancelled until now does not appear; after this, it does.
+        // A flow that is cancelled before this point publishes nothing; a later cancel comes too
+        // late.
         if self.is_cancelled() {
             return Err(Error::interrupted());
         }
@@ -81,7 +83,7 @@ impl Running {
         }
         if let Some(attempt) = &self.deployment.attempt {
             staged.extend(attempt.settle(&|| self.is_cancelled())?);
-            // Nobody guards any more what the dead have staged.
+            // The staged output of a lost worker is not protected any more.
             if let Some((name, error)) = attempt.lost() {
                 return Err(error.at(format!("worker {name}")));
             }
@@ -95,9 +97,9 @@ impl Running {
         Ok(Prepared { outputs, decision })
     }
 
-    /// What a module makes visible, of what its processes have staged.
+    /// The output of a module, from what its processes have staged.
     fn promise(&self, node: usize, parts: Vec<Value>) -> Result<Option<Promise>> {
-        // Those that had nothing to stage have nothing to publish.
+        // Processes that staged nothing have nothing to publish.
         if parts.iter().all(Value::is_null) {
             return Ok(None);
         }
@@ -114,7 +116,7 @@ impl Running {
         Ok(Some(Promise { module: checked.id.clone(), at, is_kept: false, output }))
     }
 
-    /// The folders in which files are staged and names reserved.
+    /// The folders with staged files and reserved names.
     fn folders(&self) -> Vec<PathBuf> {
         self.flow.nodes.iter().filter_map(|node| node.placed.reserves_in()).collect()
     }
@@ -151,7 +153,7 @@ impl Running {
             }
         }
         let name = |at: usize| outputs[at].1.output.name();
-        // What a loss of power may take back is left to whoever finds out.
+        // An output that a loss of power may take back is left to the next start.
         let is_done: Vec<bool> = (0..outputs.len())
             .map(|at| states[at] == State::Published && !unsynced.contains_key(&at))
             .collect();
@@ -160,7 +162,7 @@ impl Running {
                 self.complete(&outputs);
                 return Ok(());
             }
-            // The only output, and nobody could complete it later.
+            // The only output: there is no record by which it could be completed later.
             (Some((_, error)), _) if decision.is_none() => return Err(error),
             (Some((at, error)), _) => match on_failure(&states) {
                 Course::Back => return Err(self.take_back(&outputs, decision.as_mut(), error)),
@@ -173,7 +175,7 @@ impl Running {
         Err(error)
     }
 
-    /// A step that fails once need not fail again.
+    /// Publishes one output; retries once.
     fn publish_one(&self, node: usize, promise: &Promise) -> Result<Durability> {
         let published = match (&promise.at, &self.deployment.attempt) {
             (Some(_), Some(attempt)) => {
@@ -187,13 +189,13 @@ impl Running {
         published.map_err(|error| self.placed(node, error).while_running())
     }
 
-    /// What the outputs have replaced goes, and whatever has been kept for them.
+    /// Removes what the outputs have replaced, and the files that protected them.
     fn complete(&self, outputs: &[(usize, Promise)]) {
         outputs.iter().for_each(|(_, promise)| promise.output.clean());
         self.release(outputs, |_| true);
     }
 
-    /// Nothing has been published: the decision is no more, and what was staged goes.
+    /// Nothing is published: retracts the decision; the staged outputs are removed later.
     fn take_back(
         &self,
         outputs: &[(usize, Promise)],
@@ -207,8 +209,8 @@ impl Running {
         error
     }
 
-    /// Has all processes forget their outputs: what has been published stays, and what has not is
-    /// left to whoever completes the decision.
+    /// Has all processes forget their outputs: published ones stay, and the others are left to the
+    /// process that completes the decision.
     fn release(&self, outputs: &[(usize, Promise)], is_published: impl Fn(usize) -> bool) {
         let mut closing = Closing::default();
         for (at, (node, _)) in outputs.iter().enumerate() {
@@ -224,7 +226,8 @@ impl Running {
         self.close_attempt(&closing);
     }
 
-    /// Has all workers forget the attempt, and what they have staged, but for what `closing` names.
+    /// Has all workers forget the attempt and remove what they have staged, except for the outputs
+    /// that `closing` names.
     pub(crate) fn close_attempt(&self, closing: &Closing) {
         let Some(attempt) = &self.deployment.attempt else { return };
         attempt.close(closing);

@@ -6,7 +6,7 @@ use euphrates_flow::check::{Checked, CheckedEdge, CheckedNode, Reads};
 use euphrates_flow::document::Node;
 use euphrates_flow::{Document, Registry, Result};
 
-use crate::run::master::prepare;
+use super::prepare::prepare;
 use crate::run::options::Options;
 use crate::run::survey::survey;
 
@@ -19,17 +19,17 @@ pub enum Consent {
     Withheld,
 }
 
-/// A flow as far as a check has seen it.
-pub struct Seen {
-    /// Its name.
+/// The result of a check.
+pub struct CheckResult {
+    /// The name of the flow.
     pub name: String,
-    /// The flow as it runs; as it was written, if there is anything unchecked.
+    /// The flow as it runs; as it was written, if a module is unchecked.
     pub document: Document,
     /// The modules, producers before consumers.
     pub nodes: Vec<CheckedNode>,
-    /// The queues between these.
+    /// The queues between the checked modules.
     pub edges: Vec<CheckedEdge>,
-    /// The modules that nothing is known of, in the document's order.
+    /// The modules that were not checked, in the document's order.
     pub unchecked: Vec<Unchecked>,
 }
 
@@ -40,24 +40,25 @@ pub struct Unchecked {
     pub id: String,
     /// The name of its spec.
     pub module: String,
-    /// Whether it calls user code itself; else it is fed by one that does.
+    /// Whether it calls user code itself; otherwise it is fed by a module that does.
     pub calls_user_code: bool,
 }
 
-/// Checks a flow without starting it. Without consent, modules that call user code are left out,
-/// and so are those that they feed, whose columns only they could tell.
+/// Checks a flow without starting it. Without consent, modules that call user code are not checked,
+/// nor are modules that they feed, since only user code knows the columns.
 ///
 /// # Errors
-/// The first thing that is wrong, in the order of the document.
+///
+/// The first problem, in the order of the document.
 pub fn check(
     document: &Document,
     registry: &Registry,
     options: &Options,
     consent: Consent,
-) -> Result<Seen> {
+) -> Result<CheckResult> {
     let is_closed = |node: &Node| registry.calls_user_code(&node.module);
     if consent == Consent::Given || !document.modules.iter().any(is_closed) {
-        return prepare(document, registry, options).map(Seen::from);
+        return prepare(document, registry, options).map(CheckResult::from);
     }
     let bound = document.bind(&options.variables)?;
     let survey = survey(document, registry, options, Reads::All, &is_closed);
@@ -78,12 +79,12 @@ pub fn check(
         calls_user_code: is_closed(node),
     });
     let (name, unchecked) = (document.name.clone(), unchecked.collect());
-    Ok(Seen { name, unchecked, nodes: survey.nodes, edges: survey.edges, document: bound })
+    Ok(CheckResult { name, unchecked, nodes: survey.nodes, edges: survey.edges, document: bound })
 }
 
-impl From<Checked> for Seen {
-    fn from(checked: Checked) -> Seen {
+impl From<Checked> for CheckResult {
+    fn from(checked: Checked) -> CheckResult {
         let Checked { name, document, nodes, edges } = checked;
-        Seen { name, document, nodes, edges, unchecked: vec![] }
+        CheckResult { name, document, nodes, edges, unchecked: vec![] }
     }
 }

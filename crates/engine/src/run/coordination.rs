@@ -1,5 +1,5 @@
-//! What the instances of a flow agree on: numbers dealt one by one, and values brought together.
-//! There is one table for a flow, with its master; instances elsewhere ask by letters.
+//! Coordination of the instances of a flow: shared counters, and all-gather of values. The master
+//! has one table for each flow; instances in other processes access it by messages.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,68 +10,68 @@ use std::time::Duration;
 use euphrates_flow::{Cancel, Commons, Error, Result};
 use parking_lot::{Mutex, MutexGuard};
 
-/// How often who waits for others looks whether the flow was cancelled.
-const LOOK: Duration = Duration::from_millis(50);
+/// How soon a waiting instance notices that the flow was cancelled.
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Gets the values of all members, when they are there.
+/// Receives the values of all members, once all have contributed.
 pub type Reply = Box<dyn FnOnce(Vec<Vec<u8>>) + Send>;
 
-/// Numbers and values by name.
+/// Counters and gathered values, by name.
 #[derive(Default)]
-pub struct Table {
+pub struct CoordinationTable {
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// How many numbers of each name.
-    given: HashMap<String, u64>,
-    gatherings: HashMap<String, Gathering>,
+    /// The values of the counters.
+    counters: HashMap<String, u64>,
+    gathers: HashMap<String, AllGather>,
 }
 
-/// Of values that are brought, or are waited for.
+/// Contributions to one all-gather, and replies that wait for it.
 #[derive(Default)]
-struct Gathering {
-    /// One a member, as soon as one has come.
+struct AllGather {
+    /// By member; empty before the first contribution.
     values: Vec<Option<Vec<u8>>>,
     replies: Vec<Reply>,
 }
 
-impl Gathering {
+impl AllGather {
     fn is_complete(&self) -> bool {
         !self.values.is_empty() && self.values.iter().all(Option::is_some)
     }
 }
 
-impl fmt::Debug for Table {
+impl fmt::Debug for CoordinationTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Table")
+        f.write_str("CoordinationTable")
     }
 }
 
-impl Table {
-    /// The next number of this name.
-    pub fn next(&self, name: &str) -> u64 {
+impl CoordinationTable {
+    /// Increments a counter and returns the value before.
+    pub fn fetch_add(&self, name: &str) -> u64 {
         let mut state = self.state.lock();
-        match state.given.get_mut(name) {
-            Some(given) => {
-                *given += 1;
-                *given - 1
+        match state.counters.get_mut(name) {
+            Some(count) => {
+                *count += 1;
+                *count - 1
             }
             None => {
-                state.given.insert(name.to_string(), 1);
+                state.counters.insert(name.to_string(), 1);
                 0
             }
         }
     }
 
-    /// How many numbers of this name have been given.
-    pub fn given(&self, name: &str) -> u64 {
-        self.state.lock().given.get(name).copied().unwrap_or_default()
+    /// The value of a counter.
+    pub fn load(&self, name: &str) -> u64 {
+        self.state.lock().counters.get(name).copied().unwrap_or_default()
     }
 
-    /// One of so many members brings its value; all get those of all, when the last has come.
-    pub fn bring(
+    /// Contributes the value of one member. Every member receives the values of all.
+    pub fn contribute(
         &self,
         name: &str,
         (member, members): (usize, usize),
@@ -79,59 +79,59 @@ impl Table {
         reply: Reply,
     ) -> Result<()> {
         let mut state = self.state.lock();
-        let gathering = state.gatherings.entry(name.to_string()).or_default();
-        if gathering.values.is_empty() {
-            gathering.values = vec![None; members];
+        let gather = state.gathers.entry(name.to_string()).or_default();
+        if gather.values.is_empty() {
+            gather.values = vec![None; members];
         }
-        let place = gathering.values.get_mut(member).filter(|place| place.is_none());
+        let slot = gather.values.get_mut(member).filter(|slot| slot.is_none());
         let wrong = || Error::failed(format!("member {member} came to {name} out of place"));
-        *place.ok_or_else(wrong)? = Some(value);
-        gathering.replies.push(reply);
+        *slot.ok_or_else(wrong)? = Some(value);
+        gather.replies.push(reply);
         answer(state, name);
         Ok(())
     }
 
-    /// Somebody who is no member gets the values of all, when the last has come.
-    pub fn learn(&self, name: &str, reply: Reply) {
+    /// Receives the values of all members without contributing one.
+    pub fn observe(&self, name: &str, reply: Reply) {
         let mut state = self.state.lock();
-        state.gatherings.entry(name.to_string()).or_default().replies.push(reply);
+        state.gathers.entry(name.to_string()).or_default().replies.push(reply);
         answer(state, name);
     }
 }
 
-/// Tells the values of a gathering to those who wait for them, if all have come. They stay, for
-/// those who come to learn them later.
+/// Sends the values of a complete all-gather to all that wait. The values are kept for later
+/// observers.
 fn answer(mut state: MutexGuard<'_, State>, name: &str) {
-    let Some(gathering) = state.gatherings.get_mut(name).filter(|all| all.is_complete()) else {
+    let Some(gather) = state.gathers.get_mut(name).filter(|all| all.is_complete()) else {
         return;
     };
-    let values: Vec<Vec<u8>> = gathering.values.iter().flatten().cloned().collect();
-    let replies = std::mem::take(&mut gathering.replies);
+    let values: Vec<Vec<u8>> = gather.values.iter().flatten().cloned().collect();
+    let replies = std::mem::take(&mut gather.replies);
     drop(state);
     replies.into_iter().for_each(|reply| reply(values.clone()));
 }
 
-/// The table, for instances in its own process.
+/// Coordination for instances in the process of the table.
 #[derive(Debug)]
-pub struct Here {
-    table: Arc<Table>,
+pub struct LocalCoordination {
+    table: Arc<CoordinationTable>,
     cancel: Arc<Cancel>,
 }
 
-impl Here {
-    /// Waiting ends with the flow.
-    pub fn new(table: Arc<Table>, cancel: Arc<Cancel>) -> Here {
-        Here { table, cancel }
+impl LocalCoordination {
+    /// Coordination by this table. Waiting ends when the flow is cancelled.
+    pub fn new(table: Arc<CoordinationTable>, cancel: Arc<Cancel>) -> LocalCoordination {
+        LocalCoordination { table, cancel }
     }
 }
 
-impl Commons for Here {
+impl Commons for LocalCoordination {
     fn next(&self, name: &str) -> Result<u64> {
-        Ok(self.table.next(name))
+        Ok(self.table.fetch_add(name))
     }
 
     fn given(&self, name: &str) -> Result<u64> {
-        Ok(self.table.given(name))
+        Ok(self.table.load(name))
     }
 
     fn gather(
@@ -142,13 +142,13 @@ impl Commons for Here {
         value: Vec<u8>,
     ) -> Result<Vec<Vec<u8>>> {
         let (reply, from) = waiting();
-        self.table.bring(name, (member, members), value, reply)?;
+        self.table.contribute(name, (member, members), value, reply)?;
         await_reply(&from, &self.cancel)
     }
 
     fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>> {
         let (reply, from) = waiting();
-        self.table.learn(name, reply);
+        self.table.observe(name, reply);
         await_reply(&from, &self.cancel)
     }
 }
@@ -156,16 +156,16 @@ impl Commons for Here {
 fn waiting() -> (Reply, Receiver<Vec<Vec<u8>>>) {
     let (to, from) = channel();
     let reply = Box::new(move |values| {
-        // Whoever asked may have been cancelled meanwhile.
+        // The instance may have been cancelled meanwhile.
         let _ = to.send(values);
     });
     (reply, from)
 }
 
-/// Waits for an answer, as long as the flow goes on and somebody may give one.
+/// Waits for a reply until the flow is cancelled or no reply can come.
 pub fn await_reply<T>(from: &Receiver<T>, cancel: &Cancel) -> Result<T> {
     loop {
-        match from.recv_timeout(LOOK) {
+        match from.recv_timeout(CANCEL_POLL_INTERVAL) {
             Ok(answer) => return Ok(answer),
             Err(RecvTimeoutError::Timeout) => cancel.check()?,
             Err(RecvTimeoutError::Disconnected) => return Err(Error::interrupted()),
@@ -178,15 +178,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_is_dealt_once_and_values_come_in_the_order_of_members() {
-        let table = Arc::new(Table::default());
+    fn counter_values_are_unique_and_gathered_values_are_ordered() {
+        let table = Arc::new(CoordinationTable::default());
         let cancel = Arc::new(Cancel::default());
         let threads: Vec<_> = (0..4)
             .map(|member| {
-                let here = Here::new(table.clone(), cancel.clone());
+                let local = LocalCoordination::new(table.clone(), cancel.clone());
                 std::thread::spawn(move || {
-                    let numbers: Vec<u64> = (0..100).map(|_| here.next("n").unwrap()).collect();
-                    let values = here.gather("v", member, 4, vec![member as u8]).unwrap();
+                    let numbers: Vec<u64> = (0..100).map(|_| local.next("n").unwrap()).collect();
+                    let values = local.gather("v", member, 4, vec![member as u8]).unwrap();
                     assert_eq!(values, [[0], [1], [2], [3]]);
                     numbers
                 })
@@ -198,25 +198,25 @@ mod tests {
     }
 
     #[test]
-    fn who_is_no_member_learns_what_all_have_brought_before_or_after() {
-        let table = Arc::new(Table::default());
-        let here = Here::new(table.clone(), Arc::new(Cancel::default()));
+    fn observer_receives_values_contributed_before_or_after() {
+        let table = Arc::new(CoordinationTable::default());
+        let local = LocalCoordination::new(table.clone(), Arc::new(Cancel::default()));
         let early = {
-            let here = Here::new(table, Arc::new(Cancel::default()));
-            std::thread::spawn(move || here.learn("v").unwrap())
+            let local = LocalCoordination::new(table, Arc::new(Cancel::default()));
+            std::thread::spawn(move || local.learn("v").unwrap())
         };
-        assert_eq!(here.gather("v", 0, 1, vec![7]).unwrap(), [[7]]);
+        assert_eq!(local.gather("v", 0, 1, vec![7]).unwrap(), [[7]]);
         assert_eq!(early.join().unwrap(), [[7]]);
-        assert_eq!(here.learn("v").unwrap(), [[7]]);
+        assert_eq!(local.learn("v").unwrap(), [[7]]);
     }
 
     #[test]
-    fn who_waits_for_others_ends_with_the_flow_and_nobody_comes_twice() {
-        let (table, cancel) = (Arc::new(Table::default()), Arc::new(Cancel::default()));
-        let here = Here::new(table.clone(), cancel.clone());
+    fn cancelled_flow_ends_gather_and_members_contribute_once() {
+        let (table, cancel) = (Arc::new(CoordinationTable::default()), Arc::new(Cancel::default()));
+        let local = LocalCoordination::new(table.clone(), cancel.clone());
         cancel.cancel();
-        assert!(here.gather("v", 0, 2, vec![]).is_err());
-        assert!(table.bring("v", (0, 2), vec![], Box::new(|_| ())).is_err());
-        assert!(table.bring("v", (2, 2), vec![], Box::new(|_| ())).is_err());
+        assert!(local.gather("v", 0, 2, vec![]).is_err());
+        assert!(table.contribute("v", (0, 2), vec![], Box::new(|_| ())).is_err());
+        assert!(table.contribute("v", (2, 2), vec![], Box::new(|_| ())).is_err());
     }
 }

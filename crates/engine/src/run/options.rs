@@ -1,4 +1,4 @@
-//! How a flow is run: memory, instances, workers, folders, and what is done to it on purpose.
+//! Options of a flow: memory, instances, workers, folders, perturbations.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,37 +12,36 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::machine;
 
-/// Instances of a module that may be asked for: more than any machine has processors.
+/// The most instances of a module: more than any machine has processors.
 const THREADS_MAX: usize = 4096;
 
-/// How a flow is run. The default suits this machine.
+/// Options of a flow. The default suits this machine.
 #[derive(Clone, Default)]
 pub struct Options {
     /// Bytes of memory the flow may use; 70 % of the machine's or control group's by default.
     pub memory_bytes: Option<usize>,
-    /// Instances of a module that does not say how many it wants; one a core by default.
+    /// Instances of a module that does not set its count; one for each processor by default.
     pub cores: Option<usize>,
     /// In-process workers that the instances are spread over; one by default.
     pub workers: Option<usize>,
-    /// The workers to run on, in processes of their own; this process alone by default.
+    /// The workers to run on, each a process; this process alone by default.
     pub cluster: Option<Arc<Cluster>>,
-    /// How distributed queues decide; by default the best for where their ends are.
-    pub division: Option<Policy>,
+    /// The policy of distributed queues; by default the best for where their ends are.
+    pub queue_policy: Option<Policy>,
     /// Values of the flow's variables.
     pub variables: BTreeMap<String, Value>,
     /// Where collections live; `$EUPHRATES_HOME` or `~/.euphrates` by default.
     pub home: Option<PathBuf>,
-    /// Folders for what does not fit the memory; `$EUPHRATES_SCRATCH` or under the home by default.
+    /// Folders for spilled data; `$EUPHRATES_SCRATCH` or under the home by default.
     pub scratch: Vec<PathBuf>,
-    /// What is done to the flow, to see how it bears it.
+    /// Slowdowns imposed on the flow, to observe how it reacts.
     pub perturbations: Vec<Perturbation>,
-    /// Whether outputs that the same flow has made before, asked so, need not be made again.
+    /// Whether outputs that an earlier run with this option has made are not made again.
     pub resume: bool,
 }
 
 impl Options {
-    /// Refuses numbers that make no sense: none of something, or thousands of threads, one
-    /// for each instance, that the machine is of no use to anybody.
+    /// Refuses zeros, and thread counts (one for each instance) that would stall the machine.
     pub(crate) fn check(&self) -> Result<()> {
         let given = [
             ("threads", self.cores, THREADS_MAX),

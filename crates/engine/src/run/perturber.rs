@@ -1,5 +1,4 @@
-//! Puts perturbations upon a running flow: brakes on instances, holds on disks and
-//! links, memory taken.
+//! Imposes perturbations on a running flow: slows instances, limits disks and links, takes memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,22 +15,22 @@ use euphrates_policy::throttle::{Pattern, Slowing, held_rate};
 use crate::machine;
 use crate::queue::network::Network;
 
-/// Memory touched at one look, so that looks stay frequent.
+/// Memory touched at one time: more would delay the next sample.
 const CHUNK_BYTES: usize = 64 << 20;
 
-/// What is done to one flow. What it holds, it lets go when it is dropped.
+/// The perturbations of one flow. Dropping it lifts them.
 #[derive(Default)]
 pub(crate) struct Perturber {
     slowings: BTreeMap<(usize, usize), Vec<Slowing>>,
-    /// Of the instances that are here.
+    /// Of the instances in this process.
     levers: BTreeMap<(usize, usize), Arc<Lever>>,
     disks: Vec<HeldDisk>,
     memory: Vec<Hog>,
-    /// From here to other workers.
+    /// Limits from this process to other workers.
     links: BTreeMap<usize, Vec<(Pattern, u64)>>,
-    /// The way to other processes, if there are several.
+    /// Connections to other processes, if there are several.
     network: Option<Arc<Network>>,
-    /// The names of the flow's workers, and which instance is where.
+    /// The names of the flow's workers.
     names: Vec<String>,
     of: Vec<Vec<usize>>,
     home: PathBuf,
@@ -49,7 +48,7 @@ struct Hog {
 }
 
 impl Perturber {
-    /// Checks the perturbations against a flow; nothing is done yet.
+    /// Checks the perturbations against a flow; imposes none yet.
     pub fn new(
         list: &[Perturbation],
         flow: &Checked,
@@ -59,7 +58,7 @@ impl Perturber {
         Perturber::made(list, flow, workers, home, None)
     }
 
-    /// The same for one of several processes.
+    /// The same, for one of several processes.
     pub fn of_part(
         list: &[Perturbation],
         flow: &Checked,
@@ -88,7 +87,7 @@ impl Perturber {
         Ok(perturber)
     }
 
-    /// These come to what is done already; or none of them, if one is wrong.
+    /// Adds perturbations; adds none if one is invalid.
     pub fn add(&mut self, list: &[Perturbation], flow: &Checked) -> Result<()> {
         if list.is_empty() {
             return Ok(());
@@ -121,7 +120,7 @@ impl Perturber {
             bytes: *bytes as usize,
             chunks: vec![],
         };
-        // Memory is held by one of several processes alone, and a link by who sends.
+        // Of several processes only the first holds memory, and only the sender limits a link.
         let me = self.network.as_ref().map_or(0, |network| network.me());
         self.memory.extend(all.memory.iter().filter(|_| me == 0).map(hog));
         for ((_, to), pattern, rate) in all.links.iter().filter(|((from, _), ..)| *from == me) {
@@ -137,12 +136,12 @@ impl Perturber {
         Ok(())
     }
 
-    /// The names of the flow's workers, and which instance is where.
+    /// The names of the flow's workers, and by module and instance the number of its worker.
     pub fn workers(&self) -> (Vec<String>, Vec<Vec<usize>>) {
         (self.names.clone(), self.of.clone())
     }
 
-    /// Nothing is done any more.
+    /// Lifts all perturbations at once.
     pub fn clear(&mut self) {
         for instance in std::mem::take(&mut self.slowings).keys() {
             if let Some(lever) = self.levers.get(instance) {
@@ -164,20 +163,20 @@ impl Perturber {
         Brake::new(lever.clone(), epoch, machine::thread_had)
     }
 
-    /// Does what is to be done to disks, links and memory at this time of the flow.
-    pub fn on_look(&mut self, now_ns: u64) {
+    /// Applies the limits of disks and links, and the memory to be held, at this time of the flow.
+    pub fn apply(&mut self, now_ns: u64) {
         for held in &self.disks {
             held.disk.hold(held_rate(&held.holds, now_ns));
         }
         if let Some(network) = &self.network {
             self.links.iter().for_each(|(to, holds)| network.hold(*to, held_rate(holds, now_ns)));
         }
-        self.memory.iter_mut().for_each(|hog| hog.on_look(now_ns));
+        self.memory.iter_mut().for_each(|hog| hog.apply(now_ns));
     }
 }
 
-/// Whether a perturbation is for anybody of a flow and its workers.
-pub(crate) fn is_for_somebody(
+/// Whether a perturbation applies to a part of the flow or one of its workers.
+pub(crate) fn applies_to_flow(
     one: &Perturbation,
     flow: &Checked,
     workers: Workers<'_>,
@@ -187,7 +186,7 @@ pub(crate) fn is_for_somebody(
     Perturbations::new(std::slice::from_ref(one), flow, &workers, &disks).is_ok()
 }
 
-/// The same perturbations, with times that count from this time of the flow on.
+/// The same perturbations, with times that count from this time of the flow.
 pub(crate) fn from_now(list: &[Perturbation], seconds: f64) -> Vec<Perturbation> {
     let shifted = |one: &Perturbation| {
         let after = Some(one.after.unwrap_or(0.0) + seconds);
@@ -197,8 +196,8 @@ pub(crate) fn from_now(list: &[Perturbation], seconds: f64) -> Vec<Perturbation>
 }
 
 impl Hog {
-    /// Takes a chunk more, or gives everything back.
-    fn on_look(&mut self, now_ns: u64) {
+    /// Takes another chunk, or returns all.
+    fn apply(&mut self, now_ns: u64) {
         if !self.pattern.is_on(now_ns) {
             self.chunks = vec![];
             return;
@@ -206,7 +205,7 @@ impl Hog {
         let held: usize = self.chunks.iter().map(Vec::len).sum();
         let chunk = CHUNK_BYTES.min(self.bytes - held);
         if chunk > 0 {
-            // Not zeros: those would be pages that nobody has touched.
+            // Not zeros: the system would not back untouched zero pages.
             self.chunks.push(vec![1; chunk]);
         }
     }

@@ -1,4 +1,4 @@
-//! Where the instances of a flow are.
+//! Assigns the instances of a flow to workers.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -10,24 +10,24 @@ use euphrates_flow::{Document, Error, QueueKind, Result, Spread};
 
 use crate::queue::network::Location;
 
-/// A worker, as far as placing needs to know it.
+/// A worker's properties that placement uses.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Member {
-    /// What it is called.
+    /// The unique name of the worker.
     pub name: String,
-    /// What else is true of it: `gpu`, `zone=a`.
+    /// Properties given by the user: `gpu`, `zone=a`.
     #[serde(default)]
     pub labels: Vec<String>,
     /// Processors it may use.
     pub cores: usize,
     /// Memory it may use, in bytes.
     pub memory_bytes: u64,
-    /// Which machine it is on: workers of one machine have the same.
+    /// Identifies the machine: equal for workers of one machine.
     pub host: String,
 }
 
 impl Member {
-    /// One of which only the name is known.
+    /// A member with only a name.
     pub fn called(name: String) -> Member {
         Member { name, ..Member::default() }
     }
@@ -37,17 +37,17 @@ impl Member {
     }
 }
 
-/// The worker of every instance, as one of the processes sees it.
+/// The worker of every instance, seen from one of the processes.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Placement {
-    /// Which worker this is. The master, if it has instances of its own, comes after the workers.
+    /// The number of this worker. The master, if it has instances, is numbered after the workers.
     pub me: usize,
-    /// By module and instance.
+    /// By module and instance: the number of its worker.
     pub of: Vec<Vec<usize>>,
 }
 
 impl Placement {
-    /// All in this process.
+    /// All instances in this process.
     pub fn alone(flow: &Checked) -> Placement {
         Placement { me: 0, of: flow.nodes.iter().map(|node| vec![0; node.count]).collect() }
     }
@@ -57,13 +57,13 @@ impl Placement {
         self.of[node][instance] == self.me
     }
 
-    /// The instances and queues of this process: each may hold a batch, and be it a single row.
+    /// The number of instances and queues in this process, each of which may hold a batch.
     pub fn holders(&self, flow: &Checked) -> usize {
         let instances = (0..flow.nodes.len()).map(|node| self.here(node).count());
         instances.sum::<usize>() + flow.edges.len()
     }
 
-    /// The first of the instances that are in this process, if there are any.
+    /// The first instance in this process, if there is one.
     pub fn first_here(&self) -> Option<(usize, usize)> {
         (0..self.of.len()).find_map(|node| Some((node, self.here(node).next()?)))
     }
@@ -84,8 +84,8 @@ impl Placement {
         others.into_iter().filter(|worker| *worker != self.me).collect()
     }
 
-    /// The processes that take partitions of a module.
-    pub fn takers<'a>(
+    /// The processes of a module's partition consumers.
+    pub fn partition_consumers<'a>(
         &'a self,
         flow: &'a Checked,
         node: usize,
@@ -95,9 +95,10 @@ impl Placement {
         keyed.flat_map(|edge| self.of[edge.to.0].iter().copied())
     }
 
-    /// Whether this process needs a module: it has instances here, or its partitions are taken.
+    /// Whether this process needs a module: it has instances of it, or consumers of its partitions.
     pub fn is_needed(&self, flow: &Checked, node: usize) -> bool {
-        self.here(node).next().is_some() || self.takers(flow, node).any(|at| at == self.me)
+        self.here(node).next().is_some()
+            || self.partition_consumers(flow, node).any(|at| at == self.me)
     }
 
     /// Whether all of a module is in one process.
@@ -105,22 +106,22 @@ impl Placement {
         self.of[node].windows(2).all(|pair| pair[0] == pair[1])
     }
 
-    /// Where the ends of a module's instances are.
+    /// The locations of a module's instances.
     pub fn locations(&self, node: usize) -> Vec<Location<()>> {
         self.of[node].iter().map(|worker| self.location(*worker)).collect()
     }
 
-    /// Where the end of one instance is.
+    /// The location of an instance at this worker.
     pub fn location(&self, worker: usize) -> Location<()> {
         if worker == self.me { Location::Here(()) } else { Location::There(worker) }
     }
 }
 
-/// Has every module that wants so many instances at each worker say how many that makes.
-pub fn settle_counts(document: &mut Document, members: &[Member]) -> Result<()> {
+/// Replaces counts per worker by total counts.
+pub fn resolve_counts(document: &mut Document, members: &[Member]) -> Result<()> {
     for node in &mut document.modules {
         let place = |error: Error| error.at(format!("module {}", node.id));
-        let may = chosen(&node.workers, members).map_err(place)?;
+        let may = select_workers(&node.workers, members).map_err(place)?;
         if let (Some(each), None) = (node.per_worker, node.count) {
             node.per_worker = None;
             node.count = Some(each * may.len());
@@ -129,8 +130,8 @@ pub fn settle_counts(document: &mut Document, members: &[Member]) -> Result<()> 
     Ok(())
 }
 
-/// The workers that are called so, or have such a label, by number: all, if nothing is said.
-pub fn chosen(words: &[String], members: &[impl Borrow<Member>]) -> Result<Vec<usize>> {
+/// The numbers of the workers with one of these names or labels; all if `words` is empty.
+pub fn select_workers(words: &[String], members: &[impl Borrow<Member>]) -> Result<Vec<usize>> {
     let members: Vec<&Member> = members.iter().map(Borrow::borrow).collect();
     for word in words {
         if !members.iter().any(|member| member.answers_to(word)) {
@@ -145,14 +146,15 @@ pub fn chosen(words: &[String], members: &[impl Borrow<Member>]) -> Result<Vec<u
     Ok((0..members.len()).filter(|at| fits(members[*at])).collect())
 }
 
-/// Deals the instances of each module to the workers it may be at, in turn; what must be together
-/// goes to the first of them; what must be at home, to the master, who comes after the workers.
-/// A module of one instance begins where the last one ended, so that many such share the work.
+/// Assigns the instances of each module in turn to the workers it may run on. Modules that must
+/// stay together go to the first of these, modules that must run at home to the master. A module
+/// with fewer instances than workers begins where the last one ended, so that such modules spread
+/// over all workers.
 pub fn place(flow: &Checked, members: &[Member]) -> Result<Vec<Vec<usize>>> {
     let home = members.len();
     let mut turn = 0;
     let each = flow.nodes.iter().map(|node| {
-        let may = chosen(&node.workers, members);
+        let may = select_workers(&node.workers, members);
         let may = may.map_err(|error| error.at(format!("module {}", node.id)))?;
         Ok(match node.placed.spread() {
             Spread::Home => vec![home; node.count],
@@ -183,7 +185,7 @@ pub fn place(flow: &Checked, members: &[Member]) -> Result<Vec<Vec<usize>>> {
     each.collect()
 }
 
-/// Of these workers those of these names.
+/// The candidates that have one of these names.
 fn of_names(names: &BTreeSet<String>, may: &[usize], members: &[Member]) -> Vec<usize> {
     may.iter().copied().filter(|worker| names.contains(&members[*worker].name)).collect()
 }

@@ -1,10 +1,10 @@
-//! Going on after the death of the program itself: what a flow has made before is not made again.
+//! Resumes a flow after the death of its program: outputs that exist are not made again.
 //!
-//! Just before outputs become visible, a note in the home folder describes each, as the record of a
-//! commit does (`euphrates_io::commit`): so it is known when it is there, a file by its inode, its
-//! length and the time it was written, which a rename keeps; a collection by its manifest. The same
-//! flow, of the same sources, finds the note. What is there is not made again if all is there; else
-//! the flow runs, and may replace what it has made itself.
+//! Just before outputs become visible, a note in the home folder describes each as the record of a
+//! commit does (`euphrates_io::commit`): a file by its inode, its length and its modification time,
+//! which survive a rename; a collection by its manifest. The same flow with the same inputs finds
+//! the note. If all outputs exist, nothing runs; otherwise the flow runs, and may replace its own
+//! outputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -17,40 +17,40 @@ use euphrates_io::{durable, output};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::run::master::prepare;
+use super::prepare::prepare;
 use crate::run::options::Options;
 
-/// The folder of notes in the home.
+/// The folder of notes, in the home.
 const FOLDER: &str = "made";
 
-/// What a flow is about to make visible.
+/// Describes the outputs of a flow that is about to publish them.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
-    /// The flow, its variables bound, and the folder its paths begin at.
+    /// The flow with its variables bound, and the folder that relative paths start from.
     flow: Value,
-    /// What its sources were.
+    /// By module: the fingerprint of its input.
     sees: BTreeMap<String, String>,
-    /// By module.
+    /// By module: its output.
     outputs: BTreeMap<String, Output>,
 }
 
-/// Where a flow's note goes.
+/// The note of one flow: its path, and the flow it is for.
 #[derive(Debug)]
-pub(crate) struct Notebook {
+pub(crate) struct NoteFile {
     path: PathBuf,
     flow: Value,
 }
 
-/// What is left to do.
-pub(crate) enum Left {
-    /// Nothing: these have been made before.
+/// The rest of a flow that may have run before.
+pub(crate) enum Remaining {
+    /// Nothing: these modules' outputs exist.
     Nothing(Vec<String>),
-    /// The flow, which may replace what it has made itself.
+    /// The whole flow, which may replace its own outputs.
     Flow(Document),
 }
 
-impl Notebook {
-    pub fn of(document: &Document, options: &Options) -> Result<Notebook> {
+impl NoteFile {
+    pub fn of(document: &Document, options: &Options) -> Result<NoteFile> {
         let folder = std::env::current_dir();
         let folder = folder.map_err(|error| Error::os("find", "the current folder", &error))?;
         let flow = serde_json::to_value((document.bind(&options.variables)?, folder));
@@ -58,17 +58,17 @@ impl Notebook {
         let crc =
             crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, flow.to_string().as_bytes());
         let path = options.home().join(FOLDER).join(format!("{crc:016x}.json"));
-        Ok(Notebook { path, flow })
+        Ok(NoteFile { path, flow })
     }
 
-    /// The note of this flow, if there is one that can be read.
+    /// The note of this flow, if there is a readable one.
     fn read(&self) -> Option<Note> {
         let note: Note = serde_json::from_slice(&fs::read(&self.path).ok()?).ok()?;
         (note.flow == self.flow).then_some(note)
     }
 
-    /// Notes what is about to become visible, where it can be known. The note is held until what is
-    /// returned is dropped: by then its outputs are there, or never will be.
+    /// Writes the note of outputs that are about to become visible. It is locked until the returned
+    /// file is dropped; by then the outputs exist, or never will.
     pub fn write<'a>(
         &self,
         flow: &Checked,
@@ -80,15 +80,14 @@ impl Notebook {
         durable::write_held(&self.path, &serde_json::to_vec(&note).map_err(Error::failed)?)
     }
 
-    /// What is left to do of a flow that may have been run before. Fails if its sources have
-    /// changed since.
+    /// The rest of a flow that may have run before. Fails if its inputs have changed since.
     pub fn left(
         &self,
         document: &Document,
         registry: &Registry,
         options: &Options,
-    ) -> Result<Left> {
-        let Some(note) = self.read() else { return Ok(Left::Flow(document.clone())) };
+    ) -> Result<Remaining> {
+        let Some(note) = self.read() else { return Ok(Remaining::Flow(document.clone())) };
         let mut document = document.bind(&options.variables)?;
         let mut made = BTreeSet::new();
         for node in &mut document.modules {
@@ -99,7 +98,7 @@ impl Notebook {
             }
         }
         if made.is_empty() {
-            return Ok(Left::Flow(document));
+            return Ok(Remaining::Flow(document));
         }
         let options = Options { variables: BTreeMap::new(), ..options.clone() };
         let flow = prepare(&document, registry, &options)?;
@@ -107,18 +106,18 @@ impl Notebook {
         let is_sink = |at: usize| !flow.edges.iter().any(|edge| edge.from.0 == at);
         let mut sinks = (0..flow.nodes.len()).filter(|at| is_sink(*at));
         match sinks.all(|at| made.contains(&flow.nodes[at].id)) {
-            true => Ok(Left::Nothing(made.into_iter().collect())),
-            false => Ok(Left::Flow(document)),
+            true => Ok(Remaining::Nothing(made.into_iter().collect())),
+            false => Ok(Remaining::Flow(document)),
         }
     }
 }
 
-/// Removes notes in the making of processes that live no more, and notes of dead flows none of
-/// whose outputs is there. Returns how many went.
+/// Removes unfinished notes of dead processes, and notes of dead flows without any existing output.
+/// Returns the number removed.
 pub fn reclaim(home: &Path) -> usize {
     let folder = home.join(FOLDER);
     let in_the_making = output::reclaim(&folder);
-    // Of what is decided and waits for a worker the outputs will be there.
+    // Outputs that are decided but wait for a worker will exist.
     if !commit::out_of_reach(home).is_empty() {
         return in_the_making;
     }

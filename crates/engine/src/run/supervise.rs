@@ -11,16 +11,16 @@ use euphrates_policy::restarts::Restarts;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How often the process is polled.
-const LOOK: Duration = Duration::from_millis(50);
+const CHILD_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long the process may take to exit after SIGTERM.
 const STOP_WAIT: Duration = Duration::from_secs(10);
 
-/// Runs a command until it exits by itself or `is_over` returns true; `tell` is called on every
-/// restart.
+/// Runs a command until it exits by itself or `is_over` returns true. `on_restart` is called before
+/// every restart.
 pub fn supervise(
     mut command: impl FnMut() -> Command,
     is_over: impl Fn() -> bool,
-    tell: impl Fn(ExitStatus),
+    on_restart: impl Fn(ExitStatus),
 ) -> Result<ExitStatus> {
     let (began, mut restarts) = (Instant::now(), Restarts::default());
     loop {
@@ -31,10 +31,10 @@ pub fn supervise(
         if is_over() || status.signal().is_none() {
             return Ok(status);
         }
-        tell(status);
+        on_restart(status);
         let due = began.elapsed() + restarts.wait(began.elapsed());
         while began.elapsed() < due && !is_over() {
-            thread::sleep(LOOK);
+            thread::sleep(CHILD_POLL_INTERVAL);
         }
         if is_over() {
             return Ok(status);
@@ -63,7 +63,7 @@ fn wait(child: &mut Child, is_over: &impl Fn() -> bool) -> Result<ExitStatus> {
             }
             _ => {}
         }
-        thread::sleep(LOOK);
+        thread::sleep(CHILD_POLL_INTERVAL);
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_killed_by_a_signal_is_restarted_and_one_that_exits_is_not() {
+    fn process_is_restarted_after_a_signal_and_not_after_an_exit() {
         let (starts, deaths) = (Cell::new(0), Cell::new(0));
         let command = || {
             starts.set(starts.get() + 1);
@@ -91,11 +91,11 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_no_longer_wanted_is_terminated() {
-        let looks = Cell::new(0);
+    fn process_is_terminated_when_supervision_ends() {
+        let polls = Cell::new(0);
         let is_over = || {
-            looks.set(looks.get() + 1);
-            looks.get() > 1
+            polls.set(polls.get() + 1);
+            polls.get() > 1
         };
         let command = || shell("exec sleep 1000".into());
         let status = supervise(command, is_over, |_| panic!("nobody died")).unwrap();

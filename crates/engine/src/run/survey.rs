@@ -1,5 +1,4 @@
-//! All that can be said of a flow in the making, without starting it and without stopping at the
-//! first thing that is wrong.
+//! Checks a flow under construction: finds all its problems, and starts nothing.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +7,12 @@ use euphrates_flow::document::{Node, variable_name};
 use euphrates_flow::{Document, Error, Registry};
 use serde_json::Value;
 
-use crate::run::master::names;
+use super::prepare::names;
 use crate::run::options::Options;
-use crate::run::placement::{Member, settle_counts};
+use crate::run::placement::{Member, resolve_counts};
 
-/// Looks at a flow as it would run in this process. Modules that `is_closed` names are not looked
-/// into; nor are those that use a variable that has no value yet, which is nobody's mistake.
+/// Checks a flow as it would run in this process. Modules for which `is_closed` returns true are
+/// skipped, and so are modules with a variable that has no value yet, which is no problem.
 pub fn survey(
     document: &Document,
     registry: &Registry,
@@ -46,7 +45,7 @@ pub fn survey(
         let mut alone = Document { modules: vec![node.clone()], ..document.clone() };
         let settled = alone.bind(&values).and_then(|bound| {
             alone = bound;
-            settle_counts(&mut alone, &members)
+            resolve_counts(&mut alone, &members)
         });
         if let Err(error) = settled {
             problems.push(Problem::of_module(node, error));
@@ -62,7 +61,7 @@ pub fn survey(
     survey
 }
 
-/// The variables that a value uses.
+/// The names of the variables that a value uses.
 fn variables_of(value: &Value) -> Vec<String> {
     if let Some(name) = variable_name(value) {
         return vec![name.to_string()];

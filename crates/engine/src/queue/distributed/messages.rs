@@ -1,163 +1,168 @@
-//! What endpoints of a queue write to each other: what their policies say, and what both sides must
-//! know to see the end. Between processes a letter travels in a frame.
+//! Messages between the endpoints of a distributed queue: those of their policies, and those by
+//! which both sides detect the end of the stream.
 
 use arrow::record_batch::RecordBatch;
 use euphrates_policy::distributed::{Piece, ToConsumer, ToProducer};
-use euphrates_wire::letter::{Letter, Malformed};
+use euphrates_wire::letter::Letter;
+
+use crate::queue::protocol::Received;
+
+/// The protocol of the queue.
+pub enum Pieces {}
 
 /// From a producer to a consumer.
-#[derive(Debug)]
-pub enum ToReceiving {
-    /// What the policy says.
-    Said(ToConsumer),
-    /// The same, with the records of the piece that is given.
-    Given(ToConsumer, RecordBatch),
-    /// What the policy does not say.
-    Word(Word),
+#[derive(Clone, Debug, PartialEq)]
+pub enum ConsumerMessage {
+    /// A message of the policy that carries no records.
+    Policy(ToConsumer),
+    /// A message of the policy that gives a piece, with the piece's records.
+    Give(ToConsumer, RecordBatch),
+    /// How far the producer has come.
+    Producer(ProducerState),
 }
 
-/// How a producer comes to its end.
+/// How far a producer has come towards the end of its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
-    /// It puts no more. Whoever begins something of it from now on says so.
+pub enum ProducerState {
+    /// It puts no more. From now on a consumer that begins one of its pieces reports that.
     Ended,
-    /// All it ever put has been begun.
-    Over,
+    /// All that it ever put has been begun.
+    Drained,
 }
 
 /// From a consumer to a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ToSending {
-    /// What the policy says.
-    Said(ToProducer),
-    /// A piece of a producer that has ended is being worked on: it will be nobody else's.
+pub enum ProducerMessage {
+    /// A message of the policy.
+    Policy(ToProducer),
+    /// A piece of a producer that has ended is being processed, so no other consumer will get it.
     Begun(Piece),
-    /// It takes no more.
+    /// The consumer takes no more.
     Gone,
 }
 
-const SAID: u8 = 0;
+const TO_CONSUMER: u8 = 0;
 const ENDED: u8 = 1;
-const OVER: u8 = 2;
-const SAID_UP: u8 = 3;
+const DRAINED: u8 = 2;
+const TO_PRODUCER: u8 = 3;
 const BEGUN: u8 = 4;
 const GONE: u8 = 5;
 
-/// A letter that came in a frame.
-#[derive(Debug, PartialEq)]
-pub enum Received {
-    /// For the consumer; records come beside it.
-    Down(Down),
-    /// For the producer.
-    Up(ToSending),
+impl ConsumerMessage {
+    /// The encoded message, and the records that are sent beside it.
+    pub fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
+        let (message, batch) = match self {
+            ConsumerMessage::Policy(message) => (message, None),
+            ConsumerMessage::Give(message, batch) => (message, Some(batch)),
+            ConsumerMessage::Producer(ProducerState::Ended) => return (vec![ENDED], None),
+            ConsumerMessage::Producer(ProducerState::Drained) => return (vec![DRAINED], None),
+        };
+        let mut out = Vec::with_capacity(64);
+        out.push(TO_CONSUMER);
+        message.write(&mut out);
+        (out, batch)
+    }
+
+    /// A message of the policy with its records: a piece that is given has some, and nothing else
+    /// does.
+    fn with_records(message: ToConsumer, batch: Option<RecordBatch>) -> Option<ConsumerMessage> {
+        match (message, batch) {
+            (ToConsumer::Give { .. }, Some(batch)) => Some(ConsumerMessage::Give(message, batch)),
+            (ToConsumer::Give { .. }, None) | (_, Some(_)) => None,
+            (_, None) => Some(ConsumerMessage::Policy(message)),
+        }
+    }
 }
 
-/// To a consumer, without the records.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Down {
-    /// What the policy says.
-    Said(ToConsumer),
-    /// What it does not say.
-    Word(Word),
-}
-
-impl ToReceiving {
-    /// The letter, and the records that go beside it.
-    pub fn without_records(self) -> (Down, Option<RecordBatch>) {
+impl ProducerMessage {
+    /// The encoded message, which has no records.
+    pub fn encode(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64);
         match self {
-            ToReceiving::Said(message) => (Down::Said(message), None),
-            ToReceiving::Given(message, batch) => (Down::Said(message), Some(batch)),
-            ToReceiving::Word(word) => (Down::Word(word), None),
-        }
-    }
-}
-
-impl Down {
-    /// The letter with what came beside it: something is given with its records, and nothing else
-    /// has any.
-    pub fn with(self, batch: Option<RecordBatch>) -> Option<ToReceiving> {
-        match (self, batch) {
-            (Down::Said(message @ ToConsumer::Give { .. }), Some(batch)) => {
-                Some(ToReceiving::Given(message, batch))
+            ProducerMessage::Policy(message) => {
+                out.push(TO_PRODUCER);
+                message.write(&mut out);
             }
-            (Down::Said(ToConsumer::Give { .. }), None) | (_, Some(_)) => None,
-            (Down::Said(message), None) => Some(ToReceiving::Said(message)),
-            (Down::Word(word), None) => Some(ToReceiving::Word(word)),
+            ProducerMessage::Begun(piece) => {
+                out.push(BEGUN);
+                ToProducer::Kept(piece).write(&mut out);
+            }
+            ProducerMessage::Gone => out.push(GONE),
         }
+        out
     }
 }
 
-/// As it travels to a consumer.
-pub fn write_down(down: Down) -> Vec<u8> {
-    let mut out = Vec::with_capacity(64);
-    match down {
-        Down::Said(message) => {
-            out.push(SAID);
-            message.write(&mut out);
-        }
-        Down::Word(Word::Ended) => out.push(ENDED),
-        Down::Word(Word::Over) => out.push(OVER),
+/// Decodes a message; `None` if it is malformed, or its records are missing or unexpected.
+pub fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<Received<Pieces>> {
+    let (tag, rest) = bytes.split_first()?;
+    if *tag == TO_CONSUMER {
+        let message = ToConsumer::read(rest).ok()?;
+        return ConsumerMessage::with_records(message, batch).map(Received::Consumer);
     }
-    out
-}
-
-/// As it travels to a producer.
-pub fn write_up(letter: ToSending) -> Vec<u8> {
-    let mut out = Vec::with_capacity(64);
-    match letter {
-        ToSending::Said(message) => {
-            out.push(SAID_UP);
-            message.write(&mut out);
-        }
-        ToSending::Begun(piece) => {
-            out.push(BEGUN);
-            ToProducer::Kept(piece).write(&mut out);
-        }
-        ToSending::Gone => out.push(GONE),
-    }
-    out
-}
-
-/// What travelled.
-pub fn read(bytes: &[u8]) -> Result<Received, Malformed> {
-    let (tag, rest) = bytes.split_first().ok_or(Malformed)?;
-    let bare = |received: Received| if rest.is_empty() { Ok(received) } else { Err(Malformed) };
-    match *tag {
-        SAID => Ok(Received::Down(Down::Said(ToConsumer::read(rest)?))),
-        ENDED => bare(Received::Down(Down::Word(Word::Ended))),
-        OVER => bare(Received::Down(Down::Word(Word::Over))),
-        SAID_UP => Ok(Received::Up(ToSending::Said(ToProducer::read(rest)?))),
-        BEGUN => match ToProducer::read(rest)? {
-            ToProducer::Kept(piece) => Ok(Received::Up(ToSending::Begun(piece))),
-            _ => Err(Malformed),
+    let is_bare = rest.is_empty();
+    let state = |state| Received::Consumer(ConsumerMessage::Producer(state));
+    let received = match *tag {
+        ENDED if is_bare => state(ProducerState::Ended),
+        DRAINED if is_bare => state(ProducerState::Drained),
+        GONE if is_bare => Received::Producer(ProducerMessage::Gone),
+        TO_PRODUCER => Received::Producer(ProducerMessage::Policy(ToProducer::read(rest).ok()?)),
+        BEGUN => match ToProducer::read(rest).ok()? {
+            ToProducer::Kept(piece) => Received::Producer(ProducerMessage::Begun(piece)),
+            _ => return None,
         },
-        GONE => bare(Received::Up(ToSending::Gone)),
-        _ => Err(Malformed),
-    }
+        _ => return None,
+    };
+    batch.is_none().then_some(received)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use euphrates_policy::distributed::Stock;
 
+    use super::*;
+
+    fn to_consumer(bytes: &[u8], batch: Option<RecordBatch>) -> Option<ConsumerMessage> {
+        match decode(bytes, batch)? {
+            Received::Consumer(message) => Some(message),
+            _ => None,
+        }
+    }
+
+    fn to_producer(bytes: &[u8]) -> Option<ProducerMessage> {
+        match decode(bytes, None)? {
+            Received::Producer(message) => Some(message),
+            _ => None,
+        }
+    }
+
     #[test]
-    fn what_is_written_is_read() {
+    fn messages_survive_encoding() {
         let stock = Stock { ready: 1, left: 2 };
-        for down in [
-            Down::Said(ToConsumer::Reserve(stock)),
-            Down::Word(Word::Ended),
-            Down::Word(Word::Over),
+        let schema = std::sync::Arc::new(arrow::datatypes::Schema::empty());
+        let (batch, piece) = (RecordBatch::new_empty(schema), Piece::whole(3, 4));
+        let give = ToConsumer::Give { piece, stock, waited: false };
+        for message in [
+            ConsumerMessage::Policy(ToConsumer::Reserve(stock)),
+            ConsumerMessage::Give(give, batch.clone()),
+            ConsumerMessage::Producer(ProducerState::Ended),
+            ConsumerMessage::Producer(ProducerState::Drained),
         ] {
-            assert_eq!(read(&write_down(down)), Ok(Received::Down(down)));
+            let (bytes, records) = message.clone().encode();
+            let is_given = records.is_some();
+            assert_eq!(to_consumer(&bytes, records), Some(message));
+            let other = (!is_given).then(|| batch.clone());
+            assert_eq!(to_consumer(&bytes, other), None, "records are missing or unexpected");
         }
-        let piece = Piece::whole(3, 4);
-        for up in [ToSending::Said(ToProducer::Withdraw), ToSending::Begun(piece), ToSending::Gone]
-        {
-            assert_eq!(read(&write_up(up)), Ok(Received::Up(up)));
+        for message in [
+            ProducerMessage::Policy(ToProducer::Withdraw),
+            ProducerMessage::Begun(piece),
+            ProducerMessage::Gone,
+        ] {
+            assert_eq!(to_producer(&message.encode()), Some(message));
         }
-        assert_eq!(read(&[]), Err(Malformed));
-        assert_eq!(read(&[GONE, 0]), Err(Malformed));
-        assert_eq!(read(&[9]), Err(Malformed));
+        assert!(decode(&[], None).is_none());
+        assert!(decode(&[GONE, 0], None).is_none());
+        assert!(decode(&[9], None).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Every record arrives once, whoever comes and goes.
+//! Tests that every record arrives once, whichever consumers leave.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
@@ -11,9 +11,10 @@ use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Cancel, Kind, Parcel, Taken, batch_bytes};
 use euphrates_policy::distributed::{Policy, late, push::Choice};
 
-use super::messages::{ToReceiving, Word};
-use super::{Address, DistributedConsumer, DistributedQueue};
+use super::messages::{ConsumerMessage, ProducerState};
+use super::{DistributedConsumer, DistributedQueue};
 use crate::queue::network::{Location, channels};
+use crate::queue::protocol::Address;
 use crate::queue::transport::Transport;
 
 const ROWS: i64 = 100;
@@ -44,7 +45,7 @@ fn queue(policy: Policy, producers: usize, consumers: usize) -> Arc<DistributedQ
     DistributedQueue::new(policy, bytes_max, producers, consumers, Arc::default())
 }
 
-/// One queue in so many processes, which channels connect; ends are dealt to them in turn.
+/// One queue in this many processes, connected by channels; ends are assigned to them in turn.
 fn spread(
     policy: Policy,
     workers: usize,
@@ -99,7 +100,7 @@ fn every_record_arrives_once_between_processes() {
 }
 
 #[test]
-fn consumers_of_other_processes_may_leave_and_the_last_closes_the_queue() {
+fn remote_consumers_may_leave_and_the_last_closes_the_queue() {
     for policy in policies() {
         let queues = spread(policy, 3, 2, 3);
         let mut ends: Vec<_> = (0..3).map(|me| queues[me].consumer(me)).collect();
@@ -119,7 +120,7 @@ fn consumers_of_other_processes_may_leave_and_the_last_closes_the_queue() {
         (0..1000).find_map(|number| producer.put(parcel(number), true).err())
     });
     drop(ends);
-    assert_eq!(producing.join().unwrap().expect("somebody says so").kind(), Kind::Closed);
+    assert_eq!(producing.join().unwrap().expect("the queue is closed").kind(), Kind::Closed);
 }
 
 fn drain(mut end: DistributedConsumer) -> Vec<i64> {
@@ -133,7 +134,7 @@ fn drain(mut end: DistributedConsumer) -> Vec<i64> {
     }
 }
 
-/// Each producer puts so many parcels in a thread of its own.
+/// Each producer puts `each` parcels in a thread of its own.
 fn produce(queue: &Arc<DistributedQueue>, producers: usize, each: i64) {
     (0..producers).for_each(|producer| produce_one(queue, producer, each));
 }
@@ -170,7 +171,7 @@ fn every_record_arrives_once_by_every_policy() {
 }
 
 #[test]
-fn a_consumer_that_stands_still_keeps_one_batch_from_the_others() {
+fn stalled_consumer_withholds_one_batch() {
     let queue = queue(policies()[0], 2, 3);
     let mut stuck = queue.consumer(0);
     let others: Vec<_> = (1..3).map(|me| queue.consumer(me)).collect();
@@ -184,9 +185,9 @@ fn a_consumer_that_stands_still_keeps_one_batch_from_the_others() {
 }
 
 #[test]
-fn what_a_consumer_leaves_behind_is_taken_by_others() {
+fn batches_of_a_consumer_that_leaves_go_to_others() {
     for policy in policies() {
-        // A fixed division has nobody else for it: what a consumer leaves, moves to the next.
+        // Under the static policy, the batches of a consumer that leaves go to the next.
         let queue = queue(policy, 2, 3);
         let mut ends: Vec<_> = (0..3).map(|me| queue.consumer(me)).collect();
         let mut early = ends.remove(1);
@@ -201,7 +202,7 @@ fn what_a_consumer_leaves_behind_is_taken_by_others() {
 }
 
 #[test]
-fn without_consumers_the_queue_is_closed() {
+fn queue_without_consumers_is_closed() {
     let queue = queue(policies()[0], 1, 2);
     let ends = [queue.consumer(0), queue.consumer(1)];
     let mut producer = queue.producer(0);
@@ -215,11 +216,11 @@ fn without_consumers_the_queue_is_closed() {
     });
     together.wait();
     drop(ends);
-    assert_eq!(thread.join().unwrap().expect("somebody says so").kind(), Kind::Closed);
+    assert_eq!(thread.join().unwrap().expect("the queue is closed").kind(), Kind::Closed);
 }
 
 #[test]
-fn a_full_queue_refuses_until_something_is_taken() {
+fn full_queue_refuses_until_a_batch_is_taken() {
     let queue = queue(policies()[0], 1, 1);
     let (mut producer, mut consumer) = (queue.producer(0), queue.consumer(0));
     let put = (0..100).take_while(|n| producer.put(parcel(*n), false).unwrap().is_none()).count();
@@ -232,12 +233,12 @@ fn a_full_queue_refuses_until_something_is_taken() {
 }
 
 #[test]
-fn a_cancelled_flow_wakes_both_ends() {
+fn cancelled_flow_wakes_both_ends() {
     let cancel = Arc::new(Cancel::default());
     let queue = DistributedQueue::new(policies()[0], 1, 2, 1, cancel.clone());
     let (mut consumer, _idle) = (queue.consumer(0), queue.producer(1));
     let mut producer = queue.producer(0);
-    // Fewer than all of its batches are ever taken, so the producer waits in the end.
+    // Fewer than all of its batches are taken, so the producer waits in the end.
     let producing = std::thread::spawn({
         let cancel = cancel.clone();
         move || {
@@ -254,21 +255,21 @@ fn a_cancelled_flow_wakes_both_ends() {
     assert_eq!(taken.len(), 10);
     cancel.cancel();
     assert_eq!(producing.join().unwrap().expect("it ends").kind(), Kind::Interrupted);
-    // What had come already may still be taken; then there is nothing to wait for.
+    // Batches that have arrived may still be taken; then the error is returned.
     let end = (0..1000).find_map(|_| consumer.take(true).err()).expect("it ends");
     assert_eq!(end.kind(), Kind::Interrupted);
 }
 
 #[test]
-fn who_waits_is_woken_whoever_reads_the_letters() {
+fn waiting_thread_is_woken_when_another_thread_reads_its_messages() {
     let queue = queue(policies()[0], 1, 1);
     let mut consumer = queue.consumer(0);
     assert!(!consumer.ready(true));
-    // It is put into the box, and read by the clock's thread before it is delivered.
-    queue.receiving(0).put((0, ToReceiving::Word(Word::Over)));
+    // The message is stored, and read by another thread before this one parks.
+    queue.consumer_mailbox(0).put(0, ConsumerMessage::Producer(ProducerState::Drained));
     queue.ring(Address::Consumer(0));
     let since = Instant::now();
     std::thread::park_timeout(Duration::from_secs(60));
-    assert!(since.elapsed() < Duration::from_secs(50), "nobody has woken it");
+    assert!(since.elapsed() < Duration::from_secs(50), "it was not woken");
     assert!(matches!(consumer.take(false), Ok(Taken::End)));
 }

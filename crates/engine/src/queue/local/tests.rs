@@ -1,4 +1,4 @@
-//! What becomes of runs that an instance leaves, or that two instances begin.
+//! Tests of runs whose owner leaves, and of runs begun twice.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn parcel(run: RunIndex) -> Parcel {
     Parcel { bytes: batch_bytes(&batch), batch, run: Some(run) }
 }
 
-/// With room for one batch.
+/// A queue with room for one batch.
 fn queue(producers: usize, consumers: usize) -> Arc<LocalQueue> {
     let bytes_max = parcel(0).bytes;
     LocalQueue::new(Unit::Run, bytes_max, producers, consumers, Arc::new(Cancel::default()))
@@ -27,7 +27,7 @@ fn put(end: &mut QueueProducer, run: RunIndex) -> bool {
     end.put(parcel(run), false).unwrap().is_none()
 }
 
-/// What is taken, as text.
+/// The item taken, as text.
 fn take(end: &mut QueueConsumer) -> String {
     match end.take(false).unwrap() {
         Taken::Batch(parcel) => format!("batch of {}", parcel.run.unwrap()),
@@ -38,7 +38,7 @@ fn take(end: &mut QueueConsumer) -> String {
 }
 
 #[test]
-fn a_run_whose_owner_has_left_is_in_nobodys_way() {
+fn run_of_a_departed_owner_blocks_no_other() {
     let queue = queue(1, 2);
     let (mut leaves, mut stays) = (queue.consumer(), queue.consumer());
     let mut producer = queue.producer();
@@ -48,7 +48,7 @@ fn a_run_whose_owner_has_left_is_in_nobodys_way() {
     assert!(put(&mut producer, 0));
     assert!(!put(&mut producer, 0), "the queue is full");
     drop(leaves);
-    assert!(put(&mut producer, 0), "nobody will take it");
+    assert!(put(&mut producer, 0), "it will not be taken");
     assert!(put(&mut producer, 0), "nor the next");
     assert_eq!(queue.fill().0, 0);
     producer.end_run(0).unwrap();
@@ -62,7 +62,7 @@ fn a_run_whose_owner_has_left_is_in_nobodys_way() {
 }
 
 #[test]
-fn a_run_that_two_begin_fails_at_the_second() {
+fn run_begun_twice_fails_at_the_second() {
     let queue = queue(2, 1);
     let _consumer = queue.consumer();
     let (mut first, mut second) = (queue.producer(), queue.producer());

@@ -1,4 +1,4 @@
-//! Processes of tests: several in one, whose lanes are channels.
+//! A network for tests: several processes in one, connected by channels.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -14,23 +14,23 @@ use super::{Carrier, Network};
 
 /// Lanes between any two.
 const LANES: usize = 3;
-/// Lanes fall behind each other: each of them for a moment, once in so many frames.
+/// Delays that let lanes fall behind each other: every how many frames, and how long.
 const PAUSES: [(usize, Duration); LANES] =
     [(2, Duration::from_micros(100)), (3, Duration::from_micros(200)), (1, Duration::ZERO)];
 
-/// What comes for one process, by lane.
+/// The frames for one process, by lane.
 pub struct Mail(Vec<Receiver<Frame>>);
 
-/// So many processes, each with a switch that ends its flow.
+/// The networks of this many processes, with the cancel switch and the frames of each.
 pub fn networks(workers: usize) -> Vec<(Arc<Network>, Arc<Cancel>, Mail)> {
     let boxes = || (0..LANES).map(|_| channel::<Frame>()).unzip();
-    let (letters, mail): (Vec<Vec<_>>, Vec<Vec<_>>) = (0..workers).map(|_| boxes()).unzip();
+    let (senders, mail): (Vec<Vec<_>>, Vec<Vec<_>>) = (0..workers).map(|_| boxes()).unzip();
     let connected = |(me, mail)| {
         let cancel = Arc::new(Cancel::default());
         let network = Network::new((7, 1), me, (workers, LANES), cancel.clone());
         for to in (0..workers).filter(|to| *to != me) {
-            for (lane, letters) in letters[to].iter().enumerate() {
-                network.connect(to, lane, Arc::new(Mutex::new(letters.clone())));
+            for (lane, sender) in senders[to].iter().enumerate() {
+                network.connect(to, lane, Arc::new(Mutex::new(sender.clone())));
             }
         }
         (network, cancel, Mail(mail))
@@ -39,7 +39,7 @@ pub fn networks(workers: usize) -> Vec<(Arc<Network>, Arc<Cancel>, Mail)> {
 }
 
 impl Mail {
-    /// Hands over what comes, for as long as somebody is there to have it.
+    /// Passes frames to `handle` until `to` is dropped.
     pub fn deliver<T>(self, to: &Arc<T>, handle: fn(&T, &Frame) -> Result<()>)
     where
         T: Send + Sync + 'static,
@@ -59,7 +59,7 @@ impl Mail {
     }
 }
 
-/// Frames go into a box, and come out with their body in one piece.
+/// Sends frames through a channel, with their body in one piece.
 impl Carrier for Mutex<Sender<Frame>> {
     fn hold(&self, _: Option<u64>) {}
 
@@ -67,7 +67,7 @@ impl Carrier for Mutex<Sender<Frame>> {
         let parts: Vec<u8> = body.iter().flat_map(|part| part.iter().copied()).collect();
         let header = Header { body_bytes: parts.len() as u64, ..header };
         let body = Buffer::from_slice_ref(&parts);
-        // A process that has ended gets no letters.
+        // A process that has ended receives nothing.
         let _ = self.lock().send(Frame { header, meta, body });
     }
 

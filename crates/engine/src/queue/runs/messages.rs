@@ -1,110 +1,59 @@
-//! What the endpoints of a queue of runs write to each other, and how it travels.
+//! Messages between the endpoints of a queue of runs, and their encoding: a kind and two numbers.
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Parcel, RunIndex};
 use euphrates_policy::distributed::Peer;
 use euphrates_policy::runs::Broken;
 
-/// A letter that says nothing that could be understood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
+use crate::queue::protocol::Received;
 
-/// To a consumer.
+/// The protocol of the queue.
+pub enum Runs {}
+
+/// A message to a consumer.
 #[derive(Clone, Debug)]
-pub enum ToReceiving {
+pub enum ConsumerMessage {
     /// The next batch of its run.
     Batch(Parcel),
     /// Its run is complete.
     End(RunIndex),
-    /// From the dealer: this run of this producer's is for it.
-    Dealt(RunIndex, Peer),
-    /// From the dealer: nothing more will be dealt. From either: what a producer has done wrong.
+    /// From the scheduler: it owns this run, which this producer sends.
+    Assigned(RunIndex, Peer),
+    /// From the scheduler: no run will be assigned any more. From either: the rule that a producer
+    /// has broken.
     Over(Option<Broken>),
 }
 
-/// To a producer.
+/// A message to a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ToSending {
-    /// From the dealer: this run is this consumer's.
-    Dealt(RunIndex, Peer),
-    /// From the owner of a run: so many bytes of it have been taken.
+pub enum ProducerMessage {
+    /// From the scheduler: this consumer owns this run.
+    Assigned(RunIndex, Peer),
+    /// From the owner of a run: it has taken this many bytes of it.
     Taken(RunIndex, u64),
     /// A consumer takes no more.
     Gone(Peer),
 }
 
-/// To the dealer.
+/// A message to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ToDealing {
+pub enum SchedulerMessage {
     /// A producer has begun a run.
     Begun(RunIndex, Peer),
     /// A producer has no room for more of a run, or has put all of it.
     Full(RunIndex),
     /// A producer begins no more.
     Ended,
-    /// A consumer has time.
+    /// A consumer is idle.
     Idle(Peer),
     /// A consumer takes no more.
     Gone(Peer),
 }
 
-/// To a consumer, without the records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Down {
-    /// A batch of this run, of so many bytes.
-    Batch(RunIndex, u64),
-    /// See [`ToReceiving::End`].
-    End(RunIndex),
-    /// See [`ToReceiving::Dealt`].
-    Dealt(RunIndex, Peer),
-    /// See [`ToReceiving::Over`].
-    Over(Option<Broken>),
-}
-
-/// What came in a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
-    /// For a consumer.
-    Down(Down),
-    /// For a producer.
-    Up(ToSending),
-    /// For the dealer.
-    Dealer(ToDealing),
-}
-
-impl Down {
-    /// A letter, and the records that go beside it.
-    pub fn of(letter: ToReceiving) -> (Down, Option<RecordBatch>) {
-        match letter {
-            ToReceiving::Batch(Parcel { batch, bytes, run }) => {
-                let run = run.expect("batches of runs say which");
-                (Down::Batch(run, bytes as u64), Some(batch))
-            }
-            ToReceiving::End(run) => (Down::End(run), None),
-            ToReceiving::Dealt(run, from) => (Down::Dealt(run, from), None),
-            ToReceiving::Over(broken) => (Down::Over(broken), None),
-        }
-    }
-
-    /// A letter with what came beside it.
-    pub fn with(self, batch: Option<RecordBatch>) -> Option<ToReceiving> {
-        match (self, batch) {
-            (Down::Batch(run, bytes), Some(batch)) => {
-                let bytes = usize::try_from(bytes).ok()?;
-                Some(ToReceiving::Batch(Parcel { batch, bytes, run: Some(run) }))
-            }
-            (Down::End(run), None) => Some(ToReceiving::End(run)),
-            (Down::Dealt(run, from), None) => Some(ToReceiving::Dealt(run, from)),
-            (Down::Over(broken), None) => Some(ToReceiving::Over(broken)),
-            _ => None,
-        }
-    }
-}
-
-/// A kind and two numbers say everything.
+/// Bytes of an encoded message.
 const BYTES: usize = 17;
 
-fn write(kind: u8, one: u64, other: u64) -> Vec<u8> {
+fn encode(kind: u8, one: u64, other: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(BYTES);
     out.push(kind);
     out.extend(one.to_le_bytes());
@@ -112,61 +61,78 @@ fn write(kind: u8, one: u64, other: u64) -> Vec<u8> {
     out
 }
 
-/// As it travels to a consumer.
-pub fn write_down(letter: Down) -> Vec<u8> {
-    match letter {
-        Down::Batch(run, bytes) => write(0, run, bytes),
-        Down::End(run) => write(1, run, 0),
-        Down::Over(None) => write(2, 0, 0),
-        Down::Over(Some(Broken::Gap(run))) => write(3, run, 0),
-        Down::Over(Some(Broken::Twice(run))) => write(13, run, 0),
-        Down::Over(Some(Broken::Cut(run))) => write(14, run, 0),
-        Down::Dealt(run, from) => write(11, run, from.into()),
+impl ConsumerMessage {
+    /// The encoded message, and the records that are sent beside it.
+    pub fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
+        let message = match self {
+            ConsumerMessage::Batch(Parcel { batch, bytes, run }) => {
+                let run = run.expect("batches of runs say which");
+                return (encode(0, run, bytes as u64), Some(batch));
+            }
+            ConsumerMessage::End(run) => encode(1, run, 0),
+            ConsumerMessage::Over(None) => encode(2, 0, 0),
+            ConsumerMessage::Over(Some(Broken::Gap(run))) => encode(3, run, 0),
+            ConsumerMessage::Over(Some(Broken::Twice(run))) => encode(13, run, 0),
+            ConsumerMessage::Over(Some(Broken::Cut(run))) => encode(14, run, 0),
+            ConsumerMessage::Assigned(run, from) => encode(11, run, from.into()),
+        };
+        (message, None)
     }
 }
 
-/// As it travels to a producer.
-pub fn write_up(letter: ToSending) -> Vec<u8> {
-    match letter {
-        ToSending::Dealt(run, consumer) => write(4, run, consumer.into()),
-        ToSending::Taken(run, bytes) => write(5, run, bytes),
-        ToSending::Gone(consumer) => write(6, 0, consumer.into()),
+impl ProducerMessage {
+    /// The encoded message, which has no records.
+    pub fn encode(self) -> Vec<u8> {
+        match self {
+            ProducerMessage::Assigned(run, consumer) => encode(4, run, consumer.into()),
+            ProducerMessage::Taken(run, bytes) => encode(5, run, bytes),
+            ProducerMessage::Gone(consumer) => encode(6, 0, consumer.into()),
+        }
     }
 }
 
-/// As it travels to the dealer.
-pub fn write_to_dealer(letter: ToDealing) -> Vec<u8> {
-    match letter {
-        ToDealing::Begun(run, producer) => write(7, run, producer.into()),
-        ToDealing::Ended => write(8, 0, 0),
-        ToDealing::Full(run) => write(12, run, 0),
-        ToDealing::Idle(consumer) => write(9, 0, consumer.into()),
-        ToDealing::Gone(consumer) => write(10, 0, consumer.into()),
+impl SchedulerMessage {
+    /// The encoded message, which has no records.
+    pub fn encode(self) -> Vec<u8> {
+        match self {
+            SchedulerMessage::Begun(run, producer) => encode(7, run, producer.into()),
+            SchedulerMessage::Ended => encode(8, 0, 0),
+            SchedulerMessage::Full(run) => encode(12, run, 0),
+            SchedulerMessage::Idle(consumer) => encode(9, 0, consumer.into()),
+            SchedulerMessage::Gone(consumer) => encode(10, 0, consumer.into()),
+        }
     }
 }
 
-/// What travelled.
-pub fn read(bytes: &[u8]) -> Result<Received, Malformed> {
-    let bytes: &[u8; BYTES] = bytes.try_into().map_err(|_| Malformed)?;
+/// Decodes a message; `None` if it is malformed, or its records are missing or unexpected.
+pub fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<Received<Runs>> {
+    let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
     let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let (one, other) = (number(1), number(9));
-    let peer = || Peer::try_from(other).map_err(|_| Malformed);
-    Ok(match bytes[0] {
-        0 => Received::Down(Down::Batch(one, other)),
-        1 => Received::Down(Down::End(one)),
-        2 => Received::Down(Down::Over(None)),
-        3 => Received::Down(Down::Over(Some(Broken::Gap(one)))),
-        4 => Received::Up(ToSending::Dealt(one, peer()?)),
-        5 => Received::Up(ToSending::Taken(one, other)),
-        6 => Received::Up(ToSending::Gone(peer()?)),
-        7 => Received::Dealer(ToDealing::Begun(one, peer()?)),
-        8 => Received::Dealer(ToDealing::Ended),
-        9 => Received::Dealer(ToDealing::Idle(peer()?)),
-        10 => Received::Dealer(ToDealing::Gone(peer()?)),
-        12 => Received::Dealer(ToDealing::Full(one)),
-        11 => Received::Down(Down::Dealt(one, peer()?)),
-        13 => Received::Down(Down::Over(Some(Broken::Twice(one)))),
-        14 => Received::Down(Down::Over(Some(Broken::Cut(one)))),
-        _ => return Err(Malformed),
-    })
+    let peer = || Peer::try_from(other).ok();
+    let has_batch = batch.is_some();
+    let to_consumer = Received::Consumer;
+    let over = |broken| Received::Consumer(ConsumerMessage::Over(Some(broken)));
+    let received = match bytes[0] {
+        0 => {
+            let (batch, bytes) = (batch?, usize::try_from(other).ok()?);
+            to_consumer(ConsumerMessage::Batch(Parcel { batch, bytes, run: Some(one) }))
+        }
+        1 => to_consumer(ConsumerMessage::End(one)),
+        2 => to_consumer(ConsumerMessage::Over(None)),
+        3 => over(Broken::Gap(one)),
+        4 => Received::Producer(ProducerMessage::Assigned(one, peer()?)),
+        5 => Received::Producer(ProducerMessage::Taken(one, other)),
+        6 => Received::Producer(ProducerMessage::Gone(peer()?)),
+        7 => Received::Scheduler(SchedulerMessage::Begun(one, peer()?)),
+        8 => Received::Scheduler(SchedulerMessage::Ended),
+        9 => Received::Scheduler(SchedulerMessage::Idle(peer()?)),
+        10 => Received::Scheduler(SchedulerMessage::Gone(peer()?)),
+        11 => to_consumer(ConsumerMessage::Assigned(one, peer()?)),
+        12 => Received::Scheduler(SchedulerMessage::Full(one)),
+        13 => over(Broken::Twice(one)),
+        14 => over(Broken::Cut(one)),
+        _ => return None,
+    };
+    (has_batch == (bytes[0] == 0)).then_some(received)
 }

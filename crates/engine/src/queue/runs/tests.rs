@@ -1,4 +1,5 @@
-//! Every run arrives whole, in order, at one consumer; here and between processes.
+//! Tests that every run arrives whole and in order at one consumer, in one process and between
+//! several.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::queue::network::{Location, channels};
 use crate::queue::transport::Transport;
 
 const BATCHES: i64 = 7;
-/// What consumers do with a run.
+/// The time a consumer takes for a run.
 const WORK: Duration = Duration::from_micros(100);
 
 fn parcel(run: RunIndex, number: i64) -> Parcel {
@@ -24,7 +25,7 @@ fn parcel(run: RunIndex, number: i64) -> Parcel {
     Parcel { bytes: batch_bytes(&batch), batch, run: Some(run) }
 }
 
-/// One queue in so many processes; ends are dealt to them in turn.
+/// One queue in this many processes; ends are assigned to them in turn.
 fn spread(
     bytes_max: usize,
     workers: usize,
@@ -69,7 +70,7 @@ fn produce(queue: &Arc<RunQueue>, me: usize, runs: Vec<RunIndex>) {
     });
 }
 
-/// What came, by run, as it came.
+/// The numbers received, by run.
 fn drain(mut end: RunConsumer) -> BTreeMap<RunIndex, Vec<i64>> {
     let (mut all, mut current) = (BTreeMap::<RunIndex, Vec<i64>>::new(), None);
     let mut last = None;
@@ -83,7 +84,7 @@ fn drain(mut end: RunConsumer) -> BTreeMap<RunIndex, Vec<i64>> {
                 all.entry(run).or_default().push(number);
             }
             Taken::RunEnd(run) => {
-                // The last runs are dealt when nothing more will come.
+                // The last runs are assigned after all producers have ended.
                 std::thread::sleep(WORK);
                 assert!(last < Some(run), "in order");
                 (last, current) = (Some(run), None);
@@ -98,9 +99,9 @@ fn drain(mut end: RunConsumer) -> BTreeMap<RunIndex, Vec<i64>> {
 #[test]
 fn every_run_arrives_whole_and_in_order_at_one_consumer() {
     for (workers, producers, consumers) in [(1, 1, 1), (1, 3, 2), (2, 1, 1), (2, 5, 6), (3, 6, 4)] {
-        // Each of the producers has the last run several times.
+        // Each producer has the last run in some of the cases.
         for runs in 30..30 + 4 * producers as u64 {
-            // Producers wait for room, or have ended long before their last run is dealt.
+            // Producers wait for room, or end long before their last run is assigned.
             let bytes_max = if runs % 2 == 0 { 200 } else { 20_000 };
             let queues = spread(bytes_max, workers, producers, consumers);
             let all = transfer(&queues, producers, consumers, runs);
@@ -113,7 +114,7 @@ fn every_run_arrives_whole_and_in_order_at_one_consumer() {
     }
 }
 
-/// What comes of so many runs, by run.
+/// The numbers received by all consumers, by run.
 fn transfer(
     queues: &[Arc<RunQueue>],
     producers: usize,
@@ -137,7 +138,7 @@ fn transfer(
 }
 
 #[test]
-fn a_gap_fails_and_without_consumers_the_queue_is_closed() {
+fn gap_fails_and_queue_without_consumers_is_closed() {
     let queues = spread(200, 2, 1, 2);
     let (mut idle, other) = (queues[0].consumer(0), queues[1].consumer(1));
     produce(&queues[0], 0, vec![4]);
@@ -153,10 +154,10 @@ fn a_gap_fails_and_without_consumers_the_queue_is_closed() {
         begun.or_else(|| (0..1000).find_map(|number| producer.put(parcel(0, number), true).err()))
     });
     drop(ends);
-    assert_eq!(producing.join().unwrap().expect("somebody says so").kind(), Kind::Closed);
+    assert_eq!(producing.join().unwrap().expect("the queue is closed").kind(), Kind::Closed);
 }
 
-/// What a consumer is told in the end.
+/// The error that a consumer receives in the end.
 fn failure(end: &mut RunConsumer) -> Error {
     loop {
         match end.take(true) {
@@ -168,7 +169,7 @@ fn failure(end: &mut RunConsumer) -> Error {
 }
 
 #[test]
-fn a_run_that_is_begun_twice_or_cut_short_fails_and_keeps_nobody_waiting() {
+fn run_begun_twice_or_cut_short_fails_without_hanging() {
     for workers in [1, 2] {
         let queues = spread(200, workers, 2, 1);
         let mut consumer = queues[0].consumer(0);
@@ -187,14 +188,14 @@ fn a_run_that_is_begun_twice_or_cut_short_fails_and_keeps_nobody_waiting() {
     }
 }
 
-/// One run of one batch.
+/// Puts one run of one batch.
 fn produce_run(end: &mut impl Producer, run: RunIndex) {
     end.begin_run(run).unwrap();
     assert!(end.put(parcel(run, 0), true).unwrap().is_none());
     end.end_run(run).unwrap();
 }
 
-/// What comes next, with the run that it is of.
+/// The kind of the next item, and its run.
 fn next(end: &mut RunConsumer) -> (&'static str, Option<RunIndex>) {
     match end.take(true).unwrap() {
         Taken::Batch(parcel) => ("batch", parcel.run),
@@ -204,7 +205,7 @@ fn next(end: &mut RunConsumer) -> (&'static str, Option<RunIndex>) {
 }
 
 #[test]
-fn who_looks_for_more_of_its_run_is_not_dealt_the_next() {
+fn owner_of_an_unfinished_run_is_not_assigned_the_next() {
     for workers in [1, 2] {
         let queues = spread(200, workers, workers, 1);
         let mut consumer = queues[0].consumer(0);
@@ -212,7 +213,7 @@ fn who_looks_for_more_of_its_run_is_not_dealt_the_next() {
         (0..last).for_each(|me| drop(queues[me].producer(me)));
         let mut producer = queues[last].producer(last);
         producer.begin_run(0).unwrap();
-        // A run goes to another process once its producer has no room for more of it.
+        // A run is assigned to another process once its producer has no room for more of it.
         let put = (0..).take_while(|at| producer.put(parcel(0, *at), false).unwrap().is_none());
         for _ in 0..put.count() {
             assert_eq!(next(&mut consumer), ("batch", Some(0)));
@@ -227,21 +228,21 @@ fn who_looks_for_more_of_its_run_is_not_dealt_the_next() {
 }
 
 #[test]
-fn who_is_behind_with_what_others_wait_for_leaves_runs_to_them() {
+fn straggler_leaves_runs_to_other_processes() {
     const RUNS: u64 = 200;
-    let fall_behind = |queue: &RunQueue| {
-        let debts = queue.transport().debts();
-        debts.on_awaited();
-        while !debts.is_behind() {
+    let become_straggler = |queue: &RunQueue| {
+        let backlog = queue.transport().unwrap().fetch_backlog();
+        backlog.on_requester_blocked();
+        while !backlog.is_straggler() {
             std::thread::sleep(Duration::from_millis(10));
         }
     };
-    // Each run of one producer is for others as soon as it is begun: there is room for one batch.
-    let shared = |is_behind: bool| {
+    // With room for one batch, each run may go to the other process as soon as it is begun.
+    let shared = |is_straggler: bool| {
         let queues = spread(200, 2, 1, 2);
         let ends = [queues[0].consumer(0), queues[1].consumer(1)];
-        if is_behind {
-            fall_behind(&queues[1]);
+        if is_straggler {
+            become_straggler(&queues[1]);
         }
         produce(&queues[0], 0, (0..RUNS).collect());
         let drained = ends.map(|end| std::thread::spawn(|| drain(end)));
@@ -249,16 +250,16 @@ fn who_is_behind_with_what_others_wait_for_leaves_runs_to_them() {
     };
     let [here, there] = shared(false);
     assert!(there > 0 && here + there == RUNS, "{here} and {there}");
-    // It hears the end, too.
+    // The straggler receives the end, too.
     assert_eq!(shared(true), [RUNS, 0]);
-    // If all consumers are in one process, nobody else can have them.
+    // If all consumers are in one process, runs cannot be left to others.
     let queues = spread(200, 2, 2, 1);
-    fall_behind(&queues[0]);
-    assert!(queues[0].may_ask(&mut None));
+    become_straggler(&queues[0]);
+    assert!(queues[0].may_request(&mut None));
 }
 
 #[test]
-fn who_leaves_between_two_runs_leaves_the_second_to_others() {
+fn consumer_that_leaves_between_runs_is_not_assigned_the_second() {
     let queues = spread(20_000, 1, 1, 2);
     let (mut leaves, stays) = (queues[0].consumer(0), queues[0].consumer(1));
     assert!(matches!(leaves.take(false), Ok(Taken::Empty)));

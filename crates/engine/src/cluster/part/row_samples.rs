@@ -1,4 +1,4 @@
-//! Rows of queues, shown to the master for as long as somebody there looks at them.
+//! Sends the last rows of queues to the master while these are shown there.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use arrow::buffer::Buffer;
 use euphrates_flow::row::last_texts;
 use euphrates_flow::tap::{ROWS_MAX, Tap};
 
-use crate::cluster::control::{self, Tell};
+use crate::cluster::control::{self, Event};
 use crate::cluster::sender::ControlSender;
 
-/// How often they are told.
-const TELL: Duration = Duration::from_millis(500);
-/// Bytes of rows that are told at once; of wider ones, fewer are.
+/// The interval between two messages.
+const SEND_INTERVAL: Duration = Duration::from_millis(500);
+/// The most bytes of rows in one message; of wide rows, fewer are sent.
 const ROWS_BYTES_MAX: usize = 1 << 20;
 
-/// The queues whose rows are shown.
+/// The queues whose rows are sent.
 #[derive(Default)]
-pub(super) struct Showing {
+pub(super) struct RowSampler {
     edges: BTreeSet<usize>,
-    told: Option<Instant>,
+    sent: Option<Instant>,
 }
 
-impl Showing {
-    /// The rows of a queue are shown, or no longer.
+impl RowSampler {
+    /// Starts or stops keeping the rows of a queue.
     pub fn keep(&mut self, taps: &[Arc<Tap>], edge: usize, is_kept: bool) {
         let Some(tap) = taps.get(edge) else { return };
         tap.open(is_kept);
@@ -34,15 +34,15 @@ impl Showing {
         };
     }
 
-    /// Tells the rows of all of them, if it is time to.
-    pub fn tell(&mut self, taps: &[Arc<Tap>], master: &ControlSender<Tell>) {
-        if self.edges.is_empty() || self.told.is_some_and(|told| told.elapsed() < TELL) {
+    /// Sends the rows of all these queues, if the interval has passed.
+    pub fn send(&mut self, taps: &[Arc<Tap>], master: &ControlSender<Event>) {
+        if self.edges.is_empty() || self.sent.is_some_and(|sent| sent.elapsed() < SEND_INTERVAL) {
             return;
         }
-        self.told = Some(Instant::now());
+        self.sent = Some(Instant::now());
         for edge in self.edges.iter().copied() {
             let kept = taps[edge].rows();
-            // What cannot be shown as text is not worth a flow.
+            // Rows that cannot be shown as text are skipped.
             let Ok(mut rows) = last_texts(&kept, ROWS_MAX) else { continue };
             if rows.is_empty() {
                 continue;
@@ -50,7 +50,7 @@ impl Showing {
             let bytes = control::write(&rows).len();
             let most = rows.len() * ROWS_BYTES_MAX / bytes.max(ROWS_BYTES_MAX);
             rows.drain(..rows.len() - most);
-            master.send(&Tell::Rows { edge }, vec![Buffer::from_vec(control::write(&rows))]);
+            master.send(&Event::Rows { edge }, vec![Buffer::from_vec(control::write(&rows))]);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Who runs what on a cluster, and how to end it, whoever has started it: GLUnix's global list of
-//! processes (Berkeley NOW). Every worker keeps its part; whoever asks puts them together.
+//! Lists and kills what runs on a cluster, for all its masters, as GLUnix's global process list
+//! does (Berkeley NOW). Every worker lists its own part.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
+use euphrates_launch::{End, Entry, Notice, Request, STOP_GRACE};
 
 use super::Cluster;
-use super::handle::{Event, WorkerHandle};
-use super::launch::{Ask, End, Entry, STOP_GRACE, Tell};
+use super::handle::{WorkerEvent, WorkerHandle};
 
 /// How long workers may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
-/// All that runs, the oldest first.
+/// All programs and flows, the oldest first.
 pub fn list(cluster: &Cluster) -> Result<Vec<Entry>> {
     let mut all = vec![];
-    Question::ask(cluster, &Ask::List).hear(ANSWER_WAIT, |worker, tell| {
-        if let Tell::Listed { entries } = tell {
+    Question::ask(cluster, &Request::List).collect(ANSWER_WAIT, |worker, notice| {
+        if let Notice::Listed { entries } = notice {
             let named = |entry| Entry { worker: worker.to_string(), ..entry };
             all.extend(entries.into_iter().map(named));
         }
@@ -28,11 +28,11 @@ pub fn list(cluster: &Cluster) -> Result<Vec<Entry>> {
     Ok(all)
 }
 
-/// What has been killed, and how it has ended if it was a program.
+/// A killed program or flow, and how a program has ended.
 pub type Killed = (Entry, Option<End>);
 
-/// Ends what is called so; all that runs, if nothing is said. What has started in the meantime
-/// goes on.
+/// Kills the programs and flows with these ids; all, if none is given. Those started meanwhile go
+/// on.
 pub fn kill(cluster: &Cluster, words: &[String], at_once: bool) -> Result<Vec<Killed>> {
     let entries = list(cluster)?;
     for word in words {
@@ -45,9 +45,9 @@ pub fn kill(cluster: &Cluster, words: &[String], at_once: bool) -> Result<Vec<Ki
         |entry: &&Entry| words.is_empty() || words.iter().any(|word| entry.id.answers_to(word));
     let ids = entries.iter().filter(is_meant).map(|entry| entry.id).collect();
     let mut all = vec![];
-    let question = Question::ask(cluster, &Ask::Kill { ids, at_once });
-    question.hear(STOP_GRACE + ANSWER_WAIT, |worker, tell| {
-        if let Tell::Killed { entry, end } = tell {
+    let question = Question::ask(cluster, &Request::Kill { ids, at_once });
+    question.collect(STOP_GRACE + ANSWER_WAIT, |worker, notice| {
+        if let Notice::Killed { entry, end } = notice {
             all.push((Entry { worker: worker.to_string(), ..*entry }, end));
         }
     })?;
@@ -55,16 +55,16 @@ pub fn kill(cluster: &Cluster, words: &[String], at_once: bool) -> Result<Vec<Ki
     Ok(all)
 }
 
-/// A question to all workers.
+/// A request to all workers, and their answers.
 struct Question {
     number: u64,
     handles: Vec<Arc<WorkerHandle>>,
-    answers: Receiver<(usize, Event<Tell>)>,
-    /// What each has still to say.
+    answers: Receiver<(usize, WorkerEvent<Notice>)>,
+    /// By worker: the notices it still owes.
     due: Vec<Due>,
 }
 
-/// What is killed may be told of before how many there are.
+/// Notices about killed programs may come before their number.
 #[derive(Clone, Copy, Default)]
 struct Due {
     killed: usize,
@@ -72,20 +72,20 @@ struct Due {
 }
 
 impl Question {
-    fn ask(cluster: &Cluster, ask: &Ask) -> Question {
+    fn ask(cluster: &Cluster, request: &Request) -> Question {
         let (number, handles) = (cluster.next_flow(), cluster.living());
-        let (tell, answers) = channel();
+        let (sender, answers) = channel();
         for (at, handle) in handles.iter().enumerate() {
-            let tell = tell.clone();
-            // Whoever has asked may have lost patience.
-            handle.listen_to_launch(number, move |event| drop(tell.send((at, event))));
-            handle.launch(number, ask, vec![]);
+            let sender = sender.clone();
+            // The receiver may be gone.
+            handle.listen_to_launch(number, move |event| drop(sender.send((at, event))));
+            handle.launch(number, request, vec![]);
         }
         Question { number, due: vec![Due::default(); handles.len()], handles, answers }
     }
 
-    /// Hears all answers, with the worker's name. Who is lost has nothing more to say.
-    fn hear(mut self, within: Duration, mut hear: impl FnMut(&str, Tell)) -> Result<()> {
+    /// Calls `on_notice` with each notice and the worker's name. A lost worker owes nothing.
+    fn collect(mut self, within: Duration, mut on_notice: impl FnMut(&str, Notice)) -> Result<()> {
         let deadline = Instant::now() + within;
         while let Some(silent) = self.due.iter().position(|due| due.of != Some(due.killed)) {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -95,16 +95,16 @@ impl Question {
             };
             let due = &mut self.due[at];
             match event {
-                Event::Told(tell, _) => {
-                    match &tell {
-                        Tell::Listed { .. } => due.of = Some(0),
-                        Tell::Killing { count } => due.of = Some(*count),
-                        Tell::Killed { .. } => due.killed += 1,
+                WorkerEvent::Message(notice, _) => {
+                    match &notice {
+                        Notice::Listed { .. } => due.of = Some(0),
+                        Notice::Killing { count } => due.of = Some(*count),
+                        Notice::Killed { .. } => due.killed += 1,
                         _ => {}
                     }
-                    hear(&self.handles[at].member().name, tell);
+                    on_notice(&self.handles[at].member().name, notice);
                 }
-                Event::Lost(_) => due.of = Some(due.killed),
+                WorkerEvent::Lost(_) => due.of = Some(due.killed),
             }
         }
         Ok(())

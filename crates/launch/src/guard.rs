@@ -1,14 +1,13 @@
-//! No program outlives its worker, however that ends.
+//! Kills the programs of a worker when the worker dies, however it dies.
 //!
-//! A worker that is killed outright can do nothing more, so a shell waits beside it from its first
-//! launch on, and reads. It is told of every process group that begins and ends; when there is
-//! nothing more to read, the worker is gone, and it kills the groups that are left. Whatever has
-//! left its group (a daemon does) is known by a word in its environment. Nothing slips between: a
-//! child on its way from the worker to its program holds the other end of the pipe until it is its
-//! program, with its environment.
+//! A killed worker cannot clean up, so a shell runs beside it from its first launch on, and reads a
+//! pipe. It is sent every process group that begins and ends; at the end of the pipe the worker is
+//! gone, and it kills the groups that are left. Processes that have left their group, such as
+//! daemons, are found by a word in their environment. There is no gap: a child between fork and
+//! exec holds the other end of the pipe until it runs its program with its environment.
 //!
-//! The system's own notice of a parent's death (`PR_SET_PDEATHSIG`) would reach the first process
-//! only, and would need a fork of the whole worker for each.
+//! The system's own notification (`PR_SET_PDEATHSIG`) would reach only the first process of a
+//! program, and would need a fork of the whole worker for each.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -18,12 +17,10 @@ use std::process::{Child, Command, Stdio};
 use euphrates_flow::{Error, Result};
 use parking_lot::Mutex;
 
-use crate::cluster::Secret;
-
-/// The variable whose value all that one worker has launched share, and nothing else.
+/// The environment variable whose value marks all programs started by one worker.
 pub const VARIABLE: &str = "EUPHRATES_LAUNCHED_BY";
 const SHELL: &str = "/bin/sh";
-/// Three rounds: what is killed may have been about to start something.
+/// Three rounds: a killed process may just have started another.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 groups=' '
@@ -42,7 +39,7 @@ for round in 1 2 3; do
 done
 "#;
 
-/// What sees to it.
+/// The guard of one worker.
 pub struct Guard {
     word: String,
     state: Mutex<State>,
@@ -55,18 +52,18 @@ struct State {
 }
 
 impl Guard {
-    /// Nothing is started yet.
-    pub fn new() -> Result<Guard> {
-        Ok(Guard { word: Secret::random()?.to_text(), state: Mutex::default() })
+    /// A guard that has not started its shell. `word` must be unique to this worker.
+    pub fn new(word: String) -> Guard {
+        Guard { word, state: Mutex::default() }
     }
 
-    /// What is to be in the environment of everything that is launched.
+    /// The value of `VARIABLE` for all programs.
     pub fn word(&self) -> &str {
         &self.word
     }
 
-    /// Stands by, before a program starts.
-    pub fn stand_by(&self) -> Result<()> {
+    /// Starts the shell if it does not run; to be called before a program starts.
+    pub fn ensure_running(&self) -> Result<()> {
         let mut state = self.state.lock();
         if state.shell.is_none() {
             state.shell = Some(start(&self.word)?);
@@ -74,22 +71,22 @@ impl Guard {
         Ok(())
     }
 
-    /// A group has begun.
+    /// Adds a process group.
     pub fn begin(&self, group: u32) -> Result<()> {
         let mut state = self.state.lock();
         state.groups.insert(group);
-        state.tell("+", group).or_else(|_| state.replace(&self.word))
+        state.send("+", group).or_else(|_| state.replace(&self.word))
     }
 
-    /// A group has been killed; its number may soon be somebody else's.
+    /// Removes a group that was killed; its number may soon be used again.
     pub fn end(&self, group: u32) {
         let mut state = self.state.lock();
         state.groups.remove(&group);
-        // If nobody listens, the next group finds that out.
-        let _ = state.tell("-", group);
+        // If the shell is dead, the next `begin` detects that.
+        let _ = state.send("-", group);
     }
 
-    /// Has everything killed that is left, and waits for that.
+    /// Kills everything that is left, and waits for that.
     pub fn close(&self) {
         if let Some(shell) = self.state.lock().shell.take() {
             finish(shell);
@@ -104,28 +101,28 @@ impl Drop for Guard {
 }
 
 impl State {
-    fn tell(&mut self, sign: &str, group: u32) -> io::Result<()> {
+    fn send(&mut self, sign: &str, group: u32) -> io::Result<()> {
         let stdin = self.shell.as_mut().and_then(|shell| shell.stdin.as_mut());
         let stdin = stdin.ok_or(io::ErrorKind::BrokenPipe)?;
         stdin.write_all(format!("{sign} {group}\n").as_bytes())
     }
 
-    /// Somebody has killed the shell.
+    /// Starts another shell after the first was killed.
     fn replace(&mut self, word: &str) -> Result<()> {
         if let Some(shell) = self.shell.take() {
             finish(shell);
         }
         self.shell = Some(start(word)?);
         let groups: Vec<u32> = self.groups.iter().copied().collect();
-        let told = groups.into_iter().try_for_each(|group| self.tell("+", group));
-        told.map_err(|error| Error::os("write to", SHELL, &error))
+        let sent = groups.into_iter().try_for_each(|group| self.send("+", group));
+        sent.map_err(|error| Error::os("write to", SHELL, &error))
     }
 }
 
 fn start(word: &str) -> Result<Child> {
     let mut command = Command::new(SHELL);
     command.args(["-c", SCRIPT, "guard", &format!("{VARIABLE}={word}")]);
-    // A worker may have been launched itself: what guards it must not go with it.
+    // This worker may be a launched program itself; its guard must not be killed with it.
     command.env_remove(VARIABLE).process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().map_err(|error| Error::os("run", SHELL, &error))
@@ -133,7 +130,7 @@ fn start(word: &str) -> Result<Child> {
 
 fn finish(mut shell: Child) {
     drop(shell.stdin.take());
-    // It reads the end, and ends.
+    // The shell exits at the end of its input.
     let _ = shell.wait();
 }
 
@@ -148,9 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_are_left_are_killed_and_so_is_whoever_has_the_word() {
-        let guard = Guard::new().unwrap();
-        guard.stand_by().unwrap();
+    fn remaining_groups_and_marked_processes_are_killed() {
+        let guard = Guard::new(format!("groups-{}", std::process::id()));
+        guard.ensure_running().unwrap();
         let (mut left, mut over) = (sleeping(None), sleeping(None));
         let mut escaped = sleeping(Some(&guard));
         guard.begin(left.id()).unwrap();
@@ -158,15 +155,15 @@ mod tests {
         guard.end(over.id());
         guard.close();
         assert!(!left.wait().unwrap().success() && !escaped.wait().unwrap().success());
-        assert!(over.try_wait().unwrap().is_none(), "it has been told that this is over");
+        assert!(over.try_wait().unwrap().is_none(), "its group was removed");
         over.kill().unwrap();
         over.wait().unwrap();
     }
 
     #[test]
-    fn a_guard_that_is_killed_is_replaced_and_knows_what_it_knew() {
-        let guard = Guard::new().unwrap();
-        guard.stand_by().unwrap();
+    fn killed_guard_is_replaced_with_its_groups() {
+        let guard = Guard::new(format!("replaced-{}", std::process::id()));
+        guard.ensure_running().unwrap();
         let (mut before, mut after) = (sleeping(None), sleeping(None));
         guard.begin(before.id()).unwrap();
         {

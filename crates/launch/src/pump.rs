@@ -1,8 +1,7 @@
-//! The thread of a program: it carries what the program writes and reads, stops it when it is told
-//! to, and buries it.
+//! The thread of a program: forwards its standard streams, stops it on request, and reaps it.
 //!
-//! It alone signals the group, and only before it buries the group's first process: until then
-//! nobody else can have its number.
+//! Only this thread signals the process group, and only before it reaps the group's first process:
+//! until then the number cannot be used again.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,10 +16,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio, read, write};
 use rustix::process::{Signal, kill_process_group};
 
-use super::program::{Program, Stop, ToMaster, kill_group};
-use super::{CHUNK_BYTES_MAX, End, STOP_GRACE, State, Stream, Tell};
+use crate::entry::{End, State, Stream};
+use crate::program::{Program, Stop, ToMaster, kill_group};
+use crate::protocol::{CHUNK_BYTES_MAX, Notice, STOP_GRACE};
 
-/// What the thread works with. Without a thread, the program ends.
+/// The state of the thread. Dropped before the end of the program, it kills the program.
 pub struct Pump {
     program: Arc<Program>,
     child: Child,
@@ -29,20 +29,20 @@ pub struct Pump {
     master: ToMaster,
     outputs: Vec<(Stream, OwnedFd)>,
     stdin: Option<OwnedFd>,
-    /// What is to be read by it, and how much of the first has been.
+    /// Input to be written, and how much of the first buffer is written.
     input: VecDeque<Buffer>,
     read_bytes: usize,
     allowed_bytes: usize,
-    /// How it has been told to stop, and when it is ended if that does not help.
+    /// How the program was asked to stop, and when it is killed if it does not.
     stopping: Option<Stop>,
     deadline: Option<Instant>,
     end: Option<End>,
-    /// Who wants to hear that it is gone.
+    /// Masters to be notified of the end.
     killers: Vec<ToMaster>,
     chunk: Vec<u8>,
 }
 
-/// What a descriptor that is ready stands for.
+/// A descriptor that is ready.
 #[derive(Clone, Copy)]
 enum Ready {
     Bell,
@@ -52,7 +52,7 @@ enum Ready {
 }
 
 impl Pump {
-    /// For a program that has been started.
+    /// The pump of a started program.
     pub fn new(
         program: Arc<Program>,
         mut child: Child,
@@ -84,58 +84,59 @@ impl Pump {
         set.map(|_| pump).map_err(|error| Error::os("set up", "a pipe", &error.into()))
     }
 
-    /// Until the program is no more and all that it wrote has been told; `on_killed` is called
-    /// between its end and its burial.
+    /// Runs until the program has ended and all its output is sent. `on_killed` is called between
+    /// its end and its reaping.
     pub fn run(&mut self, on_killed: impl Fn()) {
         loop {
-            self.read_mail();
+            self.read_requests();
             let is_forgotten = self.stopping == Some(Stop::Forget);
             if self.end.is_some() && (self.outputs.is_empty() || is_forgotten) {
                 break;
             }
             for ready in self.wait() {
                 match ready {
-                    Ready::Bell => self.answer_bell(),
-                    Ready::Leader => self.bury(&on_killed),
-                    Ready::Output(stream) => self.carry(stream),
+                    Ready::Bell => self.clear_bell(),
+                    Ready::Leader => self.reap(&on_killed),
+                    Ready::Output(stream) => self.forward(stream),
                     Ready::Input => self.feed(),
                 }
             }
             if self.end.is_some() && self.allowed_bytes == 0 {
-                // Nobody knows when the rest will be read.
-                self.tell_killers();
+                // The rest of the output may never be read.
+                self.notify_killers();
             }
         }
     }
 
-    /// Tells that it is over: last, so that whoever has heard of it finds it in no list any more.
-    pub fn say_goodbye(&mut self) {
-        self.tell_killers();
+    /// Sends the notices of the end. Called last, so that a master that has received one does not
+    /// find the program in a list any more.
+    pub fn notify_exit(&mut self) {
+        self.notify_killers();
         let Some(end) = self.end.clone() else { return };
-        self.master.send(&Tell::Ended { rank: self.program.id.rank.unwrap_or(0), end }, vec![]);
+        self.master.send(&Notice::Ended { rank: self.program.id.rank.unwrap_or(0), end }, vec![]);
     }
 
-    fn tell_killers(&mut self) {
+    fn notify_killers(&mut self) {
         for killer in self.killers.drain(..) {
             let entry = Box::new(self.program.entry(Default::default()));
-            killer.send(&Tell::Killed { entry, end: self.end.clone() }, vec![]);
+            killer.send(&Notice::Killed { entry, end: self.end.clone() }, vec![]);
         }
     }
 
-    /// What others want by now.
-    fn read_mail(&mut self) {
-        let mut mail = self.program.lock();
-        self.input.append(&mut mail.input);
-        self.allowed_bytes = mail.allowed_bytes;
-        let stop = mail.stop;
-        drop(mail);
+    /// Handles requests that came since the last call.
+    fn read_requests(&mut self) {
+        let mut requests = self.program.requests.lock();
+        self.input.append(&mut requests.input);
+        self.allowed_bytes = requests.allowed_bytes;
+        let stop = requests.stop;
+        drop(requests);
         if self.stdin.is_none() {
-            self.throw_away();
+            self.discard_input();
         }
         if stop > self.stopping {
             self.stopping = stop;
             match stop {
-                Some(Stop::Word) => {
+                Some(Stop::Interrupt) => {
                     self.signal(Signal::INT);
                     self.deadline = Some(Instant::now() + STOP_GRACE);
                 }
@@ -150,13 +151,13 @@ impl Pump {
 
     fn signal(&self, signal: Signal) {
         if self.end.is_none() {
-            // Its first process has not been buried, so the group is there.
+            // The first process was not reaped, so the group exists.
             let _ = kill_process_group(self.program.group, signal);
         }
     }
 
-    /// What there is to do. Once the program has ended, its pipes are emptied without waiting: what
-    /// has left its group may hold them open for ever.
+    /// Waits for descriptors. Once the program has ended, its pipes are drained without waiting: a
+    /// process that has left the group may hold them open for ever.
     fn wait(&self) -> Vec<Ready> {
         let has_ended = self.end.is_some();
         let mut waits: Vec<(Ready, BorrowedFd, PollFlags)> =
@@ -176,12 +177,12 @@ impl Pump {
         let drains = has_ended && self.allowed_bytes > 0;
         let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let left = if drains { Some(Duration::ZERO) } else { left };
-        // A little more, so that the deadline has passed.
+        // A little longer, so that the deadline has passed.
         let more = |left: Duration| if drains { left } else { left + Duration::from_millis(1) };
         let left = left.and_then(|left| Timespec::try_from(more(left)).ok());
         let mut polled: Vec<PollFd> =
             waits.iter().map(|(_, pipe, flags)| PollFd::from_borrowed_fd(*pipe, *flags)).collect();
-        // Who is interrupted looks again.
+        // After an interruption the loop polls again.
         let _ = poll(&mut polled, left.as_ref());
         let ready = waits.iter().zip(&polled).filter(|((what, ..), polled)| {
             !polled.revents().is_empty() || (drains && matches!(what, Ready::Output(_)))
@@ -189,13 +190,13 @@ impl Pump {
         ready.map(|((what, ..), _)| *what).collect()
     }
 
-    fn answer_bell(&self) {
-        // Whatever number it has been rung.
+    fn clear_bell(&self) {
+        // The value of the counter does not matter.
         let _ = read(&self.program.bell, &mut [0; 8]);
     }
 
-    /// The first process has ended: with it, all that it has left in its group.
-    fn bury(&mut self, on_killed: &impl Fn()) {
+    /// The first process has ended: kills the rest of its group, and reaps it.
+    fn reap(&mut self, on_killed: &impl Fn()) {
         kill_group(self.program.group);
         on_killed();
         let end = match self.child.wait() {
@@ -206,13 +207,13 @@ impl Pump {
         };
         (self.stdin, self.deadline) = (None, None);
         self.end = Some(end);
-        let mut mail = self.program.lock();
-        mail.state = State::Ended;
-        self.killers.append(&mut mail.killers);
+        let mut requests = self.program.requests.lock();
+        requests.state = State::Ended;
+        self.killers.append(&mut requests.killers);
     }
 
-    /// Tells what has been written, as much as may be told.
-    fn carry(&mut self, stream: Stream) {
+    /// Sends output of a stream, within the window.
+    fn forward(&mut self, stream: Stream) {
         let Some(at) = self.outputs.iter().position(|(known, _)| *known == stream) else { return };
         let bytes_max = self.allowed_bytes.min(CHUNK_BYTES_MAX);
         if bytes_max == 0 {
@@ -222,10 +223,10 @@ impl Pump {
             Ok(0) => drop(self.outputs.remove(at)),
             Ok(bytes) => {
                 self.allowed_bytes -= bytes;
-                self.program.lock().allowed_bytes -= bytes;
+                self.program.requests.lock().allowed_bytes -= bytes;
                 let rank = self.program.id.rank.unwrap_or(0);
                 let body = Buffer::from(&self.chunk[..bytes]);
-                self.master.send(&Tell::Wrote { rank, stream }, vec![body]);
+                self.master.send(&Notice::Wrote { rank, stream }, vec![body]);
             }
             Err(Errno::AGAIN) if self.end.is_some() => drop(self.outputs.remove(at)),
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -233,12 +234,12 @@ impl Pump {
         }
     }
 
-    /// Has it read what it is to read.
+    /// Writes input to the program.
     fn feed(&mut self) {
         let (Some(stdin), Some(first)) = (&self.stdin, self.input.front()) else { return };
         if first.is_empty() {
             self.stdin = None;
-            self.throw_away();
+            self.discard_input();
             return;
         }
         match write(stdin, &first[self.read_bytes..]) {
@@ -251,16 +252,17 @@ impl Pump {
                 }
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // It does not want to read any more.
+            // The program has closed its input.
             Err(_) => {
                 self.stdin = None;
-                self.throw_away();
+                self.discard_input();
             }
         }
     }
 
-    /// Nobody reads any more; others may, and are not to wait for this one.
-    fn throw_away(&mut self) {
+    /// Discards input that will not be read, so that it does not hold up other programs of the
+    /// launch.
+    fn discard_input(&mut self) {
         let all: usize = self.input.drain(..).map(|body| body.len()).sum();
         if all > self.read_bytes {
             self.has_read(all - self.read_bytes);
@@ -270,8 +272,8 @@ impl Pump {
 
     fn has_read(&self, bytes: usize) {
         let rank = self.program.id.rank.unwrap_or(0);
-        self.program.lock().fed_bytes -= bytes;
-        self.master.send(&Tell::Read { rank, bytes }, vec![]);
+        self.program.requests.lock().fed_bytes -= bytes;
+        self.master.send(&Notice::Read { rank, bytes }, vec![]);
     }
 }
 
@@ -279,7 +281,7 @@ impl Drop for Pump {
     fn drop(&mut self) {
         if self.end.is_none() {
             kill_group(self.program.group);
-            // It has been killed: there is nothing to wait long for.
+            // It was killed, so this returns soon.
             let _ = self.child.wait();
         }
     }

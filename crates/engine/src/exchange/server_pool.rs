@@ -1,8 +1,9 @@
-//! Threads that answer requests: as many as are being answered, and those that have just answered.
+//! A pool of threads that answer requests: one for each request being answered, and those that wait
+//! for the next.
 //!
-//! What they answer is made by no more of them at once than there are processors. More would end no
-//! sooner but all late; and where a process is allowed little of a processor, the kernel would have
-//! its signs of life wait until each of them has had some.
+//! Only as many of them compute at once as there are processors. More would finish no sooner, but
+//! all of them late; and where a process is allowed little of a processor, its heartbeats would
+//! wait until the kernel has scheduled each of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,51 +15,50 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::machine;
 
-/// How long a thread without work waits for some: to start one takes as long as to answer a small
-/// request.
-const IDLE: Duration = Duration::from_secs(1);
+/// How long an idle thread stays: starting one takes as long as answering a small request.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a thread does.
+/// The answer to one request.
 type Work = Box<dyn FnOnce() + Send>;
 
 /// The threads of one exchange.
-pub(super) struct Servers {
+pub(super) struct ServerPool {
     state: Mutex<State>,
     more: Condvar,
-    /// How many more may make something now.
-    places: Mutex<usize>,
-    place: Condvar,
+    /// Processors that no thread of the pool computes on.
+    free: Mutex<usize>,
+    freed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Work>,
-    /// Threads that have nothing to do.
+    /// Threads that wait for work.
     idle: usize,
 }
 
-impl Default for Servers {
-    fn default() -> Servers {
-        let places = Mutex::new(machine::cores());
-        Servers { state: Mutex::default(), more: Condvar::new(), places, place: Condvar::new() }
+impl Default for ServerPool {
+    fn default() -> ServerPool {
+        let free = Mutex::new(machine::cores());
+        ServerPool { state: Mutex::default(), more: Condvar::new(), free, freed: Condvar::new() }
     }
 }
 
-impl Servers {
-    /// Makes something that needs a processor, and waits for nobody, when one may be had.
-    pub fn make<R>(&self, make: impl FnOnce() -> R) -> R {
-        let mut places = self.places.lock();
-        while *places == 0 {
-            self.place.wait(&mut places);
+impl ServerPool {
+    /// Runs a computation once a processor is free. It must not wait for other threads.
+    pub fn compute<R>(&self, compute: impl FnOnce() -> R) -> R {
+        let mut free = self.free.lock();
+        while *free == 0 {
+            self.freed.wait(&mut free);
         }
-        *places -= 1;
-        drop(places);
-        let _place = Place(self);
-        make()
+        *free -= 1;
+        drop(free);
+        let _permit = Permit(self);
+        compute()
     }
 
-    /// Has a thread do this at once. Fails when none is free, and none can be started.
-    pub fn give(self: &Arc<Self>, work: Work) -> Result<()> {
+    /// Runs work on a thread at once. Fails when none is idle, and none can be started.
+    pub fn run(self: &Arc<Self>, work: Work) -> Result<()> {
         let mut state = self.state.lock();
         if state.waiting.len() < state.idle {
             state.waiting.push_back(work);
@@ -84,20 +84,20 @@ impl Servers {
         let mut state = self.state.lock();
         if state.waiting.is_empty() {
             state.idle += 1;
-            self.more.wait_while_for(&mut state, |state| state.waiting.is_empty(), IDLE);
+            self.more.wait_while_for(&mut state, |state| state.waiting.is_empty(), IDLE_TIMEOUT);
             state.idle -= 1;
         }
         state.waiting.pop_front()
     }
 }
 
-/// A place that somebody has, who may panic.
-struct Place<'a>(&'a Servers);
+/// Returns its processor when dropped, also by a panic.
+struct Permit<'a>(&'a ServerPool);
 
-impl Drop for Place<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        *self.0.places.lock() += 1;
-        self.0.place.notify_one();
+        *self.0.free.lock() += 1;
+        self.0.freed.notify_one();
     }
 }
 
@@ -110,10 +110,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_work_is_done_at_once_even_if_it_waits_for_other_work() {
-        let servers = Arc::new(Servers::default());
+    fn work_that_waits_for_other_work_finishes() {
+        let servers = Arc::new(ServerPool::default());
         for _ in 0..100 {
-            let (done, told) = channel();
+            let (done, finished) = channel();
             let (first, second) = (channel::<()>(), channel::<()>());
             let (waits, wakes) = (first.1, second.0);
             let tell = done.clone();
@@ -127,15 +127,15 @@ mod tests {
                 second.1.recv().unwrap();
                 done.send(()).unwrap();
             };
-            servers.give(Box::new(wait)).unwrap();
-            servers.give(Box::new(wake)).unwrap();
-            assert_eq!(told.iter().count(), 2);
+            servers.run(Box::new(wait)).unwrap();
+            servers.run(Box::new(wake)).unwrap();
+            assert_eq!(finished.iter().count(), 2);
         }
     }
 
     #[test]
-    fn no_more_is_made_at_once_than_there_are_processors() {
-        let (servers, making) = (Servers::default(), AtomicUsize::new(0));
+    fn computations_are_limited_to_processors() {
+        let (servers, making) = (ServerPool::default(), AtomicUsize::new(0));
         thread::scope(|scope| {
             for number in 0..100 {
                 let making = &making;
@@ -147,11 +147,11 @@ mod tests {
                 };
                 let servers = &servers;
                 scope.spawn(move || {
-                    let made = catch_unwind(AssertUnwindSafe(|| servers.make(make)));
+                    let made = catch_unwind(AssertUnwindSafe(|| servers.compute(make)));
                     assert_eq!(made.is_ok(), number % 3 > 0);
                 });
             }
         });
-        assert_eq!(*servers.places.lock(), machine::cores());
+        assert_eq!(*servers.free.lock(), machine::cores());
     }
 }
